@@ -1,0 +1,75 @@
+"""A lab course on GPU kernels that runs real CUDA C++ without a GPU.
+
+    import warpschool as ws
+    module = ws.RawModule(code=source, device="auto")
+    launch = module.get_function("matmul")(grid, block, (a, b, c, M, N, K))
+
+Nothing heavy is imported here: each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "RawModule": "device",
+    "Kernel": "device",
+    "Launch": "device",
+    "DeviceArray": "device",
+    "get_device": "device",
+    "Counters": "counters",
+    "benchmark": "timing",
+    "benchmark_ratio": "timing",
+    "Timing": "timing",
+    "occupancy": "model",
+    "find_gpu": "model",
+    "compile_cuda": "compile",
+    "WarpschoolError": "errors",
+    "check": "grading",
+    "check_cell": "grading",
+}
+"""public name -> the module that defines it"""
+
+__all__ = [
+    "Counters",
+    "DeviceArray",
+    "Kernel",
+    "Launch",
+    "RawModule",
+    "Timing",
+    "WarpschoolError",
+    "__version__",
+    "benchmark",
+    "benchmark_ratio",
+    "check",
+    "check_cell",
+    "compile_cuda",
+    "find_gpu",
+    "get_device",
+    "occupancy",
+]
+
+if TYPE_CHECKING:
+    from .compile import compile_cuda
+    from .counters import Counters
+    from .device import DeviceArray, Kernel, Launch, RawModule, get_device
+    from .errors import WarpschoolError
+    from .grading import check, check_cell
+    from .model import find_gpu, occupancy
+    from .timing import Timing, benchmark, benchmark_ratio
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a public name on first use."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,100 @@
+"""The compile cache: small files, named by a hash of all that they depend on.
+
+Nothing here ever raises for what the disk does: an entry that cannot be read is a miss, one that cannot be written is
+written elsewhere or not at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_FORMAT = 1
+
+
+def content_key(*parts: str) -> str:
+    """A hash of several texts that no other list of texts shares."""
+    digest = hashlib.sha256(f"warpschool compile {_FORMAT}".encode())
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:40]
+
+
+def cache_root() -> Path:
+    """$WARPSCHOOL_CACHE, else $XDG_CACHE_HOME/warpschool, else ~/.cache/warpschool."""
+    if os.environ.get("WARPSCHOOL_CACHE"):
+        return Path(os.environ["WARPSCHOOL_CACHE"])
+    if os.path.isabs(os.environ.get("XDG_CACHE_HOME", "")):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "warpschool"
+    return Path(os.path.expanduser("~")) / ".cache" / "warpschool"
+
+
+def load(kind: str, key: str) -> dict[str, Any] | None:
+    """The entry `key`, or None if no whole, unharmed one can be read."""
+    for folder in _folders(kind):
+        try:
+            checksum, body = (folder / f"{key}.json").read_bytes().split(b"\n", 1)
+            if checksum.decode() == hashlib.sha256(body).hexdigest():
+                entry = json.loads(body)
+                if isinstance(entry, dict):
+                    return entry
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def store(kind: str, key: str, entry: dict[str, Any]) -> bool:
+    """Write an entry so that other processes see all of it or nothing; False where no folder takes it."""
+    body = json.dumps(entry, sort_keys=True).encode()
+    data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return any(_write(folder, f"{key}.json", data) for folder in _folders(kind))
+
+
+def _folders(kind: str) -> Iterator[Path]:
+    """Where entries may be: the user's cache folder, then a private temporary one."""
+    yield cache_root() / kind
+    fallback = _private_temporary(tempfile.gettempdir(), os.getuid())
+    if fallback is not None:
+        yield fallback / kind
+
+
+@functools.cache
+def _private_temporary(base: str, user: int) -> Path | None:
+    """A folder below the temporary one that only this user can write: others must not plant entries there."""
+    folder = Path(base) / f"warpschool-{user}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        state = folder.lstat()
+    except OSError:
+        return None
+    private = state.st_uid == user and not state.st_mode & 0o022 and not folder.is_symlink()
+    return folder if private else None
+
+
+def _write(folder: Path, name: str, data: bytes) -> bool:
+    temporary = ""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".part-", dir=folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, folder / name)
+    except OSError:
+        if temporary:
+            _remove(temporary)
+        return False
+    return True
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -1,0 +1,173 @@
+"""The worker process: runs NVRTC, and nothing else. Started as a script by `worker.py`, never imported by it.
+
+It speaks frames on its standard input and output, applies the limits of each request to itself before it compiles,
+and may read CUDA's headers only (Landlock, where the kernel has it). It ends when its parent ends.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
+_LANDLOCK_ALL = (1 << 13) - 1  # everything that the first version of Landlock knows
+
+
+def read_frame(fd: int) -> list[bytes] | None:
+    """The next list of fields, or None at the end of input."""
+    count = _read_number(fd)
+    if count is None:
+        return None
+    fields = []
+    for _ in range(count):
+        size = _read_number(fd)
+        if size is None:
+            return None
+        fields.append(_read_exactly(fd, size))
+    return fields
+
+
+def write_frame(fd: int, fields: list[bytes]) -> None:
+    """Send a list of fields: their number, then each with its length, 4 bytes little-endian each."""
+    data = len(fields).to_bytes(4, "little") + b"".join(len(f).to_bytes(4, "little") + f for f in fields)
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _read_number(fd: int) -> int | None:
+    data = _read_exactly(fd, 4)
+    return int.from_bytes(data, "little") if len(data) == 4 else None
+
+
+def _read_exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = os.read(fd, size - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def die_with_parent(stdin: int, parent: int, *, by_signal: bool) -> None:
+    """End at once when the parent is gone, in the middle of a compilation too.
+
+    The kernel's death signal follows the thread that started us, so it is used only if that was the main thread; the
+    hang-up of our standard input always works.
+    """
+    if by_signal:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(stdin, 0)
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    _thread.start_new_thread(watch, ())
+
+
+def close_file_system(readable: list[str]) -> bool:
+    """Let this process open nothing but files below `readable` from now on; False where the kernel has no Landlock."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    rights = ctypes.c_uint64(_LANDLOCK_ALL)
+    ruleset = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rights), ctypes.c_size_t(8), 0)
+    if ruleset < 0:
+        return False
+    for folder in readable:
+        handle = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        rule = _LANDLOCK_READ.to_bytes(8, "little") + handle.to_bytes(4, "little")
+        failed = libc.syscall(_LANDLOCK_ADD_RULE, ruleset, 1, rule, 0)
+        os.close(handle)
+        if failed:
+            return False
+    return (
+        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0
+    )
+
+
+def limit_process() -> None:
+    """Limits that hold for the whole life of the worker: no core files, no files written."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def limit_compilation(cpu_s: int, memory_bytes: int) -> None:
+    """Limits of one compilation: the processor time counts from now."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    deadline = int(used.ru_utime + used.ru_stime) + 1 + cpu_s
+    for kind, soft in ((resource.RLIMIT_CPU, deadline), (resource.RLIMIT_AS, memory_bytes)):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def compile_program(nvrtc, source: bytes, name: bytes, options: list[bytes], most_log: int, most_ptx: int) -> list[bytes]:
+    """Run NVRTC once: the result's name, the log (cut at `most_log`), the PTX, and the PTX's full size."""
+    error, program = nvrtc.nvrtcCreateProgram(source, name, 0, [], [])
+    if error:
+        return [error.name.encode(), b"", b"", b"0"]
+    (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)[:most_log]
+    ptx, size = b"", 0
+    if not result:
+        size = nvrtc.nvrtcGetPTXSize(program)[1]
+        ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program) if size <= most_ptx else b""
+    nvrtc.nvrtcDestroyProgram(program)
+    return [result.name.encode(), log, ptx, str(size).encode()]
+
+
+def _text(get_size, get_text, program) -> bytes:
+    """NVRTC's text of one kind; the bindings fill a bytes object, which must not be one that Python shares."""
+    size = get_size(program)[1]
+    if size <= 1:
+        return b""
+    buffer = b" " * size
+    get_text(program, buffer)
+    return buffer.rstrip(b"\0")
+
+
+def main() -> None:
+    """Arguments: parent's process id, 1 if its main thread started us, path of libnvrtc, folders to read (joined by
+    a colon), entries of the parent's import path."""
+    parent, by_signal, library, readable, *import_path = sys.argv[1:]
+    stdin, stdout = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):  # NVRTC must not be able to write into the frames
+        os.dup2(nothing, fd)
+    die_with_parent(stdin, int(parent), by_signal=by_signal == "1")
+    limit_process()
+    sys.path.extend(import_path)
+    try:
+        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+        from cuda.bindings import nvrtc
+
+        error, major, minor = nvrtc.nvrtcVersion()
+        archs = nvrtc.nvrtcGetSupportedArchs()[1]
+    except BaseException as problem:  # noqa: BLE001 - whatever it is, the parent has to be told
+        write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode()])
+        return
+    closed = close_file_system(readable.split(":"))
+    hello = [b"ready", f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode(), b"1" if closed else b"0"]
+    write_frame(stdout, hello)
+    while (request := read_frame(stdin)) is not None:
+        cpu_s, memory_bytes, most_log, most_ptx = map(int, request[0].split())
+        limit_compilation(cpu_s, memory_bytes)
+        try:
+            answer = compile_program(nvrtc, request[1], request[2], request[3:], most_log, most_ptx)
+        except MemoryError:
+            answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0"]
+        write_frame(stdout, answer)
+
+
+if __name__ == "__main__":
+    main()

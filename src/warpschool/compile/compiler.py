@@ -1,0 +1,212 @@
+"""CUDA C++ to PTX, and to the resources that ptxas needs for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import PurePath
+
+from warpschool.compile import cache
+from warpschool.compile.constants import override_constants
+from warpschool.compile.diagnostics import parse_log, render
+from warpschool.compile.lexing import normalise
+from warpschool.compile.policy import check_options, cleared_source, foreign_file
+from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources
+from warpschool.compile.toolchain import Toolchain, find_toolchain
+from warpschool.compile.worker import Answer, pool
+from warpschool.errors import CompileError, CompileLimitError, CompilerMissing, PolicyError, WarpschoolError
+
+_ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
+_ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)
+_DEFAULT_LIMITS = CompileLimits()
+
+
+def compile_cuda(
+    source: str,
+    *,
+    name: str = "kernel.cu",
+    options: Sequence[str] = (),
+    constants: Mapping[str, int] | None = None,
+    arch: str = DEFAULT_ARCH,
+    limits: CompileLimits = _DEFAULT_LIMITS,
+) -> Compiled:
+    """Compile CUDA C++17 to PTX with line information, in a process of its own, or take it from the cache.
+
+    `name` is what messages call the source; `constants` gives top-level `constexpr int`s other values. CUDA's include
+    folders are always there. Raises CompileError with diagnostics on the source's own lines, PolicyError for a source
+    that includes a file which is not CUDA's, CompileLimitError, CompilerMissing.
+    """
+    if not arch.startswith("compute_"):
+        raise CompileError(f"arch must be a virtual architecture such as compute_80, not {arch!r}")
+    job = _Job(source, name, options, constants, arch, limits)
+    return job.run()
+
+
+def resource_usage(
+    source: str,
+    *,
+    name: str = "kernel.cu",
+    options: Sequence[str] = (),
+    constants: Mapping[str, int] | None = None,
+    arch: str = "sm_80",
+    limits: CompileLimits = _DEFAULT_LIMITS,
+) -> dict[str, Resources]:
+    """Registers, shared and local memory and spills of every kernel in the source, as ptxas assigns them on `arch`.
+
+    No GPU is needed; `arch` is a real architecture, sm_75 or newer. Raises as `compile_cuda` does.
+    """
+    if not arch.startswith("sm_"):
+        raise CompileError(f"arch must be a real architecture such as sm_80, not {arch!r}")
+    compiled = _Job(source, name, options, constants, arch, limits).run()
+    return parse_resources(compiled.log)
+
+
+def parse_resources(log: str) -> dict[str, Resources]:
+    """Read what `ptxas -v` says of each entry function."""
+    heads = list(_ENTRY.finditer(log))
+    found = {}
+    for index, head in enumerate(heads):
+        end = heads[index + 1].start() if index + 1 < len(heads) else len(log)
+        block = log[head.start() : end]
+        banks = re.findall(r"(\d+) bytes cmem\[\d+\]", block)
+        found[head[1]] = Resources(
+            arch=head[2],
+            registers=_number(r"Used (\d+) registers", block),
+            shared_bytes=_number(r"(\d+) bytes smem", block),
+            local_bytes=_number(r"(\d+) bytes stack frame", block),
+            constant_bytes=sum(map(int, banks)),
+            spill_load_bytes=_number(r"(\d+) bytes spill loads", block),
+            spill_store_bytes=_number(r"(\d+) bytes spill stores", block),
+            barriers=_number(r"used (\d+) barriers", block),
+        )
+    return found
+
+
+def compiler_report() -> dict[str, object]:
+    """What this machine compiles with, for `doctor`: versions, places, architectures, isolation. Never raises."""
+    try:
+        toolchain = find_toolchain()
+        worker = pool.warm_up(toolchain)
+    except WarpschoolError as problem:
+        return {"available": False, "problem": str(problem)}
+    return {
+        "available": True,
+        "nvrtc": worker.version,
+        "headers": toolchain.headers,
+        "origin": toolchain.origin,
+        "library": str(toolchain.library),
+        "includes": [str(folder) for folder in toolchain.includes],
+        "archs": list(worker.archs),
+        "isolation": "landlock" if worker.isolated else "include rules only",
+        "cache": str(cache.cache_root()),
+    }
+
+
+def warm_up() -> None:
+    """Start the compiler process now, so that the first compilation does not wait for it."""
+    pool.warm_up(find_toolchain())
+
+
+class _Job:
+    """One compilation, from the text as given to the checked result."""
+
+    def __init__(
+        self,
+        source: str,
+        name: str,
+        options: Sequence[str],
+        constants: Mapping[str, int] | None,
+        arch: str,
+        limits: CompileLimits,
+    ) -> None:
+        self.name = PurePath(name).name or "kernel.cu"
+        if not re.fullmatch(r"[\w.+ -]+", self.name, re.ASCII):
+            self.name = "kernel.cu"
+        if not _ARCH.fullmatch(arch):
+            raise CompileError(f"{arch!r} is not an architecture; write compute_80 or sm_80, for example")
+        self.arch, self.limits = arch, limits
+        self._check_size(source)
+        self.options = check_options(options)
+        self.source = override_constants(normalise(source), constants, name=self.name)
+        self.toolchain: Toolchain = find_toolchain()
+        self.key = cache.content_key(self.source, self.name, arch, self.toolchain.identity, *self.options)
+
+    def _check_size(self, source: str) -> None:
+        try:
+            size = len(source.encode())
+        except UnicodeEncodeError:
+            raise CompileError(f"{self.name}: the source is not valid Unicode text") from None
+        if size > self.limits.source_bytes:
+            raise CompileLimitError(f"{self.name}: {size} bytes of source; the limit is {self.limits.source_bytes}")
+
+    def run(self) -> Compiled:
+        code = cleared_source(self.source, name=self.name, folders=self.toolchain.includes)
+        entry = cache.load("compile", self.key)
+        if entry is not None:
+            try:
+                return Compiled(**entry, name=self.name, source=self.source, key=self.key, cached=True)
+            except TypeError:
+                pass
+        answer, version = self._compile(code)
+        result = {"ptx": answer.ptx, "arch": self.arch, "nvrtc": version, "log": answer.log}
+        cache.store("compile", self.key, result)
+        return Compiled(**result, name=self.name, source=self.source, key=self.key)
+
+    def _compile(self, code: str) -> tuple[Answer, str]:
+        folders = self.toolchain.includes
+        answer, worker = pool.compile(self.toolchain, code.encode(), self.name, self._all_options(), self.limits)
+        if foreign_file(answer.log, name=self.name, folders=folders):
+            raise PolicyError(f"{self.name} made the compiler read a file that is not one of CUDA's headers")
+        log = self._tidy(answer.log)
+        if answer.result == "NVRTC_ERROR_OUT_OF_MEMORY":
+            gib = self.limits.memory_bytes / (1 << 30)
+            raise CompileLimitError(f"{self.name}: the compiler ran out of its memory ({gib:g} GiB)", log=log)
+        if answer.result != "NVRTC_SUCCESS":
+            raise self._error(answer, log, worker.archs)
+        if answer.ptx_bytes > self.limits.ptx_bytes:
+            raise CompileLimitError(
+                f"{self.name}: {answer.ptx_bytes} bytes of PTX; the limit is {self.limits.ptx_bytes}",
+                next_step="Is a loop unrolled too far?",
+            )
+        return Answer(answer.result, log, self._tidy(answer.ptx), answer.ptx_bytes), worker.version
+
+    def _all_options(self) -> list[str]:
+        standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]
+        verbose = ["--ptxas-options=-v"] if self.arch.startswith("sm_") else []
+        includes = [f"-I{folder}" for folder in self.toolchain.includes]
+        return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *includes, *self.options]
+
+    def _tidy(self, text: str) -> str:
+        """Names that do not depend on the machine: the source's own, and `<mma.h>` for a header of CUDA's."""
+        text = text.replace("\0", "").replace(f'"/{self.name}"', f'"{self.name}"')
+        for folder in sorted(self.toolchain.includes, key=lambda f: -len(str(f))):
+            text = re.sub(rf"{re.escape(str(folder))}/([^\s\"(),]+)", r"<\1>", text)
+        return text
+
+    def _error(self, answer: Answer, log: str, archs: tuple[int, ...]) -> CompileError:
+        if "invalid value for --gpu-architecture" in log:
+            prefix = self.arch.split("_")[0]
+            known = ", ".join(f"{prefix}_{arch}" for arch in archs)
+            return CompileError(f"this NVRTC does not know {self.arch}; it knows {known}", log=log)
+        cut = len(log) > self.limits.log_bytes
+        log = log[: self.limits.log_bytes]
+        found = parse_log(log, name=self.name, source=self.source)
+        if answer.result == "NVRTC_ERROR_COMPILATION" and found:
+            text = render(found) + ("\n(the compiler's log was cut here)" if cut else "")
+            return CompileError(text, diagnostics=found, log=log)
+        if answer.result == "NVRTC_ERROR_INVALID_OPTION":
+            return CompileError(f"{self.name}: NVRTC refused an option: {log.strip()}", log=log)
+        if answer.result in ("NVRTC_ERROR_COMPILATION", "NVRTC_ERROR_INTERNAL_ERROR"):
+            return CompileError(f"{self.name}: the compiler failed ({answer.result}) {log.strip()}".strip(), log=log)
+        raise CompilerMissing(f"NVRTC failed: {answer.result} {log.strip()}", next_step="Run `warpschool doctor`.")
+
+
+def _number(pattern: str, text: str) -> int:
+    match = re.search(pattern, text)
+    return int(match[1]) if match else 0
+
+
+def resources_as_dict(resources: Mapping[str, Resources]) -> dict[str, dict[str, object]]:
+    """Plain dictionaries, for JSON."""
+    return {entry: asdict(value) for entry, value in resources.items()}

@@ -1,0 +1,286 @@
+"""The parent's side of compilation: worker processes that can be killed, and the few that wait for work."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpschool.compile.result import CompileLimits
+from warpschool.compile.toolchain import Toolchain
+from warpschool.errors import CompileLimitError, CompilerMissing
+
+_CHILD = Path(__file__).with_name("child.py")
+_START_LIMIT_S = 60.0
+_MOST_COMPILATIONS = 500  # a worker is replaced after so many: NVRTC keeps some memory of each
+_MOST_IDLE = 2
+_SPENT_RESULTS = ("NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_INTERNAL_ERROR", "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What NVRTC said to one request: its result's name, the log, the PTX and the PTX's full size in bytes."""
+
+    result: str
+    log: str
+    ptx: str
+    ptx_bytes: int
+
+
+class _Gone(Exception):
+    """The worker closed its output or sent something that is no frame."""
+
+
+class _TooLate(Exception):
+    """The wall clock limit passed."""
+
+
+class Worker:
+    """One child process with NVRTC loaded. Used by one thread at a time."""
+
+    def __init__(self, toolchain: Toolchain) -> None:
+        self.compilations = 0
+        on_main = threading.current_thread() is threading.main_thread()
+        command = [
+            *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
+            *(str(os.getpid()), "1" if on_main else "0", str(toolchain.library.resolve())),
+            ":".join(str(folder) for folder in toolchain.readable),
+            *(entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)),
+        ]
+        self._process = subprocess.Popen(  # noqa: S603 - our own script under our own interpreter
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._process.stdin and self._process.stdout
+        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+        self._greet()
+
+    @property
+    def pid(self) -> int:
+        """The child's process id, which is its process group too."""
+        return self._process.pid
+
+    def _greet(self) -> None:
+        try:
+            hello = self._receive(time.monotonic() + _START_LIMIT_S, most=1 << 16)
+        except (_Gone, _TooLate):
+            self.kill()
+            raise CompilerMissing(
+                f"the compiler process did not start (exit status {self._process.returncode})",
+                next_step="Run `warpschool doctor`.",
+            ) from None
+        except BaseException:
+            self.kill()
+            raise
+        if hello[0] != b"ready":
+            self.kill()
+            raise CompilerMissing(
+                f"NVRTC cannot be loaded: {hello[1].decode(errors='replace')}", next_step="Run `warpschool doctor`."
+            )
+        self.version = hello[1].decode()
+        self.archs = tuple(int(arch) for arch in hello[2].split())
+        self.isolated = hello[3] == b"1"
+
+    def compile(self, source: bytes, name: str, options: list[str], limits: CompileLimits) -> Answer:
+        """Run one compilation; whatever goes wrong with the process, it is dead afterwards.
+
+        Raises CompileLimitError for time, memory, and a compiler that crashed.
+        """
+        self.compilations += 1
+        settings = f"{max(1, -int(-limits.cpu_s // 1))} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
+        request = [settings.encode(), source, name.encode(), *(option.encode() for option in options)]
+        deadline = time.monotonic() + limits.wall_s
+        try:
+            self._send(_frame(request), deadline)
+            fields = self._receive(deadline, most=limits.log_bytes + limits.ptx_bytes + 4096)
+            if len(fields) != 4:
+                raise _Gone
+        except _TooLate:
+            self.kill()
+            raise CompileLimitError(
+                f"{name}: the compiler took more than {limits.wall_s:g} s", next_step=_SMALLER
+            ) from None
+        except _Gone:
+            self.kill()
+            raise CompileLimitError(self._cause_of_death(name, limits), next_step=_SMALLER) from None
+        except BaseException:
+            self.kill()  # Ctrl-C, for one: the answer would be taken for that of the next request
+            raise
+        result, log, ptx, size = fields
+        return Answer(result.decode(), log.decode("utf-8", "replace"), ptx.decode("utf-8", "replace"), int(size))
+
+    def _cause_of_death(self, name: str, limits: CompileLimits) -> str:
+        code = self._process.returncode
+        if code == -signal.SIGXCPU:
+            return f"{name}: the compiler used more than {limits.cpu_s:g} s of processor time"
+        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        memory = f"{limits.memory_bytes / (1 << 30):g} GiB"
+        return f"{name}: the compiler ran out of its memory ({memory}) or crashed ({how})"
+
+    @property
+    def healthy(self) -> bool:
+        """Whether this worker can take another request."""
+        return self._process.poll() is None and self.compilations < _MOST_COMPILATIONS
+
+    def kill(self) -> None:
+        """End the process group at once and reap it."""
+        if self._process.returncode is None:
+            # A worker that has died by itself keeps its id until the wait below, so the group is still ours.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close our ends of the pipes and leave the process alone: it belongs to the process that we were forked from."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        if self._process.returncode is None:
+            self._process.returncode = 0  # not our child: keeps subprocess from waiting for it
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            _wait(self._in, select.POLLOUT, deadline)
+            try:
+                view = view[os.write(self._in, view) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise _Gone from None
+
+    def _receive(self, deadline: float, *, most: int) -> list[bytes]:
+        data = bytearray()
+        while (fields := _fields(data)) is None:
+            if len(data) > most:
+                raise _Gone
+            _wait(self._out, select.POLLIN, deadline)
+            try:
+                piece = os.read(self._out, 1 << 20)
+            except BlockingIOError:
+                continue
+            if not piece:
+                raise _Gone
+            data += piece
+        return fields
+
+
+_SMALLER = "Is there a macro or template that expands without end, or a loop unrolled too far?"
+
+
+def _wait(fd: int, event: int, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(fd, event)
+    left_ms = (deadline - time.monotonic()) * 1000
+    if left_ms <= 0 or not poll.poll(left_ms):
+        raise _TooLate
+
+
+def _frame(fields: list[bytes]) -> bytes:
+    parts = [len(field).to_bytes(4, "little") + field for field in fields]
+    return len(fields).to_bytes(4, "little") + b"".join(parts)
+
+
+def _fields(data: bytearray) -> list[bytes] | None:
+    """The fields of a whole frame, None while some of it is missing."""
+    if len(data) < 4:
+        return None
+    count, place, fields = int.from_bytes(data[:4], "little"), 4, []
+    if count > 16:
+        raise _Gone
+    for _ in range(count):
+        end = place + 4 + int.from_bytes(data[place : place + 4], "little")
+        if len(data) < place + 4 or len(data) < end:
+            return None
+        fields.append(bytes(data[place + 4 : end]))
+        place = end
+    return fields
+
+
+class WorkerPool:
+    """Workers for all threads of this process: as many at once as there are processors, a few kept waiting."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(max(1, len(os.sched_getaffinity(0))) if _LINUX else 1)
+        self._idle: list[tuple[Toolchain, Worker]] = []
+
+    def compile(
+        self, toolchain: Toolchain, source: bytes, name: str, options: list[str], limits: CompileLimits
+    ) -> tuple[Answer, Worker]:
+        """Compile on some worker; gives the worker too, for its version and architectures."""
+        with self._slots:
+            worker = self._take(toolchain)
+            try:
+                answer = worker.compile(source, name, options, limits)
+                if answer.result in _SPENT_RESULTS:
+                    worker.kill()
+            finally:
+                self._give(toolchain, worker)
+            return answer, worker
+
+    def _take(self, toolchain: Toolchain) -> Worker:
+        while True:
+            with self._lock:
+                entry = next((e for e in reversed(self._idle) if e[0] == toolchain), None)
+                if entry is not None:
+                    self._idle.remove(entry)
+            if entry is None:
+                return Worker(toolchain)
+            if entry[1].healthy:
+                return entry[1]
+            entry[1].kill()
+
+    def _give(self, toolchain: Toolchain, worker: Worker) -> None:
+        with self._lock:
+            keep = worker.healthy and len(self._idle) < _MOST_IDLE
+            if keep:
+                self._idle.append((toolchain, worker))
+        if not keep:
+            worker.kill()
+
+    def warm_up(self, toolchain: Toolchain) -> Worker:
+        """Make sure that one worker waits, and give it for a look at its version."""
+        with self._slots:
+            worker = self._take(toolchain)
+            self._give(toolchain, worker)
+            return worker
+
+    def close(self) -> None:
+        """Kill the waiting workers."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, worker in idle:
+            worker.kill()
+
+    def after_fork(self) -> None:
+        """In a forked child: the workers are the parent's; let go of them, without a lock that nobody will open."""
+        idle = list(self._idle)
+        self.__init__()  # type: ignore[misc]
+        for _, worker in idle:
+            worker.abandon()
+
+
+_LINUX = sys.platform == "linux"
+pool = WorkerPool()
+atexit.register(pool.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: pool.after_fork())

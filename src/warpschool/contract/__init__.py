@@ -1,0 +1,100 @@
+r"""The kernel file's header: what the file computes, with which sizes, and how it is launched.
+
+    contract = parse_contract(source, name="01_tiled.cu")
+    plan = contract.bind({"M": 33, "N": 17, "K": 65})
+
+The header is the first block of `//` lines of the file. The grammar ('x' literal, [x] optional, {x} repeated):
+
+    header     = [ title ] { entry | remark }
+    title      = FILENAME ".cu:" TEXT                               on the first line
+    entry      = prose | formal                                     each starts on a line of its own
+    prose      = ("Idea:" | "From:" | "Limits:") TEXT               may share a line, two spaces apart
+    formal     = "Entry:"    name "(" [ parameter { "," parameter } ] ")"
+               | "Sizes:"    name "=" condition { "," name "=" condition }
+               | "Needs:"    condition { "," condition }
+               | "Launch:"   launch { ";" launch }
+               | "Scratch:"  name { "," name }
+               | "Zeroed:"   name { "," name }
+               | "Constant:" name "<-" name { "," name "<-" name }
+    parameter  = scalar | array
+    scalar     = type name
+    array      = [ "const" ] type name "[" condition { "," condition } "]" ("in" | "out" | "inout")
+    launch     = name { "block" "=" dims | "grid" "=" dims | "shared" "=" condition }
+    dims       = "(" condition [ "," condition [ "," condition ] ] ")"
+    condition    (and all below it: see `warpschool.contract.expressions`)
+    type       = "float" | "double" | "half" | "int" | "unsigned" | "signed char" | ... | "float4" | "half2" | ...
+
+A line without a keyword continues the entry above it; an empty `//` line ends that entry, and prose may follow.
+Names in expressions are the int parameters, the derived sizes and the file's top-level `constexpr int`s. Arrays are
+declared in elements: `float4 A[M,K]` is a float array of M x K that the kernel takes as `float4*`. `shared` is dynamic
+shared memory in bytes. Every kernel with an Entry line has a Launch line; launches run in order. Arrays that share a
+name are one array, so the second kernel of a file reads what the first one wrote.
+"""
+
+from __future__ import annotations
+
+from warpschool.contract.agree import require_same_entries
+from warpschool.contract.header import PROSE, read_header
+from warpschool.contract.model import ConstantFill, Contract, Entry, Launch, Parameter
+from warpschool.contract.parser import EntryParser
+from warpschool.contract.plan import CHIP_LIMITS, ArrayPlan, ChipLimits, LaunchPlan, Plan, launch_problem
+from warpschool.contract.source import Declarations, scan_source
+from warpschool.contract.tokens import Token
+from warpschool.contract.types import CType
+from warpschool.contract.verify import require_entries, verify
+from warpschool.errors import ContractError
+from warpschool.suggest import did_you_mean
+
+__all__ = [
+    "CHIP_LIMITS", "ArrayPlan", "CType", "ChipLimits", "ConstantFill", "Contract", "Entry", "Launch", "LaunchPlan",
+    "Parameter", "Plan", "launch_problem", "parse_contract", "require_same_entries", "scan_source",
+]  # fmt: skip
+
+
+def parse_contract(source: str, *, name: str = "kernel.cu") -> Contract:
+    """Read the header of a kernel file and check it against the source below it.
+
+    Raises EntryError (no kernel, or other parameters than promised), LaunchLineError (Launch missing or nonsense) and
+    otherwise ContractError, each with file and line, what was found and what to write instead.
+    """
+    if not source.strip():
+        raise ContractError("the file is empty", file=name, next_step="Start from the step's starter.")
+    declarations = scan_source(source, name=name)
+    header = read_header(source, file=name)
+    require_entries(header, declarations, source, file=name)
+    parser = EntryParser(file=name)
+    for entry in header.entries:
+        if entry.keyword not in PROSE:
+            parser.read(entry)
+    contract = Contract(
+        name=name, source=source, title=header.title, idea=header.text_of("Idea"), follows=header.text_of("From"),
+        limits=header.text_of("Limits"), entries=tuple(parser.entries), sizes=tuple(parser.sizes),
+        needs=tuple(parser.needs), launches=tuple(parser.launches),
+        scratch=tuple(dict.fromkeys(token.text for token in parser.scratch)),
+        zeroed=tuple(dict.fromkeys(token.text for token in parser.zeroed)),
+        constants=tuple(_fill(symbol, array, parser, declarations, name) for symbol, array in parser.constants),
+        declarations=declarations,
+    )  # fmt: skip
+    verify(contract, {"Scratch": parser.scratch, "Zeroed": parser.zeroed})
+    return contract
+
+
+def _fill(symbol: Token, array: Token, parser: EntryParser, declarations: Declarations, file: str) -> ConstantFill:
+    """Match a Constant entry with the source's symbol and the array's type."""
+    found = declarations.constants.get(symbol.text)
+    if found is None:
+        raise ContractError(
+            f"the source has no __constant__ symbol '{symbol.text}' at file scope", file=file, line=symbol.line,
+            next_step=did_you_mean(symbol.text, declarations.constants)
+            or f"Write: __constant__ float {symbol.text}[SIZE];",
+        )  # fmt: skip
+    parameter = next((p for entry in parser.entries for p in entry.parameters if p.name == array.text), None)
+    if parameter is not None and not parameter.is_array:
+        raise ContractError(f"'{array.text}' is a scalar, not an array", file=file, line=array.line)
+    ctype = parameter.ctype if parameter is not None else found.ctype
+    if ctype is None or (found.ctype is not None and found.ctype.dtype != ctype.dtype):
+        raise ContractError(
+            f"'{symbol.text}' (line {found.line}) and '{array.text}' are not of one type", file=file, line=array.line,
+            next_step="A symbol is filled with an array of its own element type.",
+        )  # fmt: skip
+    return ConstantFill(symbol.text, array.text, ctype, symbol.line)

@@ -1,0 +1,186 @@
+"""Header entries to a Contract: one method a keyword (the grammar is in the package's docstring)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warpschool.contract.expressions import Expression, Number, parse_expression
+from warpschool.contract.header import HeaderEntry
+from warpschool.contract.model import DIRECTIONS, Condition, Entry, Launch, Parameter, Size
+from warpschool.contract.tokens import Token, TokenReader, tokenize
+from warpschool.contract.types import C_TYPES, CType, find_type
+from warpschool.errors import ContractError, EntryError, LaunchLineError
+from warpschool.suggest import did_you_mean
+
+_ENTRY_FORM = "Write: // Entry: name(const float A[M,K] in, float C[M,N] out, int M, int N, int K, float alpha)"
+_LAUNCH_FORM = "Write: // Launch: name block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE)) shared=0"
+_SIZES_FORM = "Write: // Sizes: OH = (H + 2*PAD - R) / STRIDE + 1"
+_NEEDS_FORM = "Write: // Needs: H + 2*PAD >= R, C % 4 == 0"
+_CONSTANT_FORM = "Write: // Constant: filters <- w"
+
+
+class EntryParser:
+    """Collects what the header's formal entries say, one call of `read` an entry."""
+
+    def __init__(self, *, file: str) -> None:
+        self.file = file
+        self.entries: list[Entry] = []
+        self.sizes: list[Size] = []
+        self.needs: list[Condition] = []
+        self.launches: list[Launch] = []
+        self.scratch: list[Token] = []
+        self.zeroed: list[Token] = []
+        self.constants: list[tuple[Token, Token]] = []
+
+    def read(self, entry: HeaderEntry) -> None:
+        """Parse one formal entry; raises ContractError or one of its subclasses."""
+        error = {"Entry": EntryError, "Launch": LaunchLineError}.get(entry.keyword, ContractError)
+        reader = TokenReader(tokenize(entry.pieces, file=self.file), file=self.file, error=error)
+        readers: dict[str, Callable[[TokenReader], None]] = {
+            "Entry": self._entry,
+            "Sizes": self._sizes,
+            "Needs": self._needs,
+            "Launch": self._launch_line,
+            "Scratch": lambda reader: self.scratch.extend(self._names(reader, "Scratch: cols, tiles")),
+            "Zeroed": lambda reader: self.zeroed.extend(self._names(reader, "Zeroed: y")),
+            "Constant": self._constants,
+        }
+        readers[entry.keyword](reader)
+
+    def _entry(self, reader: TokenReader) -> None:
+        name = reader.expect_name("the kernel's name", write=_ENTRY_FORM)
+        reader.expect("(", write=_ENTRY_FORM)
+        parameters: list[Parameter] = []
+        while not reader.at(")"):
+            parameters.append(self._parameter(reader))
+            if any(other.name == parameters[-1].name for other in parameters[:-1]):
+                raise reader.fault(f"a second parameter '{parameters[-1].name}'", write=_ENTRY_FORM)
+            if not reader.accept(","):
+                break
+        reader.expect(")", write=_ENTRY_FORM)
+        reader.finish(write=f"One Entry line a kernel, and nothing behind it. {_ENTRY_FORM}")
+        if any(entry.name == name.text for entry in self.entries):
+            raise reader.fault(f"a second Entry line for '{name.text}'", at=name, write="One Entry line a kernel.")
+        self.entries.append(Entry(name.text, tuple(parameters), name.line))
+
+    def _parameter(self, reader: TokenReader) -> Parameter:
+        words: list[Token] = []
+        while reader.here.kind == "name" or reader.at("::"):
+            words.append(reader.take())
+        if reader.at("*", "&"):
+            raise reader.fault(
+                f"found {reader.here}: the header shows an array's shape, not a pointer",
+                write="Write the shape in elements and what the kernel does with it: const float A[M,K] in",
+            )
+        if len(words) < 2:
+            raise reader.fault("expected a type and a name, as in 'int M'", write=_ENTRY_FORM)
+        if not reader.at("["):
+            return self._scalar(reader, words)
+        ctype = self._type(reader, words[:-1])
+        reader.take()
+        dims = self._list(reader, "]", write="Write the shape between brackets: A[M,K]")
+        direction = reader.here.text
+        if direction not in DIRECTIONS:
+            raise reader.fault(
+                f"expected in, out or inout behind '{words[-1].text}[...]' but found {reader.here}",
+                write=f"Say what the kernel does with it: {words[-1].text}[...] in",
+            )
+        reader.take()
+        is_const = any(word.text == "const" for word in words)
+        if is_const and direction != "in":
+            raise reader.fault(f"'{words[-1].text}' is const but marked {direction}", write="Drop const, or write in.")
+        return Parameter(words[-1].text, ctype, words[-1].line, dims, direction)
+
+    def _scalar(self, reader: TokenReader, words: list[Token]) -> Parameter:
+        name = words[-1]
+        if name.text in DIRECTIONS:
+            raise reader.fault(
+                f"'{name.text}' behind a parameter without a shape", at=name,
+                write="Only arrays have a direction; give the shape: x[n] in. A scalar is just 'int n'.",
+            )  # fmt: skip
+        return Parameter(name.text, self._type(reader, words[:-1]), name.line)
+
+    def _type(self, reader: TokenReader, words: list[Token]) -> CType:
+        texts = [word.text for word in words]
+        ctype = find_type(texts)
+        if ctype is None:
+            spelt = " ".join(text for text in texts if text != "const")
+            raise reader.fault(f"unknown type '{spelt}'", at=words[0], write=did_you_mean(spelt, C_TYPES))
+        return ctype
+
+    def _list(self, reader: TokenReader, close: str, *, write: str) -> tuple[Expression, ...]:
+        trees = [parse_expression(reader)]
+        while reader.accept(","):
+            trees.append(parse_expression(reader))
+        reader.expect(close, write=write)
+        return tuple(trees)
+
+    def _sizes(self, reader: TokenReader) -> None:
+        while True:
+            name = reader.expect_name("a size's name", write=_SIZES_FORM)
+            reader.expect("=", write=_SIZES_FORM)
+            self.sizes.append(Size(name.text, parse_expression(reader), name.line))
+            if not reader.accept(","):
+                break
+        reader.finish(write=f"Several sizes stand with a comma between them. {_SIZES_FORM}")
+
+    def _needs(self, reader: TokenReader) -> None:
+        while True:
+            start = reader.index
+            line = reader.here.line
+            tree = parse_expression(reader)
+            self.needs.append(Condition(reader.text_since(start), tree, line))
+            if not reader.accept(","):
+                break
+        reader.finish(write=f"Several conditions stand with a comma between them. {_NEEDS_FORM}")
+
+    def _launch_line(self, reader: TokenReader) -> None:
+        self.launches.append(self._launch(reader))
+        while reader.accept(";"):
+            self.launches.append(self._launch(reader))
+        reader.finish(write=f"Several launches stand on lines of their own or with ';' between them. {_LAUNCH_FORM}")
+
+    def _launch(self, reader: TokenReader) -> Launch:
+        name = reader.expect_name("the name of the kernel to launch", write=_LAUNCH_FORM)
+        shape: dict[str, tuple[Expression, ...]] = {}
+        while reader.here.kind == "name":
+            option = reader.take()
+            if option.text not in ("block", "grid", "shared"):
+                meant = did_you_mean(option.text, ("block", "grid", "shared"))
+                raise reader.fault(f"unknown launch option '{option.text}'", at=option, write=f"{meant} {_LAUNCH_FORM}")
+            if option.text in shape:
+                raise reader.fault(f"a second '{option.text}'", at=option, write=_LAUNCH_FORM)
+            reader.expect("=", write=_LAUNCH_FORM)
+            shape[option.text] = self._launch_value(reader, option)
+        for option_name in ("block", "grid"):
+            if option_name not in shape:
+                raise reader.fault(f"the launch of '{name.text}' has no {option_name}=(...)", write=_LAUNCH_FORM)
+        shared = shape.get("shared", (Number(0),))[0]
+        return Launch(name.text, shape["block"], shape["grid"], shared, name.line)
+
+    def _launch_value(self, reader: TokenReader, option: Token) -> tuple[Expression, ...]:
+        if option.text == "shared":
+            return (parse_expression(reader),)
+        reader.expect("(", write=f"Put parentheses around it: {option.text}=(256). {_LAUNCH_FORM}")
+        trees = self._list(reader, ")", write=_LAUNCH_FORM)
+        if len(trees) > 3:
+            raise reader.fault(f"{option.text} has {len(trees)} numbers", at=option, write="At most three: x, y, z.")
+        return trees
+
+    def _names(self, reader: TokenReader, form: str) -> list[Token]:
+        names = [reader.expect_name("an array's name", write=f"Write: // {form}")]
+        while reader.accept(","):
+            names.append(reader.expect_name("an array's name", write=f"Write: // {form}"))
+        reader.finish(write=f"Several arrays stand with a comma between them. Write: // {form}")
+        return names
+
+    def _constants(self, reader: TokenReader) -> None:
+        while True:
+            symbol = reader.expect_name("a __constant__ symbol", write=_CONSTANT_FORM)
+            reader.expect("<", write=_CONSTANT_FORM)
+            reader.expect("-", write=_CONSTANT_FORM)
+            array = reader.expect_name("the array that fills it", write=_CONSTANT_FORM)
+            self.constants.append((symbol, array))
+            if not reader.accept(","):
+                break
+        reader.finish(write=f"Several symbols stand with a comma between them. {_CONSTANT_FORM}")

@@ -1,0 +1,365 @@
+"""Every number that a launch counts: its names, unit and meaning.
+
+`COUNTERS` is the one table. Names with an Nsight Compute metric mean what Nsight Compute means by it; names without one
+are the simulator's own. `Counters` holds the values of one launch, or of one source line, and derives ratios from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from .errors import NotMeasured
+
+SECTOR_BYTES = 32
+"""Global memory moves in sectors of this size."""
+NOT_MEASURED = "not measured on this device"
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One row of the table; `metric` is Nsight Compute's name, or None where it has none."""
+
+    name: str
+    metric: str | None
+    unit: str
+    meaning: str
+
+    @property
+    def key(self) -> str:
+        """The name under which a mapping of counters lists it."""
+        return self.metric or self.name
+
+
+def _lsu(kind: str, space: str, operation: str) -> str:
+    return f"l1tex__t_{kind}_pipe_lsu_mem_{space}_op_{operation}.sum"
+
+
+_PTX = " (PTX level: the compiled code may differ)"
+_CLASSES = {
+    "fp32": "single-precision arithmetic",
+    "fp64": "double-precision arithmetic",
+    "fp16": "half-precision and bfloat16 arithmetic",
+    "integer": "integer and logic operations, address arithmetic included",
+    "memory_global": "loads, stores and atomics to global memory",
+    "memory_shared": "loads, stores and atomics to shared memory",
+    "control": "branches, barriers and predicates",
+    "conversion": "conversions between types",
+    "special": "special functions: square root, sine, exponential, reciprocal",
+    "other": "everything else: moves, shuffles, votes, local and constant memory",
+}
+
+COUNTERS: tuple[Counter, ...] = (
+    # global memory
+    Counter(
+        "global_load_requests", _lsu("requests", "global", "ld"), "requests",
+        "Warp-wide loads from global memory.",
+    ),
+    Counter(
+        "global_load_sectors", _lsu("sectors", "global", "ld"), "sectors",
+        "32-byte sectors that global loads touch.",
+    ),
+    Counter(
+        "global_load_sectors_ideal", None, "sectors",
+        "Fewest sectors that could hold the distinct bytes of each global load request.",
+    ),
+    Counter("global_load_bytes", None, "bytes", "Bytes that active threads ask for in global loads."),
+    Counter(
+        "global_store_requests", _lsu("requests", "global", "st"), "requests",
+        "Warp-wide stores to global memory.",
+    ),
+    Counter(
+        "global_store_sectors", _lsu("sectors", "global", "st"), "sectors",
+        "32-byte sectors that global stores touch.",
+    ),
+    Counter(
+        "global_store_sectors_ideal", None, "sectors",
+        "Fewest sectors that could hold the distinct bytes of each global store request.",
+    ),
+    Counter("global_store_bytes", None, "bytes", "Bytes that active threads write in global stores."),
+    Counter(
+        "global_atomic_requests", _lsu("requests", "global", "atom"), "requests",
+        "Warp-wide atomics that return a value.",
+    ),
+    Counter(
+        "global_reduction_requests", _lsu("requests", "global", "red"), "requests",
+        "Warp-wide atomics without a result.",
+    ),
+    # shared memory
+    Counter(
+        "shared_load_requests", "smsp__inst_executed_op_shared_ld.sum", "instructions",
+        "Warp-wide loads from shared memory.",
+    ),
+    Counter("shared_load_wavefronts", None, "wavefronts", "Passes that shared loads take, bank conflicts included."),
+    Counter(
+        "shared_load_bank_conflicts", "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", "wavefronts",
+        "Extra passes of shared loads because several threads want different words of one bank.",
+    ),
+    Counter("shared_load_bytes", None, "bytes", "Bytes that active threads ask for in shared loads."),
+    Counter(
+        "shared_store_requests", "smsp__inst_executed_op_shared_st.sum", "instructions",
+        "Warp-wide stores to shared memory.",
+    ),
+    Counter("shared_store_wavefronts", None, "wavefronts", "Passes that shared stores take, bank conflicts included."),
+    Counter(
+        "shared_store_bank_conflicts", "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum", "wavefronts",
+        "Extra passes of shared stores because several threads want different words of one bank.",
+    ),
+    Counter("shared_store_bytes", None, "bytes", "Bytes that active threads write in shared stores."),
+    # local memory
+    Counter(
+        "local_load_requests", _lsu("requests", "local", "ld"), "requests",
+        "Warp-wide loads from local memory (spills, local arrays).",
+    ),
+    Counter(
+        "local_store_requests", _lsu("requests", "local", "st"), "requests",
+        "Warp-wide stores to local memory (spills, local arrays).",
+    ),
+    # instructions
+    Counter(
+        "warp_instructions", "smsp__inst_executed.sum", "instructions",
+        "Instructions, counted once per warp" + _PTX + ".",
+    ),
+    Counter(
+        "thread_instructions", "smsp__thread_inst_executed.sum", "instructions",
+        "Instructions, counted once per active thread" + _PTX + ".",
+    ),
+    Counter(
+        "fma_instructions", "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", "instructions",
+        "Single-precision multiply-adds, per thread.",
+    ),
+    Counter(
+        "fadd_instructions", "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", "instructions",
+        "Single-precision additions, per thread" + _PTX + ".",
+    ),
+    Counter(
+        "fmul_instructions", "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", "instructions",
+        "Single-precision multiplications, per thread" + _PTX + ".",
+    ),
+    Counter("tensor_instructions", None, "instructions", "Matrix instructions on tensor cores, per warp" + _PTX + "."),
+    Counter("barriers", None, "instructions", "Block-wide barriers, counted once per warp."),
+    Counter(
+        "divergent_branches", None, "branches",
+        "Branches at which the active threads of a warp parted ways" + _PTX + ".",
+    ),
+    Counter("blocks", "launch__grid_size", "blocks", "Thread blocks that ran."),
+    *(
+        Counter(f"instructions_{name}", None, "instructions", f"Instructions per warp: {what}" + _PTX + ".")
+        for name, what in _CLASSES.items()
+    ),
+)  # fmt: skip
+
+_BY_NAME: dict[str, Counter] = {c.name: c for c in COUNTERS} | {c.metric: c for c in COUNTERS if c.metric}
+
+
+def describe(name: str) -> Counter:
+    """The table's row for a plain name or an Nsight Compute metric; raises KeyError for another name."""
+    return _BY_NAME[name]
+
+
+def ratio(numerator: float, denominator: float) -> float:
+    """numerator / denominator; x/0 is infinity, 0/0 is NaN ("nothing to measure"), which fails every comparison."""
+    if denominator:
+        return numerator / denominator
+    return math.inf if numerator else math.nan
+
+
+class Counters(Mapping[str, int]):
+    """The counts of one launch or one source line.
+
+    `c["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]`, `c["global_load_requests"]` and `c.global_load_requests` are
+    the same number. Iteration lists Nsight Compute's names where there are any. A counter that was not given is 0.
+    Ratios follow `ratio`: NaN where the kernel did nothing of the kind. Counters add up: `a + b`, `sum(many)`.
+    """
+
+    __slots__ = ("_values",)
+    _values: dict[str, int]
+    measured = True
+
+    def __init__(self, values: Mapping[str, int] | None = None, /, **by_name: int) -> None:
+        given: dict[str, int] = {}
+        for name, value in {**(values or {}), **by_name}.items():
+            if name not in _BY_NAME:
+                raise ValueError(f"no counter is called {name!r}; warpschool.counters.COUNTERS lists them all")
+            given[_BY_NAME[name].name] = int(value)
+        object.__setattr__(self, "_values", {c.name: given.get(c.name, 0) for c in COUNTERS})
+
+    # ---------------------------------------------------------------- mapping
+
+    def __getitem__(self, name: str) -> int:
+        return self._values[_BY_NAME[name].name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (c.key for c in COUNTERS)
+
+    def __len__(self) -> int:
+        return len(COUNTERS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _BY_NAME
+
+    def __getattr__(self, name: str) -> int:
+        if name.startswith("_") or name not in _BY_NAME:
+            raise AttributeError(f"no counter is called {name!r}; dir() of this object lists them all")
+        return self._values[name]
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("counters cannot be changed")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("counters cannot be changed")
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *(c.name for c in COUNTERS)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counters) and self.measured == other.measured and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._values.values()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.plain(),)
+
+    def __add__(self, other: Counters) -> Counters:
+        if not isinstance(other, Counters):
+            return NotImplemented
+        if not other.measured:
+            return other
+        return Counters({name: value + other._values[name] for name, value in self._values.items()})
+
+    def __radd__(self, other: object) -> Counters:
+        return self if other == 0 else NotImplemented  # sum() starts at 0
+
+    def plain(self) -> dict[str, int]:
+        """All counts by plain name."""
+        return dict(self._values)
+
+    def __repr__(self) -> str:
+        return f"Counters({', '.join(f'{k}={v}' for k, v in self._values.items() if v)})"
+
+    def __str__(self) -> str:
+        rows = [(c.name, f"{self._values[c.name]:,}", c.unit) for c in COUNTERS if self._values[c.name]]
+        wide = max((len(value) for _, value, _ in rows), default=0)
+        return "\n".join(f"{name:28} {value:>{wide}} {unit}" for name, value, unit in rows) or "(all counters are zero)"
+
+    # ---------------------------------------------------------------- derived
+
+    @property
+    def global_load_efficiency(self) -> float:
+        """Ideal sectors / sectors of global loads: 1 is perfectly coalesced."""
+        return ratio(self.global_load_sectors_ideal, self.global_load_sectors)
+
+    @property
+    def global_store_efficiency(self) -> float:
+        """Ideal sectors / sectors of global stores: 1 is perfectly coalesced."""
+        return ratio(self.global_store_sectors_ideal, self.global_store_sectors)
+
+    @property
+    def excess_load_sectors(self) -> int:
+        """Sectors of global loads beyond the ideal."""
+        return self.global_load_sectors - self.global_load_sectors_ideal
+
+    @property
+    def excess_store_sectors(self) -> int:
+        """Sectors of global stores beyond the ideal."""
+        return self.global_store_sectors - self.global_store_sectors_ideal
+
+    @property
+    def excess_sectors(self) -> int:
+        """Sectors of global loads and stores beyond the ideal."""
+        return self.excess_load_sectors + self.excess_store_sectors
+
+    @property
+    def shared_bank_conflicts(self) -> int:
+        """Extra wavefronts of shared loads and stores."""
+        return self.shared_load_bank_conflicts + self.shared_store_bank_conflicts
+
+    @property
+    def global_bytes(self) -> int:
+        """Bytes that threads ask for in global loads and stores."""
+        return self.global_load_bytes + self.global_store_bytes
+
+    @property
+    def global_sector_bytes(self) -> int:
+        """Bytes of all sectors that global loads and stores touch."""
+        return SECTOR_BYTES * (self.global_load_sectors + self.global_store_sectors)
+
+    @property
+    def flops(self) -> int:
+        """Single-precision operations: 2 per multiply-add, 1 per addition or product; tensor cores not included."""
+        return 2 * self.fma_instructions + self.fadd_instructions + self.fmul_instructions
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP per byte requested: `flops` / `global_bytes`. A naive matrix product has 1/4."""
+        return ratio(self.flops, self.global_bytes)
+
+    @property
+    def data_reuse(self) -> float:
+        """How often a byte that was loaded from global memory is multiplied.
+
+        A multiply-add multiplies two 4-byte operands: 8 x fma_instructions / global_load_bytes. A naive matrix product
+        loads both operands anew for each multiply-add (1); T x T tiles in shared memory use each element T times (T).
+        """
+        return ratio(8 * self.fma_instructions, self.global_load_bytes)
+
+    @property
+    def fma_share(self) -> float:
+        """Multiply-adds / all instructions, both per thread: the useful share of a matrix product's instructions."""
+        return ratio(self.fma_instructions, self.thread_instructions)
+
+    @property
+    def shared_bytes_per_fma(self) -> float:
+        """Bytes read from shared memory per multiply-add."""
+        return ratio(self.shared_load_bytes, self.fma_instructions)
+
+
+DERIVED: dict[str, str] = {
+    name: (member.__doc__ or "").split("\n")[0]
+    for name, member in vars(Counters).items()
+    if isinstance(member, property)
+}
+"""Derived property -> its one-sentence meaning."""
+
+
+class UnmeasuredCounters(Counters):
+    """Stands for counters that were not taken: `measured` is False, and reading a count raises NotMeasured."""
+
+    __slots__ = ("reason",)
+    reason: str
+    measured = False
+
+    def __init__(self, reason: str = NOT_MEASURED) -> None:
+        super().__init__()
+        object.__setattr__(self, "reason", reason)
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise NotMeasured(f"counters: {self.reason}", next_step='Run the kernel with device="sim" to count.')
+
+    def __getattr__(self, name: str) -> int:
+        if name in _BY_NAME:
+            self._refuse()
+        return super().__getattr__(name)
+
+    __getitem__ = __iter__ = get = keys = items = values = plain = _refuse
+
+    def __add__(self, other: Counters) -> Counters:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.reason,)
+
+    def __hash__(self) -> int:
+        return hash(self.reason)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnmeasuredCounters) and other.reason == self.reason
+
+    def __repr__(self) -> str:
+        return f"UnmeasuredCounters({self.reason!r})"
+
+    def __str__(self) -> str:
+        return self.reason

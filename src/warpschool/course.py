@@ -1,0 +1,202 @@
+"""Where the course's content is: labs, steps, and each step's starter, reference, grader and notebook.
+
+A step is called `lab02_tiling/01_tiled`. In a checkout its files are
+
+    labs/lab02_tiling/lab02_tiling.ipynb      the lab's notebook
+    kernels/lab02_tiling/01_tiled.cu          starter
+    solutions/lab02_tiling/01_tiled.cu        reference
+    grader/lab02_tiling/test_01_tiled.py      graded tests
+
+An installed wheel carries the same folders in `warpschool/_content/`. A checkout around the package wins.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from warpschool.contract.header import read_header
+from warpschool.errors import CourseError
+from warpschool.suggest import did_you_mean
+
+_PACKAGE = Path(__file__).resolve().parent
+_CONTENT_FOLDERS = ("labs", "kernels", "solutions", "grader")
+_LAB = re.compile(r"lab\d\d_\w+")
+_STEP = re.compile(r"\d\d_\w+")
+_FROM = re.compile(r"(?:(lab\d\d_\w+)/)?(\d\d_\w+)\.cu")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a lab; a file that this course does not carry is None."""
+
+    name: str
+    starter: Path | None
+    solution: Path | None
+    grader: Path | None
+
+    @property
+    def lab(self) -> str:
+        return self.name.split("/")[0]
+
+    @property
+    def idea(self) -> str:
+        """The file's name without .cu."""
+        return self.name.split("/")[1]
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.idea}.cu"
+
+    @property
+    def title(self) -> str:
+        """What stands behind the file's name in its first line."""
+        return self._header.title
+
+    @property
+    def follows(self) -> str:
+        """The step of its `From:` line, or ""."""
+        match = _FROM.match(self._header.text_of("From"))
+        return f"{match[1] or self.lab}/{match[2]}" if match else ""
+
+    @cached_property
+    def _header(self):  # noqa: ANN202 - Header, private
+        path = self.solution or self.starter
+        if path is None:
+            raise CourseError(f"{self.name} has neither a starter nor a reference")
+        return read_header(path.read_text(encoding="utf-8"), file=path.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab: its steps in order, and its notebook where there is one."""
+
+    name: str
+    steps: tuple[Step, ...]
+    notebook: Path | None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Course:
+    """The content below one root folder; `Course.find()` gives the one that belongs to this package."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @staticmethod
+    @cache
+    def find() -> Course:
+        """Return the course of the checkout around the package, else the one inside it.
+
+        Raises CourseError when there is neither.
+        """
+        checkout = checkout_root()
+        if checkout is not None:
+            return Course(checkout)
+        packaged = _PACKAGE / "_content"
+        if packaged.is_dir():
+            return Course(packaged)
+        raise CourseError(
+            f"no course content: neither a checkout around {_PACKAGE} nor {packaged}",
+            next_step="Install the warpschool wheel, or work in a checkout.",
+        )
+
+    def labs(self) -> tuple[Lab, ...]:
+        """Return all labs that have content, in order."""
+        names = {
+            path.name
+            for folder in _CONTENT_FOLDERS
+            for path in (self.root / folder).glob("lab*")
+            if path.is_dir() and _LAB.fullmatch(path.name)
+        }
+        return tuple(self._lab(name) for name in sorted(names))
+
+    def lab(self, name: str) -> Lab:
+        """Return a lab by name or unambiguous beginning ("lab02"); raises CourseError with what there is."""
+        labs = {lab.name: lab for lab in self.labs()}
+        return labs[_pick(name, list(labs), "lab")]
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the steps of all labs, in order."""
+        return tuple(step for lab in self.labs() for step in lab.steps)
+
+    def step(self, name: str) -> Step:
+        """Return a step by name ("lab02_tiling/01_tiled") or unambiguous beginnings of both parts ("lab02/01").
+
+        Raises CourseError with close matches.
+        """
+        steps = {step.name: step for step in self.steps()}
+        return steps[_pick(name, list(steps), "step")]
+
+    def ladder(self, name: str) -> tuple[Step, ...]:
+        """Return the chain of `From:` lines that leads to a step, the first step first.
+
+        Raises CourseError at a From line that leads nowhere or in a circle.
+        """
+        chain = [self.step(name)]
+        while chain[0].follows:
+            step = chain[0]
+            try:
+                before = self.step(step.follows)
+            except CourseError as error:
+                raise CourseError(f"the From line of {step} leads nowhere: {error.message}") from None
+            if before in chain:
+                raise CourseError(f"the From lines of {' and '.join(map(str, chain))} form a circle")
+            chain.insert(0, before)
+        return tuple(chain)
+
+    def successors(self, name: str) -> tuple[Step, ...]:
+        """Return the steps whose `From:` line names this one."""
+        wanted = self.step(name).name
+        return tuple(step for step in self.steps() if step.follows == wanted)
+
+    def _lab(self, name: str) -> Lab:
+        files = [*(self.root / "kernels" / name).glob("*.cu"), *(self.root / "solutions" / name).glob("*.cu")]
+        ideas = sorted({path.stem for path in files if _STEP.fullmatch(path.stem)})
+        notebook = self.root / "labs" / name / f"{name}.ipynb"
+        return Lab(name, tuple(self._step(name, idea) for idea in ideas), _existing(notebook))
+
+    def _step(self, lab: str, idea: str) -> Step:
+        return Step(
+            f"{lab}/{idea}",
+            starter=_existing(self.root / "kernels" / lab / f"{idea}.cu"),
+            solution=_existing(self.root / "solutions" / lab / f"{idea}.cu"),
+            grader=_existing(self.root / "grader" / lab / f"test_{idea}.py"),
+        )
+
+
+def checkout_root() -> Path | None:
+    """Return the root of the checkout that this package runs from, or None for an installed one."""
+    root = _PACKAGE.parents[1]
+    is_checkout = (root / "src" / "warpschool").resolve() == _PACKAGE and (root / "kernels").is_dir()
+    return root if is_checkout else None
+
+
+def _existing(path: Path) -> Path | None:
+    return path if path.is_file() else None
+
+
+def _pick(name: str, known: list[str], what: str) -> str:
+    """Return the one known name that `name` means: itself, or the only one whose parts begin like its parts."""
+    asked = name.strip().strip("/").removesuffix(".cu")
+    if asked in known:
+        return asked
+    parts = asked.split("/")
+    begins = [full for full in known if _begins(full.split("/"), parts)]
+    if len(begins) == 1:
+        return begins[0]
+    if begins:
+        raise CourseError(f"'{name}' could be any of {', '.join(begins[:8])}", next_step="Write more of the name.")
+    advice = did_you_mean(asked, known) if known else "This course has no content."
+    raise CourseError(f"there is no {what} '{name}'", next_step=advice)
+
+
+def _begins(full: list[str], parts: list[str]) -> bool:
+    return len(full) == len(parts) and all(f.startswith(p) and p for f, p in zip(full, parts, strict=True))

@@ -1,0 +1,26 @@
+"""Where kernels run: one interface, two devices, the simulator ("sim") and the GPU ("gpu", through CuPy).
+
+`get_device` finds a device, `RawModule` compiles CUDA C++ for it, `module.get_function(name)` gives a `Kernel`, and a
+call of the kernel gives a `Launch` with counters, hazards and printed text.
+"""
+
+from __future__ import annotations
+
+from .arrays import DeviceArray
+from .find import get_device, gpu_problem
+from .launch import Launch
+from .module import Kernel, RawModule
+from .protocol import Device, LaunchOptions
+from .sim import SimDevice
+
+__all__ = [
+    "Device",
+    "DeviceArray",
+    "Kernel",
+    "Launch",
+    "LaunchOptions",
+    "RawModule",
+    "SimDevice",
+    "get_device",
+    "gpu_problem",
+]

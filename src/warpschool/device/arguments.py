@@ -1,0 +1,247 @@
+"""Launch arguments: checked against what the kernel declares, converted to what it receives.
+
+Every argument becomes a NumPy scalar of the parameter's exact size; arrays become their address. Errors name the
+parameter as the source does, or by position where the source's declaration cannot be read.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, LaunchError
+from .arrays import DeviceArray
+from .protocol import Device, Dim3, ParameterInfo
+from .signature import Declared
+
+_GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
+_BLOCK_LIMITS = (1024, 1024, 64)
+_BLOCK_THREADS = 1024
+_FLOAT_TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter: its place in the parameter block and what is known of its type."""
+
+    index: int
+    info: ParameterInfo
+    declared: Declared | None
+
+    @property
+    def label(self) -> str:
+        """How messages call it: "argument 2 (n)"."""
+        return f"argument {self.index + 1}" + (f" ({self.declared.name})" if self.declared else "")
+
+    @property
+    def is_struct(self) -> bool:
+        return self.info.type == "b8"
+
+    @property
+    def is_float(self) -> bool:
+        return self.info.type in _FLOAT_TYPES
+
+    @property
+    def may_be_pointer(self) -> bool:
+        if self.info.size_bytes != 8 or self.is_float or self.is_struct:
+            return False
+        return self.declared is None or self.declared.pointer
+
+    @property
+    def wants(self) -> str:
+        """What the kernel takes here, in words."""
+        size = self.info.size_bytes
+        if self.declared:
+            return f"`{self.declared.type} {self.declared.name}`"
+        if self.is_struct:
+            return f"a structure of {size} bytes"
+        return f"a {8 * size}-bit " + ("float" if self.is_float else "integer" + " or a pointer" * (size == 8))
+
+
+def parameters(infos: Sequence[ParameterInfo], declared: Sequence[Declared]) -> tuple[Parameter, ...]:
+    """Joins the compiled parameters with the declared ones; the latter are dropped where they do not match."""
+    fits = len(declared) == len(infos) and all(
+        not d.pointer or i.size_bytes == 8 for d, i in zip(declared, infos, strict=True)
+    )
+    return tuple(Parameter(k, info, declared[k] if fits else None) for k, info in enumerate(infos))
+
+
+def convert(kernel: str, params: Sequence[Parameter], arguments: Sequence[Any], device: Device) -> list[np.generic]:
+    """One NumPy scalar per parameter. Raises ArgumentError."""
+    if not isinstance(arguments, (tuple, list)):
+        raise ArgumentError(f"{kernel}: arguments are given as a tuple, not as {_named(arguments)}")
+    if len(arguments) != len(params):
+        names = ", ".join(p.declared.name if p.declared else f"#{p.index + 1}" for p in params)
+        raise ArgumentError(f"{kernel} takes {len(params)} arguments ({names}), {len(arguments)} were given")
+    converted = []
+    for parameter, argument in zip(params, arguments, strict=True):
+        try:
+            converted.append(_convert(parameter, argument, device))
+        except ArgumentError as error:
+            raise ArgumentError(f"{kernel}, {parameter.label}: {error.message}", next_step=error.next_step) from None
+    return converted
+
+
+def pack(infos: Sequence[ParameterInfo], scalars: Sequence[np.generic]) -> bytes:
+    """The kernel's parameter block."""
+    block = bytearray(max((i.offset + i.size_bytes for i in infos), default=0))
+    for info, scalar in zip(infos, scalars, strict=True):
+        block[info.offset : info.offset + info.size_bytes] = scalar.tobytes()
+    return bytes(block)
+
+
+# ---------------------------------------------------------------- one argument
+
+
+def _convert(parameter: Parameter, argument: Any, device: Device) -> np.generic:
+    address = device.pointer(argument)
+    if address is not None:
+        _check_array(parameter, argument)
+        return np.uint64(address)
+    if isinstance(argument, DeviceArray):
+        raise ArgumentError(
+            f"the array is on {argument.device.description}, the kernel runs on {device.description}",
+            next_step="Copy it there: module.device.asarray(array.get()).",
+        )
+    if isinstance(argument, (bytes, bytearray, np.void)):
+        return _structure(parameter, bytes(argument) if not isinstance(argument, np.void) else argument.tobytes())
+    if isinstance(argument, np.ndarray):
+        raise ArgumentError(
+            f"a NumPy array of shape {argument.shape} is in the host's memory, where the kernel cannot read",
+            next_step="Copy it to the device first: module.device.asarray(array).",
+        )
+    if parameter.declared and parameter.declared.pointer and not isinstance(argument, np.uint64):
+        if argument is None:
+            return np.uint64(0)  # the null pointer
+        raise ArgumentError(
+            f"the kernel takes a pointer, {parameter.wants}; {_named(argument)} was given",
+            next_step="Pass a device array: module.device.asarray(host_array).",
+        )
+    if isinstance(argument, np.generic):
+        return _numpy_scalar(parameter, argument)
+    if isinstance(argument, (int, float)):
+        return _python_number(parameter, argument)
+    raise ArgumentError(
+        f"{_named(argument)} cannot be passed to a kernel; it takes {parameter.wants}",
+        next_step="Pass device arrays, NumPy scalars, Python numbers, or structures as bytes or np.void.",
+    )
+
+
+def _check_array(parameter: Parameter, array: Any) -> None:
+    """Refuses an array where a value is wanted, and one whose elements are of another kind or size than declared."""
+    if not parameter.may_be_pointer:
+        raise ArgumentError(f"the kernel takes a value, {parameter.wants}; an array was given")
+    wanted = parameter.declared.element if parameter.declared else None
+    dtype = getattr(array, "dtype", None)
+    if wanted is None or not isinstance(dtype, np.dtype) or dtype.kind not in "fiub" or dtype.itemsize == 1:
+        return  # nothing is known, or raw bytes
+    if (dtype.kind == "f") != (wanted.kind == "f") or (dtype.itemsize != wanted.itemsize and wanted.itemsize != 1):
+        raise ArgumentError(
+            f"the kernel takes {parameter.wants}, an array of {wanted}; an array of {dtype} was given",
+            next_step=f"Convert it on the host: array.astype(np.{wanted}).",
+        )
+
+
+def _structure(parameter: Parameter, raw: bytes) -> np.generic:
+    if len(raw) != parameter.info.size_bytes:
+        raise ArgumentError(
+            f"{len(raw)} bytes were given for {parameter.wants}, which has {parameter.info.size_bytes}",
+            next_step="Mind the padding: np.dtype([...], align=True) lays a structure out as C++ does.",
+        )
+    return np.frombuffer(raw, np.dtype(f"V{len(raw)}"))[0]
+
+
+def _numpy_scalar(parameter: Parameter, value: np.generic) -> np.generic:
+    """NumPy scalars fix the type: size and kind must match."""
+    size_fits = value.dtype.itemsize == parameter.info.size_bytes
+    if parameter.is_struct:  # half and bfloat16 are structures to the compiler
+        kind_fits = True
+    elif parameter.is_float:
+        kind_fits = value.dtype.kind == "f"
+    else:
+        kind_fits = value.dtype.kind in "iub"
+    if not (size_fits and kind_fits):
+        raise ArgumentError(
+            f"the kernel takes {parameter.wants} ({parameter.info.size_bytes} bytes); "
+            f"{_named(value)} ({value.dtype.itemsize} bytes) was given",
+            next_step="NumPy scalars fix an argument's type; a plain Python number is converted.",
+        )
+    return value
+
+
+def _python_number(parameter: Parameter, value: float) -> np.generic:
+    """Python numbers become the parameter's type if they fit."""
+    if parameter.is_struct:
+        raise ArgumentError(
+            f"the kernel takes {parameter.wants}; the number {value!r} was given",
+            next_step="For half, pass np.float16(x); other structures as bytes or np.void.",
+        )
+    if parameter.is_float:
+        return _to_float(parameter, value)
+    if isinstance(value, float):
+        raise ArgumentError(
+            f"the kernel takes an integer, {parameter.wants}; {value!r} was given",
+            next_step="Use int(...), or // instead of / where the number is computed.",
+        )
+    size = parameter.info.size_bytes
+    smallest, largest = -(1 << (8 * size - 1)), (1 << 8 * size) - 1
+    if parameter.declared and parameter.declared.element is not None and parameter.declared.element.kind in "iu":
+        limits = np.iinfo(parameter.declared.element)
+        smallest, largest = int(limits.min), int(limits.max)
+    if not smallest <= value <= largest:
+        raise ArgumentError(f"{value} does not fit into {parameter.wants}: {smallest} to {largest}")
+    return np.frombuffer((int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little"), f"<u{size}")[0]
+
+
+def _to_float(parameter: Parameter, value: float) -> np.generic:
+    kind = _FLOAT_TYPES[parameter.info.type]
+    try:
+        with np.errstate(over="ignore"):
+            number = kind(value)
+    except OverflowError:
+        number = kind(np.inf)
+    if np.isinf(number) and value not in (np.inf, -np.inf):
+        raise ArgumentError(f"{value} is too large for {parameter.wants}")
+    if isinstance(value, int) and int(number) != value:
+        raise ArgumentError(
+            f"the integer {value} has no exact value as {parameter.wants}",
+            next_step=f"Write np.{np.dtype(kind)}({value}) if the nearest one will do.",
+        )
+    return number
+
+
+def _named(value: Any) -> str:
+    """A value's type with its article, for messages."""
+    name = "None" if value is None else type(value).__name__
+    return name if value is None else f"a{'n' * (name[0] in 'aeiou')} {name}"
+
+
+# ---------------------------------------------------------------- grid and block
+
+
+def checked_dims(kernel: str, what: str, given: Any) -> Dim3:
+    """A grid or block as three positive integers within CUDA's limits. Raises LaunchError."""
+    lengths = (given,) if isinstance(given, (int, np.integer)) else given
+    try:
+        dims = [operator.index(n) for n in lengths]
+    except TypeError:
+        raise LaunchError(
+            f"{kernel}: {what} is a tuple of up to three integers, not {given!r}",
+            next_step="Divide with // (or warpschool's cdiv rule, -(-n // b)): / gives a float.",
+        ) from None
+    if not 1 <= len(dims) <= 3:
+        raise LaunchError(f"{kernel}: {what} has 1 to 3 dimensions, not {len(dims)}: {given!r}")
+    limits = _GRID_LIMITS if what == "grid" else _BLOCK_LIMITS
+    for axis, length, limit in zip("xyz", dims, limits, strict=False):
+        if not 1 <= length <= limit:
+            raise LaunchError(f"{kernel}: {what}.{axis} = {length:,} is outside 1 to {limit:,}")
+    x, y, z = (*dims, 1, 1)[:3]
+    if what == "block" and x * y * z > _BLOCK_THREADS:
+        raise LaunchError(
+            f"{kernel}: a block of {x} x {y} x {z} = {x * y * z:,} threads; {_BLOCK_THREADS:,} is the limit"
+        )
+    return x, y, z

@@ -1,0 +1,325 @@
+"""An NVIDIA GPU as a device, through CuPy.
+
+CuPy is imported when a GPU is first asked for. It compiles with its own NVRTC for the chip at hand; the PTX that our
+own compiler makes of the same source serves to check arguments, and gives errors the same words on both devices.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import model
+from ..compile import find_toolchain
+from ..errors import ArgumentError, ContractError, DeviceFault, DeviceUnavailable, LaunchError
+from ..ptx.parse import parse
+from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
+from .launch import not_measured
+from .protocol import Dim3, LaunchOptions, Outcome, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .module import RawModule
+
+_INSTALL = 'Install CuPy for your driver: pip install "warpschool[cuda13]" (or [cuda12]). Or run with device="sim".'
+_NO_GPU = 'Run with device="sim", which needs no GPU.'
+
+
+def _import_cupy() -> Any:
+    """CuPy, on a machine whose driver answers. Raises DeviceUnavailable with what is missing."""
+    if importlib.util.find_spec("cupy") is None:
+        raise DeviceUnavailable("no GPU can be used: CuPy is not installed", next_step=_INSTALL)
+    try:
+        import cupy
+    except Exception as error:  # a broken installation raises whatever its missing library raises
+        raise DeviceUnavailable(f"no GPU can be used: CuPy cannot be imported: {error}", next_step=_INSTALL) from error
+    try:
+        devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        reason = "there is no NVIDIA driver, or it is too old" if "InsufficientDriver" in str(error) else "no GPU"
+        raise DeviceUnavailable(f"no GPU can be used: {reason} ({error})", next_step=_NO_GPU) from error
+    if not devices:
+        raise DeviceUnavailable("no GPU can be used: the driver reports none", next_step=_NO_GPU)
+    return cupy
+
+
+class GpuBuffer:
+    """GPU memory that a CuPy array owns."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner  # a CuPy uint8 array
+
+    @property
+    def address(self) -> int:
+        return int(self._owner.data.ptr)
+
+    def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return self._owner[offset : offset + nbytes].view(dtype).reshape(shape)
+
+
+class GpuDevice:
+    """The current CUDA device. Raises DeviceUnavailable, with the reason, where there is none."""
+
+    name = "gpu"
+    counts = False
+    measures_time = True
+    options = LaunchOptions()
+
+    def __init__(self) -> None:
+        self.cupy = _import_cupy()
+        try:
+            self._device = self.cupy.cuda.Device()
+            self._properties = self.cupy.cuda.runtime.getDeviceProperties(self._device.id)
+            self.cupy.zeros(1, np.float32).get()
+        except Exception as error:  # whatever a broken driver raises, the reason is what the user needs
+            raise DeviceUnavailable(f"no GPU can be used: {error}", next_step=_NO_GPU) from error
+
+    @cached_property
+    def description(self) -> str:
+        """The product's name, "NVIDIA H200"."""
+        return self._properties["name"].decode()
+
+    @cached_property
+    def driver(self) -> str:
+        """The CUDA version that the driver supports, "13.0"."""
+        version = self.cupy.cuda.runtime.driverGetVersion()
+        return f"{version // 1000}.{version % 1000 // 10}"
+
+    @property
+    def l2_bytes(self) -> int:
+        return int(self._properties["l2CacheSize"])
+
+    @property
+    def arch(self) -> str:
+        return "sm_{major}{minor}".format(**self._properties)
+
+    @cached_property
+    def spec(self) -> model.GpuSpec:
+        """The chip as the driver describes it. Raises WarpschoolError for a compute capability newer than the table."""
+        attributes = self._device.attributes
+        capability = (self._properties["major"], self._properties["minor"])
+        if capability not in model.LIMITS:
+            raise DeviceUnavailable(
+                f"there is no table of limits for compute capability {capability[0]}.{capability[1]}"
+            )
+        bits, memory_khz = attributes["GlobalMemoryBusWidth"], attributes["MemoryClockRate"]
+        return model.GpuSpec(
+            key="this",
+            name=self.description,
+            sm=model.LIMITS[capability],
+            sms=attributes["MultiProcessorCount"],
+            clock_mhz=attributes["ClockRate"] // 1000,
+            dram_gb_per_s=2 * bits / 8 * memory_khz * 1e-6,  # two transfers per clock
+            l2_bytes=self.l2_bytes,
+            source="the driver",
+        )
+
+    # ---------------------------------------------------------------- memory
+
+    def _wrap(self, array: Any, name: str) -> DeviceArray:
+        return DeviceArray(self, GpuBuffer(array.reshape(-1).view(np.uint8)), array.shape, array.dtype, name=name)
+
+    def asarray(self, host: npt.ArrayLike, dtype: npt.DTypeLike | None = None, *, name: str = "") -> DeviceArray:
+        """Copies a host array to the GPU."""
+        if isinstance(host, self.cupy.ndarray):
+            return self._wrap(self.cupy.ascontiguousarray(host, dtype), name)
+        source = host_array(host, dtype)
+        array = self.empty(source.shape, source.dtype, name=name)
+        array.set(source)
+        return array
+
+    def empty(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
+        """A new array with arbitrary contents."""
+        lengths, kind = checked_shape(shape), checked_dtype(dtype)
+        nbytes = int(np.prod(lengths, dtype=np.int64)) * kind.itemsize
+        try:
+            owner = self.cupy.empty(max(nbytes, 1), np.uint8)
+        except self.cupy.cuda.memory.OutOfMemoryError as error:
+            raise ArgumentError(
+                f"{name or 'an array'} of {nbytes:,} bytes does not fit on {self.description}"
+            ) from error
+        return DeviceArray(self, GpuBuffer(owner), lengths, kind, name=name)
+
+    def zeros(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
+        array = self.empty(shape, dtype, name=name)
+        array.view(np.uint8).fill(0) if array.shape else array.native.fill(0)
+        return array
+
+    def asnumpy(self, array: DeviceArray, *, stream: Any = None) -> np.ndarray:
+        return array.get(stream=stream)
+
+    def copy_to_host(self, array: DeviceArray, out: np.ndarray, stream: Any) -> None:
+        with self._faults("copying to the host"):
+            array.native.get(out=out, stream=stream, blocking=stream is None)
+
+    def copy_from_host(self, array: DeviceArray, source: np.ndarray, stream: Any) -> None:
+        with self._faults("copying from the host"):
+            array.native.set(source, stream=stream)
+
+    def pinned(self, shape: Shape, dtype: npt.DTypeLike) -> np.ndarray:
+        """A page-locked host array of zeros."""
+        lengths, kind = checked_shape(shape), checked_dtype(dtype)
+        count = int(np.prod(lengths, dtype=np.int64))
+        memory = self.cupy.cuda.alloc_pinned_memory(max(count * kind.itemsize, 1))
+        array = np.frombuffer(memory, kind, count).reshape(lengths)
+        array[...] = np.zeros((), kind)
+        return array
+
+    def pointer(self, value: Any) -> int | None:
+        if isinstance(value, DeviceArray):
+            return value.address if value.device is self else None
+        if isinstance(value, (np.ndarray, np.generic)):
+            return None
+        interface = getattr(value, "__cuda_array_interface__", None)  # CuPy, PyTorch, Numba
+        if interface is None:
+            return None
+        if interface.get("strides") is not None and not self.cupy.asarray(value).flags.c_contiguous:
+            raise ArgumentError("a kernel takes C-contiguous arrays only", next_step="Use cupy.ascontiguousarray(...).")
+        return int(interface["data"][0])
+
+    # ---------------------------------------------------------------- order
+
+    def Stream(self, *, non_blocking: bool = False) -> Any:  # noqa: N802 - CuPy's name
+        return self.cupy.cuda.Stream(non_blocking=non_blocking)
+
+    def Event(self) -> Any:  # noqa: N802 - CuPy's name
+        return self.cupy.cuda.Event()
+
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        """Milliseconds of GPU time between two recorded events; waits for the second one."""
+        with self._faults("waiting for an event"):
+            end.synchronize()
+            return float(self.cupy.cuda.get_elapsed_time(start, end))
+
+    def synchronize(self) -> None:
+        """Waits for all work. Raises DeviceFault where a kernel failed."""
+        with self._faults("waiting for the GPU"):
+            self._device.synchronize()
+
+    @contextmanager
+    def _faults(self, doing: str) -> Iterator[None]:
+        """CUDA's errors as DeviceFault."""
+        try:
+            yield
+        except (self.cupy.cuda.runtime.CUDARuntimeError, self.cupy.cuda.driver.CUDADriverError) as error:
+            raise DeviceFault(
+                f"{self.description} reported an error while {doing}: {error}",
+                next_step='Run the kernel with device="sim": it names the line. A GPU that has faulted serves this '
+                "process no more: restart it.",
+            ) from error
+
+    # ---------------------------------------------------------------- programs
+
+    def load(self, module: RawModule) -> GpuModule:
+        """Compiles for the GPU at hand. Raises CompileError with our compiler's diagnostics first."""
+        compiled = module.compiled
+        native = self.cupy.RawModule(
+            code=compiled.source,
+            backend="nvrtc",
+            options=("-std=c++17", "-lineinfo", *module.options, *self._include_options()),
+        )
+        return GpuModule(self, native, parse(compiled.ptx), module.name)
+
+    def _include_options(self) -> tuple[str, ...]:
+        """CuPy brings some of CUDA's headers; mma.h and crt/ come from the toolkit or the pip packages."""
+        return tuple(f"-I{folder}" for folder in find_toolchain().includes)
+
+    def __repr__(self) -> str:
+        return f"GpuDevice({self.description!r})"
+
+
+@dataclass(frozen=True)
+class GpuModule:
+    """A module on the GPU. `program` is the parsed PTX of the same source: names and parameters."""
+
+    device: GpuDevice
+    native: Any
+    program: Any
+    source_name: str
+
+    @property
+    def entries(self) -> Sequence[str]:
+        return self.program.entries
+
+    def kernel(self, name: str) -> GpuKernel:
+        cupy = self.device.cupy
+        try:
+            function = self.native.get_function(name)
+            _ = function.attributes  # compiles now
+        except cupy.cuda.compiler.CompileException as error:
+            raise LaunchError(f"{self.source_name} does not compile for {self.device.description}:\n{error}") from error
+        return GpuKernel(self.device, name, function, self.program.functions[name].params)
+
+    def variable(self, name: str) -> DeviceArray:
+        cupy = self.device.cupy
+        try:
+            pointer = self.native.get_global(name)
+        except cupy.cuda.driver.CUDADriverError as error:
+            raise ContractError(
+                f"there is no __device__ or __constant__ variable {name!r}", file=self.source_name
+            ) from error
+        size = self.program.globals[name].size_bytes
+        owner = cupy.ndarray((size,), np.uint8, pointer)
+        return DeviceArray(self.device, GpuBuffer(owner), (size,), np.dtype(np.uint8), name=name)
+
+
+class GpuKernel:
+    """A kernel on the GPU."""
+
+    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[Any]) -> None:
+        self.device = device
+        self.name = name
+        self.function = function
+        self.params = params
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return dict(self.function.attributes)
+
+    @property
+    def max_dynamic_shared_bytes(self) -> int:
+        return int(self.function.max_dynamic_shared_size_bytes)
+
+    def allow_dynamic_shared(self, nbytes: int) -> None:
+        cupy = self.device.cupy
+        try:
+            self.function.max_dynamic_shared_size_bytes = nbytes
+        except cupy.cuda.driver.CUDADriverError as error:
+            static = self.attributes["shared_size_bytes"]
+            most = self.device.spec.sm.shared_bytes_per_block - static
+            raise LaunchError(
+                f"{nbytes:,} bytes of dynamic shared memory; {self.device.description} allows {most:,} "
+                f"beside the kernel's {static:,} static bytes"
+            ) from error
+
+    def launch(
+        self,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[np.generic],
+        *,
+        shared_bytes: int,
+        stream: Any,
+        options: LaunchOptions,
+    ) -> Outcome:
+        """Enqueues the kernel and returns; a fault shows at the next copy or `synchronize`."""
+        cupy = self.device.cupy
+        try:
+            self.function(grid, block, tuple(arguments), shared_mem=shared_bytes, stream=stream)
+        except cupy.cuda.driver.CUDADriverError as error:
+            if "INVALID_VALUE" in str(error) or "OUT_OF_RESOURCES" in str(error):
+                raise LaunchError(f"{self.name} cannot be launched on {self.device.description}: {error}") from error
+            raise DeviceFault(
+                f"{self.device.description} reported an error at a launch of {self.name}: {error}",
+                next_step='Run the kernel with device="sim": it names the line.',
+            ) from error
+        return not_measured()

@@ -1,0 +1,317 @@
+"""The simulator as a device.
+
+All its memory is one arena with red zones, so an index that runs off an array is found. Everything happens at once: a
+launch has finished when the call returns, so streams and events only keep their rules.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from itertools import count
+from threading import RLock
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import model
+from ..counters import Counters, UnmeasuredCounters
+from ..errors import ArgumentError, ContractError, LaunchError, NotMeasured
+from ..ptx import Memory, SimKernel, bind, load_module
+from ..ptx.engine import SHARED_LIMIT, STATIC_SHARED_LIMIT
+from ..suggest import did_you_mean
+from .arguments import pack
+from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
+from .launch import UnmeasuredHazards, UnmeasuredLines
+from .protocol import Dim3, LaunchOptions, Outcome, Shape
+
+
+class SimBuffer:
+    """One allocation of the arena; it is given back when the last array that refers to it is gone."""
+
+    def __init__(self, device: SimDevice, allocation: Any) -> None:
+        self._allocation = allocation
+        weakref.finalize(self, device._released.append, allocation).atexit = False
+
+    @property
+    def address(self) -> int:
+        return self._allocation.address
+
+    def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        return np.ndarray(shape, dtype, buffer=self._allocation.view(), offset=offset)
+
+
+class SimStream:
+    """A stream of the simulator. Work is done when it is put in, so there is never anything to wait for."""
+
+    done = True
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+
+    def synchronize(self) -> None:
+        """Returns at once: all work of the stream is done."""
+
+    def wait_event(self, event: SimEvent) -> None:
+        """Later work of this stream starts after the event."""
+        self.device._own(event)
+
+    def record(self, event: SimEvent | None = None) -> SimEvent:
+        """Marks this point of the stream."""
+        event = event or SimEvent(self.device)
+        event.record(self)
+        return event
+
+    def __enter__(self) -> SimStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.synchronize()
+
+
+class SimEvent:
+    """An event of the simulator. Recorded or not, it holds nothing up: CUDA counts an unrecorded event as done."""
+
+    done = True
+
+    def __init__(self, device: SimDevice) -> None:
+        self.device = device
+        self.recorded = False
+
+    def record(self, stream: SimStream | None = None) -> None:
+        if stream is not None:
+            self.device._own(stream)
+        self.recorded = True
+
+    def synchronize(self) -> None:
+        """Returns at once."""
+
+
+class SimDevice:
+    """A simulated GPU with memory of its own.
+
+    `memory_limit_bytes` bounds its memory; the other options are defaults for every launch.
+    """
+
+    name = "sim"
+    counts = True
+    measures_time = False
+
+    def __init__(self, *, memory_limit_bytes: int = 4 << 30, **options: Any) -> None:
+        self.options = LaunchOptions(**options)
+        self.memory = Memory(limit_bytes=memory_limit_bytes)
+        self._released: deque[Any] = deque()
+        self._lock = RLock()
+        self._numbers = count(1)
+
+    @property
+    def description(self) -> str:
+        return "the simulator"
+
+    @property
+    def spec(self) -> model.GpuSpec:
+        """The GPU that stands for the simulator where one must be named."""
+        return model.find_gpu(model.DEFAULT_GPU)
+
+    @property
+    def arch(self) -> str:
+        return self.spec.arch
+
+    # ---------------------------------------------------------------- memory
+
+    def asarray(self, host: npt.ArrayLike, dtype: npt.DTypeLike | None = None, *, name: str = "") -> DeviceArray:
+        """Copies a host array into simulated memory. `name` is what hazard reports call it."""
+        source = host_array(host, dtype)
+        array = self.empty(source.shape, source.dtype, name=name)
+        array.native[...] = source
+        return array
+
+    def empty(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
+        """A new array, every byte of it 0xFF: floating-point elements read as NaN."""
+        lengths, kind = checked_shape(shape), checked_dtype(dtype)
+        nbytes = int(np.prod(lengths, dtype=np.int64)) * kind.itemsize
+        with self._lock:
+            self._collect()
+            label = name or f"array {next(self._numbers)} ({kind}{list(lengths)})"
+            allocation = self.memory.allocate(nbytes, name=label)
+        return DeviceArray(self, SimBuffer(self, allocation), lengths, kind, name=name)
+
+    def zeros(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
+        array = self.empty(shape, dtype, name=name)
+        array.native[...] = np.zeros((), array.dtype)
+        return array
+
+    def asnumpy(self, array: DeviceArray, *, stream: Any = None) -> np.ndarray:
+        return array.get(stream=stream)
+
+    def copy_to_host(self, array: DeviceArray, out: np.ndarray, stream: Any) -> None:
+        self._own_stream(stream)
+        out[...] = array.native
+
+    def copy_from_host(self, array: DeviceArray, source: np.ndarray, stream: Any) -> None:
+        self._own_stream(stream)
+        array.native[...] = source
+
+    def pinned(self, shape: Shape, dtype: npt.DTypeLike) -> np.ndarray:
+        """An ordinary host array of zeros: the simulator has no copies to speed up."""
+        return np.zeros(checked_shape(shape), checked_dtype(dtype))
+
+    def pointer(self, value: Any) -> int | None:
+        if isinstance(value, DeviceArray) and value.device is self:
+            return value.address
+        return None
+
+    def _collect(self) -> None:
+        """Frees the memory of arrays that are gone."""
+        while self._released:
+            self.memory.free(self._released.popleft())
+
+    # ---------------------------------------------------------------- order
+
+    def Stream(self, *, non_blocking: bool = False) -> SimStream:  # noqa: N802 - CuPy's name
+        return SimStream(self)
+
+    def Event(self) -> SimEvent:  # noqa: N802 - CuPy's name
+        return SimEvent(self)
+
+    def elapsed_ms(self, start: SimEvent, end: SimEvent) -> float:
+        """Raises NotMeasured: the simulator's own speed says nothing about a GPU's."""
+        raise NotMeasured(
+            "the simulator has no clock that means anything for a GPU",
+            next_step="Read launch.counters, or warpschool.benchmark's estimate.",
+        )
+
+    def synchronize(self) -> None:
+        """Returns at once: everything is done when its call returns."""
+
+    def _own(self, thing: SimStream | SimEvent) -> None:
+        if getattr(thing, "device", None) is not self:
+            raise ArgumentError(f"{type(thing).__name__} does not belong to this device")
+
+    def _own_stream(self, stream: Any) -> None:
+        if stream is not None:
+            self._own(stream)
+
+    # ---------------------------------------------------------------- programs
+
+    def load(self, module: Any) -> SimModule:
+        """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
+        return SimModule(self, load_module(module.ptx), module.name)
+
+    def __repr__(self) -> str:
+        return f"SimDevice({self.memory.used_bytes:,} of {self.memory.limit_bytes:,} bytes in use)"
+
+
+class SimModule:
+    """A PTX module in the simulator, its variables in the device's memory."""
+
+    def __init__(self, device: SimDevice, program: Any, source_name: str) -> None:
+        self.device = device
+        self.program = program
+        self.source_name = source_name
+        with device._lock:
+            self.variables = bind(program, device.memory)
+        for allocation in self.variables.values():
+            weakref.finalize(self, device._released.append, allocation).atexit = False
+
+    @property
+    def entries(self) -> Sequence[str]:
+        return self.program.entries
+
+    def kernel(self, name: str) -> SimLoadedKernel:
+        """Raises UnsupportedInstruction where the kernel uses one that the simulator does not know."""
+        with self.device._lock:
+            kernel = SimKernel(self.program, name, self.device.memory, self.variables, file=self.source_name)
+        return SimLoadedKernel(self, kernel)
+
+    def variable(self, name: str) -> DeviceArray:
+        if name not in self.variables:
+            raise ContractError(
+                f"there is no __device__ or __constant__ variable {name!r}",
+                file=self.source_name,
+                next_step=did_you_mean(name, self.variables),
+            )
+        found = self.variables[name]
+        return DeviceArray(self.device, _Borrowed(self, found), (found.nbytes,), np.dtype(np.uint8), name=name)
+
+
+class _Borrowed(SimBuffer):
+    """Memory that belongs to a module, which it keeps alive."""
+
+    def __init__(self, module: SimModule, allocation: Any) -> None:
+        self._module = module
+        self._allocation = allocation
+
+
+class SimLoadedKernel:
+    """A kernel in the simulator."""
+
+    def __init__(self, module: SimModule, sim: SimKernel) -> None:
+        self.module = module
+        self.device = module.device
+        self.sim = sim
+        self.params = sim.params
+        self.static_bytes = sim.kernel.shared_bytes
+        self.max_dynamic_shared_bytes = max(0, STATIC_SHARED_LIMIT - self.static_bytes)
+
+    def allow_dynamic_shared(self, nbytes: int) -> None:
+        most = SHARED_LIMIT - self.static_bytes
+        if not 0 <= nbytes <= most:
+            raise LaunchError(
+                f"{nbytes:,} bytes of dynamic shared memory; the simulator allows {most:,} "
+                f"beside the kernel's {self.static_bytes:,} static bytes"
+            )
+        self.max_dynamic_shared_bytes = nbytes
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return {
+            "shared_size_bytes": self.static_bytes,
+            "local_size_bytes": self.sim.kernel.local_bytes,
+            "max_threads_per_block": self.sim.kernel.max_threads or self.device.spec.sm.threads_per_block,
+            "max_dynamic_shared_size_bytes": self.max_dynamic_shared_bytes,
+        }
+
+    def launch(
+        self,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[np.generic],
+        *,
+        shared_bytes: int,
+        stream: Any,
+        options: LaunchOptions,
+    ) -> Outcome:
+        self.device._own_stream(stream)
+        limits = {} if options.step_limit is None else {"step_limit": options.step_limit}
+        with self.device._lock:
+            self.device._collect()
+            record = self.sim.launch(
+                grid,
+                block,
+                pack(self.params, arguments),
+                shared_bytes=shared_bytes,
+                check=options.check,
+                count=options.count,
+                threads=options.threads,
+                print_limit=options.print_limit,
+                **limits,
+            )
+        return _outcome(record, options)
+
+
+def _outcome(record: Any, options: LaunchOptions) -> Outcome:
+    off = "switched off for this launch"
+    return Outcome(
+        counters=Counters(record.totals) if options.count else UnmeasuredCounters(f"counting was {off}"),
+        lines={line: Counters(counts) for line, counts in sorted(record.lines.items())}
+        if options.count
+        else UnmeasuredLines("counters per line", f"counting was {off}"),
+        hazards=record.hazards if options.check else UnmeasuredHazards("hazards", f"checks were {off}"),
+        printed=record.printed,
+    )

@@ -1,0 +1,161 @@
+"""Specifications of GPUs: what one multiprocessor (SM) holds, and what the products around it offer.
+
+Sources of `LIMITS`: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability", and the
+arithmetic-throughput table beside it (lanes); allocation granularities as in NVIDIA's occupancy calculator. Each row of
+`GPUS` names its own source. Clocks are the maker's boost clocks: real ones depend on power and temperature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import WarpschoolError
+from ..suggest import did_you_mean
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class SmLimits:
+    """What one multiprocessor of a compute capability holds and hands out."""
+
+    capability: tuple[int, int]
+    warps: int
+    """resident warps"""
+    blocks: int
+    """resident blocks"""
+    shared_bytes: int
+    """shared memory for all resident blocks"""
+    shared_bytes_per_block: int
+    """most that one block may have (above 48 KiB only if the kernel opts in)"""
+    fp32_lanes: int
+    """single-precision multiply-adds per clock"""
+    shared_granularity: int
+    reserved_shared_bytes: int = 0
+    """shared memory per block that the system keeps for itself"""
+    registers: int = 65_536
+    registers_per_thread: int = 255
+    register_granularity: int = 256
+    """registers are handed out per warp in multiples of this"""
+    partitions: int = 4
+    """a warp's registers come from one of this many equal parts of the register file"""
+    threads_per_block: int = 1024
+
+
+def _limits(*rows: SmLimits) -> dict[tuple[int, int], SmLimits]:
+    return {row.capability: row for row in rows}
+
+
+LIMITS: dict[tuple[int, int], SmLimits] = _limits(
+    #         capability warps blocks   shared  per block  lanes granularity reserved
+    SmLimits((3, 5), 64, 16, 48 * KIB, 48 * KIB, 192, 256),
+    SmLimits((5, 2), 64, 32, 96 * KIB, 48 * KIB, 128, 256),
+    SmLimits((6, 0), 64, 32, 64 * KIB, 48 * KIB, 64, 256, partitions=2),
+    SmLimits((6, 1), 64, 32, 96 * KIB, 48 * KIB, 128, 256),
+    SmLimits((7, 0), 64, 32, 96 * KIB, 96 * KIB, 64, 256),
+    SmLimits((7, 5), 32, 16, 64 * KIB, 64 * KIB, 64, 256),
+    SmLimits((8, 0), 64, 32, 164 * KIB, 163 * KIB, 64, 128, 1 * KIB),
+    SmLimits((8, 6), 48, 16, 100 * KIB, 99 * KIB, 128, 128, 1 * KIB),
+    SmLimits((8, 9), 48, 24, 100 * KIB, 99 * KIB, 128, 128, 1 * KIB),
+    SmLimits((9, 0), 64, 32, 228 * KIB, 227 * KIB, 128, 128, 1 * KIB),
+    SmLimits((10, 0), 64, 32, 228 * KIB, 227 * KIB, 128, 128, 1 * KIB),
+    SmLimits((12, 0), 48, 24, 100 * KIB, 99 * KIB, 128, 128, 1 * KIB),
+)
+
+
+@dataclass(frozen=True)
+class GpuSpec:
+    """One product. Bandwidths in GB/s (1e9 bytes), clocks in MHz."""
+
+    key: str
+    name: str
+    sm: SmLimits
+    sms: int
+    clock_mhz: int
+    dram_gb_per_s: float
+    l2_bytes: int
+    source: str
+    fp16_tensor_tflops: float | None = None
+    """dense peak with half inputs and float accumulation; None where there are no tensor cores or it is not known"""
+    l2_gb_per_s: float | None = None
+    """None where the maker does not say and nobody measured"""
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        return self.sm.capability
+
+    @property
+    def arch(self) -> str:
+        """The compiler's name of the compute capability, "sm_75"."""
+        return "sm_{}{}".format(*self.sm.capability)
+
+    @property
+    def fp32_tflops(self) -> float:
+        """Peak of single-precision multiply-adds: lanes x 2 x clock."""
+        return self.sms * self.sm.fp32_lanes * 2 * self.clock_mhz * 1e-6
+
+    @property
+    def l1_gb_per_s(self) -> float:
+        """All SMs' shared memories and L1 caches together, at 128 bytes per clock and SM."""
+        return self.sms * 128 * self.clock_mhz * 1e-3
+
+
+def _spec(
+    key: str, name: str, capability: tuple[int, int], sms: int, clock: int, dram: float, l2_mib: float, source: str,
+    **more: float,
+) -> tuple[str, GpuSpec]:  # fmt: skip
+    return key, GpuSpec(key, name, LIMITS[capability], sms, clock, dram, int(l2_mib * MIB), source, **more)
+
+
+_RTX30 = "NVIDIA GeForce RTX 30 laptop product page"
+_RTX40 = "NVIDIA GeForce RTX 40 laptop product page"
+_T4_PAPER = "; L2 bandwidth measured by Jia et al., Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019"
+
+GPUS: dict[str, GpuSpec] = dict(
+    (
+        # the chips that the course's sources used
+        _spec("k40", "Tesla K40", (3, 5), 15, 745, 288, 1.5, "NVIDIA Tesla K40 board specification (base clock)"),
+        _spec("gtx1080", "GeForce GTX 1080", (6, 1), 20, 1733, 320, 2, "NVIDIA GeForce GTX 1080 whitepaper"),
+        _spec("rtx2080ti", "GeForce RTX 2080 Ti", (7, 5), 68, 1545, 616, 5.5, "NVIDIA Turing whitepaper",
+              fp16_tensor_tflops=53.8),
+        # data centres and hosted notebooks
+        _spec("t4", "Tesla T4", (7, 5), 40, 1590, 320, 4, "NVIDIA T4 datasheet" + _T4_PAPER,
+              fp16_tensor_tflops=65.0, l2_gb_per_s=1270),
+        _spec("a100", "A100-SXM4-40GB", (8, 0), 108, 1410, 1555, 40,
+              "NVIDIA A100 whitepaper (L2: 5120 bytes per clock)", fp16_tensor_tflops=312.0, l2_gb_per_s=5120 * 1.410),
+        _spec("l4", "L4", (8, 9), 58, 2040, 300, 48, "NVIDIA L4 datasheet", fp16_tensor_tflops=121.0),
+        _spec("h100", "H100 SXM", (9, 0), 132, 1980, 3352, 50, "NVIDIA H100 whitepaper and datasheet",
+              fp16_tensor_tflops=989.4),
+        _spec("h200", "H200 SXM", (9, 0), 132, 1980, 4800, 60,
+              "NVIDIA H200 datasheet; L2 size as the driver reports it", fp16_tensor_tflops=989.4),
+        # laptops, at the highest boost clock that the maker allows
+        _spec("gtx1650laptop", "GeForce GTX 1650 Laptop", (7, 5), 16, 1560, 128, 1,
+              "NVIDIA GeForce 16 series product page"),
+        _spec("rtx3050laptop", "GeForce RTX 3050 Laptop", (8, 6), 16, 1740, 192, 2, _RTX30,
+              fp16_tensor_tflops=14.3),
+        _spec("rtx3060laptop", "GeForce RTX 3060 Laptop", (8, 6), 30, 1703, 336, 3, _RTX30,
+              fp16_tensor_tflops=26.2),
+        _spec("rtx4060laptop", "GeForce RTX 4060 Laptop", (8, 9), 24, 2370, 256, 32, _RTX40,
+              fp16_tensor_tflops=29.1),
+        _spec("rtx4070laptop", "GeForce RTX 4070 Laptop", (8, 9), 36, 2175, 256, 32, _RTX40,
+              fp16_tensor_tflops=40.1),
+    )
+)  # fmt: skip
+
+DEFAULT_GPU = "a100"
+"""Stands for "a GPU" where none is named: the simulator compiles for its compute capability."""
+
+
+def find_gpu(which: str | GpuSpec) -> GpuSpec:
+    """The specification of a GPU by its key; case, spaces and punctuation do not matter ("RTX 2080 Ti").
+
+    Raises WarpschoolError for a GPU that the table does not hold.
+    """
+    if isinstance(which, GpuSpec):
+        return which
+    key = "".join(c for c in str(which).lower() if c.isalnum())
+    for maker in ("nvidia", "geforce", "tesla"):
+        key = key.removeprefix(maker)
+    if key not in GPUS:
+        raise WarpschoolError(f"no specification of a GPU called {which!r}", next_step=did_you_mean(key, GPUS))
+    return GPUS[key]

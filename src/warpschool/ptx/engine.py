@@ -1,0 +1,364 @@
+"""Launches: a kernel on the simulator, on all cores, with results that do not depend on how many.
+
+Blocks are independent, so host threads take ranges of them. Where that would show (atomics, fences, a hazard, a fault)
+the launch runs its blocks in order on one thread; a launch in parallel that meets a hazard is put back and run again
+that way, so that the lowest block's hazard is the one reported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import KernelTrap, LaunchError, PrintLimitExceeded, SimulationError, StepLimitExceeded
+from . import cfg
+from .hazards import Reporter
+from .jit import Code, compile_translation
+from .lanes import MAX_GRID_X
+from .memory import Allocation, Memory
+from .parse import parse
+from .printf import format_records
+from .program import Kernel, Module, Param
+from .record import Hazard, LaunchRecord, Triple
+from .translate import Options, Translation, translate
+from .translate import layout as L
+
+MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
+STATIC_SHARED_LIMIT, SHARED_LIMIT = 48 << 10, 227 << 10
+DEFAULT_STEP_LIMIT = 1 << 31
+"""Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
+_LEAST_BLOCK_BUDGET = 1 << 22
+_SNAPSHOT_LIMIT = 512 << 20
+
+
+def load_module(ptx: str) -> Module:
+    """Parses PTX text. Raises PtxSyntaxError."""
+    return parse(ptx)
+
+
+def available_threads() -> int:
+    """Cores that this process may use: affinity, and the cgroup's quota where there is one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as f:
+            quota, period = f.read().split()
+        if quota != "max":
+            cores = min(cores, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        pass
+    return cores
+
+
+def bind(module: Module, memory: Memory) -> dict[str, Allocation]:
+    """Places a module's globals and constants in memory, initialised; name -> allocation."""
+    placed: dict[str, Allocation] = {}
+    for variable in module.globals.values():
+        if variable.space in ("global", "const") and not variable.external:
+            placed[variable.name] = memory.allocate(variable.size_bytes, variable.name)
+    for name, allocation in placed.items():
+        variable = module.globals[name]
+        view = allocation.view()
+        view[:] = 0
+        view[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
+        for offset, symbol, addend in variable.relocations:
+            address = placed[symbol].address + addend if symbol in placed else 1
+            view[offset : offset + 8] = np.frombuffer(struct.pack("<Q", address), np.uint8)
+    return placed
+
+
+@dataclass(frozen=True)
+class _Built:
+    translation: Translation
+    code: Code
+
+
+class SimKernel:
+    """An entry function of a module, ready to launch on `memory`.
+
+    `globals_` are the module's variables as `bind` placed them; kernels of one module share them.
+    """
+
+    def __init__(
+        self, module: Module, name: str, memory: Memory, globals_: dict[str, Allocation] | None = None, *, file: str = ""
+    ) -> None:
+        self.memory = memory
+        self.kernel: Kernel = cfg.build_kernel(module, name)
+        self.globals = bind(module, memory) if globals_ is None else globals_
+        self.file = file or module.files.get(1, "kernel.cu")
+        self._built: dict[tuple[Triple, Options, bool], _Built] = {}
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        return self.kernel.params
+
+    def build(self, block: Triple, options: Options = Options(), *, wide_grid: bool = False) -> _Built:
+        """Machine code for a block shape; made once."""
+        key = (block, options, wide_grid)
+        if key not in self._built:
+            translation = translate(self.kernel, block, options, wide_grid=wide_grid)
+            self._built[key] = _Built(translation, compile_translation(translation))
+        return self._built[key]
+
+    def launch(
+        self,
+        grid: Triple,
+        block: Triple,
+        params: bytes,
+        *,
+        shared_bytes: int = 0,
+        check: bool = True,
+        count: bool = True,
+        threads: int | None = None,
+        step_limit: int = DEFAULT_STEP_LIMIT,
+        print_limit: int = 1 << 20,
+    ) -> LaunchRecord:
+        """Runs the kernel to its end.
+
+        `params` is the parameter block (`kernel.param_bytes` bytes, see `params`), `shared_bytes` the dynamic shared memory.
+        Raises LaunchError for a launch that no GPU would take, StepLimitExceeded, KernelTrap, PrintLimitExceeded.
+        """
+        self._validate(grid, block, params, shared_bytes)
+        built = self.build(block, Options(check, count), wide_grid=grid[0] > MAX_GRID_X)
+        run = _Launch(self, built, grid, block, params, shared_bytes, step_limit, print_limit)
+        return run.execute(threads or available_threads())
+
+    def _validate(self, grid: Triple, block: Triple, params: bytes, shared_bytes: int) -> None:
+        name = self.kernel.name
+        for what, shape, limits in (("block", block, MAX_BLOCK), ("grid", grid, MAX_GRID)):
+            for axis, size, limit in zip("xyz", shape, limits, strict=True):
+                if not 1 <= size <= limit:
+                    raise LaunchError(f"{name}: {what}.{axis} is {size:,}; it must be between 1 and {limit:,}")
+        threads = block[0] * block[1] * block[2]
+        if threads > MAX_THREADS:
+            raise LaunchError(
+                f"{name}: a block of {block} has {threads:,} threads; the most is {MAX_THREADS:,}",
+                next_step="Use a smaller block and more of them.",
+            )
+        bound = self.kernel.max_threads
+        if bound is not None and threads > bound:
+            raise LaunchError(f"{name}: a block of {threads} threads, but __launch_bounds__ promises at most {bound}")
+        total = self.kernel.shared_bytes + shared_bytes
+        if self.kernel.shared_bytes > STATIC_SHARED_LIMIT or total > SHARED_LIMIT or shared_bytes < 0:
+            raise LaunchError(
+                f"{name}: {self.kernel.shared_bytes:,} bytes of static and {shared_bytes:,} of dynamic shared memory; the "
+                f"limits are {STATIC_SHARED_LIMIT:,} static and {SHARED_LIMIT:,} in all",
+                next_step="Use smaller tiles.",
+            )
+        if len(params) != self.kernel.param_bytes:
+            raise LaunchError(f"{name}: the parameter block has {len(params)} bytes, the kernel takes {self.kernel.param_bytes}")
+
+
+class _Launch:
+    """One launch: memory for its workers, the runs, and the account afterwards."""
+
+    def __init__(
+        self, kernel: SimKernel, built: _Built, grid: Triple, block: Triple, params: bytes, shared_bytes: int,
+        step_limit: int, print_limit: int,
+    ) -> None:  # fmt: skip
+        self.kernel, self.built, self.grid, self.block = kernel, built, grid, block
+        self.unit = built.translation.unit
+        self.options = self.unit.options
+        self.dynamic_bytes = shared_bytes
+        static = kernel.kernel.shared_bytes
+        self.shared_bytes = -(-static // 16) * 16 + shared_bytes if shared_bytes else static
+        self.blocks = grid[0] * grid[1] * grid[2]
+        self.step_limit, self.print_limit = step_limit, print_limit
+        self.block_budget = max(_LEAST_BLOCK_BUDGET, step_limit // self.blocks)
+        self.params = self._parameter_block(params)
+        self.keep: list[object] = []
+
+    def _parameter_block(self, params: bytes) -> np.ndarray:
+        """The parameters, followed by the addresses of the module variables that the kernel names."""
+        slots = self.unit.symbol_slots
+        padded = params + bytes(-len(params) % 8) + bytes(8 * len(slots) + 8)
+        array = np.frombuffer(bytearray(padded), np.uint8)
+        start = -(-len(params) // 8) * 8
+        for name, slot in slots.items():
+            allocation = self.kernel.globals.get(name)
+            if allocation is None:
+                raise SimulationError(f"{self.kernel.kernel.name} uses {name}, which this module does not define")
+            array[start + 8 * slot : start + 8 * slot + 8].view(np.uint64)[0] = allocation.address
+        return array
+
+    # -- execution ------------------------------------------------------------------------------------------------
+    def execute(self, threads: int) -> LaunchRecord:
+        written = self._written_allocations()
+        parallel = min(threads, self.blocks) if not _ordered(self.kernel.kernel) else 1
+        snapshot = None
+        if parallel > 1:
+            if sum(a.nbytes for a in written) > _SNAPSHOT_LIMIT:
+                parallel = 1
+            else:
+                snapshot = [(a, a.view().copy()) for a in written]
+        workers = self._run(parallel, written)
+        if parallel > 1 and any(w.struct.fault or w.struct.hazard_count for w in workers):
+            for allocation, before in snapshot or ():
+                allocation.view()[:] = before
+            workers = self._run(1, written)
+        self._raise_fault(workers)
+        return self._account(workers)
+
+    def _written_allocations(self) -> list[Allocation]:
+        """Allocations that some block may write, from where the stores' pointers come from."""
+        found: dict[int, Allocation] = {}
+        memory = self.kernel.memory
+        for root in self.built.translation.written_roots:
+            if root == "?":
+                return list(memory.allocations)
+            kind, _, rest = root.partition("+" if root.startswith("param") else " ")
+            if kind == "param":
+                pointer = int(self.params[int(rest) : int(rest) + 8].view(np.uint64)[0])
+                allocation = memory.find(pointer) or memory.nearest(pointer)
+            else:
+                allocation = self.kernel.globals.get(rest)
+            if allocation is not None:
+                found[allocation.address] = allocation
+        return list(found.values())
+
+    def _run(self, count: int, written: list[Allocation]) -> list[_Worker]:
+        shadows = self._shadows(written)
+        workers = [_Worker(self, shadows) for _ in range(count)]
+        chunk = max(1, self.blocks // (count * 8)) if count > 1 else self.blocks
+        taken = iter(range(0, self.blocks, chunk))
+        lock = threading.Lock()
+
+        def work(worker: _Worker) -> None:
+            while not worker.struct.fault:
+                with lock:
+                    first = next(taken, None)
+                if first is None:
+                    return
+                worker.run(first, min(first + chunk, self.blocks))
+
+        _in_threads(workers, work)
+        return workers
+
+    def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:
+        """Race shadow of each allocation that may be written: one u64 per granule, zero, mapped lazily."""
+        if not self.options.check:
+            return {}
+        granule = self.unit.global_granule_log2
+        return {a.address: np.zeros((a.nbytes >> granule) + 2, np.uint64) for a in written}
+
+    # -- account --------------------------------------------------------------------------------------------------
+    def _raise_fault(self, workers: list[_Worker]) -> None:
+        fault = next((w.struct for w in workers if w.struct.fault), None)
+        if fault is None:
+            return
+        where = dict(file=self.kernel.file, line=int(fault.fault_site))
+        block = f"block {tuple(fault.ctaid)}"
+        if fault.fault == L.FAULT_BUDGET:
+            raise StepLimitExceeded(
+                f"{block} ran this loop until its budget of {self.block_budget:,} iterations was used up: most likely it never ends",
+                next_step="Check the loop's condition, and that every thread changes the variable it tests.",
+                **where,  # type: ignore[arg-type]
+            )
+        if fault.fault == L.FAULT_PRINT:
+            raise PrintLimitExceeded(f"{block} printed more than the limit of {self.print_limit:,} bytes", **where)  # type: ignore[arg-type]
+        what = "an assertion failed" if fault.fault == L.FAULT_ASSERT else "the kernel executed trap"
+        raise KernelTrap(f"{what} in {block}", **where)  # type: ignore[arg-type]
+
+    def _account(self, workers: list[_Worker]) -> LaunchRecord:
+        cells = np.sum([w.counters for w in workers], axis=0, dtype=np.uint64)
+        lines = self.unit.plan.evaluate(cells)
+        totals: dict[str, int] = {}
+        for names in lines.values():
+            for name, value in names.items():
+                totals[name] = totals.get(name, 0) + value
+        reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)
+        hazards: list[Hazard] = []
+        for w in workers:
+            hazards += [reporter.tell(w.hazards[k]) for k in range(w.struct.hazard_count)]
+        printed = format_records([w.printed() for w in workers], self.kernel.memory, self.block, self.grid)
+        return LaunchRecord(dict(sorted(totals.items())), lines, tuple(hazards), printed, self.grid, self.block)
+
+
+_SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
+
+
+def _ordered(kernel: Kernel) -> bool:
+    """Whether blocks may talk to each other, so that their order could show."""
+    for block in kernel.blocks:
+        for i in block.instructions:
+            if i.opcode in _SPECIAL_ORDER and i.space != "shared":
+                return True
+            if i.has("volatile") and i.space != "shared":
+                return True
+    return False
+
+
+class _Worker:
+    """One host thread's share of a launch."""
+
+    def __init__(self, launch: _Launch, shadows: dict[int, np.ndarray]) -> None:
+        self.launch = launch
+        unit = launch.unit
+        plan, sites = unit.plan, max(1, len(unit.sites), len(unit.kernel.blocks))
+        warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
+        self.counters = np.zeros(max(1, plan.size), np.uint64)
+        self.sites = (L.Site * sites)()
+        self.hazards = (L.HazardRecord * L.HAZARD_CAPACITY)()
+        self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
+        self.contexts = _aligned(unit.context.size * warps)
+        self.shared = _aligned(launch.shared_bytes + 64)
+        self.shadow = _aligned(((launch.shared_bytes >> unit.shared_granule_log2) + 16) * 4)
+        allocations = launch.kernel.memory.allocations
+        self.allocations = (L.Site * max(1, len(allocations)))()
+        for entry, a in zip(self.allocations, allocations, strict=False):
+            shadow = shadows.get(a.address)
+            entry.low, entry.high = a.address, a.end
+            entry.shadow = shadow.ctypes.data if shadow is not None else 0
+        self.shadows = shadows
+        prints = any(name.startswith("print_") for name in unit.helpers)
+        self.print_buffer = np.zeros(launch.print_limit if prints else 8, np.uint8)
+        s = self.struct = L.Worker()
+        s.nctaid[:] = launch.grid
+        s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
+        s.shared_bytes, s.dynamic_bytes = launch.shared_bytes, launch.dynamic_bytes
+        s.params, s.counters = launch.params.ctypes.data, self.counters.ctypes.data
+        s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
+        s.hazard_seen = self.seen.ctypes.data
+        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(allocations)
+        s.block_budget = launch.block_budget
+        s.print, s.print_limit = self.print_buffer.ctypes.data, launch.print_limit
+
+    def run(self, first: int, last: int) -> None:
+        """Runs blocks first..last-1; releases the GIL."""
+        self.launch.built.code.run(ctypes.addressof(self.struct), self.contexts.ctypes.data, first, last)
+
+    def stop(self) -> None:
+        """Makes the running range end soon."""
+        self.struct.stop = 1
+        self.struct.budget = 0
+
+    def printed(self) -> bytes:
+        return self.print_buffer[: self.struct.print_used].tobytes()
+
+
+def _aligned(nbytes: int, alignment: int = 256) -> np.ndarray:
+    raw = np.zeros(nbytes + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
+    return raw[start : start + nbytes + (alignment - start) // 64]
+
+
+def _in_threads(workers: list[_Worker], work: Callable[[_Worker], None]) -> None:
+    """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment."""
+    threads = [threading.Thread(target=work, args=(w,), daemon=True) for w in workers]
+    for t in threads:
+        t.start()
+    try:
+        for t in threads:
+            t.join()
+    except BaseException:
+        while any(t.is_alive() for t in threads):
+            for w in workers:
+                w.stop()
+            for t in threads:
+                t.join(0.005)
+        raise

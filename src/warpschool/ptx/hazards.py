@@ -1,0 +1,143 @@
+"""Hazard records of generated code, told as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .emit import WARP
+from .memory import Memory
+from .program import Barrier, SourceLine
+from .record import Hazard, Triple
+from .translate import layout as L
+from .translate.function import Unit
+from .translate.plan import AccessSite
+
+_KINDS = {
+    L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",
+    L.LOCAL_OUT_OF_BOUNDS: "out-of-bounds", L.UNINITIALIZED: "uninitialized", L.DIVERGENT_BARRIER: "divergent-barrier",
+    L.MISALIGNED: "misaligned", L.SHARED_MISALIGNED: "misaligned", L.WARP_SYNC: "warp-sync",
+}  # fmt: skip
+_PAST = {L.WRITE: "wrote", L.READ: "read", L.ATOMIC: "updated atomically", L.READ_AFTER_WRITE: "wrote and read"}
+_VERB = {"write": "writes", "read": "reads", "atomic": "updates"}
+
+
+def unravel(index: int, shape: Triple) -> Triple:
+    """A linear index as (x, y, z)."""
+    return index % shape[0], index // shape[0] % shape[1], index // (shape[0] * shape[1])
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """Turns HazardRecords into Hazards for one launch."""
+
+    unit: Unit
+    memory: Memory
+    grid: Triple
+    file: str
+
+    def tell(self, record: L.HazardRecord) -> Hazard:
+        thread = self._thread(record.warp, record.lane)
+        block = unravel(record.block, self.grid)
+        if record.kind == L.DIVERGENT_BARRIER:
+            return self._divergence(record, block, thread)
+        site = self.unit.sites[record.site]
+        if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE):
+            array, offset = self._locate(record.address)
+        else:
+            array, offset = {"shared": "shared memory", "local": "local memory"}.get(site.space, site.space), record.address
+            if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED):
+                array = self._shared_array(offset)
+        common = dict(
+            kind=_KINDS[record.kind], line=site.line, file=self.file, block=block, thread=thread, access=site.access,
+            space=site.space, array=array, address=offset,
+        )  # fmt: skip
+        who = f"thread {thread} of block {block}"
+        if record.kind in (L.RACE, L.SHARED_RACE):
+            return self._race(record, site, common, who, array, offset)
+        return Hazard(**common, message=self._single(record.kind, site, who, array, offset))  # type: ignore[arg-type]
+
+    def _single(self, kind: int, site: AccessSite, who: str, array: str, offset: int) -> str:
+        verb = _VERB[site.access]
+        match _KINDS[kind]:
+            case "out-of-bounds":
+                return f"{who} {verb} outside {self._where(array, offset)}"
+            case "uninitialized":
+                return f"{who} {verb} {array} at byte {offset}, which no thread of the block has written"
+            case "misaligned":
+                return f"{who} {verb} {array} at byte {offset}, which is not aligned to the access's size"
+            case "warp-sync":
+                return f"{who} takes a value from a lane that does not take part in this instruction"
+        raise AssertionError(kind)
+
+    def _where(self, array: str, offset: int) -> str:
+        allocation = next((a for a in self.memory.allocations if a.name == array), None)
+        if allocation is None:
+            return f"{array}: byte {offset}"
+        if offset < 0:
+            return f"{array}: {-offset} bytes before its start"
+        return f"{array}: {offset - allocation.nbytes} bytes behind its {allocation.nbytes} bytes"
+
+    def _race(self, record: L.HazardRecord, site: AccessSite, common: dict, who: str, array: str, offset: int) -> Hazard:
+        state = record.state & 0xFFFFFFFF
+        past = _PAST[state >> L.KIND_SHIFT & 3]
+        owner = record.state >> 32
+        other_block = None
+        if record.kind == L.RACE and owner not in (0, record.block + 1, 0xFFFFFFFF):
+            other_block = unravel(owner - 1, self.grid)
+        several = state & L.MANY_WARPS or owner == 0xFFFFFFFF
+        other = None if several else self._thread(state >> L.WARP_SHIFT & 31, 0 if state & L.MANY_LANES else state & 31)
+        if several:
+            whom = "several threads" if owner != 0xFFFFFFFF else "threads of several blocks"
+        else:
+            whom = f"thread {other}" + (f" of block {other_block}" if other_block else "")
+        between = "no barrier orders blocks" if other_block or owner == 0xFFFFFFFF else "without a barrier between"
+        message = f"{who} {_VERB[site.access]} {array} at byte {offset}, which {whom} {past}: {between}"
+        return Hazard(**common, message=message, other_thread=other, other_block=other_block)
+
+    def _divergence(self, record: L.HazardRecord, block: Triple, thread: Triple) -> Hazard:
+        line = self._barrier_line(record.site)
+        whole_warp = record.state >> 32 & 1
+        state = record.state & 0xFFFFFFFF
+        if whole_warp:
+            other = self._thread(record.address // WARP, record.address % WARP)
+            gone, place = state >> 16 == L.DONE, state & 0xFFFF
+        else:
+            other = self._thread(record.warp, record.address)
+            gone, place = state == L.EXITED, state & (L.MAX_BLOCKS - 1)
+        elsewhere = 0 if gone else self._barrier_line(place)
+        doing = "has already returned" if gone else f"waits at the barrier of line {elsewhere}"
+        message = f"thread {thread} of block {block} waits at a barrier that not all threads reach: thread {other} {doing}"
+        return Hazard(
+            "divergent-barrier", line, self.file, message, block, thread, "barrier", "", other_thread=other, other_line=elsewhere
+        )
+
+    def _barrier_line(self, target: int) -> int:
+        """Line of the barrier behind which block `target` lies."""
+        for b in self.unit.kernel.blocks:
+            if isinstance(b.terminator, Barrier) and b.terminator.target == target:
+                source: SourceLine = b.terminator.instruction.source
+                return source.line
+        return 0
+
+    def _thread(self, warp: int, lane: int) -> Triple:
+        return unravel(warp * WARP + lane, self.unit.block)
+
+    def _locate(self, address: int) -> tuple[str, int]:
+        """(array, byte offset) of a global address: the array that holds it or the nearest one."""
+        found = self.memory.find(address) or self.memory.nearest(address)
+        if found is None:
+            return "global memory", address
+        return found.name or "an array", address - found.address
+
+    def _shared_array(self, offset: int) -> str:
+        for v in self.unit.kernel.variables.values():
+            if v.space == "shared" and v.offset <= offset < v.offset + v.size_bytes:
+                return f"shared {_plain(v.name)}"
+        return "shared memory"
+
+
+def _plain(name: str) -> str:
+    """The source name inside a mangled one: _ZZ6matmulE5tileA -> tileA."""
+    tail = name.rsplit("E", 1)[-1] if name.startswith("_ZZ") else name
+    digits = len(tail) - len(tail.lstrip("0123456789"))
+    return tail[digits : digits + int(tail[:digits])] if digits and digits < len(tail) else tail or name

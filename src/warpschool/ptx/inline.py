@@ -1,0 +1,380 @@
+"""Calls are inlined: one flat list of instructions per kernel, call parameters in registers.
+
+A call's parameters are small blocks of bytes (`.param .b8 param0[24]`). Each is cut into the pieces in which caller and
+callee access it, and every piece becomes a register. Where pieces overlap in ways that a `mov` cannot join, or where an
+address is taken, the block becomes a local variable instead.
+
+Names of the n-th inlined call end in `@n`, which cannot occur in a PTX identifier. Calls of functions without a body
+stay as `call` instructions with operands (result register or sink, function symbol, arguments...).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from .program import (
+    WIDTH_BITS,
+    Address,
+    Function,
+    Guard,
+    Instruction,
+    Module,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Symbol,
+    Variable,
+    Vector,
+    bytes_of,
+)
+from .refusals import refusal, refused, unsupported
+
+MAX_INSTRUCTIONS = 300_000
+"""Most instructions of a kernel once its calls are inlined."""
+
+EXTERNAL_FUNCTIONS = {"vprintf": 2, "__assertfail": 5}
+"""Functions of the CUDA runtime that the simulator provides, with their number of arguments."""
+
+
+@dataclass
+class Flat:
+    """A kernel's code without calls: instructions and labels in order, and every register and variable they use."""
+
+    code: list[Instruction | str]
+    registers: dict[str, str]
+    variables: dict[str, Variable]
+
+
+@dataclass
+class _Block:
+    """A call parameter: `size` bytes, accessed as (offset, width) pairs."""
+
+    size: int
+    align: int
+    accesses: set[tuple[int, int]] = field(default_factory=set)
+    addressed: bool = False
+    atoms: dict[int, int] = field(default_factory=dict)
+    """offset -> width of the registers it became; empty where it became a local variable"""
+
+
+@dataclass
+class _Frame:
+    """One function being copied: `suffix` makes its names unique, `blocks` maps its parameter names to call blocks."""
+
+    function: Function
+    suffix: str
+    end: str
+    blocks: dict[str, str]
+    position: int = 0
+    renamed: dict[int, Operand] = field(default_factory=dict)
+    after: list[Instruction | str] = field(default_factory=list)
+
+
+def inline(module: Module, function: Function) -> Flat:
+    """Copies `function` with every call replaced by the callee's body. Raises UnsupportedInstruction."""
+    return _Inliner(module, function).run()
+
+
+class _Inliner:
+    def __init__(self, module: Module, function: Function) -> None:
+        self.module = module
+        self.code: list[Instruction | str] = []
+        self.registers: dict[str, str] = {}
+        self.variables: dict[str, Variable] = {}
+        self.blocks: dict[str, _Block] = {}
+        self.accesses: list[tuple[int, str, int]] = []
+        self.calls = 0
+        self.checked: set[tuple[str, tuple[str, ...]]] = set()
+        self.active = {function.name}
+        self.frames = [self.frame(function, "", {})]
+
+    def frame(self, function: Function, suffix: str, blocks: dict[str, str]) -> _Frame:
+        """Starts a copy of `function`: its registers and variables under their new names."""
+        for name, type_name in function.registers.items():
+            self.registers[name + suffix] = type_name
+        for name, v in function.variables.items():
+            if v.space == "param":
+                blocks[name] = name + suffix
+                self.blocks[name + suffix] = _Block(v.size_bytes, v.align)
+            elif v.space == "shared":  # one for all calls: shared variables are static
+                final = name if not suffix else f"{function.name}.{name}"
+                self.variables[final] = replace(v, name=final)
+            else:
+                self.variables[name + suffix] = replace(v, name=name + suffix)
+        return _Frame(function, suffix, f"end{suffix}", blocks)
+
+    def run(self) -> Flat:
+        while self.frames:
+            frame = self.frames[-1]
+            body = frame.function.body
+            if frame.position == len(body):
+                if frame.suffix:
+                    self.code.append(frame.end)
+                    self.code.extend(frame.after)
+                self.active.remove(frame.function.name)
+                self.frames.pop()
+                continue
+            item = body[frame.position]
+            frame.position += 1
+            if isinstance(item, str):
+                self.code.append(item + frame.suffix)
+            else:
+                self.copy(frame, item)
+        if self.blocks:
+            self.lower_parameters()
+        return Flat(self.code, self.registers, self.variables)
+
+    def copy(self, frame: _Frame, i: Instruction) -> None:
+        key = (i.opcode, i.modifiers)
+        if key not in self.checked:
+            self.checked.add(key)
+            if refusal(i) is not None:
+                raise unsupported(self.module, i)
+        if len(self.code) > MAX_INSTRUCTIONS or len(self.registers) > 2 * MAX_INSTRUCTIONS:
+            raise refused(
+                self.module,
+                i.source,
+                f"the kernel has more than {MAX_INSTRUCTIONS:,} instructions with its calls inlined",
+            )
+        if i.opcode == "call":
+            self.call(frame, i)
+            return
+        suffix = frame.suffix
+        if suffix:
+            guard = Guard(i.guard.register + suffix, i.guard.negated) if i.guard else None
+            if i.opcode == "ret":
+                i = Instruction("bra", ("uni",), (), guard, i.source, i.ptx_line, (frame.end,))
+            else:
+                operands = tuple([self.rename(frame, o) for o in i.operands])
+                targets = tuple([t + suffix for t in i.targets])
+                i = Instruction(i.opcode, i.modifiers, operands, guard, i.source, i.ptx_line, targets)
+        elif frame.blocks:
+            operands = tuple([self.rename(frame, o) for o in i.operands])
+            i = Instruction(i.opcode, i.modifiers, operands, i.guard, i.source, i.ptx_line, i.targets)
+        if frame.blocks:
+            self.parameter(_by_address(i) if suffix and "param" in i.modifiers else i)
+        else:
+            self.code.append(i)
+
+    # ---------------------------------------------------------------- names
+
+    def rename(self, frame: _Frame, operand: Operand) -> Operand:
+        found = frame.renamed.get(id(operand))  # the function's body keeps every operand alive
+        if found is None:
+            found = frame.renamed[id(operand)] = self.renamed(frame, operand)
+        return found
+
+    def renamed(self, frame: _Frame, operand: Operand) -> Operand:
+        match operand:
+            case Register(name):
+                return Register(name + frame.suffix) if frame.suffix else operand
+            case Symbol(name, offset):
+                return Symbol(self.symbol(frame, name), offset)
+            case Address(base, offset):
+                return Address(self.renamed(frame, base), offset)  # type: ignore[arg-type]
+            case Vector(elements):
+                return Vector(tuple([self.renamed(frame, e) for e in elements]))
+            case Pair(first, second):
+                return Pair(self.renamed(frame, first), self.renamed(frame, second))
+            case _:
+                return operand
+
+    def symbol(self, frame: _Frame, name: str) -> str:
+        block = frame.blocks.get(name)
+        if block is not None:
+            return block
+        v = frame.function.variables.get(name)
+        if v is None or not frame.suffix:
+            return name
+        return f"{frame.function.name}.{name}" if v.space == "shared" else name + frame.suffix
+
+    # ---------------------------------------------------------------- calls
+
+    def call(self, frame: _Frame, i: Instruction) -> None:
+        returned, callee, arguments, *_ = i.operands
+        if not isinstance(callee, Symbol):
+            raise unsupported(
+                self.module,
+                i,
+                "the simulator does not execute calls through function pointers",
+                next_step="Call the function by its name, or choose between functions with a switch.",
+            )
+        assert isinstance(returned, Vector) and isinstance(arguments, Vector)
+        function = self.module.functions.get(callee.name)
+        if callee.name in self.active:
+            raise unsupported(
+                self.module,
+                i,
+                f"the simulator does not execute recursive functions, and '{callee.name}' calls itself",
+                next_step="Write the recursion as a loop.",
+            )
+        self.calls += 1
+        suffix = f"@{self.calls}"
+        skip = f"skip{suffix}"
+        if i.guard:
+            guard = Guard(i.guard.register + frame.suffix, not i.guard.negated)
+            self.code.append(Instruction("bra", ("skip",), (), guard, i.source, i.ptx_line, (skip,)))
+        after: list[Instruction | str] = [skip] if i.guard else []
+        if function is None:
+            self.external(frame, i, callee.name, returned, arguments)
+            self.code.extend(after)
+            return
+        formal = (*function.params, *function.returns)
+        actual = (*arguments.elements, *returned.elements)
+        if len(arguments.elements) != len(function.params) or len(actual) != len(formal):
+            raise refused(self.module, i.source, f"the call of '{function.name}' has the wrong number of arguments")
+        blocks = {p.name: self.block(frame, i, o, p.size_bytes) for p, o in zip(formal, actual, strict=True)}
+        inner = self.frame(function, suffix, blocks)
+        inner.after = after
+        self.frames.append(inner)
+        self.active.add(function.name)
+
+    def block(self, frame: _Frame, i: Instruction, operand: Operand, size_bytes: int) -> str:
+        """The parameter block that a call names."""
+        name = frame.blocks.get(operand.name) if isinstance(operand, Symbol) else None
+        if name is None:
+            raise unsupported(self.module, i, "the simulator expects call arguments in .param variables")
+        self.blocks[name].size = max(self.blocks[name].size, size_bytes)
+        return name
+
+    def external(self, frame: _Frame, i: Instruction, name: str, returned: Vector, arguments: Vector) -> None:
+        """A call of the CUDA runtime: its arguments come from registers, its result goes to one."""
+        count = EXTERNAL_FUNCTIONS.get(name)
+        if count != len(arguments.elements) or len(returned.elements) > 1:
+            raise unsupported(
+                self.module,
+                i,
+                f"the simulator has no function '{name[:60]}'",
+                next_step="Device-side library calls such as malloc or launches of other kernels need a GPU.",
+            )
+        values: list[Operand] = []
+        for k, argument in enumerate(arguments.elements):
+            block = self.block(frame, i, argument, 0)
+            value = Register(f"%argument{k}@{self.calls}")
+            self.registers[value.name] = type_name = self.scalar(i, block)
+            self.parameter(Instruction("ld", ("param", type_name), (value, _at(block)), None, i.source, i.ptx_line))
+            values.append(value)
+        result: Operand = Sink()
+        if returned.elements:
+            block = self.block(frame, i, returned.elements[0], 0)
+            result = Register(f"%result@{self.calls}")
+            self.registers[result.name] = type_name = self.scalar(i, block)
+        self.code.append(Instruction("call", ("uni",), (result, Symbol(name), *values), None, i.source, i.ptx_line))
+        if isinstance(result, Register):
+            self.parameter(Instruction("st", ("param", type_name), (_at(block), result), None, i.source, i.ptx_line))
+
+    def scalar(self, i: Instruction, block: str) -> str:
+        if self.blocks[block].size not in (4, 8):
+            raise unsupported(self.module, i, "an argument of this call has the wrong size")
+        return f"b{8 * self.blocks[block].size}"
+
+    # ---------------------------------------------------------------- parameters of calls
+
+    def parameter(self, i: Instruction) -> None:
+        """Appends an instruction and notes which bytes of which call parameter it accesses."""
+        memory = (
+            i.operands[0 if i.opcode == "st" else 1] if i.opcode in ("ld", "st") and "param" in i.modifiers else None
+        )
+        if isinstance(memory, Address) and isinstance(memory.base, Symbol):
+            block = self.blocks.get(memory.base.name)
+            if block is not None:
+                width, offset = bytes_of(i.type), memory.base.offset + memory.offset
+                for k in range(_elements(i)):
+                    block.accesses.add((offset + k * width, width))
+                self.accesses.append((len(self.code), memory.base.name, offset))
+                self.code.append(i)
+                return
+        for operand in i.operands:
+            base = operand.base if isinstance(operand, Address) else operand
+            if isinstance(base, Symbol) and base.name in self.blocks:
+                self.blocks[base.name].addressed = True
+        self.code.append(i)
+
+    def lower_parameters(self) -> None:
+        """Turns accesses to call parameters into moves, or into local accesses where moves do not do."""
+        for name, block in self.blocks.items():
+            block.atoms = {} if block.addressed else _atoms(block)
+            if block.atoms:
+                for offset, width in block.atoms.items():
+                    self.registers[_atom(name, offset)] = f"b{max(16, 8 * width)}"
+            elif block.accesses or block.addressed:
+                self.variables[name] = Variable(name, "local", "b8", block.size, max(block.align, 8))
+        code: list[Instruction | str] = []
+        done = 0
+        for place, name, offset in self.accesses:
+            code.extend(self.code[done:place])
+            i = self.code[place]
+            assert isinstance(i, Instruction)
+            if self.blocks[name].atoms:
+                code.extend(self.moves(i, name, offset))
+            else:
+                code.append(replace(i, modifiers=tuple(["local" if m == "param" else m for m in i.modifiers])))
+            done = place + 1
+        code.extend(self.code[done:])
+        self.code = code
+
+    def moves(self, i: Instruction, name: str, offset: int) -> list[Instruction]:
+        """The moves that stand for one `ld.param` or `st.param`."""
+        value = i.operands[0 if i.opcode == "ld" else 1]
+        elements = value.elements if isinstance(value, Vector) else (value,)
+        width = bytes_of(i.type)
+        atoms = self.blocks[name].atoms
+        moves: list[Instruction] = []
+        for k, element in enumerate(elements):
+            at, parts = offset + k * width, []
+            while at < offset + (k + 1) * width:
+                parts.append(Register(_atom(name, at)))
+                at += atoms[at]
+            whole: Operand = parts[0] if len(parts) == 1 else Vector(tuple(parts))
+            if not isinstance(element, Sink):
+                bits = WIDTH_BITS[self.registers[element.name]] if isinstance(element, Register) else 8 * width
+                modifiers = _load_move(bits, i.type) if i.opcode == "ld" else _store_move(bits, 8 * width)
+                opcode = "mov" if len(modifiers) == 1 else "cvt"
+                operands = (element, whole) if i.opcode == "ld" else (whole, element)
+                moves.append(Instruction(opcode, modifiers, operands, i.guard, i.source, i.ptx_line))
+        return moves
+
+
+def _by_address(i: Instruction) -> Instruction:
+    """In a called function, a parameter reached through its address lies in local memory."""
+    direct = any(isinstance(o, Address) and isinstance(o.base, Symbol) for o in i.operands)
+    return i if direct else replace(i, modifiers=tuple(["local" if m == "param" else m for m in i.modifiers]))
+
+
+def _load_move(register_bits: int, type_name: str) -> tuple[str, ...]:
+    """Modifiers of the move from a parameter's register: (type) for mov, (to, from) for cvt."""
+    bits = WIDTH_BITS[type_name]
+    sign = "s" if type_name[0] == "s" else "u"
+    return (f"b{bits}",) if register_bits == bits else (f"{sign}{register_bits}", f"{sign}{bits}")
+
+
+def _store_move(register_bits: int, bits: int) -> tuple[str, ...]:
+    bits = max(16, bits)
+    return (f"b{bits}",) if register_bits <= bits else (f"u{bits}", f"u{register_bits}")
+
+
+def _elements(i: Instruction) -> int:
+    return next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
+
+
+def _at(block: str) -> Address:
+    return Address(Symbol(block))
+
+
+def _atom(block: str, offset: int) -> str:
+    return f"%{block}+{offset}"
+
+
+def _atoms(block: _Block) -> dict[int, int]:
+    """Cuts a block at the ends of all its accesses; empty if some access is then no sum of 1, 2 or 4 equal pieces."""
+    cuts = sorted({offset for offset, _ in block.accesses} | {offset + width for offset, width in block.accesses})
+    atoms = {start: end - start for start, end in pairwise(cuts)}
+    for offset, width in block.accesses:
+        first = atoms[offset]
+        count, rest = divmod(width, first)
+        whole = rest == 0 and all(atoms.get(offset + k * first) == first for k in range(count))
+        if offset < 0 or not whole or count not in (1, 2, 4) or (count > 1 and first < 2):
+            return {}
+    return atoms

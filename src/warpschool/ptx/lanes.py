@@ -1,0 +1,435 @@
+"""Lane patterns: what is known about a register across the 32 lanes of a warp, before the kernel runs.
+
+A register's value in lane l is, modulo 2^width,
+
+    value[l] = value[0] + offsets[l]            offsets[0] == 0, known constants
+
+or the register *varies* (offsets unknown). "Uniform" is the pattern with all offsets zero. Such a register is computed
+once, as a scalar: lane 0's value follows from lane 0's operands, whatever the operation. `align` and `low..high`
+describe lane 0's value and let masks and shifts keep a pattern.
+
+The analysis ignores control flow: a register has one pattern for the whole kernel, the join over its definitions. What
+divergent code does to that claim is checked at run time, when a warp returns to the all-lanes function.
+
+Widening a 32-bit pattern to 64 bits is sound only if no lane wraps around. Where ranges do not prove that, the
+instruction is listed in `guarded`: translated code tests it and falls back to lane-by-lane execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .emit import WARP
+from .program import (
+    WIDTH_BITS,
+    Address,
+    Block,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Pair,
+    Register,
+    Special,
+    Symbol,
+    Vector,
+    written,
+)
+
+ZERO = (0,) * WARP
+_EXACT = 63  # alignment of zero: a multiple of every power of two
+MAX_GRID_X = 1 << 21
+"""blockIdx.x below this keeps blockIdx.x * blockDim.x inside 31 bits; larger grids get a kernel without that assumption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A lane pattern; `offsets` is None for a varying register."""
+
+    offsets: tuple[int, ...] | None = None
+    align: int = 0
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def uniform(self) -> bool:
+        return self.offsets == ZERO
+
+    @property
+    def known(self) -> bool:
+        return self.offsets is not None
+
+    @property
+    def value(self) -> int | None:
+        """The constant that every lane holds, if there is one."""
+        return self.low if self.uniform and self.low is not None and self.low == self.high else None
+
+
+VARYING = Lanes()
+UNIFORM = Lanes(ZERO)
+
+
+def _constant(value: int) -> Lanes:
+    return Lanes(ZERO, _trailing_zeros(value), value, value)
+
+
+def _trailing_zeros(value: int) -> int:
+    return _EXACT if value == 0 else (value & -value).bit_length() - 1
+
+
+def _wrap(value: int, bits: int) -> int:
+    """value modulo 2^bits as a signed number."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+@dataclass
+class LaneAnalysis:
+    """Patterns of all registers of a kernel for one block shape."""
+
+    kernel: Kernel
+    block: tuple[int, int, int]
+    wide_grid: bool = False
+    patterns: dict[str, Lanes] = field(default_factory=dict)
+    guarded: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """id(instruction) -> (lowest, highest) value that lane 0's source may have"""
+
+    def __post_init__(self) -> None:
+        self._solve()
+
+    def of(self, register: str) -> Lanes:
+        return self.patterns.get(register, VARYING)
+
+    # -- fixpoint -------------------------------------------------------------------------------------------------
+    def _solve(self) -> None:
+        growth: dict[str, int] = {}
+        # a register read before it is written holds anything: treat it as varying
+        for name in self.kernel.blocks[0].live_in:
+            self.patterns[name] = VARYING
+        changed = True
+        while changed:
+            changed = False
+            for block in self.kernel.blocks:
+                for instruction in _instructions(block):
+                    result = self.result(instruction)
+                    if result is None:
+                        continue
+                    for name in written(instruction):
+                        changed |= self._join(name, result, growth)
+        self.guarded.clear()
+        for block in self.kernel.blocks:
+            for instruction in _instructions(block):
+                self._record_guard(instruction)
+
+    def _join(self, name: str, new: Lanes, growth: dict[str, int]) -> bool:
+        old = self.patterns.get(name)
+        if old is None:
+            self.patterns[name] = new
+            return True
+        if not old.known or old == new:
+            return False
+        if new.offsets != old.offsets:
+            self.patterns[name] = VARYING
+            return True
+        low = high = None
+        if old.low is not None and new.low is not None and old.high is not None and new.high is not None:
+            low, high = min(old.low, new.low), max(old.high, new.high)
+            if (low, high) != (old.low, old.high):
+                growth[name] = growth.get(name, 0) + 1
+                if growth[name] > 3:  # a counter: give up on its range rather than count along
+                    low = high = None
+        joined = Lanes(old.offsets, min(old.align, new.align), low, high)
+        self.patterns[name] = joined
+        return joined != old
+
+    # -- operands -------------------------------------------------------------------------------------------------
+    def operand(self, operand: Operand) -> Lanes | None:
+        """Pattern of an operand; None while it is not known yet."""
+        match operand:
+            case Register(name):
+                return self.patterns.get(name)
+            case Immediate(bits):
+                return _constant(bits)
+            case Special(name):
+                return self._special(name)
+            case Symbol(name, offset):
+                variable = self.kernel.variables.get(name)
+                if variable is not None and variable.space in ("shared", "local"):
+                    return _constant(variable.offset + offset)
+                return UNIFORM
+            case Vector(elements):
+                parts = [self.operand(e) for e in elements]
+                if any(p is None for p in parts):
+                    return None
+                return UNIFORM if all(p.uniform for p in parts if p) else VARYING
+            case _:
+                return VARYING
+
+    def _special(self, name: str) -> Lanes:
+        x, y, z = self.block
+        match name:
+            case "ctaid.x":
+                return Lanes(ZERO, 0, 0, (1 << 31) - 2 if self.wide_grid else MAX_GRID_X - 1)
+            case "ctaid.y" | "ctaid.z":
+                return Lanes(ZERO, 0, 0, 65534)
+            case "nctaid.x" | "nctaid.y" | "nctaid.z":
+                return Lanes(ZERO, 0, 1, (1 << 31) - 1)
+            case "ntid.x" | "ntid.y" | "ntid.z":
+                return _constant(self.block["xyz".index(name[-1])])
+            case "laneid":
+                return Lanes(tuple(range(WARP)), _EXACT, 0, 0)
+            case "tid.x" | "tid.y" | "tid.z":
+                return _thread_index(name[-1], x, y, z)
+            case "warpid":
+                return Lanes(ZERO, 0, 0, 31)
+            case _ if name.startswith(("lanemask", "clock", "globaltimer")):
+                return VARYING
+            case _:
+                return UNIFORM
+
+    # -- transfer functions ---------------------------------------------------------------------------------------
+    def result(self, instruction: Instruction) -> Lanes | None:
+        """Pattern of what an instruction writes; None while its sources are not known yet."""
+        if not written(instruction):
+            return None
+        opcode, operands = instruction.opcode, instruction.operands
+        if opcode in ("ld", "ldu"):
+            return self._loaded(instruction)
+        if opcode in ("vote", "activemask", "bar", "barrier", "redux"):
+            return VARYING if isinstance(operands[0], Pair) else UNIFORM
+        if opcode in ("atom", "shfl", "match", "wmma", "mma", "ldmatrix"):
+            return VARYING
+        sources = [self.operand(o) for o in operands[1:]]
+        if any(s is None for s in sources):
+            return None
+        known = [s for s in sources if s is not None]
+        uniform = all(s.uniform for s in known)
+        if isinstance(operands[0], (Vector, Pair)) or not all(s.known for s in known):
+            return UNIFORM if uniform else VARYING
+        rule = _RULES.get(opcode)
+        if rule and instruction.types and _is_integer(instruction.type):
+            found = rule(instruction, known)
+            if found is not None:
+                return found
+        return UNIFORM if uniform else VARYING
+
+    def _loaded(self, instruction: Instruction) -> Lanes | None:
+        if instruction.space == "param":
+            return UNIFORM
+        address = instruction.operands[1]
+        assert isinstance(address, Address)
+        base = self.operand(address.base)
+        if base is None:
+            return None
+        # lanes share one address, so they read one value; local memory differs by lane
+        return UNIFORM if base.uniform and instruction.space in ("global", "shared", "const") else VARYING
+
+    def _record_guard(self, instruction: Instruction) -> None:
+        """Notes a widening of a patterned 32-bit value that might wrap."""
+        widened = _widened_source(instruction)
+        if widened is None:
+            return
+        source = self.operand(widened)
+        if source is None or not source.known or source.uniform or source.offsets is None:
+            return
+        result = self.result(instruction)
+        if result is None or not result.known:
+            return
+        low, high = _lane0_limits(source.offsets, instruction.type)
+        if source.low is None or source.high is None or source.low < low or source.high > high:
+            self.guarded[id(instruction)] = (low, high)
+
+
+def _instructions(block: Block) -> list[Instruction]:
+    tail = getattr(block.terminator, "instruction", None)
+    return [*block.instructions, tail] if tail is not None and written(tail) else block.instructions
+
+
+def _thread_index(axis: str, x: int, y: int, z: int) -> Lanes:
+    """threadIdx of a warp's lanes: warp w holds the linear indices 32 w + l."""
+    lanes = range(WARP)
+    if x * y * z <= WARP:  # one warp: every lane's index is known
+        index = {"x": [n % x for n in lanes], "y": [n // x % y for n in lanes], "z": [n // (x * y) for n in lanes]}[axis]
+        return Lanes(tuple(index), _EXACT, 0, 0)
+    if axis == "x":
+        if y == z == 1 or x % WARP == 0:
+            return Lanes(tuple(lanes), 5, 0, max(0, x - 1))
+        if WARP % x == 0:
+            return Lanes(tuple(n % x for n in lanes), _EXACT, 0, 0)
+    if axis == "y":
+        if y == 1:
+            return _constant(0)
+        if x % WARP == 0:
+            return Lanes(ZERO, 0, 0, y - 1)
+        if WARP % x == 0 and (z == 1 or (x * y) % WARP == 0):
+            return Lanes(tuple(n // x for n in lanes), _trailing_zeros(WARP // x), 0, y - 1)
+    if axis == "z":
+        if z == 1:
+            return _constant(0)
+        if (x * y) % WARP == 0:
+            return Lanes(ZERO, 0, 0, z - 1)
+    return VARYING
+
+
+def _is_integer(type_: str) -> bool:
+    return type_[0] in "usb" and type_ not in ("b128", "bf16", "bf16x2", "u16x2", "s16x2")
+
+
+def _range(low: int | None, high: int | None, bits: int) -> tuple[int | None, int | None]:
+    """The range if it fits a signed number of `bits` bits."""
+    if low is None or high is None or low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
+        return None, None
+    return low, high
+
+
+def _lane0_limits(offsets: tuple[int, ...], type_: str) -> tuple[int, int]:
+    """Range of lane 0's value in which no lane leaves the type's range."""
+    bits = WIDTH_BITS[type_]
+    bottom, top = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if type_[0] == "s" else (0, (1 << bits) - 1)
+    return bottom - min(offsets), top - max(offsets)
+
+
+def _widened_source(instruction: Instruction) -> Operand | None:
+    """The source whose lanes an instruction extends to a wider type."""
+    if instruction.opcode in ("mul", "mad") and "wide" in instruction.modifiers:
+        a, b = instruction.operands[1], instruction.operands[2]
+        return b if isinstance(a, Immediate) else a
+    if instruction.opcode == "cvt" and len(instruction.types) == 2:
+        to, of = instruction.types
+        if _is_integer(to) and _is_integer(of) and WIDTH_BITS[to] > WIDTH_BITS[of]:
+            return instruction.operands[1]
+    return None
+
+
+def _sum(a: Lanes, b: Lanes, bits: int, sign: int = 1) -> Lanes:
+    assert a.offsets is not None and b.offsets is not None
+    offsets = tuple(_wrap(p + sign * q, bits) for p, q in zip(a.offsets, b.offsets, strict=True))
+    low = high = None
+    if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
+        low, high = (a.low + b.low, a.high + b.high) if sign > 0 else (a.low - b.high, a.high - b.low)
+    return Lanes(offsets, min(a.align, b.align), *_range(low, high, bits))
+
+
+def _scaled(a: Lanes, factor: int, bits: int) -> Lanes:
+    assert a.offsets is not None
+    low = high = None
+    if a.low is not None and a.high is not None:
+        low, high = sorted((a.low * factor, a.high * factor))
+    offsets = tuple(_wrap(p * factor, bits) for p in a.offsets)
+    return Lanes(offsets, min(_EXACT, a.align + _trailing_zeros(factor)), *_range(low, high, bits))
+
+
+def _add(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    return _sum(s[0], s[1], WIDTH_BITS[i.type]) if "sat" not in i.modifiers else None
+
+
+def _sub(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    return _sum(s[0], s[1], WIDTH_BITS[i.type], -1) if "sat" not in i.modifiers else None
+
+
+def _mul(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    if "hi" in i.modifiers or "sat" in i.modifiers:
+        return None
+    bits = WIDTH_BITS[i.type] * (2 if "wide" in i.modifiers else 1)
+    a, b = s[0], s[1]
+    if b.value is None:
+        a, b = b, a
+    if b.value is None:
+        return UNIFORM if a.uniform and b.uniform else None
+    return _scaled(a, b.value, bits)
+
+
+def _mad(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    product = _mul(i, s)
+    return _sum(product, s[2], WIDTH_BITS[i.type] * (2 if "wide" in i.modifiers else 1)) if product else None
+
+
+def _copy(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, bits = s[0], WIDTH_BITS[i.type]
+    if a.value is not None:  # an unsigned literal: ranges are kept as signed numbers
+        value = _wrap(a.value, bits)
+        return Lanes(ZERO, a.align, value, value)
+    return Lanes(a.offsets, a.align, *_range(a.low, a.high, bits))
+
+
+def _convert(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    if len(i.types) < 2 or not all(_is_integer(t) for t in i.types) or "sat" in i.modifiers:
+        return None
+    to, of = (WIDTH_BITS[t] for t in i.types)
+    a = s[0]
+    assert a.offsets is not None
+    if to >= of:
+        unsigned_negative = i.types[1][0] != "s" and (a.low is None or a.low < 0)
+        return Lanes(a.offsets, a.align, None, None) if unsigned_negative else a
+    return Lanes(tuple(_wrap(c, to) for c in a.offsets), a.align, *_range(a.low, a.high, to))
+
+
+def _shift_left(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    amount = s[1].value
+    if amount is None or not 0 <= amount < WIDTH_BITS[i.type]:
+        return None
+    return _scaled(s[0], 1 << amount, WIDTH_BITS[i.type])
+
+
+def _fits_below(a: Lanes) -> bool:
+    """Whether the offsets live in the low bits that are zero in lane 0's value."""
+    return a.offsets is not None and min(a.offsets) >= 0 and max(a.offsets) < 1 << a.align
+
+
+def _shift_right(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, amount = s[0], s[1].value
+    if amount is None or amount < 0 or not _fits_below(a):
+        return None
+    assert a.offsets is not None
+    low = high = None
+    if a.low is not None and a.high is not None and (a.low >= 0 or i.type[0] == "s"):
+        low, high = a.low >> amount, a.high >> amount
+    exact = (low, high) == (0, 0)
+    if amount <= a.align:
+        return Lanes(tuple(c >> amount for c in a.offsets), _EXACT if exact else a.align - amount, low, high)
+    return Lanes(ZERO, _EXACT if exact else 0, low, high)
+
+
+def _and(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, b = (s[0], s[1]) if s[1].value is not None else (s[1], s[0])
+    mask = b.value
+    if mask is None or not _fits_below(a):
+        return None
+    assert a.offsets is not None
+    below = (1 << a.align) - 1
+    rest = mask & ~below & ((1 << WIDTH_BITS[i.type]) - 1)
+    offsets = tuple(c & mask for c in a.offsets)
+    if rest == 0 or (a.low, a.high) == (0, 0):
+        return Lanes(offsets, _EXACT, 0, 0)
+    return Lanes(offsets, max(a.align, _trailing_zeros(rest)), *((0, rest) if mask >= 0 and rest < 1 << 31 else (None, None)))
+
+
+def _or_xor(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, b = (s[0], s[1]) if s[1].value is not None else (s[1], s[0])
+    bits = b.value
+    if bits is None or not _fits_below(a):
+        return None
+    assert a.offsets is not None
+    within = bits & ((1 << a.align) - 1)
+    if i.opcode == "or":
+        offsets = tuple((c | within) - within for c in a.offsets)
+    else:
+        offsets = tuple((c ^ within) - within for c in a.offsets)
+    return Lanes(offsets, min(a.align, _trailing_zeros(bits)))
+
+
+def _select(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, b, chosen_by = s
+    if not chosen_by.uniform or a.offsets != b.offsets:
+        return None
+    low = high = None
+    if a.low is not None and b.low is not None and a.high is not None and b.high is not None:
+        low, high = min(a.low, b.low), max(a.high, b.high)
+    return Lanes(a.offsets, min(a.align, b.align), low, high)
+
+
+_RULES: dict[str, Callable[[Instruction, list[Lanes]], Lanes | None]] = {
+    "add": _add, "sub": _sub, "mul": _mul, "mad": _mad, "mov": _copy, "cvta": _copy, "cvt": _convert,
+    "shl": _shift_left, "shr": _shift_right, "and": _and, "or": _or_xor, "xor": _or_xor, "selp": _select,
+}  # fmt: skip

@@ -1,0 +1,82 @@
+"""Traps, calls of the CUDA runtime, and instructions without an effect here (PTX ISA 9.7.12, 9.7.13, 9.7.19)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import KernelTrap
+from ..program import Instruction, Symbol
+from .convert import WINDOWS
+from .lanes import WARP, Lanes
+from .printing import formatted
+from .table import handler, unsupported
+
+MAX_STRING = 1 << 16
+
+
+@handler(
+    "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt"
+)
+def _no_effect(lanes: Lanes, i: Instruction) -> None:
+    pass
+
+
+@handler("trap")
+def _trap(lanes: Lanes, i: Instruction) -> None:
+    raise KernelTrap(f"the kernel executed trap in {_first_thread(lanes)}", line=i.source.line)
+
+
+@handler("call")
+def _call(lanes: Lanes, i: Instruction) -> None:
+    result, callee, *arguments = i.operands
+    assert isinstance(callee, Symbol)
+    values = [np.broadcast_to(lanes.bits(a), lanes.mask.shape) for a in arguments]
+    if callee.name == "vprintf":
+        for row, lane in np.argwhere(lanes.mask):
+            text = _printed(lanes, row, lane, int(values[0][row, lane]), int(values[1][row, lane]))
+            lanes.launch.printed.append(text)
+        lanes.write(result, np.zeros(lanes.mask.shape, np.uint32), "b32")
+        return
+    if callee.name != "__assertfail":
+        raise unsupported(i, f"there is no function '{callee.name}'")
+    row, lane = np.argwhere(lanes.mask)[0]
+    message, file, line, function = (int(v[row, lane]) for v in values[:4])
+    message, file, function = (string_at(lanes, row, lane, a).decode("utf-8", "replace") for a in (message, file, function))
+    raise KernelTrap(
+        f"assertion `{message}` failed in {function}, {_first_thread(lanes)}", file=file, line=line
+    )
+
+
+def _first_thread(lanes: Lanes) -> str:
+    row, lane = np.argwhere(lanes.mask)[0]
+    thread = tuple(int(axis[lanes.rows][row, lane]) for axis in lanes.block.thread)
+    return f"block {lanes.block.index}, thread {thread}"
+
+
+def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> bytes:
+    """Bytes at a generic address as one thread sees them; zeros outside every array."""
+    space = next((name for name, window in WINDOWS.items() if address >> 56 == window >> 56), "global")
+    if space == "global":
+        a = lanes.launch.memory.find(address)
+        view, at = (a.view(), address - a.address) if a else (np.zeros(0, np.uint8), 0)
+    else:
+        block, at = lanes.block, address & (1 << 56) - 1
+        number = np.arange(block.shape[0])[lanes.rows][row] * WARP + lane
+        view = {"shared": block.shared, "local": block.local[number], "param": lanes.launch.params}[space]
+    return bytes(view[at : at + size]).ljust(size, b"\0")
+
+
+def string_at(lanes: Lanes, row: int, lane: int, address: int) -> bytes:
+    """The zero-terminated string at a generic address."""
+    found = bytearray()
+    while len(found) < MAX_STRING and 0 not in found[-64:]:
+        found += _bytes_at(lanes, row, lane, address + len(found), 64)
+    return bytes(found.split(b"\0", 1)[0])
+
+
+def _printed(lanes: Lanes, row: int, lane: int, text: int, arguments: int) -> str:
+    return formatted(
+        string_at(lanes, row, lane, text),
+        lambda offset, size: _bytes_at(lanes, row, lane, arguments + offset, size),
+        lambda address: string_at(lanes, row, lane, address),
+    )

@@ -1,0 +1,179 @@
+"""The lanes that execute one instruction together, and the state of one thread block that they work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import UnsupportedInstruction
+from ..memory import Memory
+from ..program import Immediate, Instruction, Kernel, Operand, Register, Sink, Special, Symbol
+from .counters import Counts
+from .values import decode, encode, register_dtype
+
+WARP = 32
+SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 1 << 56, 1 << 57, 1 << 58
+"""Where shared, local and parameter memory lie among generic addresses: above every address of the host."""
+
+Size = tuple[int, int, int]
+
+
+@dataclass
+class Launch:
+    """What all blocks of a launch share."""
+
+    kernel: Kernel
+    memory: Memory
+    grid: Size
+    block: Size
+    params: np.ndarray
+    shared_bytes: int
+    """dynamic shared memory"""
+    globals: dict[str, int]
+    counts: Counts
+    printed: list[str] = field(default_factory=list)
+    clock: int = 0
+    """instructions executed so far, which is what the clock registers show"""
+
+    @property
+    def total_shared_bytes(self) -> int:
+        dynamic = [v.offset for v in self.kernel.variables.values() if v.space == "shared" and v.external]
+        return max([self.kernel.shared_bytes, *dynamic]) + self.shared_bytes
+
+
+class BlockState:
+    """Registers, memory and position of every thread of one block; thread arrays have shape (warps, 32)."""
+
+    def __init__(self, launch: Launch, index: Size) -> None:
+        self.launch = launch
+        self.index = index
+        x, y, z = launch.block
+        threads = x * y * z
+        warps = -(-threads // WARP)
+        self.shape = (warps, WARP)
+        number = np.arange(warps * WARP).reshape(self.shape)
+        self.exists = number < threads
+        self.thread = (number % x, number // x % y, number // (x * y))
+        self.registers = {n: np.zeros(self.shape, register_dtype(t)) for n, t in launch.kernel.registers.items()}
+        self.carry = np.zeros(self.shape, np.bool_)
+        self.shared = np.full(launch.total_shared_bytes, 0xFF, np.uint8)
+        self.local = np.full((warps * WARP, launch.kernel.local_bytes), 0xFF, np.uint8)
+        self.pc = np.zeros(self.shape, np.int64)
+        self.done = ~self.exists
+        self.waits_at = np.full(self.shape, -1)
+        """number of the block barrier at which a lane waits, -2 at a warp barrier, -1 for none"""
+        self.warp_mask = np.zeros(self.shape, np.uint32)
+        self.barrier_threads = np.zeros(self.shape, np.int64)
+
+
+class Lanes:
+    """Some rows (warps) of a block, and the mask of their lanes that execute."""
+
+    def __init__(self, block: BlockState, rows: slice, mask: np.ndarray) -> None:
+        self.block = block
+        self.launch = block.launch
+        self.rows = rows
+        self.mask = mask
+
+    # ---------------------------------------------------------------- operands
+
+    def bits(self, operand: Operand) -> np.ndarray:
+        """Raw bits of a source: shape (rows, 32), or () for a constant."""
+        match operand:
+            case Register(name):
+                return self.block.registers[name][self.rows]
+            case Immediate(value):
+                return np.array(value & (1 << 64) - 1, np.uint64)
+            case Special(name):
+                return np.asarray(self.special(name)).astype(np.uint64)
+            case Symbol(name, offset):
+                return np.array((self.address_of(name) + offset) & (1 << 64) - 1, np.uint64)
+        raise TypeError(f"no value: {operand}")
+
+    def read(self, operand: Operand, type_name: str) -> np.ndarray:
+        """A source read as a PTX type."""
+        return decode(self.bits(operand), type_name)
+
+    def write(self, operand: Operand, value: np.ndarray, type_name: str) -> None:
+        """Writes the active lanes of a destination; a wider register is sign- or zero-extended."""
+        if isinstance(operand, Sink):
+            return
+        assert isinstance(operand, Register)
+        register = self.block.registers[operand.name][self.rows]
+        bits: Any = encode(value, type_name)
+        if type_name[0] == "s" and register.dtype.itemsize > bits.dtype.itemsize:
+            bits = bits.view(f"i{bits.dtype.itemsize}").astype(f"i{register.dtype.itemsize}")
+        np.copyto(register, bits.astype(register.dtype), where=self.mask)
+
+    # ---------------------------------------------------------------- names
+
+    def address_of(self, name: str) -> int:
+        """Address of a variable or parameter within its own state space."""
+        launch = self.launch
+        if name in launch.globals:
+            return launch.globals[name]
+        v = launch.kernel.variables.get(name)
+        if v is not None and v.space in ("shared", "local"):
+            return v.offset
+        for p in launch.kernel.params:
+            if p.name == name:
+                return p.offset
+        raise UnsupportedInstruction(f"'{name}' has no address here")
+
+    def special(self, name: str) -> np.ndarray | int:
+        """A special register (PTX ISA, section 10)."""
+        base, _, axis = name.partition(".")
+        block, launch = self.block, self.launch
+        rows = np.arange(block.shape[0])[self.rows][:, None]
+        lane = np.arange(WARP)[None, :]
+        if base in _VECTORS:
+            k = "xyzw".index(axis)
+            if k == 3:
+                return int(base in ("ntid", "nctaid", "cluster_nctaid", "nclusterid"))
+            return {
+                "tid": block.thread[k][self.rows],
+                "ntid": launch.block[k],
+                "ctaid": block.index[k],
+                "nctaid": launch.grid[k],
+                "clusterid": block.index[k],
+                "nclusterid": launch.grid[k],
+                "cluster_ctaid": 0,
+                "cluster_nctaid": 1,
+            }[base]
+        if base.startswith("lanemask_"):
+            one = np.uint64(1) << lane.astype(np.uint64)
+            full = np.uint64(0xFFFFFFFF)
+            below = one - np.uint64(1)
+            masks = {"eq": one, "lt": below, "le": below | one, "gt": full ^ (below | one), "ge": full ^ below}
+            return masks[base[9:]]
+        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):
+            return launch.clock
+        values: dict[str, np.ndarray | int] = {
+            "laneid": lane,
+            "warpid": rows,
+            "nwarpid": block.shape[0],
+            "total_smem_size": launch.total_shared_bytes,
+            "aggr_smem_size": launch.total_shared_bytes,
+            "dynamic_smem_size": launch.shared_bytes,
+            "nsmid": 1,
+            "cluster_nctarank": 1,
+        }
+        zeros = ("smid", "gridid", "clock_hi", "globaltimer_hi", "is_explicit_cluster", "cluster_ctarank")
+        if base not in values and base not in zeros:
+            raise UnsupportedInstruction(f"the oracle has no special register '%{name}'")
+        return values.get(base, 0)
+
+    # ---------------------------------------------------------------- lanes
+
+    def active_per_warp(self) -> np.ndarray:
+        """Active lanes of each row as bits of an integer, shape (rows, 1)."""
+        weights = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
+        return (self.mask * weights).sum(axis=1, keepdims=True).astype(np.uint64)
+
+    def line(self, i: Instruction) -> int:
+        return i.source.line
+
+
+_VECTORS = frozenset({"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"})

@@ -1,0 +1,200 @@
+"""Loads, stores and atomics (PTX ISA 9.7.9, 9.7.13).
+
+Every access is checked: reading outside an array gives zeros, writing there does nothing. A generic address tells its
+space by its window. Within one instruction the lanes access memory in order, so the highest lane's store stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..program import FLOAT_TYPES, WIDTH_BITS, Address, Instruction, Operand, Vector, bytes_of
+from . import exact
+from .convert import WINDOWS
+from .floating import flush
+from .lanes import WARP, Lanes
+from .table import first_of, handler, unsupported
+from .values import PACKED, decode, encode
+
+_WINDOW_BITS = np.uint64((1 << 56) - 1)
+
+
+class Places:
+    """Where each active lane of an instruction accesses memory: space and address, shape (rows, 32)."""
+
+    def __init__(self, lanes: Lanes, i: Instruction, operand: Operand, size: int) -> None:
+        assert isinstance(operand, Address)
+        self.lanes, self.size = lanes, size
+        base = lanes.bits(operand.base).astype(np.uint64)
+        offset = np.uint64(operand.offset & (1 << 64) - 1)
+        address = np.broadcast_to(base + offset, lanes.mask.shape)
+        if i.space == "generic":
+            window = address >> np.uint64(56) << np.uint64(56)
+            self.masks = {name: lanes.mask & (window == w) for name, w in WINDOWS.items()}
+            self.masks["global"] = lanes.mask & ~np.logical_or.reduce([window == w for w in WINDOWS.values()])
+            self.address = np.where(self.masks["global"], address, address & _WINDOW_BITS)
+        else:
+            space = "global" if i.space == "const" else i.space
+            self.masks = {space: lanes.mask}
+            width = 32 if space in ("shared", "local") else 64
+            self.address = address & np.uint64((1 << width) - 1)
+        self.is_const = i.space == "const"
+
+    def count(self, i: Instruction, kind: str) -> None:
+        """Counts the access; constant and parameter memory have no counters."""
+        line, counts = i.source.line, self.lanes.launch.counts
+        for space, mask in self.masks.items():
+            if space == "global" and not self.is_const:
+                counts.global_access(kind, line, self.address, mask, self.size)
+            elif space == "shared":
+                counts.shared_access(kind, line, self.address, mask, self.size)
+            elif space == "local":
+                counts.add(f"local_{kind}_requests", line, int(mask.any(axis=1).sum()))
+
+    def load(self) -> np.ndarray:
+        """The bytes at each place, shape (rows, 32, size)."""
+        data = np.zeros((*self.lanes.mask.shape, self.size), np.uint8)
+        for mask, view, index in self.chunks():
+            data[mask] = view[index]
+        return data
+
+    def store(self, data: np.ndarray) -> None:
+        """Writes bytes, shape (rows, 32, size)."""
+        for mask, view, index in self.chunks():
+            view[index] = data[mask]
+
+    def chunks(self):  # noqa: ANN201 - a generator of (mask, bytes, byte indices) triples
+        """Per array that is accessed in bounds: its lanes, its bytes, and which of them each lane accesses."""
+        step = np.arange(self.size, dtype=np.int64)
+        block = self.lanes.block
+        for space, mask in self.masks.items():
+            if not mask.any():
+                continue
+            if space == "global":
+                yield from self.global_chunks(mask, step)
+                continue
+            view, start = block.shared, np.zeros(self.address.shape, np.int64)
+            if space == "param":
+                view = self.lanes.launch.params
+            elif space == "local":
+                view = block.local.reshape(-1)
+                row = np.arange(block.shape[0])[self.lanes.rows][:, None] * WARP + np.arange(WARP)
+                start = row * block.local.shape[1]
+            length = block.local.shape[1] if space == "local" else len(view)
+            inside = mask & (self.address + np.uint64(self.size) <= np.uint64(length))
+            yield inside, view, (start + self.address.astype(np.int64))[inside][:, None] + step
+
+    def global_chunks(self, mask: np.ndarray, step: np.ndarray):  # noqa: ANN201
+        for a in self.lanes.launch.memory.allocations:
+            inside = mask & (self.address >= np.uint64(a.address))
+            inside &= self.address + np.uint64(self.size) <= np.uint64(a.end)
+            if inside.any():
+                yield inside, a.view(), (self.address[inside] - np.uint64(a.address)).astype(np.int64)[:, None] + step
+
+
+def _elements(i: Instruction) -> int:
+    return int((first_of(i, "v2", "v4", "v8") or "v1")[1:])
+
+
+def _listed(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+@handler("ld", "ldu")
+def _ld(lanes: Lanes, i: Instruction) -> None:
+    width = bytes_of(i.type)
+    places = Places(lanes, i, i.operands[1], width * _elements(i))
+    places.count(i, "load")
+    data = places.load()
+    for k, element in enumerate(_listed(i.operands[0])):
+        piece = np.ascontiguousarray(data[..., k * width : (k + 1) * width])
+        lanes.write(element, piece.view(f"u{width}")[..., 0], _integer_type(i.type))
+
+
+def _integer_type(type_name: str) -> str:
+    """The integer type that extends like `type_name` when a wider register receives it."""
+    return ("s" if type_name[0] == "s" else "u") + str(WIDTH_BITS[type_name])
+
+
+@handler("st")
+def _st(lanes: Lanes, i: Instruction) -> None:
+    width = bytes_of(i.type)
+    places = Places(lanes, i, i.operands[0], width * _elements(i))
+    places.count(i, "store")
+    data = np.zeros((*lanes.mask.shape, places.size), np.uint8)
+    for k, element in enumerate(_listed(i.operands[1])):
+        bits = np.broadcast_to(lanes.read(element, f"u{8 * width}"), lanes.mask.shape)
+        data[..., k * width : (k + 1) * width] = np.ascontiguousarray(bits[..., None]).view(np.uint8)
+    places.store(data)
+
+
+# ---------------------------------------------------------------- atomics
+
+Operation = Callable[..., np.ndarray]
+
+
+def _increment(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    return np.where(old >= limit, 0, old + 1)
+
+
+def _decrement(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    return np.where((old == 0) | (old > limit), limit, old - 1)
+
+
+_OPERATIONS: dict[str, Operation] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "exch": lambda old, new: new,
+    "inc": _increment,
+    "dec": _decrement,
+    "cas": lambda old, compare, new: np.where(old == compare, new, old),
+}
+
+
+def _operation(i: Instruction, space: str) -> Operation:
+    name = first_of(i, "add", "min", "max", *_OPERATIONS)
+    if name is None:
+        raise unsupported(i)
+    if name in _OPERATIONS:
+        return _OPERATIONS[name]
+    type_name = PACKED.get(i.type, i.type)
+    if type_name not in FLOAT_TYPES:
+        return {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
+    if name != "add":
+        return {"min": np.fmin, "max": np.fmax}[name]
+    if type_name == "f32" and space == "global" and not i.has("noftz"):
+        return lambda old, new: flush(flush(old, "f32") + flush(new, "f32"), "f32")
+    if type_name == "bf16":
+        return lambda old, new: exact.round_to(old.astype(np.float64) + new, "bf16").astype(np.float32)
+    return np.add
+
+
+@handler("atom", "red")
+def _atom(lanes: Lanes, i: Instruction) -> None:
+    """Lane after lane: the old value goes to the destination, the operation's result to memory."""
+    returns = i.opcode == "atom"
+    memory, *values = i.operands[1:] if returns else i.operands
+    width, count = bytes_of(i.type), _elements(i)
+    places = Places(lanes, i, memory, width * count)
+    name = "global_atomic_requests" if returns else "global_reduction_requests"
+    if "global" in places.masks:
+        lanes.launch.counts.add(name, i.source.line, int(places.masks["global"].any(axis=1).sum()))
+    sources = [
+        np.stack([np.broadcast_to(lanes.bits(e), lanes.mask.shape) for e in _listed(v)], axis=-1) for v in values
+    ]
+    old = np.zeros((*lanes.mask.shape, count), f"u{width}")
+    for mask, view, index in places.chunks():
+        space = next(s for s, m in places.masks.items() if (m & mask).any())
+        operation = _operation(i, space)
+        for place, at in zip(np.argwhere(mask), index, strict=True):
+            row, lane = place
+            before = view[at].view(f"u{width}")
+            old[row, lane] = before
+            arguments = [decode(source[row, lane], i.type) for source in sources]
+            view[at] = np.ascontiguousarray(encode(operation(decode(before, i.type), *arguments), i.type)).view(np.uint8)
+    if returns:
+        for k, element in enumerate(_listed(i.operands[0])):
+            lanes.write(element, old[..., k], _integer_type(i.type))

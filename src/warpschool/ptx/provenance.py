@@ -1,0 +1,88 @@
+"""Which memory each pointer register can come from, ignoring control flow.
+
+Roots are "param+OFFSET" (a kernel parameter that holds a pointer), "global NAME", "shared", "local", and "?" for a pointer
+that was loaded from memory or assembled from pieces. Two uses: a generic access whose pointer can only be shared or
+local is treated as such, and only arrays that some store may reach need race tracking of their reads.
+"""
+
+from __future__ import annotations
+
+from .program import WIDTH_BITS, Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, Vector, written
+
+Roots = frozenset[str]
+UNKNOWN: Roots = frozenset({"?"})
+NONE: Roots = frozenset()
+
+_CARRIES = frozenset({"mov", "add", "sub", "and", "or", "xor", "selp", "cvta", "min", "max", "slct", "shfl", "mad"})
+
+
+def pointer_roots(kernel: Kernel) -> dict[str, Roots]:
+    """register -> roots, for every 64-bit register and for 32-bit shared-memory addresses."""
+    roots: dict[str, Roots] = {}
+    changed = True
+    while changed:
+        changed = False
+        for block in kernel.blocks:
+            for i in block.instructions:
+                for name in written(i):
+                    found = roots.get(name, NONE) | _result(kernel, i, name, roots)
+                    if found != roots.get(name, NONE):
+                        roots[name] = found
+                        changed = True
+    return roots
+
+
+def _result(kernel: Kernel, i: Instruction, name: str, roots: dict[str, Roots]) -> Roots:
+    wide = WIDTH_BITS[kernel.registers[name]] == 64
+    if i.opcode in ("ld", "ldu"):
+        if i.space != "param":
+            return UNKNOWN if wide else NONE
+        address = i.operands[1]
+        if wide and isinstance(address, Address) and isinstance(address.base, Symbol):
+            symbol = address.base
+            start = next((p.offset for p in kernel.params if p.name == symbol.name), 0)
+            return frozenset({f"param+{start + symbol.offset + address.offset}"})
+        return NONE
+    if i.opcode in ("atom", "shfl") and wide and i.opcode == "atom":
+        return UNKNOWN
+    if i.opcode == "mov" and isinstance(i.operands[1], Vector):
+        return UNKNOWN if wide else NONE
+    if i.opcode == "cvt":
+        return _operand(kernel, i.operands[1], roots)
+    if i.opcode not in _CARRIES:
+        return NONE
+    sources = i.operands[3:] if i.opcode == "mad" else i.operands[1:]
+    found: Roots = NONE
+    for operand in sources:
+        found |= _operand(kernel, operand, roots)
+    return found
+
+
+def _operand(kernel: Kernel, operand: Operand, roots: dict[str, Roots]) -> Roots:
+    match operand:
+        case Register(name):
+            return roots.get(name, NONE)
+        case Symbol(name):
+            variable = kernel.variables.get(name)
+            if variable is None:
+                return UNKNOWN
+            return frozenset({variable.space if variable.space in ("shared", "local") else f"global {name}"})
+        case Immediate():
+            return NONE
+        case _:
+            return NONE
+
+
+def written_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
+    """Roots of all global memory that the kernel may write."""
+    found: Roots = NONE
+    for block in kernel.blocks:
+        for i in block.instructions:
+            if i.opcode not in ("st", "atom", "red") or i.space in ("shared", "local", "param"):
+                continue
+            address = i.operands[1] if i.opcode == "atom" else i.operands[0]
+            if not isinstance(address, Address):
+                continue
+            reached = _operand(kernel, address.base, roots)
+            found |= reached or UNKNOWN
+    return frozenset(r for r in found if r not in ("shared", "local"))

@@ -1,0 +1,182 @@
+"""PTX to LLVM IR: one kernel, for one block shape.
+
+`translate` prepares the kernel (blocks split where a guard may leave, barrier results given blocks of their own), analyses
+its registers' lane patterns, writes the functions `full`, `masked` and `run_blocks`, and returns them with the plan that
+turns the counter array into named counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..emit import module_text
+from ..lanes import LaneAnalysis
+from ..program import (
+    Address,
+    Barrier,
+    Block,
+    Branch,
+    Instruction,
+    Jump,
+    Kernel,
+    Return,
+    Switch,
+    Terminator,
+    Vector,
+    WarpBarrier,
+    bytes_of,
+    read,
+    written,
+)
+from ..provenance import pointer_roots, written_roots
+from . import convert, floating, integer  # noqa: F401  (registers the handlers)
+from .driver import write_driver
+from .function import Full, Masked, Options, Unit
+from .layout import MAX_BLOCKS, context_layout
+
+__all__ = ["Options", "Translation", "translate"]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """IR text and what is needed to run it and to read its counters."""
+
+    ir: str
+    unit: Unit
+    written_roots: frozenset[str]
+    instruction_count: int
+
+
+def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, wide_grid: bool = False) -> Translation:
+    """Translates `kernel` for blocks of shape `block`. `wide_grid`: do not assume blockIdx.x below MAX_GRID_X."""
+    kernel = _with_barrier_results(kernel)
+    analysis = LaneAnalysis(kernel, block, wide_grid)
+    kernel = _split_at_guards(kernel, analysis)
+    analysis.kernel = kernel
+    if len(kernel.blocks) >= MAX_BLOCKS:
+        from ...errors import SimulationError
+
+        raise SimulationError(f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}")
+    roots = pointer_roots(kernel)
+    unit = Unit(
+        kernel, block, analysis, options, context_layout(kernel), roots,
+        global_granule_log2=_granule_log2(kernel, ("global", "generic")),
+        shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+    )  # fmt: skip
+    full, masked = Full(unit), Masked(unit)
+    functions = [full.translate(), masked.translate()]
+    driver, declared = write_driver(unit)
+    functions += [driver, *unit.helpers.values()]
+    declarations = full.b.declared | masked.b.declared | declared
+    count = sum(len(b.instructions) for b in kernel.blocks)
+    ir = module_text(functions, declarations, unit.helpers)
+    return Translation(ir, unit, written_roots(kernel, roots), count)
+
+
+def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:
+    """log2 of the race shadow's granule: the smallest access in these spaces, at most 4 bytes."""
+    smallest = 4
+    for block in kernel.blocks:
+        for i in block.instructions:
+            if i.opcode in ("ld", "ldu", "st", "atom", "red") and i.space in spaces and any(
+                isinstance(o, Address) for o in i.operands
+            ):
+                size = bytes_of(i.type)
+                for o in i.operands:
+                    if isinstance(o, Vector):
+                        size *= len(o.elements)
+                smallest = min(smallest, size)
+    return smallest.bit_length() - 1
+
+
+def _map_targets(terminator: Terminator, new: dict[int, int]) -> Terminator:
+    match terminator:
+        case Jump(target):
+            return Jump(new[target])
+        case Branch(guard, taken, fallthrough, instruction):
+            return Branch(guard, new[taken], new[fallthrough], instruction)
+        case Switch(index, targets, instruction):
+            return Switch(index, tuple(new[t] for t in targets), instruction)
+        case Barrier(target, instruction):
+            return Barrier(new[target], instruction)
+        case WarpBarrier(target, instruction):
+            return WarpBarrier(new[target], instruction)
+    return terminator
+
+
+def _rebuilt(kernel: Kernel, groups: list[list[Block]]) -> Kernel:
+    """A kernel whose block k is replaced by the chain groups[k]; liveness is recomputed inside the chains."""
+    first: dict[int, int] = {}
+    total = 0
+    for k, group in enumerate(groups):
+        first[k] = total
+        total += len(group)
+    blocks: list[Block] = []
+    for group in groups:
+        for position, block in enumerate(group):
+            is_last = position == len(group) - 1
+            terminator = _map_targets(block.terminator, first) if is_last else _chain(block.terminator, len(blocks) + 1)
+            blocks.append(Block(len(blocks), block.instructions, terminator, block.live_in, block.live_out))
+    return replace(kernel, blocks=blocks)
+
+
+def _chain(terminator: Terminator, following: int) -> Terminator:
+    return Barrier(following, terminator.instruction) if isinstance(terminator, Barrier) else Jump(following)
+
+
+def _live_before(instructions: list[Instruction], live: frozenset[str]) -> frozenset[str]:
+    for i in reversed(instructions):
+        live = (live - frozenset(written(i))) | frozenset(read(i))
+    return live
+
+
+def _terminator_reads(t: Terminator) -> frozenset[str]:
+    instruction = getattr(t, "instruction", None)
+    reads = frozenset(read(instruction)) if instruction is not None else frozenset()
+    if isinstance(t, Branch):
+        reads |= {t.guard.register}
+    return reads
+
+
+def _with_barrier_results(kernel: Kernel) -> Kernel:
+    """bar.red gives its result behind the barrier: a block of its own reads it there."""
+    groups: list[list[Block]] = []
+    for block in kernel.blocks:
+        t = block.terminator
+        if isinstance(t, Barrier) and written(t.instruction):
+            destination = frozenset(written(t.instruction))
+            live = block.live_out - destination
+            waits = Block(0, block.instructions, t, block.live_in, live)
+            groups.append([waits, Block(0, [t.instruction], Jump(t.target), live, block.live_out)])
+        else:
+            groups.append([block])
+    if all(len(g) == 1 for g in groups):
+        return kernel
+    return _rebuilt(kernel, groups)
+
+
+def _split_at_guards(kernel: Kernel, analysis: LaneAnalysis) -> Kernel:
+    """Every guarded instruction starts a block, so that a warp can start it over in `masked`."""
+    groups: list[list[Block]] = []
+    for block in kernel.blocks:
+        cuts = [k for k, i in enumerate(block.instructions) if k and id(i) in analysis.guarded]
+        if not cuts:
+            groups.append([block])
+            continue
+        live = block.live_out | _terminator_reads(block.terminator)
+        chain: list[Block] = []
+        end = len(block.instructions)
+        out = block.live_out
+        terminator: Terminator = block.terminator
+        for cut in [*reversed(cuts), 0]:
+            part = block.instructions[cut:end]
+            live = _live_before(part, live)
+            chain.insert(0, Block(0, part, terminator, live, out))
+            out, end, terminator = live, cut, Jump(0)
+        groups.append(chain)
+    if all(len(g) == 1 for g in groups):
+        return kernel
+    return _rebuilt(kernel, groups)
+
+
+_ = Return

@@ -1,0 +1,375 @@
+"""Floating-point arithmetic (PTX ISA 9.7.3, 9.7.4), without calls into the host's math library.
+
+f32 and f64 operations round to nearest even as written; directed roundings of f32 go through f64 with an error term.
+Half operations widen: once to f32 for + - * (innocuous double rounding, 24 >= 2*11 + 2), to f64 for fma. The `.approx`
+functions are f64 polynomials rounded once, so their results are the same on every host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..emit import Builder, Value
+from ..program import Instruction
+from .values import bits_of, is_float, unsupported, value
+
+_DIRECTED = ("rz", "rm", "rp")
+_SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
+_MAGNITUDE = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": (1 << 63) - 1, "bfloat": 0x7FFF}
+
+FloatOp = Callable[..., Value]
+
+
+# ---------------------------------------------------------------- modifiers
+
+
+def flush(b: Builder, x: Value) -> Value:
+    """Subnormal numbers to zero of the same sign."""
+    bits = bits_of(b, x)
+    tiny = b.icmp("ult", b.and_const(bits, _MAGNITUDE[x.type]), b.like(bits, _SMALLEST_NORMAL[x.type]))
+    sign = b.and_const(bits, ~_MAGNITUDE[x.type])
+    return b.bitcast(b.select(tiny, sign, bits), x.type)
+
+
+def saturate(b: Builder, x: Value) -> Value:
+    """Clamp to [0, 1]; NaN becomes 0."""
+    zero, one = b.like(x, 0.0), b.like(x, 1.0)
+    x = b.select(b.fcmp("ogt", x, zero), x, zero)
+    return b.select(b.fcmp("olt", x, one), x, one)
+
+
+def _finish(b: Builder, i: Instruction, x: Value) -> Value:
+    if i.has("ftz"):
+        x = flush(b, x)
+    if i.has("relu"):
+        x = b.select(b.fcmp("olt", x, b.like(x, 0.0)), b.like(x, 0.0), x)
+    return saturate(b, x) if i.has("sat") else x
+
+
+def _inputs(b: Builder, i: Instruction, *xs: Value) -> list[Value]:
+    return [flush(b, x) for x in xs] if i.has("ftz") else list(xs)
+
+
+def _direction(i: Instruction) -> str | None:
+    return next((m for m in i.modifiers if m in _DIRECTED), None)
+
+
+def round_directed(b: Builder, total: Value, error: Value, mode: str, type_: str = "float") -> Value:
+    """total + error (f64, exact, |error| below total's last place) rounded to `type_` in direction rz, rm or rp."""
+    nearest = b.convert("fptrunc", total, type_)
+    back = b.convert("fpext", nearest, "double")
+    above = b.or_(b.fcmp("ogt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("olt", error, b.like(error, 0.0))))
+    below = b.or_(b.fcmp("olt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("ogt", error, b.like(error, 0.0))))
+    bits = bits_of(b, nearest)
+    negative = b.icmp("slt", bits, b.like(bits, 0))
+    one, zero = b.like(bits, 1), b.like(bits, 0)
+    magnitude = _MAGNITUDE[type_]
+    is_zero = b.icmp("eq", b.and_const(bits, magnitude), zero)
+    # next number down: towards zero for positives, away for negatives; from zero, the smallest negative
+    down = b.select(is_zero, b.like(bits, ~magnitude | 1), b.select(negative, b.add(bits, one), b.sub(bits, one)))
+    up = b.select(is_zero, one, b.select(negative, b.sub(bits, one), b.add(bits, one)))
+    if mode == "rm":
+        bits = b.select(above, down, bits)
+    elif mode == "rp":
+        bits = b.select(below, up, bits)
+    else:
+        positive_total = b.fcmp("oge", total, b.like(total, 0.0))
+        bits = b.select(b.and_(above, positive_total), down, b.select(b.and_(below, b.not_(positive_total)), up, bits))
+    return b.bitcast(bits, type_)
+
+
+def _two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """x + y and its rounding error (Knuth)."""
+    total = b.binary("fadd", x, y)
+    y_part = b.binary("fsub", total, x)
+    x_part = b.binary("fsub", total, y_part)
+    return total, b.binary("fadd", b.binary("fsub", x, x_part), b.binary("fsub", y, y_part))
+
+
+def _widened(b: Builder, *xs: Value) -> list[Value]:
+    return [b.convert("fpext", x, "double") for x in xs]
+
+
+def _directed(b: Builder, i: Instruction, x: Value, y: Value, op: str) -> Value:
+    if x.type == "double":
+        raise unsupported(i, "directed rounding of f64")
+    p, q = _widened(b, x, y)
+    if op == "fmul":
+        return round_directed(b, b.binary("fmul", p, q), b.like(p, 0.0), _direction(i) or "")
+    total, error = _two_sum(b, p, q)
+    return round_directed(b, total, error, _direction(i) or "")
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _narrow(b: Builder, op: str, x: Value, y: Value) -> Value:
+    """A half operation through f32."""
+    if x.type not in ("half", "bfloat"):
+        return b.binary(op, x, y)
+    wide = b.binary(op, b.convert("fpext", x, "float"), b.convert("fpext", y, "float"))
+    return b.convert("fptrunc", wide, x.type)
+
+
+def _arithmetic(op: str) -> FloatOp:
+    def compute(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+        x, y = _inputs(b, i, x, y)
+        result = _directed(b, i, x, y, op) if _direction(i) else _narrow(b, op, x, y)
+        return _finish(b, i, result)
+
+    return compute
+
+
+add_float, mul_float = _arithmetic("fadd"), _arithmetic("fmul")
+
+
+def sub_float(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    return add_float(b, i, x, b.let(y.type, y.lanes, f"fneg {y}"))
+
+
+def fma_float(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+    x, y, z = _inputs(b, i, x, y, z)
+    if mode := _direction(i):
+        if x.type == "double":
+            raise unsupported(i, "directed rounding of f64")
+        p, q, r = _widened(b, x, y, z)
+        total, error = _two_sum(b, b.binary("fmul", p, q), r)
+        result = round_directed(b, total, error, mode)
+    elif x.type in ("half", "bfloat"):
+        p, q, r = _widened(b, x, y, z)
+        total, error = _two_sum(b, b.binary("fmul", p, q), r)
+        result = b.convert("fptrunc", _round_to_odd(b, total, error), x.type)
+    else:
+        result = b.intrinsic("fma", x, y, z)
+    return _finish(b, i, result)
+
+
+def _round_to_odd(b: Builder, total: Value, error: Value) -> Value:
+    """total with its last bit set where a part was lost, so that one more rounding is right."""
+    bits = bits_of(b, total)
+    inexact = b.fcmp("une", error, b.like(error, 0.0))
+    finite = b.fcmp("ord", b.binary("fsub", total, total), b.like(total, 0.0))
+    even = b.icmp("eq", b.and_const(bits, 1), b.like(bits, 0))
+    toward = b.icmp("eq", b.icmp("slt", bits, b.like(bits, 0)), b.fcmp("olt", error, b.like(error, 0.0)))
+    odd = b.select(toward, b.add_const(bits, 1), b.add_const(bits, -1))
+    return b.bitcast(b.select(b.and_(b.and_(inexact, finite), even), odd, bits), "double")
+
+
+@value("fma")
+def _fma(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+    if not is_float(i.type):
+        return packed_half(b, i, fma_float, x, y, z)
+    return fma_float(b, i, x, y, z)
+
+
+def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: Value) -> Value:
+    """A packed operation on both halves of 32-bit values."""
+    element = "bfloat" if i.type == "bf16x2" else "half"
+    lanes = xs[0].lanes
+    split = [b.let(element, 2 * max(1, lanes), f"bitcast {x} to <{2 * max(1, lanes)} x {element}>") for x in xs]
+    result = op(b, i, *split)
+    return b.let("i32", lanes, f"bitcast {result} to {'i32' if not lanes else f'<{lanes} x i32>'}")
+
+
+def _extreme(name: str) -> FloatOp:
+    """PTX min and max: a NaN loses to a number, -0 is below +0; `.NaN` propagates NaN."""
+    order = "olt" if name == "min" else "ogt"
+
+    def compute(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+        x, y = _inputs(b, i, x, y)
+        if i.has("xorsign"):
+            raise unsupported(i)
+        first = b.fcmp(order, x, y)
+        # equal numbers differ in sign only for zeros: the sign bit decides
+        x_negative = b.icmp("slt", bits_of(b, x), b.like(bits_of(b, x), 0))
+        tie = b.and_(b.fcmp("oeq", x, y), x_negative if name == "min" else b.not_(x_negative))
+        y_nan = b.fcmp("uno", y, y)
+        result = b.select(b.or_(b.or_(first, tie), y_nan), x, y)
+        if i.has("NaN"):
+            result = b.select(b.fcmp("uno", x, x), x, b.select(y_nan, y, result))
+        return _finish(b, i, result)
+
+    return compute
+
+
+min_float, max_float = _extreme("min"), _extreme("max")
+
+
+@value("div")
+def _div(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    if not is_float(i.type):
+        from .integer import divide
+
+        return divide(b, i, x, y)[0]
+    x, y = _inputs(b, i, x, y)
+    if mode := _direction(i):
+        if x.type == "double":
+            raise unsupported(i, "directed rounding of f64")
+        p, q = _widened(b, x, y)
+        quotient = b.binary("fdiv", p, q)
+        rest = b.intrinsic("fma", b.let("double", p.lanes, f"fneg {quotient}"), q, p)
+        error = b.select(b.fcmp("olt", q, b.like(q, 0.0)), b.let("double", p.lanes, f"fneg {rest}"), rest)
+        return _finish(b, i, round_directed(b, quotient, error, mode))
+    return _finish(b, i, b.binary("fdiv", x, y))
+
+
+@value("rcp")
+def _rcp(b: Builder, i: Instruction, x: Value) -> Value:
+    return _div(b, i, b.like(x, 1.0), x)
+
+
+@value("sqrt")
+def _sqrt(b: Builder, i: Instruction, x: Value) -> Value:
+    (x,) = _inputs(b, i, x)
+    if mode := _direction(i):
+        if x.type == "double":
+            raise unsupported(i, "directed rounding of f64")
+        (p,) = _widened(b, x)
+        root = b.intrinsic("sqrt", p)
+        error = b.intrinsic("fma", b.let("double", p.lanes, f"fneg {root}"), root, p)
+        return _finish(b, i, round_directed(b, root, error, mode))
+    return _finish(b, i, b.intrinsic("sqrt", x))
+
+
+@value("rsqrt")
+def _rsqrt(b: Builder, i: Instruction, x: Value) -> Value:
+    (x,) = _inputs(b, i, x)
+    if x.type == "double":
+        return _finish(b, i, b.binary("fdiv", b.like(x, 1.0), b.intrinsic("sqrt", x)))
+    (wide,) = _widened(b, x)
+    root = b.binary("fdiv", b.like(wide, 1.0), b.intrinsic("sqrt", wide))
+    return _finish(b, i, b.convert("fptrunc", root, x.type))
+
+
+# ---------------------------------------------------------------- transcendental, f32 and halves
+
+
+def _through_double(function: Callable[[Builder, Value], Value]) -> FloatOp:
+    def compute(b: Builder, i: Instruction, x: Value) -> Value:
+        if i.type in ("f16x2", "bf16x2"):
+            return packed_half(b, i, compute_scalar, x)
+        return compute_scalar(b, i, x)
+
+    def compute_scalar(b: Builder, i: Instruction, x: Value) -> Value:
+        if x.type == "double":
+            raise unsupported(i)
+        (x,) = _inputs(b, i, x)
+        (wide,) = _widened(b, x)
+        return _finish(b, i, b.convert("fptrunc", function(b, wide), x.type))
+
+    return compute
+
+
+def _polynomial(b: Builder, x: Value, coefficients: list[float]) -> Value:
+    """Horner's scheme; the first coefficient is the constant term."""
+    result = b.like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = b.intrinsic("fma", result, x, b.like(x, c))
+    return result
+
+
+def _to_int64(b: Builder, x: Value) -> Value:
+    lanes = f"v{x.lanes}" if x.lanes else ""
+    return b.call(f"llvm.fptosi.sat.{lanes}i64.{lanes}f64", "i64", x, lanes=x.lanes)
+
+
+_EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(12)]
+_LOG2 = [2 / math.log(2) / (2 * k + 1) for k in range(10)]
+_SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)]
+_COS = [(-1) ** k / math.factorial(2 * k) for k in range(8)]
+
+
+def exp2_double(b: Builder, x: Value) -> Value:
+    """2^x for f64 x from an f32: a degree-11 series on [-1/2, 1/2], relative error below 1e-13."""
+    limit = b.like(x, 400.0)
+    x = b.select(b.fcmp("ogt", x, limit), limit, x)
+    x = b.select(b.fcmp("olt", x, b.like(x, -400.0)), b.like(x, -400.0), x)
+    whole = b.intrinsic("roundeven", x)
+    fraction = b.binary("fsub", x, whole)
+    scale = b.bitcast(b.shl(b.add_const(_to_int64(b, whole), 1023), 52), "double")
+    return b.binary("fmul", _polynomial(b, fraction, _EXP2), scale)
+
+
+def log2_double(b: Builder, x: Value) -> Value:
+    """log2 x for f64 x from an f32: exponent plus an atanh series on [sqrt(1/2), sqrt(2)]."""
+    bits = b.bitcast(x, "i64")
+    # shift the mantissa's range to [sqrt(1/2), sqrt(2))
+    offset = b.sub(bits, b.like(bits, 0x3FE6A09E667F3BCD))
+    exponent = b.binary("ashr", offset, b.like(bits, 52))
+    mantissa = b.bitcast(b.sub(bits, b.shl(exponent, 52)), "double")
+    one = b.like(x, 1.0)
+    s = b.binary("fdiv", b.binary("fsub", mantissa, one), b.binary("fadd", mantissa, one))
+    series = b.binary("fmul", s, _polynomial(b, b.binary("fmul", s, s), _LOG2))
+    result = b.binary("fadd", b.convert("sitofp", b.resize(exponent, "i32"), "double"), series)
+    infinity, nan = b.like(x, math.inf), b.like(x, math.nan)
+    result = b.select(b.fcmp("oeq", x, infinity), infinity, result)
+    result = b.select(b.fcmp("oeq", x, b.like(x, 0.0)), b.like(x, -math.inf), result)
+    return b.select(b.or_(b.fcmp("olt", x, b.like(x, 0.0)), b.fcmp("uno", x, x)), nan, result)
+
+
+def _sincos(quarter: int) -> Callable[[Builder, Value], Value]:
+    """sin(x + quarter * pi/2) after reduction by pi/2 in two parts."""
+
+    def compute(b: Builder, x: Value) -> Value:
+        turns = b.intrinsic("roundeven", b.binary("fmul", x, b.like(x, 2 / math.pi)))
+        high, low = 1.5707963267948966, 6.123233995736766e-17
+        r = b.intrinsic("fma", turns, b.like(x, -high), x)
+        r = b.intrinsic("fma", turns, b.like(x, -low), r)
+        square = b.binary("fmul", r, r)
+        sine = b.binary("fmul", r, _polynomial(b, square, _SIN))
+        cosine = _polynomial(b, square, _COS)
+        quadrant = b.add_const(_to_int64(b, turns), quarter)
+        odd = b.icmp("ne", b.and_const(quadrant, 1), b.like(quadrant, 0))
+        result = b.select(odd, cosine, sine)
+        negative = b.icmp("ne", b.and_const(quadrant, 2), b.like(quadrant, 0))
+        return b.select(negative, b.let("double", x.lanes, f"fneg {result}"), result)
+
+    return compute
+
+
+def _tanh(b: Builder, x: Value) -> Value:
+    """tanh x = 1 - 2 / (e^2x + 1), with the odd series near zero where that cancels."""
+    limited = b.select(b.fcmp("ogt", x, b.like(x, 40.0)), b.like(x, 40.0), x)
+    power = exp2_double(b, b.binary("fmul", limited, b.like(x, 2 / math.log(2))))
+    one = b.like(x, 1.0)
+    far = b.binary("fsub", one, b.binary("fdiv", b.like(x, 2.0), b.binary("fadd", power, one)))
+    square = b.binary("fmul", x, x)
+    near = b.binary("fmul", x, _polynomial(b, square, [1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835]))
+    return b.select(b.fcmp("olt", b.intrinsic("fabs", x), b.like(x, 0.02)), near, far)
+
+
+value("ex2")(_through_double(exp2_double))
+value("lg2")(_through_double(log2_double))
+value("sin")(_through_double(_sincos(0)))
+value("cos")(_through_double(_sincos(1)))
+value("tanh")(_through_double(_tanh))
+
+
+@value("copysign")
+def _copysign(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    return b.intrinsic("copysign", y, x)  # PTX: the sign of a, the magnitude of b
+
+
+@value("testp")
+def _testp(b: Builder, i: Instruction, x: Value) -> Value:
+    bits = bits_of(b, x)
+    magnitude = b.and_const(bits, _MAGNITUDE[x.type])
+    infinity = {"float": 0x7F800000, "double": 0x7FF << 52}[x.type]
+    tiny = b.icmp("ult", magnitude, b.like(bits, _SMALLEST_NORMAL[x.type]))
+    zero = b.icmp("eq", magnitude, b.like(bits, 0))
+    finite = b.icmp("ult", magnitude, b.like(bits, infinity))
+    match i.modifiers[0]:
+        case "finite":
+            return finite
+        case "infinite":
+            return b.icmp("eq", magnitude, b.like(bits, infinity))
+        case "number":
+            return b.fcmp("ord", x, x)
+        case "notanumber":
+            return b.fcmp("uno", x, x)
+        case "normal":
+            return b.and_(finite, b.not_(tiny))
+        case "subnormal":
+            return b.and_(tiny, b.not_(zero))
+    raise unsupported(i)

@@ -1,0 +1,134 @@
+"""Where things lie in the two structures that translated code works on.
+
+`Worker` (one per host thread) holds what a block needs: its index, the grid, pointers to shared memory, counters,
+shadow memory and the allocation table. `Context` (one per warp of the current block) holds a warp's state between two
+entries into translated code: the program counter of every lane and a slot for every live register.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from ..emit import BITS, WARP
+from ..program import WIDTH_BITS, Kernel
+
+
+class Worker(ctypes.Structure):
+    """State of one host thread; generated code reads it by field offset."""
+
+    _fields_ = [
+        ("ctaid", ctypes.c_uint32 * 3),
+        ("nctaid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint64),  # linear block index
+        ("shared", ctypes.c_void_p),
+        ("shadow", ctypes.c_void_p),  # one u32 per granule of shared memory
+        ("shared_bytes", ctypes.c_uint64),  # static and dynamic
+        ("dynamic_bytes", ctypes.c_uint64),
+        ("params", ctypes.c_void_p),
+        ("counters", ctypes.c_void_p),  # u64 each
+        ("sites", ctypes.c_void_p),  # Site per global access: the allocation it hit last
+        ("allocations", ctypes.c_void_p),  # Site each, sorted by address
+        ("allocation_count", ctypes.c_uint64),
+        ("hazards", ctypes.c_void_p),  # HazardRecord each
+        ("hazard_seen", ctypes.c_void_p),  # a byte per (site, kind)
+        ("hazard_count", ctypes.c_uint64),
+        ("budget", ctypes.c_int64),  # loop iterations (per warp) left for this block
+        ("block_budget", ctypes.c_int64),
+        ("stop", ctypes.c_uint32),  # set from outside: end after the current step
+        ("fault", ctypes.c_uint32),  # Fault code
+        ("fault_site", ctypes.c_uint32),  # source line of the fault
+        ("epoch", ctypes.c_uint32),  # time of the last block barrier
+        ("time", ctypes.c_uint32),  # advances at every block and warp barrier
+        ("vote_count", ctypes.c_uint32),  # bar.red: lanes whose predicate holds
+        ("vote_lanes", ctypes.c_uint32),  # bar.red: lanes that took part
+        ("print_used", ctypes.c_uint32),
+        ("print_limit", ctypes.c_uint32),
+        ("print", ctypes.c_void_p),
+        ("clock", ctypes.c_uint64),
+    ]
+
+
+class Site(ctypes.Structure):
+    """An allocation as generated code sees it."""
+
+    _fields_ = [
+        ("low", ctypes.c_uint64),
+        ("high", ctypes.c_uint64),  # one past the end
+        ("shadow", ctypes.c_uint64),  # race shadow, or 0 where no block writes: reads need no tracking
+    ]
+
+
+class HazardRecord(ctypes.Structure):
+    """One hazard as generated code notes it."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),
+        ("site", ctypes.c_uint32),
+        ("block", ctypes.c_uint64),
+        ("warp", ctypes.c_uint32),
+        ("lane", ctypes.c_uint32),
+        ("address", ctypes.c_uint64),
+        ("state", ctypes.c_uint64),  # shadow state that the access collided with
+    ]
+
+
+HAZARD_CAPACITY = 64
+
+# hazard kinds
+RACE, OUT_OF_BOUNDS, UNINITIALIZED, DIVERGENT_BARRIER, MISALIGNED, SHARED_RACE, SHARED_OUT_OF_BOUNDS, SHARED_MISALIGNED = range(8)
+LOCAL_OUT_OF_BOUNDS, WARP_SYNC = 8, 9
+HAZARD_KINDS = 10
+
+# fault codes
+FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT = 1, 2, 3, 4, 5
+
+# what full() and masked() return: (code << 16) | block
+DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED = range(6)
+BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
+MAX_BLOCKS = WARP_BARRIER_FLAG
+
+# shadow state of a shared granule, and the low half of a global one's: time | kind | flags | warp | lane
+LANE_BITS, WARP_SHIFT, MANY_LANES, MANY_WARPS, KIND_SHIFT, TIME_SHIFT = 5, 5, 1 << 10, 1 << 11, 12, 14
+WRITE, READ, ATOMIC, READ_AFTER_WRITE = 0, 1, 2, 3
+UNTOUCHED = 0xFFFFFFFF
+"""Shared memory that nobody has written in this block."""
+LAST_TIME = (1 << 18) - 2
+
+
+def field(name: str) -> int:
+    """Offset of a Worker field."""
+    return getattr(Worker, name).offset
+
+
+STORAGE = {"pred": "i1", 8: "i8", 16: "i16", 32: "i32", 64: "i64", 128: "i128"}
+
+
+def storage(type_name: str) -> str:
+    """IR type in which a register of a PTX type is kept: raw bits."""
+    return "i1" if type_name == "pred" else STORAGE[WIDTH_BITS[type_name]]
+
+
+@dataclass(frozen=True)
+class ContextLayout:
+    """Byte offsets in a warp's context."""
+
+    slots: dict[str, int]
+    local: int
+    size: int
+
+    STATUS, WARP_INDEX, SYNC_TIME, LIVE, PREDICATE, PARTICIPANTS, PCS = 0, 4, 8, 12, 16, 20, 64
+    """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the barrier"""
+
+
+def context_layout(kernel: Kernel) -> ContextLayout:
+    """A slot of one cache line or more for every register that lives across blocks."""
+    offset = ContextLayout.PCS + 2 * WARP
+    slots: dict[str, int] = {}
+    for name in sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)}):
+        slots[name] = offset
+        kind = storage(kernel.registers[name])
+        offset += max(64, WARP * BITS[kind] // 8)
+    local = -(-offset // 128) * 128
+    size = local + WARP * kernel.local_bytes
+    return ContextLayout(slots, local, -(-size // 256) * 256)

@@ -1,0 +1,14 @@
+// scattered_lanes.cu: right, but neighbouring lanes take elements 16 apart.
+// Entry:   saxpy(const float x[n] in, const float y[n] in, float z[n] out, float a, int n)
+// Launch:  saxpy block=(BLOCK) grid=(cdiv(n, BLOCK))
+
+constexpr int BLOCK = 256;
+
+extern "C" __global__ void saxpy(const float* __restrict__ x, const float* __restrict__ y,
+                                 float* __restrict__ z, float a, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x % 16 * 16 + threadIdx.x / 16;
+    if (i < n) {
+        z[i] = a * x[i] + y[i];  // expect: PERF
+    }
+}

@@ -1,0 +1,14 @@
+// thread_index_only.cu: every block computes the first elements.
+// Entry:   saxpy(const float x[n] in, const float y[n] in, float z[n] out, float a, int n)
+// Launch:  saxpy block=(BLOCK) grid=(cdiv(n, BLOCK))
+
+constexpr int BLOCK = 256;
+
+extern "C" __global__ void saxpy(const float* __restrict__ x, const float* __restrict__ y,
+                                 float* __restrict__ z, float a, int n)
+{
+    const int i = threadIdx.x;
+    if (i < n) {
+        z[i] = a * x[i] + y[i];  // expect: RACE
+    }
+}

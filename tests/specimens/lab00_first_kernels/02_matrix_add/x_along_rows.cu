@@ -1,0 +1,16 @@
+// x_along_rows.cu: right, but the lanes of a warp run down a column.
+// Entry:   matrix_add(const float A[M,N] in, const float B[M,N] in, float C[M,N] out, int M, int N)
+// Launch:  matrix_add block=(BLOCK_X, BLOCK_Y) grid=(cdiv(M, BLOCK_X), cdiv(N, BLOCK_Y))
+
+constexpr int BLOCK_X = 32;
+constexpr int BLOCK_Y = 8; 
+
+extern "C" __global__ void matrix_add(const float* __restrict__ A, const float* __restrict__ B,
+                                      float* __restrict__ C, int M, int N)
+{
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    const int col = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row < M && col < N) {
+        C[row * N + col] = A[row * N + col] + B[row * N + col];  // expect: PERF
+    }
+}

@@ -1,0 +1,20 @@
+// no_guard.cu: the threads past the last row and column compute, too.
+// Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
+// Launch:  matmul block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE))
+
+constexpr int TILE = 16;
+
+extern "C" __global__ void matmul(const float* __restrict__ A, const float* __restrict__ B,
+                                  float* __restrict__ C, int M, int N, int K)
+{
+    const int row = blockIdx.y * TILE + threadIdx.y;
+    const int col = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0.0f;
+
+    {
+        for (int k = 0; k < K; ++k) {
+            sum += A[row * K + k] * B[k * N + col];  // expect: OOB
+        }
+        C[row * N + col] = sum;
+    }
+}
