@@ -258,10 +258,11 @@ def _simplify(drafts: list[_Draft]) -> int:
                 reached.add(t)
                 pending.append(t)
     for k in reached:
-        while not joined[k] and isinstance(drafts[k].end, Jump) and joined[drafts[k].end.target]:
-            following = drafts[drafts[k].end.target]
+        end = drafts[k].end
+        while not joined[k] and isinstance(end, Jump) and joined[end.target]:
+            following = drafts[end.target]
             drafts[k].instructions.extend(following.instructions)
-            drafts[k].end = following.end
+            drafts[k].end = end = following.end
     return entry
 
 

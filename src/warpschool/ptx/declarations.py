@@ -143,7 +143,8 @@ def _variable(
 ) -> Variable:
     width = WIDTH_BITS[type_name] // 8
     shape = [*sizes, vector] if vector > 1 else sizes
-    initial, relocations = b"", ()
+    initial = b""
+    relocations: tuple[tuple[int, str, int], ...] = ()
     if None in shape[1:]:
         raise OperandError(f"only the first dimension of '{name}' may be left out")
     inner = _product([s for s in shape[1:] if s is not None])

@@ -78,7 +78,7 @@ class Scope:
 
     def __init__(self, parent: Scope | None) -> None:
         self.parent = parent
-        self.depth = parent.depth + 1 if parent else 0
+        self.depth: int = parent.depth + 1 if parent else 0
         self.names: dict[str, Operand] = {}
         self.ranges: dict[str, tuple[str, int]] = {}
         self.labels: dict[str, str] = {}

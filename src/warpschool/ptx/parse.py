@@ -271,7 +271,7 @@ class _Body:
             match = _STATEMENT.match(text, position)
             if match is None:
                 raise parser.error(f"cannot read '{parser.shown(position)}'", position)
-            kind = match.lastindex
+            kind = match.lastindex or 0
             position = match.end()
             try:
                 if kind == _OPERANDS:

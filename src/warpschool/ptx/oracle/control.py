@@ -14,9 +14,7 @@ from .table import handler, unsupported
 MAX_STRING = 1 << 16
 
 
-@handler(
-    "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt"
-)
+@handler("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt")
 def _no_effect(lanes: Lanes, i: Instruction) -> None:
     pass
 
@@ -40,17 +38,18 @@ def _call(lanes: Lanes, i: Instruction) -> None:
     if callee.name != "__assertfail":
         raise unsupported(i, f"there is no function '{callee.name}'")
     row, lane = np.argwhere(lanes.mask)[0]
-    message, file, line, function = (int(v[row, lane]) for v in values[:4])
-    message, file, function = (string_at(lanes, row, lane, a).decode("utf-8", "replace") for a in (message, file, function))
+    message, file, function = (
+        string_at(lanes, row, lane, int(v[row, lane])).decode("utf-8", "replace")
+        for v in (values[0], values[1], values[3])
+    )
     raise KernelTrap(
-        f"assertion `{message}` failed in {function}, {_first_thread(lanes)}", file=file, line=line
+        f"assertion `{message}` failed in {function}, {_first_thread(lanes)}", file=file, line=int(values[2][row, lane])
     )
 
 
 def _first_thread(lanes: Lanes) -> str:
     row, lane = np.argwhere(lanes.mask)[0]
-    thread = tuple(int(axis[lanes.rows][row, lane]) for axis in lanes.block.thread)
-    return f"block {lanes.block.index}, thread {thread}"
+    return lanes.state.place(int(lanes.row_numbers[row, 0]), lane)
 
 
 def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> bytes:
@@ -60,9 +59,9 @@ def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> byt
         a = lanes.launch.memory.find(address)
         view, at = (a.view(), address - a.address) if a else (np.zeros(0, np.uint8), 0)
     else:
-        block, at = lanes.block, address & (1 << 56) - 1
-        number = np.arange(block.shape[0])[lanes.rows][row] * WARP + lane
-        view = {"shared": block.shared, "local": block.local[number], "param": lanes.launch.params}[space]
+        state, number, at = lanes.state, int(lanes.row_numbers[row, 0]), address & (1 << 56) - 1
+        shared, local = state.shared[state.block_of_row[number, 0]], state.local[number * WARP + lane]
+        view = {"shared": shared, "local": local, "param": lanes.launch.params}[space]
     return bytes(view[at : at + size]).ljust(size, b"\0")
 
 

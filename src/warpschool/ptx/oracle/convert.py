@@ -35,10 +35,10 @@ def _mov(lanes: Lanes, i: Instruction) -> None:
 def _packed(lanes: Lanes, i: Instruction, source: Vector) -> np.ndarray:
     """Elements side by side, the first in the lowest bits."""
     width = WIDTH_BITS[i.type] // len(source.elements)
-    total = np.uint64(0)
+    total = np.zeros((), np.uint64)
     for k, element in enumerate(source.elements):
         total = total | lanes.read(element, f"u{width}").astype(np.uint64) << np.uint64(k * width)
-    return np.asarray(total)
+    return total
 
 
 @value("cvta")

@@ -13,6 +13,8 @@ from ..translate.plan import instruction_class
 SECTOR_BYTES = 32
 BANKS, WORD_BYTES = 32, 4
 WARP = 32
+_KEY_BITS = 52
+"""Keys for np.unique: the number of a warp or phase above, a sector or word below."""
 
 
 @dataclass
@@ -20,7 +22,9 @@ class Counts:
     """Counters by plain name, in total and by source line."""
 
     totals: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    lines: defaultdict[int, defaultdict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    lines: defaultdict[int, defaultdict[str, int]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(int))
+    )
 
     def add(self, name: str, line: int, amount: int) -> None:
         if amount:
@@ -39,33 +43,37 @@ class Counts:
 
     def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """A load or store of `size` bytes per lane at `address`, shape (warps, 32); one request per warp."""
-        for row, mask in zip(address, active, strict=True):
-            if not mask.any():
-                continue
-            first = np.unique(row[mask])
-            touched = np.unique((first[:, None] + np.arange(size, dtype=np.uint64)).ravel())
-            self.add(f"global_{kind}_requests", line, 1)
-            self.add(f"global_{kind}_bytes", line, int(mask.sum()) * size)
-            self.add(f"global_{kind}_sectors", line, len(np.unique(touched // SECTOR_BYTES)))
-            self.add(f"global_{kind}_sectors_ideal", line, -(-len(touched) // SECTOR_BYTES))
+        warp = np.nonzero(active)[0]
+        if not len(warp):
+            return
+        first = address[active].astype(np.int64)
+        ends = np.concatenate([first, first + size - 1]) // SECTOR_BYTES
+        requests = np.unique(warp)
+        self.add(f"global_{kind}_requests", line, len(requests))
+        self.add(f"global_{kind}_bytes", line, len(warp) * size)
+        self.add(f"global_{kind}_sectors", line, len(np.unique(np.tile(warp, 2) << _KEY_BITS | ends)))
+        for w in requests:
+            starts = np.sort(first[warp == w])
+            # Of equally long ranges in order, each adds what lies before the start of the next.
+            distinct_bytes = size + int(np.minimum(np.diff(starts), size).sum())
+            self.add(f"global_{kind}_sectors_ideal", line, -(-distinct_bytes // SECTOR_BYTES))
 
     def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """Shared memory: 64-bit accesses go half a warp at a time, 128-bit ones a quarter.
 
         A phase takes as many wavefronts as the busiest bank has distinct words; all but one are bank conflicts.
         """
+        warp, lane = np.nonzero(active)
+        if not len(warp):
+            return
         phases = {8: 2, 16: 4}.get(size, 1)
-        words = max(1, size // WORD_BYTES)
-        for row, mask in zip(address, active, strict=True):
-            if not mask.any():
-                continue
-            self.add(f"shared_{kind}_requests", line, 1)
-            self.add(f"shared_{kind}_bytes", line, int(mask.sum()) * size)
-            for lanes in np.split(np.arange(WARP), phases):
-                chosen = row[lanes][mask[lanes]] // WORD_BYTES
-                if not len(chosen):
-                    continue
-                wanted = np.unique((chosen[:, None] + np.arange(words, dtype=np.uint64)).ravel())
-                ways = int(np.bincount((wanted % BANKS).astype(np.int64)).max())
-                self.add(f"shared_{kind}_wavefronts", line, ways)
-                self.add(f"shared_{kind}_bank_conflicts", line, ways - 1)
+        phase = warp * phases + lane * phases // WARP
+        word = address[active].astype(np.int64) // WORD_BYTES
+        words = (phase << _KEY_BITS | word)[:, None] + np.arange(max(1, size // WORD_BYTES))
+        words = np.unique(words)
+        per_bank = np.bincount((words >> _KEY_BITS) * BANKS + words % BANKS, minlength=BANKS * len(active) * phases)
+        ways = per_bank.reshape(-1, BANKS).max(axis=1)
+        self.add(f"shared_{kind}_requests", line, len(np.unique(warp)))
+        self.add(f"shared_{kind}_bytes", line, len(warp) * size)
+        self.add(f"shared_{kind}_wavefronts", line, ways.sum())
+        self.add(f"shared_{kind}_bank_conflicts", line, np.maximum(ways - 1, 0).sum())

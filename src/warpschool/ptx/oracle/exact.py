@@ -55,9 +55,7 @@ def round_to(x: np.ndarray, type_name: str, mode: str = "rn") -> np.ndarray:
 def _overflowed(x: np.ndarray, f: Format, mode: str) -> np.ndarray:
     """Numbers beyond the format: infinity, or its largest number where the mode rounds towards zero there."""
     largest = math.ldexp(1 - 2.0**-f.precision, f.largest)
-    to_infinity = {
-        "rn": np.ones_like(x, bool), "rna": np.ones_like(x, bool), "rz": np.zeros_like(x, bool), "rm": x < 0, "rp": x > 0,
-    }[mode]  # fmt: skip
+    to_infinity = {"rz": False, "rm": x < 0, "rp": x > 0}.get(mode, True)
     limit = np.where(to_infinity, np.inf, largest)
     return np.where(np.abs(x) > largest, np.copysign(limit, x), x)
 
@@ -154,7 +152,11 @@ def fma(x: float, y: float, z: float, type_name: str, mode: str) -> float:
 
 
 def _product(x: float, y: float) -> float:
-    return math.nan if 0.0 in (x, y) or math.isnan(x) or math.isnan(y) else math.copysign(1, x) * math.copysign(1, y) * math.inf
+    return (
+        math.nan
+        if 0.0 in (x, y) or math.isnan(x) or math.isnan(y)
+        else math.copysign(1, x) * math.copysign(1, y) * math.inf
+    )
 
 
 def add(x: float, y: float, type_name: str, mode: str) -> float:

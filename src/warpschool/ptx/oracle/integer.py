@@ -1,7 +1,7 @@
-"""Integer arithmetic, logic and bit manipulation (PTX ISA 9.7.1, 9.7.2, 9.7.8).
+"""Integer arithmetic (PTX ISA 9.7.1, 9.7.2).
 
 Sources are arrays of the instruction's type; NumPy's integers wrap as the GPU's do. Multi-word results go through
-`_wide`, object arrays of Python integers.
+`as_python`, object arrays of Python integers.
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from .lanes import Lanes
 from .table import handler, value
 
 
-Result = np.ndarray | tuple[np.ndarray, ...]
-
-
-def _wide(x: np.ndarray) -> np.ndarray:
+def as_python(x: np.ndarray) -> np.ndarray:
     """The numbers as Python integers."""
     return x.astype(object)
 
 
-def _wrapped(x: np.ndarray, type_name: str) -> np.ndarray:
+def wrapped(x: np.ndarray, type_name: str) -> np.ndarray:
     """Python integers reduced to a PTX integer type."""
     width = WIDTH_BITS[type_name]
     bits = np.asarray(x & ((1 << width) - 1)).astype(f"u{width // 8}")
@@ -57,35 +54,35 @@ def _sub(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _with_carry(lanes: Lanes, i: Instruction, total: np.ndarray, carries: np.ndarray) -> None:
     """Writes a sum of Python integers and, with .cc, the carry flag."""
-    lanes.write(i.operands[0], _wrapped(total, i.type), i.type)
+    lanes.write(i.operands[0], wrapped(total, i.type), i.type)
     if i.has("cc"):
-        np.copyto(lanes.block.carry[lanes.rows], carries.astype(np.bool_), where=lanes.mask)
+        np.copyto(lanes.state.carry[lanes.rows], carries.astype(np.bool_), where=lanes.mask)
 
 
 def _unsigned(lanes: Lanes, i: Instruction) -> list[np.ndarray]:
-    return [_wide(lanes.read(o, "u" + i.type[1:])) for o in i.operands[1:]]
+    return [as_python(lanes.read(o, "u" + i.type[1:])) for o in i.operands[1:]]
 
 
 @handler("addc")
 def _addc(lanes: Lanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    total = x + y + lanes.block.carry[lanes.rows].astype(object)
+    total = x + y + lanes.state.carry[lanes.rows].astype(object)
     _with_carry(lanes, i, total, total >> WIDTH_BITS[i.type] != 0)
 
 
 @handler("subc")
 def _subc(lanes: Lanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    total = x - y - lanes.block.carry[lanes.rows].astype(object)
+    total = x - y - lanes.state.carry[lanes.rows].astype(object)
     _with_carry(lanes, i, total, total < 0)
 
 
 @handler("madc")
 def _madc(lanes: Lanes, i: Instruction) -> None:
     width = WIDTH_BITS[i.type]
-    x, y = (_wide(lanes.read(o, i.type)) for o in i.operands[1:3])
+    x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
     part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)
-    total = part + _wide(lanes.read(i.operands[3], "u" + i.type[1:])) + lanes.block.carry[lanes.rows].astype(object)
+    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:])) + lanes.state.carry[lanes.rows].astype(object)
     _with_carry(lanes, i, total, total >> width != 0)
 
 
@@ -104,9 +101,9 @@ def _sub_cc(lanes: Lanes, i: Instruction) -> None:
 @handler("mad.cc")
 def _mad_cc(lanes: Lanes, i: Instruction) -> None:
     width = WIDTH_BITS[i.type]
-    x, y = (_wide(lanes.read(o, i.type)) for o in i.operands[1:3])
+    x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
     part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)
-    total = part + _wide(lanes.read(i.operands[3], "u" + i.type[1:]))
+    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:]))
     _with_carry(lanes, i, total, total >> width != 0)
 
 
@@ -126,7 +123,7 @@ def _product(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         wide = f"{'i' if i.type[0] == 's' else 'u'}{WIDTH_BITS[i.type] // 4}"
         return x.astype(wide) * y.astype(wide)
     if i.has("hi"):
-        return _wrapped(_wide(x) * _wide(y) >> WIDTH_BITS[i.type], i.type)
+        return wrapped(as_python(x) * as_python(y) >> WIDTH_BITS[i.type], i.type)
     return x * y
 
 
@@ -208,13 +205,13 @@ def _rem(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _truncated(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Quotient towards zero and remainder; by zero they are all ones and the dividend (what NVIDIA GPUs give)."""
-    p, q = np.broadcast_arrays(_wide(x), _wide(y))
+    p, q = np.broadcast_arrays(as_python(x), as_python(y))
     safe = np.where(q == 0, 1, q)
     quotient = np.where((p < 0) != (safe < 0), -(abs(p) // abs(safe)), abs(p) // abs(safe))
     quotient = np.where(q == 0, -1, quotient)
     remainder = np.where(q == 0, p, p - quotient * safe)
     kind = ("s" if x.dtype.kind == "i" else "u") + str(8 * x.dtype.itemsize)
-    return _wrapped(quotient, kind), _wrapped(remainder, kind)
+    return wrapped(quotient, kind), wrapped(remainder, kind)
 
 
 @value("abs")
@@ -246,192 +243,3 @@ def _max(i: Instruction, *xs: np.ndarray) -> np.ndarray:
 @value("sad")
 def _sad(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     return z + np.where(x < y, y - x, x - y)
-
-
-# ---------------------------------------------------------------- bits
-
-
-@value("popc", result=lambda i: "u32")
-def _popc(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return np.bitwise_count(x).astype(np.uint32)
-
-
-def _bit_length(x: np.ndarray) -> np.ndarray:
-    return np.vectorize(int.bit_length, otypes=[np.int64])(_wide(x))
-
-
-@value("clz", result=lambda i: "u32")
-def _clz(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return WIDTH_BITS[i.type] - _bit_length(x)
-
-
-@value("bfind", result=lambda i: "u32")
-def _bfind(i: Instruction, x: np.ndarray) -> np.ndarray:
-    magnitude = np.where(x < 0, ~x, x) if x.dtype.kind == "i" else x
-    position = _bit_length(magnitude) - 1
-    if i.has("shiftamt"):
-        position = np.where(position < 0, -1, WIDTH_BITS[i.type] - 1 - position)
-    return position
-
-
-@value("fns", sources=lambda i: ("b32", "u32", "s32"), result=lambda i: "b32")
-def _fns(i: Instruction, mask: np.ndarray, base: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    return np.vectorize(_nth_set, otypes=[np.uint32])(_wide(mask), _wide(base), _wide(offset))
-
-
-def _nth_set(mask: int, base: int, offset: int) -> int:
-    """Position of the |offset|-th set bit from `base` upwards (downwards if negative); base itself for 0."""
-    if offset == 0:
-        return base if base < 32 and mask >> base & 1 else 0xFFFFFFFF
-    step, wanted = (1, offset) if offset > 0 else (-1, -offset)
-    position = base
-    while 0 <= position < 32:
-        wanted -= mask >> position & 1
-        if wanted == 0:
-            return position
-        position += step
-    return 0xFFFFFFFF
-
-
-@value("brev")
-def _brev(i: Instruction, x: np.ndarray) -> np.ndarray:
-    width = WIDTH_BITS[i.type]
-    result = np.zeros_like(x)
-    for k in range(width):
-        result |= (x >> x.dtype.type(k) & x.dtype.type(1)) << x.dtype.type(width - 1 - k)
-    return result
-
-
-@value("bfe", sources=lambda i: (i.type, "u32", "u32"))
-def _bfe(i: Instruction, x: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
-    extract = np.frompyfunc(lambda v, p, n: _field(v, p & 255, n & 255, WIDTH_BITS[i.type], i.type[0] == "s"), 3, 1)
-    return _wrapped(extract(_wide(x), _wide(position), _wide(length)), i.type)
-
-
-def _field(x: int, position: int, length: int, width: int, is_signed: bool) -> int:
-    """Bits position.. of x; beyond the top, and above the field of a signed type, the field's sign bit."""
-    if length == 0:
-        return 0
-    top = min(position + length, width) - 1
-    sign = x >> top & 1 if is_signed else 0
-    inside = max(0, min(length, width - position))
-    field = x >> position & ((1 << inside) - 1) if position < width else 0
-    return field - (sign << inside)
-
-
-@value("bfi", sources=lambda i: (i.type, i.type, "u32", "u32"))
-def _bfi(i: Instruction, x: np.ndarray, y: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
-    width = WIDTH_BITS[i.type]
-    p, n = _wide(position) & 255, np.minimum(_wide(length) & 255, width)
-    p = np.minimum(p, width)
-    mask = ((1 << n) - 1 << p) & (1 << width) - 1
-    return _wrapped(_wide(y) & ~mask | _wide(x) << p & mask, i.type)
-
-
-@value("bmsk", sources=lambda i: ("u32", "u32"), result=lambda i: "b32")
-def _bmsk(i: Instruction, position: np.ndarray, length: np.ndarray) -> np.ndarray:
-    p, n = _wide(position), _wide(length)
-    if i.has("wrap"):
-        p, n = p & 31, n & 31
-    p, n = np.minimum(p, 32), np.minimum(n, 32)
-    return _wrapped((1 << n) - 1 << p, "b32")
-
-
-@value("szext", sources=lambda i: (i.type, "u32"))
-def _szext(i: Instruction, x: np.ndarray, length: np.ndarray) -> np.ndarray:
-    n = _wide(length)
-    n = n & 31 if i.has("wrap") else np.minimum(n, 32)
-    extract = np.frompyfunc(lambda v, k: _field(v & 0xFFFFFFFF, 0, k, 32, i.type[0] == "s"), 2, 1)
-    return _wrapped(extract(_wide(x), n), i.type)
-
-
-# ---------------------------------------------------------------- logic and shifts
-
-
-@value("and")
-def _and(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x & y
-
-
-@value("or")
-def _or(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x | y
-
-
-@value("xor")
-def _xor(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x ^ y
-
-
-@value("not")
-def _not(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return ~x
-
-
-@value("cnot")
-def _cnot(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return (x == 0).astype(x.dtype)
-
-
-@value("lop3", sources=lambda i: ("b32", "b32", "b32", "u32", "pred")[: len(i.operands) - 1])
-def _lop3(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray, table: np.ndarray, *more: np.ndarray) -> Result:
-    result = np.zeros(np.broadcast_shapes(x.shape, y.shape, z.shape), np.uint32)
-    for k in range(8):
-        term = (x if k & 4 else ~x) & (y if k & 2 else ~y) & (z if k & 1 else ~z)
-        result |= np.where(table >> np.uint32(k) & np.uint32(1), term, np.uint32(0))
-    if not more:
-        return result
-    return result, ((result != 0) & more[0] if i.has("and") else (result != 0) | more[0])
-
-
-@value("shl", sources=lambda i: (i.type, "u32"))
-def _shl(i: Instruction, x: np.ndarray, amount: np.ndarray) -> np.ndarray:
-    width = WIDTH_BITS[i.type]
-    shifted = x << np.minimum(amount, width - 1).astype(x.dtype)
-    return np.where(amount >= width, x.dtype.type(0), shifted)
-
-
-@value("shr", sources=lambda i: (i.type, "u32"))
-def _shr(i: Instruction, x: np.ndarray, amount: np.ndarray) -> np.ndarray:
-    width = WIDTH_BITS[i.type]
-    shifted = x >> np.minimum(amount, width - 1).astype(x.dtype)
-    beyond = np.where(x < 0, -1, 0).astype(x.dtype) if x.dtype.kind == "i" else x.dtype.type(0)
-    return np.where(amount >= width, beyond, shifted)
-
-
-@value("shf")
-def _shf(i: Instruction, low: np.ndarray, high: np.ndarray, amount: np.ndarray) -> np.ndarray:
-    n = (amount & np.uint32(31) if i.has("wrap") else np.minimum(amount, 32)).astype(np.uint64)
-    both = high.astype(np.uint64) << np.uint64(32) | low
-    if i.has("l"):
-        n = np.uint64(32) - n
-    return (both >> n).astype(np.uint32)
-
-
-_PRMT_MODES = {
-    "f4e": [(k, k + 1, k + 2, k + 3) for k in range(4)],
-    "b4e": [(k, (k - 1) & 7, (k - 2) & 7, (k - 3) & 7) for k in range(4)],
-    "rc8": [(k, k, k, k) for k in range(4)],
-    "ecl": [tuple(max(k, b) for b in range(4)) for k in range(4)],
-    "ecr": [tuple(min(k, b) for b in range(4)) for k in range(4)],
-    "rc16": [(0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)],
-}
-"""Bytes chosen for result bytes 0..3, by the two low bits of the selector (PTX ISA, prmt)."""
-
-
-@value("prmt")
-def _prmt(i: Instruction, x: np.ndarray, y: np.ndarray, selector: np.ndarray) -> np.ndarray:
-    both = y.astype(np.uint64) << np.uint64(32) | x
-    mode = next((m for m in i.modifiers if m in _PRMT_MODES), None)
-    result = np.zeros(np.broadcast_shapes(both.shape, selector.shape), np.uint64)
-    for k in range(4):
-        if mode:
-            choice = np.array([row[k] for row in _PRMT_MODES[mode]], np.uint64)[selector & np.uint32(3)]
-            replicate = np.uint64(0)
-        else:
-            nibble = (selector >> np.uint32(4 * k) & np.uint32(15)).astype(np.uint64)
-            choice, replicate = nibble & np.uint64(7), nibble >> np.uint64(3)
-        byte = both >> choice * np.uint64(8) & np.uint64(0xFF)
-        sign = np.where(byte >> np.uint64(7), np.uint64(0xFF), np.uint64(0))
-        result |= np.where(replicate, sign, byte) << np.uint64(8 * k)
-    return result.astype(np.uint32)

@@ -1,7 +1,8 @@
-"""The lanes that execute one instruction together, and the state of one thread block that they work on."""
+"""The lanes that execute one instruction together, and the state that they work on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...errors import UnsupportedInstruction
 from ..memory import Memory
-from ..program import Immediate, Instruction, Kernel, Operand, Register, Sink, Special, Symbol
+from ..program import Block, Immediate, Kernel, Operand, Register, Sink, Special, Symbol
 from .counters import Counts
 from .values import decode, encode, register_dtype
 
@@ -37,45 +38,83 @@ class Launch:
     clock: int = 0
     """instructions executed so far, which is what the clock registers show"""
 
+    runs: dict[int, list[int]] = field(default_factory=dict)
+    """basic block -> how many warps and how many threads have executed it"""
+
+    def executed(self, block: Block, warps: int, threads: int) -> None:
+        run = self.runs.setdefault(block.index, [0, 0])
+        run[0] += warps
+        run[1] += threads
+
+    def count_instructions(self) -> None:
+        """Adds the instructions of all executed blocks to the counters; predication is no instruction."""
+        for index, (warps, threads) in self.runs.items():
+            block = self.kernel.blocks[index]
+            end = getattr(block.terminator, "instruction", None)
+            for i in (*block.instructions, *([end] if end is not None and not end.has("skip") else [])):
+                self.counts.instruction(i, warps, threads)
+
     @property
     def total_shared_bytes(self) -> int:
         dynamic = [v.offset for v in self.kernel.variables.values() if v.space == "shared" and v.external]
         return max([self.kernel.shared_bytes, *dynamic]) + self.shared_bytes
 
 
-class BlockState:
-    """Registers, memory and position of every thread of one block; thread arrays have shape (warps, 32)."""
+class State:
+    """Registers, memory and position of every thread of some blocks that run side by side.
 
-    def __init__(self, launch: Launch, index: Size) -> None:
+    Thread arrays have shape (rows, 32): one row per warp, the warps of the first block first.
+    """
+
+    def __init__(self, launch: Launch, blocks: Sequence[int]) -> None:
         self.launch = launch
-        self.index = index
         x, y, z = launch.block
         threads = x * y * z
-        warps = -(-threads // WARP)
-        self.shape = (warps, WARP)
-        number = np.arange(warps * WARP).reshape(self.shape)
-        self.exists = number < threads
+        self.warps = -(-threads // WARP)
+        self.shape = (self.warps * len(blocks), WARP)
+        number = np.tile(np.arange(self.warps * WARP).reshape(self.warps, WARP), (len(blocks), 1))
         self.thread = (number % x, number // x % y, number // (x * y))
-        self.registers = {n: np.zeros(self.shape, register_dtype(t)) for n, t in launch.kernel.registers.items()}
+        self.block_of_row = np.repeat(np.arange(len(blocks)), self.warps)[:, None]
+        block = np.array(blocks)[self.block_of_row]
+        x, y, _ = launch.grid
+        self.block = (block % x, block // x % y, block // (x * y))
+        self.registers: dict[str, np.ndarray] = {
+            n: np.zeros(self.shape, register_dtype(t)) for n, t in launch.kernel.registers.items()
+        }
         self.carry = np.zeros(self.shape, np.bool_)
-        self.shared = np.full(launch.total_shared_bytes, 0xFF, np.uint8)
-        self.local = np.full((warps * WARP, launch.kernel.local_bytes), 0xFF, np.uint8)
+        self.shared = np.full((len(blocks), launch.total_shared_bytes), 0xFF, np.uint8)
+        self.local = np.full((self.shape[0] * WARP, launch.kernel.local_bytes), 0xFF, np.uint8)
         self.pc = np.zeros(self.shape, np.int64)
-        self.done = ~self.exists
+        self.done = number >= threads
         self.waits_at = np.full(self.shape, -1)
         """number of the block barrier at which a lane waits, -2 at a warp barrier, -1 for none"""
         self.warp_mask = np.zeros(self.shape, np.uint32)
-        self.barrier_threads = np.zeros(self.shape, np.int64)
+        self.expected = np.zeros(self.shape, np.int64)
+        """how many threads the block barrier at which a lane waits is for, 0 for all"""
+        self.waits_for = np.full(self.shape, None, object)
+        """the block barrier's instruction"""
+        self.brought = np.zeros(self.shape, np.bool_)
+        """the predicate that a lane brought to a bar.red"""
+
+    def place(self, row: int, lane: int) -> str:
+        """Block and thread of a lane, for messages."""
+        block = tuple(int(axis[row, 0]) for axis in self.block)
+        return f"block {block}, thread {tuple(int(axis[row, lane]) for axis in self.thread)}"
 
 
 class Lanes:
-    """Some rows (warps) of a block, and the mask of their lanes that execute."""
+    """Some rows (warps) and the mask of their lanes that execute."""
 
-    def __init__(self, block: BlockState, rows: slice, mask: np.ndarray) -> None:
-        self.block = block
-        self.launch = block.launch
+    def __init__(self, state: State, rows: slice, mask: np.ndarray) -> None:
+        self.state = state
+        self.launch = state.launch
         self.rows = rows
         self.mask = mask
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """Numbers of the rows among all of the state, shape (rows, 1)."""
+        return np.arange(self.state.shape[0])[self.rows][:, None]
 
     # ---------------------------------------------------------------- operands
 
@@ -83,7 +122,7 @@ class Lanes:
         """Raw bits of a source: shape (rows, 32), or () for a constant."""
         match operand:
             case Register(name):
-                return self.block.registers[name][self.rows]
+                return self.state.registers[name][self.rows]
             case Immediate(value):
                 return np.array(value & (1 << 64) - 1, np.uint64)
             case Special(name):
@@ -101,7 +140,7 @@ class Lanes:
         if isinstance(operand, Sink):
             return
         assert isinstance(operand, Register)
-        register = self.block.registers[operand.name][self.rows]
+        register = self.state.registers[operand.name][self.rows]
         bits: Any = encode(value, type_name)
         if type_name[0] == "s" and register.dtype.itemsize > bits.dtype.itemsize:
             bits = bits.view(f"i{bits.dtype.itemsize}").astype(f"i{register.dtype.itemsize}")
@@ -125,23 +164,24 @@ class Lanes:
     def special(self, name: str) -> np.ndarray | int:
         """A special register (PTX ISA, section 10)."""
         base, _, axis = name.partition(".")
-        block, launch = self.block, self.launch
-        rows = np.arange(block.shape[0])[self.rows][:, None]
+        state, launch = self.state, self.launch
+        rows = self.row_numbers
         lane = np.arange(WARP)[None, :]
         if base in _VECTORS:
             k = "xyzw".index(axis)
             if k == 3:
                 return int(base in ("ntid", "nctaid", "cluster_nctaid", "nclusterid"))
-            return {
-                "tid": block.thread[k][self.rows],
+            vectors: dict[str, np.ndarray | int] = {
+                "tid": state.thread[k][self.rows],
                 "ntid": launch.block[k],
-                "ctaid": block.index[k],
+                "ctaid": state.block[k][self.rows],
                 "nctaid": launch.grid[k],
-                "clusterid": block.index[k],
+                "clusterid": state.block[k][self.rows],
                 "nclusterid": launch.grid[k],
                 "cluster_ctaid": 0,
                 "cluster_nctaid": 1,
-            }[base]
+            }
+            return vectors[base]
         if base.startswith("lanemask_"):
             one = np.uint64(1) << lane.astype(np.uint64)
             full = np.uint64(0xFFFFFFFF)
@@ -152,8 +192,8 @@ class Lanes:
             return launch.clock
         values: dict[str, np.ndarray | int] = {
             "laneid": lane,
-            "warpid": rows,
-            "nwarpid": block.shape[0],
+            "warpid": rows % state.warps,
+            "nwarpid": state.warps,
             "total_smem_size": launch.total_shared_bytes,
             "aggr_smem_size": launch.total_shared_bytes,
             "dynamic_smem_size": launch.shared_bytes,
@@ -164,16 +204,6 @@ class Lanes:
         if base not in values and base not in zeros:
             raise UnsupportedInstruction(f"the oracle has no special register '%{name}'")
         return values.get(base, 0)
-
-    # ---------------------------------------------------------------- lanes
-
-    def active_per_warp(self) -> np.ndarray:
-        """Active lanes of each row as bits of an integer, shape (rows, 1)."""
-        weights = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
-        return (self.mask * weights).sum(axis=1, keepdims=True).astype(np.uint64)
-
-    def line(self, i: Instruction) -> int:
-        return i.source.line
 
 
 _VECTORS = frozenset({"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"})

@@ -1,7 +1,13 @@
-"""Runs a kernel: block after block, each warp's lanes in min-PC order, until all have returned."""
+"""Runs a kernel: each warp's lanes in min-PC order, until all have returned.
+
+Warps that stand at the same basic block execute it together, those of several blocks too. Where the outcome may depend
+on order (atomics, fences, printf), blocks run one after the other and each warp runs to its next barrier alone.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,14 +24,15 @@ from ..program import (
     Return,
     Switch,
     WarpBarrier,
-    bytes_of,
 )
 from .counters import Counts
-from .lanes import BlockState, Lanes, Launch, Size
-from .table import HANDLERS, unsupported
+from .lanes import WARP, Lanes, Launch, State
+from .table import HANDLERS, Handler, unsupported
 
 NOT_WAITING, AT_WARP_BARRIER = -1, -2
 _FAR = 1 << 40
+MAX_ROWS = 64
+"""Most warps that run side by side."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ def run(
     globals: dict[str, int] | None = None,
     step_limit: int | None = None,
 ) -> OracleResult:
-    """Runs all blocks of a launch in order.
+    """Runs all blocks of a launch.
 
     `params` is the kernel's parameter block, `shared_bytes` the dynamic shared memory, `globals` the addresses in
     `memory` of the module's .global and .const variables. `step_limit` bounds the basic blocks that any one block of
@@ -65,11 +72,15 @@ def run(
         globals=globals or {},
         counts=Counts(),
     )
-    x, y, z = sizes[0]
+    blocks = range(math.prod(launch.grid))
+    in_order = _depends_on_order(kernel)
+    warps = -(-math.prod(launch.block) // WARP)
+    together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // warps)
     with np.errstate(all="ignore"):
-        for number in range(x * y * z):
-            _BlockRun(launch, (number % x, number // x % y, number // (x * y)), step_limit).run()
-    launch.counts.totals["blocks"] += x * y * z
+        for first in blocks[::together]:
+            _Run(launch, blocks[first : first + together], one_by_one=in_order, step_limit=step_limit).run()
+    launch.count_instructions()
+    launch.counts.totals["blocks"] += len(blocks)
     lines = {line: dict(names) for line, names in sorted(launch.counts.lines.items())}
     return OracleResult(dict(launch.counts.totals), lines, "".join(launch.printed))
 
@@ -80,15 +91,17 @@ def _depends_on_order(kernel: Kernel) -> bool:
     return any(i.opcode in ordered or i.has("volatile") for b in kernel.blocks for i in b.instructions)
 
 
-class _BlockRun:
-    """One thread block on its way through the kernel."""
+class _Run:
+    """Some thread blocks on their way through the kernel, side by side."""
 
-    def __init__(self, launch: Launch, index: Size, step_limit: int | None) -> None:
+    def __init__(self, launch: Launch, blocks: Sequence[int], *, one_by_one: bool, step_limit: int | None) -> None:
         self.launch = launch
         self.kernel = launch.kernel
-        self.state = BlockState(launch, index)
+        self.state = State(launch, blocks)
         self.steps_left = step_limit if step_limit is not None else -1
-        self.one_by_one = _depends_on_order(launch.kernel)
+        self.one_by_one = one_by_one
+        ends = [getattr(b.terminator, "instruction", None) for b in launch.kernel.blocks]
+        self.reduces = any(i is not None and i.has("red") for i in ends)
 
     def run(self) -> None:
         state = self.state
@@ -104,25 +117,23 @@ class _BlockRun:
             pc = np.where(runnable, state.pc, _FAR)[rows]
             here = int(pc.min())
             if self.steps_left == 0:
-                raise StepLimitExceeded(f"block {state.index} ran too long", line=self.line_of(here))
+                at = np.argwhere(runnable)[0]
+                raise StepLimitExceeded(f"{state.place(*at)} ran too long", line=self.line_of(here))
             self.steps_left -= 1
             self.execute(self.kernel.blocks[here], Lanes(state, rows, pc == here))
 
     def line_of(self, number: int) -> int:
         block = self.kernel.blocks[number]
-        last = getattr(block.terminator, "instruction", None) or (block.instructions or [None])[-1]
-        return last.source.line if last else 0
+        end = getattr(block.terminator, "instruction", None)
+        last = [*block.instructions, *([end] if end else [])][-1:]
+        return last[0].source.line if last else 0
 
     def execute(self, block: Block, lanes: Lanes) -> None:
         warps, threads = int(lanes.mask.any(axis=1).sum()), int(lanes.mask.sum())
-        counts = self.launch.counts
+        self.launch.executed(block, warps, threads)
         for i in block.instructions:
-            counts.instruction(i, warps, threads)
             self.launch.clock += 1
             _handler(i)(lanes, i)
-        end = getattr(block.terminator, "instruction", None)
-        if end is not None and not end.has("skip"):
-            counts.instruction(end, warps, threads)
         self.move_on(block, lanes)
         self.release_warp_barriers(lanes)
 
@@ -167,13 +178,71 @@ class _BlockRun:
         self.launch.counts.add("barriers", i.source.line, int(mask.any(axis=1).sum()))
         operands = list(i.operands)
         if i.has("red"):
-            operands = operands[1:]
             predicate = np.broadcast_to(lanes.read(operands.pop(), "pred"), mask.shape)
-            name = i.operands[0].name  # type: ignore[union-attr]
-            # Until the barrier opens, the destination holds what this lane contributes.
-            state.registers[name][rows][mask] = predicate.astype(state.registers[name].dtype)[mask]
-            self.reductions(rows)[mask] = self.kernel_instruction(i)
-        number = np.broadcast_to(lanes.read(operands[0], "u32"), mask.shape)
-        count = np.broadcast_to(lanes.read(operands[1], "u32"), mask.shape) if len(operands) > 1 else np.zeros(mask.shape)
-        state.waits_at[rows][mask] = number[mask]
-        state.barrier_threads[rows][mask] = count[mask]
+            state.brought[rows][mask] = predicate[mask]
+            operands.pop(0)
+        count = lanes.read(operands[1], "u32") if len(operands) > 1 else np.zeros((), np.uint32)
+        state.waits_at[rows][mask] = np.broadcast_to(lanes.read(operands[0], "u32"), mask.shape)[mask]
+        state.expected[rows][mask] = np.broadcast_to(count, mask.shape)[mask]
+        state.waits_for[rows][mask] = i
+
+    def release_barriers(self) -> None:
+        """Opens every block barrier at which all expected threads wait; an exited thread is expected nowhere."""
+        state = self.state
+        opened = False
+        for block in np.unique(state.block_of_row):
+            own = state.block_of_row == block
+            for number in np.unique(state.waits_at[own & (state.waits_at >= 0)]):
+                members = own & (state.waits_at == number)
+                expected = int(state.expected[members].max())
+                if expected:
+                    complete = WARP * int(members.any(axis=1).sum()) >= expected
+                else:
+                    complete = bool((members | state.done | ~own).all())
+                if complete:
+                    opened = True
+                    self.open(members)
+        if not opened:
+            row, lane = np.argwhere(state.waits_at != NOT_WAITING)[0]
+            i = state.waits_for[row, lane]
+            raise SimulationError(
+                f"{state.place(row, lane)} waits forever at a barrier", line=i.source.line if i else 0
+            )
+
+    def open(self, members: np.ndarray) -> None:
+        """Lets the threads of a barrier go on; threads at a bar.red get the reduction of what all brought."""
+        state = self.state
+        state.waits_at[members] = NOT_WAITING
+        if not self.reduces:
+            return
+        reducing = [i for i in dict.fromkeys(state.waits_for[members]) if i.has("red")]
+        taking_part = members & np.array([[i is not None and i.has("red") for i in row] for row in state.waits_for])
+        for i in reducing:
+            brought = state.brought[taking_part]
+            if i.has("popc"):
+                result, type_name = np.uint32(brought.sum()), "u32"
+            else:
+                result, type_name = brought.all() if i.has("and") else brought.any(), "pred"
+            receivers = members & np.array([[other == i for other in row] for row in state.waits_for])
+            Lanes(state, slice(None), receivers).write(i.operands[0], np.broadcast_to(result, members.shape), type_name)
+
+    def release_warp_barriers(self, lanes: Lanes) -> None:
+        """Lets lanes go on whose mask's lanes all wait at a warp barrier (or have exited)."""
+        waits = self.state.waits_at[lanes.rows]
+        if not (waits == AT_WARP_BARRIER).any():
+            return
+        there = (waits == AT_WARP_BARRIER) | self.state.done[lanes.rows]
+        masks = self.state.warp_mask[lanes.rows].astype(np.int64)
+        for row in range(len(waits)):
+            arrived = sum(1 << lane for lane in range(WARP) if there[row, lane])
+            for lane in range(WARP):
+                if waits[row, lane] == AT_WARP_BARRIER and masks[row, lane] & ~arrived == 0:
+                    waits[row, lane] = NOT_WAITING
+
+
+def _handler(i: Instruction) -> Handler:
+    name = f"{i.opcode}.cc" if i.has("cc") and i.opcode in ("add", "sub", "mad") else i.opcode
+    found = HANDLERS.get(name)
+    if found is None:
+        raise unsupported(i)
+    return found

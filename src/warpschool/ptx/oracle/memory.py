@@ -6,7 +6,7 @@ space by its window. Within one instruction the lanes access memory in order, so
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .lanes import WARP, Lanes
 from .table import first_of, handler, unsupported
 from .values import PACKED, decode, encode
 
+Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Mask of lanes, shape (rows, 32); the bytes of one array; and the indices of those each lane accesses."""
 _WINDOW_BITS = np.uint64((1 << 56) - 1)
 
 
@@ -65,28 +67,32 @@ class Places:
         for mask, view, index in self.chunks():
             view[index] = data[mask]
 
-    def chunks(self):  # noqa: ANN201 - a generator of (mask, bytes, byte indices) triples
-        """Per array that is accessed in bounds: its lanes, its bytes, and which of them each lane accesses."""
+    def chunks(self) -> Iterator[Chunk]:
+        """What is accessed in bounds, array by array."""
         step = np.arange(self.size, dtype=np.int64)
-        block = self.lanes.block
+        state, rows = self.lanes.state, self.lanes.row_numbers
         for space, mask in self.masks.items():
             if not mask.any():
                 continue
             if space == "global":
                 yield from self.global_chunks(mask, step)
                 continue
-            view, start = block.shared, np.zeros(self.address.shape, np.int64)
             if space == "param":
-                view = self.lanes.launch.params
-            elif space == "local":
-                view = block.local.reshape(-1)
-                row = np.arange(block.shape[0])[self.lanes.rows][:, None] * WARP + np.arange(WARP)
-                start = row * block.local.shape[1]
-            length = block.local.shape[1] if space == "local" else len(view)
+                view, start, length = (
+                    self.lanes.launch.params,
+                    np.zeros((1, 1), np.int64),
+                    len(self.lanes.launch.params),
+                )
+            elif space == "shared":
+                view, length = state.shared.reshape(-1), state.shared.shape[1]
+                start = state.block_of_row[self.lanes.rows] * length
+            else:
+                view, length = state.local.reshape(-1), state.local.shape[1]
+                start = (rows * WARP + np.arange(WARP)) * length
             inside = mask & (self.address + np.uint64(self.size) <= np.uint64(length))
             yield inside, view, (start + self.address.astype(np.int64))[inside][:, None] + step
 
-    def global_chunks(self, mask: np.ndarray, step: np.ndarray):  # noqa: ANN201
+    def global_chunks(self, mask: np.ndarray, step: np.ndarray) -> Iterator[Chunk]:
         for a in self.lanes.launch.memory.allocations:
             inside = mask & (self.address >= np.uint64(a.address))
             inside &= self.address + np.uint64(self.size) <= np.uint64(a.end)
@@ -143,6 +149,10 @@ def _decrement(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
     return np.where((old == 0) | (old > limit), limit, old - 1)
 
 
+def _swap_if_equal(old: np.ndarray, compare: np.ndarray, new: np.ndarray) -> np.ndarray:
+    return np.where(old == compare, new, old)
+
+
 _OPERATIONS: dict[str, Operation] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
@@ -150,7 +160,7 @@ _OPERATIONS: dict[str, Operation] = {
     "exch": lambda old, new: new,
     "inc": _increment,
     "dec": _decrement,
-    "cas": lambda old, compare, new: np.where(old == compare, new, old),
+    "cas": _swap_if_equal,
 }
 
 
@@ -194,7 +204,9 @@ def _atom(lanes: Lanes, i: Instruction) -> None:
             before = view[at].view(f"u{width}")
             old[row, lane] = before
             arguments = [decode(source[row, lane], i.type) for source in sources]
-            view[at] = np.ascontiguousarray(encode(operation(decode(before, i.type), *arguments), i.type)).view(np.uint8)
+            view[at] = np.ascontiguousarray(encode(operation(decode(before, i.type), *arguments), i.type)).view(
+                np.uint8
+            )
     if returns:
         for k, element in enumerate(_listed(i.operands[0])):
             lanes.write(element, old[..., k], _integer_type(i.type))

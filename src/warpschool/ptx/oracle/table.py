@@ -49,7 +49,9 @@ def value(
             destination = i.operands[0]
             if isinstance(results, tuple):
                 assert isinstance(destination, Pair | Vector)
-                targets = destination.elements if isinstance(destination, Vector) else (destination.first, destination.second)
+                targets = (
+                    destination.elements if isinstance(destination, Vector) else (destination.first, destination.second)
+                )
                 for target, one in zip(targets, results, strict=True):
                     lanes.write(target, one, type_name)
             else:

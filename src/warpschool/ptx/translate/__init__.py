@@ -59,7 +59,7 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         raise SimulationError(f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}")
     roots = pointer_roots(kernel)
     unit = Unit(
-        kernel, block, analysis, options, context_layout(kernel), roots,
+        kernel, block, analysis, options, context_layout(kernel, lambda name: analysis.of(name).known), roots,
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
     )  # fmt: skip

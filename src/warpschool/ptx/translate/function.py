@@ -32,6 +32,7 @@ from ..program import (
     Symbol,
     Vector,
     WarpBarrier,
+    written,
 )
 from . import layout as L
 from .plan import AccessSite, CounterPlan, instruction_class
@@ -107,18 +108,23 @@ class Translator:
     def slot(self, register: str) -> Value:
         return self.b.offset(Value("ptr", "%c"), self.unit.context.slots[register])
 
+    def scalar_slot(self, register: str) -> Value:
+        return self.b.offset(Value("ptr", "%c"), self.unit.context.scalars[register])
+
     def save(self, register: str, value: Value) -> None:
-        """Stores a register's value to its slot; predicates are kept as a bit per lane."""
+        """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
+        lanes = value.lanes
         if value.type == "i1":
-            value = self.b.mask_bits(value) if value.lanes else self.b.convert("sext", value, "i32")
-        self.b.store(value, self.slot(register), align=64 if value.lanes else None)
+            value = self.b.mask_bits(value) if lanes else self.b.resize(value, "i32")
+        self.b.store(value, self.slot(register) if lanes else self.scalar_slot(register), align=64 if value.lanes else None)
 
     def restore(self, register: str, vector: bool) -> Value:
         kind = self.storage(register)
+        at = self.slot(register) if vector else self.scalar_slot(register)
         if kind == "i1":
-            bits = self.b.load("i32", self.slot(register))
+            bits = self.b.load("i32", at)
             return self.b.bits_mask(bits) if vector else self.b.resize(bits, "i1")
-        return self.b.load(kind, self.slot(register), WARP if vector else 0, align=64 if vector else None)
+        return self.b.load(kind, at, WARP if vector else 0, align=64 if vector else None)
 
     def widen(self, value: Value, own: Lanes) -> Value:
         """A scalar result as a vector: lane 0's value plus the pattern."""
@@ -413,6 +419,7 @@ class Full(Translator):
     def translate(self) -> str:
         b, unit = self.b, self.unit
         entries = _entries(unit)
+        self.unsaved = _unsaved(self.kernel.blocks)
         for block in self.kernel.blocks:
             self._block(block)
         body, b.lines = b.lines, []
@@ -496,7 +503,7 @@ class Full(Translator):
                 mask = self.barrier_predicate(i)
                 if mask is not None:
                     b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))
-                for name in sorted(block.live_out):
+                for name in sorted(block.live_out & self.unsaved[block.index]):
                     self.save(name, self.get(name, not self.pattern(name).known))
                 b.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, _):
@@ -552,6 +559,24 @@ class Full(Translator):
             counters = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), counters)
         self._write_back(block.live_out)
         self._leave(counters, block.live_out)
+
+
+def _unsaved(blocks: list[Block]) -> list[set[str]]:
+    """Registers that, at the end of a block, may have changed since the warp entered `full`: their slots are out of date."""
+    changes = [{name for i in block.instructions for name in written(i)} for block in blocks]
+    before: list[set[str]] = [set() for _ in blocks]
+    after = [set(c) for c in changes]
+    pending = list(range(len(blocks)))
+    while pending:
+        k = pending.pop(0)
+        after[k] = before[k] | changes[k]
+        if isinstance(blocks[k].terminator, Barrier):
+            continue  # `full` is left here and entered anew
+        for s in blocks[k].successors:
+            if not after[k] <= before[s]:
+                before[s] |= after[k]
+                pending.append(s)
+    return after
 
 
 def _last_line(block: Block) -> int:
@@ -690,20 +715,23 @@ class Masked(Translator):
         b.branch(b.icmp("eq", self.mask_bits, ALL_LANES), together, stay)
         b.label(together)
         fits = Value("i1", "true")
+        scalars: dict[str, Value] = {}
         for name in sorted(block.live_in):
             pattern = self.pattern(name)
             if not pattern.known:
                 continue
             value = self.restore(name, True)
+            scalars[name] = b.extract(value, 0)
             if value.type == "i1":
                 bits = b.mask_bits(value)
                 same = b.or_(b.icmp("eq", bits, b.like(bits, 0)), b.icmp("eq", bits, b.like(bits, -1)))
             else:
-                expected = self.widen(b.extract(value, 0), pattern)
-                same = b.all_true(b.icmp("eq", value, expected))
+                same = b.all_true(b.icmp("eq", value, self.widen(scalars[name], pattern)))
             fits = b.and_(fits, same)
         b.branch(fits, check_next, stay)
         b.label(check_next)
+        for name, scalar in scalars.items():
+            self.save(name, scalar)
         b.ret(constant("i32", L.CONVERGED << 16 | block.index))
         b.label(stay)
 

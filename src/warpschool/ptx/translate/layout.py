@@ -8,6 +8,7 @@ entries into translated code: the program counter of every lane and a slot for e
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..emit import BITS, WARP
@@ -111,8 +112,13 @@ def storage(type_name: str) -> str:
 
 @dataclass(frozen=True)
 class ContextLayout:
-    """Byte offsets in a warp's context."""
+    """Byte offsets in a warp's context.
 
+    A register that `full` keeps as a scalar has a place among the `scalars`, packed so that a warp's state stays in few
+    cache lines; `slots` hold whole vectors.
+    """
+
+    scalars: dict[str, int]
     slots: dict[str, int]
     local: int
     size: int
@@ -121,14 +127,16 @@ class ContextLayout:
     """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the barrier"""
 
 
-def context_layout(kernel: Kernel) -> ContextLayout:
-    """A slot of one cache line or more for every register that lives across blocks."""
+def context_layout(kernel: Kernel, patterned: Callable[[str], bool]) -> ContextLayout:
+    """Places for all registers that live across blocks; `patterned` tells which `full` keeps as scalars."""
+    live = sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)})
     offset = ContextLayout.PCS + 2 * WARP
+    scalars = {name: offset + 8 * k for k, name in enumerate(n for n in live if patterned(n))}
+    offset = -(-(offset + 8 * len(scalars)) // 64) * 64
     slots: dict[str, int] = {}
-    for name in sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)}):
+    for name in sorted(live, key=patterned):  # vectors of `full` first, next to the scalars
         slots[name] = offset
-        kind = storage(kernel.registers[name])
-        offset += max(64, WARP * BITS[kind] // 8)
+        offset += max(64, WARP * BITS[storage(kernel.registers[name])] // 8)
     local = -(-offset // 128) * 128
     size = local + WARP * kernel.local_bytes
-    return ContextLayout(slots, local, -(-size // 256) * 256)
+    return ContextLayout(scalars, slots, local, -(-size // 256) * 256 + 64)
