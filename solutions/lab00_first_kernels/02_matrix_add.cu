@@ -1,7 +1,6 @@
 // 02_matrix_add.cu: C = A + B for matrices of M rows and N columns, one thread per element.
 // Idea:    blocks and grids have two dimensions. x runs along the columns, because neighbours in a row are
 //          neighbours in memory, and the 32 lanes of a warp then share sectors.
-// From:    01_saxpy.cu
 // Limits:  one operation for twelve bytes moved.
 // Entry:   matrix_add(const float A[M,N] in, const float B[M,N] in, float C[M,N] out, int M, int N)
 // Launch:  matrix_add block=(BLOCK_X, BLOCK_Y) grid=(cdiv(N, BLOCK_X), cdiv(M, BLOCK_Y))

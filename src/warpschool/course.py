@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from warpschool.contract.header import read_header
+from warpschool.contract.header import Header, read_header
 from warpschool.errors import CourseError
 from warpschool.suggest import did_you_mean
 
@@ -62,7 +62,7 @@ class Step:
         return f"{match[1] or self.lab}/{match[2]}" if match else ""
 
     @cached_property
-    def _header(self):  # noqa: ANN202 - Header, private
+    def _header(self) -> Header:
         path = self.solution or self.starter
         if path is None:
             raise CourseError(f"{self.name} has neither a starter nor a reference")

@@ -11,11 +11,15 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 _FORMAT = 1
+_MOST_ENTRIES = 4096
+_STALE_S = 3600.0
 
 
 def content_key(*parts: str) -> str:
@@ -90,11 +94,25 @@ def _write(folder: Path, name: str, data: bytes) -> bool:
         if temporary:
             _remove(temporary)
         return False
+    _prune(folder)
     return True
 
 
+@functools.cache
+def _prune(folder: Path) -> None:
+    """Once per process: drop what killed writers left behind, and the older half of too many entries."""
+    with suppress(OSError):
+        found = [(entry.stat().st_mtime, entry.path, entry.name) for entry in os.scandir(folder)]
+        stale = time.time() - _STALE_S
+        for modified, path, name in found:
+            if name.startswith(".part-") and modified < stale:
+                _remove(path)
+        entries = sorted((m, path) for m, path, name in found if name.endswith(".json"))
+        if len(entries) > _MOST_ENTRIES:
+            for _, path in entries[: len(entries) // 2]:
+                _remove(path)
+
+
 def _remove(path: str) -> None:
-    try:
+    with suppress(OSError):
         os.unlink(path)
-    except OSError:
-        pass

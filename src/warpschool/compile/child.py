@@ -14,6 +14,10 @@ import select
 import signal
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing takes milliseconds to import, and every one of them is waited for
+    from typing import Any
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
@@ -96,22 +100,33 @@ def close_file_system(readable: list[str]) -> bool:
     )
 
 
+def load_builtins(folder: str) -> None:
+    """Load the library that NVRTC opens by name at its first compilation: a toolkit's NVRTC does not look beside itself."""
+    for entry in os.listdir(folder):
+        if entry.startswith("libnvrtc-builtins.so."):
+            ctypes.CDLL(os.path.join(folder, entry), mode=ctypes.RTLD_GLOBAL)
+
+
 def limit_process() -> None:
     """Limits that hold for the whole life of the worker: no core files, no files written."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def limit_compilation(cpu_s: int, memory_bytes: int) -> None:
-    """Limits of one compilation: the processor time counts from now."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    deadline = int(used.ru_utime + used.ru_stime) + 1 + cpu_s
-    for kind, soft in ((resource.RLIMIT_CPU, deadline), (resource.RLIMIT_AS, memory_bytes)):
-        hard = resource.getrlimit(kind)[1]
-        resource.setrlimit(kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+def limit_compilation(cpu_s: float, memory_bytes: int) -> None:
+    """Limits of one compilation.
+
+    NVRTC lifts its own soft limit of processor time, so that one is a timer: its signal ends the process.
+    """
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def compile_program(nvrtc, source: bytes, name: bytes, options: list[bytes], most_log: int, most_ptx: int) -> list[bytes]:
+def compile_program(
+    nvrtc: Any, source: bytes, name: bytes, options: list[bytes], most_log: int, most_ptx: int
+) -> list[bytes]:
     """Run NVRTC once: the result's name, the log (cut at `most_log`), the PTX, and the PTX's full size."""
     error, program = nvrtc.nvrtcCreateProgram(source, name, 0, [], [])
     if error:
@@ -126,7 +141,7 @@ def compile_program(nvrtc, source: bytes, name: bytes, options: list[bytes], mos
     return [result.name.encode(), log, ptx, str(size).encode()]
 
 
-def _text(get_size, get_text, program) -> bytes:
+def _text(get_size: Any, get_text: Any, program: Any) -> bytes:
     """NVRTC's text of one kind; the bindings fill a bytes object, which must not be one that Python shares."""
     size = get_size(program)[1]
     if size <= 1:
@@ -148,10 +163,11 @@ def main() -> None:
     limit_process()
     sys.path.extend(import_path)
     try:
+        load_builtins(os.path.dirname(library))
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         from cuda.bindings import nvrtc
 
-        error, major, minor = nvrtc.nvrtcVersion()
+        _, major, minor = nvrtc.nvrtcVersion()
         archs = nvrtc.nvrtcGetSupportedArchs()[1]
     except BaseException as problem:  # noqa: BLE001 - whatever it is, the parent has to be told
         write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode()])
@@ -160,12 +176,13 @@ def main() -> None:
     hello = [b"ready", f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode(), b"1" if closed else b"0"]
     write_frame(stdout, hello)
     while (request := read_frame(stdin)) is not None:
-        cpu_s, memory_bytes, most_log, most_ptx = map(int, request[0].split())
-        limit_compilation(cpu_s, memory_bytes)
+        cpu_s, memory_bytes, most_log, most_ptx = request[0].split()
+        limit_compilation(float(cpu_s), int(memory_bytes))
         try:
-            answer = compile_program(nvrtc, request[1], request[2], request[3:], most_log, most_ptx)
+            answer = compile_program(nvrtc, request[1], request[2], request[3:], int(most_log), int(most_ptx))
         except MemoryError:
             answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0"]
+        signal.setitimer(signal.ITIMER_PROF, 0)
         write_frame(stdout, answer)
 
 

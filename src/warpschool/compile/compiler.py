@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import PurePath
 
 from warpschool.compile import cache
@@ -14,7 +13,7 @@ from warpschool.compile.lexing import normalise
 from warpschool.compile.policy import check_options, cleared_source, foreign_file
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources
 from warpschool.compile.toolchain import Toolchain, find_toolchain
-from warpschool.compile.worker import Answer, pool
+from warpschool.compile.worker import TOO_MUCH, Answer, pool
 from warpschool.errors import CompileError, CompileLimitError, CompilerMissing, PolicyError, WarpschoolError
 
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
@@ -143,15 +142,23 @@ class _Job:
     def run(self) -> Compiled:
         code = cleared_source(self.source, name=self.name, folders=self.toolchain.includes)
         entry = cache.load("compile", self.key)
-        if entry is not None:
-            try:
-                return Compiled(**entry, name=self.name, source=self.source, key=self.key, cached=True)
-            except TypeError:
-                pass
+        if entry is not None and {"ptx", "nvrtc", "log"} <= entry.keys():
+            return self._result(entry["ptx"], entry["nvrtc"], entry["log"], cached=True)
         answer, version = self._compile(code)
-        result = {"ptx": answer.ptx, "arch": self.arch, "nvrtc": version, "log": answer.log}
-        cache.store("compile", self.key, result)
-        return Compiled(**result, name=self.name, source=self.source, key=self.key)
+        cache.store("compile", self.key, {"ptx": answer.ptx, "nvrtc": version, "log": answer.log})
+        return self._result(answer.ptx, version, answer.log, cached=False)
+
+    def _result(self, ptx: str, nvrtc: str, log: str, *, cached: bool) -> Compiled:
+        return Compiled(
+            ptx=ptx,
+            arch=self.arch,
+            nvrtc=nvrtc,
+            name=self.name,
+            source=self.source,
+            log=log,
+            key=self.key,
+            cached=cached,
+        )
 
     def _compile(self, code: str) -> tuple[Answer, str]:
         folders = self.toolchain.includes
@@ -161,13 +168,15 @@ class _Job:
         log = self._tidy(answer.log)
         if answer.result == "NVRTC_ERROR_OUT_OF_MEMORY":
             gib = self.limits.memory_bytes / (1 << 30)
-            raise CompileLimitError(f"{self.name}: the compiler ran out of its memory ({gib:g} GiB)", log=log)
+            raise CompileLimitError(
+                f"{self.name}: the compiler ran out of its memory ({gib:g} GiB)", log=log, next_step=TOO_MUCH
+            )
         if answer.result != "NVRTC_SUCCESS":
             raise self._error(answer, log, worker.archs)
         if answer.ptx_bytes > self.limits.ptx_bytes:
             raise CompileLimitError(
                 f"{self.name}: {answer.ptx_bytes} bytes of PTX; the limit is {self.limits.ptx_bytes}",
-                next_step="Is a loop unrolled too far?",
+                next_step=TOO_MUCH,
             )
         return Answer(answer.result, log, self._tidy(answer.ptx), answer.ptx_bytes), worker.version
 
@@ -205,8 +214,3 @@ class _Job:
 def _number(pattern: str, text: str) -> int:
     match = re.search(pattern, text)
     return int(match[1]) if match else 0
-
-
-def resources_as_dict(resources: Mapping[str, Resources]) -> dict[str, dict[str, object]]:
-    """Plain dictionaries, for JSON."""
-    return {entry: asdict(value) for entry, value in resources.items()}

@@ -114,8 +114,7 @@ def foreign_file(log: str, *, name: str, folders: Iterable[Path]) -> bool:
     """Whether a message in the log is about a file that is neither the source nor one of CUDA's headers."""
     known = tuple(f"{folder}/" for folder in folders)
     for match in re.finditer(r"^(\S[^\n]*?)\(\d+\): ", log, re.MULTILINE):
-        file = match[1].rsplit(" from ", 1)[-1]
-        if file != name and not file.startswith(known):
+        if match[1] != name and not match[1].startswith(known):
             return True
     return False
 

@@ -14,7 +14,8 @@ DEFAULT_ARCH = "compute_80"
 class CompileLimits:
     """What one compilation may use; past any of these it ends in `CompileLimitError`.
 
-    `memory_bytes` is address space, `cpu_s` is rounded up to whole seconds, `wall_s` is kept by the parent process.
+    `memory_bytes` is address space; `cpu_s` is processor time, so the verdict does not depend on how busy the machine is;
+    `wall_s` is kept by the parent process, for a compiler that hangs.
     """
 
     wall_s: float = 60.0

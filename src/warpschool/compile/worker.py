@@ -55,7 +55,7 @@ class Worker:
             ":".join(str(folder) for folder in toolchain.readable),
             *(entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)),
         ]
-        self._process = subprocess.Popen(  # noqa: S603 - our own script under our own interpreter
+        self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -103,7 +103,7 @@ class Worker:
         Raises CompileLimitError for time, memory, and a compiler that crashed.
         """
         self.compilations += 1
-        settings = f"{max(1, -int(-limits.cpu_s // 1))} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
+        settings = f"{limits.cpu_s} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
         request = [settings.encode(), source, name.encode(), *(option.encode() for option in options)]
         deadline = time.monotonic() + limits.wall_s
         try:
@@ -114,20 +114,22 @@ class Worker:
         except _TooLate:
             self.kill()
             raise CompileLimitError(
-                f"{name}: the compiler took more than {limits.wall_s:g} s", next_step=_SMALLER
+                f"{name}: the compiler took more than {limits.wall_s:g} s", next_step=TOO_MUCH
             ) from None
         except _Gone:
             self.kill()
-            raise CompileLimitError(self._cause_of_death(name, limits), next_step=_SMALLER) from None
+            raise CompileLimitError(self._cause_of_death(name, limits), next_step=TOO_MUCH) from None
         except BaseException:
             self.kill()  # Ctrl-C, for one: the answer would be taken for that of the next request
             raise
-        result, log, ptx, size = fields
-        return Answer(result.decode(), log.decode("utf-8", "replace"), ptx.decode("utf-8", "replace"), int(size))
+        result, log, ptx, size = (field.decode("utf-8", "replace") for field in fields)
+        if "catastrophic error: out of memory" in log:
+            result = "NVRTC_ERROR_OUT_OF_MEMORY"
+        return Answer(result, log, ptx, int(size))
 
     def _cause_of_death(self, name: str, limits: CompileLimits) -> str:
         code = self._process.returncode
-        if code == -signal.SIGXCPU:
+        if code == -signal.SIGPROF:
             return f"{name}: the compiler used more than {limits.cpu_s:g} s of processor time"
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         memory = f"{limits.memory_bytes / (1 << 30):g} GiB"
@@ -183,7 +185,7 @@ class Worker:
         return fields
 
 
-_SMALLER = "Is there a macro or template that expands without end, or a loop unrolled too far?"
+TOO_MUCH = "Does a macro or template expand without end, or is a loop unrolled too far?"
 
 
 def _wait(fd: int, event: int, deadline: float) -> None:

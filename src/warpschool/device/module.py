@@ -77,6 +77,11 @@ class RawModule:
         """Names of the kernels in the source."""
         return tuple(self._loaded.entries)
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the `__device__` and `__constant__` variables in the source."""
+        return tuple(self._loaded.variables)
+
     def compile(self) -> None:
         """Compiles now rather than at first use. Raises CompileError."""
         self._loaded  # noqa: B018 - the property does the work

@@ -6,7 +6,7 @@ The rest of the library talks to these protocols and never asks which device it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -107,6 +107,10 @@ class LoadedModule(Protocol):
     @property
     def entries(self) -> Sequence[str] | None:
         """Names of the kernels; None where the device cannot list them."""
+
+    @property
+    def variables(self) -> Iterable[str]:
+        """Names of the `__device__` and `__constant__` variables."""
 
     def kernel(self, name: str) -> LoadedKernel: ...
 

@@ -127,7 +127,8 @@ GPUS: dict[str, GpuSpec] = dict(
         _spec("h100", "H100 SXM", (9, 0), 132, 1980, 3352, 50, "NVIDIA H100 whitepaper and datasheet",
               fp16_tensor_tflops=989.4),
         _spec("h200", "H200 SXM", (9, 0), 132, 1980, 4800, 60,
-              "NVIDIA H200 datasheet; L2 size as the driver reports it", fp16_tensor_tflops=989.4),
+              "NVIDIA H200 datasheet; L2 size from the driver, L2 bandwidth measured (32 MB read again and again)",
+              fp16_tensor_tflops=989.4, l2_gb_per_s=7500),
         # laptops, at the highest boost clock that the maker allows
         _spec("gtx1650laptop", "GeForce GTX 1650 Laptop", (7, 5), 16, 1560, 128, 1,
               "NVIDIA GeForce 16 series product page"),

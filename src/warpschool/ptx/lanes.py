@@ -2,11 +2,12 @@
 
 A register's value in lane l is, modulo 2^width,
 
-    value[l] = value[0] + offsets[l]            offsets[0] == 0, known constants
+    value[l] = value[first lane of l's group] + offsets[l]
 
-or the register *varies* (offsets unknown). "Uniform" is the pattern with all offsets zero. Such a register is computed
-once, as a scalar: lane 0's value follows from lane 0's operands, whatever the operation. `align` and `low..high`
-describe lane 0's value and let masks and shifts keep a pattern.
+with known constants as offsets, for a warp in 1, 2 or 4 equal groups; or it *varies* (offsets unknown). One group with all
+offsets zero is "uniform". Two groups arise in blocks 16 threads wide, where a row's index times a pitch known only at run
+time is the same within half a warp. Only the groups' first lanes are computed: their results follow from their operands,
+whatever the operation. `align` and `low..high` describe the first lanes and let masks and shifts keep a pattern.
 
 The analysis ignores control flow: a register has one pattern for the whole kernel, the join over its definitions. What
 divergent code does to that claim is checked at run time, when a warp returns to the all-lanes function.
@@ -18,7 +19,7 @@ instruction is listed in `guarded`: translated code tests it and falls back to l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .emit import WARP
 from .program import (
@@ -51,10 +52,29 @@ class Lanes:
     align: int = 0
     low: int | None = None
     high: int | None = None
+    groups: int = 1
 
     @property
     def uniform(self) -> bool:
-        return self.offsets == ZERO
+        return self.offsets == ZERO and self.groups == 1
+
+    @property
+    def scalar(self) -> bool:
+        """Whether lane 0 stands for the whole warp."""
+        return self.offsets is not None and self.groups == 1
+
+    def regrouped(self, groups: int) -> Lanes:
+        """The same register seen as more groups."""
+        if self.offsets is None or groups == self.groups:
+            return self
+        size = WARP // groups
+        firsts = [self.offsets[lane - lane % size] for lane in range(WARP)]
+        offsets = tuple(o - f for o, f in zip(self.offsets, firsts, strict=True))
+        low = high = None
+        if self.low is not None and self.high is not None:
+            low, high = self.low + min(firsts), self.high + max(firsts)
+        align = min([self.align, *(_trailing_zeros(f) for f in firsts)])
+        return Lanes(offsets, align, low, high, groups)
 
     @property
     def known(self) -> bool:
@@ -63,7 +83,7 @@ class Lanes:
     @property
     def value(self) -> int | None:
         """The constant that every lane holds, if there is one."""
-        return self.low if self.uniform and self.low is not None and self.low == self.high else None
+        return self.low if self.offsets == ZERO and self.low is not None and self.low == self.high else None
 
 
 VARYING = Lanes()
@@ -93,7 +113,7 @@ class LaneAnalysis:
     wide_grid: bool = False
     patterns: dict[str, Lanes] = field(default_factory=dict)
     guarded: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """id(instruction) -> (lowest, highest) value that lane 0's source may have"""
+    """id(instruction) -> (lowest, highest) value that the source may have in the groups' first lanes"""
 
     def __post_init__(self) -> None:
         self._solve()
@@ -129,17 +149,18 @@ class LaneAnalysis:
             return True
         if not old.known or old == new:
             return False
-        if new.offsets != old.offsets:
+        old_, new_ = _common(old, new)
+        if not old_.known:
             self.patterns[name] = VARYING
             return True
         low = high = None
-        if old.low is not None and new.low is not None and old.high is not None and new.high is not None:
-            low, high = min(old.low, new.low), max(old.high, new.high)
+        if old_.low is not None and new_.low is not None and old_.high is not None and new_.high is not None:
+            low, high = min(old_.low, new_.low), max(old_.high, new_.high)
             if (low, high) != (old.low, old.high):
                 growth[name] = growth.get(name, 0) + 1
                 if growth[name] > 3:  # a counter: give up on its range rather than count along
                     low = high = None
-        joined = Lanes(old.offsets, min(old.align, new.align), low, high)
+        joined = Lanes(old_.offsets, min(old_.align, new_.align), low, high, old_.groups)
         self.patterns[name] = joined
         return joined != old
 
@@ -162,7 +183,10 @@ class LaneAnalysis:
                 parts = [self.operand(e) for e in elements]
                 if any(p is None for p in parts):
                     return None
-                return UNIFORM if all(p.uniform for p in parts if p) else VARYING
+                for groups in (1, 2, 4):
+                    if all(p.known and p.groups <= groups and p.regrouped(groups).offsets == ZERO for p in parts if p):
+                        return Lanes(ZERO, groups=groups)
+                return VARYING
             case _:
                 return VARYING
 
@@ -204,15 +228,19 @@ class LaneAnalysis:
         if any(s is None for s in sources):
             return None
         known = [s for s in sources if s is not None]
-        uniform = all(s.uniform for s in known)
-        if isinstance(operands[0], (Vector, Pair)) or not all(s.known for s in known):
-            return UNIFORM if uniform else VARYING
+        if not all(s.known for s in known):
+            return VARYING
+        groups = max((s.groups for s in known), default=1)
         rule = _RULES.get(opcode)
-        if rule and instruction.types and _is_integer(instruction.type):
-            found = rule(instruction, known)
+        if rule and instruction.types and _is_integer(instruction.type) and not isinstance(operands[0], Vector | Pair):
+            found = rule(instruction, [s.regrouped(groups) for s in known])
             if found is not None:
-                return found
-        return UNIFORM if uniform else VARYING
+                return replace(found, groups=groups)
+        # lanes that agree on all sources agree on the result
+        for finer in (1, 2, 4):
+            if finer >= groups and all(s.regrouped(finer).offsets == ZERO for s in known):
+                return Lanes(ZERO, groups=finer)
+        return VARYING
 
     def _loaded(self, instruction: Instruction) -> Lanes | None:
         if instruction.space == "param":
@@ -223,7 +251,12 @@ class LaneAnalysis:
         if base is None:
             return None
         # lanes share one address, so they read one value; local memory differs by lane
-        return UNIFORM if base.uniform and instruction.space in ("global", "shared", "const") else VARYING
+        if instruction.space not in ("global", "shared", "const") or not base.known:
+            return VARYING
+        for groups in (1, 2, 4):
+            if groups >= base.groups and base.regrouped(groups).offsets == ZERO:
+                return Lanes(ZERO, groups=groups)
+        return VARYING
 
     def _record_guard(self, instruction: Instruction) -> None:
         """Notes a widening of a patterned 32-bit value that might wrap."""
@@ -231,7 +264,7 @@ class LaneAnalysis:
         if widened is None:
             return
         source = self.operand(widened)
-        if source is None or not source.known or source.uniform or source.offsets is None:
+        if source is None or source.offsets is None or source.offsets == ZERO:
             return
         result = self.result(instruction)
         if result is None or not result.known:
@@ -239,6 +272,17 @@ class LaneAnalysis:
         low, high = _lane0_limits(source.offsets, instruction.type)
         if source.low is None or source.high is None or source.low < low or source.high > high:
             self.guarded[id(instruction)] = (low, high)
+
+
+def _common(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
+    """Both patterns in the fewest groups in which their offsets agree; VARYING where they never do."""
+    if a.known and b.known:
+        for groups in (1, 2, 4):
+            if groups >= max(a.groups, b.groups):
+                p, q = a.regrouped(groups), b.regrouped(groups)
+                if p.offsets == q.offsets:
+                    return p, q
+    return VARYING, VARYING
 
 
 def _instructions(block: Block) -> list[Instruction]:
@@ -336,7 +380,7 @@ def _mul(i: Instruction, s: list[Lanes]) -> Lanes | None:
     if b.value is None:
         a, b = b, a
     if b.value is None:
-        return UNIFORM if a.uniform and b.uniform else None
+        return UNIFORM if a.offsets == ZERO and b.offsets == ZERO else None
     return _scaled(a, b.value, bits)
 
 
@@ -421,7 +465,7 @@ def _or_xor(i: Instruction, s: list[Lanes]) -> Lanes | None:
 
 def _select(i: Instruction, s: list[Lanes]) -> Lanes | None:
     a, b, chosen_by = s
-    if not chosen_by.uniform or a.offsets != b.offsets:
+    if chosen_by.offsets != ZERO or a.offsets != b.offsets:
         return None
     low = high = None
     if a.low is not None and b.low is not None and a.high is not None and b.high is not None:

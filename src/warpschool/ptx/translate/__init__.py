@@ -31,7 +31,7 @@ from ..program import (
 from ..provenance import pointer_roots, written_roots
 from . import convert, floating, integer  # noqa: F401  (registers the handlers)
 from .driver import write_driver
-from .function import Full, Masked, Options, Unit
+from .function import Full, Masked, Options, Unit, lanes_of
 from .layout import MAX_BLOCKS, context_layout
 
 __all__ = ["Options", "Translation", "translate"]
@@ -59,7 +59,7 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         raise SimulationError(f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}")
     roots = pointer_roots(kernel)
     unit = Unit(
-        kernel, block, analysis, options, context_layout(kernel, lambda name: analysis.of(name).known), roots,
+        kernel, block, analysis, options, context_layout(kernel, lambda name: lanes_of(analysis.of(name))), roots,
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
     )  # fmt: skip

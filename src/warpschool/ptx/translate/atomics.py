@@ -28,7 +28,7 @@ def translate(t: Translator, i: Instruction) -> None:
         space = _inferred_space(t, where) or "generic"
     a = Access(i, space, False, where, (operands[1],), bytes_of(i.type), t.unit.site(i, space, "atomic"))
     _book(t, i, space, has_result)
-    b, vectors = t.b, [t.source(o, i.type, True) for o in operands[1:]]
+    b, vectors = t.b, [t.source(o, i.type, WARP) for o in operands[1:]]
     mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
     address = _host_addresses(t, a, mask)
     address, mask = address

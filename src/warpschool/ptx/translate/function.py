@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant
+from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant, ir_type
 from ..lanes import ZERO, LaneAnalysis, Lanes
 from ..program import (
     WIDTH_BITS,
@@ -83,8 +83,8 @@ class Translator:
         self.unit = unit
         self.kernel = unit.kernel
         self.b = Builder()
-        self.known: dict[tuple[str, bool], Value] = {}
-        """values of registers (and named scratch values) in the current block: (register, as vector)"""
+        self.known: dict[tuple[str, int], Value] = {}
+        """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first lanes"""
         self.defined: set[str] = set()
         self.scratch: dict[object, Value] = {}
         self.block: Block
@@ -99,7 +99,8 @@ class Translator:
     def pattern(self, register: str) -> Lanes:
         return self.unit.analysis.of(register)
 
-    def get(self, register: str, vector: bool) -> Value:
+    def get(self, register: str, lanes: int) -> Value:
+        """A register's raw bits: of lane 0 (`lanes` 0), of the first lanes of 2 or 4 groups, or of all 32 lanes."""
         raise NotImplementedError
 
     def put(self, register: str, value: Value, own: Lanes) -> None:
@@ -113,47 +114,53 @@ class Translator:
 
     def save(self, register: str, value: Value) -> None:
         """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
-        lanes = value.lanes
+        whole = value.lanes == WARP
         if value.type == "i1":
-            value = self.b.mask_bits(value) if lanes else self.b.resize(value, "i32")
-        self.b.store(value, self.slot(register) if lanes else self.scalar_slot(register), align=64 if value.lanes else None)
+            value = self.b.resize(self.b.mask_bits(value) if value.lanes else value, "i32")
+        self.b.store(value, self.slot(register) if whole else self.scalar_slot(register), align=64 if value.lanes == WARP else None)
 
-    def restore(self, register: str, vector: bool) -> Value:
+    def restore(self, register: str, lanes: int) -> Value:
         kind = self.storage(register)
-        at = self.slot(register) if vector else self.scalar_slot(register)
+        at = self.slot(register) if lanes == WARP else self.scalar_slot(register)
         if kind == "i1":
             bits = self.b.load("i32", at)
-            return self.b.bits_mask(bits) if vector else self.b.resize(bits, "i1")
-        return self.b.load(kind, at, WARP if vector else 0, align=64 if vector else None)
+            return self.b.bits_mask(self.b.resize(bits, f"i{lanes}"), lanes) if lanes else self.b.resize(bits, "i1")
+        return self.b.load(kind, at, lanes, align=64 if lanes == WARP else None)
 
-    def widen(self, value: Value, own: Lanes) -> Value:
-        """A scalar result as a vector: lane 0's value plus the pattern."""
-        if value.lanes:
+    def widen(self, value: Value, own: Lanes, lanes: int = WARP) -> Value:
+        """The first lanes of a pattern's groups, as the first lanes of more groups or as all 32 lanes."""
+        have = max(1, value.lanes)
+        if have == max(1, lanes) or value.lanes == WARP:
             return value
-        vector = self.b.splat(value)
+        b = self.b
+        wide = b.splat(value, lanes) if have == 1 else b.shuffle(value, [k * have // lanes for k in range(lanes)])
         if own.offsets is None or own.offsets == ZERO:
-            return vector
-        return self.b.add(vector, constants(value.type, own.offsets))
+            return wide
+        offsets = [own.offsets[k * (WARP // lanes)] for k in range(lanes)]
+        return b.add(wide, constants(value.type, offsets)) if any(offsets) else wide
+
+    def form(self, register: str) -> int:
+        """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
+        return lanes_of(self.pattern(register))
 
     # -- operands -------------------------------------------------------------------------------------------------
-    def source(self, operand: Operand, type_: str, vector: bool) -> Value:
-        """An operand read as PTX type `type_`."""
+    def source(self, operand: Operand, type_: str, lanes: int) -> Value:
+        """An operand read as PTX type `type_`; `lanes` as for `get`."""
         kind = LLVM_TYPE[type_]
-        lanes = WARP if vector else 0
         match operand:
             case Register(name):
-                return self.reinterpret(self.get(name, vector), kind)
+                return self.reinterpret(self.get(name, lanes), kind)
             case Immediate(bits):
                 if kind in ("float", "double", "half", "bfloat"):
                     text = float_constant(kind, bits)
-                    return Value(kind, f"splat ({kind} {text})" if vector else text, lanes)
+                    return Value(kind, f"splat ({kind} {text})" if lanes else text, lanes)
                 return constant(kind, bits, lanes)
             case Special(name):
-                return self.b.resize(self.special(name, vector), kind)
+                return self.b.resize(self.special(name, lanes), kind)
             case Symbol():
                 value = self.symbol(operand)
                 value = self.b.resize(value, kind)
-                return self.b.splat(value) if vector else value
+                return self.b.splat(value, lanes) if lanes else value
         raise AssertionError(operand)
 
     def reinterpret(self, value: Value, kind: str) -> Value:
@@ -181,17 +188,16 @@ class Translator:
     def warp_index(self) -> Value:
         return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
 
-    def special(self, name: str, vector: bool) -> Value:
+    def special(self, name: str, lanes: int) -> Value:
         """A special register as i32 (clocks: i64)."""
         b = self.b
         axis = "xyz".find(name[-1]) if "." in name else 0
         base = name.split(".")[0]
         if base == "tid":
-            return self._thread_index(axis, vector)
-        if base in ("laneid",) or base.startswith("lanemask"):
-            if base == "laneid" and not vector:
-                return constant("i32", 0)
-            return _lane_constant(base)
+            return self._thread_index(axis, lanes)
+        if base == "laneid" or base.startswith("lanemask"):
+            values = _lane_constants(base)
+            return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
         if base in ("ctaid", "nctaid"):
             at = b.offset(Value("ptr", "%w"), L.field(base) + 4 * axis)
             value = b.load("i32", at, invariant=True)
@@ -217,7 +223,7 @@ class Translator:
                 value = b.lshr(value, 32)
         else:
             raise _unsupported_register(name)
-        return b.splat(value) if vector and not value.lanes else value
+        return b.splat(value, lanes) if lanes and not value.lanes else value
 
     def _clock(self) -> Value:
         """Steps of this worker so far: grows by one each time it is read."""
@@ -226,19 +232,11 @@ class Translator:
         self.b.store(value, at)
         return value
 
-    def _thread_index(self, axis: int, vector: bool) -> Value:
+    def _thread_index(self, axis: int, lanes: int) -> Value:
         b, (x, y, _) = self.b, self.unit.block
-        first = b.shl(self.warp_index(), 5)
-        if not vector:  # lane 0's index
-            scalar = first
-            if axis == 0:
-                scalar = b.binary("urem", first, constant("i32", x))
-            elif axis == 1:
-                scalar = b.binary("urem", b.binary("udiv", first, constant("i32", x)), constant("i32", y))
-            else:
-                scalar = b.binary("udiv", first, constant("i32", x * y))
-            return scalar
-        linear = b.add(b.splat(first), constants("i32", range(WARP)))
+        linear = b.shl(self.warp_index(), 5)
+        if lanes:
+            linear = b.add(b.splat(linear, lanes), constants("i32", range(0, WARP, WARP // lanes)))
         if axis == 0:
             return b.binary("urem", linear, b.like(linear, x))
         if axis == 1:
@@ -269,11 +267,11 @@ class Translator:
 
     def _value(self, i: Instruction) -> None:
         own = self.scalar_result(i)
-        vector = own is None
+        lanes = WARP if own is None else lanes_of(own)
         operands = i.operands[1:]
         if i.opcode == "mov" and isinstance(operands[0], Vector):
             operands = operands[0].elements
-        sources = [self.source(o, t, vector) for o, t in zip(operands, source_types(i), strict=False)]
+        sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
         result = VALUES[i.opcode].handler(self.b, i, *sources)
         self.write(i.operands[0], result, own or Lanes())
 
@@ -353,7 +351,7 @@ class Translator:
 
     def barrier_predicate(self, i: Instruction) -> Value | None:
         """The predicate operand of bar.red as a lane mask."""
-        return self.b.mask_bits(self.source(i.operands[-1], "pred", True)) if i.has("red") else None
+        return self.b.mask_bits(self.source(i.operands[-1], "pred", WARP)) if i.has("red") else None
 
 
 def _threads(block: tuple[int, int, int]) -> int:
@@ -366,7 +364,14 @@ def _unsupported_register(name: str) -> Exception:
     return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
 
 
-def _lane_constant(name: str) -> Value:
+def lanes_of(pattern: Lanes) -> int:
+    """Lanes that stand for a pattern: 0 (lane 0 alone), the first lanes of 2 or 4 groups, or all 32."""
+    if not pattern.known:
+        return WARP
+    return 0 if pattern.groups == 1 else pattern.groups
+
+
+def _lane_constants(name: str) -> list[int]:
     masks = {
         "laneid": range(WARP),
         "lanemask_eq": [1 << n for n in range(WARP)],
@@ -377,7 +382,7 @@ def _lane_constant(name: str) -> Value:
     }
     if name not in masks:
         raise _unsupported_register(name)
-    return constants("i32", list(masks[name]))
+    return list(masks[name])
 
 
 # ---------------------------------------------------------------- all lanes active
@@ -386,32 +391,30 @@ def _lane_constant(name: str) -> Value:
 class Full(Translator):
     """Translation for a whole warp: registers are allocas that LLVM turns into SSA values."""
 
-    def get(self, register: str, vector: bool) -> Value:
-        key = (register, vector)
-        if key in self.known:
-            return self.known[key]
-        pattern, kind = self.pattern(register), self.storage(register)
-        if not pattern.known:
-            assert vector, f"{register} varies"
-            value = self.b.load(kind, self._home(register), WARP, align=64)
-        else:
-            scalar = self.known.get((register, False))
-            if scalar is None:
-                scalar = self.known[register, False] = self.b.load(kind, self._home(register))
-            value = self.widen(scalar, pattern) if vector else scalar
-        self.known[key] = value
-        return value
+    def get(self, register: str, lanes: int) -> Value:
+        key = (register, lanes)
+        if key not in self.known:
+            form = self.form(register)
+            if form == lanes:
+                self.known[key] = self._load_home(register, form)
+            else:
+                assert lanes > form, f"{register} needs {form} lanes"
+                self.known[key] = self.widen(self.get(register, form), self.pattern(register), lanes)
+        return self.known[key]
 
     def put(self, register: str, value: Value, own: Lanes) -> None:
         value = self.as_storage(register, value)
-        self.known.pop((register, True), None)
-        self.known.pop((register, False), None)
-        if self.pattern(register).known:
-            assert not value.lanes, register
-            self.known[register, False] = value
-        else:
-            self.known[register, True] = self.widen(value, own)
+        for lanes in (0, 2, 4, WARP):
+            self.known.pop((register, lanes), None)
+        form = self.form(register)
+        self.known[register, form] = self.widen(value, own, form)
         self.defined.add(register)
+
+    def _load_home(self, register: str, form: int) -> Value:
+        return self.b.load(self.storage(register), self._home(register), form, align=64 if form == WARP else None)
+
+    def _store_home(self, register: str, value: Value) -> None:
+        self.b.store(value, self._home(register), align=64 if value.lanes == WARP else None)
 
     def _home(self, register: str) -> Value:
         return Value("ptr", f'%"R{register}"')
@@ -425,9 +428,8 @@ class Full(Translator):
         body, b.lines = b.lines, []
         b.label("entry")
         for name, type_ in self.kernel.registers.items():
-            varies = not self.pattern(name).known
-            kind = L.storage(type_)
-            b.emit(f'%"R{name}" = alloca {f"<{WARP} x {kind}>" if varies else kind}{", align 64" if varies else ""}')
+            form, kind = self.form(name), L.storage(type_)
+            b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         targets = " ".join(f"i32 {e}, label %E{e}" for e in entries)
         b.emit(f"switch i32 %entry_block, label %nowhere [{targets}]")
         b.label("nowhere")
@@ -435,8 +437,7 @@ class Full(Translator):
         for e in entries:
             b.label(f"E{e}")
             for name in sorted(self.kernel.blocks[e].live_in):
-                varies = not self.pattern(name).known
-                b.store(self.restore(name, varies), self._home(name), align=64 if varies else None)
+                self._store_home(name, self.restore(name, self.form(name)))
             b.br(f"F{e}")
         b.lines += body
         return b.function("i32 @full(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
@@ -461,8 +462,10 @@ class Full(Translator):
 
         b = self.b
         low, high = self.unit.analysis.guarded[id(i)]
-        value = b.resize(self.source(_widened_source(i), i.type, False), "i64", i.type[0] == "s")
-        fits = b.and_(b.icmp("sge", value, b.like(value, low)), b.icmp("sle", value, b.like(value, high)))
+        source = _widened_source(i)
+        form = self.form(source.name) if isinstance(source, Register) else lanes_of(self.unit.analysis.operand(source) or Lanes())
+        value = b.resize(self.source(source, i.type, form), "i64", i.type[0] == "s")
+        fits = b.all_true(b.and_(b.icmp("sge", value, b.like(value, low)), b.icmp("sle", value, b.like(value, high))))
         wraps, fine = b.new_label("wraps"), b.new_label("fine")
         b.branch(fits, fine, wraps, likely=True)
         b.label(wraps)
@@ -474,15 +477,14 @@ class Full(Translator):
     def _leave(self, counters: Value, live: frozenset[str]) -> None:
         """Hands the warp to `masked`, every lane at its own block."""
         for name in sorted(live):
-            self.save(name, self.get(name, True))
+            self.save(name, self.get(name, WARP))
         at = self.b.offset(Value("ptr", "%c"), self.unit.context.PCS)
         self.b.store(counters, at, align=64)
         self.b.ret(constant("i32", L.DIVERGED << 16))
 
     def _write_back(self, live: frozenset[str]) -> None:
         for name in sorted(self.defined & live):
-            varies = not self.pattern(name).known
-            self.b.store(self.known[name, varies], self._home(name), align=64 if varies else None)
+            self._store_home(name, self.known[name, self.form(name)])
 
     def _terminator(self, block: Block) -> None:
         b, terminator = self.b, block.terminator
@@ -504,7 +506,7 @@ class Full(Translator):
                 if mask is not None:
                     b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))
                 for name in sorted(block.live_out & self.unsaved[block.index]):
-                    self.save(name, self.get(name, not self.pattern(name).known))
+                    self.save(name, self.get(name, self.form(name)))
                 b.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, _):
                 self._write_back(block.live_out)
@@ -524,12 +526,12 @@ class Full(Translator):
         if self.loops_back(yes) or self.loops_back(no):
             self.spend(line)
         name = t.guard.register
-        if self.pattern(name).known:
-            condition = self.get(name, False)
+        if self.pattern(name).uniform:
+            condition = self.get(name, 0)
             self._write_back(block.live_out)
             b.branch(condition, f"F{yes}", f"F{no}")
             return
-        condition = self.get(name, True)
+        condition = self.get(name, WARP)
         self._write_back(block.live_out)
         bits = b.mask_bits(condition)
         parted = b.new_label("parted")
@@ -548,12 +550,12 @@ class Full(Translator):
             self.spend(line)
         uniform = not isinstance(index, Register) or self.pattern(index.name).uniform
         if uniform:
-            value = self.source(index, "u32", False)
+            value = self.source(index, "u32", 0)
             self._write_back(block.live_out)
             arms = " ".join(f"i32 {k}, label %F{t}" for k, t in enumerate(targets))
             b.emit(f"switch i32 {value.text}, label %F{targets[-1]} [{arms}]")
             return
-        value = self.source(index, "u32", True)
+        value = self.source(index, "u32", WARP)
         counters = constants("i16", [targets[-1]] * WARP)
         for k, t in enumerate(targets[:-1]):
             counters = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), counters)
@@ -592,7 +594,7 @@ def _entries(unit: Unit) -> list[int]:
         t = block.terminator
         if isinstance(t, Barrier | WarpBarrier):
             entries.add(t.target)
-        parts = isinstance(t, Branch) and not unit.analysis.of(t.guard.register).known
+        parts = isinstance(t, Branch) and not unit.analysis.of(t.guard.register).uniform
         parts = parts or (isinstance(t, Switch) and isinstance(t.index, Register))
         if parts and (meet := meeting[block.index]) is not None:
             entries.add(meet)
@@ -639,15 +641,15 @@ class Masked(Translator):
 
     masked = True
 
-    def get(self, register: str, vector: bool) -> Value:
-        key = (register, True)
+    def get(self, register: str, lanes: int) -> Value:
+        key = (register, WARP)
         if key not in self.known:
-            self.known[key] = self.restore(register, True)
+            self.known[key] = self.restore(register, WARP)
         return self.known[key]
 
     def put(self, register: str, value: Value, own: Lanes) -> None:
         value = self.as_storage(register, value)
-        self.known[register, True] = value if value.lanes else self.b.splat(value)
+        self.known[register, WARP] = value if value.lanes else self.b.splat(value)
         self.defined.add(register)
 
     def translate(self) -> str:
@@ -720,13 +722,10 @@ class Masked(Translator):
             pattern = self.pattern(name)
             if not pattern.known:
                 continue
-            value = self.restore(name, True)
-            scalars[name] = b.extract(value, 0)
-            if value.type == "i1":
-                bits = b.mask_bits(value)
-                same = b.or_(b.icmp("eq", bits, b.like(bits, 0)), b.icmp("eq", bits, b.like(bits, -1)))
-            else:
-                same = b.all_true(b.icmp("eq", value, self.widen(scalars[name], pattern)))
+            value = self.restore(name, WARP)
+            form = lanes_of(pattern)
+            scalars[name] = b.shuffle(value, range(0, WARP, WARP // form)) if form else b.extract(value, 0)
+            same = b.all_true(b.icmp("eq", value, self.widen(scalars[name], pattern)))
             fits = b.and_(fits, same)
         b.branch(fits, check_next, stay)
         b.label(check_next)
@@ -737,7 +736,7 @@ class Masked(Translator):
 
     def _blend(self, name: str) -> None:
         """Stores the active lanes of a register."""
-        b, value = self.b, self.known[name, True]
+        b, value = self.b, self.known[name, WARP]
         if value.type == "i1":
             old, new = b.load("i32", self.slot(name)), b.mask_bits(value)
             b.store(b.or_(b.and_(new, self.mask_bits), b.and_(old, b.not_(self.mask_bits))), self.slot(name))
@@ -773,12 +772,12 @@ class Masked(Translator):
                 yes, no = terminator.taken, terminator.fallthrough
                 if terminator.guard.negated:
                     yes, no = no, yes
-                condition = self.get(terminator.guard.register, True)
+                condition = self.get(terminator.guard.register, WARP)
                 if self.unit.options.count and not terminator.instruction.has("skip"):
                     self._count_divergence(condition, line)
                 return b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
             case Switch(index, targets, _):
-                value = self.source(index, "u32", True)
+                value = self.source(index, "u32", WARP)
                 following = constants("i16", [targets[-1]] * WARP)
                 for k, t in enumerate(targets[:-1]):
                     following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)

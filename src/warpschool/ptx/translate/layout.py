@@ -127,14 +127,18 @@ class ContextLayout:
     """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the barrier"""
 
 
-def context_layout(kernel: Kernel, patterned: Callable[[str], bool]) -> ContextLayout:
-    """Places for all registers that live across blocks; `patterned` tells which `full` keeps as scalars."""
+def context_layout(kernel: Kernel, form: Callable[[str], int]) -> ContextLayout:
+    """Places for all registers that live across blocks; `form` tells in how many lanes `full` keeps a register."""
     live = sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)})
     offset = ContextLayout.PCS + 2 * WARP
-    scalars = {name: offset + 8 * k for k, name in enumerate(n for n in live if patterned(n))}
-    offset = -(-(offset + 8 * len(scalars)) // 64) * 64
+    scalars: dict[str, int] = {}
+    for name in live:
+        if form(name) != WARP:
+            scalars[name] = offset
+            offset += 8 * max(1, form(name))
+    offset = -(-offset // 64) * 64
     slots: dict[str, int] = {}
-    for name in sorted(live, key=patterned):  # vectors of `full` first, next to the scalars
+    for name in sorted(live, key=lambda n: form(n) != WARP):  # the vectors of `full` first, next to the scalars
         slots[name] = offset
         offset += max(64, WARP * BITS[storage(kernel.registers[name])] // 8)
     local = -(-offset // 128) * 128

@@ -19,6 +19,7 @@ from .convert import LOCAL_WINDOW, SHARED_WINDOW
 from .function import Translator
 from .values import unsupported
 
+_UNIFORM = Lanes((0,) * WARP)
 _HALF = WARP // 2
 _MOST_PIECES = 8
 """A pattern in more pieces than this is gathered."""
@@ -120,26 +121,24 @@ def _vector_address(t: Translator, a: Access, kind: str) -> Value:
     """Addresses of all lanes as `kind` (i64 global, i32 shared offsets)."""
     b, base = t.b, a.address.base
     if isinstance(base, Register):
-        value = b.resize(t.get(base.name, True), kind)
+        value = b.resize(t.get(base.name, WARP), kind)
     else:
-        value = b.splat(b.resize(t.source(base, "u64", False), kind))
+        value = b.splat(b.resize(t.source(base, "u64", 0), kind))
     return b.add_const(value, a.address.offset)
 
 
-def _pattern(t: Translator, a: Access) -> tuple[int, ...] | None:
-    """Lane offsets of the address, where `full` knows them."""
-    if t.masked:
-        return None
+def _pattern(t: Translator, a: Access) -> Lanes:
+    """Lane pattern of the address."""
     base = a.address.base
-    return t.pattern(base.name).offsets if isinstance(base, Register) else (0,) * WARP
+    return t.pattern(base.name) if isinstance(base, Register) else _UNIFORM
 
 
 def _scalar_base(t: Translator, a: Access, kind: str) -> Value:
     """Lane 0's address without the instruction's offset."""
     base = a.address.base
     if isinstance(base, Register):
-        return t.b.resize(t.get(base.name, False), kind)
-    return t.b.resize(t.source(base, "u64", False), kind)
+        return t.b.resize(t.get(base.name, 0), kind)
+    return t.b.resize(t.source(base, "u64", 0), kind)
 
 
 # ---------------------------------------------------------------- shapes of a pattern
@@ -186,23 +185,51 @@ def _load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Val
     if shape.distinct == 1:
         start = b.add_const(base, shape.runs[0][0])
         return [b.load(a.element, b.pointer(b.add_const(start, k * a.element_bytes))) for k in range(parts)]
+    halves = _halves(shape)
     pieces: list[list[Value]] = [[] for _ in range(parts)]
     for start, count in shape.runs:
         pointer = b.pointer(b.add_const(base, start))
-        if count * parts == 1:
-            one = b.load(a.element, pointer)
-            big = b.let(a.element, 1, f"insertelement <1 x {a.element}> poison, {one}, i32 0")
-        else:
-            big = b.load(a.element, pointer, count * parts)
+        if count == 1:
+            singles = [b.load(a.element, b.offset(pointer, k * a.element_bytes)) for k in range(parts)]
+            for k, single in enumerate(singles):
+                pieces[k].append(b.splat(single, _HALF) if halves else _one_lane(t, single))
+            continue
+        big = b.load(a.element, pointer, count * parts)
         for k in range(parts):
             pieces[k].append(big if parts == 1 else b.shuffle(big, [n * parts + k for n in range(count)]))
+    if halves:  # each half warp is one run or one value: no permutation needed
+        return [b.concat([p[h] for h in halves]) for p in pieces]
     return [b.shuffle(b.concat(p), shape.place) for p in pieces]
 
 
+def _one_lane(t: Translator, x: Value) -> Value:
+    return t.b.let(x.type, 1, f"insertelement <1 x {x.type}> poison, {x}, i32 0")
+
+
+def _halves(shape: Shape) -> tuple[int, ...] | None:
+    """The run that each half warp reads, if each reads exactly one: 16 neighbours in order, or a single place."""
+    starts, found = [], 0
+    for _, count in shape.runs:
+        starts.append((found, count))
+        found += count
+    chosen = []
+    for h in range(0, len(shape.place), _HALF):
+        places = shape.place[h : h + _HALF]
+        run = next(k for k, (first, count) in enumerate(starts) if first <= places[0] < first + count)
+        first, count = starts[run]
+        one = count == 1 and set(places) == {first}
+        ramp = count == _HALF and list(places) == list(range(first, first + _HALF))
+        if len(places) < _HALF or not (one or ramp):
+            return None
+        chosen.append(run)
+    return tuple(chosen)
+
+
 def _store_shape(t: Translator, a: Access, shape: Shape, base: Value, values: list[Value]) -> None:
-    """Stores distinct addresses, run by run."""
+    """Stores distinct addresses, run by run; `values` have one lane per entry of `shape.place`."""
     b, parts = t.b, len(values)
-    lane_at = [0] * WARP
+    width = len(shape.place)
+    lane_at = [0] * width
     for lane, index in enumerate(shape.place):
         lane_at[index] = lane
     done = 0
@@ -210,7 +237,7 @@ def _store_shape(t: Translator, a: Access, shape: Shape, base: Value, values: li
     for start, count in shape.runs:
         lanes = lane_at[done : done + count]
         done += count
-        big = b.shuffle(joined, [part * WARP + lane for lane in lanes for part in range(parts)])
+        big = b.shuffle(joined, [part * width + lane for lane in lanes for part in range(parts)])
         b.store(big, b.pointer(b.add_const(base, start)), align=a.element_bytes)
 
 
@@ -247,7 +274,7 @@ def _values(t: Translator, a: Access) -> list[Value] | None:
     if a.is_load:
         return None
     bits = f"b{8 * a.element_bytes}"
-    return [t.source(r, bits, True) for r in a.registers]
+    return [t.source(r, bits, WARP) for r in a.registers]
 
 
 def _finish(t: Translator, a: Access, results: list[Value], own: Lanes) -> None:
@@ -273,12 +300,15 @@ def _global(t: Translator, a: Access) -> None:
     if t.masked:
         address = _vector_address(t, a, "i64")
         return _finish(t, a, _general(t, a, address, values, t.mask_bits, cell), Lanes())  # type: ignore[attr-defined]
-    offsets = _pattern(t, a)
-    shape = shape_of(offsets, a.bytes_) if offsets is not None else None
-    if offsets is not None and shape is not None and (a.is_load or shape.distinct == WARP):
-        return _global_pattern(t, a, offsets, shape, values, cell)
+    pattern = _pattern(t, a)
+    if pattern.scalar and pattern.offsets is not None:
+        shape = shape_of(pattern.offsets, a.bytes_)
+        if shape is not None and (a.is_load or shape.distinct == WARP):
+            return _global_pattern(t, a, pattern.offsets, shape, values, cell)
+    elif pattern.known and a.space == "global" and _global_grouped(t, a, pattern, values, cell):
+        return None
     address = _vector_address(t, a, "i64")
-    if offsets is None and a.space == "global":
+    if not pattern.known and a.space == "global":
         return _global_varying(t, a, address, values, cell)
     return _finish(t, a, _general(t, a, address, values, constant("i32", -1), cell), Lanes())
 
@@ -377,9 +407,13 @@ def _inside_allocation(t: Translator, a: Access, base: Value, offsets: tuple[int
     low, high, aligned = _extent(t, a, offsets)
     site = b.offset(t.field("sites", "ptr"), 24 * a.site)
     first, last = b.add_const(base, low), b.add_const(base, high)
-    ok = b.and_(b.icmp("uge", first, b.load("i64", site)), b.icmp("ule", last, b.load("i64", b.offset(site, 8))))
+    limits = [b.load("i64", b.offset(site, 8 * k)) for k in range(2)]
+    if base.lanes:
+        limits = [b.splat(x, base.lanes) for x in limits]
+    ok = b.and_(b.icmp("uge", first, limits[0]), b.icmp("ule", last, limits[1]))
     if aligned > 1:
-        ok = b.and_(ok, b.icmp("eq", b.and_const(base, aligned - 1), constant("i64", 0)))
+        ok = b.and_(ok, b.icmp("eq", b.and_const(base, aligned - 1), b.like(base, 0)))
+    ok = b.all_true(ok)
     t.scratch[key], t.scratch["site", base.text] = ok, site
     return ok, site
 
@@ -479,6 +513,68 @@ def _global_varying(t: Translator, a: Access, address: Value, values: list[Value
     _finish(t, a, _either(t, a, conditions, fast, slow, track), Lanes())
 
 
+def _global_grouped(t: Translator, a: Access, pattern: Lanes, values: list[Value] | None, cell: int | None) -> bool:
+    """Addresses with a pattern within each half or quarter of the warp. False: not one that this path serves."""
+    b, o, groups, offsets = t.b, t.unit.options, pattern.groups, pattern.offsets
+    assert offsets is not None
+    size = WARP // groups
+    parts = [offsets[g * size : (g + 1) * size] for g in range(groups)]
+    shapes = [shape_of(p, a.bytes_) for p in parts]
+    if any(s is None or not (a.is_load or s.distinct == size) for s in shapes):
+        return False
+    if not a.is_load and groups > 2:
+        return False
+    base_register = a.address.base
+    assert isinstance(base_register, Register)
+    bases = t.get(base_register.name, groups)
+    firsts = [b.add_const(b.extract(bases, g), a.address.offset) for g in range(groups)]
+    lows = [b.add_const(f, min(p)) for f, p in zip(firsts, parts, strict=True)]
+    highs = [b.add_const(f, max(p) + a.bytes_) for f, p in zip(firsts, parts, strict=True)]
+
+    def vector() -> Value:
+        return b.add_const(t.widen(bases, pattern), a.address.offset)
+
+    def fast() -> list[Value]:
+        if cell is not None:
+            if groups == 2 and all(s is not None and len(s.runs) == 1 for s in shapes):
+                _count_intervals(t, cell, lows, highs)
+            else:
+                b.call("ws_count_global", "void", vector(), constant("i32", -1), constant("i32", a.bytes_), t.counter_pointer(cell))
+        if a.is_load:
+            loaded = []
+            for first, shape in zip(firsts, shapes, strict=True):
+                assert shape is not None
+                loaded.append([b.splat(v, size) if not v.lanes else v for v in _load_shape(t, a, shape, first)])
+            return [b.concat([group[k] for group in loaded]) for k in range(len(a.registers))]
+        assert values is not None
+        for g, (first, shape) in enumerate(zip(firsts, shapes, strict=True)):
+            assert shape is not None
+            _store_shape(t, a, shape, first, [b.shuffle(v, range(g * size, (g + 1) * size)) for v in values])
+        return []
+
+    def slow() -> list[Value]:
+        return _general(t, a, vector(), values, constant("i32", -1), cell)
+
+    conditions: list[Value | Callable[[], Value]] = []
+    if not a.is_load:
+        conditions.append(_apart(t, lows, highs))
+    if not o.check:
+        _finish(t, a, _either(t, a, conditions, fast, slow) if conditions else fast(), Lanes())
+        return True
+    inside, site = _inside_allocation(t, a, bases, offsets)
+    conditions.insert(0, inside)
+
+    def track() -> None:
+        if not a.is_load:
+            return _race_global(t, a, vector())
+        with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+            _race_global(t, a, vector())
+        return None
+
+    _finish(t, a, _either(t, a, conditions, fast, slow, track), Lanes())
+    return True
+
+
 def _apart(t: Translator, firsts: list[Value], ends: list[Value]) -> Value:
     """Whether the two half warps write different places."""
     b = t.b
@@ -557,7 +653,8 @@ def _shared(t: Translator, a: Access) -> None:
         offset = _vector_address(t, a, "i32")
         mask: Value = t.mask_bits  # type: ignore[attr-defined]
         return _finish(t, a, _shared_general(t, a, offset, values, mask, _conflict_cell(t, a)), Lanes())
-    offsets = _pattern(t, a)
+    pattern = _pattern(t, a)
+    offsets = pattern.offsets if pattern.scalar else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
     if offsets is None or shape is None or not (a.is_load or shape.distinct == WARP):
         offset = _vector_address(t, a, "i32")

@@ -40,8 +40,8 @@ def translate(t: Translator, i: Instruction) -> None:
 
 def _print(t: Translator, i: Instruction, text: object, arguments: object) -> None:
     b = t.b
-    formats = t.source(text, "u64", True)  # type: ignore[arg-type]
-    buffers = b.and_const(t.source(arguments, "u64", True), LOCAL_WINDOW - 1)  # type: ignore[arg-type]
+    formats = t.source(text, "u64", WARP)  # type: ignore[arg-type]
+    buffers = b.and_const(t.source(arguments, "u64", WARP), LOCAL_WINDOW - 1)  # type: ignore[arg-type]
     mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
     base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
     name = f"print_{t.kernel.local_bytes}"

@@ -20,9 +20,9 @@ def _active(t: Translator) -> Value:
 def _shfl(t: Translator, i: Instruction) -> None:
     """shfl.sync.mode.b32 d|p, a, b, c, membermask. c = segment mask << 8 | clamp."""
     b = t.b
-    value = t.source(i.operands[1], "b32", True)
-    by = t.source(i.operands[2], "u32", True)
-    control = t.source(i.operands[3], "u32", True)
+    value = t.source(i.operands[1], "b32", WARP)
+    by = t.source(i.operands[2], "u32", WARP)
+    control = t.source(i.operands[3], "u32", WARP)
     mode = next(m for m in i.modifiers if m in ("up", "down", "bfly", "idx"))
     lane = constants("i32", range(WARP))
     by, clamp = b.and_const(by, 31), b.and_const(control, 31)
@@ -72,7 +72,7 @@ def _members(t: Translator, i: Instruction) -> Value:
     """Active lanes of the instruction's member mask, which is its last operand where it has .sync."""
     if not i.has("sync"):
         return _active(t)
-    mask = t.source(i.operands[-1], "b32", t.masked)
+    mask = t.source(i.operands[-1], "b32", WARP if t.masked else 0)
     if mask.lanes:  # the lanes that are together name the same mask: take the first one's
         first = t.b.call("llvm.cttz.i32", "i32", _active(t), Value("i1", "false"))
         mask = t.b.extract(mask, t.b.and_const(first, 31))
@@ -82,7 +82,7 @@ def _members(t: Translator, i: Instruction) -> Value:
 def _vote(t: Translator, i: Instruction) -> None:
     b = t.b
     members = _members(t, i)
-    holds = b.mask_bits(t.source(i.operands[1], "pred", True))
+    holds = b.mask_bits(t.source(i.operands[1], "pred", WARP))
     yes = b.and_(holds, members)
     zero = constant("i32", 0)
     if i.has("ballot"):
@@ -102,7 +102,7 @@ def _activemask(t: Translator, i: Instruction) -> None:
 
 def _match(t: Translator, i: Instruction) -> None:
     b = t.b
-    value = b.resize(t.source(i.operands[1], i.type, True), "i64")
+    value = b.resize(t.source(i.operands[1], i.type, WARP), "i64")
     members = _members(t, i)
     if i.has("all"):
         any_lane = b.call("llvm.cttz.i32", "i32", members, Value("i1", "false"))
@@ -118,7 +118,7 @@ def _match(t: Translator, i: Instruction) -> None:
 
 def _redux(t: Translator, i: Instruction) -> None:
     b = t.b
-    value, members = t.source(i.operands[1], i.type, True), _members(t, i)
+    value, members = t.source(i.operands[1], i.type, WARP), _members(t, i)
     op = next(m for m in i.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
     kind = "s" if i.type[0] == "s" else "u"
     neutral = {

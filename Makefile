@@ -1,0 +1,60 @@
+# Everything that a checkout can do. Each target makes what it needs; a second run goes straight to the work.
+#   make tour           every finished lab's kernels on this machine, and a report      (ARGS="--all" for every step)
+#   make test           all tests                                                       (ARGS="-k tiled" for some)
+#   make lint           ruff and mypy
+#   make bench          the simulator's speed, measured
+#   make wheel          build the wheel into dist/
+#   make clean          remove what these made, except .venv
+
+VENV ?= .venv
+PY = $(VENV)/bin/python
+PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet --constraint constraints.txt
+CORE = $(VENV)/core.stamp
+DEV = $(VENV)/dev.stamp
+SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
+
+.PHONY: help tour test lint bench wheel clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '2,8s/^# *//p' Makefile
+
+tour: $(CORE)
+	@$(VENV)/bin/warpschool tour $(ARGS)
+
+test: $(DEV)
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(DEV)
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+bench: $(DEV)
+	@$(PY) benchmarks/simulator.py $(ARGS)
+
+wheel: $(DEV)
+	@$(PY) -m hatchling build --target wheel
+
+# A checkout that was moved, or a Python that was removed, leaves a .venv that does not run: it is made anew.
+$(CORE): pyproject.toml constraints.txt
+	@$(PY) -c 'import pip' 2>/dev/null || { \
+	  for p in "$(PYTHON)" python3 python3.13 python3.12 python3.11 python3.14; do \
+	    [ -n "$$p" ] && "$$p" -c $(SUITABLE) 2>/dev/null && found=$$p && break; \
+	  done; \
+	  [ -n "$$found" ] || { echo "make: this needs Python 3.11 or newer with venv (Debian: apt-get install python3-venv);" \
+	    "or say which: make PYTHON=/path/to/python3" >&2; exit 1; }; \
+	  echo "[1/3] making $(VENV) with $$found"; \
+	  rm -rf "$(VENV)"; "$$found" -m venv "$(VENV)"; }
+	@echo "[2/3] installing pinned packages: NVRTC, LLVM, NumPy, ... (the first time about a minute)"
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): $(CORE)
+	@echo "[3/3] installing the tools for tests"
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache tour.html
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

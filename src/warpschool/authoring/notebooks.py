@@ -1,0 +1,121 @@
+"""Notebooks: their kernel cells are generated, everything else in them is written by hand.
+
+A cell whose first line is `%%kernel lab02_tiling/01_tiled` holds that step's starter. `refreshed` puts it there and
+strips outputs; `solved` puts the reference there instead, and the answers of `solutions/labNN_topic/answers.toml` into
+the cells with those grade ids.
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from warpschool.authoring.starters import make_starter
+from warpschool.errors import CourseError
+
+KERNEL_MAGIC = "%%kernel "
+
+
+def kernel_step(cell: NotebookNode) -> str | None:
+    """Return the step that a kernel cell is for; None for any other cell."""
+    first = cell.source.split("\n", 1)[0]
+    if cell.cell_type != "code" or not first.startswith(KERNEL_MAGIC):
+        return None
+    return first.removeprefix(KERNEL_MAGIC).split()[0]
+
+
+def grade_id(cell: NotebookNode) -> str:
+    """Return the cell's nbgrader id, or ""."""
+    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+
+
+def refreshed(notebook: NotebookNode, solutions: Path) -> NotebookNode:
+    """Return the notebook with today's starters in its kernel cells and without outputs.
+
+    Raises CourseError for a kernel cell whose step has no solution.
+    """
+    return _with_kernels(notebook, lambda step: make_starter(_solution(solutions, step), name=f"{step}.cu"))
+
+
+def solved(notebook: NotebookNode, solutions: Path, *, lab: str) -> NotebookNode:
+    """Return the notebook as a perfect student would hand it in; raises CourseError for an answer without a cell."""
+    result = _with_kernels(notebook, lambda step: _solution(solutions, step))
+    answers = read_answers(solutions / lab)
+    cells = {grade_id(cell): cell for cell in result.cells}
+    for name, source in answers.items():
+        if name not in cells:
+            raise CourseError(f"{lab}: answers.toml answers {name!r}, but no cell of the notebook has that grade id")
+        cells[name].source = source.strip("\n")
+    return result
+
+
+def read_answers(folder: Path) -> dict[str, str]:
+    """Return grade id -> source of the cell that answers it, from a lab's answers.toml (empty without one)."""
+    path = folder / "answers.toml"
+    if not path.is_file():
+        return {}
+    try:
+        answers = tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise CourseError(f"{path}: {error}") from error
+    wrong = [name for name, value in answers.items() if not isinstance(value, str)]
+    if wrong:
+        raise CourseError(f"{path}: {wrong[0]!r} is no string")
+    return answers
+
+
+def read_notebook(path: Path) -> NotebookNode:
+    """Read and validate a notebook; raises CourseError where it is none."""
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except (ValueError, nbformat.ValidationError) as error:
+        raise CourseError(f"{path} is not a valid notebook: {str(error).splitlines()[0]}") from error
+    return notebook
+
+
+def notebook_text(notebook: NotebookNode) -> str:
+    """Return the file's text: sorted keys, one-space indentation, a newline at the end, as Jupyter writes it."""
+    return nbformat.writes(notebook, version=4) + "\n"
+
+
+def stale_notebooks(labs: Path, solutions: Path) -> dict[Path, str]:
+    """Return the notebooks below `labs` that differ from their refreshed form: path -> right text."""
+    stale = {}
+    for path in sorted(labs.glob("lab*/lab*.ipynb")):
+        text = notebook_text(refreshed(read_notebook(path), solutions))
+        if path.read_text("utf-8") != text:
+            stale[path] = text
+    return stale
+
+
+def write_notebooks(labs: Path, solutions: Path) -> list[Path]:
+    """Refresh the notebooks below `labs`; return the ones that were written."""
+    stale = stale_notebooks(labs, solutions)
+    for path, text in stale.items():
+        path.write_text(text, "utf-8")
+    return list(stale)
+
+
+def _with_kernels(notebook: NotebookNode, source_of: Callable[[str], str]) -> NotebookNode:
+    result = copy.deepcopy(notebook)
+    for cell in result.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+            cell.execution_count = None
+        step = kernel_step(cell)
+        if step is not None:
+            cell.source = cell.source.split("\n", 1)[0] + "\n" + source_of(step).rstrip("\n")
+    return result
+
+
+def _solution(solutions: Path, step: str) -> str:
+    path = solutions / f"{step}.cu"
+    if not path.is_file():
+        raise CourseError(f"a kernel cell names the step {step}, but there is no {path}")
+    return path.read_text("utf-8")

@@ -1,0 +1,110 @@
+"""Compiled modules on the GPU, through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import ContractError, DeviceFault, LaunchError
+from ..ptx.program import Module, Param
+from .arrays import DeviceArray
+from .launch import not_measured
+from .protocol import Dim3, LaunchOptions, Outcome
+
+if TYPE_CHECKING:
+    from .gpu import GpuDevice
+
+
+@dataclass(frozen=True)
+class GpuModule:
+    """A module on the GPU. `program` is the parsed PTX of the same source: names and parameters."""
+
+    device: GpuDevice
+    native: Any
+    program: Any
+    source_name: str
+
+    @property
+    def entries(self) -> Sequence[str]:
+        return self.program.entries
+
+    @property
+    def variables(self) -> Sequence[str]:
+        return [name for name, variable in self.program.globals.items() if variable.space in ("global", "const")]
+
+    def kernel(self, name: str) -> GpuKernel:
+        cupy = self.device.cupy
+        try:
+            function = self.native.get_function(name)
+            _ = function.attributes  # compiles now
+        except cupy.cuda.compiler.CompileException as error:
+            raise LaunchError(f"{self.source_name} does not compile for {self.device.description}:\n{error}") from error
+        return GpuKernel(self.device, name, function, self.program.functions[name].params)
+
+    def variable(self, name: str) -> DeviceArray:
+        cupy = self.device.cupy
+        try:
+            pointer = self.native.get_global(name)
+        except cupy.cuda.driver.CUDADriverError as error:
+            raise ContractError(
+                f"there is no __device__ or __constant__ variable {name!r}", file=self.source_name
+            ) from error
+        size = self.program.globals[name].size_bytes
+        owner = cupy.ndarray((size,), np.uint8, pointer)
+        return DeviceArray(self.device, GpuBuffer(owner), (size,), np.dtype(np.uint8), name=name)
+
+
+class GpuKernel:
+    """A kernel on the GPU."""
+
+    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[Any]) -> None:
+        self.device = device
+        self.name = name
+        self.function = function
+        self.params = params
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return dict(self.function.attributes)
+
+    @property
+    def max_dynamic_shared_bytes(self) -> int:
+        return int(self.function.max_dynamic_shared_size_bytes)
+
+    def allow_dynamic_shared(self, nbytes: int) -> None:
+        cupy = self.device.cupy
+        try:
+            self.function.max_dynamic_shared_size_bytes = nbytes
+        except cupy.cuda.driver.CUDADriverError as error:
+            static = self.attributes["shared_size_bytes"]
+            most = self.device.spec.sm.shared_bytes_per_block - static
+            raise LaunchError(
+                f"{nbytes:,} bytes of dynamic shared memory; {self.device.description} allows {most:,} "
+                f"beside the kernel's {static:,} static bytes"
+            ) from error
+
+    def launch(
+        self,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[np.generic],
+        *,
+        shared_bytes: int,
+        stream: Any,
+        options: LaunchOptions,
+    ) -> Outcome:
+        """Enqueues the kernel and returns; a fault shows at the next copy or `synchronize`."""
+        cupy = self.device.cupy
+        try:
+            self.function(grid, block, tuple(arguments), shared_mem=shared_bytes, stream=stream)
+        except cupy.cuda.driver.CUDADriverError as error:
+            if "INVALID_VALUE" in str(error) or "OUT_OF_RESOURCES" in str(error):
+                raise LaunchError(f"{self.name} cannot be launched on {self.device.description}: {error}") from error
+            raise DeviceFault(
+                f"{self.device.description} reported an error at a launch of {self.name}: {error}",
+                next_step='Run the kernel with device="sim": it names the line.',
+            ) from error
+        return not_measured()

@@ -1,0 +1,139 @@
+"""Compiled modules in the simulator: variables in its memory, kernels that run, launches that report."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..counters import Counters, UnmeasuredCounters
+from ..errors import ContractError, LaunchError
+from ..ptx import Hazard, LaunchRecord, SimKernel, bind, load_module
+from ..ptx.engine import SHARED_LIMIT, STATIC_SHARED_LIMIT
+from ..suggest import did_you_mean
+from .arguments import pack
+from .arrays import DeviceArray
+from .launch import UnmeasuredHazards, UnmeasuredLines
+from .protocol import Dim3, LaunchOptions, Outcome
+
+if TYPE_CHECKING:
+    from .sim import SimDevice
+
+
+class SimModule:
+    """A PTX module in the simulator, its variables in the device's memory."""
+
+    def __init__(self, device: SimDevice, program: Any, source_name: str) -> None:
+        self.device = device
+        self.program = program
+        self.source_name = source_name
+        with device._lock:
+            self._placed = bind(program, device.memory)
+        for allocation in self._placed.values():
+            weakref.finalize(self, device._released.append, allocation).atexit = False
+
+    @property
+    def entries(self) -> Sequence[str]:
+        return self.program.entries
+
+    @property
+    def variables(self) -> Sequence[str]:
+        return tuple(self._placed)
+
+    def kernel(self, name: str) -> SimLoadedKernel:
+        """Raises UnsupportedInstruction where the kernel uses one that the simulator does not know."""
+        with self.device._lock:
+            kernel = SimKernel(self.program, name, self.device.memory, self._placed, file=self.source_name)
+        return SimLoadedKernel(self, kernel)
+
+    def variable(self, name: str) -> DeviceArray:
+        if name not in self._placed:
+            raise ContractError(
+                f"there is no __device__ or __constant__ variable {name!r}",
+                file=self.source_name,
+                next_step=did_you_mean(name, self._placed),
+            )
+        found = self._placed[name]
+        return DeviceArray(self.device, _Borrowed(self, found), (found.nbytes,), np.dtype(np.uint8), name=name)
+
+
+class _Borrowed(SimBuffer):
+    """Memory that belongs to a module, which it keeps alive."""
+
+    def __init__(self, module: SimModule, allocation: Any) -> None:
+        self._module = module
+        self._allocation = allocation
+
+
+class SimLoadedKernel:
+    """A kernel in the simulator."""
+
+    def __init__(self, module: SimModule, sim: SimKernel) -> None:
+        self.module = module
+        self.device = module.device
+        self.sim = sim
+        self.params = sim.params
+        self.static_bytes = sim.kernel.shared_bytes
+        self.max_dynamic_shared_bytes = max(0, STATIC_SHARED_LIMIT - self.static_bytes)
+
+    def allow_dynamic_shared(self, nbytes: int) -> None:
+        most = SHARED_LIMIT - self.static_bytes
+        if not 0 <= nbytes <= most:
+            raise LaunchError(
+                f"{nbytes:,} bytes of dynamic shared memory; the simulator allows {most:,} "
+                f"beside the kernel's {self.static_bytes:,} static bytes"
+            )
+        self.max_dynamic_shared_bytes = nbytes
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return {
+            "shared_size_bytes": self.static_bytes,
+            "local_size_bytes": self.sim.kernel.local_bytes,
+            "max_threads_per_block": self.sim.kernel.max_threads or self.device.spec.sm.threads_per_block,
+            "max_dynamic_shared_size_bytes": self.max_dynamic_shared_bytes,
+        }
+
+    def launch(
+        self,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[np.generic],
+        *,
+        shared_bytes: int,
+        stream: Any,
+        options: LaunchOptions,
+    ) -> Outcome:
+        self.device._own_stream(stream)
+        limits = {} if options.step_limit is None else {"step_limit": options.step_limit}
+        with self.device._lock:
+            self.device._collect()
+            record = self.sim.launch(
+                grid,
+                block,
+                pack(self.params, arguments),
+                shared_bytes=shared_bytes,
+                check=options.check,
+                count=options.count,
+                threads=options.threads,
+                print_limit=options.print_limit,
+                **limits,
+            )
+        return _outcome(record, options)
+
+
+def _outcome(record: Any, options: LaunchOptions) -> Outcome:
+    off = "switched off for this launch"
+    x, y, z = record.grid
+    return Outcome(
+        counters=Counters(record.totals, blocks=x * y * z)
+        if options.count
+        else UnmeasuredCounters(f"counting was {off}"),
+        lines={line: Counters(counts) for line, counts in sorted(record.lines.items())}
+        if options.count
+        else UnmeasuredLines("counters per line", f"counting was {off}"),
+        hazards=record.hazards if options.check else UnmeasuredHazards("hazards", f"checks were {off}"),
+        printed=record.printed,
+    )

@@ -1,0 +1,174 @@
+"""The one result object of a check: frozen, and the same bytes as JSON on every run and machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from warpschool.errors import GradingError
+from warpschool.grading.verdicts import Verdict, worst
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One graded criterion: `fraction` of `weight` was earned.
+
+    `seen` is what was observed, `line` the student's line (0: none to blame) and `code` its text.
+    """
+
+    id: str
+    title: str
+    weight: float
+    fraction: float
+    verdict: Verdict
+    seen: str = ""
+    line: int = 0
+    code: str = ""
+    counts: str = ""
+    hint: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> float:
+        return self.weight * self.fraction
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict is Verdict.AC
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check says about one source and one step; weights are the grader's, not a course's points.
+
+    `seen` and `line` speak about the whole file where it could not be run at all. `source` has the file's name, SHA-256
+    and origin; `provenance` everything that the outcome may depend on.
+    """
+
+    step: str
+    verdict: Verdict
+    criteria: tuple[Criterion, ...]
+    seed: int
+    source: Mapping[str, str]
+    provenance: Mapping[str, str]
+    seen: str = ""
+    line: int = 0
+    code: str = ""
+
+    @property
+    def score(self) -> float:
+        """Weight earned; criteria that were skipped count neither here nor in `max_score`."""
+        return round(sum(criterion.points for criterion in self._counted), 9)
+
+    @property
+    def max_score(self) -> float:
+        return round(float(sum(criterion.weight for criterion in self._counted)), 9)
+
+    @property
+    def fraction(self) -> float:
+        """score / max_score as a built-in float; 0 where nothing was counted."""
+        return float(self.score / self.max_score) if self.max_score else 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.verdict is Verdict.AC
+
+    @property
+    def _counted(self) -> Sequence[Criterion]:
+        return [criterion for criterion in self.criteria if criterion.verdict is not Verdict.SKIP]
+
+    def criterion(self, name: str) -> Criterion:
+        """Return a criterion by title or test function name, with or without `test_`; raises GradingError."""
+        for criterion in self.criteria:
+            if name in (criterion.title, criterion.id, criterion.id.removeprefix("test_")):
+                return criterion
+        known = ", ".join(f"'{criterion.title}'" for criterion in self.criteria)
+        raise GradingError(f"{self.step} has no criterion '{name}'", next_step=f"It has {known}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, scores included."""
+        return {
+            **{key: value for key, value in asdict(self).items() if key != "criteria"},
+            "criteria": [asdict(criterion) for criterion in self.criteria],
+            "format": FORMAT, "score": self.score, "max_score": self.max_score,
+        }  # fmt: skip
+
+    def to_json(self) -> str:
+        """Return JSON with sorted keys: equal results are equal bytes."""
+        return json.dumps(self.to_dict(), sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Result:
+        """Read what `to_json` wrote; raises GradingError for anything else."""
+        try:
+            data = json.loads(text)
+            if data.pop("format") != FORMAT:
+                raise ValueError("another format")
+            criteria = tuple(
+                Criterion(**{**item, "verdict": Verdict(item["verdict"]), "hint": tuple(item["hint"])})
+                for item in data.pop("criteria")
+            )
+            score, max_score = data.pop("score"), data.pop("max_score")
+            result = Result(**{**data, "verdict": Verdict(data["verdict"]), "criteria": criteria})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise GradingError(f"this is no result of warpschool: {error}") from None
+        if (result.score, result.max_score) != (score, max_score):
+            raise GradingError("this result was changed: its scores do not add up")
+        return result
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+
+def make_result(
+    step: str, criteria: Sequence[Criterion], *, seed: int, source: Mapping[str, str], provenance: Mapping[str, str],
+    whole: Criterion | None = None,
+) -> Result:  # fmt: skip
+    """Return the result of these criteria; `whole` is what ended the check before any of them ran."""
+    verdict = worst(criterion.verdict for criterion in (*criteria, *([whole] if whole else [])))
+    about = {"seen": whole.seen, "line": whole.line, "code": whole.code} if whole else {}
+    return Result(step, verdict, tuple(criteria), seed, dict(source), dict(provenance), **about)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How much a plain-text report shows; `hints` is the number of hint levels for each failed criterion."""
+
+    hints: int = 1
+    provenance: bool = True
+    indent: str = field(default="    ", repr=False)
+
+
+_USUAL_TEXT = TextOptions()
+
+
+def to_text(result: Result, options: TextOptions = _USUAL_TEXT) -> str:
+    """Return a report for people, without colour."""
+    indent = options.indent
+    lines = [f"{result.step}: {result.verdict} ({result.verdict.meaning}), {result.score:g} of {result.max_score:g}"]
+    lines.append(f"checked: {result.source.get('name', '?')}, {result.source.get('origin', '?')}")
+    if result.seen:
+        lines += ["", *_indented(result.seen, indent), *_code(result.line, result.code, indent)]
+    for criterion in result.criteria:
+        mark = "ok  " if criterion.ok else f"{criterion.verdict:4}"
+        lines.append(f"{mark} {criterion.points:g}/{criterion.weight:g}  {criterion.title}")
+        if criterion.ok or result.seen:
+            continue
+        lines += [*_indented(criterion.seen, indent), *_code(criterion.line, criterion.code, indent)]
+        if criterion.counts:
+            lines.append(f"{indent}counted: {criterion.counts}")
+        lines += [f"{indent}hint: {hint}" for hint in criterion.hint[: options.hints]]
+    if options.provenance:
+        lines.append(", ".join(f"{key} {value}" for key, value in sorted(result.provenance.items())))
+    return "\n".join(lines)
+
+
+def _indented(text: str, indent: str) -> list[str]:
+    return [f"{indent}{line}" for line in text.splitlines()]
+
+
+def _code(line: int, code: str, indent: str) -> list[str]:
+    return [f"{indent}{line:>5} | {code}"] if line and code else []

@@ -1,0 +1,82 @@
+"""Which source is checked when nobody names one, and what the result says about it.
+
+In this order: the source or file that was given; the last-run `%%kernel` cell of the step; the step's file in the
+nearest personal copy at or above the working directory; in a checkout, `kernels/`. A packaged starter is never checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpschool.course import Course, Step, checkout_root
+from warpschool.errors import CourseError
+from warpschool.grading.submission import MAX_SOURCE_BYTES
+
+PERSONAL_COPY_MARKER = ".warpschool"
+"""A file of this name marks the root of a personal copy, which holds `kernels/labNN_topic/NN_idea.cu`."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source to check: its bytes, the name that messages use, and where it comes from in words."""
+
+    data: bytes
+    name: str
+    origin: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+def find_source(step: Step, given: str | bytes | Path | None = None, *, folder: Path | None = None) -> Source:
+    """Return the source to check; `given` is source text (it has line breaks), bytes, or a path.
+
+    Raises CourseError when there is none or the file cannot be read.
+    """
+    if isinstance(given, bytes):
+        return Source(given, step.file_name, "given source")
+    if isinstance(given, str) and ("\n" in given or not given.strip()):
+        return Source(given.encode(), step.file_name, "given source")
+    if given is not None:
+        path = Path(given)
+        return Source(_read(path), path.name, "given file")
+    cell = _last_cell(step.name)
+    if cell is not None:
+        return Source(cell.encode(), step.file_name, "notebook cell")
+    own = personal_copy(folder or Path.cwd())
+    own_file = own / "kernels" / step.lab / step.file_name if own is not None else None
+    if own_file is not None and own_file.is_file():
+        return Source(_read(own_file), step.file_name, "personal copy")
+    if step.starter is not None and checkout_root() == Course.find().root:
+        return Source(_read(step.starter), step.file_name, "the checkout's kernels/")
+    raise CourseError(
+        f"no kernel of yours was found for {step}",
+        next_step="Name a file (--kernel FILE), run the step's %%kernel cell, or get your own copy: warpschool start",
+    )
+
+
+def personal_copy(folder: Path) -> Path | None:
+    """Return the root of the nearest personal copy at or above a folder, or None."""
+    for candidate in (folder, *folder.parents):
+        if (candidate / PERSONAL_COPY_MARKER).is_file():
+            return candidate
+    return None
+
+
+def _last_cell(step: str) -> str | None:
+    """The notebook's memory is asked only where a notebook has run a cell."""
+    cells = sys.modules.get("warpschool.notebook.cells")
+    return cells.last_cell(step) if cells is not None else None
+
+
+def _read(path: Path) -> bytes:
+    """Read a file, or as much of it as shows that it is too large."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_SOURCE_BYTES + 1)
+    except OSError as error:
+        raise CourseError(f"cannot read {path}: {error.strerror}", next_step="Name an existing .cu file.") from None

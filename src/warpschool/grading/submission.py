@@ -1,0 +1,251 @@
+"""The kernel under test: what the fixture `kernel` offers to grader tests.
+
+Every run goes through the simulator, whose counters and hazards decide; on the device "gpu" a run that is clean there
+runs on the GPU as well, and those outputs are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from warpschool.compare import compare, tolerance_for
+from warpschool.compile import Resources, compile_cuda, resource_usage
+from warpschool.contract import Contract, parse_contract, require_same_entries
+from warpschool.counters import Counters
+from warpschool.errors import GradingError, WarpschoolError
+from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
+from warpschool.launcher import Program, RunResult
+
+MAX_SOURCE_BYTES = 256 << 10
+
+
+class Submission:
+    """A source that compiles and promises what its step asks for; made by `load_submission`."""
+
+    def __init__(self, contract: Contract, *, nvrtc: str, arch: str, on_gpu: bool = False) -> None:
+        self.contract = contract
+        self.nvrtc = nvrtc
+        self.arch = arch
+        self.on_gpu = on_gpu
+        self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
+
+    @property
+    def name(self) -> str:
+        return self.contract.name
+
+    @property
+    def source(self) -> str:
+        return self.contract.source
+
+    def inputs(self, sizes: Mapping[str, float], rng: np.random.Generator, **given: npt.ArrayLike) -> dict[str, np.ndarray]:
+        """Return arrays for all inputs of the header, filled at random; `given` takes the place of some.
+
+        Floats are uniform in [-1, 1), signed integers in [-8, 8), unsigned ones in [0, 8).
+        """
+        plan = self._guarded(lambda: self.contract.bind(sizes))
+        arrays: dict[str, np.ndarray] = {}
+        for name, array in plan.arrays.items():
+            if name in given:
+                arrays[name] = np.asarray(given[name], dtype=array.dtype)
+            elif array.is_given and array.shape is None:
+                raise GradingError(f"the header gives no shape for '{name}'", next_step=f"Pass it: inputs(..., {name}=...)")
+            elif array.is_given:
+                arrays[name] = _random(rng, array.shape or (), array.dtype)
+        return arrays
+
+    def run(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
+        constants: Mapping[str, int] | None = None, hazards: bool = True,
+    ) -> RunResult:  # fmt: skip
+        """Run the kernel file once; raises Judgement for hazards (unless told not to), overwritten inputs, errors."""
+        run = self._run("sim", sizes, arrays, constants)
+        if hazards:
+            self._judge_hazards(run, ())
+        self._judge_inputs(run)
+        if not self.on_gpu or run.hazards:
+            return run
+        fast = self._run("gpu", sizes, arrays, constants)
+        self._judge_inputs(fast)
+        return replace(run, outputs=fast.outputs)
+
+    def check_against(
+        self, run: RunResult, expected: Mapping[str, npt.ArrayLike], *, k: int = 1,
+        accumulator: npt.DTypeLike = "float32", scale: npt.ArrayLike | None = None, extra_ulp: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Compare outputs with float64 references; raises Judgement (WA) with the first wrong elements and the pattern.
+
+        `k`, `accumulator`, `scale` and `extra_ulp`: see `warpschool.compare.tolerance_for`.
+        """
+        for name, reference in expected.items():
+            if name not in run.outputs:
+                raise GradingError(f"'{name}' is no output", next_step=f"There is {', '.join(run.outputs)}.")
+            got = run.outputs[name]
+            tolerance = tolerance_for(got.dtype, k, accumulator, scale=scale, extra_ulp=extra_ulp)
+            result = compare(got, reference, tolerance=tolerance, name=name)
+            if not result.ok:
+                self._fail(Verdict.WA, f"at {_sizes_text(run)}: {result}")
+
+    def counters(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
+        constants: Mapping[str, int] | None = None,
+    ) -> Counters:  # fmt: skip
+        """Return the counters of one run on the simulator, summed over all launches; hazards are judged."""
+        return self._clean_run(sizes, arrays, constants).counters
+
+    def resources(self, *, arch: str = "sm_80") -> dict[str, Resources]:
+        """Return registers, shared and local bytes and spills of each kernel, as ptxas assigns them."""
+        return dict(self._guarded(lambda: resource_usage(self.source, name=self.name, arch=arch)))
+
+    def within(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
+        """Raise Judgement (PERF) unless `actual <= limit`; NaN, "nothing to measure", is over every limit."""
+        if not actual <= limit:
+            self._fail(Verdict.PERF, f"{what}: {_amount(actual, unit)}; at most {_amount(limit, unit)}", line=line)
+
+    def at_least(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
+        """Raise Judgement (PERF) unless `actual >= limit`."""
+        if not actual >= limit:
+            self._fail(Verdict.PERF, f"{what}: {_amount(actual, unit)}; at least {_amount(limit, unit)}", line=line)
+
+    def no_excess_sectors(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, loads: bool = True,
+        stores: bool = True, constants: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Raise Judgement (PERF), with the worst line, if global accesses touch more sectors than their bytes need."""
+        run = self._clean_run(sizes, arrays, constants)
+        if loads:
+            self._no_excess(run, "global loads", "sectors", lambda c: c.excess_load_sectors, "global_load_requests")
+        if stores:
+            self._no_excess(run, "global stores", "sectors", lambda c: c.excess_store_sectors, "global_store_requests")
+
+    def no_excess_wavefronts(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, loads: bool = True,
+        stores: bool = True, constants: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Raise Judgement (PERF), with the worst line, if shared accesses have bank conflicts."""
+        run = self._clean_run(sizes, arrays, constants)
+        if loads:
+            self._no_excess(
+                run, "shared loads", "wavefronts", lambda c: c.shared_load_bank_conflicts, "shared_load_requests"
+            )
+        if stores:
+            self._no_excess(
+                run, "shared stores", "wavefronts", lambda c: c.shared_store_bank_conflicts, "shared_store_requests"
+            )
+
+    def no_hazards(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
+        kinds: Collection[str] = ("race",), constants: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """Raise Judgement if the simulator reports a hazard of one of these kinds; other kinds are not judged here."""
+        for kind in kinds:
+            verdict_of_hazard(kind)  # a misspelt kind would never be found
+        self._judge_hazards(self._run("sim", sizes, arrays, constants), kinds)
+
+    # ---------------------------------------------------------------- inside
+
+    def _run(
+        self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike],
+        constants: Mapping[str, int] | None,
+    ) -> RunResult:  # fmt: skip
+        key = (device, tuple(sorted((constants or {}).items())))
+        if key not in self._programs:
+            self._programs[key] = Program(self.contract, device=device, constants=constants)
+        return self._guarded(lambda: self._programs[key].run(sizes, arrays))
+
+    def _clean_run(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None
+    ) -> RunResult:
+        run = self._run("sim", sizes, arrays, constants)
+        self._judge_hazards(run, ())
+        return run
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except (WarpschoolError, MemoryError) as error:
+            raise judge(error, has_inline_asm="asm" in self.source) from error
+
+    def _judge_hazards(self, run: RunResult, kinds: Collection[str]) -> None:
+        """Raise Judgement for the gravest hazard of these kinds (none given: of any kind)."""
+        found = [hazard for hazard in run.hazards if not kinds or hazard.kind in kinds]
+        if not found:
+            return
+        gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
+        more = f" ({len(found) - 1} more places)" if len(found) > 1 else ""
+        where = f"{self.name}:{gravest.line}: " if gravest.line else ""
+        seen = f"at {_sizes_text(run)}: {where}{gravest.message}{more}"
+        self._fail(verdict_of_hazard(gravest.kind), seen, line=gravest.line)
+
+    def _judge_inputs(self, run: RunResult) -> None:
+        if run.overwritten:
+            names = " and ".join(run.overwritten)
+            self._fail(Verdict.WA, f"at {_sizes_text(run)}: the kernel changes its input {names}")
+
+    def _no_excess(
+        self, run: RunResult, what: str, unit: str, excess: Callable[[Counters], int], requests: str
+    ) -> None:
+        total = excess(run.counters)
+        if not total:
+            return
+        line, counters = max(run.lines.items(), key=lambda item: (excess(item[1]), -item[0]))
+        each = excess(counters) / max(1, counters[requests])
+        share = f", {excess(counters):,} of them in line {line} ({each:.3g} for each request of a warp)" if line else ""
+        self._fail(
+            Verdict.PERF, f"at {_sizes_text(run)}: {what} take {total:,} {unit} more than needed{share}", line=line
+        )
+
+    def _fail(self, verdict: Verdict, seen: str, *, line: int = 0) -> NoReturn:
+        raise Judgement(verdict, seen, line=line)
+
+
+def load_submission(source: bytes | str, *, name: str, step: Contract | None = None, on_gpu: bool = False) -> Submission:
+    """Read, compile and parse a source; raises Judgement with the verdict that stands before all tests.
+
+    The compiler speaks first, since what it rejects makes every other complaint hard to trust. `step` is the contract of
+    the step's own file.
+    """
+    text = _text(source, name)
+    try:
+        compiled = compile_cuda(text, name=name)
+        contract = parse_contract(text, name=name)
+        if step is not None:
+            require_same_entries(contract, step)
+    except WarpschoolError as error:
+        raise judge(error, has_inline_asm="asm" in text) from error
+    return Submission(contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu)
+
+
+def _text(source: bytes | str, name: str) -> str:
+    if isinstance(source, bytes):
+        try:
+            source = source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = source[: error.start].count(b"\n") + 1
+            seen = f"{name}:{line}: byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
+            raise Judgement(Verdict.BAD, seen, line=line) from None
+    if not source.strip():
+        raise Judgement(Verdict.BAD, f"{name}: the file is empty; start from the step's starter")
+    return source
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "f":
+        return rng.uniform(-1, 1, shape).astype(dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    return rng.integers(-8 if dtype.kind == "i" else 0, 8, shape).astype(dtype)
+
+
+def _sizes_text(run: RunResult) -> str:
+    values = {**run.plan.scalars, **run.plan.sizes}
+    return ", ".join(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in values.items())
+
+
+def _amount(value: float, unit: str) -> str:
+    number = f"{value:,}" if isinstance(value, int | np.integer) else f"{value:,.4g}"
+    return f"{number} {unit}".strip()

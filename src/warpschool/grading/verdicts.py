@@ -1,0 +1,143 @@
+"""Verdicts: what a check can end with, in order of precedence, and which error means which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from warpschool import errors
+
+
+class Verdict(StrEnum):
+    """The verdicts, the one that wins first; `meaning` is one sentence for people."""
+
+    SE = "SE"
+    BAD = "BAD"
+    CE = "CE"
+    CLE = "CLE"
+    RJ = "RJ"
+    NE = "NE"
+    OOB = "OOB"
+    RACE = "RACE"
+    SYNC = "SYNC"
+    UNINIT = "UNINIT"
+    RTE = "RTE"
+    LE = "LE"
+    TLE = "TLE"
+    MLE = "MLE"
+    OLE = "OLE"
+    WA = "WA"
+    PERF = "PERF"
+    PC = "PC"
+    AC = "AC"
+    SKIP = "SKIP"
+
+    @property
+    def rank(self) -> int:
+        """Its place in the order of precedence; 0 wins over everything."""
+        return _ORDER[self]
+
+    @property
+    def meaning(self) -> str:
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Verdict.SE: "the grader failed; this is not the student's fault, and a person has to look",
+    Verdict.BAD: "the file cannot be read",
+    Verdict.CE: "the compiler rejects the kernel",
+    Verdict.CLE: "the compiler ran into a limit of time, memory or size",
+    Verdict.RJ: "the kernel uses something that is not allowed here",
+    Verdict.NE: "no kernel of the right name and parameters",
+    Verdict.OOB: "an access outside an array",
+    Verdict.RACE: "two threads access the same memory without order",
+    Verdict.SYNC: "a barrier that not all threads reach",
+    Verdict.UNINIT: "shared memory is read before it is written",
+    Verdict.RTE: "the kernel stopped with an error",
+    Verdict.LE: "the launch is impossible",
+    Verdict.TLE: "the kernel does not come to an end",
+    Verdict.MLE: "too much memory",
+    Verdict.OLE: "too much output from printf",
+    Verdict.WA: "wrong results",
+    Verdict.PERF: "right results, but over the budget of a counter",
+    Verdict.PC: "right in part",
+    Verdict.AC: "accepted",
+    Verdict.SKIP: "not checked on this machine",
+}
+_ORDER = {verdict: rank for rank, verdict in enumerate(Verdict)}
+
+_OF_ERROR: tuple[tuple[type[Exception], Verdict], ...] = (  # subclasses before their bases
+    (errors.CompileLimitError, Verdict.CLE),
+    (errors.PolicyError, Verdict.RJ),
+    (errors.CompileError, Verdict.CE),
+    (errors.EntryError, Verdict.NE),
+    (errors.LaunchLineError, Verdict.LE),
+    (errors.NeedsError, Verdict.LE),
+    (errors.ContractError, Verdict.BAD),
+    (errors.LaunchError, Verdict.LE),
+    (errors.StepLimitExceeded, Verdict.TLE),
+    (errors.MemoryLimitExceeded, Verdict.MLE),
+    (errors.PrintLimitExceeded, Verdict.OLE),
+    (errors.KernelTrap, Verdict.RTE),
+    (errors.DeviceFault, Verdict.RTE),
+    (MemoryError, Verdict.MLE),
+    (AssertionError, Verdict.WA),
+)
+_OF_HAZARD = {
+    "out-of-bounds": Verdict.OOB,
+    "race": Verdict.RACE,
+    "divergent-barrier": Verdict.SYNC,
+    "warp-sync": Verdict.SYNC,
+    "uninitialized": Verdict.UNINIT,
+    "misaligned": Verdict.RTE,
+}
+
+
+class Judgement(AssertionError):
+    """Ends a criterion: its verdict, what was seen, and the student's line where one is to blame.
+
+    `fraction` is the part of the points that is kept.
+    """
+
+    def __init__(self, verdict: Verdict, seen: str, *, line: int = 0, fraction: float = 0.0) -> None:
+        super().__init__(f"{verdict}: {seen}")
+        self.verdict = verdict
+        self.seen = seen
+        self.line = line
+        self.fraction = fraction
+
+
+def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
+    """Return the judgement that an exception stands for; what is nobody's known fault is SE.
+
+    PTX that the simulator cannot read or run is the student's only when it was written by hand, as inline assembly.
+    """
+    if isinstance(error, Judgement):
+        return error
+    if isinstance(error, errors.UnsupportedInstruction | errors.PtxSyntaxError):
+        verdict = Verdict.RJ if has_inline_asm else Verdict.SE
+    else:
+        verdict = next((found for kind, found in _OF_ERROR if isinstance(error, kind)), Verdict.SE)
+    seen = str(error) or type(error).__name__
+    if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
+        seen = f"{type(error).__name__}: {seen}"
+    line = getattr(error, "line", 0) or _first_line(getattr(error, "diagnostics", ()))
+    return Judgement(verdict, seen, line=line if isinstance(line, int) else 0)
+
+
+def _first_line(diagnostics: Iterable[object]) -> int:
+    """The line of the compiler's first error."""
+    lines = [getattr(item, "line", 0) for item in diagnostics if getattr(item, "severity", "") != "warning"]
+    return int(lines[0] or 0) if lines else 0
+
+
+def verdict_of_hazard(kind: str) -> Verdict:
+    """Return the verdict for a hazard of the simulator; raises GradingError for a kind that is not known."""
+    if kind not in _OF_HAZARD:
+        raise errors.GradingError(f"no verdict is known for the hazard '{kind}'")
+    return _OF_HAZARD[kind]
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict that wins; AC wins over SKIP, and nothing at all is SKIP."""
+    return min(verdicts, key=lambda verdict: verdict.rank, default=Verdict.SKIP)

@@ -1,0 +1,12 @@
+"""What notebooks use: the `%%kernel` magic, running one's own kernel, predictions, and the labs' experiments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by `%load_ext warpschool`: registers the magics."""
+    from warpschool.notebook.magics import KernelMagics
+
+    shell.register_magics(KernelMagics)

@@ -1,0 +1,3 @@
+"""Pictures: drawn from data and from what a device recorded."""
+
+from __future__ import annotations

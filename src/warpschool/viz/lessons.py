@@ -1,0 +1,191 @@
+"""Pictures of the first labs' notebooks. Each function draws from numbers that it is given and returns the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from warpschool.counters import SECTOR_BYTES, Counters
+from warpschool.model import Roofline
+
+# Okabe and Ito's palette: it stays distinct with every common form of colour blindness.
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#B8B8B8"
+_SERIES = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9")
+
+
+def draw_blocks(n: int, block: int) -> Figure:
+    """A one-dimensional grid over `n` elements: one box per block, the threads past the end in grey."""
+    blocks = -(-n // block)
+    figure, axes = plt.subplots(figsize=(8, 1.3))
+    for index in range(blocks):
+        first, last = index * block, (index + 1) * block
+        axes.add_patch(Rectangle((first, 0), block, 1, facecolor=_SERIES[index % 2], edgecolor="white", linewidth=2))
+        if last > n:
+            axes.add_patch(Rectangle((max(n, first), 0), last - max(n, first), 1, facecolor=GREY, hatch="///"))
+        axes.text(first + block / 2, 0.5, f"block {index}", ha="center", va="center", color="white")
+    axes.set(xlim=(0, blocks * block), ylim=(0, 1), yticks=[], xticks=[*range(0, n, block), n], xlabel="element")
+    axes.set_title(f"{blocks} blocks of {block} threads for {n} elements; grey threads have no element", fontsize=10)
+    figure.tight_layout()
+    return figure
+
+
+def draw_sectors(patterns: Mapping[str, npt.ArrayLike], *, item_bytes: int = 4) -> Figure:
+    """Which 32-byte sectors the lanes of a warp touch.
+
+    `patterns`: title -> the element that each lane takes (32 integers). One row of small boxes per pattern and lane.
+    """
+    figure, panels = plt.subplots(len(patterns), 1, figsize=(8, 1.7 * len(patterns)), squeeze=False)
+    for axes, (title, elements) in zip(panels[:, 0], patterns.items(), strict=True):
+        sectors = np.asarray(elements, dtype=np.int64) * item_bytes // SECTOR_BYTES
+        places = {int(sector): place for place, sector in enumerate(dict.fromkeys(sectors))}
+        width = len(sectors) / len(places)
+        for lane, sector in enumerate(sectors):
+            centre = (places[int(sector)] + 0.5) * width - 0.5
+            axes.plot([lane, centre], [1, 0.25], color=BLUE, linewidth=0.8)
+        for place in places.values():
+            corner = ((place + 0.05) * width - 0.5, 0)
+            axes.add_patch(Rectangle(corner, width * 0.9, 0.25, facecolor=ORANGE, edgecolor="black", linewidth=0.5))
+        axes.plot(range(len(sectors)), [1] * len(sectors), "s", color=BLUE, markersize=5)
+        axes.set(xlim=(-1, len(sectors)), ylim=(-0.05, 1.15))
+        axes.set_yticks([0.12, 1], ["sectors", "lanes"])
+        axes.set_xticks([])
+        axes.set_title(f"{title}: {len(places)} sectors", fontsize=10)
+    figure.tight_layout()
+    return figure
+
+
+def draw_tiles(rows: int, cols: int, depth: int, *, tile: int, block: tuple[int, int] = (1, 1), step: int = 0) -> Figure:
+    """C = A * B with the tiles that block (y, x) touches in its round `step`; sizes are those of C and of the sum."""
+    figure, axes = plt.subplots(figsize=(6, 6))
+    gap = max(rows, cols, depth) * 0.12
+    y, x = block
+    origin = {"A": (0.0, 0.0), "B": (depth + gap, -depth - gap), "C": (depth + gap, 0.0)}
+    shape = {"A": (rows, depth), "B": (depth, cols), "C": (rows, cols)}
+    stripe = {"A": (y * tile, 0, tile, depth), "B": (0, x * tile, depth, tile), "C": (y * tile, x * tile, tile, tile)}
+    now = {"A": (y * tile, step * tile), "B": (step * tile, x * tile), "C": (y * tile, x * tile)}
+    for name, (left, top) in origin.items():
+        height, width = shape[name]
+        axes.add_patch(Rectangle((left, top), width, height, facecolor="white", edgecolor="black"))
+        row, col, tall, wide = stripe[name]
+        axes.add_patch(_clipped(left, top, row, col, tall, wide, height, width, GREY))
+        row, col = now[name]
+        axes.add_patch(_clipped(left, top, row, col, tile, tile, height, width, ORANGE if name == "C" else BLUE))
+        for line in range(tile, max(height, width), tile):
+            if line < width:
+                axes.plot([left + line] * 2, [top, top + height], color="black", linewidth=0.3)
+            if line < height:
+                axes.plot([left, left + width], [top + line] * 2, color="black", linewidth=0.3)
+        axes.text(left + width / 2, top - gap / 5, f"{name}  {height} x {width}", ha="center", va="bottom")
+    axes.set_xlim(-gap / 2, depth + gap + cols + gap / 2)
+    axes.set_ylim(rows + gap / 2, -depth - 2 * gap)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    axes.set_title(f"block ({x}, {y}), round {step + 1} of {-(-depth // tile)}: the blue tiles are in shared memory", fontsize=10)
+    return figure
+
+
+def _clipped(
+    left: float, top: float, row: int, col: int, tall: int, wide: int, height: int, width: int, colour: str
+) -> Rectangle:
+    """A part of a matrix, cut at its edges."""
+    return Rectangle(
+        (left + col, top + row), max(0, min(wide, width - col)), max(0, min(tall, height - row)), facecolor=colour
+    )
+
+
+def draw_lines(source: str, lines: Mapping[int, Counters], counter: str, *, per: str = "") -> Figure:
+    """The source with a bar per line: what that line counted, as a multiple of the counter `per` where one is given."""
+    texts = source.splitlines()
+    shown = sorted(number for number, counts in lines.items() if 1 <= number <= len(texts) and counts[counter])
+    first, last = (shown[0], shown[-1]) if shown else (1, min(len(texts), 5))
+    numbers = range(first, last + 1)
+    values = [_value(lines.get(number), counter, per) for number in numbers]
+    figure, (code, bars) = plt.subplots(
+        1, 2, figsize=(9, 0.4 + 0.26 * len(values)), sharey=True, width_ratios=(3, 1), layout="constrained"
+    )
+    for place, number in enumerate(numbers):
+        code.text(0, place, f"{number:3}  {texts[number - 1]}", family="monospace", fontsize=8, va="center")
+    code.axis("off")
+    code.set_xlim(0, 1)
+    drawn = bars.barh(range(len(values)), values, color=[RED if v == max(values) else BLUE for v in values])
+    bars.bar_label(drawn, [f"{value:,.4g}" if value else "" for value in values], fontsize=8, padding=2)
+    bars.set_ylim(len(values) - 0.5, -0.5)
+    bars.margins(x=0.3)
+    bars.axis("off")
+    figure.suptitle(f"{counter} / {per}" if per else counter, fontsize=10)
+    return figure
+
+
+def _value(counts: Counters | None, counter: str, per: str) -> float:
+    if counts is None or not counts[counter]:
+        return 0.0
+    return counts[counter] / counts[per] if per else float(counts[counter])
+
+
+def draw_roofline(
+    gpu: str, intensities: Mapping[str, float], *, gflops: float | None = None, label: str = "kernel"
+) -> Figure:
+    """A GPU's roofs and a kernel's intensity (FLOP/byte) at each memory level.
+
+    Where an intensity meets the roof of its level, the level allows no more: a circle. `gflops` is the measured speed,
+    None where there was nothing to measure.
+    """
+    roofline = Roofline.of(gpu)
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    x = np.geomspace(2**-5, 2**9, 200)
+    bounds = []
+    for roof, colour in zip(roofline.roofs, _SERIES, strict=False):
+        heights = [roofline.attainable_gflops(value, roof.level) for value in x]
+        axes.loglog(x, heights, color=colour, label=f"{roof.level}: {roof.gb_per_s:,.0f} GB/s")
+        if roof.level in intensities:
+            bound = roofline.attainable_gflops(intensities[roof.level], roof.level)
+            bounds.append((bound, roof.level))
+            axes.plot([intensities[roof.level]] * 2, [1, bound], ":", color=colour)
+            axes.plot(intensities[roof.level], bound, "o", markerfacecolor="white", color=colour)
+    axes.axhline(roofline.peak_gflops, color="black", linewidth=0.8)
+    axes.text(x[0], roofline.peak_gflops * 1.1, f"arithmetic: {roofline.peak_gflops:,.0f} GFLOP/s", fontsize=8)
+    if gflops is not None:
+        place = intensities.get("L1", next(iter(intensities.values())))
+        axes.plot(place, gflops, "*", color=RED, markersize=14, label=f"{label}: {gflops:,.0f} GFLOP/s measured")
+    title = f"{roofline.gpu}: {label}"
+    if bounds:
+        title += ", at most {:,.0f} GFLOP/s ({})".format(*min(bounds))
+    axes.set(xlabel="FLOP per byte of the level's traffic", ylabel="GFLOP/s", ylim=(10, roofline.peak_gflops * 3), title=title)
+    axes.legend(fontsize=8, loc="lower right")
+    figure.tight_layout()
+    return figure
+
+
+def draw_sweep(x: Sequence[int], panels: Mapping[str, Mapping[str, Sequence[float | None]]], *, xlabel: str) -> Figure:
+    """One small plot per panel: title -> (label -> a value per x). None leaves a gap; a panel of gaps says so."""
+    figure, all_axes = plt.subplots(1, len(panels), figsize=(3.4 * len(panels), 3.2), squeeze=False)
+    for axes, (title, series) in zip(all_axes[0], panels.items(), strict=True):
+        _draw_panel(axes, x, series)
+        axes.set(xlabel=xlabel)
+        axes.set_title(title, fontsize=10)
+        axes.set_xticks(range(len(x)), [str(value) for value in x])
+    figure.tight_layout()
+    return figure
+
+
+def _draw_panel(axes: Axes, x: Sequence[int], series: Mapping[str, Sequence[float | None]]) -> None:
+    known = [value for values in series.values() for value in values if value is not None]
+    if not known:
+        axes.text(0.5, 0.5, "not measured\non this device", ha="center", va="center", transform=axes.transAxes)
+        axes.set_yticks([])
+        return
+    for (label, values), colour, mark in zip(series.items(), _SERIES, "osD^v*", strict=False):
+        heights = [np.nan if value is None else value for value in values]
+        axes.plot(range(len(x)), heights, marker=mark, color=colour, label=label, linestyle="-" if mark == "o" else "--")
+    if min(known) > 0 and max(known) / min(known) > 20:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    if len(series) > 1:
+        axes.legend(fontsize=8)
