@@ -38,7 +38,7 @@ def test_correct(kernel, rng):
     weight=2,
     hint=[
         "A block can reach past the last row, past the last column, or both.",
-        "A column past N is the start of the next row: without its guard the kernel writes a wrong place, inside the array.",
+        "A column past N is the start of the next row: without its guard the kernel writes there.",
         "if (row < M && col < N) { ... }",
     ],
 )
@@ -51,7 +51,7 @@ def test_guards(kernel, rng):
     "No excess sectors",
     weight=2,
     hint=[
-        "The lanes of a warp differ in threadIdx.x first. Which way do they run in your kernel, along a row or down a column?",
+        "Lanes of a warp differ in threadIdx.x first. Do they run along a row or down a column in your kernel?",
         "Lanes that run down a column touch one sector each, 32 for a warp instead of 4.",
         "col = blockIdx.x * blockDim.x + threadIdx.x, and col is the index with factor 1",
     ],

@@ -32,9 +32,9 @@ def run_and_compare(kernel, rng, n):
     "Right answers",
     weight=3,
     hint=[
-        "Follow eight elements by hand: after adding the upper half to the lower half, which four sums are left, and where?",
+        "Follow eight elements by hand: add the upper half to the lower half. Which four sums are left, and where?",
         "Each halving needs the whole block's result of the one before: a barrier after every one, outside any branch.",
-        "for half = 128, 64: if (t < half) partial[t] += partial[t + half]; barrier. Then warp 0 adds 64 values to 32 and shuffles.",
+        "for half = 128, 64: if (t < half) partial[t] += partial[t + half]; barrier. Then warp 0 shuffles.",
     ],
 )
 def test_correct(kernel, rng):
@@ -61,7 +61,7 @@ def test_ragged(kernel, rng):
     weight=2,
     hint=[
         "Warps of a block run in any order. Which value may be read before its writer has written it?",
-        "Between a write to partial and a read of it by another warp there must be a barrier that every thread reaches.",
+        "Between a write to partial and another warp's read there must be a barrier that every thread reaches.",
         "load; __syncthreads(); then in the loop: add; __syncthreads();",
     ],
 )

@@ -25,7 +25,7 @@ def run_and_compare(kernel, rng, m, n, k):
     weight=3,
     hint=[
         "In the first round a block needs a tile of A and a tile of B. Which rows and columns are they?",
-        "Thread (x, y) loads A[row][k0 + x] and B[k0 + y][col]; then everybody uses row y of one tile, column x of the other.",
+        "Thread (x, y) loads A[row][k0 + x] and B[k0 + y][col], and then uses row y of tile A, column x of tile B.",
         "load both; barrier; for k < TILE: sum += tileA[y][k] * tileB[k][x]; barrier",
     ],
 )
@@ -39,7 +39,7 @@ def test_correct(kernel, rng):
     weight=2,
     hint=[
         "K = 17 needs two rounds of 16. What do the tiles hold in the second one?",
-        "Elements past the edge of A or B are zero in the tile; every thread fills its place, also the threads without an element of C.",
+        "Past the edge of A or B a tile holds zeros. Every thread fills its place, with or without an element of C.",
         "tileA[y][x] = row < M && k0 + x < K ? A[row * K + k0 + x] : 0",
     ],
 )
@@ -68,7 +68,7 @@ def test_race(kernel, rng):
     weight=2,
     hint=[
         "How often is one element of A loaded from global memory, in the naive kernel and in yours?",
-        "In the loop over k the operands come from shared memory; global memory is read only where the tiles are filled.",
+        "In the loop over k the operands come from shared memory; global memory is read to fill the tiles only.",
         "each thread loads one float of A and one of B per round, and a round serves TILE products",
     ],
     counts="requested bytes of global loads, at M = N = K = 128: at most the naive kernel's, 8 M N K, divided by 16",

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from . import model
 from .counters import Counters
 from .device import Device, Launch, get_device
 from .errors import ArgumentError, NotMeasured
+from .measurement import Rules, figures, is_stable, measure, median_error, summarize
 
 Work = Launch | Callable[[], Any]
 """A launch to repeat, or a function without arguments; on the simulator the function returns its launch or launches."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
@@ -60,6 +61,7 @@ class Timing:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         found = {k: v for k, v in self.__dict__.items() if k not in ("counters", "estimate", "samples_ms")}
+        found["error"] = self.error if self.error is not None and math.isfinite(self.error) else None
         found["samples_ms"] = list(self.samples_ms)
         found["counters"] = self.counters.plain() if self.counters is not None else None
         found["estimate"] = asdict(self.estimate) if self.estimate else None
@@ -114,10 +116,8 @@ def benchmark(
     action, where = _resolve(work, device)
     if not where.measures_time:
         return _simulated(action, where, flush, gpu)
-    from .device.sampling import GpuSampler
-
     rules = rules or Rules()
-    rounds = measure([action], GpuSampler(where, flush=flush, stream=stream), rules)
+    rounds = measure([action], where.sampler(flush=flush, stream=stream), rules)
     return _timing([r[0] for r in rounds], where, flush, rules)
 
 
@@ -138,10 +138,8 @@ def benchmark_ratio(
     if not where.measures_time:
         timings = [_simulated(a, where, flush, gpu) for a in (action, other)]
         return Ratio(candidate=timings[0], reference=timings[1], speed=None, error=None, stable=False)
-    from .device.sampling import GpuSampler
-
     rules = rules or Rules()
-    rounds = measure([action, other], GpuSampler(where, flush=flush, stream=stream), rules)
+    rounds = measure([action, other], where.sampler(flush=flush, stream=stream), rules)
     speeds = figures(rounds)
     return Ratio(
         candidate=_timing([r[0] for r in rounds], where, flush, rules),
@@ -152,7 +150,7 @@ def benchmark_ratio(
     )
 
 
-def _timing(samples_ms: Sequence[float], device: Any, flush: str, rules: Rules) -> Timing:
+def _timing(samples_ms: Sequence[float], device: Device, flush: str, rules: Rules) -> Timing:
     return Timing(
         device=device.name,
         device_name=device.description,
@@ -176,7 +174,7 @@ def _simulated(action: Callable[[], Any], device: Device, flush: str, gpu: str |
     return Timing(
         device=device.name,
         device_name=device.description,
-        driver="",
+        driver=device.driver,
         flush=flush,
         counters=sum((launch.counters for launch in launches[1:]), launches[0].counters),
         estimate=model.in_sequence(bounds),

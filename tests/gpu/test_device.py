@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -15,7 +19,7 @@ from warpschool.errors import (
     LaunchError,
     NotMeasured,
 )
-from warpschool.timing import Rules
+from warpschool.measurement import Rules
 
 pytestmark = pytest.mark.gpu
 RNG = np.random.default_rng(3)
@@ -303,3 +307,22 @@ class TestBenchmark:
         ratio = ws.benchmark_ratio(launch, lambda: cupy.matmul(a, a), device=device, rules=self.RULES)
         print(ratio)
         assert 0.01 < ratio.speed < 1
+
+
+def test_a_fault_is_reported_with_what_to_do(device) -> None:
+    code = """
+        import numpy as np
+        import warpschool as ws
+        from warpschool.errors import DeviceFault
+        device = ws.get_device("gpu")
+        source = 'extern "C" __global__ void k(float* x, long long n) { x[n] = 1.0f; }'
+        ws.RawModule(code=source, device=device).get_function("k")(1, 1, (device.zeros(4, np.float32), 1 << 40))
+        try:
+            device.synchronize()
+        except DeviceFault as fault:
+            print(fault)
+    """
+    # A process of its own: a GPU that has faulted serves it no more.
+    found = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    assert "IllegalAddress" in found.stdout, found.stdout + found.stderr
+    assert 'device="sim"' in found.stdout

@@ -206,6 +206,13 @@ def test_a_hazard_names_the_array_and_the_line() -> None:
     assert (x.get() == 0).all()
 
 
+def test_an_array_without_a_name_is_called_like_its_parameter() -> None:
+    module = simple("x[n] = 1.0f;")
+    kernel, device = module.get_function("k"), module.device
+    assert kernel(1, 1, (device.zeros(4, np.float32), 4)).hazards[0].array == "x"
+    assert kernel(1, 1, (device.zeros(4, np.float32, name="mine"), 4)).hazards[0].array == "mine"
+
+
 def test_printf_is_captured() -> None:
     launch = simple('printf("n = %d\\n", n);').get_function("k")(1, 1, (ws.get_device("sim").zeros(1, np.float32), 5))
     assert launch.printed == "n = 5\n"

@@ -15,18 +15,8 @@ from warpschool.counters import Counters
 from warpschool.device import Launch, SimDevice
 from warpschool.device.protocol import Outcome
 from warpschool.errors import ArgumentError, NotMeasured
-from warpschool.timing import (
-    Rules,
-    Timing,
-    benchmark,
-    benchmark_ratio,
-    figures,
-    is_stable,
-    measure,
-    median_error,
-    quantile,
-    summarize,
-)
+from warpschool.measurement import Rules, figures, is_stable, measure, median_error, quantile, summarize
+from warpschool.timing import Timing, benchmark, benchmark_ratio
 
 
 class FakeClock:

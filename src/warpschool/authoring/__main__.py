@@ -1,4 +1,4 @@
-"""`python -m warpschool.authoring [starters|notebooks|all] [--check]`: bring generated content up to date, or say what is not."""
+"""`python -m warpschool.authoring [starters|notebooks|all] [--check]`: bring generated content up to date."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from warpschool.errors import WarpschoolError
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit code: 1 where `--check` found something stale, 2 for malformed content."""
-    parser = argparse.ArgumentParser(prog="python -m warpschool.authoring", description="Generate content from solutions/.")
+    parser = argparse.ArgumentParser(
+        prog="python -m warpschool.authoring", description="Generate starters and kernel cells from solutions/."
+    )
     parser.add_argument("what", nargs="?", choices=("starters", "notebooks", "all"), default="all")
     parser.add_argument("--check", action="store_true", help="change nothing; list the files that are out of date")
     parser.add_argument("--root", type=Path, help="the checkout (default: the one around this package)")

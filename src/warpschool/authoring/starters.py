@@ -78,7 +78,9 @@ def _split(solution: str, name: str) -> tuple[list[str], list[Hole]]:
         kept += [line, *hole.given, lines[index + 1 + len(hole.solution)]]
         index = end
     if not holes:
-        raise CourseError(f"{name}: no '// BEGIN SOLUTION: ... (about N lines)' marker", next_step="Mark what a student writes.")
+        raise CourseError(
+            f"{name}: no '// BEGIN SOLUTION: ... (about N lines)' marker", next_step="Mark what a student writes."
+        )
     return kept, holes
 
 
@@ -86,7 +88,9 @@ def _read_hole(lines: list[str], start: int, name: str) -> tuple[Hole, int]:
     """Read the hole whose marker is `lines[start]`; return it and the index of the first line after it."""
     marker = _BEGIN.match(lines[start])
     if marker is None:
-        raise CourseError(f"{name}:{start + 1}: write '// BEGIN SOLUTION: what to do (about N lines)', not {lines[start].strip()!r}")
+        raise CourseError(
+            f"{name}:{start + 1}: write '// BEGIN SOLUTION: what to do (about N lines)', not {lines[start].strip()!r}"
+        )
     end = _find(lines, start, _END, name)
     body = lines[start + 1 : end]
     given: list[str] = []
@@ -115,7 +119,7 @@ def _find(lines: list[str], start: int, mark: str, name: str) -> int:
 
 
 def stale_starters(solutions: Path, kernels: Path) -> dict[Path, str | None]:
-    """Return the files of `kernels` that differ from what `solutions` gives: path -> right text, None for a file to delete."""
+    """Return the files of `kernels` that differ from what `solutions` gives: path -> right text, None: delete it."""
     wanted = {
         kernels / path.relative_to(solutions): make_starter(path.read_text("utf-8"), name=str(path))
         for path in sorted(solutions.glob("lab*/*.cu"))

@@ -54,7 +54,7 @@ class Resources:
     """What ptxas gave one kernel on one real architecture.
 
     `registers` per thread; `shared_bytes` static, per block; `local_bytes` is the stack frame per thread, spills
-    included; `constant_bytes` over all banks (kernel parameters are in bank 0); spills are bytes of code per thread.
+    included; `constant_bytes` over the banks that ptxas reports (before sm_90 that includes the parameters'); spills are per thread.
     """
 
     arch: str

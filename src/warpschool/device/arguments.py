@@ -21,7 +21,7 @@ from .signature import Declared
 _GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
 _BLOCK_LIMITS = (1024, 1024, 64)
 _BLOCK_THREADS = 1024
-_FLOAT_TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+_FLOAT_TYPES: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True)
@@ -199,6 +199,7 @@ def _python_number(parameter: Parameter, value: float) -> np.generic:
 
 def _to_float(parameter: Parameter, value: float) -> np.generic:
     kind = _FLOAT_TYPES[parameter.info.type]
+    number: Any
     try:
         with np.errstate(over="ignore"):
             number = kind(value)

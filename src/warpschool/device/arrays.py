@@ -19,6 +19,9 @@ class Buffer(Protocol):
     @property
     def address(self) -> int: ...
 
+    def label(self, name: str) -> None:
+        """Names the memory in hazard reports."""
+
     def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """The bytes from `offset` on as the device's own array type: NumPy's on the simulator, CuPy's on the GPU."""
 
@@ -95,6 +98,11 @@ class DeviceArray:
             f"{self!r} lives in device memory; NumPy cannot read it there",
             next_step="Copy it to the host first: device.asnumpy(array) or array.get().",
         )
+
+    def label(self, name: str) -> None:
+        """Lends an array without a name of its own the name of the parameter that it is passed for."""
+        if not self.name:
+            self._buffer.label(name)
 
     # ---------------------------------------------------------------- copies
 

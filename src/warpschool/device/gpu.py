@@ -7,9 +7,8 @@ own compiler makes of the same source serves to check arguments, and gives error
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +17,13 @@ import numpy.typing as npt
 
 from .. import model
 from ..compile import find_toolchain
-from ..errors import ArgumentError, ContractError, DeviceFault, DeviceUnavailable, LaunchError
-from ..ptx.parse import parse
+from ..errors import ArgumentError, DeviceFault, DeviceUnavailable
 from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
-from .launch import not_measured
-from .protocol import Dim3, LaunchOptions, Outcome, Shape
+from .gpu_module import GpuBuffer, GpuModule
+from .protocol import LaunchOptions, Shape
+from .sampling import GpuSampler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .module import RawModule
 
 _INSTALL = 'Install CuPy for your driver: pip install "warpschool[cuda13]" (or [cuda12]). Or run with device="sim".'
@@ -49,21 +46,6 @@ def _import_cupy() -> Any:
     if not devices:
         raise DeviceUnavailable("no GPU can be used: the driver reports none", next_step=_NO_GPU)
     return cupy
-
-
-class GpuBuffer:
-    """GPU memory that a CuPy array owns."""
-
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner  # a CuPy uint8 array
-
-    @property
-    def address(self) -> int:
-        return int(self._owner.data.ptr)
-
-    def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        return self._owner[offset : offset + nbytes].view(dtype).reshape(shape)
 
 
 class GpuDevice:
@@ -188,10 +170,10 @@ class GpuDevice:
 
     # ---------------------------------------------------------------- order
 
-    def Stream(self, *, non_blocking: bool = False) -> Any:  # noqa: N802 - CuPy's name
+    def Stream(self, *, non_blocking: bool = False) -> Any:
         return self.cupy.cuda.Stream(non_blocking=non_blocking)
 
-    def Event(self) -> Any:  # noqa: N802 - CuPy's name
+    def Event(self) -> Any:
         return self.cupy.cuda.Event()
 
     def elapsed_ms(self, start: Any, end: Any) -> float:
@@ -204,6 +186,10 @@ class GpuDevice:
         """Waits for all work. Raises DeviceFault where a kernel failed."""
         with self._faults("waiting for the GPU"):
             self._device.synchronize()
+
+    def sampler(self, *, flush: str, stream: Any = None) -> GpuSampler:
+        """Takes timed samples; see GpuSampler."""
+        return GpuSampler(self, flush=flush, stream=stream)
 
     @contextmanager
     def _faults(self, doing: str) -> Iterator[None]:
@@ -221,6 +207,8 @@ class GpuDevice:
 
     def load(self, module: RawModule) -> GpuModule:
         """Compiles for the GPU at hand. Raises CompileError with our compiler's diagnostics first."""
+        from ..ptx.parse import parse
+
         compiled = module.compiled
         native = self.cupy.RawModule(
             code=compiled.source,

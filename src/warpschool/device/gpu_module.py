@@ -18,13 +18,31 @@ if TYPE_CHECKING:
     from .gpu import GpuDevice
 
 
+class GpuBuffer:
+    """GPU memory that a CuPy array owns."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner  # a CuPy uint8 array
+
+    @property
+    def address(self) -> int:
+        return int(self._owner.data.ptr)
+
+    def label(self, name: str) -> None:
+        """Nothing on a GPU reports names."""
+
+    def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return self._owner[offset : offset + nbytes].view(dtype).reshape(shape)
+
+
 @dataclass(frozen=True)
 class GpuModule:
     """A module on the GPU. `program` is the parsed PTX of the same source: names and parameters."""
 
     device: GpuDevice
     native: Any
-    program: Any
+    program: Module
     source_name: str
 
     @property
@@ -60,7 +78,7 @@ class GpuModule:
 class GpuKernel:
     """A kernel on the GPU."""
 
-    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[Any]) -> None:
+    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[Param]) -> None:
         self.device = device
         self.name = name
         self.function = function

@@ -156,6 +156,9 @@ class Kernel:
         scalars = convert(self.name, self.parameters, arguments, device)
 
         def run() -> Launch:
+            for parameter, argument in zip(self.parameters, arguments, strict=True):
+                if parameter.declared and isinstance(argument, DeviceArray):
+                    argument.label(parameter.declared.name)
             outcome = self._loaded.launch(*dims, scalars, shared_bytes=shared_mem, stream=stream, options=options)
             return Launch(
                 kernel=self.name,

@@ -16,7 +16,10 @@ import numpy.typing as npt
 from ..counters import Counters
 
 if TYPE_CHECKING:
+    from ..measurement import Sampler
+    from ..model import GpuSpec
     from .arrays import DeviceArray
+    from .module import RawModule
 
 Dim3 = tuple[int, int, int]
 Shape = int | Sequence[int]
@@ -105,8 +108,8 @@ class LoadedModule(Protocol):
     """A compiled source on one device."""
 
     @property
-    def entries(self) -> Sequence[str] | None:
-        """Names of the kernels; None where the device cannot list them."""
+    def entries(self) -> Sequence[str]:
+        """Names of the kernels."""
 
     @property
     def variables(self) -> Iterable[str]:
@@ -121,12 +124,28 @@ class LoadedModule(Protocol):
 class Device(Protocol):
     """A place to run kernels, with its own memory."""
 
-    name: str
-    """"sim" or "gpu" """
-    description: str
-    counts: bool
-    """whether launches report counters and hazards"""
-    measures_time: bool
+    @property
+    def name(self) -> str:
+        """ "sim" or "gpu"."""
+
+    @property
+    def description(self) -> str:
+        """The product's name, or "the simulator"."""
+
+    @property
+    def driver(self) -> str:
+        """The CUDA version that the driver supports; "" on the simulator."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether launches report counters and hazards."""
+
+    @property
+    def measures_time(self) -> bool: ...
+
+    @property
+    def spec(self) -> GpuSpec:
+        """The chip; on the simulator the one that stands for "a GPU"."""
 
     @property
     def arch(self) -> str:
@@ -152,17 +171,20 @@ class Device(Protocol):
     def pinned(self, shape: Shape, dtype: npt.DTypeLike) -> np.ndarray:
         """A host array from which copies to the device are fast and may overlap with kernels."""
 
-    def Stream(self, *, non_blocking: bool = False) -> Any: ...  # noqa: N802 - CuPy's name
+    def Stream(self, *, non_blocking: bool = False) -> Any: ...
 
-    def Event(self) -> Any: ...  # noqa: N802 - CuPy's name
+    def Event(self) -> Any: ...
 
     def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two recorded events; NotMeasured on the simulator."""
 
+    def sampler(self, *, flush: str, stream: Any = None) -> Sampler:
+        """Takes timed samples; NotMeasured on the simulator."""
+
     def synchronize(self) -> None:
         """Waits for all work on the device."""
 
-    def load(self, module: Any) -> LoadedModule:
+    def load(self, module: RawModule) -> LoadedModule:
         """Makes a RawModule's program ready to run."""
 
     def pointer(self, value: Any) -> int | None:

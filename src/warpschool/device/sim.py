@@ -8,37 +8,39 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Sequence
 from itertools import count
 from threading import RLock
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import model
-from ..counters import Counters, UnmeasuredCounters
-from ..errors import ArgumentError, ContractError, LaunchError, NotMeasured
-from ..ptx import Memory, SimKernel, bind, load_module
-from ..ptx.engine import SHARED_LIMIT, STATIC_SHARED_LIMIT
-from ..suggest import did_you_mean
-from .arguments import pack
+from ..errors import ArgumentError, NotMeasured
+from ..ptx import Allocation, Memory
 from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
-from .launch import UnmeasuredHazards, UnmeasuredLines
-from .protocol import Dim3, LaunchOptions, Outcome, Shape
+from .protocol import LaunchOptions, Shape
+
+if TYPE_CHECKING:
+    from .module import RawModule
+    from .sim_module import SimModule
 
 
 class SimBuffer:
     """One allocation of the arena; it is given back when the last array that refers to it is gone."""
 
-    def __init__(self, device: SimDevice, allocation: Any) -> None:
+    def __init__(self, device: SimDevice, allocation: Allocation) -> None:
         self._allocation = allocation
         weakref.finalize(self, device._released.append, allocation).atexit = False
 
     @property
     def address(self) -> int:
         return self._allocation.address
+
+    def label(self, name: str) -> None:
+        """Gives the allocation another name in hazard reports."""
+        object.__setattr__(self._allocation, "name", name)  # frozen for everyone but its owner
 
     def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.ndarray(shape, dtype, buffer=self._allocation.view(), offset=offset)
@@ -99,19 +101,17 @@ class SimDevice:
     """
 
     name = "sim"
+    description = "the simulator"
+    driver = ""
     counts = True
     measures_time = False
 
     def __init__(self, *, memory_limit_bytes: int = 4 << 30, **options: Any) -> None:
         self.options = LaunchOptions(**options)
         self.memory = Memory(limit_bytes=memory_limit_bytes)
-        self._released: deque[Any] = deque()
+        self._released: deque[Allocation] = deque()
         self._lock = RLock()
         self._numbers = count(1)
-
-    @property
-    def description(self) -> str:
-        return "the simulator"
 
     @property
     def spec(self) -> model.GpuSpec:
@@ -173,10 +173,10 @@ class SimDevice:
 
     # ---------------------------------------------------------------- order
 
-    def Stream(self, *, non_blocking: bool = False) -> SimStream:  # noqa: N802 - CuPy's name
+    def Stream(self, *, non_blocking: bool = False) -> SimStream:
         return SimStream(self)
 
-    def Event(self) -> SimEvent:  # noqa: N802 - CuPy's name
+    def Event(self) -> SimEvent:
         return SimEvent(self)
 
     def elapsed_ms(self, start: SimEvent, end: SimEvent) -> float:
@@ -185,6 +185,10 @@ class SimDevice:
             "the simulator has no clock that means anything for a GPU",
             next_step="Read launch.counters, or warpschool.benchmark's estimate.",
         )
+
+    def sampler(self, *, flush: str, stream: Any = None) -> NoReturn:
+        """Raises NotMeasured, as `elapsed_ms` does."""
+        raise NotMeasured("the simulator has no clock that means anything for a GPU")
 
     def synchronize(self) -> None:
         """Returns at once: everything is done when its call returns."""
@@ -199,8 +203,11 @@ class SimDevice:
 
     # ---------------------------------------------------------------- programs
 
-    def load(self, module: Any) -> SimModule:
+    def load(self, module: RawModule) -> SimModule:
         """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
+        from ..ptx import load_module
+        from .sim_module import SimModule
+
         return SimModule(self, load_module(module.ptx), module.name)
 
     def __repr__(self) -> str:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..counters import Counters, UnmeasuredCounters
 from ..errors import ContractError, LaunchError
-from ..ptx import Hazard, LaunchRecord, SimKernel, bind, load_module
+from ..ptx import Allocation, LaunchRecord, SimKernel, bind
 from ..ptx.engine import SHARED_LIMIT, STATIC_SHARED_LIMIT
+from ..ptx.program import Module
 from ..suggest import did_you_mean
 from .arguments import pack
 from .arrays import DeviceArray
 from .launch import UnmeasuredHazards, UnmeasuredLines
 from .protocol import Dim3, LaunchOptions, Outcome
-
-if TYPE_CHECKING:
-    from .sim import SimDevice
+from .sim import SimBuffer, SimDevice
 
 
 class SimModule:
     """A PTX module in the simulator, its variables in the device's memory."""
 
-    def __init__(self, device: SimDevice, program: Any, source_name: str) -> None:
+    def __init__(self, device: SimDevice, program: Module, source_name: str) -> None:
         self.device = device
         self.program = program
         self.source_name = source_name
@@ -62,7 +61,7 @@ class SimModule:
 class _Borrowed(SimBuffer):
     """Memory that belongs to a module, which it keeps alive."""
 
-    def __init__(self, module: SimModule, allocation: Any) -> None:
+    def __init__(self, module: SimModule, allocation: Allocation) -> None:
         self._module = module
         self._allocation = allocation
 
@@ -124,7 +123,7 @@ class SimLoadedKernel:
         return _outcome(record, options)
 
 
-def _outcome(record: Any, options: LaunchOptions) -> Outcome:
+def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
     off = "switched off for this launch"
     x, y, z = record.grid
     return Outcome(

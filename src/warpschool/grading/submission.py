@@ -221,6 +221,8 @@ def load_submission(source: bytes | str, *, name: str, step: Contract | None = N
 
 
 def _text(source: bytes | str, name: str) -> str:
+    if len(source) > MAX_SOURCE_BYTES:
+        raise Judgement(Verdict.CLE, f"{name}: the source is larger than {MAX_SOURCE_BYTES:,} bytes")
     if isinstance(source, bytes):
         try:
             source = source.decode("utf-8")

@@ -49,7 +49,7 @@ class Parts:
         return {part.what: part for part in self.parts}[what]
 
     def _table(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [[p.what, _size(p), _number(p.time_ms, ",.4g"), "" if p.gb_per_s is None else f"{p.gb_per_s:,.3g}"] for p in self.parts]
+        rows = [[part.what, _size(part), _time(part), _speed(part)] for part in self.parts]
         return [f"on {self.device}", "bytes", "ms", "GB/s"], rows
 
     def __str__(self) -> str:
@@ -220,5 +220,9 @@ def _size(part: Part) -> str:
     return "" if part.nbytes is None else f"{part.nbytes:,}"
 
 
-def _number(value: float | None, spec: str) -> str:
-    return "not measured" if value is None else format(value, spec)
+def _time(part: Part) -> str:
+    return "not measured" if part.time_ms is None else f"{part.time_ms:,.4g}"
+
+
+def _speed(part: Part) -> str:
+    return "" if part.gb_per_s is None else f"{part.gb_per_s:,.3g}"

@@ -11,7 +11,7 @@ from warpschool.notebook.show import show_text
 def check_prediction(said: object, counted: object, *, what: str = "", tolerance: float = 0.01) -> float:
     """Compare a prediction with what was counted, display both, and return 1.0 or 0.0.
 
-    Numbers agree within the relative `tolerance`; anything else must be equal. None, as in the starter, is no prediction.
+    Numbers agree within the relative `tolerance`; anything else must be equal. None, as in the starter, says nothing.
     """
     name = f"{what}: " if what else ""
     if said is None:

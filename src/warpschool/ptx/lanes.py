@@ -231,15 +231,17 @@ class LaneAnalysis:
         if not all(s.known for s in known):
             return VARYING
         groups = max((s.groups for s in known), default=1)
-        rule = _RULES.get(opcode)
-        if rule and instruction.types and _is_integer(instruction.type) and not isinstance(operands[0], Vector | Pair):
-            found = rule(instruction, [s.regrouped(groups) for s in known])
-            if found is not None:
-                return replace(found, groups=groups)
-        # lanes that agree on all sources agree on the result
+        rule = _RULES.get(opcode) if instruction.types and _is_integer(instruction.type) else None
+        if isinstance(operands[0], Vector | Pair):
+            rule = None
         for finer in (1, 2, 4):
-            if finer >= groups and all(s.regrouped(finer).offsets == ZERO for s in known):
-                return Lanes(ZERO, groups=finer)
+            if finer >= groups:
+                parts = [s.regrouped(finer) for s in known]
+                found = rule(instruction, parts) if rule else None
+                if found is not None:
+                    return replace(found, groups=finer)
+                if all(p.offsets == ZERO for p in parts):  # lanes that agree on all sources agree on the result
+                    return Lanes(ZERO, groups=finer)
         return VARYING
 
     def _loaded(self, instruction: Instruction) -> Lanes | None:

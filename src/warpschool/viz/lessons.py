@@ -60,43 +60,50 @@ def draw_sectors(patterns: Mapping[str, npt.ArrayLike], *, item_bytes: int = 4) 
     return figure
 
 
-def draw_tiles(rows: int, cols: int, depth: int, *, tile: int, block: tuple[int, int] = (1, 1), step: int = 0) -> Figure:
-    """C = A * B with the tiles that block (y, x) touches in its round `step`; sizes are those of C and of the sum."""
+def draw_tiles(
+    rows: int, cols: int, depth: int, *, tile: int, block: tuple[int, int] = (1, 1), step: int | None = None
+) -> Figure:
+    """C = A * B and what block (y, x) of C reads, in grey; with `step`, the two tiles of that round in blue.
+
+    C has `rows` x `cols` elements, each a sum of `depth` products.
+    """
     figure, axes = plt.subplots(figsize=(6, 6))
     gap = max(rows, cols, depth) * 0.12
     y, x = block
     origin = {"A": (0.0, 0.0), "B": (depth + gap, -depth - gap), "C": (depth + gap, 0.0)}
     shape = {"A": (rows, depth), "B": (depth, cols), "C": (rows, cols)}
-    stripe = {"A": (y * tile, 0, tile, depth), "B": (0, x * tile, depth, tile), "C": (y * tile, x * tile, tile, tile)}
-    now = {"A": (y * tile, step * tile), "B": (step * tile, x * tile), "C": (y * tile, x * tile)}
+    reads = {"A": (y * tile, 0, tile, depth), "B": (0, x * tile, depth, tile)}
     for name, (left, top) in origin.items():
         height, width = shape[name]
         axes.add_patch(Rectangle((left, top), width, height, facecolor="white", edgecolor="black"))
-        row, col, tall, wide = stripe[name]
-        axes.add_patch(_clipped(left, top, row, col, tall, wide, height, width, GREY))
-        row, col = now[name]
-        axes.add_patch(_clipped(left, top, row, col, tile, tile, height, width, ORANGE if name == "C" else BLUE))
+        if name in reads:
+            axes.add_patch(_part(origin[name], shape[name], *reads[name], GREY))
         for line in range(tile, max(height, width), tile):
             if line < width:
                 axes.plot([left + line] * 2, [top, top + height], color="black", linewidth=0.3)
             if line < height:
                 axes.plot([left, left + width], [top + line] * 2, color="black", linewidth=0.3)
         axes.text(left + width / 2, top - gap / 5, f"{name}  {height} x {width}", ha="center", va="bottom")
-    axes.set_xlim(-gap / 2, depth + gap + cols + gap / 2)
-    axes.set_ylim(rows + gap / 2, -depth - 2 * gap)
+    axes.add_patch(_part(origin["C"], shape["C"], y * tile, x * tile, tile, tile, ORANGE))
+    title = f"block ({x}, {y}) of C reads the grey parts"
+    if step is not None:
+        axes.add_patch(_part(origin["A"], shape["A"], y * tile, step * tile, tile, tile, BLUE))
+        axes.add_patch(_part(origin["B"], shape["B"], step * tile, x * tile, tile, tile, BLUE))
+        title = f"block ({x}, {y}) of C, round {step + 1} of {-(-depth // tile)}: the blue tiles are in shared memory"
+    axes.set(xlim=(-gap / 2, depth + gap + cols + gap / 2), ylim=(rows + gap / 2, -depth - 2 * gap))
     axes.set_aspect("equal")
     axes.axis("off")
-    axes.set_title(f"block ({x}, {y}), round {step + 1} of {-(-depth // tile)}: the blue tiles are in shared memory", fontsize=10)
+    axes.set_title(title, fontsize=10)
     return figure
 
 
-def _clipped(
-    left: float, top: float, row: int, col: int, tall: int, wide: int, height: int, width: int, colour: str
+def _part(
+    origin: tuple[float, float], shape: tuple[int, int], row: int, col: int, tall: int, wide: int, colour: str
 ) -> Rectangle:
     """A part of a matrix, cut at its edges."""
-    return Rectangle(
-        (left + col, top + row), max(0, min(wide, width - col)), max(0, min(tall, height - row)), facecolor=colour
-    )
+    height, width = shape
+    corner = (origin[0] + col, origin[1] + row)
+    return Rectangle(corner, max(0, min(wide, width - col)), max(0, min(tall, height - row)), facecolor=colour)
 
 
 def draw_lines(source: str, lines: Mapping[int, Counters], counter: str, *, per: str = "") -> Figure:
@@ -156,7 +163,8 @@ def draw_roofline(
     title = f"{roofline.gpu}: {label}"
     if bounds:
         title += ", at most {:,.0f} GFLOP/s ({})".format(*min(bounds))
-    axes.set(xlabel="FLOP per byte of the level's traffic", ylabel="GFLOP/s", ylim=(10, roofline.peak_gflops * 3), title=title)
+    axes.set(xlabel="FLOP per byte of the level's traffic", ylabel="GFLOP/s", title=title)
+    axes.set_ylim(10, roofline.peak_gflops * 3)
     axes.legend(fontsize=8, loc="lower right")
     figure.tight_layout()
     return figure
@@ -182,7 +190,8 @@ def _draw_panel(axes: Axes, x: Sequence[int], series: Mapping[str, Sequence[floa
         return
     for (label, values), colour, mark in zip(series.items(), _SERIES, "osD^v*", strict=False):
         heights = [np.nan if value is None else value for value in values]
-        axes.plot(range(len(x)), heights, marker=mark, color=colour, label=label, linestyle="-" if mark == "o" else "--")
+        style = "-" if mark == "o" else "--"
+        axes.plot(range(len(x)), heights, style, marker=mark, color=colour, label=label)
     if min(known) > 0 and max(known) / min(known) > 20:
         axes.set_yscale("log")
     else:

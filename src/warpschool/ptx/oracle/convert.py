@@ -107,6 +107,9 @@ def finish_conversion(i: Instruction, x: np.ndarray, to: str, source: str) -> np
     return finish(i, x, to)
 
 
+_AS_INTEGERS = np.frompyfunc(int, 1, 1)
+
+
 def _float_to_int(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
     """Beyond the range of the result: its nearest end. NaN: 0, or the top bit alone if either side has 64 bits."""
     wide = _integral(i, x.astype(np.float64))
@@ -116,7 +119,7 @@ def _float_to_int(i: Instruction, x: np.ndarray, to: str, source: str) -> np.nda
 
     wide = np.where(np.isnan(wide), 0.0, np.clip(wide, float(low), float(high)))
     # 2**63 and 2**64, which f64 rounds the ends of the 64-bit ranges to, come back as those ends.
-    numbers = np.minimum(np.trunc(wide).astype(object), high) if width == 64 else np.trunc(wide).astype(np.int64)
+    numbers = np.minimum(_AS_INTEGERS(wide), high) if width == 64 else np.trunc(wide).astype(np.int64)
     return _bits(np.where(np.isnan(x), nan, numbers), to)
 
 

@@ -55,8 +55,8 @@ def round_to(x: np.ndarray, type_name: str, mode: str = "rn") -> np.ndarray:
 def _overflowed(x: np.ndarray, f: Format, mode: str) -> np.ndarray:
     """Numbers beyond the format: infinity, or its largest number where the mode rounds towards zero there."""
     largest = math.ldexp(1 - 2.0**-f.precision, f.largest)
-    to_infinity = {"rz": False, "rm": x < 0, "rp": x > 0}.get(mode, True)
-    limit = np.where(to_infinity, np.inf, largest)
+    directions: dict[str, np.ndarray] = {"rz": np.zeros(x.shape, bool), "rm": x < 0, "rp": x > 0}
+    limit = np.where(directions.get(mode, np.ones(x.shape, bool)), np.inf, largest)
     return np.where(np.abs(x) > largest, np.copysign(limit, x), x)
 
 

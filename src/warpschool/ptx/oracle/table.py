@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import UnsupportedInstruction
 from ..program import Instruction, Pair, Vector
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from .lanes import Lanes
 
 Handler = Callable[["Lanes", Instruction], None]
-ValueFunction = Callable[..., "np.ndarray | tuple[np.ndarray, ...]"]
+ValueFunction = TypeVar("ValueFunction", bound=Callable[..., Any])
 Types = Callable[[Instruction], tuple[str, ...]]
 
 HANDLERS: dict[str, Handler] = {}

@@ -104,9 +104,8 @@ def _redux(lanes: Lanes, i: Instruction) -> None:
     operation = _REDUCTIONS[first_of(i, *_REDUCTIONS) or ""]
     x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
     members = _members(lanes, i)
-    results = [operation.reduce(row[m]) if m.any() else 0 for row, m in zip(x, members, strict=True)]
-    result = np.array(results, dtype=object) & 0xFFFFFFFF
-    lanes.write(i.operands[0], np.broadcast_to(result.astype(np.uint32)[:, None], lanes.mask.shape), "b32")
+    results = [operation.reduce(row[m]) if m.any() else x.dtype.type(0) for row, m in zip(x, members, strict=True)]
+    lanes.write(i.operands[0], np.broadcast_to(np.array(results)[:, None], lanes.mask.shape), i.type)
 
 
 @handler("activemask")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..emit import WARP, Value, constant, constants
+from ..program import Barrier
 from . import layout as L
 from .function import Unit
 from .runtime import CONTEXT, WORKER, Helper, arg, i32, i64
@@ -31,11 +32,12 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
         b.label(rounds)
         for slot, value in ((alive_slot, 0), (target_slot, -1), (apart_slot, 0)):
             b.store(i32(value), slot)
-        b.store(i32(0), b.offset(WORKER, L.field("vote_count")))
-        b.store(i32(0), b.offset(WORKER, L.field("vote_lanes")))
+        votes = _votes(unit)
+        for name in ("vote_count", "vote_lanes") if votes else ():
+            b.store(i32(0), b.offset(WORKER, L.field(name)))
         with b.loop(i64(warps)) as warp:
             context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
-            _run_warp(b, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot))
+            _run_warp(b, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot), votes)
         alive = b.load("i32", alive_slot)
         release = b.new_label("release")
         b.branch(b.icmp("ne", alive, i32(0)), release, over)
@@ -92,7 +94,7 @@ def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: in
         b.store(b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64)
 
 
-def _run_warp(b: Helper, context: Value, state_slot: Value, slots: tuple[Value, Value, Value, Value]) -> None:
+def _run_warp(b: Helper, context: Value, state_slot: Value, slots: tuple[Value, Value, Value, Value], votes: bool) -> None:
     """One warp until it ends or waits at a barrier of the block."""
     alive_slot, target_slot, apart_slot, done_slot = slots
     state = b.load("i32", b.offset(context, _C.STATUS))
@@ -128,12 +130,17 @@ def _run_warp(b: Helper, context: Value, state_slot: Value, slots: tuple[Value, 
         with b.if_(ended):
             b.store(b.add_const(b.load("i32", done_slot), 1), done_slot)
         with b.if_(b.not_(ended)):
-            _note_waiting(b, context, result, outcome, alive_slot, target_slot, apart_slot)
+            _note_waiting(b, result, alive_slot, target_slot, apart_slot)
+            if votes:
+                _count_votes(b, context, outcome)
 
 
-def _note_waiting(
-    b: Helper, context: Value, result: Value, outcome: Value, alive_slot: Value, target_slot: Value, apart_slot: Value
-) -> None:
+def _votes(unit: Unit) -> bool:
+    """Whether some barrier of the kernel reduces a predicate."""
+    return any(isinstance(k.terminator, Barrier) and k.terminator.instruction.has("red") for k in unit.kernel.blocks)
+
+
+def _note_waiting(b: Helper, result: Value, alive_slot: Value, target_slot: Value, apart_slot: Value) -> None:
     b.store(i32(1), alive_slot)
     target = b.and_const(result, 0xFFFF)
     first = b.load("i32", target_slot)
@@ -141,6 +148,9 @@ def _note_waiting(
     differs = b.and_(b.not_(fresh), b.icmp("ne", first, target))
     b.store(b.select(fresh, target, first), target_slot)
     b.store(b.or_(b.load("i32", apart_slot), b.resize(differs, "i32")), apart_slot)
+
+
+def _count_votes(b: Helper, context: Value, outcome: Value) -> None:
     here = b.icmp("eq", outcome, i32(L.AT_BARRIER))
     present = b.select(here, i32(-1), b.load("i32", b.offset(context, _C.PARTICIPANTS)))
     votes = b.and_(b.load("i32", b.offset(context, _C.PREDICATE)), present)

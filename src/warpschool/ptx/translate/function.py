@@ -139,6 +139,10 @@ class Translator:
         offsets = [own.offsets[k * (WARP // lanes)] for k in range(lanes)]
         return b.add(wide, constants(value.type, offsets)) if any(offsets) else wide
 
+    def first_lanes(self, value: Value, form: int) -> Value:
+        """The lanes of a whole vector in which `full` keeps a pattern."""
+        return self.b.shuffle(value, range(0, WARP, WARP // form)) if form else self.b.extract(value, 0)
+
     def form(self, register: str) -> int:
         """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
         return lanes_of(self.pattern(register))
@@ -407,6 +411,9 @@ class Full(Translator):
         for lanes in (0, 2, 4, WARP):
             self.known.pop((register, lanes), None)
         form = self.form(register)
+        if value.lanes == WARP and form != WARP:  # computed lane by lane although its first lanes say it all
+            self.known[register, WARP] = value
+            value = self.first_lanes(value, form)
         self.known[register, form] = self.widen(value, own, form)
         self.defined.add(register)
 
@@ -724,7 +731,7 @@ class Masked(Translator):
                 continue
             value = self.restore(name, WARP)
             form = lanes_of(pattern)
-            scalars[name] = b.shuffle(value, range(0, WARP, WARP // form)) if form else b.extract(value, 0)
+            scalars[name] = self.first_lanes(value, form)
             same = b.all_true(b.icmp("eq", value, self.widen(scalars[name], pattern)))
             fits = b.and_(fits, same)
         b.branch(fits, check_next, stay)

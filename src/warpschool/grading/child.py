@@ -1,0 +1,65 @@
+"""The child process of a check: `python -m warpschool.grading.child`, a job on stdin, a result on stdout.
+
+Everything else that is printed goes to stderr. The parent kills this process when its time is over.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from warpschool.grading.limits import Limits
+
+
+def main() -> int:
+    """Read the job, run the step's tests, write the result."""
+    answer = os.dup(1)
+    os.dup2(2, 1)  # whatever pytest or a library prints must not mix with the answer
+    job = json.loads(sys.stdin.read())
+    Limits(**job["limits"]).apply(on_gpu=job["device"] == "gpu")
+    text = _run(job)
+    with os.fdopen(answer, "w", encoding="utf-8") as file:
+        file.write(text)
+    return 0
+
+
+def _run(job: dict[str, Any]) -> str:
+    import pytest
+
+    from warpschool.course import Course
+    from warpschool.errors import GradingError
+    from warpschool.grading import plugin
+    from warpschool.grading.provenance import provenance
+    from warpschool.grading.result import make_result
+
+    step = Course(Path(job["root"])).step(job["step"])
+    if step.grader is None:
+        raise GradingError(f"{step} has no grader")
+    recorder = plugin.Recorder(
+        plugin.Job(base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu")
+    )
+    code = pytest.main(
+        [
+            str(step.grader), "--noconftest", "--rootdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
+            "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
+        ],
+        plugins=[plugin, recorder],
+    )  # fmt: skip
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+        raise GradingError(f"pytest ended with {code} on {step.grader}")
+    if not recorder.criteria:
+        raise GradingError(f"{step.grader} has no criteria")
+    about = provenance(step, device=job["device_text"], nvrtc=recorder.nvrtc, arch=recorder.arch)
+    result = make_result(
+        step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
+    )
+    return result.to_json()
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""What the child process of a check may use."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`wall_s` is kept by the parent; the others by the kernel. `memory_bytes` is address space, simulator only."""
+
+    wall_s: float = 180.0
+    cpu_s: int = 600
+    memory_bytes: int = 12 << 30
+    file_bytes: int = 64 << 20
+
+    def apply(self, *, on_gpu: bool) -> None:
+        """Set the limits of this process and of all that it starts."""
+        _lower(resource.RLIMIT_CPU, self.cpu_s)
+        _lower(resource.RLIMIT_FSIZE, self.file_bytes)
+        _lower(resource.RLIMIT_CORE, 0)
+        if not on_gpu:  # a CUDA context maps far more address space than it uses
+            _lower(resource.RLIMIT_AS, self.memory_bytes)
+
+
+def _lower(which: int, value: int) -> None:
+    hard = resource.getrlimit(which)[1]
+    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(which, (most, most))

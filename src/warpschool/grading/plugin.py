@@ -1,0 +1,240 @@
+"""The pytest plugin: fixtures for grader tests, and a recorder that turns their outcomes into criteria.
+
+`python -m pytest grader` runs every grader file against the references in solutions/. `--submission=kernels` takes the
+starters, `--submission=FILE` one file, `--submission-device=gpu` the GPU. `warpschool.grading.check` runs the same tests
+in a child process, with a Recorder.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpschool.contract import Contract, parse_contract
+from warpschool.course import Course, Step
+from warpschool.errors import CourseError, GradingError
+from warpschool.grading.criteria import CriterionInfo, info_of
+from warpschool.grading.result import Criterion
+from warpschool.grading.submission import Submission, load_submission
+from warpschool.grading.verdicts import Judgement, Verdict, judge, worst
+
+_STATE = pytest.StashKey["State"]()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is graded: a source (None: what --submission says), the seed, and the device."""
+
+    source: bytes | None = None
+    name: str = ""
+    seed: int = 0
+    on_gpu: bool = False
+
+
+class State:
+    """One session's job and the submissions that it has loaded; one that failed to load fails again, at no cost."""
+
+    def __init__(self, job: Job, choice: str) -> None:
+        self.job = job
+        self.choice = choice
+        self._loaded: dict[tuple[str, str], Submission | Judgement] = {}
+
+    def submission(self, step: Step) -> Submission:
+        """Return the step's submission; raises Judgement where it cannot be run at all."""
+        return self._load(step, "submission")
+
+    def reference(self, step: Step) -> Submission:
+        """Return the step's reference; raises GradingError where there is none or it is broken."""
+        try:
+            return self._load(step, "reference")
+        except Judgement as judgement:
+            raise GradingError(f"the reference of {step} is broken: {judgement.seen}") from judgement
+
+    def _load(self, step: Step, role: str) -> Submission:
+        key = (step.name, role)
+        if key not in self._loaded:
+            try:
+                source, name = self._source(step) if role == "submission" else _read(step, step.solution)
+                promised = None if role == "reference" else _contract_of(step)
+                self._loaded[key] = load_submission(source, name=name, step=promised, on_gpu=self.job.on_gpu)
+            except Judgement as judgement:
+                self._loaded[key] = judgement
+        found = self._loaded[key]
+        if isinstance(found, Judgement):
+            raise found.with_traceback(None)
+        return found
+
+    def _source(self, step: Step) -> tuple[bytes, str]:
+        if self.job.source is not None:
+            return self.job.source, self.job.name or step.file_name
+        if self.choice == "solutions":
+            return _read(step, step.solution)
+        if self.choice == "kernels":
+            return _read(step, step.starter)
+        path = Path(self.choice)
+        return path.read_bytes(), path.name
+
+
+def _read(step: Step, path: Path | None) -> tuple[bytes, str]:
+    if path is None:
+        raise GradingError(f"{step} has no such file in this course")
+    return path.read_bytes(), path.name
+
+
+def _contract_of(step: Step) -> Contract:
+    """The contract of the step's own file: what a submission must keep."""
+    path = step.starter or step.solution
+    data, name = _read(step, path)
+    return parse_contract(data.decode("utf-8"), name=name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("warpschool")
+    group.addoption("--submission", default="solutions", help="'solutions', 'kernels' or a .cu file: what is graded")
+    group.addoption("--submission-device", default="sim", choices=("sim", "gpu"), help="where the kernels run")
+    group.addoption("--grading-seed", type=int, default=0, help="seed of all random inputs")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "criterion(title, weight, hint, counts): one graded criterion")
+    recorder = next((p for p in config.pluginmanager.get_plugins() if isinstance(p, Recorder)), None)
+    options = config.option
+    job = Job(seed=options.grading_seed, on_gpu=options.submission_device == "gpu")
+    config.stash[_STATE] = State(recorder.job if recorder else job, options.submission)
+
+
+def step_of(path: Path) -> Step | None:
+    """Return the step that a grader file belongs to, or None for any other file."""
+    if not path.name.startswith("test_") or path.parents[1].name != "grader":
+        return None
+    try:
+        return Course(path.parents[2]).step(f"{path.parent.name}/{path.stem.removeprefix('test_')}")
+    except CourseError:
+        return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test in a grader file that is no criterion would be run and count for nothing."""
+    for item in items:
+        if step_of(item.path) is not None and item.get_closest_marker("criterion") is None:
+            raise pytest.UsageError(f"{item.nodeid} has no @criterion")
+
+
+@pytest.fixture
+def kernel(request: pytest.FixtureRequest) -> Submission:
+    """The submission under test."""
+    return request.config.stash[_STATE].submission(_step(request))
+
+
+@pytest.fixture
+def reference(request: pytest.FixtureRequest) -> Submission:
+    """The step's reference."""
+    return request.config.stash[_STATE].reference(_step(request))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this check."""
+    return request.config.stash[_STATE].job.seed
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
+    """Random numbers that depend on the seed and the test's name, not on the order of tests."""
+    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode())])
+
+
+def _step(request: pytest.FixtureRequest) -> Step:
+    step = step_of(request.path)
+    if step is None:
+        raise GradingError(f"{request.path} is no grader file of a step: grader/labNN_topic/test_NN_idea.py")
+    return step
+
+
+class Recorder:
+    """A plugin object that collects one Criterion for each criterion of the session."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.whole: Criterion | None = None
+        self.nvrtc = ""
+        self.arch = ""
+        self._infos: dict[str, CriterionInfo] = {}
+        self._outcomes: dict[str, list[Judgement]] = {}
+        self._lines: list[str] = []
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        return tuple(self._criterion(info) for info in self._infos.values())
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            mark = item.get_closest_marker("criterion")
+            name = item.name.split("[")[0]
+            if mark is not None:
+                self._infos.setdefault(name, info_of(name, mark))
+        if session.items:
+            self._load(session)
+
+    def _load(self, session: pytest.Session) -> None:
+        """Load the submission before the first test: what fails here is said once, about the whole file."""
+        step = step_of(session.items[0].path)
+        data = self.job.source or b""
+        self._lines = data.decode("utf-8", errors="replace").split("\n")
+        try:
+            if step is None:
+                raise GradingError(f"{session.items[0].path} is no grader file")
+            submission = session.config.stash[_STATE].submission(step)
+            self.nvrtc, self.arch = submission.nvrtc, submission.arch
+        except Exception as error:  # whatever it is, it must become a verdict
+            judgement = judge(error)
+            self.whole = Criterion(
+                "", "", 0, 0, judgement.verdict, judgement.seen, judgement.line, self._code(judgement.line)
+            )
+            session.items.clear()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+        report = yield
+        if call.excinfo is not None:
+            outcome = self._judged(item, call.excinfo)
+        elif call.when == "call":
+            outcome = Judgement(Verdict.AC, "", fraction=1.0)
+        else:
+            return report
+        self._outcomes.setdefault(item.name.split("[")[0], []).append(outcome)
+        return report
+
+    def _judged(self, item: pytest.Item, info: pytest.ExceptionInfo[BaseException]) -> Judgement:
+        if isinstance(info.value, pytest.skip.Exception):
+            return Judgement(Verdict.SKIP, info.value.msg or "")
+        judgement = judge(info.value)
+        if judgement.verdict is Verdict.SE:
+            place = next((e for e in reversed(info.traceback) if Path(e.path) == item.path), info.traceback[-1])
+            return Judgement(Verdict.SE, f"{place.path.name}:{place.lineno + 1}: {judgement.seen}")
+        return judgement
+
+    def _criterion(self, info: CriterionInfo) -> Criterion:
+        """A criterion is met when all its cases are; else the gravest case speaks, the first of equals."""
+        outcomes = self._outcomes.get(info.id, [])
+        if self.whole is not None:
+            gravest = Judgement(self.whole.verdict, "not run")
+        elif outcomes:
+            verdict = worst(outcome.verdict for outcome in outcomes)
+            gravest = next(outcome for outcome in outcomes if outcome.verdict is verdict)
+        else:
+            gravest = Judgement(Verdict.SE, "this criterion was not run")
+        line = gravest.line
+        return Criterion(
+            info.id, info.title, info.weight, gravest.fraction, gravest.verdict, gravest.seen, line, self._code(line),
+            info.counts, info.hint,
+        )  # fmt: skip
+
+    def _code(self, line: int) -> str:
+        return self._lines[line - 1].rstrip()[:200] if 1 <= line <= len(self._lines) else ""

@@ -1,0 +1,125 @@
+"""`check`: runs a step's grader tests on a source in a child process, and always comes back with a result."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from warpschool.course import Course, Step
+from warpschool.device import get_device
+from warpschool.errors import CourseError, GradingError
+from warpschool.grading.criteria import criteria_of
+from warpschool.grading.limits import Limits
+from warpschool.grading.provenance import provenance
+from warpschool.grading.result import Criterion, Result, make_result
+from warpschool.grading.sources import Source, find_source
+from warpschool.grading.verdicts import Verdict
+
+DEFAULT_SEED = 0
+_USUAL_LIMITS = Limits()
+_SHOWN_BYTES = 2000
+_OUT_OF_MEMORY = ("MemoryError", "out of memory", "bad_alloc", "Cannot allocate memory")
+
+
+def check(
+    step: str, source_or_path: str | bytes | Path | None = None, *, device: str = "auto", seed: int | None = None,
+    limits: Limits = _USUAL_LIMITS, course: Course | None = None,
+) -> Result:  # fmt: skip
+    """Grade a kernel file for a step.
+
+    Without a source, the step's last-run notebook cell is taken, else its file in the nearest personal copy, else, in a
+    checkout, its file in kernels/. Raises CourseError for an unknown step or a missing file, DeviceUnavailable for a GPU
+    that is not there. Whatever the kernel does ends in a verdict.
+    """
+    found = (course or Course.find()).step(step)
+    source = find_source(found, source_or_path)
+    return check_source(found, source, device=device, seed=DEFAULT_SEED if seed is None else int(seed), limits=limits)
+
+
+def check_source(
+    step: Step, source: Source, *, device: str = "auto", seed: int = DEFAULT_SEED, limits: Limits = _USUAL_LIMITS
+) -> Result:
+    """Grade a source that has been found already; see `check`."""
+    if step.grader is None:
+        raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
+    chosen = get_device(device)
+    job = {
+        "root": str(step.grader.parents[2]), "step": step.name, "name": source.name, "device": chosen.name,
+        "device_text": chosen.description, "seed": seed,
+        "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
+        "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
+    }  # fmt: skip
+    return _outcome(_Child(json.dumps(job), limits.wall_s), step, source, job)
+
+
+class _Child:
+    """The finished child: what it answered, its exit code, the end of its stderr, and whether its time ran out."""
+
+    def __init__(self, job: str, wall_s: float) -> None:
+        environment = {key: value for key, value in os.environ.items() if key not in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")}
+        environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+        self.timed_out = False
+        with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as folder:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, cwd=folder, env=environment, start_new_session=True, text=True, errors="replace",
+            )  # fmt: skip
+            try:
+                self.answer, self.log = process.communicate(job, timeout=wall_s)
+            except subprocess.TimeoutExpired:
+                self.timed_out = True
+                _kill(process)
+                self.answer, self.log = "", ""
+            except BaseException:
+                _kill(process)
+                raise
+        self.code = process.returncode
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End the child and what it started; none of them is asked."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def _outcome(child: _Child, step: Step, source: Source, job: dict[str, object]) -> Result:
+    """Return the child's result, or the one that its end stands for."""
+    if child.code == 0 and child.answer:
+        try:
+            return Result.from_json(child.answer)
+        except GradingError:
+            pass
+    verdict, seen = _verdict_of_end(child)
+    whole = Criterion("", "", 0, 0, verdict, seen)
+    criteria = [
+        Criterion(info.id, info.title, info.weight, 0.0, verdict, "not run", counts=info.counts, hint=info.hint)
+        for info in criteria_of(step)
+    ]
+    about = {"name": source.name, "sha256": source.sha256, "origin": source.origin}
+    made = provenance(step, device=str(job["device_text"]))
+    return make_result(step.name, criteria, seed=int(str(job["seed"])), source=about, provenance=made, whole=whole)
+
+
+def _verdict_of_end(child: _Child) -> tuple[Verdict, str]:
+    if child.timed_out:
+        return Verdict.TLE, "the check ran out of time and was stopped"
+    if child.code == -signal.SIGXCPU:
+        return Verdict.TLE, "the check used up its processor time and was stopped"
+    log = child.log[-_SHOWN_BYTES:]
+    if child.code == -signal.SIGKILL or any(words in log for words in _OUT_OF_MEMORY):
+        return Verdict.MLE, "the check needed more memory than it may use and was stopped"
+    name = signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+    return Verdict.SE, f"the grading process ended with {name}\n{log}".rstrip()
