@@ -124,7 +124,7 @@ class Comparison:
         lines += [f"{self.name}{mismatch}" for mismatch in self.first]
         if self.wrong > len(self.first):
             lines.append(f"... and {self.wrong - len(self.first)} more")
-        if self.worst is not None and self.worst not in self.first:
+        if self.worst is not None and self.worst.index not in [mismatch.index for mismatch in self.first]:
             lines.append(f"worst: {self.name}{self.worst}")
         if self.worst is not None:
             allowed = f"{self.worst.allowed:.3g}" if self.worst.allowed else "0"

@@ -46,7 +46,7 @@ def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndar
     where = _where(which)
     if what and where:
         return f"{what}: {where}"
-    return what or where
+    return what or ("" if which.all() else where)  # that all are wrong is no pattern
 
 
 # ------------------------------------------------------------------------------------------------ right, but elsewhere

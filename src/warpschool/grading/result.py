@@ -151,24 +151,24 @@ def to_text(result: Result, options: TextOptions = _USUAL_TEXT) -> str:
     lines = [f"{result.step}: {result.verdict} ({result.verdict.meaning}), {result.score:g} of {result.max_score:g}"]
     lines.append(f"checked: {result.source.get('name', '?')}, {result.source.get('origin', '?')}")
     if result.seen:
-        lines += ["", *_indented(result.seen, indent), *_code(result.line, result.code, indent)]
+        lines += _seen(result, indent)
     for criterion in result.criteria:
         mark = "ok  " if criterion.ok else f"{criterion.verdict:4}"
         lines.append(f"{mark} {criterion.points:g}/{criterion.weight:g}  {criterion.title}")
         if criterion.ok or result.seen:
             continue
-        lines += [*_indented(criterion.seen, indent), *_code(criterion.line, criterion.code, indent)]
+        lines += _seen(criterion, indent)
         if criterion.counts:
             lines.append(f"{indent}counted: {criterion.counts}")
         lines += [f"{indent}hint: {hint}" for hint in criterion.hint[: options.hints]]
     if options.provenance:
-        lines.append(", ".join(f"{key} {value}" for key, value in sorted(result.provenance.items())))
+        lines.append("; ".join(f"{key}: {value}" for key, value in sorted(result.provenance.items())))
     return "\n".join(lines)
 
 
-def _indented(text: str, indent: str) -> list[str]:
-    return [f"{indent}{line}" for line in text.splitlines()]
-
-
-def _code(line: int, code: str, indent: str) -> list[str]:
-    return [f"{indent}{line:>5} | {code}"] if line and code else []
+def _seen(about: Result | Criterion, indent: str) -> list[str]:
+    """What was seen, with the student's line below unless it is quoted already."""
+    lines = [f"{indent}{line}" for line in about.seen.splitlines()]
+    if about.line and about.code and about.code.strip() not in about.seen:
+        lines.append(f"{indent}{about.line:>5} | {about.code}")
+    return lines

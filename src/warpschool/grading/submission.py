@@ -22,6 +22,8 @@ from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_ha
 from warpschool.launcher import Program, RunResult
 
 MAX_SOURCE_BYTES = 256 << 10
+STEP_LIMIT = 1 << 26
+"""Loop iterations of all warps of a launch together, after which it counts as endless; the graded cases need 1 << 20."""
 
 
 class Submission:
@@ -155,7 +157,7 @@ class Submission:
         key = (device, tuple(sorted((constants or {}).items())))
         if key not in self._programs:
             self._programs[key] = Program(self.contract, device=device, constants=constants)
-        return self._guarded(lambda: self._programs[key].run(sizes, arrays))
+        return self._guarded(lambda: self._programs[key].run(sizes, arrays, step_limit=STEP_LIMIT))
 
     def _clean_run(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None

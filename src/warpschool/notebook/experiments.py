@@ -14,9 +14,10 @@ from warpschool import model
 from warpschool.counters import Counters
 from warpschool.device import Launch, get_device
 from warpschool.launcher import Program, RunResult
+from warpschool.measurement import Rules, Summary, measure, summarize
 from warpschool.notebook.runs import own_contract, random_inputs
 from warpschool.notebook.show import table_markup, table_text
-from warpschool.timing import Rules, Summary, benchmark, measure, summarize
+from warpschool.timing import benchmark
 
 _HOST_RULES = Rules(
     warmup_runs=1, warmup_ms=0.0, target_error=0.05, min_samples=5, max_samples=50, max_seconds=1.0, batch=5
@@ -133,7 +134,7 @@ class _Bench:
             "kernel": (self.in_bytes + self.out_bytes, self.kernel),
             "copy out": (self.out_bytes, self.copy_out),
             "copy in, kernel, copy out": (None, lambda: self.round_trip(1)),
-            f"{repeats} times, copied each time": (None, lambda: [self.round_trip(1) for _ in range(repeats)]),
+            f"{repeats} times, copied each time": (None, lambda: self.round_trips(repeats)),
             f"{repeats} times, data stay there": (None, lambda: self.round_trip(repeats)),
         }
 
@@ -154,6 +155,10 @@ class _Bench:
     def copy_out(self) -> None:
         for array, host in self.results:
             array.get(out=host)
+
+    def round_trips(self, count: int) -> None:
+        for _ in range(count):
+            self.round_trip(1)
 
     def round_trip(self, launches: int) -> None:
         self.copy_in(self.pageable)

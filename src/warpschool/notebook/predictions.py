@@ -8,8 +8,10 @@ from numbers import Real
 from warpschool.notebook.show import show_text
 
 
-def check_prediction(said: object, counted: object, *, what: str = "", tolerance: float = 0.01) -> float:
-    """Compare a prediction with what was counted, display both, and return 1.0 or 0.0.
+def check_prediction(
+    said: object, counted: object, *, what: str = "", points: float = 1.0, tolerance: float = 0.01
+) -> float:
+    """Compare a prediction with what was counted, display both, and return the points earned: all or none.
 
     Numbers agree within the relative `tolerance`; anything else must be equal. None, as in the starter, says nothing.
     """
@@ -19,7 +21,7 @@ def check_prediction(said: object, counted: object, *, what: str = "", tolerance
         return 0.0
     right = _agree(said, counted, tolerance)
     show_text(f"{name}you said {_text(said)}, counted {_text(counted)}.", failed=not right)
-    return 1.0 if right else 0.0
+    return float(points) if right else 0.0
 
 
 def _agree(said: object, counted: object, tolerance: float) -> bool:

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course
-from warpschool.grading import find_source
+from warpschool.grading.sources import find_source
 from warpschool.launcher import Program, RunResult
 
 
 def own_contract(step: str) -> Contract:
     """Parse the student's own file of a step: the last-run `%%kernel` cell, else the file that `check` would take."""
     found = Course.find().step(step)
-    return parse_contract(find_source(found.name).text, name=found.file_name)
+    return parse_contract(find_source(found).data.decode(), name=found.file_name)
 
 
 def program(step: str, *, device: str = "auto", constants: Mapping[str, int] | None = None) -> Program:

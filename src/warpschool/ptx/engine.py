@@ -31,7 +31,7 @@ from .translate import layout as L
 
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
 STATIC_SHARED_LIMIT, SHARED_LIMIT = 48 << 10, 227 << 10
-DEFAULT_STEP_LIMIT = 1 << 31
+DEFAULT_STEP_LIMIT = 1 << 28
 """Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
 _LEAST_BLOCK_BUDGET = 1 << 22
 _SNAPSHOT_LIMIT = 512 << 20

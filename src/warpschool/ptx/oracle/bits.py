@@ -67,8 +67,13 @@ def _brev(i: Instruction, x: np.ndarray) -> np.ndarray:
 
 @value("bfe", sources=lambda i: (i.type, "u32", "u32"))
 def _bfe(i: Instruction, x: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
-    extract = np.frompyfunc(lambda v, p, n: _field(v, p & 255, n & 255, WIDTH_BITS[i.type], i.type[0] == "s"), 3, 1)
-    return wrapped(extract(as_python(x), as_python(position), as_python(length)), i.type)
+    extract = np.frompyfunc(lambda v, p, n: _field(v, p, n, WIDTH_BITS[i.type], i.type[0] == "s"), 3, 1)
+    return wrapped(extract(as_python(x), _place(i, position), _place(i, length)), i.type)
+
+
+def _place(i: Instruction, x: np.ndarray) -> np.ndarray:
+    """A position or length: 32-bit instructions read 8 bits of it, 64-bit ones (on an H200) all."""
+    return as_python(x) & (0xFF if WIDTH_BITS[i.type] == 32 else 0xFFFFFFFF)
 
 
 def _field(x: int, position: int, length: int, width: int, is_signed: bool) -> int:
@@ -85,8 +90,7 @@ def _field(x: int, position: int, length: int, width: int, is_signed: bool) -> i
 @value("bfi", sources=lambda i: (i.type, i.type, "u32", "u32"))
 def _bfi(i: Instruction, x: np.ndarray, y: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
     width = WIDTH_BITS[i.type]
-    p, n = as_python(position) & 255, np.minimum(as_python(length) & 255, width)
-    p = np.minimum(p, width)
+    p, n = np.minimum(_place(i, position), width), np.minimum(_place(i, length), width)
     mask = ((1 << n) - 1 << p) & (1 << width) - 1
     return wrapped(as_python(y) & ~mask | as_python(x) << p & mask, i.type)
 

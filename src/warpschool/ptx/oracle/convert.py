@@ -9,7 +9,7 @@ from . import exact
 from .floating import finish, flush, narrow
 from .lanes import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Lanes
 from .table import first_of, handler, unsupported, value
-from .values import PACKED
+from .values import PACKED, canonical
 
 WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
 
@@ -91,6 +91,8 @@ def _float_to_float(i: Instruction, x: np.ndarray, to: str, source: str) -> np.n
     if i.has("satfinite"):
         raise unsupported(i)
     mode = first_of(i, "rn", "rna", "rz", "rm", "rp") or "rn"
+    if to == "tf32":
+        return _to_tf32(x, mode)
     if to == source and not first_of(i, *exact.INTEGER_MODES) and not i.has("sat") and not i.has("ftz"):
         return x
     wide = _integral(i, x.astype(np.float64))
@@ -98,10 +100,15 @@ def _float_to_float(i: Instruction, x: np.ndarray, to: str, source: str) -> np.n
     return finish_conversion(i, result, to, source)
 
 
+def _to_tf32(x: np.ndarray, mode: str) -> np.ndarray:
+    """rna does not look at NaNs: like an H200, it just drops their low bits."""
+    cut = (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    rounded = narrow(x.astype(np.float64), "tf32", mode)
+    return np.where(np.isnan(x), cut, rounded) if mode == "rna" else canonical(rounded, "tf32")
+
+
 def finish_conversion(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
     """.ftz acts where one side is f32, and flushes results of type f32 only."""
-    if to == "tf32":
-        return np.where(np.isnan(x), np.float32(np.nan), x)
     if i.has("ftz") and to != "f32":
         i = i.with_(modifiers=tuple(m for m in i.modifiers if m != "ftz"))
     return finish(i, x, to)

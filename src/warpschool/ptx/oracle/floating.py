@@ -46,10 +46,15 @@ def finish(i: Instruction, x: np.ndarray, type_name: str) -> np.ndarray:
     if i.has("ftz"):
         x = flush(x, type_name)
     if i.has("relu"):
-        x = np.where(x < 0, np.zeros_like(x), x)
+        x = _relu(x)
     if i.has("sat"):
         x = np.where(x > 0, np.minimum(x, np.ones_like(x)), np.zeros_like(x))  # NaN becomes +0
     return x
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    """Negative numbers and -0 become +0, NaN stays."""
+    return np.where(x <= 0, np.zeros_like(x), x)
 
 
 def narrow(x: np.ndarray, type_name: str, mode: str) -> np.ndarray:
@@ -148,7 +153,7 @@ def _upper_half(i: Instruction, function: Callable[[np.ndarray], np.ndarray], x:
     """rcp and rsqrt.approx.ftz.f64 read and write only the upper 32 bits of a double."""
     upper = np.uint64(0xFFFFFFFF00000000)
     x = flush((x.view(np.uint64) & upper).view(np.float64), "f64")
-    return (canonical(function(x), "f64").view(np.uint64) & upper).view(np.float64)
+    return (flush(canonical(function(x), "f64"), "f64").view(np.uint64) & upper).view(np.float64)
 
 
 def _through_f64(i: Instruction, function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
@@ -186,11 +191,11 @@ def _tanh(i: Instruction, x: np.ndarray) -> np.ndarray:
 
 
 def absolute(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return np.abs(_sources(i, x)[0])
+    return canonical(np.abs(_sources(i, x)[0]), i.type)
 
 
 def negate(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return -_sources(i, x)[0]
+    return canonical(-_sources(i, x)[0], i.type)
 
 
 def extreme(i: Instruction, beats: Callable[[np.ndarray, np.ndarray], np.ndarray], *xs: np.ndarray) -> np.ndarray:
@@ -212,7 +217,7 @@ def extreme(i: Instruction, beats: Callable[[np.ndarray, np.ndarray], np.ndarray
     result = canonical(result, i.type)
     if i.has("xorsign"):
         result = np.where(np.isnan(result), result, np.copysign(result, np.where(signs, -1, 1).astype(result.dtype)))
-    return np.where(result < 0, np.zeros_like(result), result) if i.has("relu") else result
+    return _relu(result) if i.has("relu") else result
 
 
 @value("copysign")
@@ -222,13 +227,13 @@ def _copysign(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 @value("testp", result=lambda i: "pred")
 def _testp(i: Instruction, x: np.ndarray) -> np.ndarray:
-    subnormal = (x != 0) & (np.abs(x) < _SMALLEST_NORMAL[i.type])
+    subnormal = (x != 0) & (np.abs(x) < _SMALLEST_NORMAL[i.type])  # zeros count as normal
     tests = {
         "finite": np.isfinite(x),
         "infinite": np.isinf(x),
         "number": ~np.isnan(x),
         "notanumber": np.isnan(x),
-        "normal": np.isfinite(x) & ~subnormal & (x != 0),
+        "normal": np.isfinite(x) & ~subnormal,
         "subnormal": subnormal,
     }
     return next(result for name, result in tests.items() if i.has(name))

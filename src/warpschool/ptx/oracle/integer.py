@@ -204,12 +204,12 @@ def _rem(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _truncated(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quotient towards zero and remainder; by zero they are all ones and the dividend (what NVIDIA GPUs give)."""
+    """Quotient towards zero and remainder; by zero both are all ones, which is what an H200 gives."""
     p, q = np.broadcast_arrays(as_python(x), as_python(y))
     safe = np.where(q == 0, 1, q)
     quotient = np.where((p < 0) != (safe < 0), -(abs(p) // abs(safe)), abs(p) // abs(safe))
     quotient = np.where(q == 0, -1, quotient)
-    remainder = np.where(q == 0, p, p - quotient * safe)
+    remainder = np.where(q == 0, -1, p - quotient * safe)
     kind = ("s" if x.dtype.kind == "i" else "u") + str(8 * x.dtype.itemsize)
     return wrapped(quotient, kind), wrapped(remainder, kind)
 

@@ -13,10 +13,10 @@ import numpy as np
 from ..program import FLOAT_TYPES, WIDTH_BITS, Address, Instruction, Operand, Vector, bytes_of
 from . import exact
 from .convert import WINDOWS
-from .floating import flush
+from .floating import flush, narrow
 from .lanes import WARP, Lanes
 from .table import first_of, handler, unsupported
-from .values import PACKED, decode, encode
+from .values import PACKED, canonical, decode, encode
 
 Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Mask of lanes, shape (rows, 32); the bytes of one array; and the indices of those each lane accesses."""
@@ -176,10 +176,14 @@ def _operation(i: Instruction, space: str) -> Operation:
     if name != "add":
         return {"min": np.fmin, "max": np.fmax}[name]
     if type_name == "f32" and space == "global" and not i.has("noftz"):
-        return lambda old, new: flush(flush(old, "f32") + flush(new, "f32"), "f32")
+        return lambda old, new: canonical(flush(flush(old, "f32") + flush(new, "f32"), "f32"), "f32")
     if type_name == "bf16":
-        return lambda old, new: exact.round_to(old.astype(np.float64) + new, "bf16").astype(np.float32)
-    return np.add
+        return lambda old, new: canonical(narrow(exact.sum_to_odd(*_wide(old, new)), "bf16", "rn"), "bf16")
+    return lambda old, new: canonical(old + new, type_name)
+
+
+def _wide(*xs: np.ndarray) -> list[np.ndarray]:
+    return [np.asarray(x, np.float64) for x in xs]
 
 
 @handler("atom", "red")

@@ -16,8 +16,9 @@ _FLOAT = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "tf32": np.fl
 PACKED = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16"}
 """Packed types and the type of their two elements."""
 
-CANONICAL_NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FF8000000000000}
-"""The NaN that arithmetic gives: NaN payloads are not preserved (PTX ISA 9.7.3, 9.7.4)."""
+CANONICAL_NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "tf32": 0x7FFFE000, "f32": 0x7FFFFFFF, "f64": 0xFFF8000000000000}
+"""The NaN that arithmetic gives. The payload of a NaN source is not preserved (PTX ISA 9.7.3, 9.7.4); an H200 does
+preserve it in f64, where PTX leaves it open, and gives this f64 NaN where no source is one."""
 
 
 def register_dtype(type_name: str) -> type:

@@ -6,7 +6,7 @@ from ..emit import WARP, Value, constant, constants
 from ..program import Barrier
 from . import layout as L
 from .function import Unit
-from .runtime import CONTEXT, WORKER, Helper, arg, i32, i64
+from .runtime import WORKER, Helper, arg, i32, i64
 
 _C = L.ContextLayout
 
@@ -22,6 +22,7 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
     grid = [b.resize(b.load("i32", b.offset(WORKER, L.field("nctaid") + 4 * k)), "i64") for k in range(2)]
     alive_slot, target_slot, apart_slot = (b.let("ptr", 0, "alloca i32") for _ in range(3))
     state_slot, done_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i32")
+    vote_slots = [b.let("ptr", 0, "alloca i32") for _ in range(2)] if _votes(unit) else []
     with b.loop(b.sub(last, first)) as k:
         block = b.add(first, k)
         _start_block(b, unit, block, grid)
@@ -32,12 +33,11 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
         b.label(rounds)
         for slot, value in ((alive_slot, 0), (target_slot, -1), (apart_slot, 0)):
             b.store(i32(value), slot)
-        votes = _votes(unit)
-        for name in ("vote_count", "vote_lanes") if votes else ():
-            b.store(i32(0), b.offset(WORKER, L.field(name)))
+        for slot in vote_slots:
+            b.store(i32(0), slot)
         with b.loop(i64(warps)) as warp:
             context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
-            _run_warp(b, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot), votes)
+            _run_warp(b, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot), vote_slots)
         alive = b.load("i32", alive_slot)
         release = b.new_label("release")
         b.branch(b.icmp("ne", alive, i32(0)), release, over)
@@ -47,6 +47,8 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
             with b.if_(b.icmp("ne", missing, i32(0)), likely=False):
                 _report_divergence(b, unit, contexts, warps, b.load("i32", target_slot))
             b.call("ws_block_barrier", "void", WORKER, i32(unit.shared_granule_log2))
+        for name, slot in zip(("vote_count", "vote_lanes"), vote_slots, strict=False):
+            b.store(b.load("i32", slot), b.offset(WORKER, L.field(name)))
         b.br(rounds)
         b.label(over)
     b.ret()
@@ -94,7 +96,7 @@ def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: in
         b.store(b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64)
 
 
-def _run_warp(b: Helper, context: Value, state_slot: Value, slots: tuple[Value, Value, Value, Value], votes: bool) -> None:
+def _run_warp(b: Helper, context: Value, state_slot: Value, slots: tuple[Value, Value, Value, Value], vote_slots: list[Value]) -> None:
     """One warp until it ends or waits at a barrier of the block."""
     alive_slot, target_slot, apart_slot, done_slot = slots
     state = b.load("i32", b.offset(context, _C.STATUS))
@@ -131,8 +133,8 @@ def _run_warp(b: Helper, context: Value, state_slot: Value, slots: tuple[Value, 
             b.store(b.add_const(b.load("i32", done_slot), 1), done_slot)
         with b.if_(b.not_(ended)):
             _note_waiting(b, result, alive_slot, target_slot, apart_slot)
-            if votes:
-                _count_votes(b, context, outcome)
+            if vote_slots:
+                _count_votes(b, context, outcome, vote_slots)
 
 
 def _votes(unit: Unit) -> bool:
@@ -150,13 +152,12 @@ def _note_waiting(b: Helper, result: Value, alive_slot: Value, target_slot: Valu
     b.store(b.or_(b.load("i32", apart_slot), b.resize(differs, "i32")), apart_slot)
 
 
-def _count_votes(b: Helper, context: Value, outcome: Value) -> None:
+def _count_votes(b: Helper, context: Value, outcome: Value, slots: list[Value]) -> None:
     here = b.icmp("eq", outcome, i32(L.AT_BARRIER))
     present = b.select(here, i32(-1), b.load("i32", b.offset(context, _C.PARTICIPANTS)))
     votes = b.and_(b.load("i32", b.offset(context, _C.PREDICATE)), present)
-    for name, bits in (("vote_count", votes), ("vote_lanes", present)):
-        at = b.offset(WORKER, L.field(name))
-        b.store(b.add(b.load("i32", at), b.call("llvm.ctpop.i32", "i32", bits)), at)
+    for slot, bits in zip(slots, (votes, present), strict=True):
+        b.store(b.add(b.load("i32", slot), b.call("llvm.ctpop.i32", "i32", bits)), slot)
     b.store(i32(0), b.offset(context, _C.PREDICATE))
 
 
@@ -182,5 +183,3 @@ def _report_divergence(b: Helper, unit: Unit, contexts: Value, warps: int, targe
         "ws_hazard", "void", WORKER, context, i32(L.DIVERGENT_BARRIER), target, i32(0), b.shl(other, 5), packed
     )
 
-
-_ = CONTEXT

@@ -320,7 +320,7 @@ class Translator:
         line, kind = i.source.line, instruction_class(i.opcode, i.modifiers)
         self.count("warp_instructions", line, per_warp=1)
         self.count("thread_instructions", line, per_lane=1)
-        self.count(f"instructions_{kind}", line, per_lane=1)
+        self.count(f"instructions_{kind}", line, per_warp=1)
         name = {"fma": "fma", "mad": "fma", "add": "fadd", "sub": "fadd", "mul": "fmul"}.get(i.opcode)
         if name and i.types and i.type == "f32":
             self.count(f"{name}_instructions", line, per_lane=1)

@@ -7,6 +7,7 @@ calls these for the rest, so they favour exactness over speed.
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
 from typing import ClassVar
 
@@ -81,7 +82,7 @@ def _hazard() -> str:
     fresh = b.icmp("eq", b.load("i8", seen), constant("i8", 0))
     with b.if_(b.and_(fresh, b.icmp("ult", count, i64(L.HAZARD_CAPACITY)))):
         b.store(constant("i8", 1), seen)
-        record = b.offset(b.worker("hazards", "ptr"), b.mul(count, i64(48)))
+        record = b.offset(b.worker("hazards", "ptr"), b.mul(count, i64(ctypes.sizeof(L.HazardRecord))))
         values = {
             "kind": KIND, "site": SITE, "block": b.worker("block", I64), "lane": lane, "address": address, "state": state,
             "warp": b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX)),
@@ -354,8 +355,7 @@ def _race_shared(granule_log2: int) -> str:
                 b.hazard(i32(L.UNINITIALIZED), lane, where, i64(0))
             with b.if_(b.and_(conflict, b.not_(untouched)), likely=False):
                 b.hazard(i32(L.SHARED_RACE), lane, where, b.resize(state, I64))
-            keep = b.and_(untouched, b.icmp("eq", KIND, i32(L.READ)))
-            b.store(b.select(keep, state, new), slot)
+            b.store(new, slot)  # a write that comes after an uninitialised read is a race: the read must be on record
     b.ret()
     return b.define(f"ws_race_shared_{granule_log2}", "void", WORKER, CONTEXT, offset, MASK, SIZE, SITE, KIND)
 

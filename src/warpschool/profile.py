@@ -1,0 +1,177 @@
+"""What one run of a kernel file used: counters, per source line too, hazards, registers, occupancy.
+
+    report = profile_source(source, {"M": 128, "N": 128, "K": 128}, name="01_tiled.cu")
+    report.counters, report.lines, report.occupancy
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from warpschool import model
+from warpschool.compile import Resources
+from warpschool.contract import Contract, Plan, parse_contract
+from warpschool.counters import DERIVED, Counters
+from warpschool.device import Launch
+from warpschool.errors import CompileError, ContractError, LaunchError
+from warpschool.launcher import Program, RunResult
+
+REPORT_GPU = "rtx2080ti"
+"""The GPU that occupancy and the roofline speak of where none is named."""
+_ONE_SIZE, _SEVERAL_SIZES = 4096, 128
+_OLDEST_COMPILED = "sm_75"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchReport:
+    """One launch; `resources` and `occupancy` are None, with a note, where the kernel does not exist for that GPU."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    resources: Resources | None
+    occupancy: model.Occupancy | None
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelReport:
+    """One run of a kernel file on the simulator. `case` says the sizes in words; `estimate` assumes a full GPU."""
+
+    name: str
+    title: str
+    source: str = field(repr=False)
+    case: str
+    gpu: str
+    launches: tuple[LaunchReport, ...]
+    counters: Counters
+    lines: Mapping[int, Counters]
+    hazards: tuple[Any, ...]
+    printed: str
+    estimate: model.Estimate
+    seconds: float
+    """the host's time for compilation and simulation: no GPU would take that long"""
+
+    @property
+    def registers(self) -> int | None:
+        """Registers per thread of the kernel that needs most."""
+        known = [launch.resources.registers for launch in self.launches if launch.resources]
+        return max(known, default=None)
+
+    @property
+    def occupancy(self) -> model.Occupancy | None:
+        """The occupancy of the launch that has least."""
+        known = [launch.occupancy for launch in self.launches if launch.occupancy]
+        return min(known, key=lambda occupancy: occupancy.fraction, default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; ratios that mean nothing for this kernel are None."""
+        return {
+            "name": self.name, "title": self.title, "case": self.case, "gpu": self.gpu,
+            "launches": [asdict(launch) for launch in self.launches],
+            "counters": self.counters.plain(), "derived": derived(self.counters),
+            "lines": {str(line): {k: v for k, v in c.plain().items() if v} for line, c in self.lines.items()},
+            "hazards": [asdict(hazard) for hazard in self.hazards],
+            "printed": self.printed, "estimate": asdict(self.estimate), "seconds": round(self.seconds, 3),
+        }  # fmt: skip
+
+
+def profile_source(
+    source: str, sizes: Mapping[str, float] | None = None, *, name: str = "kernel.cu",
+    constants: Mapping[str, int] | None = None, gpu: str = REPORT_GPU, seed: int = 0,
+) -> KernelReport:  # fmt: skip
+    """Run a kernel file once on the simulator with random inputs and report what happened.
+
+    Sizes that are not given are 4096 for a kernel with one size and 128 for others; other scalars are 1. Raises
+    ContractError, CompileError, LaunchError, SimulationError. Hazards are reported, not raised.
+    """
+    start = time.perf_counter()
+    contract = parse_contract(source, name=name)
+    program = Program(contract, device="sim", constants=constants)
+    plan = contract.bind(usual_sizes(contract) | dict(sizes or {}), constants=constants)
+    run = program.run(plan.scalars, random_inputs(plan, np.random.default_rng(seed)))
+    return make_report(run, program, gpu=gpu, seconds=time.perf_counter() - start)
+
+
+def make_report(run: RunResult, program: Program, *, gpu: str = REPORT_GPU, seconds: float = 0.0) -> KernelReport:
+    """Gather the report of a finished run on the simulator."""
+    spec = model.find_gpu(gpu)
+    contract = run.plan.contract
+    return KernelReport(
+        name=contract.name, title=contract.title, source=contract.source, case=case_text(run.plan), gpu=spec.name,
+        launches=tuple(_launch_report(launch, program, spec) for launch in run.launches),
+        counters=run.counters, lines=run.lines, hazards=tuple(run.hazards), printed=run.printed,
+        estimate=full_gpu_estimate(run.counters, spec), seconds=seconds,
+    )  # fmt: skip
+
+
+def full_gpu_estimate(counters: Counters, gpu: str | model.GpuSpec = REPORT_GPU) -> model.Estimate:
+    """The roofline bound as if there were work for every SM: small cases would only show how small they are."""
+    spec = model.find_gpu(gpu)
+    return model.estimate(Counters({**counters.plain(), "blocks": max(spec.sms, counters.blocks)}), gpu=spec)
+
+
+def case_text(plan: Plan) -> str:
+    """The sizes of a run, equal ones together: "M = N = 64, K = 32"."""
+    by_value: dict[int | float, list[str]] = {}
+    for name, value in plan.scalars.items():
+        by_value.setdefault(value, []).append(name)
+    replaced = [f"{name} = {value}" for name, value in plan.constants.items()]
+    return ", ".join([*(f"{' = '.join(names)} = {value:g}" for value, names in by_value.items()), *replaced])
+
+
+def usual_sizes(contract: Contract) -> dict[str, int | float]:
+    """A size for every integer scalar of the header, and 1 for the other scalars."""
+    scalars = {p.name: p for p in contract.parameters() if not p.is_array}
+    sizes = [name for name, parameter in scalars.items() if parameter.is_size]
+    usual = _ONE_SIZE if len(sizes) == 1 else _SEVERAL_SIZES
+    return {name: usual if parameter.is_size else 1.0 for name, parameter in scalars.items()}
+
+
+def random_inputs(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """An array for each input: floats in [-1, 1), integers in [0, 8).
+
+    Raises ContractError for an input without a shape, which only a caller can know.
+    """
+    inputs = {}
+    for name, array in plan.arrays.items():
+        if not array.is_given:
+            continue
+        if array.shape is None:
+            raise ContractError(
+                f"the header gives no shape for '{name}', so no input can be made up", file=plan.contract.name,
+                next_step=f"Declare '{name}' as an array of an Entry line.",
+            )  # fmt: skip
+        values = rng.uniform(-1, 1, array.shape) if array.dtype.kind == "f" else rng.integers(0, 8, array.shape)
+        inputs[name] = values.astype(array.dtype)
+    return inputs
+
+
+def derived(counters: Counters) -> dict[str, float | None]:
+    """Every derived number by name; None where there was nothing to measure."""
+    values = {name: getattr(counters, name) for name in DERIVED}
+    return {name: value if np.isfinite(value) else None for name, value in values.items()}
+
+
+def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> LaunchReport:
+    """Resources and occupancy on `spec`, or on the oldest GPU that the compiler knows where that one is older."""
+    arch = spec.arch if spec.capability >= (7, 5) else _OLDEST_COMPILED
+    resources = occupancy = None
+    note = ""
+    try:
+        resources = program.module.resources(arch)[launch.kernel]
+        occupancy = program.kernel(launch.kernel).occupancy(launch.block, gpu=spec, shared_mem=launch.shared_mem)
+    except CompileError:
+        note = f"{launch.kernel} does not compile for {spec.name}: it uses instructions of newer GPUs"
+    except LaunchError as error:
+        note = error.message
+    return LaunchReport(
+        kernel=launch.kernel, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_mem,
+        resources=resources, occupancy=occupancy, note=note,
+    )  # fmt: skip

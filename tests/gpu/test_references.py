@@ -1,0 +1,52 @@
+"""Every reference of the course gives on the GPU what it gives on the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warpschool.contract import Contract, parse_contract
+from warpschool.course import find_course
+from warpschool.errors import NeedsError
+from warpschool.launcher import run_kernel
+
+pytestmark = pytest.mark.gpu
+SIZES = ((70, 51, 45), (128, 64, 96), (128, 128, 128), (256, 256, 256))
+"""values for a file's sizes, in turn; the first ones that its Needs lines allow are taken"""
+STEPS = [step for step in find_course().steps() if step.solution is not None]
+
+
+def chosen_sizes(contract: Contract) -> dict[str, float]:
+    """Sizes for every integer parameter, 1.5 for every other scalar."""
+    scalars = {p.name: p for p in contract.parameters() if not p.is_array}
+    for values in SIZES:
+        sizes = {
+            name: values[k % len(values)] if parameter.is_size else 1.5
+            for k, (name, parameter) in enumerate(scalars.items())
+        }
+        try:
+            contract.bind(sizes)
+        except NeedsError:
+            continue
+        return sizes
+    return pytest.fail(f"{contract.name} refuses all sizes tried")
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_both_devices_agree(step) -> None:
+    contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
+    sizes = chosen_sizes(contract)
+    plan = contract.bind(sizes)
+    rng = np.random.default_rng(1)
+    arrays = {
+        name: rng.uniform(-1, 1, array.shape).astype(array.dtype) if array.dtype.kind == "f"
+        else rng.integers(-9, 9, array.shape).astype(array.dtype)
+        for name, array in plan.arrays.items()
+        if array.is_given
+    }  # fmt: skip
+    runs = {device: run_kernel(contract, sizes, arrays, device=device) for device in ("sim", "gpu")}
+    assert not runs["sim"].hazards
+    assert runs["gpu"].overwritten == runs["sim"].overwritten == ()
+    assert runs["gpu"].outputs.keys() == runs["sim"].outputs.keys()
+    for name, expected in runs["sim"].outputs.items():
+        np.testing.assert_allclose(runs["gpu"].outputs[name], expected, rtol=1e-4, atol=1e-4, err_msg=name)
