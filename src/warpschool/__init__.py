@@ -30,6 +30,9 @@ _PUBLIC = {
     "WarpschoolError": "errors",
     "check": "grading",
     "check_cell": "grading",
+    "run": "notebook.runs",
+    "check_prediction": "notebook.predictions",
+    "load_ipython_extension": "notebook",
 }
 """public name -> the module that defines it"""
 
@@ -46,10 +49,12 @@ __all__ = [
     "benchmark_ratio",
     "check",
     "check_cell",
+    "check_prediction",
     "compile_cuda",
     "find_gpu",
     "get_device",
     "occupancy",
+    "run",
 ]
 
 if TYPE_CHECKING:
@@ -59,6 +64,8 @@ if TYPE_CHECKING:
     from .errors import WarpschoolError
     from .grading import check, check_cell
     from .model import find_gpu, occupancy
+    from .notebook.predictions import check_prediction
+    from .notebook.runs import run
     from .timing import Timing, benchmark, benchmark_ratio
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from warpschool.contract import Contract, parse_contract
-from warpschool.course import find_course
+from warpschool.course import Course
 from warpschool.errors import NeedsError
 from warpschool.launcher import run_kernel
 
 pytestmark = pytest.mark.gpu
 SIZES = ((70, 51, 45), (128, 64, 96), (128, 128, 128), (256, 256, 256))
 """values for a file's sizes, in turn; the first ones that its Needs lines allow are taken"""
-STEPS = [step for step in find_course().steps() if step.solution is not None]
+STEPS = [step for step in Course.find().steps() if step.solution is not None]
 
 
 def chosen_sizes(contract: Contract) -> dict[str, float]:

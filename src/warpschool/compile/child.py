@@ -95,13 +95,11 @@ def close_file_system(readable: list[str]) -> bool:
         os.close(handle)
         if failed:
             return False
-    return (
-        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0
-    )
+    return libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0
 
 
 def load_builtins(folder: str) -> None:
-    """Load the library that NVRTC opens by name at its first compilation: a toolkit's NVRTC does not look beside itself."""
+    """Load what NVRTC opens by name at its first compilation: a toolkit's NVRTC does not look beside itself."""
     for entry in os.listdir(folder):
         if entry.startswith("libnvrtc-builtins.so."):
             ctypes.CDLL(os.path.join(folder, entry), mode=ctypes.RTLD_GLOBAL)
@@ -169,7 +167,7 @@ def main() -> None:
 
         _, major, minor = nvrtc.nvrtcVersion()
         archs = nvrtc.nvrtcGetSupportedArchs()[1]
-    except BaseException as problem:  # noqa: BLE001 - whatever it is, the parent has to be told
+    except BaseException as problem:  # whatever it is, the parent has to be told
         write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode()])
         return
     closed = close_file_system(readable.split(":"))

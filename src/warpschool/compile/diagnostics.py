@@ -12,7 +12,10 @@ _HEAD = re.compile(
     r"^(?P<file>[^\n()]+)\((?P<line>\d+)\): "
     r"(?P<severity>catastrophic error|internal error|error|warning|remark)(?: #[\d]+(?:-D)?)?: (?P<message>.*)$"
 )
-_PTXAS = re.compile(r"^ptxas application (?P<file>ptx input), line (?P<line>\d+)\s*; (?P<severity>error|warning)\s*: (?P<message>.*)$")
+_PTXAS = re.compile(
+    r"^ptxas application (?P<file>ptx input), line (?P<line>\d+)\s*; "
+    r"(?P<severity>error|warning)\s*: (?P<message>.*)$"
+)
 _BARE = re.compile(r"^(?P<tool>nvrtc|ptxas|nvlink)(?: | *: *)(?P<severity>error|fatal|warning)\s*: (?P<message>.*)$")
 _NOISE = re.compile(
     r"^(Remark: The warnings can be suppressed|\d+ errors? detected| and \d+ catastrophic|\d+ catastrophic|"
@@ -111,7 +114,9 @@ def _finish(head: Diagnostic, tail: list[str], name: str, lines: list[str]) -> D
     quoted, column, notes = "", 0, list(tail)
     for index, row in enumerate(tail):
         if index and _CARET.match(row):
-            quoted, column = tail[index - 1][2:], row.index("^") - 1
+            quoted, bytes_before = tail[index - 1][2:], row.index("^") - 2  # NVRTC counts bytes
+            column = 1 + len(quoted.encode()[:bytes_before].decode(errors="ignore"))
+            column += max(0, bytes_before - len(quoted.encode()))
             notes = tail[: index - 1] + tail[index + 1 :]
             break
     text = lines[head.line - 1] if head.file == name and 0 < head.line <= len(lines) else quoted

@@ -14,8 +14,8 @@ DEFAULT_ARCH = "compute_80"
 class CompileLimits:
     """What one compilation may use; past any of these it ends in `CompileLimitError`.
 
-    `memory_bytes` is address space; `cpu_s` is processor time, so the verdict does not depend on how busy the machine is;
-    `wall_s` is kept by the parent process, for a compiler that hangs.
+    `memory_bytes` is address space; `cpu_s` is processor time, so that the verdict does not depend on how busy
+    the machine is; `wall_s` is kept by the parent process, for a compiler that hangs.
     """
 
     wall_s: float = 60.0
@@ -54,7 +54,8 @@ class Resources:
     """What ptxas gave one kernel on one real architecture.
 
     `registers` per thread; `shared_bytes` static, per block; `local_bytes` is the stack frame per thread, spills
-    included; `constant_bytes` over the banks that ptxas reports (before sm_90 that includes the parameters'); spills are per thread.
+    included; `constant_bytes` over the banks that ptxas reports (before sm_90 that includes the parameters'); spills
+    are per thread.
     """
 
     arch: str

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from warpschool.errors import CompilerMissing
 
-_HOW = "Install it with: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl cuda-bindings"
+_HOW = (
+    "Install it with: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl cuda-bindings"
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Toolchain:
 
 @functools.cache
 def find_toolchain() -> Toolchain:
-    """The first NVRTC with headers: $WARPSCHOOL_CUDA, the pip packages, $CUDA_PATH, $CUDA_HOME, /usr/local/cuda.
+    """The first NVRTC with headers: $WARPSCHOOL_CUDA, the pip packages, $CUDA_PATH, $CUDA_HOME,
+    $CONDA_PREFIX, /usr/local/cuda.
 
     Raises CompilerMissing, which says what was looked at.
     """
@@ -73,7 +76,7 @@ def _roots() -> Iterator[tuple[Path, str]]:
                 yield folder, "pip packages"
             if (nvidia / "cuda_nvrtc").is_dir():
                 yield nvidia, "pip packages"
-    for variable in ("CUDA_PATH", "CUDA_HOME"):
+    for variable in ("CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX"):
         if os.environ.get(variable):
             yield Path(os.environ[variable]), variable
     yield Path("/usr/local/cuda"), "toolkit"
@@ -99,7 +102,14 @@ def _toolchain_in(root: Path, origin: str) -> Toolchain | str:
                             ("cuda/std/cstdint", "nvidia-cuda-cccl")):  # fmt: skip
         if not any((folder / header).is_file() for folder in includes):
             return f"{header} is missing (package {package})"
-    return Toolchain(library, includes, _nvrtc_version(library), _header_version(includes), library.stat().st_size, origin)
+    return Toolchain(
+        library=library,
+        includes=includes,
+        nvrtc=_nvrtc_version(library),
+        headers=_header_version(includes),
+        build=library.stat().st_size,
+        origin=origin,
+    )
 
 
 def _first(root: Path, patterns: tuple[str, ...]) -> Path | None:

@@ -62,13 +62,18 @@ def criteria_of(step: Step) -> tuple[CriterionInfo, ...]:
 
     Raises CourseError when the step has no grader.
     """
+    return tuple(info for info, _ in graded_functions(step))
+
+
+def graded_functions(step: Step) -> tuple[tuple[CriterionInfo, Callable[..., Any]], ...]:
+    """Return the criteria of a step with their test functions. Raises CourseError when the step has no grader."""
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     found = []
     for name, member in vars(_load(step.grader)).items():
         marks = [mark for mark in getattr(member, "pytestmark", ()) if mark.name == "criterion"]
         if name.startswith("test_") and inspect.isfunction(member) and marks:
-            found.append(info_of(name, marks[0]))
+            found.append((info_of(name, marks[0]), member))
     return tuple(found)
 
 

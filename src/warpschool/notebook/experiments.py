@@ -38,7 +38,7 @@ class Part:
         return self.nbytes / self.time_ms * 1e-6 if self.nbytes and self.time_ms else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Parts:
     """A table of parts, measured on one device."""
 
@@ -53,7 +53,7 @@ class Parts:
         rows = [[part.what, _size(part), _time(part), _speed(part)] for part in self.parts]
         return [f"on {self.device}", "bytes", "ms", "GB/s"], rows
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(filter(None, (table_text(*self._table()), self.note)))
 
     def _repr_html_(self) -> str:

@@ -9,7 +9,7 @@ from .memory import Memory
 from .program import Barrier, SourceLine
 from .record import Hazard, Triple
 from .translate import layout as L
-from .translate.function import Unit
+from .translate.translator import Unit
 from .translate.plan import AccessSite
 
 _KINDS = {

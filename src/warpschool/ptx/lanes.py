@@ -262,7 +262,7 @@ class LaneAnalysis:
 
     def _record_guard(self, instruction: Instruction) -> None:
         """Notes a widening of a patterned 32-bit value that might wrap."""
-        widened = _widened_source(instruction)
+        widened = widened_source(instruction)
         if widened is None:
             return
         source = self.operand(widened)
@@ -336,7 +336,7 @@ def _lane0_limits(offsets: tuple[int, ...], type_: str) -> tuple[int, int]:
     return bottom - min(offsets), top - max(offsets)
 
 
-def _widened_source(instruction: Instruction) -> Operand | None:
+def widened_source(instruction: Instruction) -> Operand | None:
     """The source whose lanes an instruction extends to a wider type."""
     if instruction.opcode in ("mul", "mad") and "wide" in instruction.modifiers:
         a, b = instruction.operands[1], instruction.operands[2]

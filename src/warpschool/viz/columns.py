@@ -85,7 +85,7 @@ def percent(fraction: float, *, digits: int = 0) -> str:
 
 
 def times(factor: float) -> str:
-    """A ratio as "16x"; "-" for NaN and infinity."""
-    if math.isnan(factor) or math.isinf(factor):
+    """A ratio as "16x"; "-" where there was nothing to measure."""
+    if not factor or math.isnan(factor) or math.isinf(factor):
         return "-"
     return f"{factor:.0f}x" if factor >= 9.95 else f"{factor:.1f}x".replace(".0x", "x")

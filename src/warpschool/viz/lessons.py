@@ -117,11 +117,13 @@ def draw_lines(source: str, lines: Mapping[int, Counters], counter: str, *, per:
         1, 2, figsize=(9, 0.4 + 0.26 * len(values)), sharey=True, width_ratios=(3, 1), layout="constrained"
     )
     for place, number in enumerate(numbers):
-        code.text(0, place, f"{number:3}  {texts[number - 1]}", family="monospace", fontsize=8, va="center")
+        text = f"{number:3}  {texts[number - 1]:.100}"
+        code.text(0, place, text, family="monospace", fontsize=8, va="center", clip_on=True)
     code.axis("off")
     code.set_xlim(0, 1)
-    drawn = bars.barh(range(len(values)), values, color=[RED if v == max(values) else BLUE for v in values])
-    bars.bar_label(drawn, [f"{value:,.4g}" if value else "" for value in values], fontsize=8, padding=2)
+    drawn = bars.barh(range(len(values)), values, color=BLUE)
+    labels = ["" if not value else f"{value:,.0f}" if value == int(value) else f"{value:,.3g}" for value in values]
+    bars.bar_label(drawn, labels, fontsize=8, padding=2)
     bars.set_ylim(len(values) - 0.5, -0.5)
     bars.margins(x=0.3)
     bars.axis("off")
@@ -138,10 +140,10 @@ def _value(counts: Counters | None, counter: str, per: str) -> float:
 def draw_roofline(
     gpu: str, intensities: Mapping[str, float], *, gflops: float | None = None, label: str = "kernel"
 ) -> Figure:
-    """A GPU's roofs and a kernel's intensity (FLOP/byte) at each memory level.
+    """A GPU's roofs and a kernel's intensity (FLOP/byte) at each memory level, as `Roofline.intensities` gives them.
 
-    Where an intensity meets the roof of its level, the level allows no more: a circle. `gflops` is the measured speed,
-    None where there was nothing to measure.
+    A circle marks where an intensity meets its level's roof. Full circles are bounds; the one of L2 is hollow, since it
+    is a bound only if nothing hits in L1. `gflops` is the measured speed, None where there was nothing to measure.
     """
     roofline = Roofline.of(gpu)
     figure, axes = plt.subplots(figsize=(7, 4.5))
@@ -152,9 +154,10 @@ def draw_roofline(
         axes.loglog(x, heights, color=colour, label=f"{roof.level}: {roof.gb_per_s:,.0f} GB/s")
         if roof.level in intensities:
             bound = roofline.attainable_gflops(intensities[roof.level], roof.level)
-            bounds.append((bound, roof.level))
             axes.plot([intensities[roof.level]] * 2, [1, bound], ":", color=colour)
-            axes.plot(intensities[roof.level], bound, "o", markerfacecolor="white", color=colour)
+            axes.plot(intensities[roof.level], bound, "o", color=colour, fillstyle="none" if roof.level == "L2" else "full")
+            if roof.level != "L2":
+                bounds.append((bound, roof.level))
     axes.axhline(roofline.peak_gflops, color="black", linewidth=0.8)
     axes.text(x[0], roofline.peak_gflops * 1.1, f"arithmetic: {roofline.peak_gflops:,.0f} GFLOP/s", fontsize=8)
     if gflops is not None:

@@ -19,7 +19,6 @@ from ..program import (
     Instruction,
     Jump,
     Kernel,
-    Return,
     Switch,
     Terminator,
     Vector,
@@ -31,8 +30,10 @@ from ..program import (
 from ..provenance import pointer_roots, written_roots
 from . import convert, floating, integer  # noqa: F401  (registers the handlers)
 from .driver import write_driver
-from .function import Full, Masked, Options, Unit, lanes_of
+from .full import Full
 from .layout import MAX_BLOCKS, context_layout
+from .masked import Masked
+from .translator import Options, Unit, lanes_of
 
 __all__ = ["Options", "Translation", "translate"]
 
@@ -56,7 +57,9 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
     if len(kernel.blocks) >= MAX_BLOCKS:
         from ...errors import SimulationError
 
-        raise SimulationError(f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}")
+        raise SimulationError(
+            f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
+        )
     roots = pointer_roots(kernel)
     unit = Unit(
         kernel, block, analysis, options, context_layout(kernel, lambda name: lanes_of(analysis.of(name))), roots,
@@ -78,8 +81,10 @@ def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:
     smallest = 4
     for block in kernel.blocks:
         for i in block.instructions:
-            if i.opcode in ("ld", "ldu", "st", "atom", "red") and i.space in spaces and any(
-                isinstance(o, Address) for o in i.operands
+            if (
+                i.opcode in ("ld", "ldu", "st", "atom", "red")
+                and i.space in spaces
+                and any(isinstance(o, Address) for o in i.operands)
             ):
                 size = bytes_of(i.type)
                 for o in i.operands:
@@ -177,6 +182,3 @@ def _split_at_guards(kernel: Kernel, analysis: LaneAnalysis) -> Kernel:
     if all(len(g) == 1 for g in groups):
         return kernel
     return _rebuilt(kernel, groups)
-
-
-_ = Return

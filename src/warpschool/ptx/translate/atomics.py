@@ -6,10 +6,11 @@ from ..emit import WARP, Builder, Value, constant
 from ..lanes import Lanes
 from ..program import Address, Instruction, Register, Sink, bytes_of
 from . import layout as L
+from .access import Access, inferred_space, vector_address
 from .convert import SHARED_WINDOW
-from .function import Translator
-from .memory import Access, _inferred_space, _shared_base, _vector_address
-from .runtime import Helper, arg, i32
+from .runtime.helper import Helper, arg, i32
+from .shared_memory import shared_base
+from .translator import Translator
 from .values import LLVM_TYPE, is_float, unsupported
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas")
@@ -25,7 +26,7 @@ def translate(t: Translator, i: Instruction) -> None:
         raise unsupported(i)
     space = i.space
     if space == "generic":
-        space = _inferred_space(t, where) or "generic"
+        space = inferred_space(t, where) or "generic"
     a = Access(i, space, False, where, (operands[1],), bytes_of(i.type), t.unit.site(i, space, "atomic"))
     _book(t, i, space, has_result)
     b, vectors = t.b, [t.source(o, i.type, WARP) for o in operands[1:]]
@@ -51,13 +52,19 @@ def _host_addresses(t: Translator, a: Access, mask: Value) -> tuple[Value, Value
     """Host address of every lane, and the lanes that may go on."""
     b, check = t.b, t.unit.options.check
     null = Value("ptr", "null")
-    fixed = (constant("i32", a.bytes_), constant("i32", a.site), constant("i32", L.ATOMIC), null, constant("i32", int(check)))
+    fixed = (
+        constant("i32", a.bytes_),
+        constant("i32", a.site),
+        constant("i32", L.ATOMIC),
+        null,
+        constant("i32", int(check)),
+    )
     worker, context = Value("ptr", "%w"), Value("ptr", "%c")
     if a.space == "shared":
-        offset = _vector_address(t, a, "i32")
+        offset = vector_address(t, a, "i32")
         mask = b.call(f"ws_access_shared_{t.unit.shared_granule_log2}", "i32", worker, context, offset, mask, *fixed)
-        return b.add(b.resize(offset, "i64"), b.splat(_shared_base(t))), mask
-    address = _vector_address(t, a, "i64")
+        return b.add(b.resize(offset, "i64"), b.splat(shared_base(t))), mask
+    address = vector_address(t, a, "i64")
     access_global = f"ws_access_global_{t.unit.global_granule_log2}"
     if a.space == "global":
         return address, b.call(access_global, "i32", worker, context, address, mask, *fixed)
@@ -66,10 +73,16 @@ def _host_addresses(t: Translator, a: Access, mask: Value) -> tuple[Value, Value
     shared_bits = b.mask_bits(in_shared)
     offset = b.resize(address, "i32")
     shared_ok = b.call(
-        f"ws_access_shared_{t.unit.shared_granule_log2}", "i32", worker, context, offset, b.and_(mask, shared_bits), *fixed
+        f"ws_access_shared_{t.unit.shared_granule_log2}",
+        "i32",
+        worker,
+        context,
+        offset,
+        b.and_(mask, shared_bits),
+        *fixed,
     )
     global_ok = b.call(access_global, "i32", worker, context, address, b.and_(mask, b.not_(shared_bits)), *fixed)
-    host = b.add(b.resize(offset, "i64"), b.splat(_shared_base(t)))
+    host = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
     return b.select(in_shared, host, address), b.or_(shared_ok, global_ok)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..emit import WARP, Value, constant, constants
 from ..program import Barrier
 from . import layout as L
-from .function import Unit
-from .runtime import WORKER, Helper, arg, i32, i64
+from .runtime.helper import WORKER, Helper, arg, i32, i64
+from .translator import Unit
 
 _C = L.ContextLayout
 
@@ -75,9 +75,14 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
         size = b.worker("shared_bytes", "i64")
         for name, length in (
             ("shared", size),
-            ("shadow", b.shl(b.lshr(b.add_const(size, (1 << unit.shared_granule_log2) - 1), unit.shared_granule_log2), 2)),
+            (
+                "shadow",
+                b.shl(b.lshr(b.add_const(size, (1 << unit.shared_granule_log2) - 1), unit.shared_granule_log2), 2),
+            ),
         ):
-            b.call("llvm.memset.p0.i64", "void", b.worker(name, "ptr"), constant("i8", -1), length, Value("i1", "false"))
+            b.call(
+                "llvm.memset.p0.i64", "void", b.worker(name, "ptr"), constant("i8", -1), length, Value("i1", "false")
+            )
 
 
 def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: int) -> None:
@@ -93,10 +98,14 @@ def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: in
         b.store(i32(0), b.offset(context, _C.PREDICATE))
         b.store(b.select(masked, i32((1 << in_last) - 1), i32(-1)), b.offset(context, _C.LIVE))
         start = [0 if n < in_last else L.EXITED for n in range(WARP)]
-        b.store(b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64)
+        b.store(
+            b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64
+        )
 
 
-def _run_warp(b: Helper, context: Value, state_slot: Value, slots: tuple[Value, Value, Value, Value], vote_slots: list[Value]) -> None:
+def _run_warp(
+    b: Helper, context: Value, state_slot: Value, slots: tuple[Value, Value, Value, Value], vote_slots: list[Value]
+) -> None:
     """One warp until it ends or waits at a barrier of the block."""
     alive_slot, target_slot, apart_slot, done_slot = slots
     state = b.load("i32", b.offset(context, _C.STATUS))
@@ -179,7 +188,4 @@ def _report_divergence(b: Helper, unit: Unit, contexts: Value, warps: int, targe
     state = b.resize(b.load("i32", b.offset(other_context, _C.STATUS)), "i64")
     # address: the missing thread's linear index; state: where it is (bit 32 set: whole warp)
     packed = b.or_(state, i64(1 << 32))
-    b.call(
-        "ws_hazard", "void", WORKER, context, i32(L.DIVERGENT_BARRIER), target, i32(0), b.shl(other, 5), packed
-    )
-
+    b.call("ws_hazard", "void", WORKER, context, i32(L.DIVERGENT_BARRIER), target, i32(0), b.shl(other, 5), packed)

@@ -59,8 +59,12 @@ def round_directed(b: Builder, total: Value, error: Value, mode: str, type_: str
     """total + error (f64, exact, |error| below total's last place) rounded to `type_` in direction rz, rm or rp."""
     nearest = b.convert("fptrunc", total, type_)
     back = b.convert("fpext", nearest, "double")
-    above = b.or_(b.fcmp("ogt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("olt", error, b.like(error, 0.0))))
-    below = b.or_(b.fcmp("olt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("ogt", error, b.like(error, 0.0))))
+    above = b.or_(
+        b.fcmp("ogt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("olt", error, b.like(error, 0.0)))
+    )
+    below = b.or_(
+        b.fcmp("olt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("ogt", error, b.like(error, 0.0)))
+    )
     bits = bits_of(b, nearest)
     negative = b.icmp("slt", bits, b.like(bits, 0))
     one, zero = b.like(bits, 1), b.like(bits, 0)

@@ -371,11 +371,15 @@ def _fns(b: Builder, i: Instruction, mask: Value, base: Value, offset: Value) ->
             if up:
                 counts = b.and_(here, b.icmp("uge", at, base))
                 hit = b.and_(counts, b.icmp("eq", left_up, b.like(offset, 1)))
-                left_up = b.select(b.and_(counts, b.icmp("sgt", left_up, b.like(offset, 0))), b.add_const(left_up, -1), left_up)
+                left_up = b.select(
+                    b.and_(counts, b.icmp("sgt", left_up, b.like(offset, 0))), b.add_const(left_up, -1), left_up
+                )
             else:
                 counts = b.and_(here, b.icmp("ule", at, base))
                 hit = b.and_(counts, b.icmp("eq", left_down, b.like(offset, -1)))
-                left_down = b.select(b.and_(counts, b.icmp("slt", left_down, b.like(offset, 0))), b.add_const(left_down, 1), left_down)
+                left_down = b.select(
+                    b.and_(counts, b.icmp("slt", left_down, b.like(offset, 0))), b.add_const(left_down, 1), left_down
+                )
             # the counters stop at 0 once their bit is found, so each hits once
             result = b.select(hit, at, result)
     base_set = b.icmp("ne", b.and_const(clamp_shift(b, mask, base, "lshr"), 1), b.like(mask, 0))

@@ -12,9 +12,8 @@ from ..lanes import Lanes
 from ..program import Instruction, Register, Symbol
 from . import layout as L
 from .convert import LOCAL_WINDOW
-from .function import Translator
-from .memory import local_address
-from .runtime import Helper, arg, i32, i64
+from .runtime.helper import Helper, arg, i32, i64
+from .translator import Translator
 from .values import unsupported
 
 PRINT_HEADER = struct.Struct("<QQIIII")
@@ -96,6 +95,3 @@ def _write_helper(t: Translator, name: str) -> str:
     b.ret(i32(0))
     parameters = (worker, context, formats, buffers, base, mask, line)
     return b.define(name, "i32", *parameters).replace("define ", "define internal ", 1)
-
-
-_ = local_address

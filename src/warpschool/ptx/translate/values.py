@@ -30,7 +30,9 @@ class ValueRow:
 VALUES: dict[str, ValueRow] = {}
 
 
-def value(*opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | None = None) -> Callable[[Handler], Handler]:
+def value(
+    *opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | None = None
+) -> Callable[[Handler], Handler]:
     """Registers a handler for the instructions `opcodes`."""
 
     def register(handler: Handler) -> Handler:

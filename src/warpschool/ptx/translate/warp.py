@@ -8,7 +8,7 @@ from ..emit import WARP, Value, constant, constants
 from ..lanes import Lanes
 from ..program import Instruction, Pair
 from . import layout as L
-from .function import Translator
+from .translator import Translator
 
 _UNIFORM = Lanes((0,) * WARP)
 

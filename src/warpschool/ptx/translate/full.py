@@ -1,0 +1,255 @@
+"""`full`: a warp whose 32 lanes are all active and together."""
+
+from __future__ import annotations
+
+from ..emit import WARP, Value, constant, constants, ir_type
+from ..lanes import Lanes, widened_source
+from ..program import Barrier, Block, Branch, Instruction, Jump, Operand, Register, Return, Switch, WarpBarrier, written
+from . import layout as L
+from .translator import Translator, Unit, lanes_of, last_line
+
+
+class Full(Translator):
+    """Translation for a whole warp: registers are allocas that LLVM turns into SSA values."""
+
+    def get(self, register: str, lanes: int) -> Value:
+        key = (register, lanes)
+        if key not in self.known:
+            form = self.form(register)
+            if form == lanes:
+                self.known[key] = self._load_home(register, form)
+            else:
+                assert lanes > form, f"{register} needs {form} lanes"
+                self.known[key] = self.widen(self.get(register, form), self.pattern(register), lanes)
+        return self.known[key]
+
+    def put(self, register: str, value: Value, own: Lanes) -> None:
+        value = self.as_storage(register, value)
+        for lanes in (0, 2, 4, WARP):
+            self.known.pop((register, lanes), None)
+        form = self.form(register)
+        if value.lanes == WARP and form != WARP:  # computed lane by lane although its first lanes say it all
+            self.known[register, WARP] = value
+            value = self.first_lanes(value, form)
+        self.known[register, form] = self.widen(value, own, form)
+        self.defined.add(register)
+
+    def _load_home(self, register: str, form: int) -> Value:
+        return self.b.load(self.storage(register), self._home(register), form, align=64 if form == WARP else None)
+
+    def _store_home(self, register: str, value: Value) -> None:
+        self.b.store(value, self._home(register), align=64 if value.lanes == WARP else None)
+
+    def _home(self, register: str) -> Value:
+        return Value("ptr", f'%"R{register}"')
+
+    def translate(self) -> str:
+        b, unit = self.b, self.unit
+        entries = entries_of(unit)
+        self.unsaved = _unsaved(self.kernel.blocks)
+        for block in self.kernel.blocks:
+            self._block(block)
+        body, b.lines = b.lines, []
+        b.label("entry")
+        for name, type_ in self.kernel.registers.items():
+            form, kind = self.form(name), L.storage(type_)
+            b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
+        targets = " ".join(f"i32 {e}, label %E{e}" for e in entries)
+        b.emit(f"switch i32 %entry_block, label %nowhere [{targets}]")
+        b.label("nowhere")
+        b.ret(constant("i32", L.FAULTED << 16))
+        for e in entries:
+            b.label(f"E{e}")
+            for name in sorted(self.kernel.blocks[e].live_in):
+                self._store_home(name, self.restore(name, self.form(name)))
+            b.br(f"F{e}")
+        b.lines += body
+        return b.function("i32 @full(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
+
+    def _block(self, block: Block) -> None:
+        b = self.b
+        self.block, self.known, self.defined, self.scratch = block, {}, set(), {}
+        b.label(f"F{block.index}")
+        if block.instructions and id(block.instructions[0]) in self.unit.analysis.guarded:
+            self._guard(block.instructions[0])
+        if self.unit.options.count:
+            self.execution_cell = self.unit.plan.cell()
+            self.bump(self.execution_cell, constant("i64", 1))
+        for self.position, i in enumerate(block.instructions):
+            self.count_instruction(i)
+            self.instruction(i)
+        self._terminator(block)
+
+    def _guard(self, i: Instruction) -> None:
+        """Leaves for `masked` where widening would be wrong for some lane. The block starts here, so it can start over."""
+        b = self.b
+        low, high = self.unit.analysis.guarded[id(i)]
+        source = widened_source(i)
+        form = (
+            self.form(source.name)
+            if isinstance(source, Register)
+            else lanes_of(self.unit.analysis.operand(source) or Lanes())
+        )
+        value = b.resize(self.source(source, i.type, form), "i64", i.type[0] == "s")
+        fits = b.all_true(b.and_(b.icmp("sge", value, b.like(value, low)), b.icmp("sle", value, b.like(value, high))))
+        wraps, fine = b.new_label("wraps"), b.new_label("fine")
+        b.branch(fits, fine, wraps, likely=True)
+        b.label(wraps)
+        known = dict(self.known)
+        self._leave(constants("i16", [self.block.index] * WARP), self.block.live_in)
+        self.known = known
+        b.label(fine)
+
+    def _leave(self, counters: Value, live: frozenset[str]) -> None:
+        """Hands the warp to `masked`, every lane at its own block."""
+        for name in sorted(live):
+            self.save(name, self.get(name, WARP))
+        at = self.b.offset(Value("ptr", "%c"), self.unit.context.PCS)
+        self.b.store(counters, at, align=64)
+        self.b.ret(constant("i32", L.DIVERGED << 16))
+
+    def _write_back(self, live: frozenset[str]) -> None:
+        for name in sorted(self.defined & live):
+            self._store_home(name, self.known[name, self.form(name)])
+
+    def _terminator(self, block: Block) -> None:
+        b, terminator = self.b, block.terminator
+        instruction = getattr(terminator, "instruction", None)
+        if instruction is not None:
+            self.count_instruction(instruction)
+        line = instruction.source.line if instruction is not None else last_line(block)
+        match terminator:
+            case Return():
+                b.ret(constant("i32", L.DONE << 16))
+            case Jump(target):
+                self._write_back(block.live_out)
+                if self.loops_back(target):
+                    self.spend(line)
+                b.br(f"F{target}")
+            case Barrier(target, i):
+                self.count("barriers", line, per_warp=1)
+                mask = self.barrier_predicate(i)
+                if mask is not None:
+                    b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))
+                for name in sorted(block.live_out & self.unsaved[block.index]):
+                    self.save(name, self.get(name, self.form(name)))
+                b.ret(constant("i32", L.AT_BARRIER << 16 | target))
+            case WarpBarrier(target, _):
+                self._write_back(block.live_out)
+                if self.unit.options.check:
+                    b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"))
+                if self.loops_back(target):
+                    self.spend(line)
+                b.br(f"F{target}")
+            case Branch():
+                self._branch(terminator, block, line)
+            case Switch(index, targets, i):
+                self._switch(index, targets, block, line)
+
+    def _branch(self, t: Branch, block: Block, line: int) -> None:
+        b = self.b
+        yes, no = (t.fallthrough, t.taken) if t.guard.negated else (t.taken, t.fallthrough)
+        if self.loops_back(yes) or self.loops_back(no):
+            self.spend(line)
+        name = t.guard.register
+        if self.pattern(name).uniform:
+            condition = self.get(name, 0)
+            self._write_back(block.live_out)
+            b.branch(condition, f"F{yes}", f"F{no}")
+            return
+        condition = self.get(name, WARP)
+        self._write_back(block.live_out)
+        bits = b.mask_bits(condition)
+        parted = b.new_label("parted")
+        b.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
+        b.label(parted)
+        if self.unit.options.count and not t.instruction.has("skip"):
+            cell = self.unit.plan.cell()
+            self.unit.plan.named(cell, "divergent_branches", line)
+            self.bump(cell, constant("i64", 1))
+        counters = b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
+        self._leave(counters, block.live_out)
+
+    def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
+        b = self.b
+        if any(self.loops_back(t) for t in targets):
+            self.spend(line)
+        uniform = not isinstance(index, Register) or self.pattern(index.name).uniform
+        if uniform:
+            value = self.source(index, "u32", 0)
+            self._write_back(block.live_out)
+            arms = " ".join(f"i32 {k}, label %F{t}" for k, t in enumerate(targets))
+            b.emit(f"switch i32 {value.text}, label %F{targets[-1]} [{arms}]")
+            return
+        value = self.source(index, "u32", WARP)
+        counters = constants("i16", [targets[-1]] * WARP)
+        for k, t in enumerate(targets[:-1]):
+            counters = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), counters)
+        self._write_back(block.live_out)
+        self._leave(counters, block.live_out)
+
+
+def _unsaved(blocks: list[Block]) -> list[set[str]]:
+    """Registers that, at the end of a block, may have changed since the warp entered `full`: their slots are out of date."""
+    changes = [{name for i in block.instructions for name in written(i)} for block in blocks]
+    before: list[set[str]] = [set() for _ in blocks]
+    after = [set(c) for c in changes]
+    pending = list(range(len(blocks)))
+    while pending:
+        k = pending.pop(0)
+        after[k] = before[k] | changes[k]
+        if isinstance(blocks[k].terminator, Barrier):
+            continue  # `full` is left here and entered anew
+        for s in blocks[k].successors:
+            if not after[k] <= before[s]:
+                before[s] |= after[k]
+                pending.append(s)
+    return after
+
+
+def entries_of(unit: Unit) -> list[int]:
+    """Blocks at which a whole warp may enter `full`: the start, behind barriers, and where parted lanes meet again."""
+    blocks = unit.kernel.blocks
+    entries = {0}
+    meeting = _immediate_post_dominators(blocks)
+    for block in blocks:
+        t = block.terminator
+        if isinstance(t, Barrier | WarpBarrier):
+            entries.add(t.target)
+        parts = isinstance(t, Branch) and not unit.analysis.of(t.guard.register).uniform
+        parts = parts or (isinstance(t, Switch) and isinstance(t.index, Register))
+        if parts and (meet := meeting[block.index]) is not None:
+            entries.add(meet)
+    return sorted(entries)
+
+
+def _immediate_post_dominators(blocks: list[Block]) -> list[int | None]:
+    """For every block the nearest block that all its paths pass (None: only the exit). Sets are bit masks."""
+    count = len(blocks)
+    exit_ = count
+    everything = (1 << (count + 1)) - 1
+    after = [everything] * count + [1 << exit_]
+    changed = True
+    while changed:
+        changed = False
+        for k in range(count - 1, -1, -1):
+            common = everything
+            for s in blocks[k].successors or (exit_,):
+                common &= after[s]
+            common |= 1 << k
+            if common != after[k]:
+                after[k], changed = common, True
+    nearest: list[int | None] = []
+    for k in range(count):
+        candidates = after[k] & ~(1 << k)
+        best = None
+        rest = candidates
+        while rest:
+            low = rest & -rest
+            c = low.bit_length() - 1
+            if after[c] & candidates == candidates:  # c is passed before all the others
+                best = c
+                break
+            rest ^= low
+        nearest.append(best if best != exit_ else None)
+    return nearest

@@ -1,0 +1,322 @@
+"""Global and constant memory: patterns, groups, shapes found at run time, and the general path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..emit import WARP, Value, constant, constants
+from ..lanes import Lanes
+from ..program import Register
+from .access import (
+    HALF,
+    Access,
+    either,
+    extent,
+    finish,
+    gather_scatter,
+    pattern_of,
+    scalar_base,
+    stored_values,
+    vector_address,
+)
+from .shapes import Shape, load_shape, shape_of, store_shape
+from .translator import Translator
+
+
+def general_global(
+    t: Translator, a: Access, address: Value, values: list[Value] | None, mask: Value, cell: int | None
+) -> list[Value]:
+    """Any global access of the lanes in `mask`: account for it, then gather or scatter."""
+    b, o = t.b, t.unit.options
+    counted = o.count and cell is not None
+    if o.check or counted:
+        counter = t.counter_pointer(cell) if counted and cell is not None else Value("ptr", "null")
+        mask = b.call(
+            f"ws_access_global_{t.unit.global_granule_log2}", "i32", Value("ptr", "%w"), Value("ptr", "%c"), address,
+            mask, constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
+            constant("i32", int(o.check and a.space != "const")),
+        )  # fmt: skip
+    return gather_scatter(t, a, address, values, mask)
+
+
+def sector_cell(t: Translator, a: Access) -> int | None:
+    """Counters for sectors and ideal sectors of a site."""
+    if not t.unit.options.count or a.space == "const":
+        return None
+    cell = t.unit.plan.cell(2)
+    verb = "load" if a.is_load else "store"
+    t.unit.plan.named(cell, f"global_{verb}_sectors", a.instruction.source.line)
+    t.unit.plan.named(cell + 1, f"global_{verb}_sectors_ideal", a.instruction.source.line)
+    return cell
+
+
+def translate_global(t: Translator, a: Access) -> None:
+    cell = sector_cell(t, a)
+    values = stored_values(t, a)
+    if t.masked:
+        address = vector_address(t, a, "i64")
+        return finish(t, a, general_global(t, a, address, values, t.mask_bits, cell), Lanes())  # type: ignore[attr-defined]
+    pattern = pattern_of(t, a)
+    if pattern.scalar and pattern.offsets is not None:
+        shape = shape_of(pattern.offsets, a.bytes_)
+        if shape is not None and (a.is_load or shape.distinct == WARP):
+            return _global_pattern(t, a, pattern.offsets, shape, values, cell)
+    elif pattern.known and a.space == "global" and _global_grouped(t, a, pattern, values, cell):
+        return None
+    address = vector_address(t, a, "i64")
+    if not pattern.known and a.space == "global":
+        return _global_varying(t, a, address, values, cell)
+    return finish(t, a, general_global(t, a, address, values, constant("i32", -1), cell), Lanes())
+
+
+def _global_pattern(
+    t: Translator, a: Access, offsets: tuple[int, ...], shape: Shape, values: list[Value] | None, cell: int | None
+) -> None:
+    b, o = t.b, t.unit.options
+    base = scalar_base(t, a, "i64")
+    lane0 = b.add_const(base, a.address.offset)
+
+    def fast() -> list[Value]:
+        if cell is not None:
+            t.bump(cell, _pattern_sectors(t, lane0, offsets, a.bytes_))
+            t.bump(cell + 1, constant("i64", -(-shape.distinct * a.bytes_ // 32)))
+        if a.is_load:
+            return load_shape(t, a, shape, lane0)
+        assert values is not None
+        store_shape(t, a, shape, lane0, values)
+        return []
+
+    def slow() -> list[Value]:
+        address = b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
+        results = general_global(t, a, address, values, constant("i32", -1), cell)
+        return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
+
+    own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
+    if not o.check or a.space == "const":
+        return finish(t, a, fast(), own)
+    inside, site = _inside_allocation(t, a, base, offsets)
+    finish(t, a, either(t, a, [inside], fast, slow, _track(t, a, site, base, offsets)), own)
+
+
+def _track(t: Translator, a: Access, site: Value, base: Value, offsets: tuple[int, ...]) -> Callable[[], None]:
+    """Race tracking behind a fast access: stores always, loads where some block may write the array."""
+    b = t.b
+
+    def track() -> None:
+        if a.is_load:
+            with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+                _race_global(t, a, b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
+        else:
+            _race_global(t, a, b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
+
+    return track
+
+
+def _race_global(t: Translator, a: Access, address: Value) -> None:
+    t.b.call(
+        f"ws_race_global_{t.unit.global_granule_log2}", "void", Value("ptr", "%w"), Value("ptr", "%c"), address,
+        constant("i32", -1), constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind),
+    )  # fmt: skip
+
+
+def _inside_allocation(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> tuple[Value, Value]:
+    """(whether all accesses of this block through the same base lie in one allocation and are aligned, the site).
+
+    The block's accesses through one register differ by constants, so one test serves them all: a store or load that the
+    test lets pass is inside, and where it fails each access is examined by itself.
+    """
+    b = t.b
+    key = ("inside", base.text)
+    if key in t.scratch:
+        return t.scratch[key], t.scratch["site", base.text]
+    low, high, aligned = extent(t, a, offsets)
+    site = b.offset(t.field("sites", "ptr"), 24 * a.site)
+    first, last = b.add_const(base, low), b.add_const(base, high)
+    limits = [b.load("i64", b.offset(site, 8 * k)) for k in range(2)]
+    if base.lanes:
+        limits = [b.splat(x, base.lanes) for x in limits]
+    ok = b.and_(b.icmp("uge", first, limits[0]), b.icmp("ule", last, limits[1]))
+    if aligned > 1:
+        ok = b.and_(ok, b.icmp("eq", b.and_const(base, aligned - 1), b.like(base, 0)))
+    ok = b.all_true(ok)
+    t.scratch[key], t.scratch["site", base.text] = ok, site
+    return ok, site
+
+
+def _pattern_sectors(t: Translator, lane0: Value, offsets: tuple[int, ...], bytes_: int) -> Value:
+    """Number of 32-byte sectors that a pattern touches, which depends on the base modulo 32 alone."""
+    b = t.b
+    unique = sorted(set(offsets))
+    if all(q - p <= 32 for p, q in zip(unique, unique[1:], strict=False)):  # no sector is skipped
+        first = b.lshr(b.add_const(lane0, unique[0]), 5)
+        last = b.lshr(b.add_const(lane0, unique[-1] + bytes_ - 1), 5)
+        return b.add_const(b.sub(last, first), 1)
+    table = [len({(r * bytes_ + u) // 32 for u in unique}) for r in range(max(1, 32 // bytes_))]
+    if len(set(table)) == 1:
+        return constant("i64", table[0])
+    index = b.lshr(b.and_const(lane0, 31), bytes_.bit_length() - 1)
+    return b.extract(constants("i64", table), index)
+
+
+def _global_grouped(t: Translator, a: Access, pattern: Lanes, values: list[Value] | None, cell: int | None) -> bool:
+    """Addresses with a pattern within each half or quarter of the warp. False: not one that this path serves."""
+    b, o, groups, offsets = t.b, t.unit.options, pattern.groups, pattern.offsets
+    assert offsets is not None
+    size = WARP // groups
+    parts = [offsets[g * size : (g + 1) * size] for g in range(groups)]
+    shapes = [shape_of(p, a.bytes_) for p in parts]
+    if any(s is None or not (a.is_load or s.distinct == size) for s in shapes):
+        return False
+    if not a.is_load and groups > 2:
+        return False
+    base_register = a.address.base
+    assert isinstance(base_register, Register)
+    bases = t.get(base_register.name, groups)
+    firsts = [b.add_const(b.extract(bases, g), a.address.offset) for g in range(groups)]
+    lows = [b.add_const(f, min(p)) for f, p in zip(firsts, parts, strict=True)]
+    highs = [b.add_const(f, max(p) + a.bytes_) for f, p in zip(firsts, parts, strict=True)]
+
+    def vector() -> Value:
+        return b.add_const(t.widen(bases, pattern), a.address.offset)
+
+    def fast() -> list[Value]:
+        if cell is not None:
+            if groups == 2 and all(s is not None and len(s.runs) == 1 for s in shapes):
+                _count_intervals(t, cell, lows, highs)
+            else:
+                b.call(
+                    "ws_count_global",
+                    "void",
+                    vector(),
+                    constant("i32", -1),
+                    constant("i32", a.bytes_),
+                    t.counter_pointer(cell),
+                )
+        if a.is_load:
+            loaded = []
+            for first, shape in zip(firsts, shapes, strict=True):
+                assert shape is not None
+                loaded.append([b.splat(v, size) if not v.lanes else v for v in load_shape(t, a, shape, first)])
+            return [b.concat([group[k] for group in loaded]) for k in range(len(a.registers))]
+        assert values is not None
+        for g, (first, shape) in enumerate(zip(firsts, shapes, strict=True)):
+            assert shape is not None
+            store_shape(t, a, shape, first, [b.shuffle(v, range(g * size, (g + 1) * size)) for v in values])
+        return []
+
+    def slow() -> list[Value]:
+        return general_global(t, a, vector(), values, constant("i32", -1), cell)
+
+    conditions: list[Value | Callable[[], Value]] = []
+    if not a.is_load:
+        conditions.append(_apart(t, lows, highs))
+    if not o.check:
+        finish(t, a, either(t, a, conditions, fast, slow) if conditions else fast(), Lanes())
+        return True
+    inside, site = _inside_allocation(t, a, bases, offsets)
+    conditions.insert(0, inside)
+
+    def track() -> None:
+        if not a.is_load:
+            return _race_global(t, a, vector())
+        with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+            _race_global(t, a, vector())
+        return None
+
+    finish(t, a, either(t, a, conditions, fast, slow, track), Lanes())
+    return True
+
+
+def _global_varying(t: Translator, a: Access, address: Value, values: list[Value] | None, cell: int | None) -> None:
+    """Addresses known only now: 16 lanes at a time they are mostly contiguous or all the same."""
+    b, o = t.b, t.unit.options
+    groups = [b.shuffle(address, range(g, g + HALF)) for g in (0, HALF)]
+    firsts = [b.extract(g, 0) for g in groups]
+    steps = [b.sub(g, b.splat(f, HALF)) for g, f in zip(groups, firsts, strict=True)]
+    ramp = constants("i64", [k * a.bytes_ for k in range(HALF)])
+    contiguous = [b.all_true(b.icmp("eq", s, ramp)) for s in steps]
+    dense = contiguous
+    if a.is_load:
+        same = [b.all_true(b.icmp("eq", s, b.like(s, 0))) for s in steps]
+        dense = [b.or_(c, u) for c, u in zip(contiguous, same, strict=True)]
+    spans = [b.select(c, constant("i64", HALF * a.bytes_), constant("i64", a.bytes_)) for c in contiguous]
+    ends = [b.add(f, s) for f, s in zip(firsts, spans, strict=True)]
+    conditions: list[Value | Callable[[], Value]] = [b.and_(*dense)]
+    if o.check:
+        site = b.offset(t.field("sites", "ptr"), 24 * a.site)
+        low, high = b.load("i64", site), b.load("i64", b.offset(site, 8))
+        ok = b.and_(*[b.and_(b.icmp("uge", f, low), b.icmp("ule", e, high)) for f, e in zip(firsts, ends, strict=True)])
+        if a.bytes_ > 1:
+            odd = b.and_const(b.or_(*firsts), a.bytes_ - 1)
+            ok = b.and_(ok, b.icmp("eq", odd, constant("i64", 0)))
+        conditions.append(ok)
+        if not a.is_load:
+            conditions.append(lambda: _apart(t, firsts, ends))
+
+    def fast() -> list[Value]:
+        if cell is not None:
+            _count_intervals(t, cell, firsts, ends)
+        if a.is_load:
+            return _load_groups(t, a, firsts, contiguous)
+        assert values is not None
+        for g, first in enumerate(firsts):
+            lanes = range(g * HALF, (g + 1) * HALF)
+            joined = values[0] if len(values) == 1 else b.concat(values)
+            big = b.shuffle(joined, [part * WARP + lane for lane in lanes for part in range(len(values))])
+            b.store(big, b.pointer(first), align=a.element_bytes)
+        return []
+
+    def track() -> None:
+        if not o.check:
+            return
+        if a.is_load:
+            with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+                _race_global(t, a, address)
+        else:
+            _race_global(t, a, address)
+
+    def slow() -> list[Value]:
+        return general_global(t, a, address, values, constant("i32", -1), cell)
+
+    finish(t, a, either(t, a, conditions, fast, slow, track), Lanes())
+
+
+def _apart(t: Translator, firsts: list[Value], ends: list[Value]) -> Value:
+    """Whether the two half warps write different places."""
+    b = t.b
+    return b.or_(b.icmp("ule", ends[0], firsts[1]), b.icmp("ule", ends[1], firsts[0]))
+
+
+def _load_groups(t: Translator, a: Access, firsts: list[Value], contiguous: list[Value]) -> list[Value]:
+    b, parts = t.b, len(a.registers)
+    halves: list[list[Value]] = [[] for _ in range(parts)]
+    for first, is_ramp in zip(firsts, contiguous, strict=True):
+        ramp, one, join = b.new_label("ramp"), b.new_label("one"), b.new_label("half")
+        pointer = b.pointer(first)
+        b.branch(is_ramp, ramp, one)
+        b.label(ramp)
+        big = b.load(a.element, pointer, HALF * parts)
+        wide = [big] if parts == 1 else [b.shuffle(big, [n * parts + k for n in range(HALF)]) for k in range(parts)]
+        b.br(join)
+        b.label(one)
+        single = [b.splat(b.load(a.element, b.offset(pointer, k * a.element_bytes)), HALF) for k in range(parts)]
+        b.br(join)
+        b.label(join)
+        for k in range(parts):
+            halves[k].append(b.phi((wide[k], ramp), (single[k], one)))
+    return [b.concat(h) for h in halves]
+
+
+def _count_intervals(t: Translator, cell: int, firsts: list[Value], ends: list[Value]) -> None:
+    """Sectors and ideal sectors of two byte intervals that may overlap."""
+    b = t.b
+
+    def union(lows: list[Value], highs: list[Value]) -> Value:
+        total = b.add(b.sub(highs[0], lows[0]), b.sub(highs[1], lows[1]))
+        overlap = b.sub(b.intrinsic("umin", *highs), b.intrinsic("umax", *lows))
+        return b.sub(total, b.intrinsic("smax", overlap, constant("i64", 0)))
+
+    starts = [b.lshr(f, 5) for f in firsts]
+    stops = [b.lshr(b.add_const(e, 31), 5) for e in ends]
+    t.bump(cell, union(starts, stops))
+    t.bump(cell + 1, b.lshr(b.add_const(union(firsts, ends), 31), 5))

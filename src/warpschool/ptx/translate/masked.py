@@ -1,0 +1,171 @@
+"""`masked`: any mixture of lanes; every one has its own program counter."""
+
+from __future__ import annotations
+
+from ..emit import WARP, Value, constant, constants
+from ..lanes import Lanes
+from ..program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
+from . import layout as L
+from .full import entries_of
+from .translator import Translator, lanes_of, last_line
+
+ALL_LANES = constant("i32", -1)
+
+
+class Masked(Translator):
+    """Translation for lanes that have parted: everything is a vector, registers live in the warp's context."""
+
+    masked = True
+
+    def get(self, register: str, lanes: int) -> Value:
+        key = (register, WARP)
+        if key not in self.known:
+            self.known[key] = self.restore(register, WARP)
+        return self.known[key]
+
+    def put(self, register: str, value: Value, own: Lanes) -> None:
+        value = self.as_storage(register, value)
+        self.known[register, WARP] = value if value.lanes else self.b.splat(value)
+        self.defined.add(register)
+
+    def translate(self) -> str:
+        b = self.b
+        entries = set(entries_of(self.unit))
+        pcs_at = self._pcs_at
+        b.label("entry")
+        # warps that come back from a barrier: their lanes may go on
+        pcs = b.load("i16", pcs_at(), WARP, align=64)
+        gone = b.icmp("eq", pcs, b.like(pcs, L.EXITED))
+        awake = b.and_const(pcs, L.MAX_BLOCKS - 1)
+        b.store(b.select(gone, pcs, awake), pcs_at(), align=64)
+        b.br("dispatch")
+        b.label("dispatch")
+        pcs = b.load("i16", pcs_at(), WARP, align=64)
+        lowest = b.call(f"llvm.vector.reduce.umin.v{WARP}i16", "i16", pcs)
+        mask = b.icmp("eq", pcs, b.splat(lowest))
+        bits = b.mask_bits(mask)
+        b.emit(f"%now = bitcast i32 {bits.text} to i32")
+        arms = " ".join(f"i16 {block.index}, label %M{block.index}" for block in self.kernel.blocks)
+        b.emit(f"switch i16 {lowest.text}, label %idle [{arms}]")
+        b.label("idle")
+        verdict = b.call(
+            "ws_idle", "i32", Value("ptr", "%w"), Value("ptr", "%c"), constant("i32", int(self.unit.options.check))
+        )
+        again, leave = b.new_label("again"), b.new_label("leave")
+        b.branch(b.icmp("eq", verdict, constant("i32", -1)), "dispatch", leave)
+        b.label(leave)
+        b.ret(verdict)
+        del again
+        self.mask = mask
+        self.mask_bits = bits
+        self.pcs = pcs
+        for block in self.kernel.blocks:
+            self._block(block, block.index in entries)
+        return b.function("i32 @masked(ptr noalias %c, ptr noalias %w)")
+
+    def _pcs_at(self) -> Value:
+        return self.b.offset(Value("ptr", "%c"), self.unit.context.PCS)
+
+    def _block(self, block: Block, entry: bool) -> None:
+        b = self.b
+        self.block, self.known, self.defined, self.scratch = block, {}, set(), {}
+        b.label(f"M{block.index}")
+        if entry:
+            self._try_full(block)
+        if self.unit.options.count:
+            self.execution_cell = self.unit.plan.cell(2)
+            self.lanes_cell = self.execution_cell + 1
+            self.bump(self.execution_cell, constant("i64", 1))
+            self.bump(self.lanes_cell, b.resize(b.call("llvm.ctpop.i32", "i32", self.mask_bits), "i64"))
+        for self.position, i in enumerate(block.instructions):
+            self.count_instruction(i)
+            self.instruction(i)
+        following = self._following(block)
+        if following is None:
+            return
+        for name in sorted(self.defined & block.live_out):
+            self._blend(name)
+        b.store(b.select(self.mask, following, self.pcs), self._pcs_at(), align=64)
+        b.br("dispatch")
+
+    def _try_full(self, block: Block) -> None:
+        """Back to `full` if all 32 lanes are here and every register that it keeps as a scalar fits its pattern."""
+        b = self.b
+        together, check_next, stay = b.new_label("together"), b.new_label("fits"), b.new_label("stay")
+        b.branch(b.icmp("eq", self.mask_bits, ALL_LANES), together, stay)
+        b.label(together)
+        fits = Value("i1", "true")
+        scalars: dict[str, Value] = {}
+        for name in sorted(block.live_in):
+            pattern = self.pattern(name)
+            if not pattern.known:
+                continue
+            value = self.restore(name, WARP)
+            form = lanes_of(pattern)
+            scalars[name] = self.first_lanes(value, form)
+            same = b.all_true(b.icmp("eq", value, self.widen(scalars[name], pattern)))
+            fits = b.and_(fits, same)
+        b.branch(fits, check_next, stay)
+        b.label(check_next)
+        for name, scalar in scalars.items():
+            self.save(name, scalar)
+        b.ret(constant("i32", L.CONVERGED << 16 | block.index))
+        b.label(stay)
+
+    def _blend(self, name: str) -> None:
+        """Stores the active lanes of a register."""
+        b, value = self.b, self.known[name, WARP]
+        if value.type == "i1":
+            old, new = b.load("i32", self.slot(name)), b.mask_bits(value)
+            b.store(b.or_(b.and_(new, self.mask_bits), b.and_(old, b.not_(self.mask_bits))), self.slot(name))
+            return
+        old = b.load(value.type, self.slot(name), WARP, align=64)
+        b.store(b.select(self.mask, value, old), self.slot(name), align=64)
+
+    def _following(self, block: Block) -> Value | None:
+        """The block that each active lane goes to; None where the block ended the launch itself."""
+        b, terminator = self.b, block.terminator
+        instruction = getattr(terminator, "instruction", None)
+        if instruction is not None:
+            self.count_instruction(instruction)
+        line = instruction.source.line if instruction is not None else last_line(block)
+        if any(self.loops_back(s) for s in block.successors):
+            self.spend(line)
+        match terminator:
+            case Return():
+                return constants("i16", [L.EXITED] * WARP)
+            case Jump(target):
+                return constants("i16", [target] * WARP)
+            case Barrier(target, i):
+                self.count("barriers", line, per_warp=1)
+                mask = self.barrier_predicate(i)
+                if mask is not None:
+                    at = b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE)
+                    held = b.and_(b.load("i32", at), b.not_(self.mask_bits))
+                    b.store(b.or_(held, b.and_(mask, self.mask_bits)), at)
+                return constants("i16", [target | L.BARRIER_FLAG] * WARP)
+            case WarpBarrier(target, _):
+                return constants("i16", [target | L.WARP_BARRIER_FLAG] * WARP)
+            case Branch():
+                yes, no = terminator.taken, terminator.fallthrough
+                if terminator.guard.negated:
+                    yes, no = no, yes
+                condition = self.get(terminator.guard.register, WARP)
+                if self.unit.options.count and not terminator.instruction.has("skip"):
+                    self._count_divergence(condition, line)
+                return b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
+            case Switch(index, targets, _):
+                value = self.source(index, "u32", WARP)
+                following = constants("i16", [targets[-1]] * WARP)
+                for k, t in enumerate(targets[:-1]):
+                    following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)
+                return following
+        raise AssertionError(terminator)
+
+    def _count_divergence(self, condition: Value, line: int) -> None:
+        b = self.b
+        taken = b.and_(b.mask_bits(condition), self.mask_bits)
+        parted = b.and_(b.icmp("ne", taken, b.like(taken, 0)), b.icmp("ne", taken, self.mask_bits))
+        cell = self.unit.plan.cell()
+        self.unit.plan.named(cell, "divergent_branches", line)
+        self.bump(cell, b.resize(parted, "i64"))

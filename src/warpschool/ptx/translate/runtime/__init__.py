@@ -1,0 +1,40 @@
+"""The helpers that translated kernels call off the fast path, written once in LLVM IR.
+
+All take a warp's lanes at once: addresses as a vector, active lanes as a 32-bit mask. They check bounds, count sectors
+and bank conflicts, keep the race shadow, gather and scatter. A kernel's own code handles the common shapes inline and
+calls these for the rest, so they favour exactness over speed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ...emit import module_text
+from . import barriers, bounds, counting, movement, races
+from .helper import Helper
+
+
+@cache
+def runtime_module() -> tuple[str, tuple[str, ...]]:
+    """IR text of all helpers, and their names."""
+    functions = {
+        "ws_hazard": bounds.hazard(),
+        "ws_find": bounds.find(),
+        "ws_check_global": bounds.check_global(),
+        "ws_check_shared": bounds.check_shared(),
+        "ws_count_global": counting.count_global(),
+        "ws_count_shared": counting.count_shared(),
+        "ws_permute": movement.permute(),
+        "ws_match_any": movement.match_any(),
+        "ws_check_local": bounds.check_local(),
+        "ws_warp_sync": barriers.warp_sync(),
+        "ws_idle": barriers.idle(),
+        "ws_block_barrier": barriers.block_barrier(),
+        **{f"ws_race_shared_{g}": races.race_shared(g) for g in (0, 1, 2)},
+        **{f"ws_race_global_{g}": races.race_global(g) for g in (0, 1, 2)},
+        **{f"ws_access_global_{g}": races.access_global(g) for g in (0, 1, 2)},
+        **{f"ws_access_shared_{g}": races.access_shared(g) for g in (0, 1, 2)},
+        **{f"ws_gather_{t}": movement.gather(t) for t in movement.INTEGERS},
+        **{f"ws_scatter_{t}": movement.scatter(t) for t in movement.INTEGERS},
+    }
+    return module_text(functions.values(), Helper.declarations, functions), tuple(functions)

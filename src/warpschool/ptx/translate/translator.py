@@ -1,0 +1,375 @@
+"""What the two translations of a kernel share: operands, results, counting, one instruction after another.
+
+`full` runs a warp whose 32 lanes are all active and together: registers are SSA values, uniform ones scalars. It leaves
+at a branch where the lanes part, at a guard that fails, and at a barrier. `masked` runs any mixture: registers live in
+the warp's context, every lane has its own program counter, and the block with the lowest number among them runs next
+for the lanes that wait there, which is where parted lanes meet again. From there a whole warp goes back to `full` if the
+registers that `full` keeps as scalars do fit their patterns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant
+from ..lanes import ZERO, LaneAnalysis, Lanes
+from ..program import Block, Immediate, Instruction, Kernel, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from . import layout as L
+from .plan import AccessSite, CounterPlan, instruction_class
+from .values import LLVM_TYPE, VALUES, source_types, unsupported
+
+
+@dataclass(frozen=True)
+class Options:
+    """What translated code does besides computing."""
+
+    check: bool = True
+    count: bool = True
+
+
+@dataclass
+class Unit:
+    """Everything that the two functions of one kernel share."""
+
+    kernel: Kernel
+    block: tuple[int, int, int]
+    analysis: LaneAnalysis
+    options: Options
+    context: L.ContextLayout
+    pointers: dict[str, frozenset[str]]
+    """register -> what it may point into (provenance)"""
+    plan: CounterPlan = field(default_factory=CounterPlan)
+    sites: list[AccessSite] = field(default_factory=list)
+    helpers: dict[str, str] = field(default_factory=dict)
+    """functions that this kernel needs, by name: IR text"""
+    global_granule_log2: int = 2
+    shared_granule_log2: int = 2
+    symbol_slots: dict[str, int] = field(default_factory=dict)
+    """module variable -> offset of its address behind the kernel's parameters"""
+
+    def site(self, instruction: Instruction, space: str, access: str) -> int:
+        self.sites.append(AccessSite(instruction.source.line, space, access))
+        return len(self.sites) - 1
+
+
+class Translator:
+    """Base of the two translations: operands, results, and one block's worth of instructions."""
+
+    masked = False
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.kernel = unit.kernel
+        self.b = Builder()
+        self.known: dict[tuple[str, int], Value] = {}
+        """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first lanes"""
+        self.defined: set[str] = set()
+        self.scratch: dict[object, Value] = {}
+        self.block: Block
+        self.position = 0
+        self.execution_cell = 0
+        self.lanes_cell = 0
+
+    # -- registers ------------------------------------------------------------------------------------------------
+    def storage(self, register: str) -> str:
+        return L.storage(self.kernel.registers[register])
+
+    def pattern(self, register: str) -> Lanes:
+        return self.unit.analysis.of(register)
+
+    def get(self, register: str, lanes: int) -> Value:
+        """A register's raw bits: of lane 0 (`lanes` 0), of the first lanes of 2 or 4 groups, or of all 32 lanes."""
+        raise NotImplementedError
+
+    def put(self, register: str, value: Value, own: Lanes) -> None:
+        raise NotImplementedError
+
+    def slot(self, register: str) -> Value:
+        return self.b.offset(Value("ptr", "%c"), self.unit.context.slots[register])
+
+    def scalar_slot(self, register: str) -> Value:
+        return self.b.offset(Value("ptr", "%c"), self.unit.context.scalars[register])
+
+    def save(self, register: str, value: Value) -> None:
+        """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
+        whole = value.lanes == WARP
+        if value.type == "i1":
+            value = self.b.resize(self.b.mask_bits(value) if value.lanes else value, "i32")
+        self.b.store(
+            value,
+            self.slot(register) if whole else self.scalar_slot(register),
+            align=64 if value.lanes == WARP else None,
+        )
+
+    def restore(self, register: str, lanes: int) -> Value:
+        kind = self.storage(register)
+        at = self.slot(register) if lanes == WARP else self.scalar_slot(register)
+        if kind == "i1":
+            bits = self.b.load("i32", at)
+            return self.b.bits_mask(self.b.resize(bits, f"i{lanes}"), lanes) if lanes else self.b.resize(bits, "i1")
+        return self.b.load(kind, at, lanes, align=64 if lanes == WARP else None)
+
+    def widen(self, value: Value, own: Lanes, lanes: int = WARP) -> Value:
+        """The first lanes of a pattern's groups, as the first lanes of more groups or as all 32 lanes."""
+        have = max(1, value.lanes)
+        if have == max(1, lanes) or value.lanes == WARP:
+            return value
+        b = self.b
+        wide = b.splat(value, lanes) if have == 1 else b.shuffle(value, [k * have // lanes for k in range(lanes)])
+        if own.offsets is None or own.offsets == ZERO:
+            return wide
+        offsets = [own.offsets[k * (WARP // lanes)] for k in range(lanes)]
+        return b.add(wide, constants(value.type, offsets)) if any(offsets) else wide
+
+    def first_lanes(self, value: Value, form: int) -> Value:
+        """The lanes of a whole vector in which `full` keeps a pattern."""
+        return self.b.shuffle(value, range(0, WARP, WARP // form)) if form else self.b.extract(value, 0)
+
+    def form(self, register: str) -> int:
+        """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
+        return lanes_of(self.pattern(register))
+
+    # -- operands -------------------------------------------------------------------------------------------------
+    def source(self, operand: Operand, type_: str, lanes: int) -> Value:
+        """An operand read as PTX type `type_`; `lanes` as for `get`."""
+        kind = LLVM_TYPE[type_]
+        match operand:
+            case Register(name):
+                return self.reinterpret(self.get(name, lanes), kind)
+            case Immediate(bits):
+                if kind in ("float", "double", "half", "bfloat"):
+                    text = float_constant(kind, bits)
+                    return Value(kind, f"splat ({kind} {text})" if lanes else text, lanes)
+                return constant(kind, bits, lanes)
+            case Special(name):
+                return self.b.resize(self.special(name, lanes), kind)
+            case Symbol():
+                value = self.symbol(operand)
+                value = self.b.resize(value, kind)
+                return self.b.splat(value, lanes) if lanes else value
+        raise AssertionError(operand)
+
+    def reinterpret(self, value: Value, kind: str) -> Value:
+        """Raw bits as an IR type; a narrower type takes the low bits."""
+        if value.type == kind:
+            return value
+        bits = BITS[kind]
+        if BITS[value.type] != bits:
+            value = self.b.resize(value, f"i{bits}")
+        return self.b.bitcast(value, kind)
+
+    def symbol(self, symbol: Symbol) -> Value:
+        """Address of a variable in its own space."""
+        variable = self.kernel.variables[symbol.name]
+        if variable.space in ("shared", "local"):
+            return constant("i64", variable.offset + symbol.offset)
+        slot = self.unit.symbol_slots.setdefault(symbol.name, len(self.unit.symbol_slots))
+        at = self.b.offset(self.field("params", "ptr"), -(-self.kernel.param_bytes // 8) * 8 + 8 * slot)
+        return self.b.add_const(self.b.load("i64", at, invariant=True), symbol.offset)
+
+    def field(self, name: str, type_: str) -> Value:
+        """A field of the worker that does not change while translated code runs."""
+        return self.b.load(type_, self.b.offset(Value("ptr", "%w"), L.field(name)), invariant=True)
+
+    def warp_index(self) -> Value:
+        return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
+
+    def special(self, name: str, lanes: int) -> Value:
+        """A special register as i32 (clocks: i64)."""
+        b = self.b
+        axis = "xyz".find(name[-1]) if "." in name else 0
+        base = name.split(".")[0]
+        if base == "tid":
+            return self._thread_index(axis, lanes)
+        if base == "laneid" or base.startswith("lanemask"):
+            values = _lane_constants(base)
+            return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
+        if base in ("ctaid", "nctaid"):
+            at = b.offset(Value("ptr", "%w"), L.field(base) + 4 * axis)
+            value = b.load("i32", at, invariant=True)
+        elif base == "ntid":
+            value = constant("i32", self.unit.block[axis])
+        elif base == "warpid":
+            value = self.warp_index()
+        elif base == "nwarpid":
+            value = constant("i32", -(-thread_count(self.unit.block) // WARP))
+        elif base in ("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"):
+            value = constant("i32", 0)
+        elif base in ("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"):
+            value = constant("i32", 1)
+        elif base == "WARP_SZ":
+            value = constant("i32", WARP)
+        elif base == "dynamic_smem_size":
+            value = b.resize(self.field("dynamic_bytes", "i64"), "i32")
+        elif base in ("total_smem_size", "aggr_smem_size"):
+            value = b.resize(self.field("shared_bytes", "i64"), "i32")
+        elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
+            value = self._clock()
+            if base.endswith("_hi"):
+                value = b.lshr(value, 32)
+        else:
+            raise _unsupported_register(name)
+        return b.splat(value, lanes) if lanes and not value.lanes else value
+
+    def _clock(self) -> Value:
+        """Steps of this worker so far: grows by one each time it is read."""
+        at = self.b.offset(Value("ptr", "%w"), L.field("clock"))
+        value = self.b.add_const(self.b.load("i64", at), 1)
+        self.b.store(value, at)
+        return value
+
+    def _thread_index(self, axis: int, lanes: int) -> Value:
+        b, (x, y, _) = self.b, self.unit.block
+        linear = b.shl(self.warp_index(), 5)
+        if lanes:
+            linear = b.add(b.splat(linear, lanes), constants("i32", range(0, WARP, WARP // lanes)))
+        if axis == 0:
+            return b.binary("urem", linear, b.like(linear, x))
+        if axis == 1:
+            return b.binary("urem", b.binary("udiv", linear, b.like(linear, x)), b.like(linear, y))
+        return b.binary("udiv", linear, b.like(linear, x * y))
+
+    # -- instructions ---------------------------------------------------------------------------------------------
+    def instruction(self, i: Instruction) -> None:
+        from . import access, atomics, warp
+
+        if i.opcode in VALUES:
+            self._value(i)
+        elif i.opcode in ("ld", "ldu", "st"):
+            access.translate(self, i)
+        elif i.opcode in ("atom", "red"):
+            atomics.translate(self, i)
+        elif i.opcode in warp.HANDLERS:
+            warp.HANDLERS[i.opcode](self, i)
+        else:
+            raise unsupported(i)
+
+    def scalar_result(self, i: Instruction) -> Lanes | None:
+        """The instruction's own pattern if it is computed once per warp, else None."""
+        if self.masked:
+            return None
+        own = self.unit.analysis.result(i)
+        return own if own is not None and own.known else None
+
+    def _value(self, i: Instruction) -> None:
+        own = self.scalar_result(i)
+        lanes = WARP if own is None else lanes_of(own)
+        operands = i.operands[1:]
+        if i.opcode == "mov" and isinstance(operands[0], Vector):
+            operands = operands[0].elements
+        sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
+        result = VALUES[i.opcode].handler(self.b, i, *sources)
+        self.write(i.operands[0], result, own or Lanes())
+
+    def write(self, target: Operand, result: Value | tuple[Value, ...], own: Lanes) -> None:
+        """Puts a result, or one per element of a vector or pair, into its destination."""
+        match target:
+            case Register(name):
+                assert isinstance(result, Value)
+                self.put(name, result, own)
+            case Vector(elements):
+                for element, part in zip(elements, result, strict=True):
+                    self.write(element, part, own)
+            case Pair(first, second):
+                parts = result if isinstance(result, tuple) and not isinstance(result, Value) else (result,)
+                for element, part in zip((first, second), parts, strict=False):
+                    self.write(element, part, own)
+            case Sink():
+                pass
+
+    def as_storage(self, register: str, value: Value, signed: bool = False) -> Value:
+        """A result as the raw bits that its register keeps."""
+        kind = self.storage(register)
+        if value.type in ("float", "double", "half", "bfloat"):
+            value = self.b.bitcast(value, f"i{BITS[value.type]}")
+        return value if value.type == kind else self.b.resize(value, kind, signed)
+
+    # -- counting -------------------------------------------------------------------------------------------------
+    def count(self, name: str, line: int, *, per_warp: int = 0, per_lane: int = 0) -> None:
+        """Books a count that follows from how often the current block runs."""
+        if not self.unit.options.count:
+            return
+        plan = self.unit.plan
+        if self.masked:
+            plan.scaled(self.execution_cell, name, line, per_warp)
+            plan.scaled(self.lanes_cell, name, line, per_lane)
+        else:
+            plan.scaled(self.execution_cell, name, line, per_warp + WARP * per_lane)
+
+    def count_instruction(self, i: Instruction) -> None:
+        if i.has("skip"):  # stands for a predicate: not an instruction of its own
+            return
+        line, kind = i.source.line, instruction_class(i.opcode, i.modifiers)
+        self.count("warp_instructions", line, per_warp=1)
+        self.count("thread_instructions", line, per_lane=1)
+        self.count(f"instructions_{kind}", line, per_warp=1)
+        name = {"fma": "fma", "mad": "fma", "add": "fadd", "sub": "fadd", "mul": "fmul"}.get(i.opcode)
+        if name and i.types and i.type == "f32":
+            self.count(f"{name}_instructions", line, per_lane=1)
+
+    def counter_pointer(self, cell: int) -> Value:
+        return self.b.offset(self.field("counters", "ptr"), 8 * cell)
+
+    def bump(self, cell: int, by: Value) -> None:
+        self.b.increment(self.counter_pointer(cell), by)
+
+    def spend(self, line: int) -> None:
+        """One loop iteration off the block's budget; leaves when it is used up."""
+        b = self.b
+        at = b.offset(Value("ptr", "%w"), L.field("budget"))
+        left = b.add_const(b.load("i64", at), -1)
+        b.store(left, at)
+        spent, go_on = b.new_label("spent"), b.new_label("goon")
+        b.branch(b.icmp("slt", left, b.like(left, 0)), spent, go_on, likely=False)
+        b.label(spent)
+        self.fault(L.FAULT_BUDGET, line)
+        b.label(go_on)
+
+    def fault(self, code: int, line: int) -> None:
+        """Ends the launch: notes the fault and returns."""
+        worker = Value("ptr", "%w")
+        self.b.store(constant("i32", code), self.b.offset(worker, L.field("fault")))
+        self.b.store(constant("i32", line), self.b.offset(worker, L.field("fault_site")))
+        self.b.ret(constant("i32", L.FAULTED << 16))
+
+    def loops_back(self, target: int) -> bool:
+        return target <= self.block.index
+
+    def barrier_predicate(self, i: Instruction) -> Value | None:
+        """The predicate operand of bar.red as a lane mask."""
+        return self.b.mask_bits(self.source(i.operands[-1], "pred", WARP)) if i.has("red") else None
+
+
+def thread_count(block: tuple[int, int, int]) -> int:
+    return block[0] * block[1] * block[2]
+
+
+def _unsupported_register(name: str) -> Exception:
+    from ...errors import UnsupportedInstruction
+
+    return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
+
+
+def lanes_of(pattern: Lanes) -> int:
+    """Lanes that stand for a pattern: 0 (lane 0 alone), the first lanes of 2 or 4 groups, or all 32."""
+    if not pattern.known:
+        return WARP
+    return 0 if pattern.groups == 1 else pattern.groups
+
+
+def _lane_constants(name: str) -> list[int]:
+    masks = {
+        "laneid": range(WARP),
+        "lanemask_eq": [1 << n for n in range(WARP)],
+        "lanemask_le": [(2 << n) - 1 for n in range(WARP)],
+        "lanemask_lt": [(1 << n) - 1 for n in range(WARP)],
+        "lanemask_ge": [~((1 << n) - 1) for n in range(WARP)],
+        "lanemask_gt": [~((2 << n) - 1) for n in range(WARP)],
+    }
+    if name not in masks:
+        raise _unsupported_register(name)
+    return list(masks[name])
+
+
+def last_line(block: Block) -> int:
+    return block.instructions[-1].source.line if block.instructions else 0

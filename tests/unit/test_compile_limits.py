@@ -1,0 +1,250 @@
+"""Hostile sources, killed workers, forks, and processes that must not outlive their parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from warpschool.compile import CompileLimits, compile_cuda, find_toolchain
+from warpschool.compile.worker import Worker, WorkerPool, pool
+from warpschool.errors import CompileError, CompileLimitError
+
+TINY = 'extern "C" __global__ void tiny(int* x) { x[threadIdx.x] = 7; }\n'
+ROWS = ["#define A0 " + "+".join("x" * 10), *(f"#define A{i} " + "+".join([f"A{i - 1}"] * 10) for i in range(1, 9))]
+SLOW_BOMB = "\n".join(ROWS) + '\nextern "C" __global__ void k(int x, int* y) { *y = A8; }\n'
+LARGE_BOMB = (
+    "#define F(x) x x x x x x x x\n__global__ void k(int x, int* y) { *y = " + "F(" * 30 + "+x" + ")" * 30 + "; }\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def children() -> set[int]:
+    """Every child of this process, zombies included."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == os.getpid():
+                found.add(int(stat.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def until(condition, seconds=10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return bool(condition())
+
+
+def limited(source, **limits):
+    start = time.monotonic()
+    with pytest.raises(CompileLimitError) as caught:
+        compile_cuda(source, name="k.cu", limits=CompileLimits(**limits))
+    return str(caught.value), time.monotonic() - start
+
+
+def test_processor_time_is_limited_and_the_next_compilation_works():
+    assert len(SLOW_BOMB) < 475
+    message, seconds = limited(SLOW_BOMB, cpu_s=0.5)
+    assert message.startswith("k.cu: the compiler used more than 0.5 s of processor time\n") and seconds < 15
+    assert "tiny" in compile_cuda(TINY).ptx
+
+
+def test_wall_clock_time_is_limited():
+    message, seconds = limited(SLOW_BOMB, wall_s=0.5)
+    assert "took more than 0.5 s" in message and seconds < 15
+
+
+def test_memory_is_limited():
+    message, _ = limited(LARGE_BOMB, memory_bytes=1 << 29)
+    assert "ran out of its memory (0.5 GiB)" in message
+    assert "tiny" in compile_cuda(TINY).ptx
+
+
+def test_limits_hold_for_each_compilation_anew():
+    """The processor time of earlier compilations does not count, nor does a smaller limit stay."""
+    limits = CompileLimits(cpu_s=0.4)
+    for index in range(25):
+        compile_cuda(TINY.replace("7", str(index)), limits=limits)
+    with pytest.raises(CompileLimitError):
+        compile_cuda(LARGE_BOMB, limits=CompileLimits(memory_bytes=1 << 28))
+    assert "tiny" in compile_cuda("#include <mma.h>\n" + TINY).ptx
+
+
+def test_sizes_are_limited():
+    assert "bytes of source; the limit is 262144" in limited("//" + "x" * (256 << 10))[0]
+    assert "bytes of source" in limited("// " + "é" * (129 << 10))[0]
+    compile_cuda("//" + "x" * (200 << 10) + "\n" + TINY)
+    assert "bytes of PTX; the limit is 300" in limited(TINY, ptx_bytes=300)[0]
+
+
+def test_a_long_log_is_cut():
+    with pytest.raises(CompileError) as caught:
+        compile_cuda("__global__ void f() {\n" + "".join(f"    a{i};\n" for i in range(90)) + "}\n",
+                     limits=CompileLimits(log_bytes=1000))  # fmt: skip
+    assert len(caught.value.log) <= 1000 and "the compiler's log was cut here" in str(caught.value)
+    assert caught.value.diagnostics[0].line == 2
+
+
+@pytest.mark.parametrize("source", [
+    "__global__ void f(int* x) { x[0] = " + "(" * 60_000 + "1" + ")" * 60_000 + "; }",
+    "__global__ void f(int* x) { x[0] = " + "-" * 100_000 + "1; }",
+    "{" * 100_000,
+    "template <int N> struct S { static constexpr int v = S<N - 1>::v + S<N - 2>::v; };\n"
+    "__global__ void f(int* x) { x[0] = S<100000>::v; }",
+    "__device__ int " + "*" * 100_000 + "p;",
+    "__global__ void f(int* x) {" + "if (x[0]) {" * 20_000 + "}" * 20_001,
+])  # fmt: skip
+def test_deep_nesting_ends_in_a_verdict(source):
+    try:
+        compile_cuda(source, limits=CompileLimits(cpu_s=2))
+    except CompileError as error:
+        assert str(error)
+    assert "tiny" in compile_cuda(TINY).ptx
+
+
+def test_a_killed_worker_is_replaced_and_leaves_no_zombie():
+    before = children()
+    own = WorkerPool()
+    worker = own.warm_up(find_toolchain())
+    assert os.getpgid(worker.pid) == worker.pid != os.getpgid(0)
+    os.kill(worker.pid, signal.SIGKILL)
+    assert until(lambda: not alive(worker.pid))
+    other = own.warm_up(find_toolchain())
+    assert other.pid != worker.pid and alive(other.pid)
+    own.close()
+    assert children() == before
+
+
+def test_a_worker_that_dies_in_the_middle_is_a_limit_error():
+    worker = Worker(find_toolchain())
+    threading.Timer(0.5, os.kill, (worker.pid, signal.SIGSEGV)).start()
+    with pytest.raises(CompileLimitError, match=r"ran out of its memory \(2 GiB\) or crashed \(SIGSEGV\)"):
+        worker.compile(SLOW_BOMB.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
+    assert not worker.healthy and worker.pid not in children()
+
+
+def test_a_worker_that_sends_nonsense_is_put_down():
+    worker = Worker(find_toolchain())
+    process = worker._process
+    read, write = os.pipe()
+    worker._out = read
+    os.write(write, b"\xff" * 64)
+    with pytest.raises(CompileLimitError):
+        worker.compile(TINY.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
+    assert process.returncode is not None
+    os.close(read)
+    os.close(write)
+
+
+def test_ctrl_c_kills_the_compilation_at_once():
+    program = f"""\
+import signal, sys, time
+from warpschool.compile import compile_cuda, warm_up
+warm_up()
+print("ready", flush=True)
+start = time.monotonic()
+try:
+    compile_cuda({SLOW_BOMB!r})
+except KeyboardInterrupt:
+    assert "tiny" in compile_cuda({TINY!r}).ptx
+    print("stopped", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    assert process.stdout.readline() == "stopped\n" and time.monotonic() - start < 3
+    assert process.wait(10) == 0
+    process.stdout.close()
+
+
+ORPHAN = """\
+import sys, threading, time
+from warpschool.compile import compile_cuda, warm_up
+from warpschool.compile.worker import pool
+from warpschool.compile.toolchain import find_toolchain
+def main():
+    print(pool.warm_up(find_toolchain()).pid, flush=True)
+    {work}
+{start}
+"""
+
+
+@pytest.mark.parametrize("start", ["main()", "threading.Thread(target=main).start(); time.sleep(60)"])
+@pytest.mark.parametrize("work", ["time.sleep(60)", f"compile_cuda({SLOW_BOMB!r})"])
+def test_no_worker_outlives_its_parent(start, work):
+    program = ORPHAN.format(work=work, start=start)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    worker = int(process.stdout.readline())
+    time.sleep(0.3)
+    assert alive(worker)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert until(lambda: not alive(worker))
+
+
+def test_a_worker_survives_the_thread_that_started_it():
+    own = WorkerPool()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(own.warm_up(find_toolchain())))
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    assert found[0].healthy
+    answer, worker = own.compile(find_toolchain(), TINY.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
+    assert worker is found[0] and answer.result == "NVRTC_SUCCESS"
+    own.close()
+
+
+def test_a_normal_end_leaves_no_worker():
+    program = ORPHAN.format(work="pass", start="main()")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and run.stderr == ""
+    assert until(lambda: not alive(int(run.stdout)))
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_workers_of_its_own():
+    compile_cuda(TINY)
+    parents = {worker.pid for _, worker in pool._idle}
+    assert parents
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = compile_cuda(TINY.replace("7", "8")).ptx
+            mine = {worker.pid for _, worker in pool._idle}
+            pool.close()
+            os.write(write, b"good" if "8;" in text and mine and not mine & parents else b"bad")
+        finally:
+            os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert os.read(read, 10) == b"good"
+    os.close(read)
+    os.close(write)
+    assert all(alive(worker) for worker in parents)
+    assert "9;" in compile_cuda(TINY.replace("7", "9")).ptx
