@@ -87,7 +87,15 @@ COUNTERS: tuple[Counter, ...] = (
         "global_reduction_requests", _lsu("requests", "global", "red"), "requests",
         "Warp-wide atomics without a result.",
     ),
+    Counter("async_copy_requests", None, "requests", "Warp-wide cp.async copies from global to shared memory."),
+    Counter("async_copy_sectors", None, "sectors", "32-byte sectors that cp.async copies read."),
+    Counter(
+        "async_copy_sectors_ideal", None, "sectors",
+        "Fewest sectors that could hold the distinct bytes of each cp.async request.",
+    ),
+    Counter("async_copy_bytes", None, "bytes", "Bytes that active threads copy with cp.async."),
     # shared memory
+    Counter("shared_atomic_requests", None, "instructions", "Warp-wide atomics on shared memory."),
     Counter(
         "shared_load_requests", "smsp__inst_executed_op_shared_ld.sum", "instructions",
         "Warp-wide loads from shared memory.",
@@ -146,7 +154,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("blocks", "launch__grid_size", "blocks", "Thread blocks that ran."),
     *(
-        Counter(f"instructions_{name}", None, "instructions", f"Instructions per thread: {what}" + _PTX + ".")
+        Counter(f"instructions_{name}", None, "instructions", f"Instructions, counted once per warp: {what}" + _PTX + ".")
         for name, what in _CLASSES.items()
     ),
 )  # fmt: skip
@@ -250,7 +258,8 @@ class Counters(Mapping[str, int]):
     @property
     def global_load_efficiency(self) -> float:
         """Ideal sectors / sectors of global loads: 1 is perfectly coalesced."""
-        return ratio(self.global_load_sectors_ideal, self.global_load_sectors)
+        ideal = self.global_load_sectors_ideal + self.async_copy_sectors_ideal
+        return ratio(ideal, self.global_load_sectors + self.async_copy_sectors)
 
     @property
     def global_store_efficiency(self) -> float:
@@ -259,8 +268,9 @@ class Counters(Mapping[str, int]):
 
     @property
     def excess_load_sectors(self) -> int:
-        """Sectors of global loads beyond the ideal."""
-        return self.global_load_sectors - self.global_load_sectors_ideal
+        """Sectors of global loads and cp.async copies beyond the ideal."""
+        ideal = self.global_load_sectors_ideal + self.async_copy_sectors_ideal
+        return self.global_load_sectors + self.async_copy_sectors - ideal
 
     @property
     def excess_store_sectors(self) -> int:
@@ -279,13 +289,18 @@ class Counters(Mapping[str, int]):
 
     @property
     def global_bytes(self) -> int:
-        """Bytes that threads ask for in global loads and stores."""
-        return self.global_load_bytes + self.global_store_bytes
+        """Bytes that threads ask for in global loads, cp.async copies and stores."""
+        return self.loaded_bytes + self.global_store_bytes
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Bytes that threads fetch from global memory, by loads or by cp.async."""
+        return self.global_load_bytes + self.async_copy_bytes
 
     @property
     def global_sector_bytes(self) -> int:
         """Bytes of all sectors that global loads and stores touch."""
-        return SECTOR_BYTES * (self.global_load_sectors + self.global_store_sectors)
+        return SECTOR_BYTES * (self.global_load_sectors + self.async_copy_sectors + self.global_store_sectors)
 
     @property
     def flops(self) -> int:
@@ -301,10 +316,10 @@ class Counters(Mapping[str, int]):
     def data_reuse(self) -> float:
         """How often a byte that was loaded from global memory is multiplied.
 
-        A multiply-add multiplies two 4-byte operands: 8 x fma_instructions / global_load_bytes. A naive matrix product
+        A multiply-add multiplies two 4-byte operands: 8 x fma_instructions / loaded_bytes. A naive matrix product
         loads both operands anew for each multiply-add (1); T x T tiles in shared memory use each element T times (T).
         """
-        return ratio(8 * self.fma_instructions, self.global_load_bytes)
+        return ratio(8 * self.fma_instructions, self.loaded_bytes)
 
     @property
     def fma_share(self) -> float:

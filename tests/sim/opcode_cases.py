@@ -161,6 +161,9 @@ def _integer() -> list[Case]:
         _case(f"lop3.b32 {lut}", "b32", "b32", "b32", "b32", text=f"lop3.b32 {{d}}, {{0}}, {{1}}, {{2}}, {lut};")
         for lut in (0x96, 0xE8, 0x1B)
     ]
+    for b in ("and", "or"):
+        text = f"lop3.{b}.b32 {{d}}|{{p}}, {{0}}, {{1}}, {{2}}, 0x96, {{3}};"
+        cases.append(Case(f"lop3.{b}.b32", text, ("b32", "pred"), ("b32", "b32", "b32", "pred")))
     cases += [_case("prmt.b32", "b32", "b32", "b32", "b32")]
     cases += [_case(f"prmt.b32.{m}", "b32", "b32", "b32", "b32") for m in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")]
     for p in ("u32", "s32"):
@@ -219,7 +222,7 @@ def _floating() -> list[Case]:
         _case("sin.approx.f32", "f32", "f32", ulp=1e9), _case("cos.approx.f32", "f32", "f32", ulp=1e9),
         _case("tanh.approx.f32", "f32", "f32", ulp=2**13), _case("ex2.approx.f16", "f16", "f16", ulp=1),
         _case("tanh.approx.f16", "f16", "f16", ulp=2), _case("ex2.approx.ftz.bf16", "bf16", "bf16", ulp=1),
-        _case("tanh.approx.bf16", "bf16", "bf16", ulp=1),
+        _case("tanh.approx.bf16", "bf16", "bf16", ulp=1), _case("ex2.approx.f16x2", "b32", "f16x2", ulp=1 << 17),
     ]  # fmt: skip
     return cases
 
@@ -254,7 +257,9 @@ def _comparing() -> list[Case]:
 
 def _fits(a: str, d: str) -> bool:
     """Whether every number of integer type a is one of type d, so that .sat is not allowed."""
-    return d == a or (d[0] == "s" or a[0] == "u") and WIDTHS[d] > WIDTHS[a] or (a[0] == d[0] and WIDTHS[d] >= WIDTHS[a])
+    if a[0] == d[0]:
+        return WIDTHS[d] >= WIDTHS[a]
+    return d[0] == "s" and WIDTHS[d] > WIDTHS[a]
 
 
 def _converting() -> list[Case]:
@@ -309,6 +314,17 @@ def _moving() -> list[Case]:
     cases.append(Case("mov.b64 unpack", "mov.b64 {{{d}, {p}}}, {0};", ("b32", "b32"), ("b64",)))
     cases.append(Case("mov.b32 unpack", "mov.b32 {{{d}, {p}}}, {0};", ("b16", "b16"), ("b32",)))
     cases.append(_case("mov.b32 pack", "b32", "b16", "b16", text="mov.b32 {d}, {{{0}, {1}}};"))
+    for t in ("s8", "u8", "s16", "u16", "s32", "u32"):
+        for to in (32, 64):
+            text = f"st.global.b64 [{{m}}], {{0}};\n ld.global.{t} {{d}}, [{{m}}];"
+            if WIDTHS[t] < to:
+                cases.append(Case(f"ld.global.{t} into b{to}", text, (f"b{to}",), ("b64",)))
+    text = "st.global.v2.b32 [{m}], {{{0}, {1}}};\n ld.global.v2.u16 {{{d}, {p}}}, [{m}+2];"
+    cases.append(Case("ld.global.v2.u16", text.replace("+2", "+4"), ("b16", "b16"), ("b32", "b32")))
+    for op, result in (("popc.u32", "b32"), ("and.pred", "pred"), ("or.pred", "pred")):
+        cases.append(_case(f"bar.red.{op}", result, "pred", text=f"bar.red.{op} {{d}}, 0, {{0}};"))
+        text = f"setp.ge.s32 %tp, {{1}}, 0;\n bar.red.{op} {{d}}, 1, {THREADS}, !%tp;"
+        cases.append(Case(f"bar.red.{op} counted", text, (result,), ("pred", "s32")))
     for mode in ("up", "down", "bfly", "idx"):
         text = f"shfl.sync.{mode}.b32 {{d}}|{{p}}, {{0}}, {{1}}, {{2}}, -1;"
         cases.append(Case(f"shfl.sync.{mode}.b32", text, ("b32", "pred"), ("b32", "lane", "clamp")))
@@ -337,7 +353,7 @@ def _atomics() -> list[Case]:
     """Each thread has a memory cell of its own, {m}: what the operation leaves there and what it returned."""
     cases = []
     kinds = {
-        "add": ("u32", "u64", "f32", "f64", "f16x2", "bf16x2"),
+        "add": ("u32", "u64", "f32", "f64", "f16x2", "bf16x2", "f16", "bf16"),
         "min": ("s32", "u32", "s64", "u64"), "max": ("s32", "u32", "s64", "u64"),
         "inc": ("u32",), "dec": ("u32",), "exch": ("b32", "b64"),
         "and": ("b32", "b64"), "or": ("b32", "b64"), "xor": ("b32", "b64"),
@@ -345,14 +361,15 @@ def _atomics() -> list[Case]:
     for space in ("global", "shared"):
         for op, types in kinds.items():
             for t in types:
-                noftz = ".noftz" if t in ("f16x2", "bf16x2") else ""
+                noftz = ".noftz" if t[:2] in ("f1", "bf") else ""
                 w = WIDTHS[t]
                 text = (
                     f"st.{space}.b{w} [{{m}}], {{0}};\n atom.{space}.{op}{noftz}.{t} {{d}}, [{{m}}], {{1}};\n"
                     f" ld.{space}.b{w} {{p}}, [{{m}}];"
                 )
-                cases.append(Case(f"atom.{space}.{op}{noftz}.{t}", text, (f"b{w}", f"b{w}"), (t, t)))
-        for w in (32, 64):
+                result = t if t in _FLOATS else f"b{w}"
+                cases.append(Case(f"atom.{space}.{op}{noftz}.{t}", text, (result, result), (t, t)))
+        for w in (16, 32, 64):
             text = (
                 f"st.{space}.b{w} [{{m}}], {{0}};\n atom.{space}.cas.b{w} {{d}}, [{{m}}], {{1}}, {{2}};\n"
                 f" ld.{space}.b{w} {{p}}, [{{m}}];"
@@ -411,5 +428,5 @@ def entry(case: Case, name: str) -> str:
 
 def module(cases: tuple[Case, ...] = CASES, target: str = "sm_90") -> str:
     """All cases as one PTX module; the k-th is the entry `case_k`."""
-    head = f".version 8.0\n.target {target}\n.address_size 64\n"
+    head = f".version 8.2\n.target {target}\n.address_size 64\n"
     return head + "\n".join(entry(case, f"case_{k}") for k, case in enumerate(cases))

@@ -150,7 +150,7 @@ class Worker:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close our ends of the pipes and leave the process alone: it may belong to the one that we were forked from."""
+        """Close our ends of the pipes and leave the process alone: it may belong to one that we were forked from."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with suppress(OSError):

@@ -28,6 +28,7 @@ from .program import Kernel, Module, Param
 from .record import Hazard, LaunchRecord, Triple
 from .translate import Options, Translation, translate
 from .translate import layout as L
+from .translate.runtime.async_copy import QUEUE_BYTES
 
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
 STATIC_SHARED_LIMIT, SHARED_LIMIT = 48 << 10, 227 << 10
@@ -325,6 +326,8 @@ class _Worker:
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
         s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(allocations)
+        self.pending = _aligned(QUEUE_BYTES * warps if unit.copies_async else 64)
+        s.pending = self.pending.ctypes.data
         s.block_budget = launch.block_budget
         s.print, s.print_limit = self.print_buffer.ctypes.data, launch.print_limit
 

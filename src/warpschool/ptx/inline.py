@@ -24,6 +24,7 @@ from .program import (
     Pair,
     Register,
     Sink,
+    SourceLine,
     Symbol,
     Variable,
     Vector,
@@ -67,6 +68,8 @@ class _Frame:
     suffix: str
     end: str
     blocks: dict[str, str]
+    call: SourceLine = SourceLine()
+    """where it was called"""
     position: int = 0
     renamed: dict[int, Operand] = field(default_factory=dict)
     after: list[Instruction | str] = field(default_factory=list)
@@ -88,6 +91,8 @@ class _Inliner:
         self.calls = 0
         self.checked: set[tuple[str, tuple[str, ...]]] = set()
         self.active = {function.name}
+        own = (i.source.file for i in function.body if isinstance(i, Instruction) and i.source.line)
+        self.home_file = next(own, 0)
         self.frames = [self.frame(function, "", {})]
 
     def frame(self, function: Function, suffix: str, blocks: dict[str, str]) -> _Frame:
@@ -131,7 +136,7 @@ class _Inliner:
         if key not in self.checked:
             self.checked.add(key)
             if refusal(i) is not None:
-                raise unsupported(self.module, i)
+                raise unsupported(self.module, i.with_(source=self.source(frame, i)))
         if len(self.code) > MAX_INSTRUCTIONS or len(self.registers) > 2 * MAX_INSTRUCTIONS:
             raise refused(
                 self.module,
@@ -149,7 +154,7 @@ class _Inliner:
             else:
                 operands = tuple([self.rename(frame, o) for o in i.operands])
                 targets = tuple([t + suffix for t in i.targets])
-                i = Instruction(i.opcode, i.modifiers, operands, guard, i.source, i.ptx_line, targets)
+                i = Instruction(i.opcode, i.modifiers, operands, guard, self.source(frame, i), i.ptx_line, targets)
         elif frame.blocks:
             operands = tuple([self.rename(frame, o) for o in i.operands])
             i = Instruction(i.opcode, i.modifiers, operands, i.guard, i.source, i.ptx_line, i.targets)
@@ -157,6 +162,11 @@ class _Inliner:
             self.parameter(_by_address(i) if suffix and "param" in i.modifiers else i)
         else:
             self.code.append(i)
+
+    def source(self, frame: _Frame, i: Instruction) -> SourceLine:
+        """An instruction's line; functions of other files than the kernel's carry the line of their call."""
+        own = not frame.suffix or (i.source.line and i.source.file == self.home_file)
+        return i.source if own else frame.call
 
     # ---------------------------------------------------------------- names
 
@@ -228,6 +238,7 @@ class _Inliner:
         blocks = {p.name: self.block(frame, i, o, p.size_bytes) for p, o in zip(formal, actual, strict=True)}
         inner = self.frame(function, suffix, blocks)
         inner.after = after
+        inner.call = self.source(frame, i)
         self.frames.append(inner)
         self.active.add(function.name)
 

@@ -7,6 +7,7 @@ Registers hold raw bits: a register's type gives its width and nothing else; eac
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 WIDTH_BITS = {
     "pred": 1,
@@ -149,7 +150,7 @@ class Instruction:
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
 
-    def with_(self, **changes: object) -> Instruction:
+    def with_(self, **changes: Any) -> Instruction:
         return replace(self, **changes)
 
     def __str__(self) -> str:

@@ -37,5 +37,5 @@ def run_mistake(
     found = races or list(run.hazards)
     return Mistake(
         step=step, name=name, source=broken, removed_line=line, removed_text=source.split("\n")[line - 1].strip(),
-        hazard=found[0] if found else None, places=len(found),
+        hazard=found[0] if found else None, places=len({h.line for h in found}),
     )  # fmt: skip

@@ -74,7 +74,7 @@ class Mistake:
     hazard: Any
     """None if nothing was found, which would be the simulator's fault"""
     places: int
-    """how many places in the source were reported"""
+    """how many source lines were reported"""
 
     def to_dict(self) -> dict[str, Any]:
         return {

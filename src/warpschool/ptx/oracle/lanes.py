@@ -119,16 +119,16 @@ class Lanes:
     # ---------------------------------------------------------------- operands
 
     def bits(self, operand: Operand) -> np.ndarray:
-        """Raw bits of a source: shape (rows, 32), or () for a constant."""
+        """Raw bits of a source: shape (rows, 32), or (1, 1) for a constant."""
         match operand:
             case Register(name):
                 return self.state.registers[name][self.rows]
             case Immediate(value):
-                return np.array(value & (1 << 64) - 1, np.uint64)
+                return np.array([[value & (1 << 64) - 1]], np.uint64)
             case Special(name):
-                return np.asarray(self.special(name)).astype(np.uint64)
+                return np.atleast_2d(self.special(name)).astype(np.uint64)
             case Symbol(name, offset):
-                return np.array((self.address_of(name) + offset) & (1 << 64) - 1, np.uint64)
+                return np.array([[(self.address_of(name) + offset) & (1 << 64) - 1]], np.uint64)
         raise TypeError(f"no value: {operand}")
 
     def read(self, operand: Operand, type_name: str) -> np.ndarray:

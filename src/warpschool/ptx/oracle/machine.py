@@ -54,8 +54,10 @@ def run(
     shared_bytes: int = 0,
     globals: dict[str, int] | None = None,
     step_limit: int | None = None,
+    blocks: Sequence[int] | None = None,
+    counts: Counts | None = None,
 ) -> OracleResult:
-    """Runs all blocks of a launch.
+    """Runs the blocks of a launch, all of them or those with the given linear numbers.
 
     `params` is the kernel's parameter block, `shared_bytes` the dynamic shared memory, `globals` the addresses in
     `memory` of the module's .global and .const variables. `step_limit` bounds the basic blocks that any one block of
@@ -70,9 +72,9 @@ def run(
         params=np.frombuffer(params.ljust(kernel.param_bytes, b"\0"), np.uint8),
         shared_bytes=shared_bytes,
         globals=globals or {},
-        counts=Counts(),
+        counts=counts or Counts(),
     )
-    blocks = range(math.prod(launch.grid))
+    blocks = range(math.prod(launch.grid)) if blocks is None else blocks
     in_order = _depends_on_order(kernel)
     warps = -(-math.prod(launch.block) // WARP)
     together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // warps)

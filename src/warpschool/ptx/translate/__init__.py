@@ -65,6 +65,7 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         kernel, block, analysis, options, context_layout(kernel, lambda name: lanes_of(analysis.of(name))), roots,
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+        copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
     full, masked = Full(unit), Masked(unit)
     functions = [full.translate(), masked.translate()]

@@ -31,8 +31,7 @@ def translate(t: Translator, i: Instruction) -> None:
     _book(t, i, space, has_result)
     b, vectors = t.b, [t.source(o, i.type, WARP) for o in operands[1:]]
     mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
-    address = _host_addresses(t, a, mask)
-    address, mask = address
+    address, mask = _host_addresses(t, a, mask)
     name = _helper(t, i, operation, i.type)
     old = b.call(name, vectors[0].type, address, mask, *vectors, lanes=WARP)
     if has_result and not isinstance(i.operands[0], Sink):

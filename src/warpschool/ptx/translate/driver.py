@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..emit import WARP, Value, constant, constants
 from ..program import Barrier
 from . import layout as L
+from .runtime.async_copy import ENTRIES, QUEUE_BYTES
 from .runtime.helper import WORKER, Helper, arg, i32, i64
 from .translator import Unit
 
@@ -97,6 +98,9 @@ def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: in
         b.store(i32(0), b.offset(context, _C.SYNC_TIME))
         b.store(i32(0), b.offset(context, _C.PREDICATE))
         b.store(b.select(masked, i32((1 << in_last) - 1), i32(-1)), b.offset(context, _C.LIVE))
+        if unit.copies_async:
+            queue = b.offset(b.worker("pending", "ptr"), b.mul(warp, i64(QUEUE_BYTES)))
+            b.call("llvm.memset.p0.i64", "void", queue, constant("i8", 0), i64(ENTRIES), Value("i1", "false"))
         start = [0 if n < in_last else L.EXITED for n in range(WARP)]
         b.store(
             b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64

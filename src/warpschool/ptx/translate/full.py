@@ -85,6 +85,7 @@ class Full(Translator):
         b = self.b
         low, high = self.unit.analysis.guarded[id(i)]
         source = widened_source(i)
+        assert source is not None
         form = (
             self.form(source.name)
             if isinstance(source, Register)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..emit import Builder, Value
 from ..program import WIDTH_BITS, Instruction
-from .floating import add_float, fma_float, max_float, min_float, mul_float, packed_half, sub_float
+from .floating import FloatOp, add_float, fma_float, max_float, min_float, mul_float, packed_half, sub_float
 from .values import clamp_shift, is_float, signed, unsupported, value
 
 _PACKED = ("f16x2", "bf16x2")
@@ -144,7 +144,7 @@ def _max(b: Builder, i: Instruction, x: Value, y: Value, *more: Value) -> Value:
     return _extreme(b, i, max_float, "max", x, y, *more)
 
 
-def _extreme(b: Builder, i: Instruction, of_floats, name: str, x: Value, y: Value, *more: Value) -> Value:  # type: ignore[no-untyped-def]
+def _extreme(b: Builder, i: Instruction, of_floats: FloatOp, name: str, x: Value, y: Value, *more: Value) -> Value:
     if i.type in _PACKED:
         return packed_half(b, i, of_floats, x, y)
     if is_float(i.type):

@@ -47,6 +47,7 @@ class Worker(ctypes.Structure):
         ("print_limit", ctypes.c_uint32),
         ("print", ctypes.c_void_p),
         ("clock", ctypes.c_uint64),
+        ("pending", ctypes.c_void_p),  # cp.async: a queue per warp
     ]
 
 

@@ -92,9 +92,9 @@ def translate_generic(t: Translator, a: Access) -> None:
 
     cell = sector_cell(t, a)
     part(global_mask, lambda: general_global(t, a, address, values, global_mask, cell))
-    conflict_cell = conflict_cell(t, a)
+    conflicts = conflict_cell(t, a)
     offset = b.resize(address, "i32")
-    part(shared_mask, lambda: general_shared(t, a, offset, values, shared_mask, conflict_cell))
+    part(shared_mask, lambda: general_shared(t, a, offset, values, shared_mask, conflicts))
     if t.kernel.local_bytes:
         base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
         inner = b.and_const(address, LOCAL_WINDOW - 1)

@@ -59,7 +59,9 @@ class CounterPlan:
 
 def instruction_class(opcode: str, modifiers: tuple[str, ...]) -> str:
     """The class under which an instruction is counted."""
-    if opcode in ("ld", "ldu", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"):
+    if opcode == "cp":
+        return "memory_global"
+    if opcode in ("ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix"):
         spaces = {m.split("::")[0] for m in modifiers}
         if "shared" in spaces:
             return "memory_shared"

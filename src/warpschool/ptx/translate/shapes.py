@@ -52,8 +52,8 @@ def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Valu
     """One value per element register; scalars where all lanes read one address. `base` is lane 0's full address (i64)."""
     b, parts = t.b, len(a.registers)
     if shape.distinct == 1:
-        start = b.add_const(base, shape.runs[0][0])
-        return [b.load(a.element, b.pointer(b.add_const(start, k * a.element_bytes))) for k in range(parts)]
+        only = b.add_const(base, shape.runs[0][0])
+        return [b.load(a.element, b.pointer(b.add_const(only, k * a.element_bytes))) for k in range(parts)]
     halves = _halves(shape)
     pieces: list[list[Value]] = [[] for _ in range(parts)]
     for start, count in shape.runs:

@@ -44,6 +44,8 @@ class Unit:
     """functions that this kernel needs, by name: IR text"""
     global_granule_log2: int = 2
     shared_granule_log2: int = 2
+    copies_async: bool = False
+    """whether the kernel uses cp.async, so that warps need queues"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
     """module variable -> offset of its address behind the kernel's parameters"""
 
@@ -231,7 +233,7 @@ class Translator:
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
-        from . import access, atomics, warp
+        from . import access, async_copy, atomics, warp
 
         if i.opcode in VALUES:
             self._value(i)
@@ -239,6 +241,8 @@ class Translator:
             access.translate(self, i)
         elif i.opcode in ("atom", "red"):
             atomics.translate(self, i)
+        elif i.opcode == "cp":
+            async_copy.translate(self, i)
         elif i.opcode in warp.HANDLERS:
             warp.HANDLERS[i.opcode](self, i)
         else:
@@ -268,6 +272,7 @@ class Translator:
                 assert isinstance(result, Value)
                 self.put(name, result, own)
             case Vector(elements):
+                assert not isinstance(result, Value)
                 for element, part in zip(elements, result, strict=True):
                     self.write(element, part, own)
             case Pair(first, second):

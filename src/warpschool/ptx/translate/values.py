@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...errors import UnsupportedInstruction
 from ..emit import Builder, Value
 from ..program import WIDTH_BITS, Instruction
 
 Handler = Callable[..., "Value | tuple[Value, ...]"]
+H = TypeVar("H", bound=Handler)
 
 LLVM_TYPE = {"pred": "i1", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "tf32": "float"} | {
     f"{kind}{bits}": f"i{bits}" for kind in "bus" for bits in (8, 16, 32, 64, 128) if (kind, bits) not in (("u", 128), ("s", 128))
-} | {packed: "i32" for packed in ("f16x2", "bf16x2", "u16x2", "s16x2")}  # fmt: skip
+} | dict.fromkeys(("f16x2", "bf16x2", "u16x2", "s16x2"), "i32")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,10 @@ VALUES: dict[str, ValueRow] = {}
 
 def value(
     *opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | None = None
-) -> Callable[[Handler], Handler]:
+) -> Callable[[H], H]:
     """Registers a handler for the instructions `opcodes`."""
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: H) -> H:
         for opcode in opcodes:
             VALUES[opcode] = ValueRow(handler, operands)
         return handler

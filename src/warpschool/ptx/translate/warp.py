@@ -160,10 +160,11 @@ def _bar_result(t: Translator, i: Instruction) -> None:
     t.write(i.operands[0], result, _UNIFORM)
 
 
+_IGNORED = (
+    "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
+)  # fmt: skip
+
 HANDLERS: dict[str, Callable[[Translator, Instruction], None]] = {
     "shfl": _shfl, "vote": _vote, "activemask": _activemask, "match": _match, "redux": _redux,
-    "trap": _trap, "call": _call, "bar": _bar_result, "barrier": _bar_result,
-    **{name: _nothing for name in (
-        "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
-    )},
+    "trap": _trap, "call": _call, "bar": _bar_result, "barrier": _bar_result, **dict.fromkeys(_IGNORED, _nothing),
 }  # fmt: skip

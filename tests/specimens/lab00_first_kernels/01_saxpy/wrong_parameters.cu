@@ -2,7 +2,7 @@
 // Entry:   saxpy(const float x[n] in, const float y[n] in, float z[n] out, int n, float a)
 // Launch:  saxpy block=(BLOCK) grid=(cdiv(n, BLOCK))
 
-// expect: NE
+// expect: NE line 2
 
 constexpr int BLOCK = 256;
 

@@ -13,11 +13,11 @@ extern "C" __global__ void block_sum(const float* __restrict__ x, float* __restr
 
     partial[t] = i < n ? x[i] : 0.0f;
     __syncthreads();
-    for (int half = BLOCK / 2; half >= 0; half /= 2) {  // expect: TLE
+    for (int half = BLOCK / 2; half >= 0; half /= 2) {
         if (t < half) {
             partial[t] += partial[t + half];
         }
-        __syncthreads();
+        __syncthreads();  // expect: TLE
     }
 
     if (t < WARP) {

@@ -11,10 +11,10 @@ extern "C" __global__ void block_sum(const float* __restrict__ x, float* __restr
     const int t = threadIdx.x;
     const int i = blockIdx.x * BLOCK + t;
 
-    partial[t] = i < n ? x[i] : 0.0f;
+    partial[t] = i < n ? x[i] : 0.0f;  // expect: RACE
     for (int half = BLOCK / 2; half > WARP; half /= 2) {
         if (t < half) {
-            partial[t] += partial[t + half];  // expect: RACE
+            partial[t] += partial[t + half];
         }
         __syncthreads();
     }

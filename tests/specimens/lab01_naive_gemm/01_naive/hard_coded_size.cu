@@ -14,7 +14,7 @@ extern "C" __global__ void matmul(const float* __restrict__ A, const float* __re
     float sum = 0.0f;
 
     if (row < M && col < N) {
-        for (int k = 0; k < 32; ++k) {
+        for (int k = 0; k < 32 && k < K; ++k) {
             sum += A[row * K + k] * B[k * N + col];
         }
         C[row * N + col] = sum;

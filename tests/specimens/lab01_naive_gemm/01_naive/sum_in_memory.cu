@@ -6,16 +6,17 @@
 
 constexpr int TILE = 16;
 
-extern "C" __global__ void matmul(const float* A, const float* B,
-                                  float* C, int M, int N, int K)
+extern "C" __global__ void matmul(const float* __restrict__ A, const float* __restrict__ B,
+                                  float* __restrict__ C, int M, int N, int K)
 {
     const int row = blockIdx.y * TILE + threadIdx.y;
     const int col = blockIdx.x * TILE + threadIdx.x;
 
     if (row < M && col < N) {
-        C[row * N + col] = 0.0f;
+        volatile float* sum = C + row * N + col;
+        *sum = 0.0f;
         for (int k = 0; k < K; ++k) {
-            C[row * N + col] += A[row * K + k] * B[k * N + col];
+            *sum += A[row * K + k] * B[k * N + col];
         }
     }
 }

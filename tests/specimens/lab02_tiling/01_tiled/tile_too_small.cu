@@ -2,8 +2,6 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE))
 
-// expect: RACE
-
 constexpr int TILE = 16;
 
 extern "C" __global__ void matmul(const float* __restrict__ A, const float* __restrict__ B,
@@ -18,7 +16,7 @@ extern "C" __global__ void matmul(const float* __restrict__ A, const float* __re
     for (int k0 = 0; k0 < K; k0 += TILE) {
         const int ka = k0 + threadIdx.x;
         const int kb = k0 + threadIdx.y;
-        tileA[threadIdx.y][threadIdx.x] = row < M && ka < K ? A[row * K + ka] : 0.0f;
+        tileA[threadIdx.y][threadIdx.x] = row < M && ka < K ? A[row * K + ka] : 0.0f;  // expect: RACE
         tileB[threadIdx.y][threadIdx.x] = kb < K && col < N ? B[kb * N + col] : 0.0f;
         __syncthreads();
         for (int k = 0; k < TILE; ++k) {

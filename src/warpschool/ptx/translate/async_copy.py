@@ -1,0 +1,77 @@
+"""cp.async: copies from global to shared memory behind the thread's back (PTX ISA 9.7.9.25)."""
+
+from __future__ import annotations
+
+from ..emit import WARP, Value, constant
+from ..program import Address, Immediate, Instruction
+from . import layout as L
+from .access import Access, vector_address
+from .translator import Translator
+from .values import unsupported
+
+_WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")
+
+
+def translate(t: Translator, i: Instruction) -> None:
+    """cp.async, its commit and its waits; other copies raise UnsupportedInstruction."""
+    mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    checked = constant("i32", t.unit.shared_granule_log2 + 1 if t.unit.options.check else 0)
+    if i.has("commit_group"):
+        t.b.call("ws_async_commit", "void", _WORKER, _CONTEXT, mask)
+    elif i.has("wait_all"):
+        t.b.call("ws_async_wait", "void", _WORKER, _CONTEXT, mask, constant("i32", -1), checked)
+    elif i.has("wait_group"):
+        pending = i.operands[0]
+        if not isinstance(pending, Immediate):
+            raise unsupported(i)
+        t.b.call("ws_async_wait", "void", _WORKER, _CONTEXT, mask, constant("i32", pending.bits), checked)
+    elif i.has("async") and (i.has("ca") or i.has("cg")) and isinstance(i.operands[2], Immediate):
+        _issue(t, i, mask)
+    else:
+        raise unsupported(i)
+
+
+def _issue(t: Translator, i: Instruction, mask: Value) -> None:
+    b, check = t.b, t.unit.options.check
+    to, origin, size = i.operands[:3]
+    assert isinstance(to, Address) and isinstance(origin, Address) and isinstance(size, Immediate)
+    write = Access(i, "shared", False, to, (), size.bits, t.unit.site(i, "shared", "write"))
+    fetch = Access(i, "global", True, origin, (), size.bits, t.unit.site(i, "global", "read"))
+    offset, address = vector_address(t, write, "i32"), vector_address(t, fetch, "i64")
+    count = _bytes(t, i, size.bits)
+    reads = b.and_(mask, b.mask_bits(b.icmp("ne", count, b.like(count, 0))))
+    line = i.source.line
+    t.count("async_copy_requests", line, per_warp=1)
+    t.count("async_copy_bytes", line, per_lane=size.bits)
+    counter = Value("ptr", "null")
+    if t.unit.options.count:
+        cell = t.unit.plan.cell(2)
+        t.unit.plan.named(cell, "async_copy_sectors", line)
+        t.unit.plan.named(cell + 1, "async_copy_sectors_ideal", line)
+        counter = t.counter_pointer(cell)
+    flag, bytes_ = constant("i32", int(check)), constant("i32", size.bits)
+    fetched = b.call(
+        f"ws_access_global_{t.unit.global_granule_log2}", "i32", _WORKER, _CONTEXT, address, reads, bytes_,
+        constant("i32", fetch.site), constant("i32", L.READ), counter, flag,
+    )  # fmt: skip
+    # a lane whose source is refused copies zeros; a lane whose target is refused copies nothing
+    count = b.select(b.bits_mask(fetched), count, b.like(count, 0))
+    lanes = b.call(
+        f"ws_access_shared_{t.unit.shared_granule_log2}", "i32", _WORKER, _CONTEXT, offset, mask, bytes_,
+        constant("i32", write.site), constant("i32", L.WRITE), Value("ptr", "null"), flag,
+    )  # fmt: skip
+    b.call("ws_async_issue", "void", _WORKER, _CONTEXT, offset, address, count, lanes, bytes_, constant("i32", write.site))
+
+
+def _bytes(t: Translator, i: Instruction, size: int) -> Value:
+    """Bytes that each lane reads: the optional fourth operand, which may be a predicate "ignore the source"."""
+    b = t.b
+    if len(i.operands) < 4:
+        return constant("i32", size, WARP)
+    last = i.operands[3]
+    from ..program import Register
+
+    if isinstance(last, Register) and t.storage(last.name) == "i1":
+        return b.select(t.get(last.name, WARP), constant("i32", 0, WARP), constant("i32", size, WARP))
+    count = t.source(last, "u32", WARP)
+    return b.intrinsic("umin", count, b.like(count, size))

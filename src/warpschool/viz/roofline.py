@@ -1,0 +1,130 @@
+"""The roofline plot: what memory and arithmetic allow, and where kernels stand."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from warpschool.model import Roofline
+
+_THEME = {"#010101": "var(--ink)", "#020202": "var(--soft)", "#030303": "var(--line)", "#040404": "var(--accent)",
+          "#050505": "var(--warn)", "#060606": "var(--panel)"}  # fmt: skip
+"""Colours that stand for the page's: the SVG follows light and dark."""
+INK, SOFT, LINE, ACCENT, WARN, PANEL = _THEME
+_SPACE = 0.05
+"""least distance between two labels, as a part of the axes"""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kernel: FLOP per byte that its threads ask for, and GFLOP/s; `measured` tells a time from a bound."""
+
+    label: str
+    intensity: float
+    gflops: float
+    measured: bool = False
+
+
+def plottable(points: Sequence[Point]) -> list[Point]:
+    """The points that a logarithmic plot can show: kernels that compute something."""
+    return [p for p in points if all(math.isfinite(v) and v > 0 for v in (p.intensity, p.gflops))]
+
+
+def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
+    """Draw roofs and points; hollow points are bounds from counters, filled ones were measured."""
+    shown = plottable(points)
+    figure = Figure(figsize=(8.6, 4.9), layout="constrained")
+    axes = figure.add_subplot()
+    low = min([0.1, *(p.intensity / 1.6 for p in shown)])
+    high = max([64.0, *(p.intensity * 3 for p in shown)])
+    bottom = min([100.0, *(p.gflops / 2 for p in shown)])
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, roofline.peak_gflops * 2.2))
+    _draw_roofs(axes, roofline, low, high, bottom)
+    _draw_points(axes, shown)
+    axes.set_xlabel("FLOP per byte requested from global memory", color=INK)
+    axes.set_ylabel("GFLOP/s", color=INK)
+    axes.grid(True, which="major", color=LINE, linewidth=0.6)
+    axes.tick_params(which="both", colors=SOFT)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(SOFT)
+    figure.patch.set_alpha(0)
+    axes.patch.set_alpha(0)
+    return figure
+
+
+def figure_svg(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
+    """Return a figure as SVG to put into a page: its text stays text, its colours follow the page, `alt` is its text.
+
+    Equal figures give equal bytes.
+    """
+    FigureCanvasSVG(figure)
+    out = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "warpschool", "svg.id": prefix}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1system-ui, sans-serif", svg)
+    for stand_in, colour in _THEME.items():
+        svg = svg.replace(stand_in, colour)
+    label = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom: float) -> None:
+    """Slanted memory roofs, each labelled along its line, and the flat arithmetic roof."""
+    peak = roofline.peak_gflops
+    for roof in roofline.roofs:
+        ridge = peak / roof.gb_per_s
+        axes.plot([low, ridge], [low * roof.gb_per_s, peak], color=SOFT, linewidth=1.2, zorder=1)
+        place = max(low * 1.15, bottom * 1.3 / roof.gb_per_s)
+        axes.text(
+            place, place * roof.gb_per_s * 1.12, f"{roof.level}, {roof.gb_per_s:,.0f} GB/s", color=SOFT, fontsize=8.5,
+            rotation=45, rotation_mode="anchor", transform_rotates_text=True,
+        )  # fmt: skip
+    first = min(peak / roof.gb_per_s for roof in roofline.roofs)
+    axes.plot([first, high], [peak, peak], color=SOFT, linewidth=1.2, zorder=1)
+    axes.text(
+        high / 1.05, peak * 1.12, f"{roofline.gpu}: {peak / 1e3:.1f} TFLOP/s single precision",
+        color=SOFT, fontsize=8.5, ha="right",
+    )  # fmt: skip
+
+
+def _draw_points(axes: Axes, points: Sequence[Point]) -> None:
+    for point in points:
+        axes.plot(
+            point.intensity, point.gflops, "o" if not point.measured else "D", markersize=8, zorder=3,
+            markerfacecolor=WARN if point.measured else PANEL, markeredgecolor=WARN if point.measured else ACCENT,
+            markeredgewidth=2,
+        )  # fmt: skip
+    for point, height in zip(points, _label_heights(axes, points), strict=True):
+        axes.annotate(
+            point.label + (", measured" if point.measured else ""), (point.intensity, point.gflops), color=INK,
+            fontsize=9, xytext=(10, height), textcoords="offset points", va="center", zorder=4,
+        )  # fmt: skip
+
+
+def _label_heights(axes: Axes, points: Sequence[Point]) -> list[float]:
+    """Vertical offsets in points that keep the labels of neighbouring kernels apart."""
+    scale = axes.transScale + axes.transLimits
+    places = [scale.transform((p.intensity, p.gflops)) for p in points]
+    offsets = [0.0] * len(points)
+    taken: list[tuple[float, float]] = []
+    for index in sorted(range(len(points)), key=lambda i: places[i][1]):
+        x, y = places[index]
+        while any(abs(x - tx) < 0.3 and abs(y - ty) < _SPACE for tx, ty in taken):
+            y += _SPACE / 4
+        taken.append((x, y))
+        offsets[index] = (y - places[index][1]) * 300 - 2
+    return offsets

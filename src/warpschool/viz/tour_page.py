@@ -1,0 +1,190 @@
+"""tour.html: the table of steps, the roofline, the caught mistake, and each step's source with its counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpschool.model import Roofline, find_gpu
+from warpschool.tour.report import Mistake, Tour, TourStep
+from warpschool.viz.annotated import frame_table
+from warpschool.viz.columns import percent, short, times
+from warpschool.viz.frame import frame
+from warpschool.viz.kernel_page import kernel_section
+from warpschool.viz.page import bar_cell, cell, definitions, escape, facts, page, scrolling, slug
+
+MEANINGS = {
+    "right?": "the answers agree with a float64 reference, no hazard was found, and the counter that the step is graded on is "
+    "within its budget",
+    "load efficiency": "global memory: the fewest 32-byte sectors that could hold the data, as a part of those touched",
+    "bank conflicts": "extra passes through shared memory because lanes of a warp want different words of one bank",
+    "data reuse": "how many multiply-adds use each float that was loaded from global memory",
+    "FMA share": "multiply-adds as a part of all instructions: the useful part of a matrix product",
+    "registers": "registers per thread, as ptxas assigns them",
+    "occupancy": "warps that a multiprocessor holds, as a part of the most it could hold",
+    "time": "median GPU time of the whole step at a size that fills the GPU, caches flushed",
+    "of cuBLAS": "speed as a part of cuBLAS's, both timed in turns",
+}
+
+
+def tour_page(tour: Tour) -> str:
+    """The whole page."""
+    sections = [
+        _head(tour), _table(tour), _roofline(tour), *([_mistake(tour.mistake)] if tour.mistake else []),
+        *(_step(step) for step in tour.steps), _foot(tour),
+    ]  # fmt: skip
+    return page("warpschool tour", "<main>\n" + "\n".join(sections) + "\n</main>")
+
+
+def _head(tour: Tour) -> str:
+    right = sum(step.right for step in tour.steps)
+    notices = []
+    if tour.interrupted:
+        notices.append(f"Interrupted: {len(tour.steps)} of {tour.planned} steps were run. What follows is what is done.")
+    wrong = [step.short_name for step in tour.steps if not step.right]
+    if wrong:
+        notices.append(f"Not right: {', '.join(wrong)}.")
+    said = "".join(f'<p class="notice{" bad" if wrong else ""}">{escape(notice)}</p>' for notice in notices)
+    where = "and on " + tour.device if tour.on_gpu else "without a GPU"
+    return (
+        "<h1>warpschool tour</h1>\n"
+        f'<p class="lead">CUDA C++ kernels, compiled by NVIDIA’s compiler and run on a simulator, {escape(where)}: '
+        "from one thread per element to tiles, each with its answers checked and its memory traffic counted.</p>\n"
+        + facts({"steps right": f"{right} of {tour.planned}", "took": f"{tour.seconds:.1f} s"}) + said
+    )  # fmt: skip
+
+
+def _table(tour: Tour) -> str:
+    heads = ["right?", "load efficiency", "bank conflicts", "data reuse", "FMA share", "registers", "occupancy"]
+    heads += ["time", "of cuBLAS"] if tour.on_gpu else []
+    head = '<th scope="col">step</th>' + "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = "\n".join(_table_row(step, on_gpu=tour.on_gpu) for step in tour.steps)
+    caption = f"One run of each step at its stated case. Occupancy is for {tour.gpu}."
+    table = f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+    legend = {name: MEANINGS[name] for name in heads}
+    return (
+        f'<h2 id="steps">The steps</h2>\n{scrolling("the steps and their counters", table)}'
+        f"<details><summary>What the columns mean</summary>{definitions(legend)}</details>"
+    )
+
+
+def _table_row(step: TourStep, *, on_gpu: bool) -> str:
+    name = f'<a href="#{slug(step.step)}">{escape(step.short_name)}</a><span class="title">{escape(step.title)}</span>'
+    cells = [_right(step)]
+    if step.report is None:
+        cells += [cell("-")] * 6
+    else:
+        counters, occupancy = step.report.counters, step.report.occupancy
+        cells += [
+            bar_cell(counters.global_load_efficiency),
+            cell(short(counters.shared_bank_conflicts), "bad" if counters.shared_bank_conflicts else ""),
+            cell(times(counters.data_reuse)),
+            bar_cell(counters.fma_share) if counters.fma_instructions else cell("-"),
+            cell(step.report.registers if step.report.registers is not None else "-"),
+            bar_cell(occupancy.fraction) if occupancy else cell("-"),
+        ]
+    if on_gpu:
+        cells += [cell(gpu_time(step)), cell(gpu_share(step))]
+    return f'<tr><th scope="row">{name}</th>{"".join(cells)}</tr>'
+
+
+def gpu_time(step: TourStep) -> str:
+    """ "0.123 ms" or "-"."""
+    return f"{step.gpu.timing.median_ms:.3g} ms" if step.gpu and step.gpu.timing.median_ms is not None else "-"
+
+
+def gpu_share(step: TourStep) -> str:
+    """The share of cuBLAS's speed, or "-"."""
+    return percent(step.gpu.cublas) if step.gpu and step.gpu.cublas is not None else "-"
+
+
+def _right(step: TourStep) -> str:
+    return '<td class="good">✓ right</td>' if step.right else f'<td class="bad">✗ {escape(step.verdict)}</td>'
+
+
+def _roofline(tour: Tour) -> str:
+    from warpschool.viz.roofline import Point, figure_svg, plottable, roofline_figure  # matplotlib takes a while to load
+
+    roofline = Roofline.of(find_gpu(tour.gpu))
+    points = [Point(step.short_name, *place) for step in tour.steps if (place := bound_of(step))]
+    for step in tour.steps:
+        if step.gpu and step.gpu.gflops and step.report:
+            points.append(Point(step.short_name, step.report.counters.arithmetic_intensity, step.gpu.gflops, measured=True))
+    shown = plottable(points)
+    if not shown:
+        return ""
+    alt = _roofline_alt(roofline, shown)
+    hidden = [step.short_name for step in tour.steps if step.short_name not in {p.label for p in shown}]
+    measured = " Filled diamonds are times measured on " + tour.device + "." if tour.on_gpu else ""
+    left_out = f" Not shown, for they compute nothing: {', '.join(hidden)}." if hidden else ""
+    caption = (
+        f"Circles are bounds: what {roofline.gpu} could reach at most, given the memory, shared-memory and arithmetic work "
+        f"that was counted, with work for every multiprocessor. They are estimates, not measurements.{measured}{left_out}"
+    )
+    figure = figure_svg(roofline_figure(points, roofline), alt=alt, prefix="roofline")
+    return (
+        '<h2 id="roofline">What limits them</h2>\n'
+        f"<p>{escape(_climb(shown))}</p>\n<figure>{figure}<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def bound_of(step: TourStep) -> tuple[float, float] | None:
+    """(FLOP per byte requested, most GFLOP/s) by the estimate; None without arithmetic."""
+    if step.report is None or not step.report.counters.flops or not step.report.estimate.time_ms:
+        return None
+    counters = step.report.counters
+    return counters.arithmetic_intensity, counters.flops / step.report.estimate.time_ms * 1e-6
+
+
+def _climb(points: Sequence) -> str:
+    """The plot's message in a sentence."""
+    first, last = min(points, key=lambda p: p.intensity), max(points, key=lambda p: p.intensity)
+    if first is last:
+        return f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it asks for."
+    return (
+        f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it asks for, {last.label} {last.intensity:.3g}: "
+        f"the same memory feeds {last.intensity / first.intensity:.3g} times the arithmetic."
+    )
+
+
+def _roofline_alt(roofline: Roofline, points: Sequence) -> str:
+    said = [
+        f"{p.label} {'reached' if p.measured else 'is bounded at'} {p.gflops:,.0f} GFLOP/s, {percent(p.gflops / roofline.peak_gflops)} "
+        f"of the peak, at {p.intensity:.3g} FLOP per byte"
+        for p in points
+    ]
+    return f"Roofline plot of {roofline.gpu}. {_climb(points)} {'; '.join(said)}."
+
+
+def _mistake(mistake: Mistake) -> str:
+    lead = (
+        f"The same {mistake.name} without the barrier of line {mistake.removed_line}, <code>{escape(mistake.removed_text)}</code>. "
+        "On a GPU it may give right answers for months. The simulator says:"
+    )
+    if mistake.hazard is None:
+        return f'<h2 id="mistake">A mistake</h2><p>{lead}</p><p class="notice bad">nothing: the race was missed.</p>'
+    drawn = frame(mistake.source, mistake.hazard.line, f"{mistake.hazard.kind}: {mistake.hazard.message}", around=3)
+    label = f"{mistake.hazard.kind} found in line {mistake.hazard.line} of {mistake.name}, two threads named"
+    shown = frame_table(drawn, label=label) if drawn else f"<p>{escape(mistake.hazard.message)}</p>"
+    return f'<h2 id="mistake">A mistake, caught</h2>\n<p>{lead}</p>\n{shown}'
+
+
+def _step(step: TourStep) -> str:
+    mark = '<span class="good">✓ right</span>' if step.right else f'<span class="bad">✗ {escape(step.verdict)}</span>'
+    parts = [f'<section aria-labelledby="{slug(step.step)}"><h2 id="{slug(step.step)}">{escape(step.step)}</h2>']
+    parts.append(f"<p>{mark} · {escape(step.title)}</p>")
+    if not step.right:
+        parts.append(f'<p class="notice bad">{escape(step.seen)}</p>')
+    if step.gpu:
+        share = f", {gpu_share(step)} of cuBLAS" if step.gpu.cublas is not None else ""
+        parts.append(f"<p>On the GPU: {escape(step.gpu.timing)}{share} at {escape(step.gpu.case)}.</p>")
+    if step.report is not None:
+        parts.append(kernel_section(step.report))
+    if step.counts:
+        parts.append(f'<p class="soft">Graded on {escape(step.counts)}.</p>')
+    return "\n".join([*parts, "</section>"])
+
+
+def _foot(tour: Tour) -> str:
+    left_out = "".join(f"<li>{escape(text)}</li>" for text in tour.left_out)
+    unfinished = f"<p>Left out:</p><ul>{left_out}</ul>" if left_out else ""
+    return f"<footer>{unfinished}<p>{escape(', '.join(f'{k} {v}' for k, v in tour.environment.items()))}</p></footer>"

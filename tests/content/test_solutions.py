@@ -1,0 +1,65 @@
+"""References: accepted by their own graders, free of spills, chained into ladders."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpschool as ws
+from warpschool.compile import resource_usage
+from warpschool.contract import parse_contract
+from warpschool.course import Course
+from warpschool.launcher import Program
+
+COURSE = Course.find()
+STEPS = [step for step in COURSE.steps() if step.solution is not None]
+LADDER = ["lab01_naive_gemm/01_naive", "lab02_tiling/01_tiled"]
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS if step.grader is not None], ids=str)
+def test_reference_is_accepted(step):
+    result = ws.check(step.name, step.solution, device="sim")
+    assert result.ok and result.score == result.max_score > 0, result.to_json()
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_reference_keeps_its_variables_in_registers(step):
+    for entry, used in resource_usage(step.solution.read_text("utf-8"), name=step.file_name).items():
+        assert used.local_bytes == used.spill_load_bytes == used.spill_store_bytes == 0, (entry, used)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_from_line_leads_to_a_step(step):
+    assert COURSE.ladder(step.name)[-1].name == step.name
+
+
+@pytest.mark.parametrize("step", LADDER)
+def test_gemm_ladder_keeps_entry_and_parameters(step):
+    entries = parse_contract(COURSE.step(step).solution.read_text("utf-8"), name=step).entries
+    assert [str(entry) for entry in entries] == [
+        "matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)"
+    ]
+    assert COURSE.ladder(step)[0].name == LADDER[0]
+
+
+@pytest.mark.parametrize("tile", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("step", LADDER)
+def test_every_tile_size_is_right_and_free_of_hazards(step, tile):
+    contract = parse_contract(COURSE.step(step).solution.read_text("utf-8"), name=step)
+    program = Program(contract, device="sim", constants={"TILE": tile})
+    rng = np.random.default_rng(tile)
+    for m, n, k in [(1, 1, 1), (31, 33, 17), (1, 40, 7)]:
+        a, b = rng.uniform(-1, 1, (m, k)).astype(np.float32), rng.uniform(-1, 1, (k, n)).astype(np.float32)
+        run = program.run({"M": m, "N": n, "K": k}, {"A": a, "B": b})
+        assert run.hazards == ()
+        assert not np.abs(run.outputs["C"] - a.astype(np.float64) @ b).max() > 1e-5
+        assert not np.isnan(run.outputs["C"]).any()
+
+
+@pytest.mark.parametrize("tile", [2, 8, 32])
+def test_tiling_divides_the_loads_by_the_tile(tile):
+    contract = parse_contract(COURSE.step(LADDER[1]).solution.read_text("utf-8"), name=LADDER[1])
+    ones = np.ones((64, 64), np.float32)
+    run = Program(contract, device="sim", constants={"TILE": tile}).run({}, {"A": ones, "B": ones})
+    assert run.counters.global_load_bytes == 8 * 64**3 // tile
+    assert run.counters.shared_bank_conflicts == 0

@@ -1,0 +1,100 @@
+"""Starters: generated from the solutions, one gap away from them, and wrong in a clear way."""
+
+from __future__ import annotations
+
+import pytest
+
+import warpschool as ws
+from warpschool.authoring.starters import find_holes, make_starter, stale_starters, write_starters
+from warpschool.compile import compile_cuda
+from warpschool.course import Course
+from warpschool.errors import CourseError
+from warpschool.grading import Verdict
+
+COURSE = Course.find()
+STEPS = [step for step in COURSE.steps() if step.solution is not None]
+each_step = pytest.mark.parametrize("step", STEPS, ids=str)
+
+
+def solution_text(step) -> str:
+    return step.solution.read_text("utf-8")
+
+
+def is_subsequence(short: list[str], long: list[str]) -> bool:
+    rest = iter(long)
+    return all(line in rest for line in short)
+
+
+def test_kernels_folder_is_what_the_solutions_give():
+    stale = stale_starters(COURSE.root / "solutions", COURSE.root / "kernels")
+    assert not stale, f"run: python -m warpschool.authoring; out of date: {sorted(map(str, stale))}"
+
+
+@each_step
+def test_solving_only_adds_lines(step):
+    holes = find_holes(solution_text(step))
+    if any(hole.given for hole in holes):
+        pytest.skip("this step starts from a given kernel, which the solution replaces")
+    starter, solution = make_starter(solution_text(step)).splitlines(), solution_text(step).splitlines()
+    assert is_subsequence(starter, solution)
+    assert len(solution) - len(starter) == sum(len(hole.solution) for hole in holes)
+
+
+@each_step
+def test_hole_tells_its_size(step):
+    for hole in find_holes(solution_text(step)):
+        assert abs(hole.announced_lines - hole.solution_lines) <= max(1, hole.solution_lines // 5), hole.task
+
+
+@each_step
+def test_starter_compiles_runs_and_fails_clearly(step):
+    source = make_starter(solution_text(step))
+    compile_cuda(source, name=step.file_name)
+    if step.grader is None:
+        pytest.skip("no grader yet")
+    result = ws.check(step.name, source, device="sim")
+    assert result.verdict in (Verdict.WA, Verdict.PERF, Verdict.OOB, Verdict.RACE), result.to_json()
+    failed = [criterion for criterion in result.criteria if not criterion.ok]
+    assert all(criterion.seen and criterion.hint for criterion in failed)
+    if not any(hole.given for hole in find_holes(solution_text(step))):
+        assert result.score == 0, "an empty starter earned points"
+
+
+def test_given_code_stands_in_the_hole():
+    solution = "a\n  // BEGIN SOLUTION: fix it (about 1 line)\n  right\n  // END SOLUTION\n  // BEGIN STARTER\n  //| wrong\n  //|\n  // END STARTER\nb\n"
+    assert make_starter(solution) == "a\n  // BEGIN SOLUTION: fix it (about 1 line)\n  wrong\n\n  // END SOLUTION\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("int a;\n", "no '// BEGIN SOLUTION"),
+        ("// BEGIN SOLUTION\n// END SOLUTION\n", "k.cu:1: write '// BEGIN SOLUTION: what to do"),
+        ("// BEGIN SOLUTION: x (about 1 line)\nint a;\n", "k.cu:1: .* has no '// END SOLUTION'"),
+        ("// END SOLUTION\n", "k.cu:1: .* has no BEGIN SOLUTION before it"),
+        ("// BEGIN STARTER\n", "k.cu:1: .* has no BEGIN SOLUTION before it"),
+        (
+            "// BEGIN SOLUTION: x (about 1 line)\n// BEGIN SOLUTION: y (about 1 line)\n// END SOLUTION\n",
+            "k.cu:1: .* has no '// END SOLUTION'",
+        ),
+        (
+            "// BEGIN SOLUTION: x (about 1 line)\n// END SOLUTION\n// BEGIN STARTER\nint a;\n// END STARTER\n",
+            "k.cu:4: a line between the STARTER markers starts with",
+        ),
+    ],
+)
+def test_malformed_markers_are_refused(source, said):
+    with pytest.raises(CourseError, match=said):
+        make_starter(source, name="k.cu")
+
+
+def test_write_brings_a_folder_up_to_date(tmp_path):
+    solutions, kernels = tmp_path / "solutions", tmp_path / "kernels"
+    (solutions / "lab00_x").mkdir(parents=True)
+    (kernels / "lab00_x").mkdir(parents=True)
+    (solutions / "lab00_x" / "01_a.cu").write_text("// BEGIN SOLUTION: x (about 1 line)\na;\n// END SOLUTION\n")
+    (kernels / "lab00_x" / "02_gone.cu").write_text("left over\n")
+    assert len(write_starters(solutions, kernels)) == 2
+    assert (kernels / "lab00_x" / "01_a.cu").read_text() == "// BEGIN SOLUTION: x (about 1 line)\n// END SOLUTION\n"
+    assert not (kernels / "lab00_x" / "02_gone.cu").exists()
+    assert write_starters(solutions, kernels) == []

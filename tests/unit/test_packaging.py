@@ -1,0 +1,95 @@
+"""What is installed: a wheel carries the whole course, an editable install no copy of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+FOLDERS = ("labs", "kernels", "solutions", "grader")
+
+
+def tracked(*folders: str) -> set[str]:
+    listing = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", *folders], capture_output=True, text=True)
+    if listing.returncode != 0 or not listing.stdout:
+        pytest.skip("not a git checkout")
+    return {name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (path,) = folder.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+def test_the_wheel_carries_every_file_of_the_course_and_the_library(wheel):
+    inside = set(wheel.namelist())
+    content = tracked(*FOLDERS)
+    assert {name.split("/")[0] for name in content} == set(FOLDERS)
+    assert {f"warpschool/_content/{name}" for name in content} <= inside
+    assert {name.removeprefix("src/") for name in tracked("src")} <= inside
+    assert not [name for name in inside if re.search(r"__pycache__|\.ipynb_checkpoints|\.pyc$|^tests/|^labs/", name)]
+
+
+def test_the_content_is_the_checkouts(wheel):
+    for name in tracked(*FOLDERS):
+        assert wheel.read(f"warpschool/_content/{name}") == (ROOT / name).read_bytes()
+
+
+def test_the_wheel_has_its_command_and_its_licence(wheel):
+    info = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert "warpschool = warpschool.cli:main" in wheel.read(info).decode()
+    assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
+
+
+def test_an_editable_install_holds_no_copy_of_the_course(tmp_path):
+    program = (
+        "import sys; from hatchling.builders.wheel import WheelBuilder;"
+        "print(next(WheelBuilder(sys.argv[1]).build(directory=sys.argv[2], versions=['editable'])))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT), str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    with zipfile.ZipFile(run.stdout.split("\n")[-2]) as archive:
+        assert not [name for name in archive.namelist() if "_content" in name]
+
+
+def test_pins_are_names_and_versions_that_the_ranges_admit():
+    packaging_requirements = pytest.importorskip("packaging.requirements")
+    pins = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        match = re.fullmatch(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.+!]+)", line)
+        assert match, line
+        pins[re.sub(r"[-_.]+", "-", match[1]).lower()] = match[2]
+    extras = PROJECT["optional-dependencies"]
+    for text in [*PROJECT["dependencies"], *extras["dev"], *extras["lab"], *extras["teach"]]:
+        wanted = packaging_requirements.Requirement(text)
+        if wanted.name == "warpschool":
+            continue
+        assert wanted.specifier.contains(pins[wanted.name.lower()]), text
+
+
+def test_the_compilers_packages_are_of_one_cuda_major_and_left_out_on_macos():
+    ranges = {text.split(">")[0]: text for text in PROJECT["dependencies"] if text.startswith(("nvidia-", "cuda-bind"))}
+    assert len(ranges) == 5
+    assert all(text.endswith(">=13.0,<14; sys_platform != 'darwin'") for text in ranges.values())
+
+
+def test_ci_runs_the_readmes_command():
+    script = (ROOT / ".ci" / "run").read_text()
+    assert script.endswith("exec make test\n") and "CI=true" in script
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
