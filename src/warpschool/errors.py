@@ -22,7 +22,9 @@
     │   ├── MemoryLimitExceeded    more device memory than the limit
     │   ├── PrintLimitExceeded     printf wrote more than the limit
     │   └── KernelTrap             the kernel executed trap or failed an assert
-    └── GradingError               the grader itself is at fault
+    ├── GradingError               the grader itself is at fault
+    ├── OutputError                a file cannot be written: read-only folder, full disk
+    └── ToolMissing                a program or package that a command needs is not installed
 
 The message says what happened and where; `next_step`, where there is one, says what to do.
 """
@@ -145,3 +147,11 @@ class KernelTrap(SimulationError):
 
 class GradingError(WarpschoolError):
     """The grader itself is at fault; never a student's zero."""
+
+
+class OutputError(WarpschoolError):
+    """A file cannot be written; nothing half-written is left behind."""
+
+
+class ToolMissing(WarpschoolError):
+    """A program, package or folder that a command needs is not on this machine."""

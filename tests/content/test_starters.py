@@ -61,8 +61,10 @@ def test_starter_compiles_runs_and_fails_clearly(step):
 
 
 def test_given_code_stands_in_the_hole():
-    solution = "a\n  // BEGIN SOLUTION: fix it (about 1 line)\n  right\n  // END SOLUTION\n  // BEGIN STARTER\n  //| wrong\n  //|\n  // END STARTER\nb\n"
-    assert make_starter(solution) == "a\n  // BEGIN SOLUTION: fix it (about 1 line)\n  wrong\n\n  // END SOLUTION\nb\n"
+    begin, end = "  // BEGIN SOLUTION: fix it (about 1 line)", "  // END SOLUTION"
+    given = ["  // BEGIN STARTER", "  //| wrong", "  //|", "  // END STARTER"]
+    starter = make_starter("\n".join(["a", begin, "  right", end, *given, "b"]))
+    assert starter.splitlines() == ["a", begin, "  wrong", "", end, "b"]
 
 
 @pytest.mark.parametrize(

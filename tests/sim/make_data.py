@@ -1,4 +1,4 @@
-"""Compiles `data/kernels.cu` to the golden PTX: `python tests/sim/make_data.py`. NVRTC's release is named inside."""
+"""Compiles `data/*.cu` to the golden PTX: `python tests/sim/make_data.py`. NVRTC's release is named inside."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ARCHITECTURES = ("compute_80", "compute_100")
 
 
 def main() -> None:
-    source = (DATA / "kernels.cu").read_text()
-    for arch in ARCHITECTURES:
-        ptx = compile_cuda(source, name="kernels.cu", arch=arch).ptx
-        ptx = re.sub(r'"[^"\n]*/([^"/\n]*)"', r'"\1"', ptx)  # no folders of this machine
-        (DATA / f"kernels.{arch}.ptx").write_text(ptx)
+    for source in sorted(DATA.glob("*.cu")):
+        for arch in ARCHITECTURES:
+            ptx = compile_cuda(source.read_text(), name=source.name, arch=arch).ptx
+            ptx = re.sub(r'"[^"\n]*/([^"/\n]*)"', r'"\1"', ptx)  # no folders of this machine
+            (DATA / f"{source.stem}.{arch}.ptx").write_text(ptx)
 
 
 if __name__ == "__main__":

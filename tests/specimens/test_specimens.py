@@ -2,7 +2,7 @@
 
 The verdict stands in the file: `// expect: RACE` at the end of the line that must be reported, `// expect: NE line 2`
 where such a comment cannot stand, or `// expect: WA` on a line of its own where no line is to blame. Files called
-right_*.cu solve the step in another way than the reference and must be accepted: budgets are fair to any correct design.
+right_*.cu solve the step in another way than the reference and must be accepted: budgets are fair to correct designs.
 """
 
 from __future__ import annotations

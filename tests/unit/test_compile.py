@@ -108,9 +108,9 @@ extern "C" __global__ void f(half* a, float* c) {
 
 
 def test_unknown_architectures_are_refused_with_those_that_exist():
-    with pytest.raises(CompileError, match=r"does not know compute_20; it knows compute_75, compute_80"):
+    with pytest.raises(CompileError, match=r"not know compute_20; it knows (compute_\d+, )*compute_75, compute_80"):
         compile_cuda(TINY, arch="compute_20")
-    with pytest.raises(CompileError, match=r"does not know sm_33; it knows sm_75"):
+    with pytest.raises(CompileError, match=r"does not know sm_33; it knows (sm_\d+, )*sm_75"):
         resource_usage(TINY, arch="sm_33")
     for call, arch in ((compile_cuda, "sm_80"), (resource_usage, "compute_80"), (compile_cuda, "compute_80; rm")):
         with pytest.raises(CompileError, match=r"arch"):
@@ -125,8 +125,8 @@ def test_warnings_come_with_the_result():
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_resources_of_every_kernel(arch):
-    source = TILED + '\nextern "C" __global__ void spill(float* x) {\n    volatile float kept[64];\n' + (
-        "    for (int i = 0; i < 64; i++) kept[i] = x[i];\n    x[0] = kept[(int)x[1]];\n}\n"
+    source = TILED + '\nextern "C" __global__ void spill(float* x) {\n    float kept[64];\n' + (
+        "    for (int i = 0; i < 64; i++) kept[(int)x[i] & 63] = x[i];\n    x[0] = kept[(int)x[1] & 63];\n}\n"
     )
     found = resource_usage(source, arch=arch)
     assert set(found) == {"matmul", "spill"}

@@ -185,7 +185,7 @@ def _split(code: list[Instruction | str]) -> list[_Draft]:
         elif i.guard:
             draft.end = Branch(i.guard, targets[0], following, i)
         else:
-            draft.end = Jump(targets[0])
+            draft.end = Jump(targets[0], i.source)
     return drafts
 
 

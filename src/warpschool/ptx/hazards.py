@@ -132,11 +132,11 @@ class Reporter:
     def _shared_array(self, offset: int) -> str:
         for v in self.unit.kernel.variables.values():
             if v.space == "shared" and v.offset <= offset < v.offset + v.size_bytes:
-                return f"shared {_plain(v.name)}"
+                return f"shared {source_name(v.name)}"
         return "shared memory"
 
 
-def _plain(name: str) -> str:
+def source_name(name: str) -> str:
     """The source name inside a mangled one: _ZZ6matmulE5tileA -> tileA."""
     tail = name.rsplit("E", 1)[-1] if name.startswith("_ZZ") else name
     digits = len(tail) - len(tail.lstrip("0123456789"))

@@ -68,7 +68,7 @@ class _Frame:
     suffix: str
     end: str
     blocks: dict[str, str]
-    call: SourceLine = SourceLine()
+    call: SourceLine = field(default_factory=SourceLine)
     """where it was called"""
     position: int = 0
     renamed: dict[int, Operand] = field(default_factory=dict)

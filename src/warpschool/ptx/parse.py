@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from ..errors import PtxSyntaxError
 from .declarations import laid_out, parameter, variables
-from .isa import INSTRUCTIONS
 from .operands import Names, OperandError, Scope, check_register_type, decimal_bits
 from .program import (
     Function,
@@ -28,6 +27,7 @@ from .program import (
     Symbol,
     Vector,
 )
+from .refusals import refusal
 
 MAX_REGISTERS_IN_RANGE = 1 << 31
 
@@ -255,7 +255,7 @@ class _Body:
         self.function = function
         self.names = Names(parser.symbols)
         self.body = function.body
-        self.opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.opcodes: dict[str, tuple[str, tuple[str, ...], bool]] = {}
         self.pending: list[tuple[int, Scope, tuple[str, ...]]] = []
         self.tables: dict[str, tuple[str, ...]] = {}
         self.home_file = 0
@@ -301,9 +301,10 @@ class _Body:
         _, _, negated, guard_name, opcode_text, operand_text, _, _ = match.groups()
         found = self.opcodes.get(opcode_text)
         if found is None:
-            opcode, *modifiers = opcode_text.split(".")
-            found = self.opcodes[opcode_text] = opcode, tuple(modifiers)
-        opcode, modifiers = found
+            name, *parts = opcode_text.split(".")
+            known = refusal(Instruction(name, tuple(parts), ())) is None
+            found = self.opcodes[opcode_text] = name, tuple(parts), known
+        opcode, modifiers, known = found
         names = self.names
         guard = None
         if guard_name is not None:
@@ -318,7 +319,7 @@ class _Body:
             operands = self.branch(opcode, operand_text)
         elif opcode == "call":
             operands = self.call(operand_text)
-        elif opcode not in INSTRUCTIONS:
+        elif not known:
             operands = ()  # refused when a kernel that uses it is built
         else:
             cache = names.scope.cache

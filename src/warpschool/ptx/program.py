@@ -230,6 +230,8 @@ class Module:
 @dataclass(frozen=True)
 class Jump:
     target: int
+    source: SourceLine = SourceLine()
+    """where the `bra` stood, if there was one"""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,22 +33,47 @@ class TourPlan:
 
 
 def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course | None = None) -> TourPlan:
-    """Choose the last finished step of every lab, or every finished step.
+    """Choose one finished step of every lab, the furthest of its longest ladder, or every finished step.
 
     A step is finished when it has a reference and a grader. `device` is "sim", "gpu" (DeviceUnavailable without one) or
     "auto". Raises CourseError where nothing is finished.
     """
     get_device(device)
+    course = course or Course.find()
     steps, left_out = [], []
-    for lab in (course or Course.find()).labs():
+    for lab in course.labs():
         finished = [step for step in lab.steps if step.solution and step.grader]
         unfinished = [step.idea for step in lab.steps if step not in finished]
         if unfinished:
             left_out.append(f"{lab.name}: {', '.join(unfinished)} (no reference or no graded tests yet)")
-        steps += finished if every_step else finished[-1:]
+        steps += finished if every_step else _furthest(course, finished)
     if not steps:
         raise CourseError("the course has no finished step", next_step="Reinstall warpschool, or check out its repository.")
     return TourPlan(tuple(steps), device != "sim" and gpu_problem() is None, tuple(left_out))
+
+
+def _furthest(course: Course, steps: list[Step]) -> list[Step]:
+    """The step with the longest ladder behind it; among equals the last that a later lab builds on, else the last."""
+
+    def rank(step: Step) -> tuple[int, bool, str]:
+        goes_on = any(after.lab != step.lab for after in course.successors(step.name))
+        return _rungs(course, step), goes_on, step.name
+
+    return [max(steps, key=rank)] if steps else []
+
+
+def _rungs(course: Course, step: Step) -> int:
+    """The number of steps in a row, back along the From lines, that share this step's entries."""
+    names = _entries(step)
+    ladder = reversed(course.ladder(step.name))
+    return len(list(itertools.takewhile(lambda before: _entries(before) == names, ladder)))
+
+
+def _entries(step: Step) -> tuple[str, ...]:
+    if step.solution is None:
+        return ()
+    contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
+    return tuple(str(entry) for entry in contract.entries)
 
 
 def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None) -> Iterator[TourStep | Mistake]:

@@ -21,7 +21,7 @@ def kernel_facts(report: KernelReport) -> dict[str, object]:
         "store efficiency": percent(counters.global_store_efficiency),
         "bank conflicts": short(counters.shared_bank_conflicts),
         "data reuse": times(counters.data_reuse),
-        "FMA share": percent(counters.fma_share),
+        "FMA share": percent(counters.fma_share) if counters.fma_instructions else "-",
         "registers": report.registers if report.registers is not None else "-",
         f"occupancy ({report.gpu})": percent(occupancy.fraction) if occupancy else "-",
     }

@@ -155,7 +155,9 @@ def draw_roofline(
         if roof.level in intensities:
             bound = roofline.attainable_gflops(intensities[roof.level], roof.level)
             axes.plot([intensities[roof.level]] * 2, [1, bound], ":", color=colour)
-            axes.plot(intensities[roof.level], bound, "o", color=colour, fillstyle="none" if roof.level == "L2" else "full")
+            axes.plot(
+                intensities[roof.level], bound, "o", color=colour, fillstyle="none" if roof.level == "L2" else "full"
+            )
             if roof.level != "L2":
                 bounds.append((bound, roof.level))
     axes.axhline(roofline.peak_gflops, color="black", linewidth=0.8)

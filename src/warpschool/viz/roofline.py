@@ -16,16 +16,16 @@ from matplotlib.figure import Figure
 from warpschool.model import Roofline
 
 _THEME = {"#010101": "var(--ink)", "#020202": "var(--soft)", "#030303": "var(--line)", "#040404": "var(--accent)",
-          "#050505": "var(--warn)", "#060606": "var(--panel)"}  # fmt: skip
+          "#050505": "var(--warn)", "#060606": "var(--panel)", "#070707": "var(--paper)"}  # fmt: skip
 """Colours that stand for the page's: the SVG follows light and dark."""
-INK, SOFT, LINE, ACCENT, WARN, PANEL = _THEME
+INK, SOFT, LINE, ACCENT, WARN, PANEL, PAPER = _THEME
 _SPACE = 0.05
 """least distance between two labels, as a part of the axes"""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel: FLOP per byte that its threads ask for, and GFLOP/s; `measured` tells a time from a bound."""
+    """A kernel: FLOP per byte of the global memory sectors that it touches, and GFLOP/s, measured or a bound."""
 
     label: str
     intensity: float
@@ -41,15 +41,15 @@ def plottable(points: Sequence[Point]) -> list[Point]:
 def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
     """Draw roofs and points; hollow points are bounds from counters, filled ones were measured."""
     shown = plottable(points)
-    figure = Figure(figsize=(8.6, 4.9), layout="constrained")
-    axes = figure.add_subplot()
+    figure = Figure(figsize=(8.6, 4.9))
+    axes = figure.add_axes((0.09, 0.11, 0.9, 0.87))
     low = min([0.1, *(p.intensity / 1.6 for p in shown)])
     high = max([64.0, *(p.intensity * 3 for p in shown)])
     bottom = min([100.0, *(p.gflops / 2 for p in shown)])
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, roofline.peak_gflops * 2.2))
     _draw_roofs(axes, roofline, low, high, bottom)
     _draw_points(axes, shown)
-    axes.set_xlabel("FLOP per byte requested from global memory", color=INK)
+    axes.set_xlabel("FLOP per byte of global memory sectors (32 bytes each)", color=INK)
     axes.set_ylabel("GFLOP/s", color=INK)
     axes.grid(True, which="major", color=LINE, linewidth=0.6)
     axes.tick_params(which="both", colors=SOFT)
@@ -85,13 +85,16 @@ def figure_svg(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
 def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom: float) -> None:
     """Slanted memory roofs, each labelled along its line, and the flat arithmetic roof."""
     peak = roofline.peak_gflops
+    scale = axes.transScale + axes.transLimits + axes.transAxes
     for roof in roofline.roofs:
         ridge = peak / roof.gb_per_s
         axes.plot([low, ridge], [low * roof.gb_per_s, peak], color=SOFT, linewidth=1.2, zorder=1)
-        place = max(low * 1.15, bottom * 1.3 / roof.gb_per_s)
-        axes.text(
-            place, place * roof.gb_per_s * 1.12, f"{roof.level}, {roof.gb_per_s:,.0f} GB/s", color=SOFT, fontsize=8.5,
-            rotation=45, rotation_mode="anchor", transform_rotates_text=True,
+        place = max(low * 1.1, bottom * 1.25 / roof.gb_per_s)
+        (x0, y0), (x1, y1) = (scale.transform((x, x * roof.gb_per_s)) for x in (place, 2 * place))
+        axes.annotate(
+            f"{roof.level}, {roof.gb_per_s:,.0f} GB/s", (place, place * roof.gb_per_s), color=SOFT, fontsize=8.5,
+            rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)), rotation_mode="anchor", xytext=(-2, 5),
+            textcoords="offset points",
         )  # fmt: skip
     first = min(peak / roof.gb_per_s for roof in roofline.roofs)
     axes.plot([first, high], [peak, peak], color=SOFT, linewidth=1.2, zorder=1)
@@ -111,7 +114,8 @@ def _draw_points(axes: Axes, points: Sequence[Point]) -> None:
     for point, height in zip(points, _label_heights(axes, points), strict=True):
         axes.annotate(
             point.label + (", measured" if point.measured else ""), (point.intensity, point.gflops), color=INK,
-            fontsize=9, xytext=(10, height), textcoords="offset points", va="center", zorder=4,
+            fontsize=9, xytext=(11, height), textcoords="offset points", va="center", zorder=4,
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.0},
         )  # fmt: skip
 
 

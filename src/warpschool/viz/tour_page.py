@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from warpschool.counters import Counters, ratio
 from warpschool.model import Roofline, find_gpu
 from warpschool.tour.report import Mistake, Tour, TourStep
 from warpschool.viz.annotated import frame_table
@@ -11,6 +13,9 @@ from warpschool.viz.columns import percent, short, times
 from warpschool.viz.frame import frame
 from warpschool.viz.kernel_page import kernel_section
 from warpschool.viz.page import bar_cell, cell, definitions, escape, facts, page, scrolling, slug
+
+if TYPE_CHECKING:
+    from warpschool.viz.roofline import Point
 
 MEANINGS = {
     "right?": "the answers agree with a float64 reference, no hazard was found, and the counter that the step is graded on is "
@@ -108,7 +113,7 @@ def _roofline(tour: Tour) -> str:
     points = [Point(step.short_name, *place) for step in tour.steps if (place := bound_of(step))]
     for step in tour.steps:
         if step.gpu and step.gpu.gflops and step.report:
-            points.append(Point(step.short_name, step.report.counters.arithmetic_intensity, step.gpu.gflops, measured=True))
+            points.append(Point(step.short_name, intensity(step.report.counters), step.gpu.gflops, measured=True))
     shown = plottable(points)
     if not shown:
         return ""
@@ -128,25 +133,30 @@ def _roofline(tour: Tour) -> str:
 
 
 def bound_of(step: TourStep) -> tuple[float, float] | None:
-    """(FLOP per byte requested, most GFLOP/s) by the estimate; None without arithmetic."""
+    """(FLOP per byte of sectors, most GFLOP/s) by the estimate; None without arithmetic."""
     if step.report is None or not step.report.counters.flops or not step.report.estimate.time_ms:
         return None
     counters = step.report.counters
-    return counters.arithmetic_intensity, counters.flops / step.report.estimate.time_ms * 1e-6
+    return intensity(counters), counters.flops / step.report.estimate.time_ms * 1e-6
 
 
-def _climb(points: Sequence) -> str:
+def intensity(counters: Counters) -> float:
+    """FLOP per byte of the sectors that global loads and stores touch."""
+    return ratio(counters.flops, counters.global_sector_bytes)
+
+
+def _climb(points: Sequence[Point]) -> str:
     """The plot's message in a sentence."""
     first, last = min(points, key=lambda p: p.intensity), max(points, key=lambda p: p.intensity)
     if first is last:
-        return f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it asks for."
+        return f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves."
     return (
-        f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it asks for, {last.label} {last.intensity:.3g}: "
+        f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves, {last.label} {last.intensity:.3g}: "
         f"the same memory feeds {last.intensity / first.intensity:.3g} times the arithmetic."
     )
 
 
-def _roofline_alt(roofline: Roofline, points: Sequence) -> str:
+def _roofline_alt(roofline: Roofline, points: Sequence[Point]) -> str:
     said = [
         f"{p.label} {'reached' if p.measured else 'is bounded at'} {p.gflops:,.0f} GFLOP/s, {percent(p.gflops / roofline.peak_gflops)} "
         f"of the peak, at {p.intensity:.3g} FLOP per byte"

@@ -108,7 +108,7 @@ KERNEL memory_spaces(const float* x, const float* y, float* out, int n) {
     __syncthreads();
     const float* p = t & 1 ? x : dynamic;
     out[i * WORDS] = picked(p, (t + 1) % blockDim.x);
-    out[i * WORDS + 1] = picked(t % 3 ? local : &tile[0][0], t % 4);
+    out[i * WORDS + 1] = picked(t % 3 ? local : &tile[t % 32][0], t % 2);
     out[i * WORDS + 2] = table[t % 16] + *pointer + weights[t % 3];
     out[i * WORDS + 3] = names[t % 3][1] + entries[t % 2].name[2] + entries[t % 2].value + entries[t % 2].pad[1];
     out[i * WORDS + 4] = __isShared(p) + 2 * __isGlobal(p);

@@ -1,13 +1,25 @@
 """A plain NumPy interpreter of PTX: slow, small and obvious.
 
-It is the reference that the translated code is tested against. Every thread of a block is a lane of NumPy arrays of
-shape (warps, 32); every instruction has one small handler (`integer`, `bits`, `floating`, `convert`, `memory`, `warp`,
-`control`); `machine` moves the lanes through the basic blocks in min-PC order. Nothing is cached, nothing is skipped:
-counters come from every lane's address, and rounding is done with exact arithmetic where NumPy has no such mode.
+It is the reference that the translated code is tested against. Every thread is a lane of NumPy arrays of shape
+(warps, 32); every instruction has one small handler (`integer`, `bits`, `floating`, `convert`, `memory`, `async_copy`,
+`warp`, `control`); `machine` moves the lanes through the basic blocks in min-PC order. Nothing is cached, nothing is
+skipped: counters come from every lane's address, and rounding is exact where NumPy lacks a mode.
 """
 
-from . import bits, control, convert, floating, integer, memory, warp
+from . import async_copy, bits, control, convert, floating, integer, memory, warp
 from .machine import OracleResult, run
 from .table import HANDLERS
 
-__all__ = ["HANDLERS", "OracleResult", "bits", "control", "convert", "floating", "integer", "memory", "run", "warp"]
+__all__ = [
+    "HANDLERS",
+    "OracleResult",
+    "async_copy",
+    "bits",
+    "control",
+    "convert",
+    "floating",
+    "integer",
+    "memory",
+    "run",
+    "warp",
+]

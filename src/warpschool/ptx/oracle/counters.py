@@ -43,20 +43,20 @@ class Counts:
 
     def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """A load or store of `size` bytes per lane at `address`, shape (warps, 32); one request per warp."""
-        warp = np.nonzero(active)[0]
-        if not len(warp):
-            return
-        first = address[active].astype(np.int64)
-        ends = np.concatenate([first, first + size - 1]) // SECTOR_BYTES
-        requests = np.unique(warp)
-        self.add(f"global_{kind}_requests", line, len(requests))
-        self.add(f"global_{kind}_bytes", line, len(warp) * size)
-        self.add(f"global_{kind}_sectors", line, len(np.unique(np.tile(warp, 2) << _KEY_BITS | ends)))
-        for w in requests:
-            starts = np.sort(first[warp == w])
-            # Of equally long ranges in order, each adds what lies before the start of the next.
-            distinct_bytes = size + int(np.minimum(np.diff(starts), size).sum())
-            self.add(f"global_{kind}_sectors_ideal", line, -(-distinct_bytes // SECTOR_BYTES))
+        requests = active.any(axis=1)
+        sectors, ideal = _sectors(address, active, size)
+        self.add(f"global_{kind}_requests", line, requests.sum())
+        self.add(f"global_{kind}_bytes", line, active.sum() * size)
+        self.add(f"global_{kind}_sectors", line, sectors)
+        self.add(f"global_{kind}_sectors_ideal", line, ideal)
+
+    def async_access(self, line: int, address: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int) -> None:
+        """A cp.async of `size` bytes per lane; lanes that only fill with zeros read nothing."""
+        sectors, ideal = _sectors(address, reading, size)
+        self.add("async_copy_requests", line, active.any(axis=1).sum())
+        self.add("async_copy_bytes", line, active.sum() * size)
+        self.add("async_copy_sectors", line, sectors)
+        self.add("async_copy_sectors_ideal", line, ideal)
 
     def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """Shared memory: 64-bit accesses go half a warp at a time, 128-bit ones a quarter.
@@ -77,3 +77,19 @@ class Counts:
         self.add(f"shared_{kind}_bytes", line, len(warp) * size)
         self.add(f"shared_{kind}_wavefronts", line, ways.sum())
         self.add(f"shared_{kind}_bank_conflicts", line, np.maximum(ways - 1, 0).sum())
+
+
+def _sectors(address: np.ndarray, active: np.ndarray, size: int) -> tuple[int, int]:
+    """Sectors that each warp's lanes touch, and how few could hold the distinct bytes, summed over warps."""
+    warp = np.nonzero(active)[0]
+    if not len(warp):
+        return 0, 0
+    first = address[active].astype(np.int64)
+    ends = np.concatenate([first, first + size - 1]) // SECTOR_BYTES
+    ideal = 0
+    for w in np.unique(warp):
+        starts = np.sort(first[warp == w])
+        # Of equally long ranges in order, each adds what lies before the start of the next.
+        distinct_bytes = size + int(np.minimum(np.diff(starts), size).sum())
+        ideal += -(-distinct_bytes // SECTOR_BYTES)
+    return len(np.unique(np.tile(warp, 2) << _KEY_BITS | ends)), ideal

@@ -60,6 +60,15 @@ class Launch:
         return max([self.kernel.shared_bytes, *dynamic]) + self.shared_bytes
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A cp.async on its way: bytes for a block's shared memory."""
+
+    block: int
+    address: int
+    data: np.ndarray
+
+
 class State:
     """Registers, memory and position of every thread of some blocks that run side by side.
 
@@ -93,6 +102,8 @@ class State:
         """how many threads the block barrier at which a lane waits is for, 0 for all"""
         self.waits_for = np.full(self.shape, None, object)
         """the block barrier's instruction"""
+        self.copies: dict[tuple[int, int], list[list[Copy]]] = {}
+        """(row, lane) -> its groups of asynchronous copies that have not landed; the last group is still open"""
         self.brought = np.zeros(self.shape, np.bool_)
         """the predicate that a lane brought to a bar.red"""
 

@@ -127,6 +127,8 @@ class _Run:
     def line_of(self, number: int) -> int:
         block = self.kernel.blocks[number]
         end = getattr(block.terminator, "instruction", None)
+        if isinstance(block.terminator, Jump) and block.terminator.source.line:
+            return block.terminator.source.line
         last = [*block.instructions, *([end] if end else [])][-1:]
         return last[0].source.line if last else 0
 

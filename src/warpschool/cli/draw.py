@@ -1,0 +1,93 @@
+"""Kernels and findings drawn for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from warpschool.cli.output import Cell, Output
+from warpschool.profile import KernelReport
+from warpschool.viz.columns import percent, shares, used_columns
+from warpschool.viz.frame import Frame, frame, places_in
+from warpschool.viz.highlight import coloured_lines
+from warpschool.viz.kernel_page import kernel_facts
+
+_STYLES = {
+    "comment": "dim italic", "keyword": "magenta", "directive": "magenta", "type": "cyan", "number": "yellow",
+    "string": "green", "cuda": "bold green", "plain": "",
+}  # fmt: skip
+_HOT, _HOTTER = 0.05, 0.25
+_CODE_WIDTH = 90
+
+
+def code(line: str) -> Text:
+    """A line of CUDA C++ in colour."""
+    text = Text()
+    for kind, piece in coloured_lines(line)[0] if line else ():
+        text.append(piece, style=_STYLES[kind])
+    return text
+
+
+def draw_frame(output: Output, drawn: Frame) -> None:
+    """A few lines of source, a mark under the words in question, and the message with its threads made bold."""
+    for line in drawn.lines:
+        arrow = (">", "bold red") if line.is_hit else " "
+        output.show("  ", arrow, (f" {line.number:4} | ", "dim"), code(line.text))
+        if line.is_hit:
+            margin = f"         | {' ' * drawn.start}"
+            output.show((margin, "dim"), ("^" * drawn.width, "bold red"))
+            for row in drawn.message.splitlines():
+                output.show((margin, "dim"), emphasised(row))
+
+
+def emphasised(message: str) -> Text:
+    """A hazard's message: threads and blocks stand out."""
+    text = Text(message, style="red")
+    for start, end in places_in(message):
+        text.stylize("bold", start, end)
+    return text
+
+
+def draw_finding(output: Output, source: str, line: int, message: str) -> None:
+    """A message on its source line, or alone where it has none."""
+    drawn = frame(source, line, message) if line else None
+    if drawn is None:
+        for row in message.splitlines():
+            output.show("    ", row)
+        return
+    draw_frame(output, drawn)
+
+
+def draw_report(output: Output, report: KernelReport) -> None:
+    """The report of one kernel: facts, source with counters, hazards, printed text."""
+    output.show((report.name, "bold"), ": ", report.title)
+    output.show(", ".join(f"{name} {value}" for name, value in kernel_facts(report).items()))
+    for note in dict.fromkeys(launch.note for launch in report.launches if launch.note):
+        output.show((note, "yellow"))
+    output.show(str(report.estimate), style="dim")
+    output.heading("Line by line")
+    draw_lines(output, report)
+    if report.hazards:
+        output.heading(f"{len(report.hazards)} hazard{'s' * (len(report.hazards) != 1)}")
+        for hazard in report.hazards[:5]:
+            draw_finding(output, report.source, hazard.line, f"{hazard.kind}: {hazard.message}")
+    if report.printed:
+        output.heading("printf wrote")
+        output.show(report.printed.rstrip("\n"))
+
+
+def draw_lines(output: Output, report: KernelReport) -> None:
+    """The executed lines with their counters; lines that execute nothing are left out."""
+    share, columns = shares(report.lines), used_columns(report.lines.values())
+    rows: list[Sequence[Cell]] = []
+    for number, line in enumerate(report.source.split("\n"), start=1):
+        counters = report.lines.get(number)
+        if counters is None:
+            continue
+        part = share.get(number, 0.0)
+        style = "bold reverse yellow" if part >= _HOTTER else "bold yellow" if part >= _HOT else ""
+        short_line = line.expandtabs(4) if len(line) <= _CODE_WIDTH else line.expandtabs(4)[: _CODE_WIDTH - 3] + "..."
+        said = Text(percent(part) if part >= 0.005 else "", style=style)
+        rows.append([str(number), said, *(column.text(counters) for column in columns), code(short_line)])
+    output.table(["line", "share", *(column.head for column in columns), "source"], rows, left=0, text_last=True)

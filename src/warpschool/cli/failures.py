@@ -1,0 +1,86 @@
+"""Exit codes, and what a command says when it fails: what, where, what next, on one screen and without a traceback."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from warpschool import errors
+from warpschool.cli.output import Output
+
+OK, FAILED, BAD_INPUT, LACKING = 0, 1, 2, 3
+INTERRUPTED, BUG = 130, 70
+EXIT_CODES = "Exit codes: 0 fine, 1 the kernel failed, 2 bad input, 3 this machine lacks something."
+_MAX_LINES = 40
+
+_KERNEL_FAILED = (errors.CompileError, errors.SimulationError, errors.DeviceFault, errors.LaunchError)
+_MACHINE_LACKS = (
+    errors.CompilerMissing, errors.DeviceUnavailable, errors.ToolMissing, errors.OutputError, errors.GradingError,
+    errors.NotMeasured,
+)  # fmt: skip
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code that an error stands for."""
+    if isinstance(error, _KERNEL_FAILED):
+        return FAILED
+    if isinstance(error, _MACHINE_LACKS):
+        return LACKING
+    if isinstance(error, errors.WarpschoolError):
+        return BAD_INPUT
+    return LACKING if isinstance(error, OSError) else BUG
+
+
+def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn every exception of a command into a message and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        output = Output(as_json=bool(options.get("as_json")), plain=bool(options.get("plain")))
+        try:
+            command(*args, **options)
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except KeyboardInterrupt:
+            output.errors.print(Text("interrupted"))
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            report(error, output)
+            raise typer.Exit(exit_code(error)) from None
+
+    return run
+
+
+def report(error: Exception, output: Output) -> None:
+    """Print an error on stderr, with --json as a document on stdout."""
+    message, next_step = _words(error)
+    output.data({"error": {"kind": type(error).__name__, "message": message, "next_step": next_step}})
+    lines = message.splitlines() or [type(error).__name__]
+    shown = lines[:_MAX_LINES]
+    output.errors.print(Text.assemble(("error: ", "bold red"), (shown[0], "bold")), soft_wrap=True)
+    for line in shown[1:]:
+        output.errors.print(Text(line), soft_wrap=True)
+    if len(lines) > _MAX_LINES:
+        output.errors.print(Text(f"... and {len(lines) - _MAX_LINES} more lines"))
+    if next_step:
+        output.errors.print(Text.assemble(("next: ", "bold cyan"), next_step), soft_wrap=True)
+
+
+def _words(error: Exception) -> tuple[str, str]:
+    """(what happened, what to do next)."""
+    if isinstance(error, errors.WarpschoolError):
+        return error.message, error.next_step
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}", "Free some space, or use another folder."
+    if os.environ.get("WARPSCHOOL_TRACEBACK"):
+        traceback.print_exception(error, file=sys.stderr)
+    what = f"warpschool itself failed: {type(error).__name__}: {error}"
+    return what, "Please report it, with the output of the same command after: export WARPSCHOOL_TRACEBACK=1"

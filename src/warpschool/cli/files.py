@@ -1,0 +1,76 @@
+"""Reading and writing files for commands: a file is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from warpschool.errors import ArgumentError, OutputError
+
+
+def read_source(path: Path) -> str:
+    """Return a kernel file's text. Raises ArgumentError, with the reason, for a file that cannot be one."""
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise ArgumentError(f"{path} is a folder", next_step="Name a .cu file.") from None
+    except FileNotFoundError:
+        raise ArgumentError(f"there is no file {path}", next_step=_nearby(path)) from None
+    except OSError as error:
+        raise ArgumentError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ArgumentError(
+            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8", next_step="Save the file as UTF-8 text."
+        ) from None
+    if not text.strip():
+        raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
+    return text
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file through a temporary one beside it; parents must exist. Raises OutputError."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise OutputError(
+            f"cannot write {path}: {error.strerror or error}", next_step="Choose another folder, or make room."
+        ) from None
+
+
+def require_writable_target(path: Path) -> None:
+    """Raise ArgumentError for a file name that can never be written, before any work is done for it."""
+    if path.is_dir():
+        raise ArgumentError(f"{path} is a folder", next_step="Name a file.")
+    if not path.parent.is_dir():
+        raise ArgumentError(f"there is no folder {path.parent}", next_step="Make it first, or name another file.")
+
+
+def _nearby(path: Path) -> str:
+    """The .cu files beside a path that does not exist."""
+    with contextlib.suppress(OSError):
+        names = sorted(p.name for p in path.parent.glob("*.cu"))[:8]
+        if names:
+            return f"In {path.parent}/ there is: {', '.join(names)}."
+    return "Name an existing .cu file."
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

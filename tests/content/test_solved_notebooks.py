@@ -1,0 +1,49 @@
+"""Solved notebooks: the reference in every kernel cell, executed on the simulator, full points in every graded cell."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from nbclient import NotebookClient
+
+from warpschool.authoring.notebooks import grade_id, read_notebook, solved
+from warpschool.authoring.rules import is_autograded, points_of
+from warpschool.course import Course
+
+COURSE = Course.find()
+LABS = [lab for lab in COURSE.labs() if lab.notebook is not None]
+
+
+def executed(notebook, folder):
+    NotebookClient(
+        notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    ).execute()
+    return notebook
+
+
+def value_of(cell) -> object:
+    values = [output.data["text/plain"] for output in cell.outputs if output.output_type == "execute_result"]
+    assert len(values) == 1, f"{grade_id(cell)} has {len(values)} values"
+    return ast.literal_eval(values[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", LABS, ids=str)
+def test_solved_notebook_runs_and_earns_every_point(lab, tmp_path):
+    notebook = solved(read_notebook(lab.notebook), COURSE.root / "solutions", lab=lab.name)
+    for cell in executed(notebook, tmp_path).cells:
+        if cell.cell_type != "code":
+            continue
+        streams = [output for output in cell.outputs if output.output_type == "stream" and output.name == "stderr"]
+        assert not streams, f"{grade_id(cell)} writes to stderr, which nbgrader takes for a failure: {streams}"
+        if is_autograded(cell):
+            assert value_of(cell) == points_of(cell) and isinstance(value_of(cell), float), grade_id(cell)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", LABS, ids=str)
+def test_untouched_notebook_earns_nothing_and_breaks_nothing(lab, tmp_path):
+    for cell in executed(read_notebook(lab.notebook), tmp_path).cells:
+        if cell.cell_type == "code" and is_autograded(cell):
+            assert value_of(cell) == 0.0, grade_id(cell)
