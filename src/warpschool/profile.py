@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from warpschool import model
-from warpschool.compile import Resources
+from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.counters import DERIVED, Counters
 from warpschool.device import Launch
 from warpschool.errors import CompileError, ContractError, LaunchError
 from warpschool.launcher import Program, RunResult
+from warpschool.ptx import Memory, SimKernel, load_module
+from warpschool.ptx.jit import assembly
 
 REPORT_GPU = "rtx2080ti"
 """The GPU that occupancy and the roofline speak of where none is named."""
@@ -175,3 +177,25 @@ def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> Lau
         kernel=launch.kernel, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_mem,
         resources=resources, occupancy=occupancy, note=note,
     )  # fmt: skip
+
+
+def generated_code(
+    source: str, what: str, sizes: Mapping[str, float] | None = None, *, name: str = "kernel.cu",
+    constants: Mapping[str, int] | None = None,
+) -> list[tuple[str, str]]:  # fmt: skip
+    """What a kernel file becomes: (title, text) of its "ptx", or of each launch's LLVM "ir" or host "asm".
+
+    IR and assembly are those of a launch with all counters and checks. Raises as `profile_source` does.
+    """
+    compiled = compile_cuda(source, name=name, constants=constants)
+    if what == "ptx":
+        return [(f"{name}, NVRTC {compiled.nvrtc}, {compiled.arch}", compiled.ptx)]
+    contract = parse_contract(source, name=name)
+    plan = contract.bind(usual_sizes(contract) | dict(sizes or {}), constants=constants)
+    module = load_module(compiled.ptx)
+    found = {}
+    for launch in plan.launches:
+        built = SimKernel(module, launch.entry, Memory()).build(launch.block)
+        text = assembly(built.translation) if what == "asm" else built.translation.ir
+        found[f"{launch.entry} in blocks of {launch.block}, with counters and checks"] = text
+    return list(found.items())

@@ -56,6 +56,7 @@ def as_numbers(bits: np.ndarray, kind: str) -> np.ndarray:
     return bits.astype(f"u{WIDTHS[kind] // 8}").view(FLOATS[kind]).astype(np.float64)
 
 
+@np.errstate(invalid="ignore")
 def differences(case: Case, ours: np.ndarray, theirs: np.ndarray, kind: str) -> np.ndarray:
     """Threads whose results differ by more than the case allows."""
     ours = ours.astype(theirs.dtype)

@@ -90,4 +90,5 @@ def draw_lines(output: Output, report: KernelReport) -> None:
         short_line = line.expandtabs(4) if len(line) <= _CODE_WIDTH else line.expandtabs(4)[: _CODE_WIDTH - 3] + "..."
         said = Text(percent(part) if part >= 0.005 else "", style=style)
         rows.append([str(number), said, *(column.text(counters) for column in columns), code(short_line)])
-    output.table(["line", "share", *(column.head for column in columns), "source"], rows, left=0, text_last=True)
+    heads = ["line", "share", *(column.head for column in columns)]
+    output.table([*heads, "source"], rows, numbers=heads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -16,8 +16,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
-
-from warpschool.notebook.show import table_text
 
 PLAIN_WIDTH = 120
 Cell = str | Text
@@ -43,16 +41,16 @@ class Output:
         self.show()
         self.show(text, style="bold")
 
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[Cell]], *, left: int = 1) -> None:
-        """Print a table whose first `left` columns are text and whose other columns are numbers."""
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Collection[str] = ()) -> None:
+        """Print a table; `numbers` are the columns that are set flush right."""
         if self.as_json:
             return
         if self.plain:
-            self.console.print(_plain_table(head, rows, left), soft_wrap=True, markup=False)
+            self.console.print(_plain_table(head, rows, numbers), soft_wrap=True, markup=False)
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for column, name in enumerate(head):
-            table.add_column(name, justify="left" if column < left else "right", overflow="fold")
+        for name in head:
+            table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", vertical="bottom")
         for row in rows:
             table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
         self.console.print(table)
@@ -130,12 +128,11 @@ def must_be_plain(stream: TextIO) -> bool:
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not stream.isatty()
 
 
-def _plain_table(head: Sequence[str], rows: Sequence[Sequence[Cell]], left: int) -> str:
+def _plain_table(head: Sequence[str], rows: Sequence[Sequence[Cell]], numbers: Collection[str]) -> str:
     cells = [[str(cell) for cell in row] for row in [head, *rows]]
-    if left <= 1:
-        return table_text(cells[0], cells[1:])
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in cells
-    )
+    lines = []
+    for row in cells:
+        padded = [c.rjust(w) if name in numbers else c.ljust(w) for c, w, name in zip(row, widths, head, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)

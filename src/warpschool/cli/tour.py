@@ -1,30 +1,25 @@
-"""`warpschool tour` and `warpschool profile`."""
+"""`warpschool tour`."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from warpschool.cli.failures import EXIT_CODES, FAILED, INTERRUPTED, guarded
-from warpschool.cli.files import read_source, require_writable_target, write_file
-from warpschool.cli.options import AsJson, DeviceChoice, ForGpu, OnDevice, Plain, read_numbers
+from warpschool.cli.failures import FAILED, INTERRUPTED, guarded
+from warpschool.cli.files import require_writable_target, write_file
+from warpschool.cli.options import AsJson, DeviceChoice, ForGpu, OnDevice, Plain
 from warpschool.cli.output import Cell, Output, Steps
-from warpschool.errors import OutputError
 
+if TYPE_CHECKING:
+    from warpschool.tour import Mistake, Tour, TourStep
 
-class Emit(StrEnum):
-    """What `profile --emit` prints instead of the report."""
-
-    ptx = "ptx"
-    ir = "ir"
-    asm = "asm"
-    counters = "counters"
+_NUMBERS = ("load eff.", "bank conflicts", "data reuse", "FMA share", "registers", "occupancy", "time", "of cuBLAS")
 
 
 @guarded
@@ -32,19 +27,19 @@ def tour(
     every_step: Annotated[bool, typer.Option("--all", help="Run every finished step, not one for each lab.")] = False,
     device: OnDevice = DeviceChoice.auto,
     gpu: ForGpu = "rtx2080ti",
-    html: Annotated[Path, typer.Option("--html", help="Where the page goes.")] = Path("tour.html"),
+    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where the page goes.")] = Path("tour.html"),
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
-    """Run the course's own kernels on this machine: answers, counters, one caught mistake, and a page with all of it.
+    """Run the course's own kernels: answers, counters, a caught mistake, and a page with all of it.
 
-    One step of each lab, the furthest of its ladder, at the case it is graded on; on the simulator, and on a GPU if there
-    is one. Ctrl-C ends the tour early and keeps what is done.
+    One step of each lab, the furthest of its ladder, at the case that it is graded on: on the simulator, and on a GPU
+    too if there is one. Ctrl-C ends the tour early and keeps what is done.
 
     Example: warpschool tour --all --html report.html
     """
     from warpschool import model
-    from warpschool.tour import Mistake, Tour, TourStep, plan_tour, run_tour
+    from warpschool.tour import Tour, TourStep, plan_tour, run_tour
 
     output = Output(as_json=as_json, plain=plain)
     require_writable_target(html)
@@ -72,12 +67,91 @@ def tour(
     _finish(output, result, html)
 
 
-def _announce(progress: Steps, step, names: list[str]) -> None:  # noqa: ANN001 - TourStep, imported late
+def _finish(output: Output, tour: Tour, html: Path) -> None:
+    """Table, mistake, page; then the exit code."""
+    from warpschool.viz.tour_page import tour_page
+
+    output.data(tour.to_dict())
+    _show_table(output, tour)
+    for step in tour.steps:
+        if not step.right:
+            output.heading(f"{step.step}: {step.verdict}")
+            output.show(step.seen)
+    if tour.mistake is not None:
+        _show_mistake(output, tour.mistake)
+    output.show()
+    if tour.interrupted:
+        output.errors.print(Text(f"interrupted: {len(tour.steps)} of {tour.planned} steps are done and kept", style="bold"))
+    write_file(html, tour_page(tour))
+    output.show("The whole story, line by line: ", (str(html), "bold"), f" ({tour.seconds:.1f} s)")
+    if tour.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not tour.ok:
+        raise typer.Exit(FAILED)
+
+
+def _announce(progress: Steps, step: TourStep, names: list[str]) -> None:
     seconds = f" ({step.report.seconds:.1f} s)" if step.report else ""
     progress.done(Text.assemble(step.step, ": ", _verdict(step), seconds))
     if progress.finished < len(names):
         progress.start(names[progress.finished])
 
 
-def _verdict(step) -> Text:  # noqa: ANN001
+def _verdict(step: TourStep) -> Text:
     return Text("right", style="bold green") if step.right else Text(str(step.verdict), style="bold red")
+
+
+def _show_table(output: Output, tour: Tour) -> None:
+    heads = ["step", "right?", *(_NUMBERS if tour.on_gpu else _NUMBERS[:-2])]
+    output.show()
+    output.table(heads, [_row(step, on_gpu=tour.on_gpu) for step in tour.steps], numbers=_NUMBERS)
+    times = f"times on {tour.device}" if tour.on_gpu else "time is measured on a GPU only, and none was used"
+    output.show(f"Occupancy on a {tour.gpu}; {times}.", style="dim")
+
+
+def _row(step: TourStep, *, on_gpu: bool) -> list[Cell]:
+    from warpschool.viz.columns import percent, short, times
+    from warpschool.viz.tour_page import gpu_share, gpu_time
+
+    report = step.report
+    if report is None:
+        row: list[Cell] = [step.short_name, _verdict(step), *["-"] * 6]
+    else:
+        counters, occupancy = report.counters, report.occupancy
+        conflicts = counters.shared_bank_conflicts
+        row = [
+            step.short_name, _verdict(step), percent(counters.global_load_efficiency),
+            Text(short(conflicts), style="yellow" if conflicts else ""), times(counters.data_reuse),
+            percent(counters.fma_share) if counters.fma_instructions else "-",
+            str(report.registers) if report.registers is not None else "-",
+            percent(occupancy.fraction) if occupancy else "-",
+        ]  # fmt: skip
+    return [*row, gpu_time(step), gpu_share(step)] if on_gpu else row
+
+
+def _show_mistake(output: Output, mistake: Mistake) -> None:
+    from warpschool.cli.draw import draw_finding
+
+    output.heading(f"A mistake, caught: {mistake.name} without the barrier of line {mistake.removed_line}")
+    if mistake.hazard is None:
+        output.show(("nothing was reported: the race was missed", "bold red"))
+        return
+    draw_finding(output, mistake.source, mistake.hazard.line, f"{mistake.hazard.kind}: {mistake.hazard.message}")
+
+
+def _device_name(on_gpu: bool) -> str:
+    from warpschool.device import get_device
+
+    return get_device("gpu" if on_gpu else "sim").description
+
+
+def _environment() -> dict[str, str]:
+    """The versions that the figures depend on."""
+    import warpschool
+    from warpschool.compile import DEFAULT_ARCH, compiler_report
+
+    return {
+        "warpschool": warpschool.__version__, "NVRTC": str(compiler_report().get("nvrtc", "none")), "PTX for": DEFAULT_ARCH,
+        "llvmlite": importlib.metadata.version("llvmlite"), "Python": platform.python_version(),
+        "machine": platform.machine(),
+    }  # fmt: skip

@@ -12,21 +12,20 @@ import os
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import KernelTrap, LaunchError, PrintLimitExceeded, SimulationError, StepLimitExceeded
 from . import cfg
 from .hazards import Reporter
-from .jit import Code, compile_translation
+from .jit import MASKED, Code
 from .lanes import MAX_GRID_X
 from .memory import Allocation, Memory
 from .parse import parse
 from .printf import format_records
 from .program import Kernel, Module, Param
 from .record import Hazard, LaunchRecord, Triple
-from .translate import Options, Translation, translate
+from .translate import Options, translate
 from .translate import layout as L
 from .translate.runtime.async_copy import QUEUE_BYTES
 
@@ -73,12 +72,6 @@ def bind(module: Module, memory: Memory) -> dict[str, Allocation]:
     return placed
 
 
-@dataclass(frozen=True)
-class _Built:
-    translation: Translation
-    code: Code
-
-
 class SimKernel:
     """An entry function of a module, ready to launch on `memory`.
 
@@ -92,18 +85,18 @@ class SimKernel:
         self.kernel: Kernel = cfg.build_kernel(module, name)
         self.globals = bind(module, memory) if globals_ is None else globals_
         self.file = file or module.files.get(1, "kernel.cu")
-        self._built: dict[tuple[Triple, Options, bool], _Built] = {}
+        self._built: dict[tuple[Triple, Options, bool], Code] = {}
 
     @property
     def params(self) -> tuple[Param, ...]:
         return self.kernel.params
 
-    def build(self, block: Triple, options: Options = Options(), *, wide_grid: bool = False) -> _Built:
+    def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once."""
+        options = options or Options()
         key = (block, options, wide_grid)
         if key not in self._built:
-            translation = translate(self.kernel, block, options, wide_grid=wide_grid)
-            self._built[key] = _Built(translation, compile_translation(translation))
+            self._built[key] = Code(translate(self.kernel, block, options, wide_grid=wide_grid))
         return self._built[key]
 
     def launch(
@@ -125,8 +118,8 @@ class SimKernel:
         Raises LaunchError for a launch that no GPU would take, StepLimitExceeded, KernelTrap, PrintLimitExceeded.
         """
         self._validate(grid, block, params, shared_bytes)
-        built = self.build(block, Options(check, count), wide_grid=grid[0] > MAX_GRID_X)
-        run = _Launch(self, built, grid, block, params, shared_bytes, step_limit, print_limit)
+        code = self.build(block, Options(check, count), wide_grid=grid[0] > MAX_GRID_X)
+        run = _Launch(self, code, grid, block, params, shared_bytes, step_limit, print_limit)
         return run.execute(threads or available_threads())
 
     def _validate(self, grid: Triple, block: Triple, params: bytes, shared_bytes: int) -> None:
@@ -159,11 +152,11 @@ class _Launch:
     """One launch: memory for its workers, the runs, and the account afterwards."""
 
     def __init__(
-        self, kernel: SimKernel, built: _Built, grid: Triple, block: Triple, params: bytes, shared_bytes: int,
+        self, kernel: SimKernel, code: Code, grid: Triple, block: Triple, params: bytes, shared_bytes: int,
         step_limit: int, print_limit: int,
     ) -> None:  # fmt: skip
-        self.kernel, self.built, self.grid, self.block = kernel, built, grid, block
-        self.unit = built.translation.unit
+        self.kernel, self.code, self.grid, self.block = kernel, code, grid, block
+        self.unit = code.translation.unit
         self.options = self.unit.options
         self.dynamic_bytes = shared_bytes
         static = kernel.kernel.shared_bytes
@@ -209,7 +202,7 @@ class _Launch:
         """Allocations that some block may write, from where the stores' pointers come from."""
         found: dict[int, Allocation] = {}
         memory = self.kernel.memory
-        for root in self.built.translation.written_roots:
+        for root in self.code.translation.written_roots:
             if root == "?":
                 return list(memory.allocations)
             kind, _, rest = root.partition("+" if root.startswith("param") else " ")
@@ -238,6 +231,8 @@ class _Launch:
                 worker.run(first, min(first + chunk, self.blocks))
 
         _in_threads(workers, work)
+        for worker in workers:
+            worker.compile_then_run = None  # it refers to the worker: do not leave that to the garbage collector
         return workers
 
     def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:
@@ -249,6 +244,9 @@ class _Launch:
 
     # -- account --------------------------------------------------------------------------------------------------
     def _raise_fault(self, workers: list[_Worker]) -> None:
+        for w in workers:
+            if w.error is not None:
+                raise w.error
         fault = next((w.struct for w in workers if w.struct.fault), None)
         if fault is None:
             return
@@ -265,9 +263,19 @@ class _Launch:
         what = "an assertion failed" if fault.fault == L.FAULT_ASSERT else "the kernel executed trap"
         raise KernelTrap(f"{what} in {block}", **where)  # type: ignore[arg-type]
 
+    def _counted(self, workers: list[_Worker]) -> dict[int, dict[str, int]]:
+        """Counters by source line, of both functions and all workers."""
+        lines = self.unit.plan.evaluate(np.add.reduce([w.counters for w in workers]))
+        parted = [w.masked_counters for w in workers if w.masked_counters is not None]
+        if parted and self.code.masked_plan is not None:
+            for line, names in self.code.masked_plan.evaluate(np.add.reduce(parted)).items():
+                into = lines.setdefault(line, {})
+                for name, value in names.items():
+                    into[name] = into.get(name, 0) + value
+        return dict(sorted(lines.items()))
+
     def _account(self, workers: list[_Worker]) -> LaunchRecord:
-        cells = np.sum([w.counters for w in workers], axis=0, dtype=np.uint64)
-        lines = self.unit.plan.evaluate(cells)
+        lines = self._counted(workers)
         totals: dict[str, int] = {}
         for names in lines.values():
             for name, value in names.items():
@@ -300,7 +308,7 @@ class _Worker:
     def __init__(self, launch: _Launch, shadows: dict[int, np.ndarray]) -> None:
         self.launch = launch
         unit = launch.unit
-        plan, sites = unit.plan, max(1, len(unit.sites), len(unit.kernel.blocks))
+        plan, sites = unit.plan, launch.code.translation.most_sites
         warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
         self.counters = np.zeros(max(1, plan.size), np.uint64)
         self.sites = (L.Site * sites)()
@@ -326,6 +334,15 @@ class _Worker:
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
         s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(allocations)
+        self.masked_counters: np.ndarray | None = None
+        self.error: BaseException | None = None
+        self.compile_then_run: object = None
+        if launch.code.masked_plan is not None:
+            self._enter_masked()
+        else:
+            callback = MASKED(self._first_masked)
+            self.compile_then_run = callback
+            s.masked = ctypes.cast(callback, ctypes.c_void_p).value
         self.pending = _aligned(QUEUE_BYTES * warps if unit.copies_async else 64)
         s.pending = self.pending.ctypes.data
         s.block_budget = launch.block_budget
@@ -333,7 +350,26 @@ class _Worker:
 
     def run(self, first: int, last: int) -> None:
         """Runs blocks first..last-1; releases the GIL."""
-        self.launch.built.code.run(ctypes.addressof(self.struct), self.contexts.ctypes.data, first, last)
+        self.launch.code.run(ctypes.addressof(self.struct), self.contexts.ctypes.data, first, last)
+
+    def _enter_masked(self) -> None:
+        """Counters for `masked`, and its address in place of the call that compiles it."""
+        code = self.launch.code
+        assert code.masked_plan is not None
+        self.masked_counters = np.zeros(max(1, code.masked_plan.size), np.uint64)
+        self.struct.masked_counters = self.masked_counters.ctypes.data
+        self.struct.masked = code.masked_address
+
+    def _first_masked(self, context: int, worker: int) -> int:
+        """Called by the driver when lanes part for the first time: compiles `masked`, then runs it."""
+        try:
+            self.launch.code.compile_masked()
+            self._enter_masked()
+        except BaseException as error:  # must not escape into machine code: the launch raises it afterwards
+            self.error = error
+            self.struct.fault = L.FAULT_STOPPED
+            return L.FAULTED << 16
+        return MASKED(self.launch.code.masked_address)(context, worker)
 
     def stop(self) -> None:
         """Makes the running range end soon."""

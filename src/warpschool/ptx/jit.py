@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
 
 from .translate import Translation
+from .translate.plan import CounterPlan
 from .translate.runtime import runtime_module
 
 _LARGE = 2_500
@@ -53,34 +53,51 @@ def _runtime_engine() -> llvm.ExecutionEngine:
     return engine
 
 
-@dataclass(frozen=True)
+MASKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
 class Code:
     """Machine code of a translation. `run(worker, contexts, first, last)` runs a range of blocks without the GIL."""
 
-    run: ctypes._CFuncPtr  # type: ignore[name-defined]
-    engine: llvm.ExecutionEngine
+    def __init__(self, translation: Translation) -> None:
+        self.translation = translation
+        self._engines = [_compiled(translation.ir, translation.instruction_count, promote="full")]
+        self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
+        self.masked_plan: CounterPlan | None = None
+        self.masked_address = 0
+
+    def compile_masked(self) -> None:
+        """Compiles the function for parted lanes, once."""
+        with _masked_lock:
+            if self.masked_plan is None:
+                ir, plan = self.translation.masked()
+                self._engines.append(_compiled(ir, self.translation.instruction_count))
+                self.masked_address = self._engines[1].get_function_address("masked")
+                self.masked_plan = plan
 
 
-def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+_masked_lock = threading.Lock()
+
+
+def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str) -> None:
     """Registers from stack slots to SSA values: the one optimisation that generated code needs."""
     passes = llvm.create_new_function_pass_manager()
     passes.add_sroa_pass()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
-    passes.run(module.get_function("full"), builder)
+    passes.run(module.get_function(function), builder)
 
 
-def compile_translation(translation: Translation) -> Code:
-    """Compiles the IR of a translation."""
+def _compiled(ir: str, instructions: int, promote: str = "") -> llvm.ExecutionEngine:
     with _lock:  # LLVM's global context is not thread-safe
         _runtime_engine()
-        machine = _machine(0 if translation.instruction_count > _LARGE else 1)
-        module = llvm.parse_assembly(translation.ir)
-        _promoted(module, machine)
+        machine = _machine(0 if instructions > _LARGE else 1)
+        module = llvm.parse_assembly(ir)
+        if promote:
+            _promoted(module, machine, promote)
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.finalize_object()
-        address = engine.get_function_address("run_blocks")
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    return Code(prototype(address), engine)
+        return engine
 
 
 def assembly(translation: Translation) -> str:
@@ -88,5 +105,5 @@ def assembly(translation: Translation) -> str:
     with _lock:
         machine = _machine(1)
         module = llvm.parse_assembly(translation.ir)
-        _promoted(module, machine)
+        _promoted(module, machine, "full")
         return machine.emit_assembly(module)

@@ -33,6 +33,7 @@ from .driver import write_driver
 from .full import Full
 from .layout import MAX_BLOCKS, context_layout
 from .masked import Masked
+from .plan import CounterPlan
 from .translator import Options, Unit, lanes_of
 
 __all__ = ["Options", "Translation", "translate"]
@@ -46,6 +47,18 @@ class Translation:
     unit: Unit
     written_roots: frozenset[str]
     instruction_count: int
+
+    def masked(self) -> tuple[str, CounterPlan]:
+        """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part."""
+        unit = replace(self.unit, plan=CounterPlan(), helpers={})
+        masked = Masked(unit)
+        function = masked.translate()
+        return module_text([function, *unit.helpers.values()], masked.b.declared, unit.helpers), unit.plan
+
+    @property
+    def most_sites(self) -> int:
+        """Upper bound of the access sites of both functions."""
+        return 2 * len(self.unit.sites) + self.instruction_count + len(self.unit.kernel.blocks) + 1
 
 
 def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, wide_grid: bool = False) -> Translation:
@@ -67,13 +80,12 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
-    full, masked = Full(unit), Masked(unit)
-    functions = [full.translate(), masked.translate()]
+    full = Full(unit)
+    functions = [full.translate()]
     driver, declared = write_driver(unit)
     functions += [driver, *unit.helpers.values()]
-    declarations = full.b.declared | masked.b.declared | declared
     count = sum(len(b.instructions) for b in kernel.blocks)
-    ir = module_text(functions, declarations, unit.helpers)
+    ir = module_text(functions, full.b.declared | declared, unit.helpers)
     return Translation(ir, unit, written_roots(kernel, roots), count)
 
 

@@ -47,6 +47,8 @@ class Worker(ctypes.Structure):
         ("print_limit", ctypes.c_uint32),
         ("print", ctypes.c_void_p),
         ("clock", ctypes.c_uint64),
+        ("masked", ctypes.c_void_p),  # the function `masked`, compiled when it is first called
+        ("masked_counters", ctypes.c_void_p),  # u64 each
         ("pending", ctypes.c_void_p),  # cp.async: a queue per warp
     ]
 

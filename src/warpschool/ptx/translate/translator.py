@@ -313,7 +313,7 @@ class Translator:
             self.count(f"{name}_instructions", line, per_lane=1)
 
     def counter_pointer(self, cell: int) -> Value:
-        return self.b.offset(self.field("counters", "ptr"), 8 * cell)
+        return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
 
     def bump(self, cell: int, by: Value) -> None:
         self.b.increment(self.counter_pointer(cell), by)

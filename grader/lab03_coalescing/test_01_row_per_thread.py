@@ -1,0 +1,82 @@
+"""What is graded in lab03_coalescing/01_row_per_thread: C = A * B with coalesced accesses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+
+FULL_BLOCKS = [(32, 32, 32), (64, 96, 16), (96, 32, 8)]
+RAGGED = [(1, 1, 1), (31, 33, 17), (127, 5, 31), (5, 127, 33)]
+ALIGNED = (128, 128, 64)
+WARP = 32
+SECTORS_PER_STEP = 5  # a warp in one row of C needs one sector of A and four of B for each k
+
+
+def run_and_compare(kernel, rng, m, n, k):
+    sizes = {"M": m, "N": n, "K": k}
+    arrays = kernel.inputs(sizes, rng)
+    run = kernel.run(sizes, arrays)
+    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
+    return sizes, arrays
+
+
+@criterion(
+    "Right answers",
+    weight=1,
+    hint=[
+        "The given kernel is right, only slow. What did you change besides the two axes?",
+        "row still has to run over all M rows and col over all N columns.",
+        "row from blockIdx.y and threadIdx.y, col from blockIdx.x and threadIdx.x; the loop stays as it is",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n, k in FULL_BLOCKS:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=1,
+    hint=[
+        "Which axis of the grid has to reach M now, and which one N?",
+        "BLOCK_X belongs to the axis of x and BLOCK_Y to that of y, in the block, in the grid and in the kernel.",
+        "row = blockIdx.y * BLOCK_Y + threadIdx.y;  col = blockIdx.x * BLOCK_X + threadIdx.x",
+    ],
+)
+def test_ragged(kernel, rng):
+    for m, n, k in RAGGED:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "No excess sectors on loads",
+    weight=3,
+    hint=[
+        "Take two neighbouring lanes of a warp. How far apart in memory are the two elements of A that they load?",
+        "threadIdx.x is what differs between neighbouring lanes. It must not choose the row.",
+        "x chooses the column: the lanes then share one element of A and read neighbours of B",
+    ],
+    counts="sectors of global loads, at M = N = 128, K = 64: none beyond the fewest for the bytes of each request, "
+    "or in all no more than five for each k and each 32 elements of C",
+)
+def test_loads(kernel, rng):
+    m, n, k = ALIGNED
+    case = run_and_compare(kernel, rng, m, n, k)
+    # Blocks of 16 x 16 read two elements of A in two sectors, but only two sectors of B: as good as one row a warp.
+    if not kernel.counters(*case).global_load_sectors <= SECTORS_PER_STEP * k * m * n // WARP:
+        kernel.no_excess_sectors(*case, stores=False)
+
+
+@criterion(
+    "No excess sectors on stores",
+    weight=1,
+    hint=[
+        "Where in memory do the 32 results of a warp go?",
+        "Results of one row of C are neighbours; results of one column lie N floats apart.",
+        "C[row * N + col] with col from threadIdx.x",
+    ],
+    counts="sectors of global stores beyond the fewest that hold the stored bytes, at M = N = 128, K = 64",
+)
+def test_stores(kernel, rng):
+    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED), loads=False)

@@ -1,0 +1,93 @@
+"""What is graded in lab03_coalescing/04_gemm_bt: C = A * Bt^T through tiles in shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+
+FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
+RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)]
+ALIGNED = (128, 128, 128)
+REUSE = 16  # how often a loaded element must serve, at least: tiles of 16 reach it, and 32 are used here
+
+
+def run_and_compare(kernel, rng, m, n, k):
+    sizes = {"M": m, "N": n, "K": k}
+    arrays = kernel.inputs(sizes, rng)
+    run = kernel.run(sizes, arrays)
+    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["Bt"].T}, k=k)
+    return sizes, arrays
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "Bt[n][k] is B[k][n]. Which row of Bt does column n of C need?",
+        "Both tiles are rows along k: row y of tileA belongs to row y of the block, row x of tileB to column x.",
+        "load both; barrier; for k < TILE: sum += tileA[y][k] * tileB[x][k]; barrier",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n, k in FULL_TILES:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "Which element of Bt does a thread load, and which element of C does it compute? They have different guards.",
+        "The thread that computes column blockIdx.x * TILE + x loads row blockIdx.x * TILE + y of Bt.",
+        "tileB[y][x] = colB < N && k0 + x < K ? Bt[colB * K + k0 + x] : 0, where colB = blockIdx.x * TILE + y",
+    ],
+)
+def test_ragged(kernel, rng):
+    for m, n, k in RAGGED:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "No race",
+    weight=2,
+    hint=[
+        "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",
+        "Two barriers in each round: one after the loads, one after the products.",
+        "load; __syncthreads(); multiply; __syncthreads();",
+    ],
+)
+def test_race(kernel, rng):
+    sizes = dict(zip("MNK", ALIGNED, strict=True))
+    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
+    run_and_compare(kernel, rng, *ALIGNED)
+
+
+@criterion(
+    "No excess sectors",
+    weight=3,
+    hint=[
+        "Along which index of Bt are neighbours in memory? Is that the one that threadIdx.x chooses in your load?",
+        "Lanes that load Bt[col][k] with col from threadIdx.x lie K floats apart.",
+        "in both loads x goes along k: A[row * K + k0 + x] and Bt[colB * K + k0 + x]",
+    ],
+    counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = K = 128",
+)
+def test_sectors(kernel, rng):
+    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))
+
+
+@criterion(
+    "A sixteenth of the naive loads",
+    weight=1,
+    hint=[
+        "How often is one element of Bt loaded from global memory by your kernel?",
+        "In the loop over k the operands come from shared memory; global memory is read to fill the tiles only.",
+        "each thread loads one float of A and one of Bt per round, and a round serves TILE products",
+    ],
+    counts="requested bytes of global loads, at M = N = K = 128: at most the naive kernel's, 8 M N K, divided by 16",
+)
+def test_bytes(kernel, rng):
+    m, n, k = ALIGNED
+    counters = kernel.counters(*run_and_compare(kernel, rng, m, n, k))
+    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "requested bytes of global loads", unit="bytes")

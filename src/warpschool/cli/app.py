@@ -1,0 +1,46 @@
+"""The command table. Commands import what they need when they run, so that `--help` is quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from warpschool import __version__
+from warpschool.cli import bench, check, course, doctor, grade, profile, tour
+from warpschool.cli.failures import EXIT_CODES
+
+app = typer.Typer(
+    name="warpschool",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A lab course on GPU kernels that runs real CUDA C++ without a GPU.\n\n"
+    "Begin with: warpschool tour, then warpschool start, then warpschool check lab00/01.",
+    epilog=EXIT_CODES,
+)
+
+LEARN, LOOK, TEACH = "Work on the labs", "Look at kernels and machines", "Teach"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"warpschool {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Options before the command."""
+
+
+for command, panel in (
+    (tour.tour, LOOK), (profile.profile, LOOK), (doctor.doctor, LOOK), (bench.bench, LOOK),
+    (course.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
+    (course.solution, LEARN), (course.lab, LEARN),
+    (grade.grade, TEACH), (grade.release, TEACH),
+):  # fmt: skip
+    app.command(rich_help_panel=panel, epilog=EXIT_CODES)(command)
