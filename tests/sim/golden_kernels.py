@@ -45,6 +45,9 @@ LAUNCHES: dict[str, Launch] = {
     "warps": Launch(2, 64, 128),
     "atomics": Launch(2, 64, 128, y="f", out_words=2 * WORDS + 10 + 128),
     "barriers": Launch(1, 64, 64),
+    "trigonometry": Launch(1, 64, 64, "f", "f", result="f8", tolerance=1e-14),
+    "async_copies": Launch(2, 64, 1000, "f", "f", result="f4"),
+    "collectives": Launch(2, 96, 150),
 }
 
 

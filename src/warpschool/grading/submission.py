@@ -227,7 +227,7 @@ def _text(source: bytes | str, name: str) -> str:
         raise Judgement(Verdict.CLE, f"{name}: the source is larger than {MAX_SOURCE_BYTES:,} bytes")
     if isinstance(source, bytes):
         try:
-            source = source.decode("utf-8")
+            source = source.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = source[: error.start].count(b"\n") + 1
             seen = f"{name}:{line}: byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"

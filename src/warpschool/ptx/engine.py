@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import KernelTrap, LaunchError, PrintLimitExceeded, SimulationError, StepLimitExceeded
 from . import cfg
+from .emit import WARP
 from .hazards import Reporter
 from .jit import MASKED, Code
 from .lanes import MAX_GRID_X
@@ -314,7 +315,7 @@ class _Worker:
         self.sites = (L.Site * sites)()
         self.hazards = (L.HazardRecord * L.HAZARD_CAPACITY)()
         self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
-        self.contexts = _aligned(unit.context.size * warps)
+        self.contexts = _contexts(unit.context.size, launch.block)
         self.shared = _aligned(launch.shared_bytes + 64)
         self.shadow = _aligned(((launch.shared_bytes >> unit.shared_granule_log2) + 16) * 4)
         allocations = launch.kernel.memory.allocations
@@ -378,6 +379,18 @@ class _Worker:
 
     def printed(self) -> bytes:
         return self.print_buffer[: self.struct.print_used].tobytes()
+
+
+def _contexts(size: int, block: Triple) -> np.ndarray:
+    """The warps' contexts with what never changes: each warp's index and the lanes that exist."""
+    threads = block[0] * block[1] * block[2]
+    warps = -(-threads // WARP)
+    contexts = _aligned(size * warps)
+    words = contexts[: size * warps].reshape(warps, size).view(np.uint32)
+    words[:, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
+    words[:, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
+    words[-1, L.ContextLayout.LIVE // 4] = (1 << (threads - (warps - 1) * WARP)) - 1
+    return contexts
 
 
 def _aligned(nbytes: int, alignment: int = 256) -> np.ndarray:

@@ -2,6 +2,7 @@
 // both dialects. Every kernel has the same parameters: x and y hold n words each, out holds WORDS words per thread.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_pipeline.h>
 
 #define KERNEL extern "C" __global__ void
 constexpr int WORDS = 24;
@@ -253,4 +254,53 @@ KERNEL barriers(const int* x, const int* y, unsigned* out, int n) {
         if (k == 3 && t >= 60) break;
     }
     out[t] = a;
+}
+
+KERNEL trigonometry(const float* x, const float* y, double* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    double a = x[i] * exp(double(y[i])), *o = out + i * (WORDS / 2);
+    o[0] = sin(a), o[1] = cos(a), o[2] = tan(a), o[3] = sinpi(a), o[4] = lgamma(fabs(a)), o[5] = cbrt(a);
+}
+
+KERNEL async_copies(const float* x, const float* y, float* out, int n) {
+    __shared__ float4 wide[2][64];
+    __shared__ float narrow[2][64];
+    int t = threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < 5; k++) {
+        int i = (k * 64 + t) % (n / 4);
+        __pipeline_memcpy_async(&wide[k & 1][t], (const float4*)x + i, 16, t % 5 == 0 ? 8 : 0);
+        if (t % 3) __pipeline_memcpy_async(&narrow[k & 1][t], y + i, 4);
+        else narrow[k & 1][t] = k;
+        __pipeline_commit();
+        if (k) {
+            __pipeline_wait_prior(1);
+            __syncthreads();
+            float4 v = wide[k - 1 & 1][63 - t];
+            sum += v.x + v.w * narrow[k - 1 & 1][t ^ 1];
+            __syncthreads();
+        }
+    }
+    out[(blockIdx.x * 64 + t) * WORDS] = sum;
+}
+
+KERNEL collectives(const unsigned* x, const unsigned* y, unsigned* out, int n) {
+    // Shuffles and votes by a part of the warp, inside loops that lanes leave at different times.
+    int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
+    unsigned a = x[i % n] % 97, sum = 0, rounds = 0;
+    for (unsigned k = 0; k < 3 + a % 6; k++) {
+        unsigned active = __activemask();
+        sum += __popc(active) * (k + 1);
+        if (a >> k & 1) sum ^= __ballot_sync(__activemask(), lane > 7) * 3;
+        rounds++;
+    }
+    __syncwarp();
+    unsigned low = lane < 16 ? 0xFFFFu : 0xFFFF0000u;
+    if (lane < 16) sum += __shfl_xor_sync(low, a, 5);
+    else sum += __shfl_down_sync(low, a, 3) + __reduce_min_sync(low, a);
+    __syncwarp();
+    for (int o = 16; o; o >>= 1) rounds += __shfl_xor_sync(~0u, rounds, o);
+    unsigned* p = out + i * WORDS;
+    p[0] = sum, p[1] = rounds, p[2] = __match_any_sync(~0u, a % 3) + __match_any_sync(low, a & 1);
 }

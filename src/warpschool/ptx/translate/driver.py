@@ -1,4 +1,8 @@
-"""The driver: runs a range of blocks, each warp by warp from barrier to barrier."""
+"""The driver: runs a range of blocks, each warp by warp from barrier to barrier.
+
+A block starts in lockstep: all its warps run `full` from one entry to one barrier, which needs no bookkeeping per warp. The
+first warp that does anything else (parts, ends alone, comes to another barrier) turns the block over to the general loop.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,14 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
     alive_slot, target_slot, apart_slot = (b.let("ptr", 0, "alloca i32") for _ in range(3))
     state_slot, done_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i32")
     vote_slots = [b.let("ptr", 0, "alloca i32") for _ in range(2)] if _votes(unit) else []
+    lockstep_slot, start_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i64")
+    in_lockstep = threads % WARP == 0 and not vote_slots
     with b.loop(b.sub(last, first)) as k:
         block = b.add(first, k)
         _start_block(b, unit, block, grid)
-        _start_warps(b, unit, contexts, warps, threads)
+        _start_warps(b, unit, contexts, warps, threads, in_lockstep)
         b.store(i32(0), done_slot)
+        b.store(i32(0 if in_lockstep else -1), lockstep_slot)
         rounds, over = b.new_label("round"), b.new_label("over")
         b.br(rounds)
         b.label(rounds)
@@ -36,11 +43,17 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
             b.store(i32(value), slot)
         for slot in vote_slots:
             b.store(i32(0), slot)
-        with b.loop(i64(warps)) as warp:
+        b.store(i64(0), start_slot)
+        release = b.new_label("release")
+        if in_lockstep:
+            slots = (alive_slot, target_slot, apart_slot, done_slot)
+            _lockstep_round(b, unit, contexts, warps, lockstep_slot, start_slot, slots, release, over)
+        start = b.load("i64", start_slot)
+        with b.loop(b.sub(i64(warps), start)) as further:
+            warp = b.add(start, further)
             context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
             _run_warp(b, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot), vote_slots)
         alive = b.load("i32", alive_slot)
-        release = b.new_label("release")
         b.branch(b.icmp("ne", alive, i32(0)), release, over)
         b.label(release)
         if unit.options.check:
@@ -86,25 +99,106 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
             )
 
 
-def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: int) -> None:
+def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: int, in_lockstep: bool) -> None:
+    """Contexts of a new block; what never changes in them is there already (see `first_context`)."""
+    if in_lockstep and not unit.options.check and not unit.copies_async:
+        return
     in_last = threads - (warps - 1) * WARP
     whole = in_last == WARP
     with b.loop(i64(warps)) as warp:
         context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
         is_last = b.icmp("eq", warp, i64(warps - 1))
         masked = b.and_(is_last, Value("i1", "false" if whole else "true"))
-        b.store(b.select(masked, i32(L.DIVERGED << 16), i32(L.CONVERGED << 16)), b.offset(context, _C.STATUS))
-        b.store(b.resize(warp, "i32"), b.offset(context, _C.WARP_INDEX))
         b.store(i32(0), b.offset(context, _C.SYNC_TIME))
-        b.store(i32(0), b.offset(context, _C.PREDICATE))
-        b.store(b.select(masked, i32((1 << in_last) - 1), i32(-1)), b.offset(context, _C.LIVE))
         if unit.copies_async:
             queue = b.offset(b.worker("pending", "ptr"), b.mul(warp, i64(QUEUE_BYTES)))
             b.call("llvm.memset.p0.i64", "void", queue, constant("i8", 0), i64(ENTRIES), Value("i1", "false"))
-        start = [0 if n < in_last else L.EXITED for n in range(WARP)]
-        b.store(
-            b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64
-        )
+        if not in_lockstep:
+            _start_apart(b, context, masked, in_last)
+
+
+def _start_apart(b: Helper, context: Value, masked: Value, in_last: int) -> None:
+    """A warp's state where the general loop runs the block from its start."""
+    b.store(b.select(masked, i32(L.DIVERGED << 16), i32(L.CONVERGED << 16)), b.offset(context, _C.STATUS))
+    b.store(i32(0), b.offset(context, _C.PREDICATE))
+    start = [0 if n < in_last else L.EXITED for n in range(WARP)]
+    b.store(
+        b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64
+    )
+
+
+def _lockstep_round(
+    b: Helper, unit: Unit, contexts: Value, warps: int, lockstep_slot: Value, start_slot: Value,
+    slots: tuple[Value, Value, Value, Value], release: str, over: str,
+) -> None:  # fmt: skip
+    """All warps through `full` from the block in `lockstep_slot`; falls through to the general loop where they differ."""
+    alive_slot, target_slot, apart_slot, done_slot = slots
+    entry = b.load("i32", lockstep_slot)
+    together, general, differs = b.new_label("together"), b.new_label("general"), b.new_label("differs")
+    b.branch(b.icmp("sge", entry, i32(0)), together, general, likely=True)
+    b.label(together)
+    before = b.label_now
+    head, following, done = b.new_label("warp"), b.new_label("next"), b.new_label("done")
+    b.br(head)
+    b.label(head)
+    index, position, previous = b.name(), b.name(), b.name()
+    phis_at = len(b.lines)
+    b.lines += ["", "", ""]
+    warp, context = Value("i64", index), Value("ptr", position)
+    b.emit(f"%lockstep_result = call i32 @full({context}, {WORKER}, {entry})")
+    result = Value("i32", "%lockstep_result")
+    code = b.lshr(result, 16)
+    ordinary = b.or_(b.icmp("eq", code, i32(L.AT_BARRIER)), b.icmp("eq", code, i32(L.DONE)))
+    same = b.icmp("eq", result, Value("i32", previous))
+    is_first = b.icmp("eq", warp, i64(0))
+    b.branch(b.and_(ordinary, b.or_(same, is_first)), following, differs, likely=True)
+    b.label(following)
+    next_warp, next_context = b.add_const(warp, 1), b.offset(context, unit.context.size)
+    b.branch(b.icmp("ult", next_warp, i64(warps)), head, done)
+    b.lines[phis_at] = f"{index} = phi i64 [0, %{before}], [{next_warp.text}, %{following}]"
+    b.lines[phis_at + 1] = f"{position} = phi ptr [{contexts.text}, %{before}], [{next_context.text}, %{following}]"
+    b.lines[phis_at + 2] = f"{previous} = phi i32 [-1, %{before}], [{result.text}, %{following}]"
+    b.label(done)
+    b.store(b.and_const(result, 0xFFFF), lockstep_slot)
+    b.store(b.and_const(result, 0xFFFF), target_slot)
+    b.branch(b.icmp("eq", code, i32(L.DONE)), over, release)
+    b.label(differs)
+    _leave_lockstep(b, unit, contexts, warps, warp, result, Value("i32", previous), entry)
+    b.store(i32(-1), lockstep_slot)
+    # the warps before this one are through with the round
+    earlier = Value("i32", previous)
+    any_earlier = b.icmp("ne", warp, i64(0))
+    ended = b.icmp("eq", b.lshr(earlier, 16), i32(L.DONE))
+    with b.if_(b.and_(any_earlier, ended)):
+        b.store(b.resize(warp, "i32"), done_slot)
+    with b.if_(b.and_(any_earlier, b.not_(ended))):
+        _note_waiting(b, earlier, alive_slot, target_slot, apart_slot)
+    b.store(warp, start_slot)
+    with b.if_(ordinary):  # so is this one, elsewhere than the others
+        b.store(b.add_const(warp, 1), start_slot)
+        this_ended = b.icmp("eq", code, i32(L.DONE))
+        with b.if_(this_ended):
+            b.store(b.add_const(b.load("i32", done_slot), 1), done_slot)
+        with b.if_(b.not_(this_ended)):
+            _note_waiting(b, result, alive_slot, target_slot, apart_slot)
+    b.br(general)
+    b.label(general)
+
+
+def _leave_lockstep(
+    b: Helper, unit: Unit, contexts: Value, warps: int, warp: Value, result: Value, earlier: Value, entry: Value
+) -> None:
+    """Writes down where every warp is: the earlier ones behind the round, `warp` at its result, the others before it."""
+    with b.if_(b.icmp("eq", b.lshr(result, 16), i32(L.FAULTED)), likely=False):
+        b.ret()
+        b.label(b.new_label("unreached"))
+    waiting = b.or_(entry, i32(L.CONVERGED << 16))
+    with b.loop(i64(warps)) as k:
+        context = b.offset(contexts, b.mul(k, i64(unit.context.size)))
+        is_earlier, is_this = b.icmp("ult", k, warp), b.icmp("eq", k, warp)
+        state = b.select(is_earlier, earlier, b.select(is_this, result, waiting))
+        b.store(state, b.offset(context, _C.STATUS))
+        b.store(i32(0), b.offset(context, _C.PREDICATE))
 
 
 def _run_warp(

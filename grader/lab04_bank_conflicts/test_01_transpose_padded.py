@@ -1,0 +1,74 @@
+"""What is graded in lab04_bank_conflicts/01_transpose_padded: At = A transposed, without bank conflicts."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion
+
+FULL_TILES = [(32, 32), (64, 96), (96, 32)]
+RAGGED = [(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)]
+ALIGNED = (128, 128)
+
+
+def run_and_compare(kernel, rng, m, n):
+    sizes = {"M": m, "N": n}
+    arrays = kernel.inputs(sizes, rng)
+    run = kernel.run(sizes, arrays)
+    kernel.check_against(run, {"At": arrays["A"].T})
+    return sizes, arrays
+
+
+@criterion(
+    "Right answers",
+    weight=1,
+    hint=[
+        "The given kernel is right, only slow. What did you change besides the padding?",
+        "Padding moves the rows of the tile apart; every index into it stays as it was.",
+        "only the declaration of the tile knows of the padding",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n in [*FULL_TILES, *RAGGED]:
+        run_and_compare(kernel, rng, m, n)
+
+
+@criterion(
+    "No race",
+    weight=1,
+    hint=[
+        "Who wrote the element of the tile that your thread reads?",
+        "Another thread of the block did: the barrier between the two loops has to stay.",
+        "loop of loads; __syncthreads(); loop of stores",
+    ],
+)
+def test_race(kernel, rng):
+    sizes = dict(zip("MN", ALIGNED, strict=True))
+    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
+    run_and_compare(kernel, rng, *ALIGNED)
+
+
+@criterion(
+    "No bank conflicts",
+    weight=3,
+    hint=[
+        "Bank = word address modulo 32. In which banks do the 32 elements of one column of the tile lie?",
+        "Rows of 32 floats all start in bank 0. How long must a row be for the next one to start in bank 1?",
+        "float tile[TILE][TILE + 1]",
+    ],
+    counts="wavefronts of shared loads and stores beyond the fewest, at M = N = 128",
+)
+def test_wavefronts(kernel, rng):
+    kernel.no_excess_wavefronts(*run_and_compare(kernel, rng, *ALIGNED))
+
+
+@criterion(
+    "No excess sectors",
+    weight=1,
+    hint=[
+        "Conflicts can be avoided by giving up coalescing, but then global memory pays for it.",
+        "Loads still go along a row of A and stores along a row of At.",
+        "the global accesses stay as they are in lab03_coalescing/03_transpose_tiled",
+    ],
+    counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = 128",
+)
+def test_sectors(kernel, rng):
+    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))

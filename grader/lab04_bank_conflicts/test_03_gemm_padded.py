@@ -1,0 +1,107 @@
+"""What is graded in lab04_bank_conflicts/03_gemm_padded: C = A * Bt^T, pairs of floats and no bank conflicts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+
+FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
+RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)]
+ALIGNED = (128, 128, 128)
+WARP = 32
+
+
+def run_and_compare(kernel, rng, m, n, k):
+    sizes = {"M": m, "N": n, "K": k}
+    arrays = kernel.inputs(sizes, rng)
+    run = kernel.run(sizes, arrays)
+    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["Bt"].T}, k=k)
+    return sizes, arrays
+
+
+@criterion(
+    "Right answers",
+    weight=2,
+    hint=[
+        "A pair at k holds the elements k and k + 1. Which two products does it stand for?",
+        "k grows by 2; both halves of both pairs are used.",
+        "a = pair k of row y of tileA, b = pair k of row x of tileB: sum += a.x * b.x; sum += a.y * b.y",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n, k in FULL_TILES:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=1,
+    hint=[
+        "With K = 17 the second pair reaches past the end of a row. What does the tile hold there?",
+        "The tiles are filled with zeros past the edge, so the loop over k need not know.",
+        "the loop over pairs always runs over the whole tile",
+    ],
+)
+def test_ragged(kernel, rng):
+    for m, n, k in RAGGED:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "No race",
+    weight=1,
+    hint=[
+        "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",
+        "Two barriers in each round: one after the loads, one after the products.",
+        "load; __syncthreads(); multiply; __syncthreads();",
+    ],
+)
+def test_race(kernel, rng):
+    sizes = dict(zip("MNK", ALIGNED, strict=True))
+    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
+    run_and_compare(kernel, rng, *ALIGNED)
+
+
+@criterion(
+    "No bank conflicts",
+    weight=3,
+    hint=[
+        "A 64-bit load serves 16 lanes at a time. In which banks do the pairs of 16 neighbouring rows lie?",
+        "Rows of TILE floats put all pairs of a column into the same two banks. One unused pair at the end moves them.",
+        "PAD = 2: TILE + 1 would leave every other pair without its alignment",
+    ],
+    counts="wavefronts of shared loads and stores beyond the fewest, at M = N = K = 128",
+)
+def test_wavefronts(kernel, rng):
+    kernel.no_excess_wavefronts(*run_and_compare(kernel, rng, *ALIGNED))
+
+
+@criterion(
+    "One shared load for each FMA",
+    weight=2,
+    hint=[
+        "How many loads from shared memory does one FMA need if every load brings one float?",
+        "A float2 brings two steps of k: two loads, two FMAs.",
+        "a load of float2 from each tile for every second k",
+    ],
+    counts="shared load instructions for each FMA instruction of a warp, at M = N = K = 128: at most one",
+)
+def test_wide(kernel, rng):
+    counters = kernel.counters(*run_and_compare(kernel, rng, *ALIGNED))
+    ratio = WARP * counters.shared_load_requests / counters.fma_instructions
+    kernel.within(ratio, 1, "shared loads for each FMA")
+
+
+@criterion(
+    "No excess sectors",
+    weight=1,
+    hint=[
+        "Conflicts can be avoided by loading the tiles in another order, but then global memory pays for it.",
+        "In both loads x goes along k.",
+        "the global accesses stay as they are in lab03_coalescing/04_gemm_bt",
+    ],
+    counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = K = 128",
+)
+def test_sectors(kernel, rng):
+    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))

@@ -1,0 +1,57 @@
+"""`warpschool bench`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpschool.cli.failures import FAILED, guarded
+from warpschool.cli.options import AsJson, Plain
+from warpschool.cli.output import Output
+from warpschool.errors import ArgumentError, ToolMissing
+from warpschool.suggest import did_you_mean
+
+
+@guarded
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, they are listed.")] = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Run one of the repository's benchmarks: the simulator's speed, or the GPU against NVIDIA's libraries.
+
+    Example: warpschool bench simulator
+    """
+    output = Output(as_json=as_json, plain=plain)
+    found = benchmarks()
+    if name is None:
+        output.data({"benchmarks": sorted(found)})
+        for known, path in sorted(found.items()):
+            output.show(f"{known:14} {_purpose(path)}")
+        return
+    if name not in found:
+        raise ArgumentError(f"there is no benchmark '{name}'", next_step=did_you_mean(name, found))
+    command = [sys.executable, str(found[name]), *(["--json"] if as_json else [])]
+    if subprocess.run(command, check=False).returncode:
+        raise typer.Exit(FAILED)
+
+
+def benchmarks() -> dict[str, Path]:
+    """The checkout's benchmarks by name. Raises ToolMissing where there are none."""
+    from warpschool.course import checkout_root
+
+    root = checkout_root()
+    folder = root / "benchmarks" if root else None
+    found = {path.stem: path for path in folder.glob("[a-z]*.py")} if folder else {}
+    if not found:
+        raise ToolMissing("no benchmarks are here", next_step="They are part of the repository: clone it and run make bench.")
+    return found
+
+
+def _purpose(path: Path) -> str:
+    """The first line of a script's docstring."""
+    return path.read_text(encoding="utf-8").lstrip("#! \n").split('"""')[1].strip().splitlines()[0]

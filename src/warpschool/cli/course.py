@@ -1,0 +1,241 @@
+"""Commands around one's own copy: `start`, `status`, `diff`, `solution`, `lab`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from warpschool.cli.failures import BAD_INPUT, guarded
+from warpschool.cli.files import read_source, write_file
+from warpschool.cli.options import AsJson, Plain, StepName
+from warpschool.cli.output import Cell, Output
+from warpschool.errors import ArgumentError, CourseError, OutputError, ToolMissing, WarpschoolError
+
+if TYPE_CHECKING:
+    from warpschool.course import Course, Step
+
+DEFAULT_FOLDER = "my-warpschool"
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@guarded
+def start(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where your copy goes.")] = Path(DEFAULT_FOLDER),
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Make your own copy of the starters and notebooks; what is there already is never overwritten.
+
+    Run it again after an update: it adds what is new and leaves your work alone.
+
+    Example: warpschool start ~/gpu-course
+    """
+    import warpschool
+    from warpschool.course import Course
+    from warpschool.grading import PERSONAL_COPY_MARKER
+
+    output = Output(as_json=as_json, plain=plain)
+    course = Course.find()
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"{folder} is a file", next_step="Name a folder.")
+    added, kept = [], []
+    marker = json.dumps({"warpschool": warpschool.__version__}) + "\n"
+    for target, content in _copy_plan(course) | {Path(PERSONAL_COPY_MARKER): marker.encode()}.items():
+        path = folder / target
+        if path.exists():
+            kept.append(str(target))
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot make {path.parent}: {error.strerror}", next_step="Choose another folder.") from None
+        write_file(path, content)
+        added.append(str(target))
+    output.data({"folder": str(folder.resolve()), "added": added, "kept": kept})
+    output.show(f"{folder}: {len(added)} files added, {len(kept)} left as they are.")
+    first = course.steps()[0]
+    output.show(f"Next: cd {folder}, open kernels/{first.lab}/{first.file_name}, then: warpschool check lab00/01 --watch")
+
+
+@guarded
+def status(as_json: AsJson = False, plain: Plain = False) -> None:
+    """Show how far you are: every step of your copy, and the last check of the file as it is now.
+
+    Example: warpschool status
+    """
+    from warpschool.course import Course
+    from warpschool.grading import personal_copy
+
+    output = Output(as_json=as_json, plain=plain)
+    course = Course.find()
+    rows = [_status_of(step) for step in course.steps() if step.grader]
+    own = personal_copy(Path.cwd())
+    output.data({"copy": str(own) if own else None, "steps": rows})
+    styles = {"accepted": "bold green", "not started": "dim", "no file": "dim"}
+    cells: list[list[Cell]] = [
+        [str(row["step"]), Text(str(row["state"]), style=styles.get(str(row["state"]), "yellow")), str(row["points"])]
+        for row in rows
+    ]
+    output.table(["step", "state", "points"], cells, numbers=("points",))
+    done = sum(row["state"] == "accepted" for row in rows)
+    where = own or "the checkout's kernels/ or nothing: warpschool start makes a copy"
+    output.show(f"{done} of {len(rows)} steps accepted. Your copy: {where}", style="dim")
+
+
+@guarded
+def diff(
+    first: Annotated[str, typer.Argument(metavar="A", help="A step or a file.")],
+    second: Annotated[str | None, typer.Argument(metavar="[B]", help="Another; without it, A's starter.")] = None,
+    solutions: Annotated[bool, typer.Option("--solutions", help="Of steps, take the references, not your files.")] = False,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Show what changes between two steps or files: between two steps of a ladder, that is the idea.
+
+    Example: warpschool diff lab01/01 lab02/01 --solutions
+    """
+    output = Output(as_json=as_json, plain=plain)
+    texts = [_named_text(first, solutions)]
+    texts.append(_named_text(second, solutions) if second else _starter(first))
+    if second is None:
+        texts.reverse()
+    (a_name, a), (b_name, b) = texts
+    lines = list(difflib.unified_diff(a.splitlines(), b.splitlines(), a_name, b_name, lineterm=""))
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
+    output.data({"a": a_name, "b": b_name, "added": added, "removed": removed, "diff": "\n".join(lines)})
+    for line in lines:
+        output.show(line, style=_DIFF_STYLES.get(line[:1], ""))
+    output.show(f"+{added} -{removed} lines" if lines else f"{a_name} and {b_name} are the same", style="dim")
+
+
+@guarded
+def solution(
+    step: StepName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Print a step's reference, after asking: a solution can be read only once for the first time.
+
+    Example: warpschool solution lab02/01
+    """
+    from warpschool.course import Course
+
+    output = Output(as_json=as_json, plain=plain)
+    found = Course.find().step(step)
+    if found.solution is None:
+        raise CourseError(f"{found} has no reference in this course")
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise ArgumentError("nobody is there to be asked", next_step="If you mean it: --yes")
+        if not typer.confirm(f"Show the whole solution of {found}? Hints come first: warpschool hint {found.name} 1"):
+            raise typer.Exit(BAD_INPUT)
+    text = found.solution.read_text(encoding="utf-8")
+    output.data({"step": found.name, "source": text})
+    if output.plain:
+        output.show(text.rstrip("\n"))
+        return
+    from warpschool.cli.draw import code
+
+    for line in text.splitlines():
+        output.show(code(line))
+
+
+@guarded
+def lab(
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Your copy; by default the one around here.")] = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Open JupyterLab on your own copy of the course.
+
+    Example: warpschool lab
+    """
+    from warpschool.grading import personal_copy
+
+    output = Output(as_json=as_json, plain=plain)
+    own = personal_copy((folder or Path.cwd()).resolve())
+    if own is None:
+        raise CourseError(
+            f"there is no copy of the course at or above {folder or Path.cwd()}", next_step="Make one: warpschool start"
+        )
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise ToolMissing("JupyterLab is not installed", next_step="Install it with: pip install 'warpschool[lab]'")
+    command = [sys.executable, "-m", "jupyterlab", str(own)]
+    output.data({"copy": str(own), "command": command})
+    if as_json:
+        return
+    output.show(f"JupyterLab on {own}; Ctrl-C ends it.")
+    raise typer.Exit(subprocess.run(command, check=False, env=os.environ | {"WARPSCHOOL_COPY": str(own)}).returncode)
+
+
+def _copy_plan(course: Course) -> dict[Path, bytes]:
+    """Everything that a personal copy holds: path in it -> content."""
+    files: dict[Path, bytes] = {}
+    for found in course.labs():
+        if found.notebook is not None:
+            files[Path("labs") / found.name / found.notebook.name] = found.notebook.read_bytes()
+        for step in found.steps:
+            if step.starter is not None:
+                files[Path("kernels") / step.lab / step.file_name] = step.starter.read_bytes()
+    if not files:
+        raise CourseError("the course has no starters", next_step="Reinstall warpschool.")
+    return files
+
+
+def _status_of(step: Step) -> dict[str, str | float]:
+    from warpschool.cli.results import last_result
+    from warpschool.grading import find_source
+
+    def row(state: str, points: str = "") -> dict[str, str | float]:
+        return {"step": step.name, "state": state, "points": points}
+
+    try:
+        source = find_source(step)
+    except WarpschoolError:
+        return row("no file")
+    result = last_result(step.name, source)
+    if result is not None:
+        state = "accepted" if result.ok else f"{result.verdict}: {result.verdict.meaning}"
+        return row(state, f"{result.score:g}/{result.max_score:g}")
+    is_starter = step.starter is not None and source.data == step.starter.read_bytes()
+    return row("not started" if is_starter else "changed, not checked")
+
+
+def _named_text(name: str, solutions: bool) -> tuple[str, str]:
+    """(label, text) of a file or of a step's file: the reference, or one's own, or the starter."""
+    from warpschool.course import Course
+    from warpschool.grading import find_source
+
+    path = Path(name)
+    if path.suffix == ".cu" and (path.exists() or "lab" not in name):
+        return name, read_source(path)
+    step = Course.find().step(name)
+    if solutions:
+        if step.solution is None:
+            raise CourseError(f"{step} has no reference in this course")
+        return f"solutions/{step}.cu", step.solution.read_text(encoding="utf-8")
+    try:
+        source = find_source(step)
+    except WarpschoolError:
+        return _starter(name)
+    return f"{step}.cu ({source.origin})", source.data.decode("utf-8", errors="replace")
+
+
+def _starter(name: str) -> tuple[str, str]:
+    from warpschool.course import Course
+
+    step = Course.find().step(name)
+    if step.starter is None:
+        raise CourseError(f"{step} has no starter in this course")
+    return f"{step}.cu (starter)", step.starter.read_text(encoding="utf-8")

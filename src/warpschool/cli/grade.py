@@ -1,0 +1,148 @@
+"""`warpschool grade` and `warpschool release`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from warpschool.cli.failures import INTERRUPTED, LACKING, guarded
+from warpschool.cli.files import require_writable_target, write_file
+from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain
+from warpschool.cli.output import Cell, Output, Steps
+from warpschool.errors import ArgumentError, CourseError, ToolMissing
+
+if TYPE_CHECKING:
+    from warpschool.course import Course, Step
+    from warpschool.grading import Result
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """One file to grade; `student` is the part of its path that names no step."""
+
+    student: str
+    step: Step
+    path: Path
+
+
+@guarded
+def grade(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Submissions: STUDENT/labNN_topic/NN_idea.cu, or STUDENT.cu with --step.")],
+    step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="All files are for this step.")] = None,
+    device: OnDevice = DeviceChoice.sim,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random inputs; the same for everybody.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write all results as JSON.")] = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Grade a folder of kernels, one result for each file; a wrong kernel is a result, not a failure of this command.
+
+    Files that belong to no step are listed and left alone. Ctrl-C keeps what is graded.
+
+    Example: warpschool grade submissions/ --out results.json
+    """
+    from warpschool.course import Course
+
+    output = Output(as_json=as_json, plain=plain)
+    if out is not None:
+        require_writable_target(out)
+    found, foreign = find_submissions(folder, Course.find(), step)
+    graded: list[tuple[Submitted, Result]] = []
+    interrupted = False
+    try:
+        with output.progress(len(found)) as progress:
+            for item in found:
+                graded.append((item, _graded(item, device, seed, progress)))
+    except KeyboardInterrupt:
+        interrupted = True
+    document = _document(graded, foreign, planned=len(found))
+    output.data(document)
+    _show(output, graded, foreign)
+    if out is not None:
+        write_file(out, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        output.show("Results: ", (str(out), "bold"))
+    if interrupted:
+        output.errors.print(Text(f"interrupted: {len(graded)} of {len(found)} files are graded", style="bold"))
+        raise typer.Exit(INTERRUPTED)
+    if any(str(result.verdict) == "SE" for _, result in graded):
+        raise typer.Exit(LACKING)
+
+
+@guarded
+def release(
+    lab: Annotated[str, typer.Argument(metavar="LAB", help="A lab: lab02_tiling, or lab02.")],
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Make the students' version of a lab's notebook (with nbgrader; not part of this version yet).
+
+    Example: warpschool release lab02
+    """
+    from warpschool.course import Course
+
+    found = Course.find().lab(lab)
+    raise ToolMissing(
+        f"{found} cannot be released: the nbgrader bridge, which comes with the extra 'teach', is not part of this version",
+        next_step=f"The notebooks in labs/{found}/ hold no solutions: hand them out as they are, or let students run "
+        "warpschool start.",
+    )
+
+
+def find_submissions(folder: Path, course: Course, step: str | None) -> tuple[list[Submitted], list[str]]:
+    """The .cu files below a folder with their steps, in order, and those that belong to none."""
+    if not folder.is_dir():
+        raise ArgumentError(f"{folder} is no folder", next_step="Name the folder that holds the submissions.")
+    wanted = course.step(step) if step else None
+    found, foreign = [], []
+    for path in sorted(folder.rglob("*.cu")):
+        inside = path.relative_to(folder)
+        if wanted is not None:
+            found.append(Submitted(str(inside.with_suffix("")), wanted, path))
+            continue
+        try:
+            own_step = course.step("/".join(inside.with_suffix("").parts[-2:]))
+        except CourseError:
+            foreign.append(str(inside))
+            continue
+        found.append(Submitted("/".join(inside.parts[:-2]) or ".", own_step, path))
+    if not found:
+        raise ArgumentError(
+            f"{folder} holds no submission" + (f"; {len(foreign)} .cu files belong to no step" if foreign else ""),
+            next_step="Expected STUDENT/labNN_topic/NN_idea.cu; or name the step of all files: --step lab02/01",
+        )
+    return found, foreign
+
+
+def _graded(item: Submitted, device: str, seed: int | None, progress: Steps) -> Result:
+    from warpschool.grading import check
+
+    progress.start(f"{item.student}: {item.step}")
+    result = check(item.step.name, item.path, device=str(device), seed=seed)
+    progress.done(Text.assemble(f"{item.student}: {item.step}: ", _verdict(result), f" {result.score:g}/{result.max_score:g}"))
+    return result
+
+
+def _verdict(result: Result) -> Text:
+    return Text(str(result.verdict), style="bold green" if result.ok else "bold red")
+
+
+def _show(output: Output, graded: list[tuple[Submitted, Result]], foreign: list[str]) -> None:
+    rows: list[list[Cell]] = [
+        [item.student, item.step.name, _verdict(result), f"{result.score:g}", f"{result.max_score:g}"]
+        for item, result in graded
+    ]
+    output.table(["student", "step", "verdict", "points", "of"], rows, numbers=("points", "of"))
+    if foreign:
+        output.show(f"Left alone, for they belong to no step: {', '.join(foreign)}", style="yellow")
+
+
+def _document(graded: list[tuple[Submitted, Result]], foreign: list[str], *, planned: int) -> dict[str, Any]:
+    results = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
+    return {"format": FORMAT, "planned": planned, "results": results, "foreign": foreign}

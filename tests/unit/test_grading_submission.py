@@ -1,0 +1,185 @@
+"""The kernel fixture: loading, running and judging, each rule with a kernel that breaks it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from warpschool.contract import parse_contract
+from warpschool.errors import GradingError
+from warpschool.grading.submission import MAX_SOURCE_BYTES, Submission, load_submission
+from warpschool.grading.verdicts import Judgement, Verdict
+
+STEP = """\
+// Entry:  scale(const float x[n] in, float y[n] out, int n)
+// Launch: scale block=(64) grid=(cdiv(n, 64))
+extern "C" __global__ void scale(const float* x, float* y, int n) {
+    __shared__ float t[64];
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+"""
+BODY = "    if (i < n) y[i] = 2 * x[i];\n"
+
+
+def variant(body: str) -> str:
+    return STEP.replace(BODY, body + "\n")
+
+
+def load(source: str | bytes) -> Submission:
+    return load_submission(source, name="k.cu", step=parse_contract(STEP, name="step.cu"))
+
+
+def run(body: str, n: int = 100, **options):
+    kernel = load(variant(body))
+    arrays = kernel.inputs({"n": n}, np.random.default_rng(5))
+    result = kernel.run({"n": n}, arrays, **options)
+    kernel.check_against(result, {"y": 2 * arrays["x"].astype(np.float64)})
+    return result
+
+
+def judgement(action, *arguments, **options) -> Judgement:
+    with pytest.raises(Judgement) as caught:
+        action(*arguments, **options)
+    assert len(caught.value.seen.splitlines()) < 20
+    return caught.value
+
+
+def test_a_right_kernel_passes():
+    assert run(BODY).hazards == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "words", "line"),
+    [
+        (b"// caf\xe9\n", "BAD", "k.cu:1: byte 0xe9 is not UTF-8", 1),
+        (b"\xef\xbb\xbf \n\n", "BAD", "empty", 0),
+        ("", "BAD", "the file is empty", 0),
+        (b"// x\n" * MAX_SOURCE_BYTES, "CLE", "larger than 262,144 bytes", 0),
+        (STEP.replace("2 * x", "2 * z"), "CE", 'identifier "z" is undefined', 6),
+        (STEP.replace("{\n", "{\n#include </etc/passwd>\n"), "RJ", "passwd", 4),
+        (STEP.replace('extern "C" ', ""), "NE", 'not extern "C"', 3),
+        (STEP.replace("scale", "scala"), "NE", "asks for a kernel 'scale'", 1),
+        ("__device__ int x;\n", "NE", "no kernel in this file", 1),
+        (STEP.replace("float* y, int n)", "float* y, long n)"), "NE", "parameter 3", 3),
+        (STEP.replace("float y[n] out", "float y[n] inout"), "NE", "asks for 'float y[n] out'", 1),
+        (STEP.replace("// Launch", "// Lunch"), "BAD", "Did you mean 'Launch:'?", 2),
+        (STEP.replace("// Launch: scale block=(64) grid=(cdiv(n, 64))\n", ""), "LE", "no Launch line", 1),
+        (STEP.replace("grid=(cdiv(n, 64))", "grid=many"), "LE", "expected '(' but found 'many'", 2),
+    ],
+)
+def test_files_that_cannot_run(source, verdict, words, line):
+    found = judgement(load, source)
+    assert found.verdict == verdict, found.seen
+    assert words in found.seen
+    assert not line or found.line == line
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict", "line", "words"),
+    [
+        ("y[i] = 2 * x[i];", "OOB", 6, "n = 100"),
+        ("t[threadIdx.x] = i < n ? x[i] : 0; if (i < n) y[i] = t[threadIdx.x ^ 32] + x[i];", "RACE", 6, "shared"),
+        ("if (i < n) __syncthreads(); if (i < n) y[i] = 2 * x[i];", "SYNC", 6, "barrier"),
+        ("if (i < n) y[i] = 2 * x[i] + 0 * t[threadIdx.x];", "UNINIT", 6, "t"),
+        ("if (i < n) y[i] = 2 * x[i]; if (i == 1) ((float*)x)[0] = 7;", "RACE", 6, "x"),
+        ("if (i < n) y[i] = 2 * x[i]; if (i == 0) ((float*)x)[0] = 7;", "WA", 0, "changes its input x"),
+        ("if (i < n) y[i] = 2 * x[i]; if (i == 3) __trap();", "RTE", 6, "trap"),
+        ("for (int k = 0; k < n; k += 0) y[0] = 1;", "TLE", 0, "never ends"),
+        ("for (int k = 0; k < 30000; ++k) printf(\"%d: a long line of text, again\\n\", k);", "OLE", 0, "printed more"),
+        ("if (i < n) y[i] = 2 * x[i] + 1;", "WA", 0, "off by +1"),
+        ("", "WA", 0, "never written"),
+        ("if (i < 64) y[i] = 2 * x[i];", "WA", 0, "all elements from 64 on"),
+        ("if (i < n) y[i] = nanf(\"\");", "WA", 0, "NaN"),
+        ("if (i < n) y[i] = 2 * x[i]; if (i + 1 < n) *(float2*)(y + 1) = make_float2(0, 0);", "RTE", 6, "y"),
+    ],
+)
+def test_kernels_that_fail(body, verdict, line, words):
+    found = judgement(run, body)
+    assert found.verdict == verdict, found.seen
+    assert words in found.seen
+    assert not line or found.line == line
+
+
+def test_the_gravest_hazard_speaks():
+    found = judgement(run, "t[threadIdx.x] = 0; if (i < n) y[i] = t[threadIdx.x ^ 32];\n    y[i + 64] = 1;")
+    assert found.verdict is Verdict.OOB
+    assert "more places" in found.seen
+
+
+def test_hazards_can_be_left_out():
+    kernel = load(variant("t[threadIdx.x] = 0; if (i < n) y[i] = 2 * x[i] + t[threadIdx.x ^ 32];"))
+    arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+    assert kernel.run({"n": 64}, arrays, hazards=False).hazards
+    kernel.no_hazards({"n": 64}, arrays, kinds=("out-of-bounds",))
+    assert judgement(kernel.no_hazards, {"n": 64}, arrays).verdict is Verdict.RACE
+    assert judgement(kernel.counters, {"n": 64}, arrays).verdict is Verdict.RACE
+    with pytest.raises(GradingError, match="no verdict is known"):
+        kernel.no_hazards({"n": 64}, arrays, kinds=("rase",))
+
+
+def test_inputs_are_seeded_and_can_be_given():
+    kernel = load(STEP)
+    first = kernel.inputs({"n": 100}, np.random.default_rng(1))["x"]
+    assert first.dtype == np.float32
+    assert -1 <= first.min() < -0.5 < 0.5 < first.max() < 1
+    np.testing.assert_array_equal(first, kernel.inputs({"n": 100}, np.random.default_rng(1))["x"])
+    assert kernel.inputs({"n": 2}, np.random.default_rng(1), x=[3, 4])["x"].tolist() == [3, 4]
+    assert list(kernel.inputs({"n": 2}, np.random.default_rng(1))) == ["x"]
+
+
+def test_budgets():
+    kernel = load(STEP)
+    arrays = kernel.inputs({"n": 128}, np.random.default_rng(1))
+    counters = kernel.counters({"n": 128}, arrays)
+    kernel.within(counters.global_load_bytes, 512, "requested bytes")
+    kernel.at_least(counters.global_load_bytes, 512, "requested bytes")
+    found = judgement(kernel.within, 1024, 512, "requested bytes", unit="bytes", line=6)
+    assert (found.verdict, found.line, found.seen) == (Verdict.PERF, 6, "requested bytes: 1,024 bytes; at most 512 bytes")
+    assert judgement(kernel.at_least, 1.5, 2, "reuse").seen == "reuse: 1.5; at least 2"
+    assert judgement(kernel.within, math.nan, 512, "x").verdict is Verdict.PERF
+    assert judgement(kernel.at_least, math.nan, 0, "x").verdict is Verdict.PERF
+
+
+def test_excess_sectors_name_the_line():
+    sizes = {"n": 1024}
+    kernel = load(STEP)
+    kernel.no_excess_sectors(sizes, kernel.inputs(sizes, np.random.default_rng(1)))
+    kernel = load(variant("const int j = i * 32 % n + i * 32 / n;\n    if (i < n) y[i] = x[j] + x[j];"))
+    arrays = kernel.inputs(sizes, np.random.default_rng(1))
+    found = judgement(kernel.no_excess_sectors, sizes, arrays)
+    assert (found.verdict, found.line) == (Verdict.PERF, 7)
+    assert "global loads take 896 sectors more than needed, 896 of them in line 7 (28 for each request" in found.seen
+    kernel.no_excess_sectors(sizes, arrays, loads=False)
+
+
+def test_excess_wavefronts_name_the_line():
+    sizes = {"n": 64}
+    kernel = load(variant("t[threadIdx.x * 2 % 64 + threadIdx.x / 32] = 1;\n    __syncthreads(); if (i < n) y[i] = t[threadIdx.x];"))
+    arrays = kernel.inputs(sizes, np.random.default_rng(1))
+    found = judgement(kernel.no_excess_wavefronts, sizes, arrays)
+    assert (found.verdict, found.line) == (Verdict.PERF, 6)
+    assert "shared stores take 2 wavefronts" in found.seen
+    kernel.no_excess_wavefronts(sizes, arrays, stores=False)
+
+
+def test_resources():
+    assert load(STEP).resources()["scale"].registers > 0
+
+
+def test_grader_mistakes_are_no_verdict_on_the_student():
+    kernel = load(STEP)
+    arrays = kernel.inputs({"n": 4}, np.random.default_rng(1))
+    with pytest.raises(GradingError, match="'z' is no output"):
+        kernel.check_against(kernel.run({"n": 4}, arrays), {"z": np.zeros(4)})
+    assert judgement(kernel.run, {"n": 4}, {"x": np.zeros(4)}).verdict is Verdict.SE
+
+
+def test_sizes_that_needs_refuses_are_a_launch_error():
+    source = STEP.replace("// Launch", "// Needs: n % 64 == 0\n// Launch")
+    kernel = load(source)
+    found = judgement(kernel.run, {"n": 100}, {"x": np.zeros(100, np.float32)})
+    assert found.verdict is Verdict.LE
+    assert "needs n % 64 == 0" in found.seen
