@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpschool.counters import ratio
 from warpschool.grading import criterion
 
 SPAN = 256  # elements of one sum
@@ -97,8 +98,8 @@ def test_wavefronts(kernel, rng):
 )
 def test_active_lanes(kernel, rng):
     counters = kernel.counters(*run_and_compare(kernel, rng, ALIGNED))
-    lanes = (counters.fadd_instructions + counters.fma_instructions) / counters.instructions_fp32
-    kernel.at_least(lanes, 30, "active lanes per addition")
+    lanes = ratio(counters.fadd_instructions + counters.fma_instructions, counters.instructions_fp32)
+    kernel.at_least(lanes, 30, "active lanes per single-precision addition")
 
 
 @criterion(

@@ -6,8 +6,7 @@ import numpy as np
 
 from warpschool.grading import criterion
 
-FULL_BLOCKS = [(32, 32, 32), (64, 96, 16), (96, 32, 8)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (127, 5, 31), (5, 127, 33)]
+SHAPES = [(1, 1, 1), (64, 96, 16), (31, 33, 17), (127, 5, 31), (5, 127, 33)]
 ALIGNED = (128, 128, 64)
 WARP = 32
 SECTORS_PER_STEP = 5  # a warp in one row of C needs one sector of A and four of B for each k
@@ -21,32 +20,13 @@ def run_and_compare(kernel, rng, m, n, k):
     return sizes, arrays
 
 
-@criterion(
-    "Right answers",
-    weight=1,
-    hint=[
-        "The given kernel is right, only slow. What did you change besides the two axes?",
-        "row still has to run over all M rows and col over all N columns.",
-        "row from blockIdx.y and threadIdx.y, col from blockIdx.x and threadIdx.x; the loop stays as it is",
-    ],
-)
-def test_correct(kernel, rng):
-    for m, n, k in FULL_BLOCKS:
-        run_and_compare(kernel, rng, m, n, k)
-
-
-@criterion(
-    "Right answers at ragged sizes",
-    weight=1,
-    hint=[
-        "Which axis of the grid has to reach M now, and which one N?",
-        "BLOCK_X belongs to the axis of x and BLOCK_Y to that of y, in the block, in the grid and in the kernel.",
-        "row = blockIdx.y * BLOCK_Y + threadIdx.y;  col = blockIdx.x * BLOCK_X + threadIdx.x",
-    ],
-)
-def test_ragged(kernel, rng):
-    for m, n, k in RAGGED:
-        run_and_compare(kernel, rng, m, n, k)
+def require_coalesced_loads(kernel, rng):
+    """The given kernel is right: what counts is a kernel that is right and coalesced."""
+    m, n, k = ALIGNED
+    case = run_and_compare(kernel, rng, m, n, k)
+    # Blocks of 16 x 16 read two elements of A in two sectors, but only two sectors of B: as good as one row a warp.
+    if not kernel.counters(*case).global_load_sectors <= SECTORS_PER_STEP * k * m * n // WARP:
+        kernel.no_excess_sectors(*case, stores=False)
 
 
 @criterion(
@@ -61,11 +41,7 @@ def test_ragged(kernel, rng):
     "or in all no more than five for each k and each 32 elements of C",
 )
 def test_loads(kernel, rng):
-    m, n, k = ALIGNED
-    case = run_and_compare(kernel, rng, m, n, k)
-    # Blocks of 16 x 16 read two elements of A in two sectors, but only two sectors of B: as good as one row a warp.
-    if not kernel.counters(*case).global_load_sectors <= SECTORS_PER_STEP * k * m * n // WARP:
-        kernel.no_excess_sectors(*case, stores=False)
+    require_coalesced_loads(kernel, rng)
 
 
 @criterion(
@@ -80,3 +56,19 @@ def test_loads(kernel, rng):
 )
 def test_stores(kernel, rng):
     kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED), loads=False)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "The given kernel is right at every size. What did you change besides the two axes?",
+        "BLOCK_X belongs to the axis of x and BLOCK_Y to that of y, in the block, in the grid and in the kernel.",
+        "row = blockIdx.y * BLOCK_Y + threadIdx.y;  col = blockIdx.x * BLOCK_X + threadIdx.x",
+    ],
+    counts="right answers of a kernel whose loads are coalesced",
+)
+def test_ragged(kernel, rng):
+    require_coalesced_loads(kernel, rng)
+    for m, n, k in SHAPES:
+        run_and_compare(kernel, rng, m, n, k)

@@ -1,7 +1,7 @@
 """What one run of a kernel file used: counters, per source line too, hazards, registers, occupancy.
 
-    report = profile_source(source, {"M": 128, "N": 128, "K": 128}, name="01_tiled.cu")
-    report.counters, report.lines, report.occupancy
+report = profile_source(source, {"M": 128, "N": 128, "K": 128}, name="01_tiled.cu")
+report.counters, report.lines, report.occupancy
 """
 
 from __future__ import annotations

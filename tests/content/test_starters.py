@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import warpschool as ws
+from warpschool.authoring.__main__ import main
 from warpschool.authoring.starters import find_holes, make_starter, stale_starters, write_starters
 from warpschool.compile import compile_cuda
 from warpschool.course import Course
@@ -100,3 +101,18 @@ def test_write_brings_a_folder_up_to_date(tmp_path):
     assert (kernels / "lab00_x" / "01_a.cu").read_text() == "// BEGIN SOLUTION: x (about 1 line)\n// END SOLUTION\n"
     assert not (kernels / "lab00_x" / "02_gone.cu").exists()
     assert write_starters(solutions, kernels) == []
+
+
+def test_command_reports_and_repairs(tmp_path, capsys):
+    solutions = tmp_path / "solutions" / "lab00_x"
+    solutions.mkdir(parents=True)
+    (solutions / "01_a.cu").write_text("// BEGIN SOLUTION: x (about 1 line)\na;\n// END SOLUTION\n")
+    root = ["--root", str(tmp_path)]
+    assert main(["--check", *root]) == 1
+    assert "out of date: kernels/lab00_x/01_a.cu" in capsys.readouterr().out
+    assert not (tmp_path / "kernels").exists(), "--check changed something"
+    assert main(root) == 0
+    assert main(["starters", "--check", *root]) == 0
+    (solutions / "01_a.cu").write_text("no markers\n")
+    assert main(root) == 2
+    assert "no '// BEGIN SOLUTION" in capsys.readouterr().err

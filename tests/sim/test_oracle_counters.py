@@ -71,7 +71,8 @@ def counted(body: str, threads: int = 32) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("stride", "width", "wavefronts", "conflicts"),
     [
-        (4, "u32", 1, 0), (8, "u32", 2, 1), (12, "u32", 1, 0), (128, "u32", 32, 31), (132, "u32", 1, 0), (0, "u32", 1, 0),
+        (4, "u32", 1, 0), (8, "u32", 2, 1), (12, "u32", 1, 0), (128, "u32", 32, 31), (132, "u32", 1, 0),
+        (0, "u32", 1, 0),
         (8, "v2.u32", 2, 0), (16, "v2.u32", 4, 2), (128, "v2.u32", 32, 30), (0, "v2.u32", 2, 0),
         (16, "v4.u32", 4, 0), (80, "v4.u32", 4, 0), (32, "v4.u32", 8, 4), (2, "u16", 1, 0), (1, "u8", 1, 0),
     ],
@@ -94,9 +95,9 @@ def test_shared_wavefronts(stride, width, wavefronts, conflicts):
     ],
 )  # fmt: skip
 def test_global_sectors(stride, offset, width, sectors, ideal):
-    vector = {"u32": "%r", "u16": "%h", "u8": "%h", "v2.u32": "{%r, %r}", "v4.u32": "{%r, %r, %r, %r}"}[width]
-    body = f""".reg .b16 %h; mul.wide.u32 %p, %i, {stride}; add.u64 %p, %p, %out;
-        ld.global.{width} {vector if width != "v2.u32" and width != "v4.u32" else vector.replace("%r, %r", "%a, %b", 1)}, [%p+{offset}];"""
+    vector = {"u32": "%r", "u16": "%h", "u8": "%h", "v2.u32": "{%r, %a}", "v4.u32": "{%r, %a, %b, %d}"}[width]
+    body = f""".reg .b16 %h; .reg .b32 %d; mul.wide.u32 %p, %i, {stride}; add.u64 %p, %p, %out;
+        ld.global.{width} {vector}, [%p+{offset}];"""
     counters = counted(body)
     size = {"u32": 4, "u16": 2, "u8": 1, "v2.u32": 8, "v4.u32": 16}[width]
     assert counters["global_load_requests"] == 1

@@ -98,7 +98,8 @@ def test_generic_addresses_reach_every_space():
         isspacep.local %c, %q; selp.u32 %a, 1000, 0, %c; add.u32 %r, %r, %a;
         isspacep.global %c, %out; selp.u32 %a, 10000, 0, %c; add.u32 %r, %r, %a;
         isspacep.global %c, %p; selp.u32 %a, 100000, 0, %c; add.u32 %r, %r, %a;
-        cvta.to.shared.u64 %q, %p; cvt.u32.u64 %a, %q; mov.u32 %b, s; sub.u32 %a, %a, %b; shl.b32 %a, %a, 20; add.u32 %r, %r, %a;"""
+        cvta.to.shared.u64 %q, %p; cvt.u32.u64 %a, %q; mov.u32 %b, s; sub.u32 %a, %a, %b; shl.b32 %a, %a, 20;
+        add.u32 %r, %r, %a;"""
     i = np.arange(32)
     np.testing.assert_array_equal(words(body), i + 11100 + (4 * i << 20))
 
@@ -131,7 +132,9 @@ def test_red_and_contended_atomics():
 
 def test_vector_atomics():
     body = """.reg .b32 %x<2>; atom.global.add.v2.f32 {%x0, %x1}, [%out], {%f, %f};"""
-    ptx = word_kernel(".reg .b32 %f; mov.b32 %f, 0f3F800000;" + body + " setp.gt.u32 %c, %i, 1; @!%c ret; mov.u32 %r, %x1;")
+    ptx = word_kernel(
+        ".reg .b32 %f; mov.b32 %f, 0f3F800000;" + body + " setp.gt.u32 %c, %i, 1; @!%c ret; mov.u32 %r, %x1;"
+    )
     found = launch(ptx, "k", (1,), (8,), np.zeros(8, np.float32)).arrays[0]
     np.testing.assert_array_equal(found, [8, 8, 2, 3, 4, 5, 6, 7])
 

@@ -22,7 +22,7 @@ from .opcode_cases import CASES, THREADS, WIDTHS, Case, inputs, module
 SILICON = Path(__file__).parent / "data" / "silicon_opcodes.npz"
 FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 ABSOLUTE = {"lg2": 2.0**-22, "sin": 2.0**-20.5, "cos": 2.0**-20.5}
-"""Absolute error bounds of functions whose relative error has none: lg2 near 1, sine and cosine within [-2 pi, 2 pi]."""
+"""Absolute error bounds where the relative error has none: lg2 near 1, sine and cosine within [-2 pi, 2 pi]."""
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,7 @@ def test_every_case_equals_silicon(first, parsed, recorded):
         for k, (ours, kind) in enumerate(zip(computed(parsed, number), case.results, strict=True)):
             theirs = recorded[f"{case.name}/{k}"]
             wrong = differences(case, ours, theirs, kind)
-            seen = [
-                ([hex(int(s[t])) for s in inputs(case)], hex(int(ours[t])), hex(int(theirs[t]))) for t in wrong[:3]
-            ]
+            seen = [([hex(int(s[t])) for s in inputs(case)], hex(int(ours[t])), hex(int(theirs[t]))) for t in wrong[:3]]
             assert not len(wrong), f"{case.name}, result {k}: (sources, oracle, {recorded['chip']}) = {seen}"
 
 

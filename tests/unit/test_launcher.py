@@ -181,7 +181,8 @@ def test_scratch():
 
 
 def test_outputs_are_poisoned():
-    source = GEMM.replace("inout", "out").replace("C[row * N + col] += alpha * sum;", "if (col > 3) C[row * N + col] = 1;")
+    source = GEMM.replace("inout", "out")
+    source = source.replace("C[row * N + col] += alpha * sum;", "if (col > 3) C[row * N + col] = 1;")
     run = run_kernel(source, {"alpha": 1}, {"A": uniform(4, 5, dtype="float16"), "B": uniform(5, 6)}, device="sim")
     np.testing.assert_array_equal(is_poison(run.outputs["C"]), np.tile(np.arange(6) < 4, (4, 1)))
     source = SCRATCH.replace("y[0] = sum", "(void)0")

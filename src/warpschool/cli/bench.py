@@ -18,7 +18,9 @@ from warpschool.suggest import did_you_mean
 
 @guarded
 def bench(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, they are listed.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, they are listed.")
+    ] = None,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
@@ -48,7 +50,7 @@ def benchmarks() -> dict[str, Path]:
     folder = root / "benchmarks" if root else None
     found = {path.stem: path for path in folder.glob("[a-z]*.py")} if folder else {}
     if not found:
-        raise ToolMissing("no benchmarks are here", next_step="They are part of the repository: clone it and run make bench.")
+        raise ToolMissing("no benchmarks are here", next_step="Clone the repository and run: make bench")
     return found
 
 

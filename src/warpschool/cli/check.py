@@ -25,10 +25,14 @@ _POLL_S = 0.3
 @guarded
 def check(
     step: StepName,
-    kernel: Annotated[Path | None, typer.Option("--kernel", metavar="FILE", help="The file to check instead of yours.")] = None,
+    kernel: Annotated[
+        Path | None, typer.Option("--kernel", metavar="FILE", help="The file to check instead of yours.")
+    ] = None,
     device: OnDevice = DeviceChoice.auto,
     seed: Annotated[int | None, typer.Option(help="Seed of the random inputs.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Check again whenever the file is saved; Ctrl-C ends it.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again whenever the file is saved; Ctrl-C ends it.")
+    ] = False,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
@@ -111,24 +115,29 @@ def show_result(output: Output, result: Result, source: str) -> None:
         draw_finding(output, source, result.line, result.seen)
         output.show()
         return
-    seen: set[str] = set()
+    shown: dict[tuple[str, int], str] = {}
     for criterion in result.criteria:
-        _show_criterion(output, criterion, source, is_new=criterion.seen not in seen)
-        seen.add(criterion.seen)
+        key = (str(criterion.verdict), criterion.line)
+        _show_criterion(output, criterion, source, like=shown.get(key, ""))
+        shown.setdefault(key, criterion.title)
 
 
-def _show_criterion(output: Output, criterion: Criterion, source: str, *, is_new: bool) -> None:
-    from warpschool.cli.draw import draw_finding
+def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: str) -> None:
+    """One criterion; one that failed like an earlier one (`like`) at the same line is told in a line."""
+    from warpschool.cli.draw import draw_finding, split_case
 
     mark = Text("ok", style="bold green") if criterion.ok else Text(str(criterion.verdict), style="bold red")
     mark.pad_right(max(0, 7 - len(mark)))
-    output.show(mark, f"{criterion.points:g}/{criterion.weight:g}  ", (criterion.title, "bold" if not criterion.ok else ""))
+    points = f"{criterion.points:g}/{criterion.weight:g}  "
+    output.show(mark, points, (criterion.title, "" if criterion.ok else "bold"))
     if criterion.ok:
         return
-    if is_new:
-        draw_finding(output, source, criterion.line, criterion.seen)
-    else:
-        output.show("    the same as above")
+    if like:
+        case, _ = split_case(criterion.seen)
+        where = f" in line {criterion.line}" if criterion.line else ""
+        output.show(f"    the same{where} as in '{like}'{f', at {case}' if case else ''}", style="dim")
+        return
+    draw_finding(output, source, criterion.line, criterion.seen)
     if criterion.counts and str(criterion.verdict) == "PERF":
         output.show(f"    counted: {criterion.counts}", style="dim")
     if criterion.hint:

@@ -49,7 +49,7 @@ def start(
         raise ArgumentError(f"{folder} is a file", next_step="Name a folder.")
     added, kept = [], []
     marker = json.dumps({"warpschool": warpschool.__version__}) + "\n"
-    for target, content in _copy_plan(course) | {Path(PERSONAL_COPY_MARKER): marker.encode()}.items():
+    for target, content in (_copy_plan(course) | {Path(PERSONAL_COPY_MARKER): marker.encode()}).items():
         path = folder / target
         if path.exists():
             kept.append(str(target))
@@ -57,13 +57,16 @@ def start(
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"cannot make {path.parent}: {error.strerror}", next_step="Choose another folder.") from None
+            problem = f"cannot make {path.parent}: {error.strerror}"
+            raise OutputError(problem, next_step="Choose another folder.") from None
         write_file(path, content)
         added.append(str(target))
     output.data({"folder": str(folder.resolve()), "added": added, "kept": kept})
     output.show(f"{folder}: {len(added)} files added, {len(kept)} left as they are.")
     first = course.steps()[0]
-    output.show(f"Next: cd {folder}, open kernels/{first.lab}/{first.file_name}, then: warpschool check lab00/01 --watch")
+    output.show(
+        f"Next: cd {folder}, open kernels/{first.lab}/{first.file_name}, and: warpschool check lab00/01 --watch"
+    )
 
 
 @guarded
@@ -95,7 +98,9 @@ def status(as_json: AsJson = False, plain: Plain = False) -> None:
 def diff(
     first: Annotated[str, typer.Argument(metavar="A", help="A step or a file.")],
     second: Annotated[str | None, typer.Argument(metavar="[B]", help="Another; without it, A's starter.")] = None,
-    solutions: Annotated[bool, typer.Option("--solutions", help="Of steps, take the references, not your files.")] = False,
+    solutions: Annotated[
+        bool, typer.Option("--solutions", help="Of steps, take the references, not your files.")
+    ] = False,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
@@ -153,7 +158,9 @@ def solution(
 
 @guarded
 def lab(
-    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Your copy; by default the one around here.")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Your copy; by default the one around here.")
+    ] = None,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:

@@ -34,7 +34,7 @@ extern "C" __global__ void twice(const float* x, float* y, int n)
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: `state` is "ok", "no" (an extra that is not here) or "broken" (nothing works without it)."""
+    """One line of the report; `state` is "ok", "no" (an extra is not here) or "broken" (nothing works without it)."""
 
     what: str
     state: str
@@ -66,8 +66,10 @@ def doctor(as_json: AsJson = False, plain: Plain = False) -> None:
 def _python() -> Finding:
     import warpschool
 
-    text = f"warpschool {warpschool.__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    return Finding("versions", "ok", text)
+    system = f"{platform.system()} {platform.machine()}"
+    return Finding(
+        "versions", "ok", f"warpschool {warpschool.__version__}, Python {platform.python_version()}, {system}"
+    )
 
 
 def _compiler() -> Finding:
@@ -94,10 +96,9 @@ def _simulator() -> Finding:
     except WarpschoolError as error:
         return Finding("simulator", "broken", error.message, error.next_step)
     if not np.array_equal(run.outputs["y"], 2 * x):
-        return Finding("simulator", "broken", "a test kernel gave wrong results", "Please report this machine's processor.")
-    threads = available_threads()
-    took = time.perf_counter() - start
-    return Finding("simulator", "ok", f"a test kernel compiled and ran in {took:.2f} s; {threads} thread{'s' * (threads != 1)}")
+        return Finding("simulator", "broken", "a test kernel gave wrong results", "Please report this processor.")
+    took = f"a test kernel compiled and ran in {time.perf_counter() - start:.2f} s"
+    return Finding("simulator", "ok", f"{took}; cores to use: {available_threads()}")
 
 
 def _gpu() -> Finding:
@@ -132,7 +133,8 @@ def _cache() -> Finding:
     fallback = Path(tempfile.gettempdir())
     if _is_writable(fallback):
         return Finding("cache", "ok", f"{root} cannot be written; {fallback} is used instead")
-    return Finding("cache", "no", "no folder can be written: every start compiles anew", "Set WARPSCHOOL_CACHE to a folder.")
+    problem = "no folder can be written: every start compiles anew"
+    return Finding("cache", "no", problem, "Set WARPSCHOOL_CACHE to a folder.")
 
 
 def _is_writable(folder: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -17,6 +19,9 @@ _STYLES = {
     "comment": "dim italic", "keyword": "magenta", "directive": "magenta", "type": "cyan", "number": "yellow",
     "string": "green", "cuda": "bold green", "plain": "",
 }  # fmt: skip
+_CASE = re.compile(r"at ((?:\w+ = \S+?(?:, )?)+): ")
+_PLACE = re.compile(r"^[^\s:]+\.cuh?:\d+: ")
+_GLUE = "\N{NO-BREAK SPACE}"
 _HOT, _HOTTER = 0.05, 0.25
 _CODE_WIDTH = 90
 
@@ -35,10 +40,10 @@ def draw_frame(output: Output, drawn: Frame) -> None:
         arrow = (">", "bold red") if line.is_hit else " "
         output.show("  ", arrow, (f" {line.number:4} | ", "dim"), code(line.text))
         if line.is_hit:
-            margin = f"         | {' ' * drawn.start}"
-            output.show((margin, "dim"), ("^" * drawn.width, "bold red"))
-            for row in drawn.message.splitlines():
-                output.show((margin, "dim"), emphasised(row))
+            output.show(("         | ", "dim"), " " * drawn.start, ("^" * drawn.width, "bold red"))
+            indent = len(line.text) - len(line.text.lstrip())
+            for row in _wrapped(drawn.message, output.console.width - indent - 12):
+                output.show(("         | ", "dim"), " " * indent, emphasised(row))
 
 
 def emphasised(message: str) -> Text:
@@ -50,13 +55,29 @@ def emphasised(message: str) -> Text:
 
 
 def draw_finding(output: Output, source: str, line: int, message: str) -> None:
-    """A message on its source line, or alone where it has none."""
-    drawn = frame(source, line, message) if line else None
-    if drawn is None:
-        for row in message.splitlines():
-            output.show("    ", row)
+    """A message on its source line; alone where it has no line, or quotes the source itself, as a compiler's does."""
+    case, message = split_case(message)
+    if case:
+        output.show("    at ", case, style="dim")
+    drawn = frame(source, line, _PLACE.sub("", message)) if line and "\n" not in message else None
+    if drawn is not None:
+        draw_frame(output, drawn)
         return
-    draw_frame(output, drawn)
+    for row in message.splitlines():
+        output.show("    ", row)
+
+
+def split_case(message: str) -> tuple[str, str]:
+    """Split "at M = 31, N = 33: what was seen" into its sizes and the rest; ("", message) for any other text."""
+    match = _CASE.match(message)
+    return (match[1], message[match.end() :]) if match else ("", message)
+
+
+def _wrapped(message: str, width: int) -> list[str]:
+    """Lines of at most `width`; "thread (0, 1, 0)" stays in one piece."""
+    glued = re.sub(r"\b(thread|block) \([^)]*\)", lambda match: match.group().replace(" ", _GLUE), message)
+    rows = [part for row in glued.splitlines() for part in textwrap.wrap(row, max(40, min(width, 96)))]
+    return [row.replace(_GLUE, " ") for row in rows]
 
 
 def draw_report(output: Output, report: KernelReport) -> None:

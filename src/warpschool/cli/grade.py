@@ -34,7 +34,9 @@ class Submitted:
 
 @guarded
 def grade(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Submissions: STUDENT/labNN_topic/NN_idea.cu, or STUDENT.cu with --step.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Holds STUDENT/labNN_topic/NN_idea.cu, or any .cu files with --step.")
+    ],
     step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="All files are for this step.")] = None,
     device: OnDevice = DeviceChoice.sim,
     seed: Annotated[int | None, typer.Option(help="Seed of the random inputs; the same for everybody.")] = None,
@@ -89,9 +91,8 @@ def release(
 
     found = Course.find().lab(lab)
     raise ToolMissing(
-        f"{found} cannot be released: the nbgrader bridge, which comes with the extra 'teach', is not part of this version",
-        next_step=f"The notebooks in labs/{found}/ hold no solutions: hand them out as they are, or let students run "
-        "warpschool start.",
+        f"{found} cannot be released: the bridge to nbgrader (extra 'teach') is not part of this version",
+        next_step=f"labs/{found}/ holds no solutions: hand it out as it is, or let students run warpschool start.",
     )
 
 
@@ -125,7 +126,8 @@ def _graded(item: Submitted, device: str, seed: int | None, progress: Steps) -> 
 
     progress.start(f"{item.student}: {item.step}")
     result = check(item.step.name, item.path, device=str(device), seed=seed)
-    progress.done(Text.assemble(f"{item.student}: {item.step}: ", _verdict(result), f" {result.score:g}/{result.max_score:g}"))
+    points = f" {result.score:g}/{result.max_score:g}"
+    progress.done(Text.assemble(f"{item.student}: {item.step}: ", _verdict(result), points))
     return result
 
 

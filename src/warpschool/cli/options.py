@@ -24,8 +24,8 @@ Plain = Annotated[bool, typer.Option("--plain", help="Linear text: no colour, no
 OnDevice = Annotated[
     DeviceChoice, typer.Option("--device", help="The simulator, the GPU, or the GPU where there is one.")
 ]
-ForGpu = Annotated[str, typer.Option("--gpu", help="GPU that occupancy and bounds are computed for: rtx2080ti, t4, a100, h200 ...")]
-StepName = Annotated[str, typer.Argument(metavar="STEP", help="A step: lab02_tiling/01_tiled, or as little as lab02/01.")]
+ForGpu = Annotated[str, typer.Option("--gpu", help="GPU for occupancy and bounds: rtx2080ti, t4, a100, h200 ...")]
+StepName = Annotated[str, typer.Argument(metavar="STEP", help="A step: lab02_tiling/01_tiled, or only lab02/01.")]
 
 
 def read_numbers(given: Sequence[str], *, option: str, integers: bool = False) -> dict[str, int | float]:

@@ -19,6 +19,8 @@ from rich.text import Text
 
 PLAIN_WIDTH = 120
 Cell = str | Text
+Part = str | Text | tuple[str, str]
+"""text, or text and its style"""
 
 
 class Output:
@@ -31,7 +33,7 @@ class Output:
         self.is_live = not plain and not must_be_plain(sys.stderr)
         self.errors = make_console(sys.stderr, plain=not self.is_live)
 
-    def show(self, *parts: Cell, style: str = "") -> None:
+    def show(self, *parts: Part, style: str = "") -> None:
         """Print one line or block of text; nothing with --json."""
         if not self.as_json:
             self.console.print(Text.assemble(*parts, style=style), soft_wrap=self.plain)
@@ -42,13 +44,14 @@ class Output:
         self.show(text, style="bold")
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[Cell]], *, numbers: Collection[str] = ()) -> None:
-        """Print a table; `numbers` are the columns that are set flush right."""
+        """Print a table; `numbers` are the columns set flush right. Line breaks in headings are for terminals."""
         if self.as_json:
             return
         if self.plain:
             self.console.print(_plain_table(head, rows, numbers), soft_wrap=True, markup=False)
             return
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        gap = 2 if self.console.width >= 100 else 1
+        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
         for name in head:
             table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", vertical="bottom")
         for row in rows:
@@ -68,7 +71,8 @@ class Output:
         if not self.is_live:
             yield Steps(total, self.errors, quiet=self.as_json)
             return
-        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn()
+        text = TextColumn("{task.description}")
+        columns = SpinnerColumn(), text, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn()
         with Progress(*columns, console=self.errors, transient=True) as bar:
             yield LiveSteps(total, bar)
 
@@ -109,7 +113,7 @@ class LiveSteps(Steps):
         self.say("")
 
     def say(self, what: str) -> None:
-        self.bar.update(self.task, description=f"{self.name}: {what}" if what else self.name)
+        self.bar.update(self.task, description=": ".join(filter(None, (self.name, what))))
 
     def done(self, text: Cell) -> None:
         super().done(text)
@@ -119,7 +123,9 @@ class LiveSteps(Steps):
 def make_console(stream: TextIO, *, plain: bool) -> Console:
     """A console for a stream; a plain one neither colours nor redraws nor guesses what numbers mean."""
     if plain:
-        return Console(file=stream, force_terminal=False, color_system=None, no_color=True, highlight=False, width=PLAIN_WIDTH)
+        return Console(
+            file=stream, force_terminal=False, color_system=None, no_color=True, highlight=False, width=PLAIN_WIDTH
+        )
     return Console(file=stream, highlight=False)
 
 
@@ -129,7 +135,8 @@ def must_be_plain(stream: TextIO) -> bool:
 
 
 def _plain_table(head: Sequence[str], rows: Sequence[Sequence[Cell]], numbers: Collection[str]) -> str:
-    cells = [[str(cell) for cell in row] for row in [head, *rows]]
+    heads = [name.replace("-\n", "").replace("\n", " ") for name in head]
+    cells = [heads, *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     lines = []
     for row in cells:

@@ -29,8 +29,12 @@ class Emit(StrEnum):
 
 @guarded
 def profile(
-    file: Annotated[Path, typer.Argument(metavar="FILE.cu", help="A kernel file with a header (Entry and Launch lines).")],
-    size: Annotated[list[str] | None, typer.Option("--size", "-s", metavar="NAME=N", help="A size or scalar; repeat it.")] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.cu", help="A kernel file with a header (Entry and Launch lines).")
+    ],
+    size: Annotated[
+        list[str] | None, typer.Option("--size", "-s", metavar="NAME=N", help="A size or scalar; repeat it.")
+    ] = None,
     constant: Annotated[
         list[str] | None, typer.Option("--constant", "-c", metavar="NAME=N", help="Another value for a constexpr int.")
     ] = None,
@@ -38,7 +42,8 @@ def profile(
     seed: Annotated[int, typer.Option(help="Seed of the random inputs.")] = 0,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page.")] = None,
     emit: Annotated[
-        Emit | None, typer.Option(help="Print only this: PTX, the simulator's LLVM IR or host assembly, or the counters.")
+        Emit | None,
+        typer.Option(help="Print only this: PTX, the simulator's LLVM IR or host assembly, or the counters."),
     ] = None,
     as_json: AsJson = False,
     plain: Plain = False,
@@ -83,9 +88,7 @@ def _show(output: Output, report: KernelReport) -> None:
     draw_report(output, report)
 
 
-def _emit_code(
-    emit: Emit, source: str, name: str, sizes: dict[str, int | float], constants: dict[str, int]
-) -> None:
+def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float], constants: dict[str, int]) -> None:
     from warpschool.profile import generated_code
 
     for title, text in generated_code(source, emit.value, sizes, name=name, constants=constants):

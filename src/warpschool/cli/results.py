@@ -1,4 +1,4 @@
-"""The last result of each source, remembered beside the compile cache: `status` and `hint` read it, `check` writes it."""
+"""The last result of each source, kept beside the compile cache: `check` writes it, `status` and `hint` read it."""
 
 from __future__ import annotations
 

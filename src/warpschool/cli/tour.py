@@ -19,7 +19,7 @@ from warpschool.cli.output import Cell, Output, Steps
 if TYPE_CHECKING:
     from warpschool.tour import Mistake, Tour, TourStep
 
-_NUMBERS = ("load eff.", "bank conflicts", "data reuse", "FMA share", "registers", "occupancy", "time", "of cuBLAS")
+_NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs", "occu-\npancy", "time", "of\ncuBLAS")
 
 
 @guarded
@@ -81,7 +81,9 @@ def _finish(output: Output, tour: Tour, html: Path) -> None:
         _show_mistake(output, tour.mistake)
     output.show()
     if tour.interrupted:
-        output.errors.print(Text(f"interrupted: {len(tour.steps)} of {tour.planned} steps are done and kept", style="bold"))
+        output.errors.print(
+            Text(f"interrupted: {len(tour.steps)} of {tour.planned} steps are done and kept", style="bold")
+        )
     write_file(html, tour_page(tour))
     output.show("The whole story, line by line: ", (str(html), "bold"), f" ({tour.seconds:.1f} s)")
     if tour.interrupted:
@@ -93,8 +95,7 @@ def _finish(output: Output, tour: Tour, html: Path) -> None:
 def _announce(progress: Steps, step: TourStep, names: list[str]) -> None:
     seconds = f" ({step.report.seconds:.1f} s)" if step.report else ""
     progress.done(Text.assemble(step.step, ": ", _verdict(step), seconds))
-    if progress.finished < len(names):
-        progress.start(names[progress.finished])
+    progress.start(names[progress.finished] if progress.finished < len(names) else "")
 
 
 def _verdict(step: TourStep) -> Text:

@@ -17,14 +17,14 @@ class Limits:
 
     def apply(self, *, on_gpu: bool) -> None:
         """Set the limits of this process and of all that it starts."""
-        _lower(resource.RLIMIT_CPU, self.cpu_s)
+        _lower(resource.RLIMIT_CPU, self.cpu_s, grace=5)  # SIGXCPU, which tells more than the SIGKILL that follows
         _lower(resource.RLIMIT_FSIZE, self.file_bytes)
         _lower(resource.RLIMIT_CORE, 0)
         if not on_gpu:  # a CUDA context maps far more address space than it uses
             _lower(resource.RLIMIT_AS, self.memory_bytes)
 
 
-def _lower(which: int, value: int) -> None:
+def _lower(which: int, value: int, *, grace: int = 0) -> None:
     hard = resource.getrlimit(which)[1]
-    most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (most, most))
+    ceiling = value + grace if hard == resource.RLIM_INFINITY else min(value + grace, hard)
+    resource.setrlimit(which, (min(value, ceiling), ceiling))

@@ -1,8 +1,8 @@
 """The pytest plugin: fixtures for grader tests, and a recorder that turns their outcomes into criteria.
 
 `python -m pytest grader` runs every grader file against the references in solutions/. `--submission=kernels` takes the
-starters, `--submission=FILE` one file, `--submission-device=gpu` the GPU. `warpschool.grading.check` runs the same tests
-in a child process, with a Recorder.
+starters, `--submission=FILE` one file, `--submission-device=gpu` the GPU. `warpschool.grading.check` runs the same
+tests in a child process, with a Recorder.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class Recorder:
         judgement = judge(info.value)
         if judgement.verdict is Verdict.SE:
             place = next((e for e in reversed(info.traceback) if Path(e.path) == item.path), info.traceback[-1])
-            return Judgement(Verdict.SE, f"{place.path.name}:{place.lineno + 1}: {judgement.seen}")
+            return Judgement(Verdict.SE, f"{Path(place.path).name}:{place.lineno + 1}: {judgement.seen}")
         return judgement
 
     def _criterion(self, info: CriterionInfo) -> Criterion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -35,8 +36,8 @@ def check(
     """Grade a kernel file for a step.
 
     Without a source, the step's last-run notebook cell is taken, else its file in the nearest personal copy, else, in a
-    checkout, its file in kernels/. Raises CourseError for an unknown step or a missing file, DeviceUnavailable for a GPU
-    that is not there. Whatever the kernel does ends in a verdict.
+    checkout, its file in kernels/. Raises CourseError for an unknown step or a missing file, DeviceUnavailable for a
+    GPU that is not there. Whatever the kernel does ends in a verdict.
     """
     found = (course or Course.find()).step(step)
     source = find_source(found, source_or_path)
@@ -63,13 +64,14 @@ class _Child:
     """The finished child: what it answered, its exit code, the end of its stderr, and whether its time ran out."""
 
     def __init__(self, job: str, wall_s: float) -> None:
-        environment = {key: value for key, value in os.environ.items() if key not in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")}
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
         environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
         self.timed_out = False
         with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as folder:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, cwd=folder, env=environment, start_new_session=True, text=True, errors="replace",
+                [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=environment, start_new_session=True,
+                text=True, encoding="utf-8", errors="replace",
             )  # fmt: skip
             try:
                 self.answer, self.log = process.communicate(job, timeout=wall_s)
@@ -85,10 +87,8 @@ class _Child:
 
 def _kill(process: subprocess.Popen[str]) -> None:
     """End the child and what it started; none of them is asked."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:

@@ -23,7 +23,7 @@ from warpschool.launcher import Program, RunResult
 
 MAX_SOURCE_BYTES = 256 << 10
 STEP_LIMIT = 1 << 26
-"""Loop iterations of all warps of a launch together, after which it counts as endless; the graded cases need 1 << 20."""
+"""Loop iterations of all warps of a launch together, after which it counts as endless; graded cases need 1 << 20."""
 
 
 class Submission:
@@ -44,7 +44,9 @@ class Submission:
     def source(self) -> str:
         return self.contract.source
 
-    def inputs(self, sizes: Mapping[str, float], rng: np.random.Generator, **given: npt.ArrayLike) -> dict[str, np.ndarray]:
+    def inputs(
+        self, sizes: Mapping[str, float], rng: np.random.Generator, **given: npt.ArrayLike
+    ) -> dict[str, np.ndarray]:
         """Return arrays for all inputs of the header, filled at random; `given` takes the place of some.
 
         Floats are uniform in [-1, 1), signed integers in [-8, 8), unsigned ones in [0, 8).
@@ -55,7 +57,8 @@ class Submission:
             if name in given:
                 arrays[name] = np.asarray(given[name], dtype=array.dtype)
             elif array.is_given and array.shape is None:
-                raise GradingError(f"the header gives no shape for '{name}'", next_step=f"Pass it: inputs(..., {name}=...)")
+                advice = f"Pass it: inputs(..., {name}=...)"
+                raise GradingError(f"the header gives no shape for '{name}'", next_step=advice)
             elif array.is_given:
                 arrays[name] = _random(rng, array.shape or (), array.dtype)
         return arrays
@@ -205,13 +208,15 @@ class Submission:
         raise Judgement(verdict, seen, line=line)
 
 
-def load_submission(source: bytes | str, *, name: str, step: Contract | None = None, on_gpu: bool = False) -> Submission:
+def load_submission(
+    source: bytes | str, *, name: str, step: Contract | None = None, on_gpu: bool = False
+) -> Submission:
     """Read, compile and parse a source; raises Judgement with the verdict that stands before all tests.
 
-    The compiler speaks first, since what it rejects makes every other complaint hard to trust. `step` is the contract of
-    the step's own file.
+    The compiler speaks first, since what it rejects makes every other complaint hard to trust. `step` is the contract
+    of the step's own file.
     """
-    text = _text(source, name)
+    text = _text(source if isinstance(source, bytes) else source.encode(), name)
     try:
         compiled = compile_cuda(text, name=name)
         contract = parse_contract(text, name=name)
@@ -222,19 +227,18 @@ def load_submission(source: bytes | str, *, name: str, step: Contract | None = N
     return Submission(contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu)
 
 
-def _text(source: bytes | str, name: str) -> str:
+def _text(source: bytes, name: str) -> str:
     if len(source) > MAX_SOURCE_BYTES:
         raise Judgement(Verdict.CLE, f"{name}: the source is larger than {MAX_SOURCE_BYTES:,} bytes")
-    if isinstance(source, bytes):
-        try:
-            source = source.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = source[: error.start].count(b"\n") + 1
-            seen = f"{name}:{line}: byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
-            raise Judgement(Verdict.BAD, seen, line=line) from None
-    if not source.strip():
+    try:
+        text = source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = source[: error.start].count(b"\n") + 1
+        seen = f"{name}:{line}: byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
+        raise Judgement(Verdict.BAD, seen, line=line) from None
+    if not text.strip():
         raise Judgement(Verdict.BAD, f"{name}: the file is empty; start from the step's starter")
-    return source
+    return text
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -247,7 +251,7 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
 
 def _sizes_text(run: RunResult) -> str:
     values = {**run.plan.scalars, **run.plan.sizes}
-    return ", ".join(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in values.items())
+    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
 
 
 def _amount(value: float, unit: str) -> str:

@@ -239,7 +239,7 @@ class Names:
 
 def _type_in_ranges(ranges: dict[str, tuple[str, int]], name: str) -> str | None:
     """Type of the register `name` if it belongs to a declared range such as `%r<40>`."""
-    for cut in range(len(name) - 1, max(0, len(name) - 10), -1):
+    for cut in range(len(name) - 1, max(0, len(name) - 11), -1):
         if not name[cut].isdigit():
             return None
         declared = ranges.get(name[:cut])

@@ -32,6 +32,7 @@ from .refusals import refusal
 MAX_REGISTERS_IN_RANGE = 1 << 31
 
 _COMMENT = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?')
+_UNCLOSED = "\n/*"
 _STATEMENT = re.compile(
     r"""\s*+(?:
       \.loc\s++([^\n;]*+)
@@ -68,7 +69,11 @@ def _without_comments(text: str) -> str:
 
     def blank(match: re.Match[str]) -> str:
         found = match[0]
-        return found if found[0] == '"' else "\n" * found.count("\n") if found[1] == "*" else " "
+        if found[0] == '"':
+            return found
+        if found[1] == "/":
+            return " "
+        return "\n" * found.count("\n") + ("" if found.endswith("*/") and len(found) > 3 else _UNCLOSED)
 
     return _COMMENT.sub(blank, text) if "/" in text else text
 
@@ -77,13 +82,16 @@ class _Parser:
     """State of one pass over a file: the position, the line, the module so far."""
 
     def __init__(self, text: str) -> None:
-        self.text = _without_comments(text)
+        self.text = text
         self.position = 0
         self.counted_to = 0
         self.line = 1
         self.source = SourceLine()
         self.result = Module({}, {}, {})
         self.symbols: dict[str, object] = {}
+        self.text = _without_comments(text)
+        if self.text.endswith(_UNCLOSED):
+            raise self.error("a comment is not closed", len(self.text))
 
     # ---------------------------------------------------------------- places and errors
 

@@ -1,6 +1,6 @@
 """The tour: the course's references, one step after the other, with right answers, counters and a diagnosis.
 
-    for step in run_tour(plan_tour()): ...
+for step in run_tour(plan_tour()): ...
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import numpy as np
 
 from warpschool.contract import Contract, Plan
 from warpschool.launcher import Program, RunResult
-from warpschool.profile import case_text, random_inputs
 from warpschool.measurement import Rules
+from warpschool.profile import case_text, random_inputs
 from warpschool.timing import benchmark, benchmark_ratio
 from warpschool.tour.report import GpuFigures
 

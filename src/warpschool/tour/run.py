@@ -15,8 +15,8 @@ from warpschool.errors import CompilerMissing, CourseError, WarpschoolError
 from warpschool.grading.verdicts import Verdict, judge
 from warpschool.launcher import Program
 from warpschool.profile import REPORT_GPU, make_report
-from warpschool.tour.graded import RecordedKernel, run_criterion, stated_criterion
 from warpschool.tour.gpu import time_on_gpu
+from warpschool.tour.graded import RecordedKernel, run_criterion, stated_criterion
 from warpschool.tour.mistake import has_barrier, run_mistake
 from warpschool.tour.report import Mistake, TourStep
 
@@ -48,7 +48,9 @@ def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course 
             left_out.append(f"{lab.name}: {', '.join(unfinished)} (no reference or no graded tests yet)")
         steps += finished if every_step else _furthest(course, finished)
     if not steps:
-        raise CourseError("the course has no finished step", next_step="Reinstall warpschool, or check out its repository.")
+        raise CourseError(
+            "the course has no finished step", next_step="Reinstall warpschool, or check out its repository."
+        )
     return TourPlan(tuple(steps), device != "sim" and gpu_problem() is None, tuple(left_out))
 
 
@@ -77,7 +79,7 @@ def _entries(step: Step) -> tuple[str, ...]:
 
 
 def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None) -> Iterator[TourStep | Mistake]:
-    """Run the steps in order and yield each when it is done; the last with a barrier is also run without it.
+    """Run the steps in order and yield each when it is done; the last product with a barrier is also run without it.
 
     `say` is told what is happening. A kernel that fails is a step that is not right; only a machine that cannot compile
     at all ends the tour.
@@ -86,11 +88,16 @@ def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None
     for step in plan.steps:
         kernel, outcome = _run_step(step, on_gpu=plan.on_gpu, gpu=gpu, say=say)
         yield outcome
-        if outcome.right and kernel is not None and has_barrier(kernel.source) and kernel.last_run is not None:
+        if outcome.right and kernel is not None and _is_product_with_barrier(kernel):
             broken = _mistake(step, kernel)
     if broken is not None:
         say("leaving out a barrier, to see whether it is noticed")
         yield broken()
+
+
+def _is_product_with_barrier(kernel: RecordedKernel) -> bool:
+    run = kernel.last_run
+    return run is not None and run.counters.fma_instructions > 0 and has_barrier(kernel.source)
 
 
 def _mistake(step: Step, kernel: RecordedKernel) -> Callable[[], Mistake]:

@@ -14,7 +14,9 @@ _HOT = 0.05
 """Lines with at least this share of the instructions are shaded."""
 
 
-def annotated_source(source: str, lines: Mapping[int, Counters], *, name: str, hits: Mapping[int, str] | None = None) -> str:
+def annotated_source(
+    source: str, lines: Mapping[int, Counters], *, name: str, hits: Mapping[int, str] | None = None
+) -> str:
     """Return the source with counters per line; hot lines are shaded and say their share.
 
     `hits`: line -> message, for hazards drawn below their lines.
@@ -43,10 +45,14 @@ def frame_table(frame: Frame, *, label: str) -> str:
             rows.append(f'<tr><th scope="row">{line.number}</th><td class="src"><code>{_code(pieces)}</code></td></tr>')
             continue
         marked = _marked(line.text, frame.start, frame.start + frame.width)
-        rows.append(f'<tr class="hit"><th scope="row">▸ {line.number}</th><td class="src"><code>{marked}</code></td></tr>')
+        rows.append(
+            f'<tr class="hit"><th scope="row">▸ {line.number}</th><td class="src"><code>{marked}</code></td></tr>'
+        )
         rows.append(f'<tr class="note"><td></td><td>{escape(frame.message)}</td></tr>')
     head = '<thead><tr><th scope="col">line</th><th scope="col" class="src">source</th></tr></thead>'
-    table = f'<table class="code"><caption>{escape(label)}</caption>{head}<tbody>\n{chr(10).join(rows)}\n</tbody></table>'
+    table = (
+        f'<table class="code"><caption>{escape(label)}</caption>{head}<tbody>\n{chr(10).join(rows)}\n</tbody></table>'
+    )
     return scrolling(label, table)
 
 

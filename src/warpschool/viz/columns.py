@@ -41,7 +41,10 @@ LINE_COLUMNS: tuple[LineColumn, ...] = (
         lambda c: c.global_store_sectors,
         lambda c: c.excess_store_sectors,
     ),
-    LineColumn("atomics", "warp-wide atomics on global memory", lambda c: c.global_atomic_requests + c.global_reduction_requests),
+    LineColumn(
+        "atomics", "warp-wide atomics on global memory",
+        lambda c: c.global_atomic_requests + c.global_reduction_requests,
+    ),
     LineColumn(
         "shared passes",
         "passes (wavefronts) of shared loads and stores; (+n): n of them because of bank conflicts",

@@ -13,19 +13,21 @@ _TOKEN = re.compile(
     |(?P<plain>\s+|.)""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_KEYWORDS = frozenset(
-    "alignas asm auto break case const constexpr continue default do else enum extern for goto if inline namespace "
-    "operator register restrict return sizeof static static_assert struct switch template typedef typename union using "
-    "volatile while __restrict__".split()
-)
-_TYPES = frozenset(
-    "bool char double float half int long short signed size_t unsigned void int8_t int16_t int32_t int64_t uint8_t "
-    "uint16_t uint32_t uint64_t half2 float2 float3 float4 int2 int4 double2 uint2 uint4 __half __half2 dim3".split()
-)
-_CUDA = frozenset(
-    "threadIdx blockIdx blockDim gridDim warpSize __global__ __device__ __host__ __shared__ __constant__ "
-    "__launch_bounds__ __forceinline__ __noinline__ __syncthreads __syncwarp".split()
-)
+_KEYWORDS = frozenset({
+    "alignas", "asm", "auto", "break", "case", "const", "constexpr", "continue", "default", "do", "else", "enum",
+    "extern", "for", "goto", "if", "inline", "namespace", "operator", "register", "restrict", "return", "sizeof",
+    "static", "static_assert", "struct", "switch", "template", "typedef", "typename", "union", "using", "volatile",
+    "while", "__restrict__",
+})  # fmt: skip
+_TYPES = frozenset({
+    "bool", "char", "double", "float", "half", "int", "long", "short", "signed", "size_t", "unsigned", "void",
+    "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "half2", "float2",
+    "float3", "float4", "int2", "int4", "double2", "uint2", "uint4", "__half", "__half2", "dim3",
+})  # fmt: skip
+_CUDA = frozenset({
+    "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "__global__", "__device__", "__host__", "__shared__",
+    "__constant__", "__launch_bounds__", "__forceinline__", "__noinline__", "__syncthreads", "__syncwarp",
+})  # fmt: skip
 _CUDA_CALL = re.compile(r"__(?:shfl|any|all|ballot|match|reduce)\w*_sync|atomic[A-Z]\w*|__\w+_rn|__dp[24]a|__ldg|cuda")
 
 KINDS = ("plain", "comment", "string", "directive", "number", "keyword", "type", "cuda")

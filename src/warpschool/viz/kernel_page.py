@@ -54,7 +54,7 @@ def kernel_page(report: KernelReport) -> str:
 
 def _launches(report: KernelReport) -> str:
     said = [
-        f"<code>{escape(launch.kernel)}</code> with a grid of {_dims(launch.grid)} blocks of {_dims(launch.block)} threads"
+        f"<code>{escape(launch.kernel)}</code>, {_dims(launch.grid)} blocks of {_dims(launch.block)} threads"
         + (f" and {launch.shared_bytes:,} bytes of dynamic shared memory" if launch.shared_bytes else "")
         for launch in report.launches
     ]
@@ -89,6 +89,8 @@ def _all_counters(report: KernelReport) -> str:
         for c in COUNTERS
         if values[c.name]
     )
-    head = '<tr><th scope="col">counter</th><th scope="col">count</th><th scope="col" style="text-align: left">meaning</th></tr>'
-    table = f"<table><caption>Counters that are not zero, all launches together</caption><thead>{head}</thead><tbody>{rows}</tbody></table>"
+    heads = {"counter": "left", "count": "right", "meaning": "left"}
+    head = "".join(f'<th scope="col" style="text-align: {side}">{name}</th>' for name, side in heads.items())
+    caption = "<caption>Counters that are not zero, all launches together</caption>"
+    table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return scrolling("all counters", table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from functools import cache
 from importlib import resources
 
@@ -11,8 +12,26 @@ from warpschool.viz.columns import percent
 
 @cache
 def style_sheet() -> str:
-    """The reports' CSS."""
-    return (resources.files("warpschool.viz") / "page.css").read_text(encoding="utf-8")
+    """The CSS of a page of its own."""
+    css = _sections()
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css['dark']} }} }}"
+    return f":root {{ color-scheme: light dark; {css['light']} }}\n{dark}\n{css['page']}\n{css['parts']}\n"
+
+
+def notebook_box(content: str) -> str:
+    """Content for a notebook's output, with styles that touch nothing around it and follow JupyterLab's theme."""
+    css = _sections()
+    scoped = f".warpschool {{ {css['light']} color: var(--ink); {css['parts']} }}"
+    dark = f'[data-jp-theme-light="false"] .warpschool {{ {css["dark"]} }}'
+    return f'<div class="warpschool"><style>\n{scoped}\n{dark}\n</style>\n{content}</div>'
+
+
+@cache
+def _sections() -> dict[str, str]:
+    """The parts of page.css by name."""
+    text = (resources.files("warpschool.viz") / "page.css").read_text(encoding="utf-8")
+    pieces = re.split(r"/\* == (\w+) == \*/", text)
+    return {name: css.strip() for name, css in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
 def page(title: str, body: str) -> str:

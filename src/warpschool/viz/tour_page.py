@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from warpschool.viz.roofline import Point
 
 MEANINGS = {
-    "right?": "the answers agree with a float64 reference, no hazard was found, and the counter that the step is graded on is "
-    "within its budget",
+    "right?": "the answers agree with a float64 reference, no hazard was found, and what is counted is within its budget",
     "load efficiency": "global memory: the fewest 32-byte sectors that could hold the data, as a part of those touched",
     "bank conflicts": "extra passes through shared memory because lanes of a warp want different words of one bank",
     "data reuse": "how many multiply-adds use each float that was loaded from global memory",
@@ -44,7 +43,7 @@ def _head(tour: Tour) -> str:
     right = sum(step.right for step in tour.steps)
     notices = []
     if tour.interrupted:
-        notices.append(f"Interrupted: {len(tour.steps)} of {tour.planned} steps were run. What follows is what is done.")
+        notices.append(f"Interrupted: {len(tour.steps)} of {tour.planned} steps were run; this is what is done.")
     wrong = [step.short_name for step in tour.steps if not step.right]
     if wrong:
         notices.append(f"Not right: {', '.join(wrong)}.")
@@ -64,7 +63,8 @@ def _table(tour: Tour) -> str:
     head = '<th scope="col">step</th>' + "".join(f'<th scope="col">{name}</th>' for name in heads)
     rows = "\n".join(_table_row(step, on_gpu=tour.on_gpu) for step in tour.steps)
     caption = f"One run of each step at its stated case. Occupancy is for {tour.gpu}."
-    table = f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+    thead = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+    table = f"<table>{thead}<tbody>\n{rows}\n</tbody></table>"
     legend = {name: MEANINGS[name] for name in heads}
     return (
         f'<h2 id="steps">The steps</h2>\n{scrolling("the steps and their counters", table)}'
@@ -107,7 +107,8 @@ def _right(step: TourStep) -> str:
 
 
 def _roofline(tour: Tour) -> str:
-    from warpschool.viz.roofline import Point, figure_svg, plottable, roofline_figure  # matplotlib takes a while to load
+    # Here and not above: matplotlib takes a while to load.
+    from warpschool.viz.roofline import Point, figure_svg, plottable, roofline_figure
 
     roofline = Roofline.of(find_gpu(tour.gpu))
     points = [Point(step.short_name, *place) for step in tour.steps if (place := bound_of(step))]
@@ -122,8 +123,9 @@ def _roofline(tour: Tour) -> str:
     measured = " Filled diamonds are times measured on " + tour.device + "." if tour.on_gpu else ""
     left_out = f" Not shown, for they compute nothing: {', '.join(hidden)}." if hidden else ""
     caption = (
-        f"Circles are bounds: what {roofline.gpu} could reach at most, given the memory, shared-memory and arithmetic work "
-        f"that was counted, with work for every multiprocessor. They are estimates, not measurements.{measured}{left_out}"
+        f"Circles are bounds: the most that {roofline.gpu} could reach, given the memory, shared-memory and arithmetic "
+        "work that was counted, with work for every multiprocessor. They are estimates, not measurements."
+        f"{measured}{left_out}"
     )
     figure = figure_svg(roofline_figure(points, roofline), alt=alt, prefix="roofline")
     return (
@@ -151,15 +153,15 @@ def _climb(points: Sequence[Point]) -> str:
     if first is last:
         return f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves."
     return (
-        f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves, {last.label} {last.intensity:.3g}: "
-        f"the same memory feeds {last.intensity / first.intensity:.3g} times the arithmetic."
+        f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves, {last.label} "
+        f"{last.intensity:.3g}: the same memory feeds {last.intensity / first.intensity:.3g} times the arithmetic."
     )
 
 
 def _roofline_alt(roofline: Roofline, points: Sequence[Point]) -> str:
     said = [
-        f"{p.label} {'reached' if p.measured else 'is bounded at'} {p.gflops:,.0f} GFLOP/s, {percent(p.gflops / roofline.peak_gflops)} "
-        f"of the peak, at {p.intensity:.3g} FLOP per byte"
+        f"{p.label} {'reached' if p.measured else 'is bounded at'} {p.gflops:,.0f} GFLOP/s, "
+        f"{percent(p.gflops / roofline.peak_gflops)} of the peak, at {p.intensity:.3g} FLOP per byte"
         for p in points
     ]
     return f"Roofline plot of {roofline.gpu}. {_climb(points)} {'; '.join(said)}."
@@ -167,7 +169,8 @@ def _roofline_alt(roofline: Roofline, points: Sequence[Point]) -> str:
 
 def _mistake(mistake: Mistake) -> str:
     lead = (
-        f"The same {mistake.name} without the barrier of line {mistake.removed_line}, <code>{escape(mistake.removed_text)}</code>. "
+        f"The same {mistake.name} without the barrier of line {mistake.removed_line}, "
+        f"<code>{escape(mistake.removed_text)}</code>. "
         "On a GPU it may give right answers for months. The simulator says:"
     )
     if mistake.hazard is None:

@@ -48,46 +48,46 @@ def _shfl(lanes: Lanes, i: Instruction) -> None:
     lanes.write(predicate, np.broadcast_to(valid, lanes.mask.shape), "pred")
 
 
-def _members(lanes: Lanes, i: Instruction) -> np.ndarray:
-    """Lanes that take part: the active ones named in the member mask, the last operand of .sync forms."""
+def _partners(lanes: Lanes, i: Instruction) -> np.ndarray:
+    """Which active lanes each lane works with, shape (rows, 32, 32).
+
+    In .sync forms they are those that the lane's member mask, the last operand, names: the lanes of a warp may execute
+    an instruction together in groups with different masks.
+    """
+    active = lanes.mask[:, None, :]
     if not i.has("sync"):
-        return lanes.mask
-    mask = lanes.read(i.operands[-1], "u32").astype(np.int64)
-    return lanes.mask & (mask >> _LANE & 1 == 1)
+        return np.broadcast_to(active, (*lanes.mask.shape, WARP))
+    mask = np.broadcast_to(lanes.read(i.operands[-1], "u32").astype(np.int64), lanes.mask.shape)
+    return active & (mask[:, :, None] >> np.arange(WARP) & 1 == 1)
 
 
-def _ballot(members: np.ndarray) -> np.ndarray:
-    """Each row's lanes as bits, in every lane."""
-    bits = (members * (np.uint64(1) << _LANE.astype(np.uint64))).sum(axis=1, keepdims=True)
-    return np.broadcast_to(bits, members.shape).astype(np.uint32)
+def _as_bits(members: np.ndarray) -> np.ndarray:
+    """Sets of lanes along the last axis as 32-bit masks."""
+    return (members * (np.uint64(1) << np.arange(WARP, dtype=np.uint64))).sum(axis=-1).astype(np.uint32)
 
 
 @handler("vote")
 def _vote(lanes: Lanes, i: Instruction) -> None:
-    predicate = np.broadcast_to(lanes.read(i.operands[1], "pred"), lanes.mask.shape)
-    members = _members(lanes, i)
-    holds, fails = members & predicate, members & ~predicate
+    predicate = np.broadcast_to(lanes.read(i.operands[1], "pred"), lanes.mask.shape)[:, None, :]
+    partners = _partners(lanes, i)
     if i.has("ballot"):
-        lanes.write(i.operands[0], _ballot(holds), "b32")
+        lanes.write(i.operands[0], _as_bits(partners & predicate), "b32")
         return
-    some, none_fails = holds.any(axis=1, keepdims=True), ~fails.any(axis=1, keepdims=True)
-    result = none_fails if i.has("all") else some if i.has("any") else none_fails | ~some
-    lanes.write(i.operands[0], np.broadcast_to(result, lanes.mask.shape), "pred")
+    some, none_fails = (partners & predicate).any(axis=2), ~(partners & ~predicate).any(axis=2)
+    lanes.write(i.operands[0], none_fails if i.has("all") else some if i.has("any") else none_fails | ~some, "pred")
 
 
 @handler("match")
 def _match(lanes: Lanes, i: Instruction) -> None:
     x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
-    members = _members(lanes, i)
+    partners = _partners(lanes, i)
+    same = x[:, :, None] == x[:, None, :]
     result, predicate = _outputs(i)
     if i.has("any"):
-        same = (x[:, :, None] == x[:, None, :]) & members[:, None, :]
-        weights = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
-        lanes.write(result, (same * weights).sum(axis=2).astype(np.uint32), "b32")
+        lanes.write(result, _as_bits(partners & same), "b32")
         return
-    equal = [len(np.unique(row[m])) == 1 for row, m in zip(x, members, strict=True)]
-    all_equal = np.broadcast_to(np.array(equal)[:, None], lanes.mask.shape)
-    lanes.write(result, np.where(all_equal, _ballot(members), np.uint32(0)), "b32")
+    all_equal = ~(partners & ~same).any(axis=2)
+    lanes.write(result, np.where(all_equal, _as_bits(partners), np.uint32(0)), "b32")
     lanes.write(predicate, all_equal, "pred")
 
 
@@ -103,11 +103,14 @@ def _redux(lanes: Lanes, i: Instruction) -> None:
         raise unsupported(i, "reductions of .f32")
     operation = _REDUCTIONS[first_of(i, *_REDUCTIONS) or ""]
     x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
-    members = _members(lanes, i)
-    results = [operation.reduce(row[m]) if m.any() else x.dtype.type(0) for row, m in zip(x, members, strict=True)]
-    lanes.write(i.operands[0], np.broadcast_to(np.array(results)[:, None], lanes.mask.shape), i.type)
+    partners = _partners(lanes, i)
+    result = np.zeros_like(x)
+    for row, lane in np.argwhere(lanes.mask & partners.any(axis=2)):
+        result[row, lane] = operation.reduce(x[row][partners[row, lane]], dtype=x.dtype)
+    lanes.write(i.operands[0], result, i.type)
 
 
 @handler("activemask")
 def _activemask(lanes: Lanes, i: Instruction) -> None:
-    lanes.write(i.operands[0], _ballot(lanes.mask), "b32")
+    active = _as_bits(lanes.mask)[:, None]
+    lanes.write(i.operands[0], np.broadcast_to(active, lanes.mask.shape), "b32")

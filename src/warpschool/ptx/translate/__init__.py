@@ -109,8 +109,8 @@ def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:
 
 def _map_targets(terminator: Terminator, new: dict[int, int]) -> Terminator:
     match terminator:
-        case Jump(target):
-            return Jump(new[target])
+        case Jump(target, source):
+            return Jump(new[target], source)
         case Branch(guard, taken, fallthrough, instruction):
             return Branch(guard, new[taken], new[fallthrough], instruction)
         case Switch(index, targets, instruction):

@@ -60,7 +60,9 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
         f"ws_access_shared_{t.unit.shared_granule_log2}", "i32", _WORKER, _CONTEXT, offset, mask, bytes_,
         constant("i32", write.site), constant("i32", L.WRITE), Value("ptr", "null"), flag,
     )  # fmt: skip
-    b.call("ws_async_issue", "void", _WORKER, _CONTEXT, offset, address, count, lanes, bytes_, constant("i32", write.site))
+    b.call(
+        "ws_async_issue", "void", _WORKER, _CONTEXT, offset, address, count, lanes, bytes_, constant("i32", write.site)
+    )
 
 
 def _bytes(t: Translator, i: Instruction, size: int) -> Value:

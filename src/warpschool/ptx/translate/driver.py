@@ -122,9 +122,7 @@ def _start_apart(b: Helper, context: Value, masked: Value, in_last: int) -> None
     b.store(b.select(masked, i32(L.DIVERGED << 16), i32(L.CONVERGED << 16)), b.offset(context, _C.STATUS))
     b.store(i32(0), b.offset(context, _C.PREDICATE))
     start = [0 if n < in_last else L.EXITED for n in range(WARP)]
-    b.store(
-        b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64
-    )
+    b.store(b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64)
 
 
 def _lockstep_round(

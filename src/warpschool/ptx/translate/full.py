@@ -51,6 +51,7 @@ class Full(Translator):
             self._block(block)
         body, b.lines = b.lines, []
         b.label("entry")
+        b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")  # the frame starts a page: see engine._aligned
         for name, type_ in self.kernel.registers.items():
             form, kind = self.form(name), L.storage(type_)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
@@ -68,7 +69,7 @@ class Full(Translator):
 
     def _block(self, block: Block) -> None:
         b = self.b
-        self.block, self.known, self.defined, self.scratch = block, {}, set(), {}
+        self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
         b.label(f"F{block.index}")
         if block.instructions and id(block.instructions[0]) in self.unit.analysis.guarded:
             self._guard(block.instructions[0])

@@ -68,7 +68,7 @@ class Masked(Translator):
 
     def _block(self, block: Block, entry: bool) -> None:
         b = self.b
-        self.block, self.known, self.defined, self.scratch = block, {}, set(), {}
+        self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
         b.label(f"M{block.index}")
         if entry:
             self._try_full(block)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from ..emit import WARP, Value, constant, constants
+from ..emit import WARP, Value, constant
 from ..lanes import Lanes
-from . import layout as L
+from . import shadow
 from .access import (
     Access,
     either,
-    extent,
     finish,
     gather_scatter,
     pattern_of,
@@ -126,142 +124,5 @@ def _shared_pattern(
     own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
     if not o.check:
         return finish(t, a, fast(), own)
-    inside = _inside_shared(t, a, base, offsets)
-    marks = _shadow_marks(t, a, shape)
-    finish(t, a, either(t, a, [inside, lambda: _shadow_pass(t, a, base, marks)], fast, slow), own)
-
-
-def _inside_shared(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
-    """Like _inside_allocation, for shared memory."""
-    b = t.b
-    key = ("inside shared", base.text)
-    if key not in t.scratch:
-        low, high, aligned = extent(t, a, offsets)
-        wide = b.resize(base, "i64")
-        ok = b.icmp("ule", b.add_const(wide, high), t.field("shared_bytes", "i64"))
-        ok = b.and_(ok, b.icmp("sge", b.add_const(wide, low), constant("i64", 0)))
-        if aligned > 1:
-            ok = b.and_(ok, b.icmp("eq", b.and_const(wide, aligned - 1), constant("i64", 0)))
-        t.scratch[key] = ok
-    return t.scratch[key]
-
-
-@dataclass(frozen=True)
-class Marks:
-    """What the race shadow is compared with and set to, for one run of granules (0 lanes: one granule)."""
-
-    start: int
-    lanes: int
-    mine: Value
-    before: Value
-    several: Value
-
-
-def _shadow_marks(t: Translator, a: Access, shape: Shape) -> list[Marks]:
-    """Prepares the shadow comparison; runs on the main path, because its values are kept for later accesses."""
-    granule = t.unit.shared_granule_log2
-    per_access = max(1, a.bytes_ >> granule)
-    marks, done = [], 0
-    for start, count in shape.runs:
-        users = range(done, done + count)
-        done += count
-        lanes = 0 if count * per_access == 1 else count * per_access
-        mine = _my_states(t, a, shape, users, per_access, lanes)
-        marks.append(Marks(start, lanes, mine, _barrier_state(t, lanes), _shared_state(t, lanes)))
-    return marks
-
-
-def _shadow_pass(t: Translator, a: Access, base: Value, marks: list[Marks]) -> Value:
-    """Looks at the granules' states and marks them; false where the exact rules must decide.
-
-    A read passes if each granule is last touched before the barrier, or read since by just this access's lanes, or by other
-    warps; a write if each is last touched before the barrier or never.
-    """
-    b, granule = t.b, t.unit.shared_granule_log2
-    if a.bytes_ < 1 << granule:
-        return Value("i1", "false")
-    index = b.lshr(b.resize(b.add_const(base, a.address.offset), "i64"), granule)
-    shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
-    passed = Value("i1", "true")
-    stores: list[tuple[Value, Value]] = []
-    for m in marks:
-        pointer = b.offset(shadow, (m.start >> granule) * 4)
-        state = b.load("i32", pointer, m.lanes)
-        if a.is_load:
-            change = b.xor(state, m.mine)
-            alone = b.or_(b.icmp("ult", state, m.before), b.icmp("eq", change, b.like(change, 0)))
-            elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
-            was_read = b.icmp("eq", b.and_const(change, 3 << L.KIND_SHIFT), b.like(change, 0))
-            fine = b.or_(alone, b.and_(was_read, elsewhere))
-            new = b.select(alone, m.mine, m.several)
-        else:
-            new = m.mine
-            fine = b.icmp("ule", b.add_const(state, 1), m.before)  # UNTOUCHED + 1 wraps to 0
-        passed = b.and_(passed, b.all_true(fine))
-        stores.append((new, pointer))
-    return _store_if(t, passed, stores)
-
-
-def _store_if(t: Translator, passed: Value, stores: list[tuple[Value, Value]]) -> Value:
-    """Marks the granules where all pass; the exact rules must see them unmarked otherwise."""
-    b = t.b
-    mark, end = b.new_label("mark"), b.new_label("marked")
-    b.branch(passed, mark, end, likely=True)
-    b.label(mark)
-    for state, pointer in stores:
-        b.store(state, pointer)
-    b.br(end)
-    b.label(end)
-    return passed
-
-
-def _times(t: Translator) -> tuple[Value, Value]:
-    """(epoch, time of this warp's accesses), both shifted into place."""
-    key = ("times",)
-    if key not in t.scratch:
-        b, worker = t.b, Value("ptr", "%w")
-        epoch = b.shl(b.load("i32", b.offset(worker, L.field("epoch"))), L.TIME_SHIFT)
-        time = b.shl(b.load("i32", b.offset(worker, L.field("time"))), L.TIME_SHIFT)
-        t.scratch["times",] = epoch
-        t.scratch["me",] = b.or_(time, b.shl(t.warp_index(), L.WARP_SHIFT))
-    return t.scratch["times",], t.scratch["me",]
-
-
-def _my_states(t: Translator, a: Access, shape: Shape, users: Sequence[int], per_access: int, lanes: int) -> Value:
-    """What this access leaves behind in each granule of a run."""
-    key = ("mine", a.kind, shape, tuple(users), per_access)
-    if key not in t.scratch:
-        b = t.b
-        _, me = _times(t)
-        lane_of = {index: lane for lane, index in enumerate(shape.place)}
-        marks = [
-            (L.MANY_LANES if shape.shared_by[u] > 1 else lane_of[u]) | a.kind << L.KIND_SHIFT
-            for u in users
-            for _ in range(per_access)
-        ]
-        mine = b.or_(
-            b.splat(me, lanes) if lanes else me, constants("i32", marks) if lanes else constant("i32", marks[0])
-        )
-        t.scratch[key] = mine
-    return t.scratch[key]
-
-
-def _barrier_state(t: Translator, lanes: int) -> Value:
-    epoch, _ = _times(t)
-    if not lanes:
-        return epoch
-    key = ("epoch", lanes)
-    if key not in t.scratch:
-        t.scratch[key] = t.b.splat(epoch, lanes)
-    return t.scratch[key]
-
-
-def _shared_state(t: Translator, lanes: int) -> Value:
-    """State of a granule that several warps have read since the barrier."""
-    key = ("several", lanes)
-    if key not in t.scratch:
-        b = t.b
-        epoch, _ = _times(t)
-        state = b.or_(epoch, constant("i32", L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES))
-        t.scratch[key] = b.splat(state, lanes) if lanes else state
-    return t.scratch[key]
+    passed = shadow.reads_pass(t, a, base, offsets) if a.is_load else shadow.write_passes(t, a, base, offsets)
+    finish(t, a, either(t, a, [passed], fast, slow), own)

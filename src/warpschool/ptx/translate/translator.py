@@ -10,10 +10,24 @@ registers that `full` keeps as scalars do fit their patterns.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant
 from ..lanes import ZERO, LaneAnalysis, Lanes
-from ..program import Block, Immediate, Instruction, Kernel, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from ..program import (
+    Block,
+    Immediate,
+    Instruction,
+    Jump,
+    Kernel,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
 from . import layout as L
 from .plan import AccessSite, CounterPlan, instruction_class
 from .values import LLVM_TYPE, VALUES, source_types, unsupported
@@ -67,6 +81,9 @@ class Translator:
         """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first lanes"""
         self.defined: set[str] = set()
         self.scratch: dict[object, Value] = {}
+        """values computed once per block"""
+        self.groups: dict[object, Any] = {}
+        """accesses of the block that were examined together"""
         self.block: Block
         self.position = 0
         self.execution_cell = 0
@@ -377,4 +394,7 @@ def _lane_constants(name: str) -> list[int]:
 
 
 def last_line(block: Block) -> int:
+    """The source line at which control leaves a block: its jump's, else its last instruction's."""
+    if isinstance(block.terminator, Jump) and block.terminator.source.line:
+        return block.terminator.source.line
     return block.instructions[-1].source.line if block.instructions else 0

@@ -32,9 +32,7 @@ class ValueRow:
 VALUES: dict[str, ValueRow] = {}
 
 
-def value(
-    *opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | None = None
-) -> Callable[[H], H]:
+def value(*opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | None = None) -> Callable[[H], H]:
     """Registers a handler for the instructions `opcodes`."""
 
     def register(handler: H) -> H:

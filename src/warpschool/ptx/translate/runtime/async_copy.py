@@ -129,5 +129,3 @@ def async_wait() -> str:
     _drop_landed(b, queue)
     b.ret()
     return b.define("ws_async_wait", "void", WORKER, CONTEXT, MASK, pending, checked)
-
-

@@ -1,0 +1,15 @@
+// every_element_twice.cu: two blocks move the same element: the grid has twice the rows that it needs.
+// Entry:   transpose(const float A[M,N] in, float At[N,M] out, int M, int N)
+// Launch:  transpose block=(TILE, ROWS) grid=(cdiv(N, TILE), 2 * cdiv(M, ROWS))
+
+constexpr int TILE = 32;
+constexpr int ROWS = 8;
+
+extern "C" __global__ void transpose(const float* __restrict__ A, float* __restrict__ At, int M, int N)
+{
+    const int row = blockIdx.y / 2 * ROWS + threadIdx.y;
+    const int col = blockIdx.x * TILE + threadIdx.x;
+    if (row < M && col < N) {
+        At[col * M + row] = A[row * N + col];  // expect: RACE
+    }
+}

@@ -1,0 +1,17 @@
+// grid_swapped.cu: the grid counts rows where it should count columns.
+// Entry:   transpose(const float A[M,N] in, float At[N,M] out, int M, int N)
+// Launch:  transpose block=(TILE, ROWS) grid=(cdiv(M, TILE), cdiv(N, ROWS))
+
+// expect: WA
+
+constexpr int TILE = 32;
+constexpr int ROWS = 8;
+
+extern "C" __global__ void transpose(const float* __restrict__ A, float* __restrict__ At, int M, int N)
+{
+    const int row = blockIdx.y * ROWS + threadIdx.y;
+    const int col = blockIdx.x * TILE + threadIdx.x;
+    if (row < M && col < N) {
+        At[col * M + row] = A[row * N + col];
+    }
+}

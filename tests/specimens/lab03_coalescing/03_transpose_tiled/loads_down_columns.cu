@@ -1,0 +1,26 @@
+// loads_down_columns.cu: right, but the loads of a warp walk down a column of A.
+// Entry:   transpose(const float A[M,N] in, float At[N,M] out, int M, int N)
+// Launch:  transpose block=(TILE, ROWS) grid=(cdiv(N, TILE), cdiv(M, TILE))
+
+constexpr int TILE = 32;
+constexpr int ROWS = 8;
+
+extern "C" __global__ void transpose(const float* __restrict__ A, float* __restrict__ At, int M, int N)
+{
+    __shared__ float tile[TILE][TILE];
+    const int row0 = blockIdx.y * TILE;
+    const int col0 = blockIdx.x * TILE;
+    const int x = threadIdx.x;
+
+    for (int y = threadIdx.y; y < TILE; y += ROWS) {
+        if (row0 + x < M && col0 + y < N) {
+            tile[x][y] = A[(row0 + x) * N + col0 + y];  // expect: PERF
+        }
+    }
+    __syncthreads();
+    for (int y = threadIdx.y; y < TILE; y += ROWS) {
+        if (col0 + y < N && row0 + x < M) {
+            At[(col0 + y) * M + row0 + x] = tile[x][y];
+        }
+    }
+}

@@ -1,0 +1,26 @@
+// not_swizzled.cu: the tile as it was: a column lies in one bank.
+// Entry:   transpose(const float A[M,N] in, float At[N,M] out, int M, int N)
+// Launch:  transpose block=(TILE, ROWS) grid=(cdiv(N, TILE), cdiv(M, TILE))
+
+constexpr int TILE = 32;
+constexpr int ROWS = 8;
+
+extern "C" __global__ void transpose(const float* __restrict__ A, float* __restrict__ At, int M, int N)
+{
+    __shared__ float tile[TILE][TILE];
+    const int row0 = blockIdx.y * TILE;
+    const int col0 = blockIdx.x * TILE;
+    const int x = threadIdx.x;
+
+    for (int y = threadIdx.y; y < TILE; y += ROWS) {
+        if (row0 + y < M && col0 + x < N) {
+            tile[y][x] = A[(row0 + y) * N + col0 + x];
+        }
+    }
+    __syncthreads();
+    for (int y = threadIdx.y; y < TILE; y += ROWS) {
+        if (col0 + y < N && row0 + x < M) {
+            At[(col0 + y) * M + row0 + x] = tile[x][y];  // expect: PERF
+        }
+    }
+}
