@@ -64,6 +64,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         }
         __syncthreads();  // the tiles are complete
         // BEGIN SOLUTION: per step of k, elements into registers, then their outer product (about 15 lines)
+        #pragma unroll
         for (int k = 0; k < TSK; ++k) {
             float a[WPTM];
             float b[WPTN];

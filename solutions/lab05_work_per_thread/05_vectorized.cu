@@ -95,6 +95,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
             *reinterpret_cast<float4*>(&tileB[k][n]) = load_quad(B, K, N, k0 + k, col0 + n);
         }
         __syncthreads();  // the tiles are complete
+        #pragma unroll
         for (int k = 0; k < TSK; ++k) {
             float a[WPTM];
             float b[WPTN];

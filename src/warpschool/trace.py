@@ -133,24 +133,12 @@ class Trace:
     accesses: tuple[Access, ...]
 
     def select(self, space: str, kind: str, array: str = "") -> tuple[Access, ...]:
-        """The requests of one kind: "global" or "shared", "load" or "store", of one array or of all.
+        """The requests of one kind: "global" or "shared", "load" or "store", of one array or of all."""
+        return tuple(a for a in self.accesses if (a.space, a.kind) == (space, kind) and array in ("", a.array))
 
-        Raises ArgumentError where the kernel made none.
-        """
-        found = tuple(
-            a for a in self.accesses if (a.space, a.kind) == (space, kind) and (not array or a.array == array)
-        )
-        if not found:
-            names = sorted({f"{a.space} {a.kind} of {a.array}" for a in self.accesses})
-            raise ArgumentError(
-                f"the kernel makes no {space} {kind}{f' of {array}' if array else ''}",
-                next_step=f"It makes: {', '.join(names) or 'no request at all'}.",
-            )
-        return found
-
-    def worst(self, space: str, kind: str, array: str = "") -> Access:
-        """The first of the requests with the most excess; raises as `select` does."""
-        return max(self.select(space, kind, array), key=lambda access: access.excess)
+    def worst(self, space: str, kind: str, array: str = "") -> Access | None:
+        """The first of the requests with the most excess; None where there is no request of the kind."""
+        return max(self.select(space, kind, array), key=lambda access: access.excess, default=None)
 
 
 def trace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 from pathlib import Path
@@ -448,13 +449,11 @@ def test_hostile_text_takes_linear_time(name):
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.name)
-def test_truncated_files_are_refused(path):
+def test_truncated_files_raise_nothing_else(path):
     text = path.read_text()
-    for cut in range(len(text) // 50, len(text), len(text) // 50):
-        try:
+    for cut in range(len(text) // 20, len(text), len(text) // 20):
+        with contextlib.suppress(PtxSyntaxError):
             parse(text[:cut])
-        except PtxSyntaxError:
-            pass
 
 
 def pieces() -> list[str]:

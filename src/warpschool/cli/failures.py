@@ -58,10 +58,11 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def report(error: Exception, output: Output) -> None:
-    """Print an error on stderr, with --json as a document on stdout."""
+def report(error: Exception, output: Output, *, with_document: bool = True) -> None:
+    """Print an error on stderr, with --json as a document on stdout too, unless one is there already."""
     message, next_step = _words(error)
-    output.data({"error": {"kind": type(error).__name__, "message": message, "next_step": next_step}})
+    if with_document:
+        output.data({"error": {"kind": type(error).__name__, "message": message, "next_step": next_step}})
     lines = message.splitlines() or [type(error).__name__]
     shown = lines[:_MAX_LINES]
     output.errors.print(Text.assemble(("error: ", "bold red"), (shown[0], "bold")), soft_wrap=True)

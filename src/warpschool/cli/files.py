@@ -53,6 +53,15 @@ def write_file(path: Path, content: str | bytes) -> None:
         ) from None
 
 
+def try_write(path: Path, content: str | bytes) -> OutputError | None:
+    """Write a file and return what went wrong: for commands that still have results to print."""
+    try:
+        write_file(path, content)
+    except OutputError as error:
+        return error
+    return None
+
+
 def require_writable_target(path: Path) -> None:
     """Raise ArgumentError for a file name that can never be written, before any work is done for it."""
     if path.is_dir():

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from warpschool.cli.failures import INTERRUPTED, LACKING, guarded
-from warpschool.cli.files import require_writable_target, write_file
+from warpschool.cli.failures import INTERRUPTED, LACKING, guarded, report
+from warpschool.cli.files import require_writable_target, try_write
 from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain
 from warpschool.cli.output import Cell, Output, Steps
 from warpschool.errors import ArgumentError, CourseError, ToolMissing
@@ -46,7 +46,7 @@ def grade(
 ) -> None:
     """Grade a folder of kernels, one result for each file; a wrong kernel is a result, not a failure of this command.
 
-    Files that belong to no step are listed and left alone. Ctrl-C keeps what is graded.
+    Files that belong to no graded step are listed and left alone. Ctrl-C keeps what is graded.
 
     Example: warpschool grade submissions/ --out results.json
     """
@@ -68,7 +68,10 @@ def grade(
     output.data(document)
     _show(output, graded, foreign)
     if out is not None:
-        write_file(out, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        problem = try_write(out, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        if problem:
+            report(problem, output, with_document=False)
+            raise typer.Exit(LACKING)
         output.show("Results: ", (str(out), "bold"))
     if interrupted:
         output.errors.print(Text(f"interrupted: {len(graded)} of {len(found)} files are graded", style="bold"))
@@ -97,7 +100,7 @@ def release(
 
 
 def find_submissions(folder: Path, course: Course, step: str | None) -> tuple[list[Submitted], list[str]]:
-    """The .cu files below a folder with their steps, in order, and those that belong to none."""
+    """The .cu files below a folder with their steps, in order, and those that belong to no graded step."""
     if not folder.is_dir():
         raise ArgumentError(f"{folder} is no folder", next_step="Name the folder that holds the submissions.")
     wanted = course.step(step) if step else None
@@ -110,15 +113,22 @@ def find_submissions(folder: Path, course: Course, step: str | None) -> tuple[li
         try:
             own_step = course.step("/".join(inside.with_suffix("").parts[-2:]))
         except CourseError:
+            own_step = None
+        if own_step is None or own_step.grader is None:
             foreign.append(str(inside))
             continue
-        found.append(Submitted("/".join(inside.parts[:-2]) or ".", own_step, path))
+        found.append(Submitted(_student(inside.parts[:-2]), own_step, path))
     if not found:
         raise ArgumentError(
-            f"{folder} holds no submission" + (f"; {len(foreign)} .cu files belong to no step" if foreign else ""),
+            f"{folder} holds no submission" + (f"; {len(foreign)} .cu files belong to no graded step" if foreign else ""),
             next_step="Expected STUDENT/labNN_topic/NN_idea.cu; or name the step of all files: --step lab02/01",
         )
     return found, foreign
+
+
+def _student(folders: tuple[str, ...]) -> str:
+    """The folders above a step's own; a personal copy's `kernels` says nothing about whose it is."""
+    return "/".join(folders[:-1] if folders[-1:] == ("kernels",) else folders) or "."
 
 
 def _graded(item: Submitted, device: str, seed: int | None, progress: Steps) -> Result:
@@ -142,7 +152,7 @@ def _show(output: Output, graded: list[tuple[Submitted, Result]], foreign: list[
     ]
     output.table(["student", "step", "verdict", "points", "of"], rows, numbers=("points", "of"))
     if foreign:
-        output.show(f"Left alone, for they belong to no step: {', '.join(foreign)}", style="yellow")
+        output.show(f"Left alone, for they belong to no graded step: {', '.join(foreign)}", style="yellow")
 
 
 def _document(graded: list[tuple[Submitted, Result]], foreign: list[str], *, planned: int) -> dict[str, Any]:

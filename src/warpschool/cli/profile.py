@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpschool.cli.failures import FAILED, guarded
-from warpschool.cli.files import read_source, require_writable_target, write_file
+from warpschool.cli.failures import FAILED, LACKING, guarded, report
+from warpschool.cli.files import read_source, require_writable_target, try_write
 from warpschool.cli.options import AsJson, ForGpu, Plain, read_numbers
 from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError
@@ -67,18 +67,21 @@ def profile(
     if emit is not None and emit is not Emit.counters:
         _emit_code(emit, source, file.name, sizes, constants)
         return
-    report = profile_source(source, sizes, name=file.name, constants=constants, gpu=gpu, seed=seed)
-    output.data(report.to_dict())
+    found = profile_source(source, sizes, name=file.name, constants=constants, gpu=gpu, seed=seed)
+    output.data(found.to_dict())
     if emit is Emit.counters:
-        output.show(str(report.counters))
+        output.show(str(found.counters))
     else:
-        _show(output, report)
+        _show(output, found)
     if html is not None:
         from warpschool.viz.kernel_page import kernel_page
 
-        write_file(html, kernel_page(report))
+        problem = try_write(html, kernel_page(found))
+        if problem:
+            report(problem, output, with_document=False)
+            raise typer.Exit(LACKING)
         output.show("Page: ", (str(html), "bold"))
-    if report.hazards:
+    if found.hazards:
         raise typer.Exit(FAILED)
 
 

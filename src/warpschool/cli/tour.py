@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from warpschool.cli.failures import FAILED, INTERRUPTED, guarded
-from warpschool.cli.files import require_writable_target, write_file
+from warpschool.cli.failures import FAILED, INTERRUPTED, LACKING, guarded, report
+from warpschool.cli.files import require_writable_target, try_write
 from warpschool.cli.options import AsJson, DeviceChoice, ForGpu, OnDevice, Plain
 from warpschool.cli.output import Cell, Output, Steps
 
 if TYPE_CHECKING:
-    from warpschool.tour import Mistake, Tour, TourStep
+    from warpschool.tour import Mistake, Tour, TourPlan, TourStep
 
 _NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs", "occu-\npancy", "time", "of\ncuBLAS")
 
@@ -39,16 +39,28 @@ def tour(
     Example: warpschool tour --all --html report.html
     """
     from warpschool import model
-    from warpschool.tour import Tour, TourStep, plan_tour, run_tour
+    from warpschool.tour import Tour, plan_tour
 
     output = Output(as_json=as_json, plain=plain)
     require_writable_target(html)
     spec = model.find_gpu(gpu)
     start = time.perf_counter()
     plan = plan_tour(every_step=every_step, device=device)
+    steps, mistake, interrupted = _walk(output, plan, gpu)
+    result = Tour(
+        steps=tuple(steps), planned=len(plan.steps), mistake=mistake, gpu=spec.name, interrupted=interrupted,
+        device=_device_name(plan.on_gpu), environment=_environment(), left_out=plan.left_out,
+        seconds=time.perf_counter() - start,
+    )  # fmt: skip
+    _finish(output, result, html)
+
+
+def _walk(output: Output, plan: TourPlan, gpu: str) -> tuple[list[TourStep], Mistake | None, bool]:
+    """Run the plan with a progress display: (steps, mistake, whether Ctrl-C ended it)."""
+    from warpschool.tour import TourStep, run_tour
+
     steps: list[TourStep] = []
     mistake: Mistake | None = None
-    interrupted = False
     try:
         with output.progress(len(plan.steps)) as progress:
             progress.start(plan.steps[0].name)
@@ -59,19 +71,14 @@ def tour(
                 else:
                     mistake = found
     except KeyboardInterrupt:
-        interrupted = True
-    result = Tour(
-        steps=tuple(steps), planned=len(plan.steps), mistake=mistake, gpu=spec.name, device=_device_name(plan.on_gpu),
-        environment=_environment(), left_out=plan.left_out, interrupted=interrupted, seconds=time.perf_counter() - start,
-    )  # fmt: skip
-    _finish(output, result, html)
+        return steps, mistake, True
+    return steps, mistake, False
 
 
 def _finish(output: Output, tour: Tour, html: Path) -> None:
     """Table, mistake, page; then the exit code."""
     from warpschool.viz.tour_page import tour_page
 
-    output.data(tour.to_dict())
     _show_table(output, tour)
     for step in tour.steps:
         if not step.right:
@@ -84,7 +91,11 @@ def _finish(output: Output, tour: Tour, html: Path) -> None:
         output.errors.print(
             Text(f"interrupted: {len(tour.steps)} of {tour.planned} steps are done and kept", style="bold")
         )
-    write_file(html, tour_page(tour))
+    problem = try_write(html, tour_page(tour))
+    output.data({**tour.to_dict(), "page": None if problem else str(html)})
+    if problem:
+        report(problem, output, with_document=False)
+        raise typer.Exit(LACKING)
     output.show("The whole story, line by line: ", (str(html), "bold"), f" ({tour.seconds:.1f} s)")
     if tour.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -152,7 +163,7 @@ def _environment() -> dict[str, str]:
     from warpschool.compile import DEFAULT_ARCH, compiler_report
 
     return {
-        "warpschool": warpschool.__version__, "NVRTC": str(compiler_report().get("nvrtc", "none")), "PTX for": DEFAULT_ARCH,
-        "llvmlite": importlib.metadata.version("llvmlite"), "Python": platform.python_version(),
-        "machine": platform.machine(),
+        "warpschool": warpschool.__version__, "NVRTC": str(compiler_report().get("nvrtc", "none")),
+        "PTX for": DEFAULT_ARCH, "llvmlite": importlib.metadata.version("llvmlite"),
+        "Python": platform.python_version(), "machine": platform.machine(),
     }  # fmt: skip

@@ -15,9 +15,7 @@ from warpschool.notebook.show import show_text
 _results: dict[tuple[str, str, str, str, int], Result] = {}
 
 
-def check_cell(
-    step: str, *criteria: str, points: float = 1.0, device: str = "auto", seed: int | None = None
-) -> float:  # fmt: skip
+def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "auto", seed: int | None = None) -> float:
     """Check the step's kernel, display the result, and return the points earned as a built-in float.
 
     `criteria` are titles or test names, weighted as in the grader; without any the whole step counts. A step is graded

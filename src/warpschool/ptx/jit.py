@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
+import functools
 import os
 import threading
-from functools import cache
 
 import llvmlite.binding as llvm
 
+from ..compile import cache
 from .translate import Translation
 from .translate.plan import CounterPlan
 from .translate.runtime import runtime_module
@@ -18,7 +20,7 @@ _LARGE = 2_500
 _lock = threading.Lock()
 
 
-@cache
+@functools.cache
 def _start() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -41,7 +43,7 @@ def _machine(level: int) -> llvm.TargetMachine:
     )
 
 
-@cache
+@functools.cache
 def _runtime_engine() -> llvm.ExecutionEngine:
     """Compiles the helpers once per process and makes their names known to the kernels."""
     text, names = runtime_module()
@@ -89,13 +91,24 @@ def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str
 
 
 def _compiled(ir: str, instructions: int, promote: str = "") -> llvm.ExecutionEngine:
+    """An engine with the module's code, from the disk cache where it was compiled before."""
+    level = 0 if instructions > _LARGE else 1
     with _lock:  # LLVM's global context is not thread-safe
         _runtime_engine()
-        machine = _machine(0 if instructions > _LARGE else 1)
-        module = llvm.parse_assembly(ir)
-        if promote:
-            _promoted(module, machine, promote)
-        engine = llvm.create_mcjit_compiler(module, machine)
+        machine = _machine(level)
+        version = ".".join(map(str, llvm.llvm_version_info))
+        key = cache.content_key(ir, llvm.get_host_cpu_name(), _features(), str(level), version)
+        entry = cache.load("object", key)
+        if entry is None:
+            module = llvm.parse_assembly(ir)
+            if promote:
+                _promoted(module, machine, promote)
+            code = machine.emit_object(module)
+            cache.store("object", key, {"object": base64.b64encode(code).decode()})
+        else:
+            code = base64.b64decode(entry["object"])
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return engine
 

@@ -43,8 +43,8 @@ def result_html(result: Result) -> str:
     """The result of a check: verdict, points, and for each failed criterion what was seen, where, and the hint."""
     kind = "good" if result.ok else "bad"
     head = (
-        f'<p><b>{escape(result.step)}</b>: <span class="{kind}">{escape(result.verdict)}, {escape(result.verdict.meaning)}'
-        f"</span>, {result.score:g} of {result.max_score:g} points</p>"
+        f'<p><b>{escape(result.step)}</b>: <span class="{kind}">{escape(result.verdict)}, '
+        f"{escape(result.verdict.meaning)}</span>, {result.score:g} of {result.max_score:g} points</p>"
     )
     if result.seen:
         return notebook_box(head + _finding(result.line, result.code, result.seen))

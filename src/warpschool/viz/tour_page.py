@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from warpschool.viz.roofline import Point
 
 MEANINGS = {
-    "right?": "the answers agree with a float64 reference, no hazard was found, and what is counted is within its budget",
+    "right?": "the answers agree with a float64 reference, no hazard was found, and the counters are within budget",
     "load efficiency": "global memory: the fewest 32-byte sectors that could hold the data, as a part of those touched",
     "bank conflicts": "extra passes through shared memory because lanes of a warp want different words of one bank",
     "data reuse": "how many multiply-adds use each float that was loaded from global memory",

@@ -12,11 +12,8 @@ extern "C" __global__ void transpose(const float* __restrict__ A, float* __restr
     const int col0 = blockIdx.x * TILE;
     const int x = threadIdx.x;
 
-    const int y = threadIdx.y;
-    {
-        if (row0 + y < M && col0 + x < N) {
-            tile[y][x] = A[(row0 + y) * N + col0 + x];
-        }
+    if (row0 + threadIdx.y < M && col0 + x < N) {
+        tile[threadIdx.y][x] = A[(row0 + threadIdx.y) * N + col0 + x];
     }
     __syncthreads();
     for (int y = threadIdx.y; y < TILE; y += ROWS) {

@@ -1,0 +1,110 @@
+"""Pictures of labs 03 to 05: which lane touches which sector and bank, and what an inner loop is made of.
+
+They draw what `warpschool.trace` recorded; None, where a kernel made no such request, is drawn as a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from warpschool.counters import SECTOR_BYTES
+from warpschool.trace import Access
+from warpschool.viz.lessons import BLUE, GREEN, GREY, ORANGE, RED
+
+_FLOAT_BYTES = 4
+_SECTOR_FLOATS = SECTOR_BYTES // _FLOAT_BYTES
+_BANKS = 32
+_MOST_ROWS = 32
+
+
+def draw_touched(accesses: Mapping[str, Access | None], cols: Mapping[str, int]) -> Figure:
+    """What one request of a warp moves: touched floats blue, the unused rest of their sectors orange.
+
+    `accesses`: title -> a request to global memory; `cols`: array -> floats in a row of it. Thin lines part sectors.
+    """
+    figure, panels = plt.subplots(1, len(accesses), figsize=(3.6 * len(accesses), 3.9), squeeze=False)
+    for axes, (title, access) in zip(panels[0], accesses.items(), strict=True):
+        if access is None:
+            _say_nothing(axes, title)
+        else:
+            _draw_matrix(axes, title, access, cols[access.array])
+    figure.tight_layout()
+    return figure
+
+
+def _draw_matrix(axes: Axes, title: str, access: Access, cols: int) -> None:
+    touched = np.concatenate([access.elements() + k for k in range(access.nbytes // _FLOAT_BYTES)])
+    moved = np.concatenate([np.arange(_SECTOR_FLOATS) + _SECTOR_FLOATS * sector for sector in access.sectors])
+    first, last = moved.min() // cols, min(moved.max() // cols, moved.min() // cols + _MOST_ROWS - 1)
+    picture = np.zeros((last - first + 1, cols))
+    for places, value in ((moved, 1), (touched, 2)):
+        rows = places // cols - first
+        inside = rows < len(picture)
+        picture[rows[inside], places[inside] % cols] = value
+    axes.imshow(
+        picture, cmap=ListedColormap(["white", ORANGE, BLUE]), vmin=0, vmax=2, aspect="auto",
+        extent=(0, cols, last + 1, first), interpolation="nearest",
+    )  # fmt: skip
+    for edge in range(_SECTOR_FLOATS, cols, _SECTOR_FLOATS):
+        axes.axvline(edge, color="black", linewidth=0.2)
+    used = len(np.unique(touched)) * _FLOAT_BYTES
+    axes.set_title(
+        f"{title}: {len(access.sectors)} sectors,\n{used} of {SECTOR_BYTES * len(access.sectors)} bytes used", fontsize=10
+    )
+    axes.set(xlabel=f"column of {access.array}", ylabel="row")
+    axes.set_ylim(max(last + 1, first + 8), first)
+
+
+def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
+    """Which lane meets which bank of shared memory, one panel a request.
+
+    A row is 32 words, one for each bank. A box is a word, its number the lane that wants it (of several the first), its
+    colour the pass that serves it.
+    """
+    figure, panels = plt.subplots(len(accesses), 1, figsize=(8, 0), squeeze=False, layout="constrained")
+    heights = []
+    for axes, (title, access) in zip(panels[:, 0], accesses.items(), strict=True):
+        if access is None:
+            _say_nothing(axes, title)
+            heights.append(1.0)
+        else:
+            heights.append(_draw_request(axes, title, access))
+    panels[0, 0].get_gridspec().set_height_ratios(heights)
+    figure.set_size_inches(8, sum(heights))
+    return figure
+
+
+def _draw_request(axes: Axes, title: str, access: Access) -> float:
+    """Draw one request; return the height in inches that it wants."""
+    words = access.words()
+    rows = {row: place for place, row in enumerate(sorted({word.number // _BANKS for word in words}))}
+    colours = plt.get_cmap("viridis")(np.linspace(0.15, 0.95, access.wavefronts))
+    picture = np.ones((len(rows), _BANKS, 4))
+    first_lane: dict[int, int] = {}
+    for word in words:
+        first_lane.setdefault(word.number, word.lane)
+        picture[rows[word.number // _BANKS], word.bank] = colours[word.turn]
+    axes.imshow(picture, aspect="auto", interpolation="nearest")
+    for number, lane in first_lane.items():
+        light = picture[rows[number // _BANKS], number % _BANKS, :3].mean() > 0.5
+        place = (number % _BANKS, rows[number // _BANKS])
+        axes.text(*place, str(lane), ha="center", va="center", fontsize=6, color="black" if light else "white")
+    axes.set_xticks(range(0, _BANKS, 4))
+    axes.set_yticks([])
+    axes.set(xlabel="bank", ylabel="rows of 32 words")
+    lanes = " and more" if len(words) > len(first_lane) else ""
+    width = f", {access.nbytes} bytes a lane" if access.nbytes != _FLOAT_BYTES else ""
+    axes.set_title(f"{title}: {access.wavefronts} pass{'es' * (access.wavefronts != 1)}{width}{lanes and ''}", fontsize=10)
+    return 0.9 + 0.13 * len(rows)
+
+
+def _say_nothing(axes: Axes, title: str) -> None:
+    axes.text(0.5, 0.5, "your kernel makes no such request yet", ha="center", va="center", transform=axes.transAxes)
+    axes.set_title(title, fontsize=10)
+    axes.axis("off")
