@@ -185,3 +185,32 @@ def test_sizes_that_needs_refuses_are_a_launch_error():
     found = judgement(kernel.run, {"n": 100}, {"x": np.zeros(100, np.float32)})
     assert found.verdict is Verdict.LE
     assert "needs n % 64 == 0" in found.seen
+
+
+def test_on_a_gpu_the_simulator_judges_and_the_gpus_outputs_are_compared(monkeypatch):
+    from warpschool.device import SimDevice, find
+
+    class OtherDevice(SimDevice):
+        """Stands in for a GPU that computes something else."""
+
+        name = "gpu"
+        launches = 0
+
+        def asnumpy(self, array, *, stream=None):
+            self.launches += array.name == "y"
+            return super().asnumpy(array, stream=stream) + (array.name == "y")
+
+    other = OtherDevice()
+    monkeypatch.setattr(find, "gpu_problem", lambda: None)
+    monkeypatch.setattr(find, "_gpu", lambda: other)
+    step = parse_contract(STEP, name="step.cu")
+    kernel = load_submission(STEP, name="k.cu", step=step, on_gpu=True)
+    arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+    result = kernel.run({"n": 64}, arrays)
+    np.testing.assert_array_equal(result.outputs["y"], 2 * arrays["x"] + 1)
+    assert result.counters.global_load_bytes == 256
+    assert other.launches == 1
+    body = "t[threadIdx.x] = 0; if (i < n) y[i] = t[threadIdx.x ^ 32];"
+    racing = load_submission(variant(body), name="k.cu", on_gpu=True)
+    assert judgement(racing.run, {"n": 64}, arrays).verdict is Verdict.RACE
+    assert other.launches == 1  # a kernel with hazards never reaches the GPU

@@ -211,12 +211,13 @@ def _status_of(step: Step) -> dict[str, str | float]:
         source = find_source(step)
     except WarpschoolError:
         return row("no file")
+    if step.starter is not None and source.data == step.starter.read_bytes():
+        return row("not started")
     result = last_result(step.name, source)
-    if result is not None:
-        state = "accepted" if result.ok else f"{result.verdict}: {result.verdict.meaning}"
-        return row(state, f"{result.score:g}/{result.max_score:g}")
-    is_starter = step.starter is not None and source.data == step.starter.read_bytes()
-    return row("not started" if is_starter else "changed, not checked")
+    if result is None:
+        return row("changed, not checked")
+    state = "accepted" if result.ok else f"{result.verdict}: {result.verdict.meaning}"
+    return row(state, f"{result.score:g}/{result.max_score:g}")
 
 
 def _named_text(name: str, solutions: bool) -> tuple[str, str]:

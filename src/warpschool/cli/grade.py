@@ -119,8 +119,9 @@ def find_submissions(folder: Path, course: Course, step: str | None) -> tuple[li
             continue
         found.append(Submitted(_student(inside.parts[:-2]), own_step, path))
     if not found:
+        others = f"; {len(foreign)} .cu files belong to no graded step" if foreign else ""
         raise ArgumentError(
-            f"{folder} holds no submission" + (f"; {len(foreign)} .cu files belong to no graded step" if foreign else ""),
+            f"{folder} holds no submission{others}",
             next_step="Expected STUDENT/labNN_topic/NN_idea.cu; or name the step of all files: --step lab02/01",
         )
     return found, foreign

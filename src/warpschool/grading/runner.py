@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
@@ -64,25 +63,31 @@ class _Child:
     """The finished child: what it answered, its exit code, the end of its stderr, and whether its time ran out."""
 
     def __init__(self, job: str, wall_s: float) -> None:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-        environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
         self.timed_out = False
-        with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as folder:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=environment, start_new_session=True,
-                text=True, encoding="utf-8", errors="replace",
-            )  # fmt: skip
-            try:
-                self.answer, self.log = process.communicate(job, timeout=wall_s)
-            except subprocess.TimeoutExpired:
-                self.timed_out = True
-                _kill(process)
-                self.answer, self.log = "", ""
-            except BaseException:
-                _kill(process)
-                raise
+        process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
+            [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, cwd="/", env=_environment(), start_new_session=True, text=True, encoding="utf-8",
+            errors="replace",
+        )  # fmt: skip
+        try:
+            self.answer, self.log = process.communicate(job, timeout=wall_s)
+        except subprocess.TimeoutExpired:
+            self.timed_out = True
+            _kill(process)
+            self.answer, self.log = "", ""
+        except BaseException:
+            _kill(process)
+            raise
         self.code = process.returncode
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment without what would change pytest; relative module paths still mean the same folders."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    paths = [str(Path(path).resolve()) for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if paths:
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+    return environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MAX_WORK = 20_000_000
-"""Most steps; reached only by thousands of loops inside each other."""
+MAX_WORK = 2_000_000
+"""Most steps; reached only by about a thousand loops inside each other."""
 
 
 class TooTangled(Exception):

@@ -53,12 +53,25 @@ def _draw_matrix(axes: Axes, title: str, access: Access, cols: int) -> None:
     )  # fmt: skip
     for edge in range(_SECTOR_FLOATS, cols, _SECTOR_FLOATS):
         axes.axvline(edge, color="black", linewidth=0.2)
-    used = len(np.unique(touched)) * _FLOAT_BYTES
+    _name_lanes(axes, access, cols, first)
+    used, count = len(np.unique(touched)) * _FLOAT_BYTES, len(access.sectors)
     axes.set_title(
-        f"{title}: {len(access.sectors)} sectors,\n{used} of {SECTOR_BYTES * len(access.sectors)} bytes used", fontsize=10
+        f"{title}: {count} sector{'s' * (count != 1)},\n{used} of {SECTOR_BYTES * count} bytes used", fontsize=10
     )
     axes.set(xlabel=f"column of {access.array}", ylabel="row")
     axes.set_ylim(max(last + 1, first + 8), first)
+
+
+def _name_lanes(axes: Axes, access: Access, cols: int, first_row: int) -> None:
+    """Write the first and the last lane beside the float that it touches."""
+    elements, lanes = access.elements(), access.lanes
+    ends = {int(elements[0]): lanes[elements == elements[0]], int(elements[-1]): lanes[elements == elements[-1]]}
+    for element, here in ends.items():
+        row, col = element // cols, element % cols
+        if row - first_row < _MOST_ROWS:
+            name = f"lane {here[0]}" if len(here) == 1 else f"lanes {here[0]} to {here[-1]}"
+            place = (min(col + 0.5, 0.72 * cols), row + 2.2)
+            axes.annotate(name, (col + 0.5, row + 0.5), place, fontsize=7, va="top", arrowprops={"arrowstyle": "-", "lw": 0.5})
 
 
 def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
@@ -67,16 +80,18 @@ def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
     A row is 32 words, one for each bank. A box is a word, its number the lane that wants it (of several the first), its
     colour the pass that serves it.
     """
-    figure, panels = plt.subplots(len(accesses), 1, figsize=(8, 0), squeeze=False, layout="constrained")
-    heights = []
-    for axes, (title, access) in zip(panels[:, 0], accesses.items(), strict=True):
-        if access is None:
-            _say_nothing(axes, title)
-            heights.append(1.0)
-        else:
-            heights.append(_draw_request(axes, title, access))
-    panels[0, 0].get_gridspec().set_height_ratios(heights)
-    figure.set_size_inches(8, sum(heights))
+    columns = min(len(accesses), 2)
+    count = -(-len(accesses) // columns)
+    figure, panels = plt.subplots(count, columns, figsize=(5.5 * columns, 1), squeeze=False, layout="constrained")
+    heights = np.zeros(panels.size)
+    for place, (title, access) in enumerate(accesses.items()):
+        draw = _say_nothing if access is None else _draw_request
+        heights[place] = draw(panels.flat[place], title, access)
+    for axes in panels.flat[len(accesses) :]:
+        axes.axis("off")
+    of_rows = heights.reshape(panels.shape).max(axis=1)
+    panels[0, 0].get_gridspec().set_height_ratios(of_rows)
+    figure.set_size_inches(5.5 * columns, of_rows.sum())
     return figure
 
 
@@ -94,17 +109,17 @@ def _draw_request(axes: Axes, title: str, access: Access) -> float:
     for number, lane in first_lane.items():
         light = picture[rows[number // _BANKS], number % _BANKS, :3].mean() > 0.5
         place = (number % _BANKS, rows[number // _BANKS])
-        axes.text(*place, str(lane), ha="center", va="center", fontsize=6, color="black" if light else "white")
+        axes.text(*place, str(lane), ha="center", va="center", fontsize=5, color="black" if light else "white")
     axes.set_xticks(range(0, _BANKS, 4))
     axes.set_yticks([])
     axes.set(xlabel="bank", ylabel="rows of 32 words")
-    lanes = " and more" if len(words) > len(first_lane) else ""
     width = f", {access.nbytes} bytes a lane" if access.nbytes != _FLOAT_BYTES else ""
-    axes.set_title(f"{title}: {access.wavefronts} pass{'es' * (access.wavefronts != 1)}{width}{lanes and ''}", fontsize=10)
-    return 0.9 + 0.13 * len(rows)
+    axes.set_title(f"{title}: {access.wavefronts} pass{'es' * (access.wavefronts != 1)}{width}", fontsize=10)
+    return 0.9 + 0.11 * len(rows)
 
 
-def _say_nothing(axes: Axes, title: str) -> None:
+def _say_nothing(axes: Axes, title: str, _: None = None) -> float:
     axes.text(0.5, 0.5, "your kernel makes no such request yet", ha="center", va="center", transform=axes.transAxes)
     axes.set_title(title, fontsize=10)
     axes.axis("off")
+    return 1.0

@@ -49,12 +49,14 @@ class Full(Translator):
         self.unsaved = _unsaved(self.kernel.blocks)
         for block in self.kernel.blocks:
             self._block(block)
+        self._leave_block()
         body, b.lines = b.lines, []
         b.label("entry")
         b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")  # the frame starts a page: see engine._aligned
         for name, type_ in self.kernel.registers.items():
             form, kind = self.form(name), L.storage(type_)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
+        b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64")
         targets = " ".join(f"i32 {e}, label %E{e}" for e in entries)
         b.emit(f"switch i32 %entry_block, label %nowhere [{targets}]")
         b.label("nowhere")
@@ -97,18 +99,26 @@ class Full(Translator):
         wraps, fine = b.new_label("wraps"), b.new_label("fine")
         b.branch(fits, fine, wraps, likely=True)
         b.label(wraps)
-        known = dict(self.known)
-        self._leave(constants("i16", [self.block.index] * WARP), self.block.live_in)
+        known = dict(self.known)  # what is computed on this path is not known on the other
+        self._leave(constants("i16", [self.block.index] * WARP))
         self.known = known
         b.label(fine)
 
-    def _leave(self, counters: Value, live: frozenset[str]) -> None:
-        """Hands the warp to `masked`, every lane at its own block."""
-        for name in sorted(live):
+    def _leave(self, counters: Value) -> None:
+        """Hands the warp to `masked`, every lane at its own block. All live registers must be written back."""
+        self.b.store(counters, Value("ptr", "%parted_pcs"), align=64)
+        self.b.br("leave")
+
+    def _leave_block(self) -> None:
+        """The one place where registers go to their slots for `masked`; dead ones carry anything."""
+        b = self.b
+        b.label("leave")
+        self.known = {}
+        for name in sorted(self.unit.context.slots):
             self.save(name, self.get(name, WARP))
-        at = self.b.offset(Value("ptr", "%c"), self.unit.context.PCS)
-        self.b.store(counters, at, align=64)
-        self.b.ret(constant("i32", L.DIVERGED << 16))
+        pcs = b.load("i16", Value("ptr", "%parted_pcs"), WARP, align=64)
+        b.store(pcs, b.offset(Value("ptr", "%c"), self.unit.context.PCS), align=64)
+        b.ret(constant("i32", L.DIVERGED << 16))
 
     def _write_back(self, live: frozenset[str]) -> None:
         for name in sorted(self.defined & live):
@@ -170,7 +180,7 @@ class Full(Translator):
             self.unit.plan.named(cell, "divergent_branches", line)
             self.bump(cell, constant("i64", 1))
         counters = b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
-        self._leave(counters, block.live_out)
+        self._leave(counters)
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
         b = self.b
@@ -188,7 +198,7 @@ class Full(Translator):
         for k, t in enumerate(targets[:-1]):
             counters = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), counters)
         self._write_back(block.live_out)
-        self._leave(counters, block.live_out)
+        self._leave(counters)
 
 
 def _unsaved(blocks: list[Block]) -> list[set[str]]:

@@ -1,0 +1,18 @@
+"""Every reference passes its own grader on the GPU as well: outputs from there, counters and hazards from the simulator."""
+
+from __future__ import annotations
+
+import pytest
+
+import warpschool as ws
+from warpschool.course import Course
+
+pytestmark = pytest.mark.gpu
+STEPS = [step for step in Course.find().steps() if step.solution is not None and step.grader is not None]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_reference_is_accepted(step) -> None:
+    result = ws.check(step.name, step.solution, device="gpu")
+    assert result.ok, str(result)
+    assert result.provenance["device"] != "the simulator"
