@@ -1,4 +1,4 @@
-"""Every reference passes its own grader on the GPU as well: outputs from there, counters and hazards from the simulator."""
+"""Every reference passes its own grader on the GPU: outputs from there, counters and hazards from the simulator."""
 
 from __future__ import annotations
 

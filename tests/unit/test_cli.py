@@ -257,7 +257,9 @@ def test_profile_shows_costs_per_line():
 
 def test_profile_json_has_counters_of_lines_and_replaced_constants():
     source = Course.find().step("lab02/01").solution
-    found = json.loads(run("profile", source, "-s", "M=16", "-s", "N=16", "-s", "K=16", "-c", "TILE=8", "--json").stdout)
+    found = json.loads(
+        run("profile", source, "-s", "M=16", "-s", "N=16", "-s", "K=16", "-c", "TILE=8", "--json").stdout
+    )
     assert found["launches"][0]["block"] == [8, 8, 1]
     assert found["counters"]["fma_instructions"] == 16**3
     assert sum(line.get("fma_instructions", 0) for line in found["lines"].values()) == 16**3

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from warpschool.contract import parse_contract, require_same_entries
-from warpschool.errors import ContractError, EntryError, LaunchError, LaunchLineError, NeedsError
+from warpschool.errors import ContractError, EntryError, LaunchError, LaunchLineError, NeedsError, WarpschoolError
 
 GOOD = """\
 // 01_scale.cu: y = a * x.
@@ -142,6 +144,24 @@ def test_bind_errors(source, sizes, error, words):
 def test_unknown_constants_are_refused():
     with pytest.raises(ContractError, match="Did you mean BLOCK"):
         parse_contract(GOOD).bind({"n": 5, "a": 1.0}, constants={"BLOK": 8})
+
+
+def test_random_edits_end_in_a_contract_or_an_error_of_ours():
+    pieces = ["(", ")", "[", "]", ",", ";", "=", "<-", "*", "/", "%", "cdiv", "block", "in", "out", "const", "float", "int",
+              "n", "//", "\n", "\n// ", "Entry:", "Launch:", "Sizes:", "Needs:", "Scratch:", "Zeroed:", "Constant:", "0",
+              "9" * 30, '"', "'", "{", "}", "/*", "*/", 'R"(', "#if 0", "::", "-", "\\\n", "\x00", "é"]  # fmt: skip
+    random = Random(5)
+    for _ in range(2000):
+        source = GOOD
+        for _ in range(random.randint(1, 5)):
+            start = random.randrange(len(source))
+            source = source[:start] + random.choice(pieces) + source[start + random.choice([0, 0, 1, 5]) :]
+        try:
+            contract = parse_contract(source)
+            sizes = {p.name: random.choice([0, 1, 100, -3]) for p in contract.parameters() if not p.is_array}
+            contract.bind(sizes)
+        except WarpschoolError as error:
+            assert str(error)
 
 
 def test_hostile_expressions_end_in_an_error():

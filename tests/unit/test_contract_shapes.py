@@ -146,3 +146,11 @@ def test_scratch():
     assert not plan.arrays["sums"].is_result
     assert [launch.grid for launch in plan.launches] == [(3, 1, 1), (1, 1, 1)]
     assert plan.scalars["BLOCKS"] == 3
+
+
+def test_line_ends_and_byte_order_marks_change_nothing():
+    for source in (GEMM.replace("\n", "\r\n"), GEMM.replace("\n", "\r"), "\ufeff" + GEMM):
+        contract = parse_contract(source)
+        assert contract.title == "C = A * B through tiles."
+        assert contract.launches[0].line == 6
+        assert contract.declarations.constexpr_values({}) == {"TILE": 16}

@@ -68,6 +68,13 @@ def test_lines_come_from_the_error():
     assert judge(caught.value).line == 2
 
 
+def test_messages_fit_on_one_screen():
+    assert judge(errors.CompileError("\n".join("x" * 30))).seen == "\n".join("x" * 30)
+    long = judge(errors.CompileError("\n".join(["line"] * 500))).seen.splitlines()
+    assert len(long) == 30
+    assert long[-1] == "... and 471 more lines"
+
+
 def test_hazards():
     kinds = ("out-of-bounds", "race", "divergent-barrier", "warp-sync", "uninitialized", "misaligned")
     assert [verdict_of_hazard(kind) for kind in kinds] == ["OOB", "RACE", "SYNC", "SYNC", "UNINIT", "RTE"]

@@ -33,6 +33,7 @@ name are one array, so the second kernel of a file reads what the first one wrot
 
 from __future__ import annotations
 
+from warpschool.compile.lexing import normalise
 from warpschool.contract.agree import require_same_entries
 from warpschool.contract.header import PROSE, read_header
 from warpschool.contract.model import ConstantFill, Contract, Entry, Launch, Parameter
@@ -59,9 +60,10 @@ def parse_contract(source: str, *, name: str = "kernel.cu") -> Contract:
     """
     if not source.strip():
         raise ContractError("the file is empty", file=name, next_step="Start from the step's starter.")
-    declarations = scan_source(source, name=name)
-    header = read_header(source, file=name)
-    require_entries(header, declarations, source, file=name)
+    text = normalise(source)
+    declarations = scan_source(text, name=name)
+    header = read_header(text, file=name)
+    require_entries(header, declarations, text, file=name)
     parser = EntryParser(file=name)
     for entry in header.entries:
         if entry.keyword not in PROSE:

@@ -76,7 +76,7 @@ def read_header(source: str, *, file: str) -> Header:
 def _comment_pieces(source: str) -> list[Piece]:
     """Return the text behind `//` of each line of the first comment block."""
     pieces: list[Piece] = []
-    for number, line in enumerate(source.removeprefix("\ufeff").split("\n"), start=1):
+    for number, line in enumerate(source.split("\n"), start=1):
         match = _COMMENT.match(line)
         if match:
             pieces.append(Piece(line[match.end() :].rstrip(), number, match.end() + 1))

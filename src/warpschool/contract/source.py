@@ -10,15 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from warpschool.compile.lexing import blank
 from warpschool.contract.expressions import EvaluationError, Expression, evaluate, parse_expression
 from warpschool.contract.tokens import Token, TokenReader
 from warpschool.contract.types import CType, find_type, is_qualifier
 from warpschool.errors import ContractError
 
-_SKIPPED = re.compile(
-    r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z)|R"(?P<mark>[^()\s\\]{0,16})\(.*?(?:\)(?P=mark)\"|\Z)|"(?:[^"\\\n]|\\.)*"|(?<![\w'])'(?:[^'\\\n]|\\.)*'""",
-    re.DOTALL,
-)
+_LINKAGE = re.compile(r'\bextern\s*"C"')
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
 _MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)[ \t]+(.*)")
 _C_TOKEN = re.compile(r"\d[\w.']*|\w+|\"C\"|::|<<|>>|[<>=!]=|&&|\|\||\S")
@@ -92,18 +90,25 @@ class Declarations:
 
 def scan_source(source: str, *, name: str) -> Declarations:
     """Return the declarations of a CUDA C++ file; never fails: what it cannot read is left out."""
-    text = _blank(_SKIPPED, source, keep='"C"')
-    macros = {match[1]: match[2].strip() for match in _MACRO.finditer(text)}
-    text = _blank(_DIRECTIVE, _without_if_zero(text))
+    code = blank(source)
+    macros = {match[1]: match[2].strip() for match in _MACRO.finditer(code)}
+    text = _without_directives(_without_if_zero(_without_strings(source, code)))
     found = Declarations(macros=macros)
     for statement, is_extern_c in _statements(_c_tokens(text)):
         _note(statement, is_extern_c, found, name)
     return found
 
 
-def _blank(pattern: re.Pattern[str], text: str, *, keep: str = "") -> str:
-    """Replace matches by spaces, so that lines stay; a match equal to `keep` stays too."""
-    return pattern.sub(lambda match: match[0] if match[0] == keep else re.sub(r"[^\n]", " ", match[0]), text)
+def _without_strings(source: str, code: str) -> str:
+    """Blank all that stands in quotes but the C of `extern "C"`; `code` is the source without comments."""
+    text = list(blank(source, strings=True))
+    for match in _LINKAGE.finditer(code):
+        text[match.start() : match.end()] = match[0]
+    return "".join(text)
+
+
+def _without_directives(text: str) -> str:
+    return _DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def _without_if_zero(text: str) -> str:

@@ -93,6 +93,9 @@ _OF_HAZARD = {
 }
 
 
+_MOST_LINES = 30  # one screen
+
+
 class Judgement(AssertionError):
     """Ends a criterion: its verdict, what was seen, and the student's line where one is to blame.
 
@@ -118,11 +121,18 @@ def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
         verdict = Verdict.RJ if has_inline_asm else Verdict.SE
     else:
         verdict = next((found for kind, found in _OF_ERROR if isinstance(error, kind)), Verdict.SE)
-    seen = str(error) or type(error).__name__
+    seen = _one_screen(str(error) or type(error).__name__)
     if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
         seen = f"{type(error).__name__}: {seen}"
     line = getattr(error, "line", 0) or _first_line(getattr(error, "diagnostics", ()))
     return Judgement(verdict, seen, line=line if isinstance(line, int) else 0)
+
+
+def _one_screen(text: str) -> str:
+    lines = text.splitlines()
+    if len(lines) <= _MOST_LINES:
+        return text
+    return "\n".join([*lines[: _MOST_LINES - 1], f"... and {len(lines) - _MOST_LINES + 1} more lines"])
 
 
 def _first_line(diagnostics: Iterable[object]) -> int:

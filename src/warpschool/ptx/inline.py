@@ -18,6 +18,7 @@ from .program import (
     Address,
     Function,
     Guard,
+    Immediate,
     Instruction,
     Module,
     Operand,
@@ -30,7 +31,7 @@ from .program import (
     Vector,
     bytes_of,
 )
-from .refusals import refusal, refused, unsupported
+from .refusals import misformed, refusal, refused, unsupported
 
 MAX_INSTRUCTIONS = 300_000
 """Most instructions of a kernel once its calls are inlined."""
@@ -291,6 +292,8 @@ class _Inliner:
         if isinstance(memory, Address) and isinstance(memory.base, Symbol):
             block = self.blocks.get(memory.base.name)
             if block is not None:
+                if not _is_plain(i):
+                    raise misformed(self.module, i, "this is no access to a parameter")
                 width, offset = bytes_of(i.type), memory.base.offset + memory.offset
                 for k in range(_elements(i)):
                     block.accesses.add((offset + k * width, width))
@@ -346,6 +349,19 @@ class _Inliner:
                 operands = (element, whole) if i.opcode == "ld" else (whole, element)
                 moves.append(Instruction(opcode, modifiers, operands, i.guard, i.source, i.ptx_line))
         return moves
+
+
+def _is_plain(i: Instruction) -> bool:
+    """Whether an ld.param or st.param has a type, as many elements as it says, and nothing odd among them."""
+    value = i.operands[0 if i.opcode == "ld" else 1] if len(i.operands) == 2 else None
+    elements = value.elements if isinstance(value, Vector) else (value,)
+    allowed = (Register, Sink) if i.opcode == "ld" else (Register, Immediate, Symbol)
+    return (
+        len(i.types) == 1
+        and i.type not in ("pred", "b128")
+        and len(elements) == _elements(i)
+        and all(isinstance(e, allowed) for e in elements)
+    )
 
 
 def _by_address(i: Instruction) -> Instruction:

@@ -15,8 +15,8 @@ from .translate import Translation
 from .translate.plan import CounterPlan
 from .translate.runtime import runtime_module
 
-_LARGE = 2_500
-"""PTX instructions above which code generation favours its own speed over the code's."""
+_LARGE, _LARGE_CHECKED = 2_500, 1_200
+"""PTX instructions above which code generation favours its own speed over the code's: without and with checks."""
 _lock = threading.Lock()
 
 
@@ -64,7 +64,9 @@ class Code:
 
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
-        self._engines = [_compiled(translation.ir, translation.instruction_count, promote="full")]
+        limit = _LARGE_CHECKED if translation.unit.options.check else _LARGE
+        self._level = 0 if translation.instruction_count > limit else 1
+        self._engines = [_compiled(translation.ir, self._level, promote="full")]
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
         self.masked_plan: CounterPlan | None = None
         self.masked_address = 0
@@ -74,7 +76,7 @@ class Code:
         with _masked_lock:
             if self.masked_plan is None:
                 ir, plan = self.translation.masked()
-                self._engines.append(_compiled(ir, self.translation.instruction_count))
+                self._engines.append(_compiled(ir, self._level))
                 self.masked_address = self._engines[1].get_function_address("masked")
                 self.masked_plan = plan
 
@@ -90,9 +92,8 @@ def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str
     passes.run(module.get_function(function), builder)
 
 
-def _compiled(ir: str, instructions: int, promote: str = "") -> llvm.ExecutionEngine:
+def _compiled(ir: str, level: int, promote: str = "") -> llvm.ExecutionEngine:
     """An engine with the module's code, from the disk cache where it was compiled before."""
-    level = 0 if instructions > _LARGE else 1
     with _lock:  # LLVM's global context is not thread-safe
         _runtime_engine()
         machine = _machine(level)

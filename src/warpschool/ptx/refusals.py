@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import UnsupportedInstruction
+from ..errors import PtxSyntaxError, UnsupportedInstruction
 from .isa import INSTRUCTIONS
 from .program import Instruction, Module, SourceLine
 
@@ -84,3 +84,12 @@ def unsupported(
 
 def refused(module: Module, source: SourceLine, what: str, next_step: str = "") -> UnsupportedInstruction:
     return UnsupportedInstruction(what, file=module.files.get(source.file, ""), line=source.line, next_step=next_step)
+
+
+def misformed(module: Module, i: Instruction, why: str) -> PtxSyntaxError:
+    return PtxSyntaxError(
+        f"PTX line {i.ptx_line}: cannot read '{i.full_name[:60]}': {why}",
+        file=module.files.get(i.source.file, ""),
+        line=i.source.line,
+        next_step="The simulator reads the PTX that NVRTC writes; look at inline assembly on this line.",
+    )

@@ -70,8 +70,12 @@ def _name_lanes(axes: Axes, access: Access, cols: int, first_row: int) -> None:
         row, col = element // cols, element % cols
         if row - first_row < _MOST_ROWS:
             name = f"lane {here[0]}" if len(here) == 1 else f"lanes {here[0]} to {here[-1]}"
-            place = (min(col + 0.5, 0.72 * cols), row + 2.2)
-            axes.annotate(name, (col + 0.5, row + 0.5), place, fontsize=7, va="top", arrowprops={"arrowstyle": "-", "lw": 0.5})
+            right = col < cols / 2
+            place = (col + 0.14 * cols * (1 if right else -1), row + (2.0 if len(access.sectors) < 8 else 0.5))
+            side = "left" if right else "right"
+            axes.annotate(
+                name, (col + 0.5, row + 0.5), place, fontsize=7, va="center", ha=side, arrowprops={"arrowstyle": "-", "lw": 0.5}
+            )
 
 
 def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
@@ -90,6 +94,9 @@ def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
     for axes in panels.flat[len(accesses) :]:
         axes.axis("off")
     of_rows = heights.reshape(panels.shape).max(axis=1)
+    for axes in panels.flat:  # boxes of one size in all panels
+        if axes.images:
+            axes.set_ylim(max(np.ptp(other.get_ylim()) for other in panels.flat if other.images) - 0.5, -0.5)
     panels[0, 0].get_gridspec().set_height_ratios(of_rows)
     figure.set_size_inches(5.5 * columns, of_rows.sum())
     return figure

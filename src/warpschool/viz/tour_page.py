@@ -127,7 +127,7 @@ def _roofline(tour: Tour) -> str:
         "work that was counted, with work for every multiprocessor. They are estimates, not measurements."
         f"{measured}{left_out}"
     )
-    figure = figure_svg(roofline_figure(points, roofline), alt=alt, prefix="roofline")
+    figure = figure_svg(roofline_figure(points, roofline), alt=alt, prefix="roofline-plot")
     return (
         '<h2 id="roofline">What limits them</h2>\n'
         f"<p>{escape(_climb(shown))}</p>\n<figure>{figure}<figcaption>{escape(caption)}</figcaption></figure>"

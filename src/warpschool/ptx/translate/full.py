@@ -219,10 +219,19 @@ def _unsaved(blocks: list[Block]) -> list[set[str]]:
     return after
 
 
+_MOST_ENTRY_VECTORS = 128
+"""Vectors that the optional entries of `full` may load in all: each entry makes every register that lives there merge."""
+
+
 def entries_of(unit: Unit) -> list[int]:
-    """Blocks at which a whole warp may enter `full`: the start, behind barriers, and where parted lanes meet again."""
+    """Blocks at which a whole warp may enter `full`: the start, behind barriers, and where parted lanes meet again.
+
+    A meeting point costs code for each register that is live there, so those with few come first and the rest do without:
+    their warps stay in `masked` until the next entry.
+    """
     blocks = unit.kernel.blocks
     entries = {0}
+    meetings: set[int] = set()
     meeting = _immediate_post_dominators(blocks)
     for block in blocks:
         t = block.terminator
@@ -231,7 +240,16 @@ def entries_of(unit: Unit) -> list[int]:
         parts = isinstance(t, Branch) and not unit.analysis.of(t.guard.register).uniform
         parts = parts or (isinstance(t, Switch) and isinstance(t.index, Register))
         if parts and (meet := meeting[block.index]) is not None:
-            entries.add(meet)
+            meetings.add(meet)
+
+    def vectors(k: int) -> int:
+        return sum(lanes_of(unit.analysis.of(name)) == WARP for name in blocks[k].live_in)
+
+    spent = 0
+    for k in sorted(meetings - entries, key=lambda k: (vectors(k), k)):
+        spent += vectors(k)
+        if spent <= _MOST_ENTRY_VECTORS:
+            entries.add(k)
     return sorted(entries)
 
 

@@ -27,15 +27,20 @@ def general_global(
     t: Translator, a: Access, address: Value, values: list[Value] | None, mask: Value, cell: int | None
 ) -> list[Value]:
     """Any global access of the lanes in `mask`: account for it, then gather or scatter."""
-    b, o = t.b, t.unit.options
+    b, o, granule = t.b, t.unit.options, t.unit.global_granule_log2
     counted = o.count and cell is not None
-    if o.check or counted:
-        counter = t.counter_pointer(cell) if counted and cell is not None else Value("ptr", "null")
-        mask = b.call(
-            f"ws_access_global_{t.unit.global_granule_log2}", "i32", Value("ptr", "%w"), Value("ptr", "%c"), address,
-            mask, constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
-            constant("i32", int(o.check and a.space != "const")),
-        )  # fmt: skip
+    if not (o.check or counted):
+        return gather_scatter(t, a, address, values, mask)
+    counter = t.counter_pointer(cell) if counted and cell is not None else Value("ptr", "null")
+    checked = constant("i32", int(o.check and a.space != "const"))
+    fixed = (constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter, checked)
+    state = (Value("ptr", "%w"), Value("ptr", "%c"), address, mask)
+    if len(a.registers) == 1:  # one call for everything keeps code small where a kernel has many accesses
+        if values is None:
+            return [b.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, lanes=WARP)]
+        b.call(f"ws_store_global_{a.element}_{granule}", "void", *state, *fixed, values[0])
+        return []
+    mask = b.call(f"ws_access_global_{granule}", "i32", *state, *fixed)
     return gather_scatter(t, a, address, values, mask)
 
 
@@ -56,6 +61,9 @@ def translate_global(t: Translator, a: Access) -> None:
     if t.masked:
         address = vector_address(t, a, "i64")
         return finish(t, a, general_global(t, a, address, values, t.mask_bits, cell), Lanes())  # type: ignore[attr-defined]
+    if t.unit.options.check and not a.is_load:  # every store is examined and tracked: nothing to gain from its shape
+        address = vector_address(t, a, "i64")
+        return finish(t, a, general_global(t, a, address, values, constant("i32", -1), cell), Lanes())
     pattern = pattern_of(t, a)
     if pattern.scalar and pattern.offsets is not None:
         shape = shape_of(pattern.offsets, a.bytes_)

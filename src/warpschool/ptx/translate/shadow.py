@@ -14,7 +14,7 @@ from . import layout as L
 from .access import Access, extent
 from .translator import Translator
 
-_MOST_GRANULES, _MOST_RUNS, _CHUNK = 2048, 64, 32
+_MOST_GRANULES, _MOST_RUNS, _CHUNK, _WORTH_A_GLANCE = 2048, 64, 32, 4
 _MANY = -1
 
 
@@ -109,8 +109,16 @@ def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users
     index = b.lshr(b.resize(base, "i64"), granule_log2)
     shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
     epoch, me = _times(t)
+    runs = _runs(users)
+    arms = [(Value("i1", "false"), outside_at)]
+    if a.is_load and len(runs) >= _WORTH_A_GLANCE:
+        unchanged = _glance(t, shadow, runs, epoch)
+        arms.append((Value("i1", "true"), b.label_now))
+        closer = b.new_label("closer")
+        b.branch(unchanged, end, closer)
+        b.label(closer)
     verdicts: dict[int, Value] = {}
-    for run in _runs(users):
+    for run in runs:
         lanes = 0 if len(run) == 1 else len(run)
         pointer = b.offset(shadow, run[0] * 4)
         state = b.load("i32", pointer, lanes)
@@ -118,13 +126,34 @@ def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users
         # marking what passes is right even if another granule does not: the exact rules leave the same mark
         b.store(b.select(fine, new, state), pointer)
         verdicts[lanes] = b.and_(verdicts[lanes], fine) if lanes in verdicts else fine
-    passed = Value("i1", "true")
-    for fine in verdicts.values():
-        passed = b.and_(passed, b.all_true(fine))
-    looked_at = b.label_now
+    arms.append((_all(t, verdicts), b.label_now))
     b.br(end)
     b.label(end)
-    return b.phi((Value("i1", "false"), outside_at), (passed, looked_at))
+    return b.phi(*arms)
+
+
+def _glance(t: Translator, shadow: Value, runs: list[list[int]], epoch: Value) -> Value:
+    """Whether several warps have read all granules since the barrier: then one more reader changes nothing."""
+    b = t.b
+    verdicts: dict[int, Value] = {}
+    for run in runs:
+        lanes = 0 if len(run) == 1 else len(run)
+        state = b.load("i32", b.offset(shadow, run[0] * 4), lanes)
+        same = b.icmp("eq", state, _several(t, b.splat(epoch, lanes) if lanes else epoch))
+        verdicts[lanes] = b.and_(verdicts[lanes], same) if lanes in verdicts else same
+    return _all(t, verdicts)
+
+
+def _all(t: Translator, verdicts: dict[int, Value]) -> Value:
+    passed = Value("i1", "true")
+    for fine in verdicts.values():
+        passed = t.b.and_(passed, t.b.all_true(fine))
+    return passed
+
+
+def _several(t: Translator, epoch: Value) -> Value:
+    """State of a granule that several warps have read since the barrier."""
+    return t.b.or_(epoch, t.b.like(epoch, L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES))
 
 
 def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value]:
@@ -133,12 +162,11 @@ def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -
     before = b.splat(epoch, state.lanes) if state.lanes else epoch
     if not a.is_load:
         return mine, b.icmp("ule", b.add_const(state, 1), before)  # UNTOUCHED + 1 wraps to 0
-    several = b.or_(before, b.like(before, L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES))
     change = b.xor(state, mine)
     alone = b.or_(b.icmp("ult", state, before), b.icmp("eq", change, b.like(change, 0)))
     elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
     was_read = b.icmp("eq", b.and_const(change, 3 << L.KIND_SHIFT), b.like(change, 0))
-    return b.select(alone, mine, several), b.or_(alone, b.and_(was_read, elsewhere))
+    return b.select(alone, mine, _several(t, before)), b.or_(alone, b.and_(was_read, elsewhere))
 
 
 def _mine(t: Translator, a: Access, me: Value, users: list[int], lanes: int) -> Value:

@@ -39,5 +39,7 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         **{f"ws_access_shared_{g}": races.access_shared(g) for g in (0, 1, 2)},
         **{f"ws_gather_{t}": movement.gather(t) for t in movement.INTEGERS},
         **{f"ws_scatter_{t}": movement.scatter(t) for t in movement.INTEGERS},
+        **{f"ws_load_global_{t}_{g}": races.load_global(t, g) for t in movement.INTEGERS for g in (0, 1, 2)},
+        **{f"ws_store_global_{t}_{g}": races.store_global(t, g) for t in movement.INTEGERS for g in (0, 1, 2)},
     }
     return module_text(functions.values(), Helper.declarations, functions), tuple(functions)

@@ -200,3 +200,27 @@ def access_shared(granule_log2: int) -> str:
     b.ret(ok)
     parameters = (WORKER, CONTEXT, offset, MASK, SIZE, SITE, KIND, counter, checked)
     return b.define(f"ws_access_shared_{granule_log2}", I32, *parameters)
+
+
+def load_global(type_: str, granule_log2: int) -> str:
+    """A whole load: account for it, then gather the lanes that may."""
+    b = Helper()
+    address, counter, checked = arg(I64, "address", WARP), arg("ptr", "counter"), arg(I32, "checked")
+    parameters = (WORKER, CONTEXT, address, MASK, SIZE, SITE, KIND, counter, checked)
+    b.label("entry")
+    ok = b.call(f"ws_access_global_{granule_log2}", I32, *parameters)
+    b.ret(b.call(f"ws_gather_{type_}", type_, address, ok, lanes=WARP))
+    return b.define(f"ws_load_global_{type_}_{granule_log2}", f"<{WARP} x {type_}>", *parameters)
+
+
+def store_global(type_: str, granule_log2: int) -> str:
+    """A whole store: account for it, then scatter the lanes that may."""
+    b = Helper()
+    address, counter, checked = arg(I64, "address", WARP), arg("ptr", "counter"), arg(I32, "checked")
+    value = arg(type_, "value", WARP)
+    parameters = (WORKER, CONTEXT, address, MASK, SIZE, SITE, KIND, counter, checked)
+    b.label("entry")
+    ok = b.call(f"ws_access_global_{granule_log2}", I32, *parameters)
+    b.call(f"ws_scatter_{type_}", "void", address, ok, value)
+    b.ret()
+    return b.define(f"ws_store_global_{type_}_{granule_log2}", "void", *parameters, value)

@@ -1,0 +1,346 @@
+"""The forms of instructions: which modifiers, types and operands each opcode takes (PTX ISA, chapter 9).
+
+Everything behind the parser may rely on them: `check` runs on every instruction of a kernel when it is built. A modifier
+or type that is not listed is refused, so that nothing is silently taken for something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .program import WIDTH_BITS, Address, Immediate, Instruction, Operand, Pair, Register, Sink, Special, Symbol, Vector
+
+
+class FormError(Exception):
+    """The instruction is not well formed."""
+
+
+class UnknownForm(Exception):
+    """The instruction has a modifier or type that the simulator does not know."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an operand must be.
+
+    `role`: "to" destination, "of" source, "at" address, "number" immediate. `width` in bits, 1 for predicates. `wider`
+    allows wider registers, `count` asks for a vector, `beside` for an optional predicate destination, `%r1|%p1`.
+    """
+
+    role: str
+    width: int = 0
+    wider: bool = False
+    count: int = 1
+    beside: bool = False
+
+
+Rule = Callable[[Instruction], Iterable[Need]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """`types`: what the last type may be; `counts`: how many types are written."""
+
+    rule: Rule
+    types: frozenset[str]
+    modifiers: frozenset[str]
+    counts: tuple[int, ...] = (1,)
+
+
+def _words(*texts: str) -> frozenset[str]:
+    return frozenset(word for text in texts for word in text.split())
+
+
+_INT = "u16 s16 u32 s32 u64 s64"
+_PACKED_INT = "u16x2 s16x2"
+_BITS = "b16 b32 b64"
+_HALF = "f16 bf16 f16x2 bf16x2"
+_FLOAT = "f32 f64 " + _HALF
+_ROUND = "rn rz rm rp"
+_COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
+_BOOLEAN = "and or xor"
+_SPACES = "global shared shared::cta local param param::entry param::func const"
+_CACHE = (
+    "ca cg cs lu cv cop wb wt nc L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate "
+    "L2::evict_normal L2::evict_first L2::evict_last L2::64B L2::128B L2::256B"
+)
+_ORDER = "weak volatile relaxed acquire release acq_rel cta cluster gpu sys mmio sc"
+_ANY_TYPE = _words(_INT, _BITS, "b8 u8 s8 f16 bf16 f32 f64 f16x2 bf16x2")
+
+
+def _width(type_name: str) -> int:
+    return WIDTH_BITS[type_name]
+
+
+def _to(width: int, **more: bool) -> Need:
+    return Need("to", width, **more)
+
+
+def _of(width: int, **more: bool) -> Need:
+    return Need("of", width, **more)
+
+
+def _same(sources: int) -> Rule:
+    """A destination and sources of the instruction's type."""
+    return lambda i: [_to(_width(i.type)), *[_of(_width(i.type))] * sources]
+
+
+def _widths(*widths: int | None) -> Rule:
+    """Destination and sources of fixed widths; None stands for the instruction's type."""
+
+    def rule(i: Instruction) -> list[Need]:
+        first, *rest = [_width(i.type) if w is None else w for w in widths]
+        return [_to(first), *[_of(w) for w in rest]]
+
+    return rule
+
+
+def _product(addend: bool) -> Rule:
+    def rule(i: Instruction) -> list[Need]:
+        wide = _width(i.type) * (2 if i.has("wide") else 1)
+        if wide > 64:
+            raise FormError("there is no such product")
+        return [_to(wide), *[_of(_width(i.type))] * 2, *([_of(wide)] if addend else [])]
+
+    return rule
+
+
+def _extreme(i: Instruction) -> list[Need]:
+    return [_to(_width(i.type)), *[_of(_width(i.type))] * (3 if len(i.operands) == 4 else 2)]
+
+
+def _setp(i: Instruction) -> list[Need]:
+    other = [_of(1)] if len(i.operands) == 4 else []
+    return [_to(1, beside=True), *[_of(_width(i.type))] * 2, *other]
+
+
+def _set(i: Instruction) -> list[Need]:
+    other = [_of(1)] if len(i.operands) == 4 else []
+    return [_to(_width(i.types[0])), *[_of(_width(i.type))] * 2, *other]
+
+
+def _lop3(i: Instruction) -> list[Need]:
+    other = [_of(1)] if len(i.operands) == 6 else []
+    return [_to(32, beside=bool(other)), *[_of(32)] * 3, Need("number"), *other]
+
+
+def _mov(i: Instruction) -> list[Need]:
+    to, of = (i.operands[k] if len(i.operands) == 2 else None for k in (0, 1))
+    width = _width(i.type)
+    for vector in (to, of):
+        if isinstance(vector, Vector) and (len(vector.elements) not in (2, 4) or width // len(vector.elements) < 16):
+            raise FormError("the vector has the wrong number of elements")
+    return [
+        Need("to", width // len(to.elements), count=len(to.elements)) if isinstance(to, Vector) else _to(width),
+        Need("of", width // len(of.elements), count=len(of.elements)) if isinstance(of, Vector) else _of(width),
+    ]
+
+
+def _cvt(i: Instruction) -> list[Need]:
+    to, of = (_width(t) for t in i.types)
+    return [_to(to, wider=True), *[_of(of, wider=True)] * (2 if len(i.operands) == 3 else 1)]
+
+
+def _count(i: Instruction) -> int:
+    return next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
+
+
+def _element(role: str, i: Instruction) -> Need:
+    if _count(i) * _width(i.type) > 256:
+        raise FormError("the vector is too long")
+    return Need(role, _width(i.type), wider=True, count=_count(i))
+
+
+def _atom(i: Instruction) -> list[Need]:
+    sources = 2 if i.has("cas") else 1
+    exact = [Need(role, _width(i.type), count=_count(i)) for role in ("to", *["of"] * sources)]
+    return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
+
+
+def _shfl(i: Instruction) -> list[Need]:
+    return [_to(32, beside=True), *[_of(32)] * (4 if i.has("sync") else 3)]
+
+
+def _vote(i: Instruction) -> list[Need]:
+    return [_to(_width(i.type)), _of(1), *([_of(32)] if i.has("sync") else [])]
+
+
+def _barrier(i: Instruction) -> list[Need]:
+    if i.has("warp"):
+        return [_of(32)]
+    if not i.has("red"):
+        return [_of(32)] * (2 if len(i.operands) == 2 else 1)
+    return [_to(32 if i.has("popc") else 1), *[_of(32)] * (2 if len(i.operands) == 4 else 1), _of(1)]
+
+
+def _cp(i: Instruction) -> list[Need]:
+    if i.has("commit_group") or i.has("wait_all"):
+        return []
+    if i.has("wait_group"):
+        return [Need("number")]
+    more = []
+    if len(i.operands) > 3:
+        last = i.operands[3]
+        more = [Need("of", 0) if isinstance(last, Register) else Need("number")]
+    return [Need("at"), Need("at"), Need("number"), *more]
+
+
+def _nothing(i: Instruction) -> list[Need]:
+    return []
+
+
+def _form(rule: Rule, types: str = "", modifiers: str = "", counts: tuple[int, ...] = (1,)) -> Form:
+    return Form(rule, _words(types), _words(modifiers), counts)
+
+
+_CARRY = "u32 s32 u64 s64"
+_MEMORY = f"{_SPACES} {_CACHE} {_ORDER} v2 v4 v8 unified"
+_ATOMIC = f"{_SPACES} {_ORDER} {_BOOLEAN} add inc dec min max noftz v2 v4"
+
+FORMS: dict[str, Form] = {
+    "add": _form(_same(2), f"{_INT} {_PACKED_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
+    "sub": _form(_same(2), f"{_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
+    "mul": _form(_product(False), f"{_INT} {_FLOAT}", f"{_ROUND} ftz sat lo hi wide"),
+    "mad": _form(_product(True), f"{_INT} f32 f64", f"{_ROUND} ftz sat lo hi wide cc"),
+    "mul24": _form(_same(2), "u32 s32", "lo hi"),
+    "mad24": _form(_same(3), "u32 s32", "lo hi sat"),
+    "addc": _form(_same(2), _CARRY, "cc"), "subc": _form(_same(2), _CARRY, "cc"),
+    "madc": _form(_same(3), _CARRY, "lo hi cc"),
+    "sad": _form(_same(3), _INT),
+    "div": _form(_same(2), f"{_INT} f32 f64", f"{_ROUND} ftz approx full"),
+    "rem": _form(_same(2), _INT),
+    "abs": _form(_same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
+    "neg": _form(_same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
+    "min": _form(_extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
+    "max": _form(_extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
+    "popc": _form(_widths(32, None), "b32 b64"), "clz": _form(_widths(32, None), "b32 b64"),
+    "bfind": _form(_widths(32, None), "u32 s32 u64 s64", "shiftamt"),
+    "fns": _form(_widths(32, 32, 32, 32), "b32"),
+    "brev": _form(_same(1), "b32 b64"),
+    "bfe": _form(_widths(None, None, 32, 32), "u32 s32 u64 s64"),
+    "bfi": _form(_widths(None, None, None, 32, 32), "b32 b64"),
+    "bmsk": _form(_widths(32, 32, 32), "b32", "clamp wrap"),
+    "szext": _form(_widths(32, 32, 32), "u32 s32", "clamp wrap"),
+    "dp4a": _form(_same(3), "u32 s32", counts=(2,)), "dp2a": _form(_same(3), "u32 s32", "lo hi", counts=(2,)),
+    "testp": _form(_widths(1, None), "f32 f64", "finite infinite number notanumber normal subnormal"),
+    "copysign": _form(_same(2), "f32 f64"),
+    "fma": _form(_same(3), _FLOAT, f"{_ROUND} ftz sat relu"),
+    "rcp": _form(_same(1), "f32 f64", f"{_ROUND} approx ftz"),
+    "sqrt": _form(_same(1), "f32 f64", f"{_ROUND} approx ftz"),
+    "rsqrt": _form(_same(1), "f32 f64", "approx ftz"),
+    "sin": _form(_same(1), "f32", "approx ftz"), "cos": _form(_same(1), "f32", "approx ftz"),
+    "lg2": _form(_same(1), "f32", "approx ftz"),
+    "ex2": _form(_same(1), f"f32 {_HALF}", "approx ftz"), "tanh": _form(_same(1), f"f32 {_HALF}", "approx"),
+    "set": _form(_set, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz", counts=(2,)),
+    "setp": _form(_setp, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz"),
+    "selp": _form(_widths(None, None, None, 1), f"{_INT} {_BITS} f32 f64"),
+    "slct": _form(lambda i: [_to(_width(i.types[0])), *[_of(_width(i.types[0]))] * 2, _of(32)], "s32 f32", "ftz", (2,)),
+    "and": _form(_same(2), f"pred {_BITS}"), "or": _form(_same(2), f"pred {_BITS}"),
+    "xor": _form(_same(2), f"pred {_BITS}"), "not": _form(_same(1), f"pred {_BITS}"),
+    "cnot": _form(_same(1), _BITS),
+    "lop3": _form(_lop3, "b32", "and or"),
+    "shf": _form(_widths(32, 32, 32, 32), "b32", "l r clamp wrap"),
+    "shl": _form(_widths(None, None, 32), _BITS),
+    "shr": _form(_widths(None, None, 32), f"{_BITS} {_INT}"),
+    "prmt": _form(_widths(32, 32, 32, 32), "b32", "f4e b4e rc8 ecl ecr rc16"),
+    "mov": _form(_mov, f"pred {_INT} {_BITS} f16 bf16 f32 f64 f16x2 bf16x2"),
+    "cvta": _form(_same(1), "u32 u64", f"to {_SPACES}"),
+    "isspacep": _form(lambda i: [_to(1), _of(64)], "", _SPACES, (0,)),
+    "cvt": Form(
+        _cvt, _ANY_TYPE | {"tf32"}, _words(_ROUND, "rna rni rzi rmi rpi ftz sat relu"), (2,)
+    ),
+    "ld": Form(lambda i: [_element("to", i), Need("at")], _ANY_TYPE, _words(_MEMORY)),
+    "ldu": Form(lambda i: [_element("to", i), Need("at")], _ANY_TYPE, _words("global v2 v4")),
+    "st": Form(lambda i: [Need("at"), _element("of", i)], _ANY_TYPE, _words(_MEMORY)),
+    "atom": _form(_atom, f"{_BITS} u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
+    "red": _form(_atom, f"b32 b64 u32 s32 u64 s64 {_FLOAT}", _ATOMIC),
+    "shfl": _form(_shfl, "b32", "sync up down bfly idx"),
+    "vote": _form(_vote, "pred b32", "sync all any uni ballot"),
+    "match": _form(lambda i: [_to(32, beside=i.has("all")), _of(_width(i.type)), _of(32)], "b32 b64", "any all sync"),
+    "redux": _form(_widths(32, 32, 32), "u32 s32 b32", f"sync add min max {_BOOLEAN}"),
+    "activemask": _form(_widths(32), "b32"),
+    "bra": _form(_nothing, "", "uni skip", (0,)),
+    "brx": _form(lambda i: [_of(32)], "", "idx uni", (0,)),
+    "ret": _form(_nothing, "", "uni", (0,)), "exit": _form(_nothing, "", "", (0,)),
+    "bar": _form(_barrier, "u32 pred", "sync red warp popc and or cta aligned", (0, 1)),
+    "barrier": _form(_barrier, "u32 pred", "sync red popc and or cta aligned", (0, 1)),
+    "membar": _form(_nothing, "", "cta gl sys gpu proxy alias", (0,)),
+    "fence": _form(_nothing, "", f"{_ORDER} proxy alias async generic", (0,)),
+    "prefetch": _form(lambda i: [Need("at")], "", "global local L1 L2 L2::evict_last L2::evict_normal", (0,)),
+    "prefetchu": _form(lambda i: [Need("at")], "", "L1", (0,)),
+    "discard": _form(lambda i: [Need("at"), Need("number")], "", "global L2", (0,)),
+    "applypriority": _form(lambda i: [Need("at"), Need("number")], "", "global L2::evict_normal", (0,)),
+    "nanosleep": _form(lambda i: [_of(32)], "u32"),
+    "griddepcontrol": _form(_nothing, "", "launch_dependents wait", (0,)),
+    "trap": _form(_nothing, "", "", (0,)), "brkpt": _form(_nothing, "", "", (0,)),
+    "cp": _form(_cp, "", f"async ca cg {_SPACES} commit_group wait_group wait_all L2::64B L2::128B L2::256B", (0,)),
+}  # fmt: skip
+
+
+class Checker:
+    """Checks the instructions of one kernel; `registers` gives the types of those it may mention."""
+
+    def __init__(self, registers: dict[str, str]) -> None:
+        self.registers = registers
+        self.known: set[tuple[str, tuple[str, ...]]] = set()
+
+    def check(self, i: Instruction) -> None:
+        """Raises FormError or UnknownForm."""
+        form = FORMS.get(i.opcode)
+        if form is None:
+            return
+        key = (i.opcode, i.modifiers)
+        if key not in self.known:
+            _check_modifiers(i, form)
+            self.known.add(key)
+        needs = tuple(form.rule(i))
+        if len(needs) != len(i.operands):
+            raise FormError(f"{len(i.operands)} operands are the wrong number")
+        for number, (need, operand) in enumerate(zip(needs, i.operands, strict=True), 1):
+            if not self.fits(need, operand):
+                raise FormError(f"operand {number} is not what this instruction takes")
+
+    def fits(self, need: Need, operand: Operand) -> bool:
+        if isinstance(operand, Register) and need.count == 1:
+            return need.role in ("to", "of") and self.width_fits(need, operand)
+        if need.count > 1:
+            single = Need(need.role, need.width, need.wider)
+            return (
+                isinstance(operand, Vector)
+                and len(operand.elements) == need.count
+                and all(self.fits(single, e) for e in operand.elements)
+            )
+        if need.role == "at":
+            return isinstance(operand, Address) and self.base_fits(operand)
+        if need.role == "number":
+            return isinstance(operand, Immediate)
+        if need.role == "of":
+            return need.width != 1 and isinstance(operand, Immediate | Special | Symbol)
+        if isinstance(operand, Pair) and need.beside:
+            second = operand.second
+            return self.fits(Need("to", need.width), operand.first) and self.fits(Need("to", 1), second)
+        return isinstance(operand, Sink)
+
+    def width_fits(self, need: Need, register: Register) -> bool:
+        width = WIDTH_BITS[self.registers[register.name]]
+        if need.width == 0:
+            return True
+        if need.wider and need.width > 1:
+            return width >= need.width
+        return width == need.width
+
+    def base_fits(self, address: Address) -> bool:
+        base = address.base
+        return not isinstance(base, Register) or WIDTH_BITS[self.registers[base.name]] in (32, 64)
+
+
+def _check_modifiers(i: Instruction, form: Form) -> None:
+    types = i.types
+    for modifier in i.modifiers:
+        if modifier not in WIDTH_BITS and modifier not in form.modifiers:
+            raise UnknownForm(f"'.{modifier[:40]}'")
+    if len(types) not in form.counts:
+        raise FormError("it has the wrong number of types")
+    if types and types[-1] not in form.types:
+        raise UnknownForm(f"the type '.{types[-1]}'")
