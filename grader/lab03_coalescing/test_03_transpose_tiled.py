@@ -50,7 +50,7 @@ def test_ragged(kernel, rng):
     weight=2,
     hint=[
         "Who wrote the element of the tile that your thread reads?",
-        "Another thread of the block did: a barrier has to stand between the two loops, and every thread has to reach it.",
+        "Another thread of the block: a barrier has to stand between the two loops, and every thread has to reach it.",
         "loop of loads; __syncthreads(); loop of stores",
     ],
 )
@@ -65,7 +65,7 @@ def test_race(kernel, rng):
     weight=3,
     hint=[
         "Draw the 32 elements that one warp stores. Do they lie in a row of At?",
-        "threadIdx.x runs along a row of A in the loads and along a row of At in the stores; only the tile is read the other way.",
+        "x runs along a row of A in the loads and along a row of At in the stores; the tile is read the other way.",
         "store: At[(col0 + y) * M + row0 + x] = tile[x][y], with x from threadIdx.x",
     ],
     counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = 128",

@@ -65,7 +65,7 @@ def test_race(kernel, rng):
     "No bank conflicts",
     weight=3,
     hint=[
-        "Write down x ^ y for y = 0, 1, 2, 3 and x = 0, 1, 2, 3. What do rows and columns of this table have in common?",
+        "Write down a table of x ^ y for x, y = 0, 1, 2, 3. What do its rows and its columns have in common?",
         "The XOR has to use a number that differs from lane to lane along the column: the row of the tile.",
         "tile[row][column ^ row], in both loops",
     ],

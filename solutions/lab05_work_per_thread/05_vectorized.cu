@@ -80,7 +80,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
     float sum[WPTM][WPTN] = {};
 
     for (int k0 = 0; k0 < K; k0 += TSK) {
-        // BEGIN SOLUTION: load the tiles, A transposed; multiply as before, from groups of four (about 33 lines)
+        // BEGIN SOLUTION: load the tiles, A transposed; multiply as before, from groups of four (about 32 lines)
         for (int i = thread; i < TSM * TSK / 4; i += THREADS) {
             const int m = i / 2 % TSM;  // two neighbours in a row of A, then the next row
             const int k = (i / 2 / TSM * 2 + i % 2) * 4;

@@ -136,7 +136,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         // END SOLUTION
     };
     const auto store = [&](int buffer) {  // from registers to shared memory, A transposed
-        // BEGIN SOLUTION: nextA and nextB into tileA[buffer] and tileB[buffer] (about 11 lines)
+        // BEGIN SOLUTION: nextA and nextB into tileA[buffer] and tileB[buffer] (about 12 lines)
         #pragma unroll
         for (int i = 0; i < LOADS_A; ++i) {
             float* to = &tileA[buffer][k_of_A(i)][row_of_A(i)];

@@ -93,10 +93,14 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
     const int thread = threadIdx.x;
     // Lanes 0 to 3 form a patch of 2 x 2, and so on: neighbours in a row read the same float4 of tileA, neighbours
     // in a column the same of tileB, and shared memory serves such a pair at once, in half the wavefronts.
+    int x = 0;  // the thread's first column and row in the block's tile
+    int y = 0;
+    // BEGIN SOLUTION: warps side by side; in each, patches of lanes side by side; four elements a lane (about 4 lines)
     const int warp = thread / 32;
     const int lane = thread % 32;
-    const int x = warp % (TSN / WSN) * WSN + (lane / 4 % (RTSN / 2) * 2 + lane % 2) * 4;
-    const int y = warp / (TSN / WSN) * WSM + (lane / 4 / (RTSN / 2) * 2 + lane / 2 % 2) * 4;
+    x = warp % (TSN / WSN) * WSN + (lane / 4 % (RTSN / 2) * 2 + lane % 2) * 4;
+    y = warp / (TSN / WSN) * WSM + (lane / 4 / (RTSN / 2) * 2 + lane / 2 % 2) * 4;
+    // END SOLUTION
     const int row0 = blockIdx.y * TSM;
     const int col0 = blockIdx.x * TSN;
     float4 nextA[LOADS_A];  // the tile in flight
@@ -119,7 +123,6 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
     }
 
     const auto load = [&](int k0) {  // from global memory to registers: starts the loads, waits for none
-        // BEGIN SOLUTION: float4s of both tiles: by fromA and fromB in whole tiles, else by load_quad (about 21 lines)
         if (whole && k0 + TSK <= K) {
             #pragma unroll
             for (int i = 0; i < LOADS_A; ++i) {
@@ -141,10 +144,8 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
                 nextB[i] = load_quad(B, K, N, k0 + k_of_B(i), col0 + col_of_B(i));
             }
         }
-        // END SOLUTION
     };
     const auto store = [&](int buffer) {  // from registers to shared memory, A transposed
-        // BEGIN SOLUTION: nextA and nextB into tileA[buffer] and tileB[buffer] (about 11 lines)
         #pragma unroll
         for (int i = 0; i < LOADS_A; ++i) {
             float* to = &tileA[buffer][k_of_A(i)][row_of_A(i)];
@@ -157,7 +158,6 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         for (int i = 0; i < LOADS_B; ++i) {
             *reinterpret_cast<float4*>(&tileB[buffer][k_of_B(i)][col_of_B(i)]) = nextB[i];
         }
-        // END SOLUTION
     };
     const auto fetch = [&](int buffer, int k) {  // from shared memory to registers
         #pragma unroll
@@ -179,7 +179,6 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         for (int buffer = 0; buffer < 2; ++buffer) {  // two tiles a turn, so that `buffer` is a constant
             #pragma unroll
             for (int k = 0; k < TSK; ++k) {
-                // BEGIN SOLUTION: start the next tile, store it, fetch for the next step of k (about 12 lines)
                 if (k == LOAD_AT) {
                     load(k0 + (buffer + 1) * TSK);  // past K this is a tile of zeros
                 }
@@ -192,15 +191,16 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
                     __syncthreads();  // the next tile is complete, and nobody reads this one any more
                     fetch(1 - buffer, 0);
                 }
-                // END SOLUTION
+                // BEGIN SOLUTION: the outer product, every other row from right to left (about 8 lines)
                 #pragma unroll
                 for (int i = 0; i < WPTM; ++i) {
                     #pragma unroll
                     for (int turn = 0; turn < WPTN; ++turn) {
-                        const int j = i % 2 == 0 ? turn : WPTN - 1 - turn;  // to and fro: see above
+                        const int j = i % 2 == 0 ? turn : WPTN - 1 - turn;
                         sum[i][j] += a[k % 2][i] * b[k % 2][j];
                     }
                 }
+                // END SOLUTION
             }
         }
     }

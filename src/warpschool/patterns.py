@@ -126,6 +126,8 @@ def _factor(got: np.ndarray, wanted: np.ndarray) -> str:
 
 
 def _offset(got: np.ndarray, wanted: np.ndarray) -> str:
+    if not np.all(np.isfinite(got)):
+        return ""
     differences = got - wanted
     offset = float(np.median(differences))
     spread = float(np.max(np.abs(differences - offset)))
@@ -141,7 +143,7 @@ def _constant(got: np.ndarray) -> str:
 
 
 def _where(bad: Mask) -> str:
-    """Say where the marked elements stand: all, whole rows or columns, edges, tiles, or a period."""
+    """Say where the marked elements (one at least) stand: all, whole rows or columns, edges, tiles, or a period."""
     if bad.all():
         return "every element"
     if bad.ndim == 0 or bad.size < 2:
@@ -185,6 +187,8 @@ def _indices(found: np.ndarray, length: int, axis: int, ndim: int) -> str:
         if last == length - 1:
             return f"all {many} from {first} on"
         return f"all {many} before {last + 1}" if first == 0 else f"{many} {first} to {last}"
+    if found.size == 2:
+        return f"{many} {first} and {last}"
     step = int(found[1] - found[0])
     if found.size >= 3 and first < step and last + step >= length and np.all(np.diff(found) == step):
         return f"every {_ordinal(step)} {one}, from {first} on"
@@ -239,15 +243,16 @@ def _corner(bad: Mask) -> str:
 
 
 def _box(bad: Mask) -> str:
-    """One full box of rows and columns."""
+    """Some rows, and in each of them the same columns."""
     plane = _plane(bad)
     if plane is None or plane.sum() < 2:
         return ""
-    rows, columns = np.flatnonzero(plane.any(axis=1)), np.flatnonzero(plane.any(axis=0))
-    box = plane[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    if not box.all() or box.shape == plane.shape:
+    in_rows, in_columns = plane.any(axis=1), plane.any(axis=0)
+    if not np.array_equal(np.outer(in_rows, in_columns), plane):
         return ""
-    return f"rows {rows[0]} to {rows[-1]} of columns {columns[0]} to {columns[-1]}"
+    rows = _indices(np.flatnonzero(in_rows), in_rows.size, 0, 2)
+    columns = _indices(np.flatnonzero(in_columns), in_columns.size, 1, 2)
+    return f"{rows} in {columns}" if rows and columns else ""
 
 
 def _in_tiles(bad: Mask) -> str:
@@ -255,23 +260,19 @@ def _in_tiles(bad: Mask) -> str:
     plane = _plane(bad)
     if plane is None:
         return ""
-    cut = {tile: _cut(plane, tile) for tile in _TILES}
-    for tile, tiles in cut.items():
-        if tiles.shape[0] * tiles.shape[1] > 1 and np.all(tiles == tiles[0, 0]):
-            inside = _along_one_axis(tiles[0, 0]) or _edges(tiles[0, 0]) or _corner(tiles[0, 0])
+    rows, columns = plane.shape
+    for tile in _TILES:
+        first = plane[:tile, :tile]
+        repeated = np.tile(first, (-(-rows // tile), -(-columns // tile)))[:rows, :columns]
+        if max(rows, columns) > tile <= min(rows, columns) and np.array_equal(repeated, plane):
+            inside = _along_one_axis(first) or _edges(first) or _corner(first)
             return f"in each {tile} x {tile} tile: {inside}" if inside else ""
-    for tile, tiles in reversed(cut.items()):
-        whole = tiles.all(axis=(2, 3))
-        if tiles.size == plane.size and whole.size > 1 and np.array_equal(whole, tiles.any(axis=(2, 3))):
-            return f"{int(whole.sum())} whole {tile} x {tile} tiles"
+    for tile in reversed(_TILES):
+        corners = plane[::tile, ::tile]
+        whole = np.kron(corners, np.ones((tile, tile), dtype=bool))[:rows, :columns]
+        if corners.size > 1 and np.array_equal(whole, plane):
+            return f"{int(corners.sum())} whole {tile} x {tile} tiles"
     return ""
-
-
-def _cut(plane: Mask, tile: int) -> Mask:
-    """Return the full tiles of a matrix, indexed [tile row, tile column, row, column]."""
-    rows, columns = (length // tile for length in plane.shape)
-    full = plane[: rows * tile, : columns * tile]
-    return full.reshape(rows, tile, columns, tile).swapaxes(1, 2)
 
 
 def _period(bad: Mask) -> str:

@@ -7,7 +7,7 @@ report.counters, report.lines, report.occupancy
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,6 +59,11 @@ class KernelReport:
     estimate: model.Estimate
     seconds: float
     """the host's time for compilation and simulation: no GPU would take that long"""
+
+    @property
+    def findings(self) -> tuple[Any, ...]:
+        """The hazards, one for each kind, line and array: an unrolled loop repeats its line's."""
+        return distinct(self.hazards)
 
     @property
     def registers(self) -> int | None:
@@ -159,6 +164,14 @@ def derived(counters: Counters) -> dict[str, float | None]:
     """Every derived number by name; None where there was nothing to measure."""
     values = {name: getattr(counters, name) for name in DERIVED}
     return {name: value if np.isfinite(value) else None for name, value in values.items()}
+
+
+def distinct(hazards: Iterable[Any]) -> tuple[Any, ...]:
+    """The first hazard of each kind, line and array."""
+    found: dict[tuple[str, int, str], Any] = {}
+    for hazard in hazards:
+        found.setdefault((hazard.kind, hazard.line, hazard.array), hazard)
+    return tuple(found.values())
 
 
 def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> LaunchReport:

@@ -38,8 +38,8 @@ STEP_LIMIT = 1 << 20
 class Access:
     """One request: what the lanes of a warp load or store together.
 
-    `offsets`: int64 of shape (32,), each lane's byte offset in `array`, -1 for a lane that takes no part. `nbytes` is the
-    width per lane, `start` the place of the array in its block's shared memory (0 for global arrays).
+    `offsets`: int64 of shape (32,), each lane's byte offset in `array`, -1 for a lane that takes no part. `nbytes` is
+    the width per lane, `start` the place of the array in its block's shared memory (0 for global arrays).
     """
 
     kernel: str
@@ -80,8 +80,8 @@ class Access:
     def words(self) -> list[Word]:
         """Every word of shared memory that a lane touches, with its bank and the pass that serves it.
 
-        64-bit accesses take half a warp at a time, 128-bit ones a quarter. A bank serves one word in a pass, to all lanes
-        that want it.
+        64-bit accesses take half a warp at a time, 128-bit ones a quarter. A bank serves one word in a pass, to all
+        lanes that want it.
         """
         phases = {8: 2, 16: 4}.get(self.nbytes, 1)
         found: list[Word] = []

@@ -144,10 +144,11 @@ EVERYWHERE = (slice(None), slice(None))
         (put(np.s_[:, 47], 0), "zero: the last column 47"),
         (put(np.s_[9], 0), "zero: row 9 only"),
         (put(np.s_[4:8], 0), "zero: rows 4 to 7"),
+        (put(np.s_[40:, [3, 19]], 0), "zero: all rows from 40 on in columns 3 and 19"),
         (put(np.s_[1::2], 0), "zero: every second row, from 1 on"),
         (put(np.s_[:, 2::3], 0), "zero: every 3rd column, from 2 on"),
         (put(np.s_[[r for r in range(64) if r % 4]], 0), "zero: all rows but every 4th, from 0 on"),
-        (put(np.s_[16:32, 32:48], 0), "zero: rows 16 to 31 of columns 32 to 47"),
+        (put(np.s_[16:32, 32:48], 0), "zero: rows 16 to 31 in all columns from 32 on"),
         (put(EVERYWHERE, 3.5), "the same value, 3.5, everywhere: every element"),
         (put((np.arange(48), np.arange(48)), 0), "zero: the diagonal"),
         (scaled(EVERYWHERE, 2), "off by a factor of 2: every element"),
@@ -204,6 +205,31 @@ def test_partly_written_says_so():
     got[40:] = POISON
     got[0, 0] = 9
     assert compare(got, expected).pattern == f"{NEVER} (others are wrong too): all rows from 40 on"
+
+
+def test_any_set_of_wrong_elements_can_be_described():
+    rng = np.random.default_rng(9)
+    for _ in range(600):
+        shape = tuple(rng.integers(1, 40, rng.integers(1, 4)))
+        expected = rng.uniform(1, 2, shape)
+        got = expected.astype(rng.choice(["float16", "float32", "float64"]))
+        start = [rng.integers(0, length) for length in shape]
+        stop = [rng.integers(begin, length) + 1 for begin, length in zip(start, shape, strict=True)]
+        step = rng.integers(1, 5, len(shape))
+        box = tuple(slice(*limits) for limits in zip(start, stop, step, strict=True))
+        got[box] = rng.choice([0, np.nan, np.inf, -1, 7])
+        result = compare(got, expected)
+        assert not result.ok
+        assert str(result)
+
+
+def test_wrong_elements_outside_the_full_tiles():
+    expected = matrix(33, 17)
+    got = expected.astype(np.float32)
+    got[32, 3:5] = 0
+    assert compare(got, expected).pattern == "zero: the last row 32 in columns 3 to 4"
+    got[32] = 0
+    assert compare(got, expected).pattern == "zero: the last row 32"
 
 
 def test_scattered_errors_have_no_pattern():

@@ -147,9 +147,11 @@ def test_unknown_constants_are_refused():
 
 
 def test_random_edits_end_in_a_contract_or_an_error_of_ours():
-    pieces = ["(", ")", "[", "]", ",", ";", "=", "<-", "*", "/", "%", "cdiv", "block", "in", "out", "const", "float", "int",
-              "n", "//", "\n", "\n// ", "Entry:", "Launch:", "Sizes:", "Needs:", "Scratch:", "Zeroed:", "Constant:", "0",
-              "9" * 30, '"', "'", "{", "}", "/*", "*/", 'R"(', "#if 0", "::", "-", "\\\n", "\x00", "é"]  # fmt: skip
+    pieces = [
+        "(", ")", "[", "]", ",", ";", "=", "<-", "*", "/", "%", "cdiv", "block", "in", "out", "const", "float", "int",
+        "n", "//", "\n", "\n// ", "Entry:", "Launch:", "Sizes:", "Needs:", "Scratch:", "Zeroed:", "Constant:", "0",
+        "9" * 30, '"', "'", "{", "}", "/*", "*/", 'R"(', "#if 0", "::", "-", "\\\n", "\x00", "é",
+    ]  # fmt: skip
     random = Random(5)
     for _ in range(2000):
         source = GOOD

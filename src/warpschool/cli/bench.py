@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from warpschool.cli.failures import FAILED, guarded
+from warpschool.cli.failures import FAILED, OK, guarded
 from warpschool.cli.options import AsJson, Plain
 from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError, ToolMissing
@@ -18,15 +19,14 @@ from warpschool.suggest import did_you_mean
 
 @guarded
 def bench(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, they are listed.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, they are listed.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options of the benchmark.")] = None,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
     """Run one of the repository's benchmarks: the simulator's speed, or the GPU against NVIDIA's libraries.
 
-    Example: warpschool bench simulator
+    Example: warpschool bench simulator -- --size 256
     """
     output = Output(as_json=as_json, plain=plain)
     found = benchmarks()
@@ -37,9 +37,15 @@ def bench(
         return
     if name not in found:
         raise ArgumentError(f"there is no benchmark '{name}'", next_step=did_you_mean(name, found))
-    command = [sys.executable, str(found[name]), *(["--json"] if as_json else [])]
-    if subprocess.run(command, check=False).returncode:
-        raise typer.Exit(FAILED)
+    command = [sys.executable, str(found[name]), *(options or ())]
+    if not as_json:
+        raise typer.Exit(FAILED if subprocess.run(command, check=False).returncode else OK)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = Path(folder) / "figures.json"
+        done = subprocess.run([*command, "--json", str(figures)], check=False, stdout=sys.stderr)
+        if done.returncode or not figures.is_file():
+            raise typer.Exit(FAILED)
+        output.data(figures.read_text(encoding="utf-8"))
 
 
 def benchmarks() -> dict[str, Path]:

@@ -11,16 +11,14 @@ from rich.text import Text
 from warpschool.cli.output import Cell, Output
 from warpschool.profile import KernelReport
 from warpschool.viz.columns import percent, shares, used_columns
-from warpschool.viz.frame import Frame, frame, places_in
+from warpschool.viz.frame import Frame, frame, places_in, split_case
 from warpschool.viz.highlight import coloured_lines
-from warpschool.viz.kernel_page import kernel_facts
+from warpschool.viz.kernel_page import SHOWN_HAZARDS, kernel_facts
 
 _STYLES = {
     "comment": "dim italic", "keyword": "magenta", "directive": "magenta", "type": "cyan", "number": "yellow",
     "string": "green", "cuda": "bold green", "plain": "",
 }  # fmt: skip
-_CASE = re.compile(r"at ((?:\w+ = \S+?(?:, )?)+): ")
-_PLACE = re.compile(r"^[^\s:]+\.cuh?:\d+: ")
 _GLUE = "\N{NO-BREAK SPACE}"
 _HOT, _HOTTER = 0.05, 0.25
 _CODE_WIDTH = 90
@@ -59,18 +57,12 @@ def draw_finding(output: Output, source: str, line: int, message: str) -> None:
     case, message = split_case(message)
     if case:
         output.show("    at ", case, style="dim")
-    drawn = frame(source, line, _PLACE.sub("", message)) if line and "\n" not in message else None
+    drawn = frame(source, line, message) if line and "\n" not in message else None
     if drawn is not None:
         draw_frame(output, drawn)
         return
     for row in message.splitlines():
         output.show("    ", row)
-
-
-def split_case(message: str) -> tuple[str, str]:
-    """Split "at M = 31, N = 33: what was seen" into its sizes and the rest; ("", message) for any other text."""
-    match = _CASE.match(message)
-    return (match[1], message[match.end() :]) if match else ("", message)
 
 
 def _wrapped(message: str, width: int) -> list[str]:
@@ -90,8 +82,8 @@ def draw_report(output: Output, report: KernelReport) -> None:
     output.heading("Line by line")
     draw_lines(output, report)
     if report.hazards:
-        output.heading(f"{len(report.hazards)} hazard{'s' * (len(report.hazards) != 1)}")
-        for hazard in report.hazards[:5]:
+        output.heading(f"Hazards: {len(report.findings)}")
+        for hazard in report.findings[:SHOWN_HAZARDS]:
             draw_finding(output, report.source, hazard.line, f"{hazard.kind}: {hazard.message}")
     if report.printed:
         output.heading("printf wrote")

@@ -10,7 +10,8 @@ from warpschool.grading.result import Result, TextOptions, to_text
 from warpschool.grading.runner import DEFAULT_SEED, check_source
 from warpschool.grading.sources import find_source
 from warpschool.grading.verdicts import Verdict, worst
-from warpschool.notebook.show import show_text
+from warpschool.notebook.show import show
+from warpschool.viz.displays import result_html
 
 _results: dict[tuple[str, str, str, str, int], Result] = {}
 
@@ -28,7 +29,7 @@ def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "au
             f"{result.step} was not graded: {_failure(result)}", next_step="This is no grade; tell your teacher."
         )
     shown = _part(result, criteria) if criteria else result
-    show_text(to_text(shown, TextOptions(provenance=not criteria)), failed=not shown.ok)
+    show(to_text(shown, TextOptions(provenance=not criteria)), result_html(shown))
     return float(shown.fraction * points)
 
 

@@ -78,5 +78,6 @@ def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(MAX_SOURCE_BYTES + 1)
-    except OSError as error:
-        raise CourseError(f"cannot read {path}: {error.strerror}", next_step="Name an existing .cu file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise CourseError(f"cannot read {path}: {reason}", next_step="Name an existing .cu file.") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from .forms import Checker, FormError, UnknownForm
 from .inline import Flat, inline
 from .liveness import TooManyLive, find_live
 from .order import TooTangled, min_pc_order
@@ -31,7 +30,7 @@ from .program import (
     WarpBarrier,
     written,
 )
-from .refusals import misformed, refused, unsupported
+from .refusals import refused
 
 _BARRIERS = frozenset({"bar", "barrier"})
 _BRANCHES = frozenset({"bra", "brx"})
@@ -49,7 +48,6 @@ def build_kernel(module: Module, entry: str) -> Kernel:
     if not function.is_entry:
         raise KeyError(entry)
     flat = inline(module, function)
-    _check_forms(module, flat)
     drafts = _split(_without_guards(flat.code))
     first = _simplify(drafts)
     try:
@@ -71,18 +69,6 @@ def build_kernel(module: Module, entry: str) -> Kernel:
         local_bytes=local_bytes,
         max_threads=function.max_threads,
     )
-
-
-def _check_forms(module: Module, flat: Flat) -> None:
-    checker = Checker(flat.registers)
-    for i in flat.code:
-        if isinstance(i, Instruction):
-            try:
-                checker.check(i)
-            except UnknownForm as e:
-                raise unsupported(module, i, f"the simulator does not know {e} of '{i.full_name[:60]}'") from None
-            except FormError as e:
-                raise misformed(module, i, str(e)) from None
 
 
 def _variables(module: Module, flat: Flat) -> dict[str, Variable]:

@@ -110,16 +110,18 @@ class SimKernel:
         check: bool = True,
         count: bool = True,
         threads: int | None = None,
+        parted: bool = False,
         step_limit: int = DEFAULT_STEP_LIMIT,
         print_limit: int = 1 << 20,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
         `params` is the parameter block (`kernel.param_bytes` bytes, see `params`), `shared_bytes` the dynamic shared memory.
+        `parted` runs every warp as if its lanes had parted, which is slower and gives the same results.
         Raises LaunchError for a launch that no GPU would take, StepLimitExceeded, KernelTrap, PrintLimitExceeded.
         """
         self._validate(grid, block, params, shared_bytes)
-        code = self.build(block, Options(check, count), wide_grid=grid[0] > MAX_GRID_X)
+        code = self.build(block, Options(check, count, parted), wide_grid=grid[0] > MAX_GRID_X)
         run = _Launch(self, code, grid, block, params, shared_bytes, step_limit, print_limit)
         return run.execute(threads or available_threads())
 

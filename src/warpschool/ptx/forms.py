@@ -1,7 +1,7 @@
 """The forms of instructions: which modifiers, types and operands each opcode takes (PTX ISA, chapter 9).
 
-Everything behind the parser may rely on them: `check` runs on every instruction of a kernel when it is built. A modifier
-or type that is not listed is refused, so that nothing is silently taken for something else.
+Everything behind the parser may rely on them: `check` runs on every instruction of a kernel when it is built. A
+modifier or type that is not listed is refused, so that nothing is silently taken for something else.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ class Checker:
         if need.role == "number":
             return isinstance(operand, Immediate)
         if need.role == "of":
-            return need.width != 1 and isinstance(operand, Immediate | Special | Symbol)
+            return isinstance(operand, Immediate) or (need.width != 1 and isinstance(operand, Special | Symbol))
         if isinstance(operand, Pair) and need.beside:
             second = operand.second
             return self.fits(Need("to", need.width), operand.first) and self.fits(Need("to", 1), second)

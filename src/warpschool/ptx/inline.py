@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from .forms import Checker, FormError, UnknownForm
 from .program import (
     WIDTH_BITS,
     Address,
     Function,
     Guard,
-    Immediate,
     Instruction,
     Module,
     Operand,
@@ -69,6 +69,8 @@ class _Frame:
     suffix: str
     end: str
     blocks: dict[str, str]
+    checker: Checker | None
+    """checks the instructions, on the first copy of a function only"""
     call: SourceLine = field(default_factory=SourceLine)
     """where it was called"""
     position: int = 0
@@ -92,6 +94,7 @@ class _Inliner:
         self.calls = 0
         self.checked: set[tuple[str, tuple[str, ...]]] = set()
         self.active = {function.name}
+        self.copied: set[str] = set()
         own = (i.source.file for i in function.body if isinstance(i, Instruction) and i.source.line)
         self.home_file = next(own, 0)
         self.frames = [self.frame(function, "", {})]
@@ -109,7 +112,9 @@ class _Inliner:
                 self.variables[final] = replace(v, name=final)
             else:
                 self.variables[name + suffix] = replace(v, name=name + suffix)
-        return _Frame(function, suffix, f"end{suffix}", blocks)
+        checker = Checker(function.registers) if function.name not in self.copied else None
+        self.copied.add(function.name)
+        return _Frame(function, suffix, f"end{suffix}", blocks, checker)
 
     def run(self) -> Flat:
         while self.frames:
@@ -133,11 +138,8 @@ class _Inliner:
         return Flat(self.code, self.registers, self.variables)
 
     def copy(self, frame: _Frame, i: Instruction) -> None:
-        key = (i.opcode, i.modifiers)
-        if key not in self.checked:
-            self.checked.add(key)
-            if refusal(i) is not None:
-                raise unsupported(self.module, i.with_(source=self.source(frame, i)))
+        if frame.checker:
+            self.check(frame, frame.checker, i)
         if len(self.code) > MAX_INSTRUCTIONS or len(self.registers) > 2 * MAX_INSTRUCTIONS:
             raise refused(
                 self.module,
@@ -163,6 +165,21 @@ class _Inliner:
             self.parameter(_by_address(i) if suffix and "param" in i.modifiers else i)
         else:
             self.code.append(i)
+
+    def check(self, frame: _Frame, checker: Checker, i: Instruction) -> None:
+        """Refuses what the simulator does not execute and what is no instruction."""
+        key = (i.opcode, i.modifiers)
+        if key not in self.checked:
+            self.checked.add(key)
+            if refusal(i) is not None:
+                raise unsupported(self.module, i.with_(source=self.source(frame, i)))
+        try:
+            checker.check(i)
+        except UnknownForm as e:
+            i = i.with_(source=self.source(frame, i))
+            raise unsupported(self.module, i, f"the simulator does not know {e} of '{i.full_name[:60]}'") from None
+        except FormError as e:
+            raise misformed(self.module, i.with_(source=self.source(frame, i)), str(e)) from None
 
     def source(self, frame: _Frame, i: Instruction) -> SourceLine:
         """An instruction's line; functions of other files than the kernel's carry the line of their call."""
@@ -292,8 +309,6 @@ class _Inliner:
         if isinstance(memory, Address) and isinstance(memory.base, Symbol):
             block = self.blocks.get(memory.base.name)
             if block is not None:
-                if not _is_plain(i):
-                    raise misformed(self.module, i, "this is no access to a parameter")
                 width, offset = bytes_of(i.type), memory.base.offset + memory.offset
                 for k in range(_elements(i)):
                     block.accesses.add((offset + k * width, width))
@@ -349,19 +364,6 @@ class _Inliner:
                 operands = (element, whole) if i.opcode == "ld" else (whole, element)
                 moves.append(Instruction(opcode, modifiers, operands, i.guard, i.source, i.ptx_line))
         return moves
-
-
-def _is_plain(i: Instruction) -> bool:
-    """Whether an ld.param or st.param has a type, as many elements as it says, and nothing odd among them."""
-    value = i.operands[0 if i.opcode == "ld" else 1] if len(i.operands) == 2 else None
-    elements = value.elements if isinstance(value, Vector) else (value,)
-    allowed = (Register, Sink) if i.opcode == "ld" else (Register, Immediate, Symbol)
-    return (
-        len(i.types) == 1
-        and i.type not in ("pred", "b128")
-        and len(elements) == _elements(i)
-        and all(isinstance(e, allowed) for e in elements)
-    )
 
 
 def _by_address(i: Instruction) -> Instruction:

@@ -79,7 +79,7 @@ def _entries(step: Step) -> tuple[str, ...]:
 
 
 def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None) -> Iterator[TourStep | Mistake]:
-    """Run the steps in order and yield each when it is done; the last product with a barrier is also run without it.
+    """Run the steps in order and yield each when it is done; the first product with a barrier is also run without it.
 
     `say` is told what is happening. A kernel that fails is a step that is not right; only a machine that cannot compile
     at all ends the tour.
@@ -88,7 +88,7 @@ def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None
     for step in plan.steps:
         kernel, outcome = _run_step(step, on_gpu=plan.on_gpu, gpu=gpu, say=say)
         yield outcome
-        if outcome.right and kernel is not None and _is_product_with_barrier(kernel):
+        if broken is None and outcome.right and kernel is not None and _is_product_with_barrier(kernel):
             broken = _mistake(step, kernel)
     if broken is not None:
         say("leaving out a barrier, to see whether it is noticed")

@@ -49,7 +49,7 @@ def frame_table(frame: Frame, *, label: str) -> str:
             f'<tr class="hit"><th scope="row">▸ {line.number}</th><td class="src"><code>{marked}</code></td></tr>'
         )
         rows.append(f'<tr class="note"><td></td><td>{escape(frame.message)}</td></tr>')
-    head = '<thead><tr><th scope="col">line</th><th scope="col" class="src">source</th></tr></thead>'
+    head = '<thead class="hidden"><tr><th scope="col">line</th><th scope="col" class="src">source</th></tr></thead>'
     table = (
         f'<table class="code"><caption>{escape(label)}</caption>{head}<tbody>\n{chr(10).join(rows)}\n</tbody></table>'
     )

@@ -9,9 +9,10 @@ from warpschool.counters import COUNTERS, Counters
 from warpschool.device import Launch
 from warpschool.grading import Criterion, Result
 from warpschool.launcher import RunResult
+from warpschool.profile import distinct
 from warpschool.viz.annotated import annotated_source, frame_table
 from warpschool.viz.columns import percent, times
-from warpschool.viz.frame import Frame, FrameLine, frame
+from warpschool.viz.frame import Frame, FrameLine, frame, split_case
 from warpschool.viz.page import cell, escape, facts, notebook_box, scrolling
 
 _SHOWN_HAZARDS = 3
@@ -54,26 +55,37 @@ def result_html(result: Result) -> str:
     )
     columns = "".join(f'<th scope="col">{name}</th>' for name in ("criterion", "met?", "points"))
     table = f"<table><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>"
-    failed = "".join(_failed(criterion) for criterion in result.criteria if not criterion.ok)
-    return notebook_box(head + scrolling("criteria", table) + failed)
+    return notebook_box(head + scrolling("criteria", table) + _failures(result.criteria))
 
 
 def _met(criterion: Criterion) -> str:
     return cell("✓ met", "good") if criterion.ok else cell(f"✗ {criterion.verdict}", "bad")
 
 
-def _failed(criterion: Criterion) -> str:
-    hint = f"<p>Hint: {escape(criterion.hint[0])}</p>" if criterion.hint else ""
-    return f"<p><b>{escape(criterion.title)}</b></p>{_finding(criterion.line, criterion.code, criterion.seen)}{hint}"
+def _failures(criteria: Sequence[Criterion]) -> str:
+    """What was seen for each failed criterion; those that failed alike, at the same line, are told once."""
+    alike: dict[tuple[str, int], list[Criterion]] = {}
+    for criterion in criteria:
+        if not criterion.ok:
+            alike.setdefault((str(criterion.verdict), criterion.line), []).append(criterion)
+    return "".join(_failed(group) for group in alike.values())
+
+
+def _failed(group: list[Criterion]) -> str:
+    first = group[0]
+    hint = f"<p>Hint: {escape(first.hint[0])}</p>" if first.hint else ""
+    titles = ", ".join(criterion.title for criterion in group)
+    return f"<p><b>{escape(titles)}</b></p>{_finding(first.line, first.code, first.seen)}{hint}"
 
 
 def _finding(line: int, code: str, seen: str) -> str:
     """What was seen, on its line where one is to blame."""
-    if not (line and code) or "\n" in seen:
+    case, message = split_case(seen)
+    label = f"line {line}, at {case}" if case else f"line {line}"
+    drawn = frame(code, 1, message, around=0) if line and code and "\n" not in message else None
+    if drawn is None:
         return f"<pre>{escape(seen)}</pre>"
-    drawn = frame(code, 1, seen, around=0)
-    assert drawn is not None
-    return frame_table(Frame((FrameLine(line, code, True),), drawn.start, drawn.width, seen), label=f"line {line}")
+    return frame_table(Frame((FrameLine(line, code, True),), drawn.start, drawn.width, message), label=label)
 
 
 def _summary(counters: Counters) -> str:
@@ -90,9 +102,10 @@ def _summary(counters: Counters) -> str:
 def _hazard_list(hazards: Sequence[Any]) -> str:
     if not hazards:
         return "<p>No hazards.</p>"
-    shown = [f"{h.file}:{h.line}: {h.kind}: {h.message}" for h in hazards[:_SHOWN_HAZARDS]]
+    found = distinct(hazards)
+    shown = [f"{h.file}:{h.line}: {h.kind}: {h.message}" for h in found[:_SHOWN_HAZARDS]]
     items = "".join(f"<li>{escape(text)}</li>" for text in shown)
-    more = f"<p>and {len(hazards) - _SHOWN_HAZARDS} more</p>" if len(hazards) > _SHOWN_HAZARDS else ""
+    more = f"<p>and {len(found) - _SHOWN_HAZARDS} more</p>" if len(found) > _SHOWN_HAZARDS else ""
     return f'<ul class="bad">{items}</ul>{more}'
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 _SHARED_NAME = re.compile(r"\bshared (\w+)\b")
 _ARRAY_NAME = re.compile(r"\b(?:reads|writes|updates) (?:outside )?(\w+)")
+_CASE = re.compile(r"at ((?:\w+ = \S+?(?:, )?)+): ")
+_PLACE = re.compile(r"^[^\s:]+\.cuh?:\d+: ")
 _THREAD = re.compile(r"\b(?:thread|block) \(\d+, \d+, \d+\)|\bseveral threads\b|\bthreads of several blocks\b")
 
 
@@ -61,6 +63,13 @@ def array_in(message: str) -> str:
     """The array that a hazard's message speaks of, or ""."""
     match = _SHARED_NAME.search(message) or _ARRAY_NAME.search(message)
     return match[1] if match and match[1] not in ("shared", "global", "local", "outside") else ""
+
+
+def split_case(message: str) -> tuple[str, str]:
+    """Split "at M = 31, N = 33: k.cu:7: what was seen" into its sizes and what was seen; the place is left out."""
+    match = _CASE.match(message)
+    case, rest = (match[1], message[match.end() :]) if match else ("", message)
+    return case, _PLACE.sub("", rest)
 
 
 def places_in(message: str) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from warpschool.viz.columns import percent, short, times
 from warpschool.viz.frame import frame
 from warpschool.viz.page import cell, escape, facts, page, scrolling
 
-_SHOWN_HAZARDS = 5
+SHOWN_HAZARDS = 5
 
 
 def kernel_facts(report: KernelReport) -> dict[str, object]:
@@ -34,7 +34,7 @@ def kernel_section(report: KernelReport, *, level: int = 3) -> str:
     parts = [facts(kernel_facts(report)), *(f'<p class="soft">{escape(note)}</p>' for note in notes), _launches(report)]
     if report.hazards:
         parts.append(f"<h{level}>{_count(report)}</h{level}>")
-        parts += [_hazard(report, hazard) for hazard in report.hazards[:_SHOWN_HAZARDS]]
+        parts += [_hazard(report, hazard) for hazard in report.findings[:SHOWN_HAZARDS]]
     if report.printed:
         parts.append(f"<h{level}>printf wrote</h{level}><pre>{escape(report.printed)}</pre>")
     parts.append(annotated_source(report.source, report.lines, name=report.name))
@@ -68,9 +68,8 @@ def _dims(dims: tuple[int, int, int]) -> str:
 
 
 def _count(report: KernelReport) -> str:
-    number, shown = len(report.hazards), min(len(report.hazards), _SHOWN_HAZARDS)
-    more = f" (the first {shown} shown)" if number > shown else ""
-    return f"{number} hazard{'s' * (number != 1)}{more}"
+    number, shown = len(report.findings), min(len(report.findings), SHOWN_HAZARDS)
+    return f"Hazards: {number}" + (f" (the first {shown} shown)" if number > shown else "")
 
 
 def _hazard(report: KernelReport, hazard: object) -> str:

@@ -5,7 +5,7 @@ They draw what `warpschool.trace` recorded; None, where a kernel made no such re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,12 +15,13 @@ from matplotlib.figure import Figure
 
 from warpschool.counters import SECTOR_BYTES
 from warpschool.trace import Access
-from warpschool.viz.lessons import BLUE, GREEN, GREY, ORANGE, RED
+from warpschool.viz.lessons import BLUE, ORANGE
 
 _FLOAT_BYTES = 4
 _SECTOR_FLOATS = SECTOR_BYTES // _FLOAT_BYTES
 _BANKS = 32
 _MOST_ROWS = 32
+_THIN_LINE = {"arrowstyle": "-", "lw": 0.5}
 
 
 def draw_touched(accesses: Mapping[str, Access | None], cols: Mapping[str, int]) -> Figure:
@@ -70,12 +71,9 @@ def _name_lanes(axes: Axes, access: Access, cols: int, first_row: int) -> None:
         row, col = element // cols, element % cols
         if row - first_row < _MOST_ROWS:
             name = f"lane {here[0]}" if len(here) == 1 else f"lanes {here[0]} to {here[-1]}"
-            right = col < cols / 2
-            place = (col + 0.14 * cols * (1 if right else -1), row + (2.0 if len(access.sectors) < 8 else 0.5))
-            side = "left" if right else "right"
-            axes.annotate(
-                name, (col + 0.5, row + 0.5), place, fontsize=7, va="center", ha=side, arrowprops={"arrowstyle": "-", "lw": 0.5}
-            )
+            side, right = ("left", 1) if col < cols / 2 else ("right", -1)
+            place = (col + 0.14 * cols * right, row + (2.0 if len(access.sectors) < 8 else 0.5))
+            axes.annotate(name, (col + 0.5, row + 0.5), place, fontsize=7, va="center", ha=side, arrowprops=_THIN_LINE)
 
 
 def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:

@@ -48,7 +48,7 @@ def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
     bottom = min([100.0, *(p.gflops / 2 for p in shown)])
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, roofline.peak_gflops * 2.2))
     _draw_roofs(axes, roofline, low, high, bottom)
-    _draw_points(axes, shown)
+    _draw_points(axes, shown, roofline.peak_gflops)
     axes.set_xlabel("FLOP per byte of global memory sectors (32 bytes each)", color=INK)
     axes.set_ylabel("GFLOP/s", color=INK)
     axes.grid(True, which="major", color=LINE, linewidth=0.6)
@@ -104,31 +104,39 @@ def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom:
     )  # fmt: skip
 
 
-def _draw_points(axes: Axes, points: Sequence[Point]) -> None:
+def _draw_points(axes: Axes, points: Sequence[Point], peak: float) -> None:
     for point in points:
+        colour = WARN if point.measured else ACCENT
         axes.plot(
-            point.intensity, point.gflops, "o" if not point.measured else "D", markersize=8, zorder=3,
-            markerfacecolor=WARN if point.measured else PANEL, markeredgecolor=WARN if point.measured else ACCENT,
-            markeredgewidth=2,
+            point.intensity, point.gflops, "D" if point.measured else "o", markersize=8, markeredgewidth=2, zorder=3,
+            markerfacecolor=colour if point.measured else PANEL, markeredgecolor=colour, clip_on=False,
         )  # fmt: skip
-    for point, height in zip(points, _label_heights(axes, points), strict=True):
+    for point, (left, height) in zip(points, _label_places(axes, points, peak), strict=True):
         axes.annotate(
             point.label + (", measured" if point.measured else ""), (point.intensity, point.gflops), color=INK,
-            fontsize=9, xytext=(11, height), textcoords="offset points", va="center", zorder=4,
+            fontsize=9, xytext=(-11 if left else 11, height), ha="right" if left else "left",
+            textcoords="offset points", va="center", zorder=4,
             bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.0},
         )  # fmt: skip
 
 
-def _label_heights(axes: Axes, points: Sequence[Point]) -> list[float]:
-    """Vertical offsets in points that keep the labels of neighbouring kernels apart."""
+def _label_places(axes: Axes, points: Sequence[Point], peak: float) -> list[tuple[bool, float]]:
+    """Where labels stand: whether to the left of their point, and how many points (1/72 inch) above its middle.
+
+    Labels keep clear of each other and of the roof's own label, which stands above the roof.
+    """
     scale = axes.transScale + axes.transLimits
+    roof = scale.transform((1.0, peak))[1]
+    height = axes.bbox.height / axes.figure.dpi * 72
     places = [scale.transform((p.intensity, p.gflops)) for p in points]
-    offsets = [0.0] * len(points)
+    found: dict[int, tuple[bool, float]] = {}
     taken: list[tuple[float, float]] = []
-    for index in sorted(range(len(points)), key=lambda i: places[i][1]):
+    for index in sorted(range(len(points)), key=lambda i: -places[i][1]):
         x, y = places[index]
-        while any(abs(x - tx) < 0.3 and abs(y - ty) < _SPACE for tx, ty in taken):
-            y += _SPACE / 4
+        left = bool(x > 0.65)
+        y = min(y, roof - _SPACE)
+        while any(abs(x - other_x) < 0.3 and abs(y - other_y) < _SPACE for other_x, other_y in taken):
+            y -= _SPACE / 4
         taken.append((x, y))
-        offsets[index] = (y - places[index][1]) * 300 - 2
-    return offsets
+        found[index] = (left, (y - places[index][1]) * height)
+    return [found[index] for index in range(len(points))]

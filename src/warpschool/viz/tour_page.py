@@ -52,7 +52,7 @@ def _head(tour: Tour) -> str:
     return (
         "<h1>warpschool tour</h1>\n"
         f'<p class="lead">CUDA C++ kernels, compiled by NVIDIA’s compiler and run on a simulator, {escape(where)}: '
-        "from one thread per element to tiles, each with its answers checked and its memory traffic counted.</p>\n"
+        "each with its answers checked and its memory traffic counted, line by line.</p>\n"
         + facts({"steps right": f"{right} of {tour.planned}", "took": f"{tour.seconds:.1f} s"}) + said
     )  # fmt: skip
 
@@ -118,7 +118,9 @@ def _roofline(tour: Tour) -> str:
     shown = plottable(points)
     if not shown:
         return ""
-    alt = _roofline_alt(roofline, shown)
+    products = {step.short_name for step in tour.steps if step.report and step.report.counters.fma_instructions}
+    climb = _climb([point for point in shown if point.label in products] or shown)
+    alt = _roofline_alt(roofline, shown, climb)
     hidden = [step.short_name for step in tour.steps if step.short_name not in {p.label for p in shown}]
     measured = " Filled diamonds are times measured on " + tour.device + "." if tour.on_gpu else ""
     left_out = f" Not shown, for they compute nothing: {', '.join(hidden)}." if hidden else ""
@@ -130,7 +132,7 @@ def _roofline(tour: Tour) -> str:
     figure = figure_svg(roofline_figure(points, roofline), alt=alt, prefix="roofline-plot")
     return (
         '<h2 id="roofline">What limits them</h2>\n'
-        f"<p>{escape(_climb(shown))}</p>\n<figure>{figure}<figcaption>{escape(caption)}</figcaption></figure>"
+        f"<p>{escape(climb)}</p>\n<figure>{figure}<figcaption>{escape(caption)}</figcaption></figure>"
     )
 
 
@@ -158,13 +160,13 @@ def _climb(points: Sequence[Point]) -> str:
     )
 
 
-def _roofline_alt(roofline: Roofline, points: Sequence[Point]) -> str:
+def _roofline_alt(roofline: Roofline, points: Sequence[Point], climb: str) -> str:
     said = [
         f"{p.label} {'reached' if p.measured else 'is bounded at'} {p.gflops:,.0f} GFLOP/s, "
         f"{percent(p.gflops / roofline.peak_gflops)} of the peak, at {p.intensity:.3g} FLOP per byte"
         for p in points
     ]
-    return f"Roofline plot of {roofline.gpu}. {_climb(points)} {'; '.join(said)}."
+    return f"Roofline plot of {roofline.gpu}. {climb} {'; '.join(said)}."
 
 
 def _mistake(mistake: Mistake) -> str:

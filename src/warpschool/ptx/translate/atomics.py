@@ -8,6 +8,7 @@ from ..program import Address, Instruction, Register, Sink, bytes_of
 from . import layout as L
 from .access import Access, inferred_space, vector_address
 from .convert import SHARED_WINDOW
+from .floating import add_float, flush, narrow, packed_half, widen
 from .runtime.helper import Helper, arg, i32
 from .shared_memory import shared_base
 from .translator import Translator
@@ -121,15 +122,14 @@ def _combine(b: Builder, i: Instruction, operation: str, type_: str, old: Value,
         raw = [b.bitcast(v, f"i{8 * bytes_of(type_)}") if is_float(type_) else v for v in (old, x)]
         return b.select(b.icmp("eq", *raw), values[1], old)
     if type_ in ("f16x2", "bf16x2"):
-        from .floating import add_float, packed_half
-
         return packed_half(b, i, add_float, old, x)
     if is_float(type_):
         if operation != "add":
             raise unsupported(i)
         if type_ in ("f16", "bf16"):
-            wide = b.binary("fadd", b.convert("fpext", old, "float"), b.convert("fpext", x, "float"))
-            return b.convert("fptrunc", wide, old.type)
+            return narrow(b, b.binary("fadd", widen(b, old, "float"), widen(b, x, "float")), old.type)
+        if type_ == "f32" and i.space != "shared":  # global memory's adders flush subnormals
+            return flush(b, b.binary("fadd", flush(b, old), flush(b, x)))
         return b.binary("fadd", old, x)
     if operation in ("min", "max"):
         return b.intrinsic(("s" if type_[0] == "s" else "u") + operation, old, x)

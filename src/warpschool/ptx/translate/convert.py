@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..emit import Builder, Value
 from ..program import WIDTH_BITS, Instruction, Pair, Vector
-from .floating import flush, round_directed, saturate
+from .floating import canonical_nan, flush, narrow, relu, round_directed, saturate, two_sum, widen
 from .values import LLVM_TYPE, is_float, unsupported, value
 
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
@@ -155,9 +155,9 @@ def _cvt(b: Builder, i: Instruction, x: Value, *more: Value) -> Value:
         return _float_to_float(b, i, x, to, of)
     if is_float(to):
         return _int_to_float(b, i, x, to, of)
-    if is_float(of):
-        return _float_to_int(b, i, x, to)
-    return _int_to_int(b, i, x, to, of)
+    result = _float_to_int(b, i, x, to) if is_float(of) else _int_to_int(b, i, x, to, of)
+    # a register is at least 16 bits wide: an 8-bit result fills it
+    return b.resize(result, "i32", to[0] == "s") if WIDTH_BITS[to] == 8 else result
 
 
 def _refuse(i: Instruction) -> Value:
@@ -177,21 +177,21 @@ def _rounded_integral(b: Builder, i: Instruction, x: Value) -> Value:
 def _float_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
     target = LLVM_TYPE[to]
     if WIDTH_BITS[to] > WIDTH_BITS[of]:
-        x = b.convert("fpext", x, target)
+        x = widen(b, x, target)
     elif WIDTH_BITS[to] < WIDTH_BITS[of]:
         mode = next((m for m in ("rz", "rm", "rp") if i.has(m)), None)
         if mode:
-            wide = x if x.type == "double" else b.convert("fpext", x, "double")
+            wide = widen(b, x, "double")
             x = round_directed(b, wide, b.like(wide, 0.0), mode, target)
         else:
-            x = b.convert("fptrunc", x, target)
+            x = narrow(b, x, target)
     elif to != of:
-        x = b.convert("fptrunc", b.convert("fpext", x, "float"), target)
+        x = narrow(b, widen(b, x, "float"), target)
     x = _rounded_integral(b, i, x)
     if i.has("ftz") and to == "f32":
         x = flush(b, x)
     if i.has("relu"):
-        x = b.select(b.fcmp("olt", x, b.like(x, 0.0)), b.like(x, 0.0), x)
+        x = relu(b, x)
     return saturate(b, x) if i.has("sat") else x
 
 
@@ -199,22 +199,33 @@ def _int_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Val
     kind = "si" if of[0] == "s" else "ui"
     target = LLVM_TYPE[to]
     mode = next((m for m in ("rz", "rm", "rp") if i.has(m)), None)
-    if mode and WIDTH_BITS[of] <= 32 and to != "f64":
+    if mode and WIDTH_BITS[of] <= 32:
         wide = b.convert(f"{kind}tofp", x, "double")
         result = round_directed(b, wide, b.like(wide, 0.0), mode, target)
-    elif mode and to != "f64":
-        raise unsupported(i, "directed rounding of 64-bit integers")
+    elif mode:  # both halves are exact in f64
+        high = b.binary("fmul", b.convert(f"{kind}tofp", _upper(b, x, kind), "double"), _power(b, x, 2.0**32))
+        low = b.convert("uitofp", b.and_const(x, 0xFFFFFFFF), "double")
+        result = round_directed(b, *two_sum(b, high, low), mode, target)
     elif to in ("f16", "bf16"):  # through f64, exact for 32 bits; larger numbers overflow a half anyway
-        result = b.convert("fptrunc", b.convert(f"{kind}tofp", x, "double"), target)
+        result = narrow(b, b.convert(f"{kind}tofp", x, "double"), target)
     else:
         result = b.convert(f"{kind}tofp", x, target)
     return saturate(b, result) if i.has("sat") else result
 
 
+def _upper(b: Builder, x: Value, kind: str) -> Value:
+    return b.binary("ashr" if kind == "si" else "lshr", x, b.like(x, 32))
+
+
+def _power(b: Builder, x: Value, value_: float) -> Value:
+    return b.like(Value("double", "", x.lanes), value_)
+
+
 def _float_to_int(b: Builder, i: Instruction, x: Value, to: str) -> Value:
-    """Out-of-range numbers saturate. NaN gives 0, except that 64-bit results of f32 and f64 give the top bit alone."""
+    """Out-of-range numbers saturate. NaN gives 0, except for 64-bit results and f64 sources: the top bit alone."""
+    from_double = x.type == "double"
     if x.type in ("half", "bfloat"):
-        x = b.convert("fpext", x, "float")
+        x = widen(b, x, "float")
     x = _rounded_integral(b, i, x)
     width = max(WIDTH_BITS[to], 8)
     target = f"i{width}"
@@ -222,9 +233,9 @@ def _float_to_int(b: Builder, i: Instruction, x: Value, to: str) -> Value:
     suffix = f"v{x.lanes}" if x.lanes else ""
     name = f"llvm.fpto{kind}i.sat.{suffix}{target}.{suffix}{'f32' if x.type == 'float' else 'f64'}"
     result = b.call(name, target, x, lanes=x.lanes)
-    if width == 64:
+    if width == 64 or from_double:
         nan = b.fcmp("uno", x, x)
-        result = b.select(nan, b.like(result, 1 << 63), result)
+        result = b.select(nan, b.like(result, 1 << (width - 1)), result)
     return result
 
 
@@ -255,13 +266,13 @@ def _pack_halves(b: Builder, i: Instruction, to: str, x: Value, *more: Value) ->
     parts = []
     for v in (more[0], x):
         if i.has("rz"):
-            wide = b.convert("fpext", v, "double")
-            narrow = round_directed(b, wide, b.like(wide, 0.0), "rz", target)
+            wide = widen(b, v, "double")
+            half = round_directed(b, wide, b.like(wide, 0.0), "rz", target)
         else:
-            narrow = b.convert("fptrunc", v, target)
+            half = narrow(b, v, target)
         if i.has("relu"):
-            narrow = b.select(b.fcmp("olt", narrow, b.like(narrow, 0.0)), b.like(narrow, 0.0), narrow)
-        parts.append(b.resize(b.bitcast(narrow, "i16"), "i32"))
+            half = relu(b, half)
+        parts.append(b.resize(b.bitcast(canonical_nan(b, half), "i16"), "i32"))
     return b.or_(parts[0], b.shl(parts[1], 16))
 
 
@@ -275,5 +286,7 @@ def _to_tf32(b: Builder, i: Instruction, x: Value) -> Value:
     else:
         rounded = b.add(b.add_const(bits, 0xFFF), b.and_const(b.lshr(bits, 13), 1))
     cleared = b.and_const(rounded, ~0x1FFF)
-    special = b.icmp("uge", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
-    return b.select(special, bits, cleared)
+    infinite = b.icmp("eq", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
+    nan = b.icmp("ugt", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
+    nans = b.and_const(bits, ~0x1FFF) if i.has("rna") else b.like(bits, 0x7FFFE000)
+    return b.select(nan, nans, b.select(infinite, bits, cleared))

@@ -29,7 +29,7 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
     state_slot, done_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i32")
     vote_slots = [b.let("ptr", 0, "alloca i32") for _ in range(2)] if _votes(unit) else []
     lockstep_slot, start_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i64")
-    in_lockstep = threads % WARP == 0 and not vote_slots
+    in_lockstep = threads % WARP == 0 and not vote_slots and not unit.options.parted
     with b.loop(b.sub(last, first)) as k:
         block = b.add(first, k)
         _start_block(b, unit, block, grid)
@@ -104,25 +104,25 @@ def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: in
     if in_lockstep and not unit.options.check and not unit.copies_async:
         return
     in_last = threads - (warps - 1) * WARP
-    whole = in_last == WARP
     with b.loop(i64(warps)) as warp:
         context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
         is_last = b.icmp("eq", warp, i64(warps - 1))
-        masked = b.and_(is_last, Value("i1", "false" if whole else "true"))
         b.store(i32(0), b.offset(context, _C.SYNC_TIME))
         if unit.copies_async:
             queue = b.offset(b.worker("pending", "ptr"), b.mul(warp, i64(QUEUE_BYTES)))
             b.call("llvm.memset.p0.i64", "void", queue, constant("i8", 0), i64(ENTRIES), Value("i1", "false"))
         if not in_lockstep:
-            _start_apart(b, context, masked, in_last)
+            _start_apart(b, unit, context, is_last, in_last)
 
 
-def _start_apart(b: Helper, context: Value, masked: Value, in_last: int) -> None:
+def _start_apart(b: Helper, unit: Unit, context: Value, is_last: Value, in_last: int) -> None:
     """A warp's state where the general loop runs the block from its start."""
+    everywhere = unit.options.parted
+    masked = Value("i1", "true") if everywhere else b.and_(is_last, Value("i1", "true" if in_last < WARP else "false"))
     b.store(b.select(masked, i32(L.DIVERGED << 16), i32(L.CONVERGED << 16)), b.offset(context, _C.STATUS))
     b.store(i32(0), b.offset(context, _C.PREDICATE))
     start = [0 if n < in_last else L.EXITED for n in range(WARP)]
-    b.store(b.select(masked, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64)
+    b.store(b.select(is_last, constants("i16", start), constant("i16", 0, WARP)), b.offset(context, _C.PCS), align=64)
 
 
 def _lockstep_round(

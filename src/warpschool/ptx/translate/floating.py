@@ -16,6 +16,7 @@ from .values import bits_of, is_float, unsupported, value
 
 _DIRECTED = ("rz", "rm", "rp")
 _SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
+_INFINITY = {"float": 0x7F800000, "half": 0x7C00, "double": 0x7FF << 52, "bfloat": 0x7F80}
 _MAGNITUDE = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": (1 << 63) - 1, "bfloat": 0x7FFF}
 
 FloatOp = Callable[..., Value]
@@ -43,8 +44,49 @@ def _finish(b: Builder, i: Instruction, x: Value) -> Value:
     if i.has("ftz"):
         x = flush(b, x)
     if i.has("relu"):
-        x = b.select(b.fcmp("olt", x, b.like(x, 0.0)), b.like(x, 0.0), x)
+        x = relu(b, x)
     return saturate(b, x) if i.has("sat") else x
+
+
+def relu(b: Builder, x: Value) -> Value:
+    """Negative numbers and -0 become +0."""
+    bits = bits_of(b, x)
+    number = b.icmp("ule", b.and_const(bits, _MAGNITUDE[x.type]), b.like(bits, _INFINITY[x.type]))
+    negative = b.and_(number, b.icmp("slt", bits, b.like(bits, 0)))
+    return b.bitcast(b.select(negative, b.like(bits, 0), bits), x.type)
+
+
+def canonical_nan(b: Builder, x: Value) -> Value:
+    """NaN with the bits that NVIDIA GPUs give halves: 0x7FFF."""
+    bits = bits_of(b, x)
+    return b.bitcast(b.select(b.fcmp("uno", x, x), b.like(bits, 0x7FFF), bits), x.type)
+
+
+def widen(b: Builder, x: Value, type_: str) -> Value:
+    """x in a wider format. bf16 goes by bits: the host's conversions flush its subnormals."""
+    if x.type == "bfloat":
+        x = b.bitcast(b.shl(b.resize(b.bitcast(x, "i16"), "i32"), 16), "float")
+    return x if x.type == type_ else b.convert("fpext", x, type_)
+
+
+def narrow(b: Builder, x: Value, type_: str) -> Value:
+    """x rounded to nearest even in a narrower format."""
+    if type_ != "bfloat":
+        return x if x.type == type_ else b.convert("fptrunc", x, type_)
+    if x.type == "double":
+        x = _to_odd_float(b, x)
+    bits = b.bitcast(x, "i32")
+    up = b.add_const(b.and_const(b.lshr(bits, 16), 1), 0x7FFF)
+    rounded = b.lshr(b.add(bits, up), 16)
+    nan = b.icmp("ugt", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
+    return b.bitcast(b.resize(b.select(nan, b.like(bits, 0x7FFF), rounded), "i16"), "bfloat")
+
+
+def _to_odd_float(b: Builder, x: Value) -> Value:
+    """An f64 cut to f32 with its last bit set where a part was lost, so that one more rounding is right."""
+    cut = round_directed(b, x, b.like(x, 0.0), "rz")
+    lost = b.resize(b.fcmp("one", b.convert("fpext", cut, "double"), x), "i32")
+    return b.bitcast(b.or_(b.bitcast(cut, "i32"), lost), "float")
 
 
 def _inputs(b: Builder, i: Instruction, *xs: Value) -> list[Value]:
@@ -57,8 +99,8 @@ def _direction(i: Instruction) -> str | None:
 
 def round_directed(b: Builder, total: Value, error: Value, mode: str, type_: str = "float") -> Value:
     """total + error (f64, exact, |error| below total's last place) rounded to `type_` in direction rz, rm or rp."""
-    nearest = b.convert("fptrunc", total, type_)
-    back = b.convert("fpext", nearest, "double")
+    nearest = narrow(b, total, type_)
+    back = widen(b, nearest, "double")
     above = b.or_(
         b.fcmp("ogt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("olt", error, b.like(error, 0.0)))
     )
@@ -83,7 +125,7 @@ def round_directed(b: Builder, total: Value, error: Value, mode: str, type_: str
     return b.bitcast(bits, type_)
 
 
-def _two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     """x + y and its rounding error (Knuth)."""
     total = b.binary("fadd", x, y)
     y_part = b.binary("fsub", total, x)
@@ -92,17 +134,32 @@ def _two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _widened(b: Builder, *xs: Value) -> list[Value]:
-    return [b.convert("fpext", x, "double") for x in xs]
+    return [widen(b, x, "double") for x in xs]
 
 
 def _directed(b: Builder, i: Instruction, x: Value, y: Value, op: str) -> Value:
-    if x.type == "double":
-        raise unsupported(i, "directed rounding of f64")
     p, q = _widened(b, x, y)
     if op == "fmul":
+        _f32_only(i)
         return round_directed(b, b.binary("fmul", p, q), b.like(p, 0.0), _direction(i) or "")
-    total, error = _two_sum(b, p, q)
-    return round_directed(b, total, error, _direction(i) or "")
+    total, error = two_sum(b, p, q)
+    return _signed_zero(b, round_directed(b, total, error, _direction(i) or "", x.type), i, p, q)
+
+
+def _f32_only(i: Instruction) -> None:
+    """Directed rounding through f64 is exact for f32; products and quotients of f64 would need more."""
+    if i.type == "f64":
+        raise unsupported(i, "directed rounding of f64")
+
+
+def _signed_zero(b: Builder, result: Value, i: Instruction, p: Value, q: Value) -> Value:
+    """Rounding down, a sum that is exactly zero is -0 unless both terms are +0."""
+    if not i.has("rm"):
+        return result
+    signs = b.or_(bits_of(b, p), bits_of(b, q))
+    negative = b.and_(b.fcmp("oeq", result, b.like(result, 0.0)), b.icmp("slt", signs, b.like(signs, 0)))
+    exact = b.fcmp("oeq", b.binary("fadd", p, q), b.like(p, 0.0))
+    return b.select(b.and_(negative, exact), b.like(result, -0.0), result)
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -112,8 +169,7 @@ def _narrow(b: Builder, op: str, x: Value, y: Value) -> Value:
     """A half operation through f32."""
     if x.type not in ("half", "bfloat"):
         return b.binary(op, x, y)
-    wide = b.binary(op, b.convert("fpext", x, "float"), b.convert("fpext", y, "float"))
-    return b.convert("fptrunc", wide, x.type)
+    return narrow(b, b.binary(op, widen(b, x, "float"), widen(b, y, "float")), x.type)
 
 
 def _arithmetic(op: str) -> FloatOp:
@@ -135,15 +191,15 @@ def sub_float(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
 def fma_float(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
     x, y, z = _inputs(b, i, x, y, z)
     if mode := _direction(i):
-        if x.type == "double":
-            raise unsupported(i, "directed rounding of f64")
+        _f32_only(i)
         p, q, r = _widened(b, x, y, z)
-        total, error = _two_sum(b, b.binary("fmul", p, q), r)
-        result = round_directed(b, total, error, mode)
+        product = b.binary("fmul", p, q)
+        total, error = two_sum(b, product, r)
+        result = _signed_zero(b, round_directed(b, total, error, mode), i, product, r)
     elif x.type in ("half", "bfloat"):
         p, q, r = _widened(b, x, y, z)
-        total, error = _two_sum(b, b.binary("fmul", p, q), r)
-        result = b.convert("fptrunc", _round_to_odd(b, total, error), x.type)
+        total, error = two_sum(b, b.binary("fmul", p, q), r)
+        result = narrow(b, _round_to_odd(b, total, error), x.type)
     else:
         result = b.intrinsic("fma", x, y, z)
     return _finish(b, i, result)
@@ -172,7 +228,7 @@ def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: Value) -> Value:
     element = "bfloat" if i.type == "bf16x2" else "half"
     lanes = xs[0].lanes
     split = [b.let(element, 2 * max(1, lanes), f"bitcast {x} to <{2 * max(1, lanes)} x {element}>") for x in xs]
-    result = op(b, i, *split)
+    result = canonical_nan(b, op(b, i, *split))
     return b.let("i32", lanes, f"bitcast {result} to {'i32' if not lanes else f'<{lanes} x i32>'}")
 
 
@@ -208,27 +264,38 @@ def _div(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
         return divide(b, i, x, y)[0]
     x, y = _inputs(b, i, x, y)
     if mode := _direction(i):
-        if x.type == "double":
-            raise unsupported(i, "directed rounding of f64")
+        _f32_only(i)
         p, q = _widened(b, x, y)
         quotient = b.binary("fdiv", p, q)
         rest = b.intrinsic("fma", b.let("double", p.lanes, f"fneg {quotient}"), q, p)
         error = b.select(b.fcmp("olt", q, b.like(q, 0.0)), b.let("double", p.lanes, f"fneg {rest}"), rest)
         return _finish(b, i, round_directed(b, quotient, error, mode))
-    return _finish(b, i, b.binary("fdiv", x, y))
+    result = b.binary("fdiv", x, y)
+    if i.opcode == "div" and i.has("approx") and x.type == "float":  # beyond 2^126 the approximate quotient of finite numbers is 0 (9.7.3.8)
+        huge = b.fcmp("ogt", b.intrinsic("fabs", y), b.like(y, 2.0**126))
+        vanishes = b.binary("fmul", x, b.like(x, 0.0))
+        finite = b.fcmp("olt", b.intrinsic("fabs", y), b.like(y, math.inf))
+        result = b.select(b.and_(huge, finite), b.intrinsic("copysign", vanishes, result), result)
+    return _finish(b, i, result)
 
 
 @value("rcp")
 def _rcp(b: Builder, i: Instruction, x: Value) -> Value:
-    return _div(b, i, b.like(x, 1.0), x)
+    return _div(b, i, b.like(x, 1.0), _upper_word(b, i, x))
+
+
+def _upper_word(b: Builder, i: Instruction, x: Value) -> Value:
+    """The approximate f64 functions read the upper half of their argument alone (9.7.3.13)."""
+    if x.type == "double" and i.has("approx"):
+        return b.bitcast(b.and_const(b.bitcast(x, "i64"), ~0xFFFFFFFF), "double")
+    return x
 
 
 @value("sqrt")
 def _sqrt(b: Builder, i: Instruction, x: Value) -> Value:
     (x,) = _inputs(b, i, x)
     if mode := _direction(i):
-        if x.type == "double":
-            raise unsupported(i, "directed rounding of f64")
+        _f32_only(i)
         (p,) = _widened(b, x)
         root = b.intrinsic("sqrt", p)
         error = b.intrinsic("fma", b.let("double", p.lanes, f"fneg {root}"), root, p)
@@ -238,12 +305,12 @@ def _sqrt(b: Builder, i: Instruction, x: Value) -> Value:
 
 @value("rsqrt")
 def _rsqrt(b: Builder, i: Instruction, x: Value) -> Value:
-    (x,) = _inputs(b, i, x)
+    (x,) = _inputs(b, i, _upper_word(b, i, x))
     if x.type == "double":
         return _finish(b, i, b.binary("fdiv", b.like(x, 1.0), b.intrinsic("sqrt", x)))
     (wide,) = _widened(b, x)
     root = b.binary("fdiv", b.like(wide, 1.0), b.intrinsic("sqrt", wide))
-    return _finish(b, i, b.convert("fptrunc", root, x.type))
+    return _finish(b, i, narrow(b, root, x.type))
 
 
 # ---------------------------------------------------------------- transcendental, f32 and halves
@@ -260,7 +327,7 @@ def _through_double(function: Callable[[Builder, Value], Value]) -> FloatOp:
             raise unsupported(i)
         (x,) = _inputs(b, i, x)
         (wide,) = _widened(b, x)
-        return _finish(b, i, b.convert("fptrunc", function(b, wide), x.type))
+        return _finish(b, i, narrow(b, function(b, wide), x.type))
 
     return compute
 
@@ -373,7 +440,7 @@ def _testp(b: Builder, i: Instruction, x: Value) -> Value:
         case "notanumber":
             return b.fcmp("uno", x, x)
         case "normal":
-            return b.and_(finite, b.not_(tiny))
+            return b.or_(b.and_(finite, b.not_(tiny)), zero)  # zero counts as normal
         case "subnormal":
             return b.and_(tiny, b.not_(zero))
     raise unsupported(i)

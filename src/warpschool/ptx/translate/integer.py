@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..emit import Builder, Value
-from ..program import WIDTH_BITS, Instruction
-from .floating import FloatOp, add_float, fma_float, max_float, min_float, mul_float, packed_half, sub_float
+from ..program import WIDTH_BITS, Immediate, Instruction
+from .floating import FloatOp, add_float, flush, fma_float, max_float, min_float, mul_float, packed_half, sub_float
 from .values import clamp_shift, is_float, signed, unsupported, value
 
-_PACKED = ("f16x2", "bf16x2")
+_PACKED, _PAIRS = ("f16x2", "bf16x2"), ("u16x2", "s16x2")
 
 
 @value("add")
@@ -17,7 +19,16 @@ def _add(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
         return packed_half(b, i, add_float, x, y)
     if is_float(i.type):
         return add_float(b, i, x, y)
+    if i.type in _PAIRS:
+        return _by_half(b, x, y, b.add)
     return b.intrinsic("sadd.sat", x, y) if i.has("sat") else b.add(x, y)
+
+
+def _by_half(b: Builder, x: Value, y: Value, op: Callable[[Value, Value], Value]) -> Value:
+    """An operation on both 16-bit halves."""
+    lanes = 2 * max(1, x.lanes)
+    p, q = (b.let("i16", lanes, f"bitcast {v} to <{lanes} x i16>") for v in (x, y))
+    return b.let("i32", x.lanes, f"bitcast {op(p, q)} to {x.ir_type}")
 
 
 @value("sub")
@@ -27,6 +38,8 @@ def _sub(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
         return packed_half(b, i, sub_float, x, y)
     if is_float(i.type):
         return sub_float(b, i, x, y)
+    if i.type in _PAIRS:
+        return _by_half(b, x, y, b.sub)
     return b.intrinsic("ssub.sat", x, y) if i.has("sat") else b.sub(x, y)
 
 
@@ -77,7 +90,9 @@ def _mul24(b: Builder, i: Instruction, x: Value, y: Value, z: Value | None = Non
         product = b.resize(b.lshr(wide, 16), "i32")
     else:
         product = b.mul(x, y)
-    return product if z is None else b.add(product, z)
+    if z is None:
+        return product
+    return b.intrinsic("sadd.sat", product, z) if i.has("sat") else b.add(product, z)
 
 
 @value("sad")
@@ -87,7 +102,7 @@ def _sad(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
 
 
 def divide(b: Builder, i: Instruction, x: Value, y: Value) -> tuple[Value, Value]:
-    """Integer quotient and remainder. Division by zero gives all ones and the dividend, as NVIDIA GPUs do."""
+    """Integer quotient and remainder. Division by zero gives all ones for both, as NVIDIA GPUs do."""
     zero = b.icmp("eq", y, b.like(y, 0))
     divisor = b.select(zero, b.like(y, 1), y)
     kind = "s" if signed(i) else "u"
@@ -104,7 +119,7 @@ def divide(b: Builder, i: Instruction, x: Value, y: Value) -> tuple[Value, Value
         else:
             quotient = b.binary("udiv", x, divisor)
     remainder = b.sub(x, b.mul(quotient, divisor))
-    return b.select(zero, b.like(x, -1), quotient), b.select(zero, x, remainder)
+    return b.select(zero, b.like(x, -1), quotient), b.select(zero, b.like(x, -1), remainder)
 
 
 @value("rem")
@@ -115,9 +130,9 @@ def _rem(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
 @value("abs")
 def _abs(b: Builder, i: Instruction, x: Value) -> Value:
     if i.type in _PACKED:
-        return b.and_const(x, 0x7FFF7FFF)
+        return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", v), x)
     if is_float(i.type):
-        return b.intrinsic("fabs", x)
+        return b.intrinsic("fabs", flush(b, x) if i.has("ftz") else x)
     return b.call(f"llvm.abs.{_name(x)}", x.type, x, Value("i1", "false"), lanes=x.lanes)
 
 
@@ -128,8 +143,9 @@ def _name(x: Value) -> str:
 @value("neg")
 def _neg(b: Builder, i: Instruction, x: Value) -> Value:
     if i.type in _PACKED:
-        return b.xor(x, b.like(x, 0x80008000))
+        return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {v}"), x)
     if is_float(i.type):
+        x = flush(b, x) if i.has("ftz") else x
         return b.let(x.type, x.lanes, f"fneg {x}")
     return b.sub(b.like(x, 0), x)
 
@@ -150,9 +166,13 @@ def _extreme(b: Builder, i: Instruction, of_floats: FloatOp, name: str, x: Value
     if is_float(i.type):
         result = of_floats(b, i, x, y)
         return of_floats(b, i, result, more[0]) if more else result
-    if i.type in ("u16x2", "s16x2") or i.has("relu"):
-        raise unsupported(i)
-    return b.intrinsic(("s" if signed(i) else "u") + name, x, y)
+    kind = ("s" if signed(i) else "u") + name
+    if i.type in _PAIRS:
+        x = _by_half(b, x, y, lambda p, q: b.intrinsic(kind, p, q))
+        return _by_half(b, x, b.like(x, 0), lambda p, q: b.intrinsic("smax", p, q)) if i.has("relu") else x
+    if i.has("relu"):
+        return b.intrinsic("smax", b.intrinsic(kind, x, y), b.like(x, 0))
+    return b.intrinsic(kind, x, y)
 
 
 @value("popc")
@@ -189,11 +209,17 @@ def _field_types(i: Instruction) -> tuple[str, ...]:
     return (i.type, "u32", "u32")
 
 
+def _field(b: Builder, x: Value, position: Value, length: Value) -> tuple[Value, Value]:
+    """Position and length of a bit field: modulo 256 for 32-bit instructions alone, as NVIDIA GPUs do."""
+    if x.type == "i32":
+        return b.and_const(position, 255), b.and_const(length, 255)
+    return b.resize(position, x.type), b.resize(length, x.type)
+
+
 @value("bfe", operands=_field_types)
 def _bfe(b: Builder, i: Instruction, x: Value, position: Value, length: Value) -> Value:
     width = WIDTH_BITS[i.type]
-    position = b.resize(b.and_const(position, 255), x.type)
-    length = b.resize(b.and_const(length, 255), x.type)
+    position, length = _field(b, x, position, length)
     last = b.like(x, width - 1)
     if not signed(i):
         shifted = clamp_shift(b, x, position, "lshr")
@@ -210,8 +236,7 @@ def _bfe(b: Builder, i: Instruction, x: Value, position: Value, length: Value) -
 
 @value("bfi", operands=lambda i: (i.type, i.type, "u32", "u32"))
 def _bfi(b: Builder, i: Instruction, x: Value, base: Value, position: Value, length: Value) -> Value:
-    position = b.resize(b.and_const(position, 255), x.type)
-    length = b.resize(b.and_const(length, 255), x.type)
+    position, length = _field(b, x, position, length)
     ones = b.not_(clamp_shift(b, b.like(x, -1), length, "shl"))
     mask = clamp_shift(b, ones, position, "shl")
     return b.or_(b.and_(clamp_shift(b, x, position, "shl"), mask), b.and_(base, b.not_(mask)))
@@ -277,12 +302,12 @@ def _cnot(b: Builder, i: Instruction, x: Value) -> Value:
     return b.resize(b.icmp("eq", x, b.like(x, 0)), x.type)
 
 
-@value("lop3", operands=lambda i: ("b32", "b32", "b32", "b32"))
-def _lop3(b: Builder, i: Instruction, x: Value, y: Value, z: Value, table: Value) -> Value:
-    from ..program import Immediate
-
+@value("lop3", operands=lambda i: ("b32", "b32", "b32", "b32", "pred")[: len(i.operands) - 1])
+def _lop3(
+    b: Builder, i: Instruction, x: Value, y: Value, z: Value, table: Value, other: Value | None = None
+) -> Value | tuple[Value, ...]:
     lut = i.operands[4]
-    if not isinstance(lut, Immediate) or len(i.types) != 1 or i.type != "b32":
+    if not isinstance(lut, Immediate):
         raise unsupported(i)
     result = b.like(x, 0)
     for row in range(8):
@@ -290,7 +315,10 @@ def _lop3(b: Builder, i: Instruction, x: Value, y: Value, z: Value, table: Value
             term = x if row & 4 else b.not_(x)
             term = b.and_(term, y if row & 2 else b.not_(y))
             result = b.or_(result, b.and_(term, z if row & 1 else b.not_(z)))
-    return result
+    if other is None:
+        return result
+    some = b.icmp("ne", result, b.like(result, 0))
+    return result, b.binary("or" if i.has("or") else "and", some, other)
 
 
 @value("shl", operands=lambda i: (i.type, "u32"))
@@ -304,8 +332,6 @@ def _shr(b: Builder, i: Instruction, x: Value, amount: Value) -> Value:
 
 
 def _shift(b: Builder, i: Instruction, x: Value, amount: Value, op: str) -> Value:
-    from ..program import Immediate
-
     last = i.operands[2]
     if isinstance(last, Immediate) and 0 <= last.bits < WIDTH_BITS[i.type]:
         return b.binary(op, x, b.like(x, last.bits))

@@ -30,7 +30,7 @@ class Masked(Translator):
 
     def translate(self) -> str:
         b = self.b
-        entries = set(entries_of(self.unit))
+        entries = set() if self.unit.options.parted else set(entries_of(self.unit))
         pcs_at = self._pcs_at
         b.label("entry")
         # warps that come back from a barrier: their lanes may go on

@@ -39,6 +39,8 @@ class Options:
 
     check: bool = True
     count: bool = True
+    parted: bool = False
+    """run every warp in `masked` from start to end: for testing it"""
 
 
 @dataclass

@@ -1,0 +1,358 @@
+"""The matrix products of labs 01 to 05 on a GPU, against cuBLAS in the same run.
+
+    python benchmarks/gemm.py [--out FILE] [--tune] [--seconds 0.5] [--only ladder sizes batched transposes sparse]
+
+Every step is first checked against a float64 product of some of its rows. Then it is timed in turns with cuBLAS (CuPy's
+`matmul`, TF32 off), the L2 cache flushed before each sample; the ratio is the median of the rounds' ratios. `--tune`
+searches the tile constants of 07_warp_tiled for each size; without it the constants found on an H200 (TUNED) are used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ["CUPY_TF32"] = "0"  # read when CuPy is imported: the reference computes in full float32
+
+import cupy
+import numpy as np
+
+import warpschool as ws
+from warpschool.contract import parse_contract
+from warpschool.measurement import Rules
+
+ROOT = Path(__file__).parent.parent
+SOLUTIONS = ROOT / "solutions"
+LAB05 = "lab05_work_per_thread"
+LADDER = (
+    "lab01_naive_gemm/01_naive",
+    "lab02_tiling/01_tiled",
+    f"{LAB05}/01_coarsened",
+    f"{LAB05}/02_wide_loads",
+    f"{LAB05}/04_register_blocked",
+    f"{LAB05}/05_vectorized",
+    f"{LAB05}/06_double_buffered",
+    f"{LAB05}/07_warp_tiled",
+)
+BRANCHES = (
+    "lab03_coalescing/01_row_per_thread",
+    "lab03_coalescing/04_gemm_bt",
+    "lab04_bank_conflicts/03_gemm_padded",
+    f"{LAB05}/03_rectangular",
+)
+LAST = f"{LAB05}/07_warp_tiled"
+LADDER_SIZE = (4096, 4096, 4096)
+SIZES = (
+    (512, 512, 512),
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (1000, 3001, 777),
+    (2047, 2049, 2045),
+    (4100, 1300, 2500),
+)
+DENSITIES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
+CHECKED_ROWS = 48
+TILE_NAMES = ("TSM", "TSN", "TSK", "WSM", "WSN", "WPTM", "WPTN")
+TILES = (
+    (128, 256, 8, 64, 64, 16, 8),
+    (256, 128, 8, 64, 64, 16, 8),
+    (128, 128, 8, 64, 64, 16, 8),
+    (128, 128, 8, 64, 64, 8, 16),
+    (128, 128, 16, 64, 64, 16, 8),
+    (128, 128, 8, 32, 64, 8, 8),
+    (128, 128, 16, 32, 64, 8, 8),
+    (128, 64, 8, 64, 32, 8, 8),
+    (128, 64, 16, 64, 32, 8, 8),
+    (64, 128, 8, 32, 64, 8, 8),
+    (64, 128, 16, 32, 64, 8, 8),
+    (96, 128, 16, 48, 64, 12, 8),
+    (64, 64, 8, 32, 32, 8, 4),
+    (64, 64, 16, 32, 32, 4, 8),
+    (64, 64, 16, 32, 32, 8, 4),
+    (64, 64, 32, 32, 32, 8, 4),
+    (64, 64, 16, 64, 32, 8, 8),
+    (64, 32, 16, 32, 16, 4, 4),
+    (64, 32, 32, 32, 16, 4, 4),
+    (32, 64, 16, 16, 32, 4, 4),
+    (32, 64, 32, 16, 32, 4, 4),
+    (32, 32, 32, 16, 32, 4, 4),
+)
+"""Tile sets that `--tune` tries: those named in TILE_NAMES, in this order."""
+TUNED: dict[tuple[int, int, int], tuple[int, ...]] = {}
+"""What `--tune` found best on an H200; sizes that are not here use the file's own constants."""
+
+
+class Step:
+    """A kernel file compiled for the GPU with some constants."""
+
+    def __init__(self, name: str, constants: Mapping[str, int] | None = None) -> None:
+        self.name = name
+        self.constants = dict(constants or {})
+        path = SOLUTIONS / f"{name}.cu"
+        self.contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
+        module = ws.RawModule(code=self.contract.source, name=path.name, constants=self.constants, device="gpu")
+        self.kernel = module.get_function(self.contract.launches[0].entry)
+
+    @property
+    def registers(self) -> int:
+        return int(self.kernel.attributes["num_regs"])
+
+    def work(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], Any]:
+        """A function that launches the kernel once on these CuPy arrays."""
+        launch = self.contract.bind(sizes, constants=self.constants).launches[0]
+        arguments = tuple(arrays[p.name] if p.is_array else np.int32(sizes[p.name]) for p in launch.arguments)
+        return lambda: self.kernel(launch.grid, launch.block, arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One measurement; `ratio` above 1 means faster than cuBLAS."""
+
+    part: str
+    step: str
+    sizes: dict[str, int]
+    constants: dict[str, int]
+    registers: int
+    max_error: float
+    time_ms: float
+    reference_ms: float
+    ratio: float
+    ratio_error: float
+    stable: bool
+    tflops: float
+    reference_tflops: float
+    note: str = ""
+
+
+@dataclass
+class Bench:
+    """Runs steps and collects rows."""
+
+    rules: Rules
+    rows: list[Row] = field(default_factory=list)
+
+    def add(
+        self, part: str, step: Step, sizes: Mapping[str, int], arrays: Mapping[str, Any],
+        reference: Callable[[], Any], *, flop: float, note: str = "",
+    ) -> Row:  # fmt: skip
+        """Check a step, time it in turns with the reference, and print the row."""
+        work = step.work(sizes, arrays)
+        error = _max_error(work, arrays)
+        found = ws.benchmark_ratio(work, reference, device="gpu", rules=self.rules)
+        mine, other = found.candidate.median_ms, found.reference.median_ms
+        assert mine is not None and other is not None and found.speed is not None and found.error is not None
+        row = Row(
+            part=part, step=step.name, sizes=dict(sizes), constants=step.constants, registers=step.registers,
+            max_error=error, time_ms=mine, reference_ms=other, ratio=found.speed, ratio_error=found.error,
+            stable=found.stable, tflops=flop / mine * 1e-9, reference_tflops=flop / other * 1e-9, note=note,
+        )  # fmt: skip
+        self.rows.append(row)
+        print(_text(row), flush=True)
+        return row
+
+
+def _max_error(work: Callable[[], Any], arrays: Mapping[str, Any]) -> float:
+    """Largest error of some rows of C, as a multiple of the products' rounding; raises ArithmeticError if too large."""
+    result = arrays["C"]
+    result.fill(np.nan)
+    work()
+    expected, rows, terms = arrays["expected"]
+    actual = result.reshape(-1, result.shape[-1])
+    if bool(cupy.isnan(actual).any()):
+        raise ArithmeticError("an element of C was not written, or is NaN")
+    # standard normal inputs: partial sums grow to sqrt(terms), and `terms` roundings add up like a random walk
+    scale = float(np.finfo(np.float32).eps) * terms
+    error = float(cupy.abs(actual[rows] - expected).max()) / scale
+    if not error <= 4.0:
+        raise ArithmeticError(f"the result is wrong: {error:.1f} times the expected rounding error")
+    return error
+
+
+def _expected(a: Any, b: Any) -> tuple[Any, Any, int]:
+    """Float64 product of some rows of a with b, the rows' numbers, and the number of terms of each sum."""
+    rows = cupy.sort(cupy.random.permutation(a.shape[0])[:CHECKED_ROWS])
+    return a[rows].astype(cupy.float64) @ b.astype(cupy.float64), rows, a.shape[1]
+
+
+def _normal(*shape: int) -> Any:
+    return cupy.random.standard_normal(shape, dtype=cupy.float32)
+
+
+def _matmul(a: Any, b: Any, out: Any) -> Callable[[], Any]:
+    """A call of cuBLAS."""
+    return lambda: cupy.matmul(a, b, out=out)
+
+
+def _product(m: int, n: int, k: int) -> tuple[dict[str, int], dict[str, Any], Callable[[], Any], float]:
+    """Sizes, arrays, reference and operations of one plain product."""
+    a, b, out = _normal(m, k), _normal(k, n), cupy.empty((m, n), cupy.float32)
+    arrays = {"A": a, "B": b, "Bt": cupy.ascontiguousarray(b.T), "C": cupy.empty_like(out), "expected": _expected(a, b)}
+    return {"M": m, "N": n, "K": k}, arrays, _matmul(a, b, out), 2.0 * m * n * k
+
+
+def run_ladder(bench: Bench) -> None:
+    """Every step at one size."""
+    sizes, arrays, reference, flop = _product(*LADDER_SIZE)
+    for name in (*LADDER, *BRANCHES):
+        bench.add("ladder" if name in LADDER else "branches", Step(name), sizes, arrays, reference, flop=flop)
+
+
+def run_sizes(bench: Bench, *, tune: bool) -> None:
+    """The last step at many sizes, with the tiles that suit each."""
+    for size in SIZES:
+        sizes, arrays, reference, flop = _product(*size)
+        tiles = _best_tiles(sizes, arrays) if tune else TUNED.get(size)
+        constants = dict(zip(TILE_NAMES, tiles, strict=True)) if tiles else {}
+        bench.add("sizes", Step(LAST, constants), sizes, arrays, reference, flop=flop, note="tuned" if tiles else "")
+        if tiles:
+            bench.add("defaults", Step(LAST), sizes, arrays, reference, flop=flop)
+
+
+def _best_tiles(sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> tuple[int, ...]:
+    """The fastest tile set for these sizes."""
+    times = {}
+    for tiles in TILES:
+        work = _cached_step(tiles).work(sizes, arrays)
+        _max_error(work, arrays)
+        rules = Rules(warmup_ms=5.0, min_samples=10, max_samples=20, max_seconds=0.3)
+        times[tiles] = ws.benchmark(work, device="gpu", rules=rules).median_ms
+    best = min(times, key=lambda tiles: times[tiles] or math.inf)
+    print(f"  {tuple(sizes.values())}: {best}")
+    return best
+
+
+_steps: dict[tuple[int, ...], Step] = {}
+
+
+def _cached_step(tiles: tuple[int, ...]) -> Step:
+    if tiles not in _steps:
+        _steps[tiles] = Step(LAST, dict(zip(TILE_NAMES, tiles, strict=True)))
+    return _steps[tiles]
+
+
+def run_batched(bench: Bench) -> None:
+    """36 x 32 products of 256 x 256: the filters of each of 36 positions shared by 32 images, and not shared."""
+    batch, share, n = 36 * 32, 32, 256
+    flop = 2.0 * batch * n**3
+    step = Step(f"{LAB05}/08_batched")
+    for each in (share, 1):
+        a, b = _normal(batch, n, n), _normal(batch // each, n, n)
+        rows = cupy.sort(cupy.random.permutation(batch * n)[:CHECKED_ROWS])
+        picked = a.reshape(-1, 1, n)[rows].astype(cupy.float64)
+        expected = (picked @ b[rows // n // each].astype(cupy.float64))[:, 0]
+        arrays = {"A": a, "B": b, "C": cupy.empty((batch, n, n), cupy.float32), "expected": (expected, rows, n)}
+        # cuBLAS has no batch of batches: images that share filters are rows of one taller product
+        tall, out = a.reshape(batch // each, each * n, n), cupy.empty((batch // each, each * n, n), cupy.float32)
+        sizes = {"BATCH": batch, "SHARE": each, "M": n, "N": n, "K": n}
+        note = "U shared by 32 images" if each > 1 else "U not shared"
+        bench.add("batched", step, sizes, arrays, _matmul(tall, b, out), flop=flop, note=note)
+
+
+def run_transposes(bench: Bench) -> None:
+    """NN, NT, TN and TT at one size."""
+    m, n, k = LADDER_SIZE
+    for ta, tb in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        sizes, arrays, _, flop = _product(m, n, k)
+        a = cupy.ascontiguousarray(arrays["A"].T) if ta else arrays["A"]
+        b = arrays["Bt"] if tb else arrays["B"]
+        op_a, op_b, out = a.T if ta else a, b.T if tb else b, cupy.empty((m, n), cupy.float32)
+        step = Step(f"{LAB05}/09_transposes", {"TRANSPOSE_A": ta, "TRANSPOSE_B": tb})
+        bench.add(
+            "transposes", step, sizes, arrays | {"A": a, "B": b}, _matmul(op_a, op_b, out), flop=flop,
+            note="NT"[ta] + "NT"[tb],
+        )  # fmt: skip
+
+
+def run_sparse(bench: Bench) -> None:
+    """CSR against the dense product of cuBLAS, over the density of A."""
+    sizes, arrays, reference, flop = _product(*LADDER_SIZE)
+    step = Step(f"{LAB05}/10_sparse")
+    for density in DENSITIES:
+        kept = cupy.where(cupy.random.random(arrays["A"].shape, dtype=cupy.float32) < density, arrays["A"], 0)
+        rows, column = cupy.nonzero(kept)
+        row_start = cupy.zeros(sizes["M"] + 1, cupy.int32)
+        row_start[1:] = cupy.cumsum(cupy.bincount(rows, minlength=sizes["M"]))
+        given = {
+            "row_start": row_start, "column": column.astype(cupy.int32), "value": kept[rows, column],
+            "B": arrays["B"], "C": arrays["C"], "expected": _expected(kept, arrays["B"]),
+        }  # fmt: skip
+        bench.add("sparse", step, sizes | {"NNZ": len(column)}, given, reference, flop=flop, note=f"density {density}")
+
+
+def _text(row: Row) -> str:
+    sizes = "x".join(str(value) for value in row.sizes.values())
+    tiles = ",".join(str(value) for value in row.constants.values())
+    doubt = "" if row.stable else " not stable"
+    return (
+        f"{row.part:10s} {row.step.split('/')[-1]:20s} {sizes:16s} {row.time_ms:9.4f} ms {row.tflops:6.2f} TFLOP/s "
+        f"{row.ratio:6.3f} of cuBLAS (error {row.ratio_error:.1%}{doubt}) {row.registers:3d} regs {tiles} {row.note}"
+    )
+
+
+def _geometric_mean(values: Iterator[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+def _summary(rows: list[Row]) -> dict[str, float]:
+    """The figures that are asked for."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.part == "ladder" and row.step == LAST:
+            found["last_step_4096"] = row.ratio
+    if any(row.part == "sizes" for row in rows):
+        found["geometric_mean_over_sizes"] = _geometric_mean(row.ratio for row in rows if row.part == "sizes")
+    found |= {row.note: row.ratio for row in rows if row.part == "batched"}
+    return found
+
+
+def main() -> None:
+    """Run the parts, print a line for each measurement, write them all as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the results to this JSON file")
+    parser.add_argument("--tune", action="store_true", help="search the tiles of 07_warp_tiled for each size")
+    parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
+    parts = ("ladder", "sizes", "batched", "transposes", "sparse")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    options = parser.parse_args()
+    cupy.random.seed(1)
+    device = ws.get_device("gpu")
+    bench = Bench(Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20))
+    for part, run in (
+        ("ladder", run_ladder),
+        ("sizes", lambda b: run_sizes(b, tune=options.tune)),
+        ("batched", run_batched),
+        ("transposes", run_transposes),
+        ("sparse", run_sparse),
+    ):
+        if part in options.only:
+            run(bench)
+    summary = _summary(bench.rows)
+    print(json.dumps(summary, indent=1))
+    if options.out:
+        result = {
+            "device": device.description,
+            "cuda_driver": device.driver,
+            "cupy": cupy.__version__,
+            "cublas": cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()),
+            "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())),
+            "python": platform.python_version(),
+            "flush": "L2 flushed before each sample",
+            "tf32": False,
+            "summary": summary,
+            "rows": [asdict(row) for row in bench.rows],
+        }
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What is graded in lab05_work_per_thread/01_coarsened: C = A * B with several results per thread."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+
+FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
+RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)]
+ALIGNED = (128, 128, 128)
+WPT = 8
+REUSE = 16  # how often an element from global memory must serve, at least; tiles of 32 reach 32
+
+
+def run_and_compare(kernel, rng, m, n, k):
+    sizes = {"M": m, "N": n, "K": k}
+    arrays = kernel.inputs(sizes, rng)
+    run = kernel.run(sizes, arrays)
+    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
+    return run
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "A thread computes WPT elements of one column. Which rows are they, for thread (x, y)?",
+        "Rows y, y + RTS, y + 2 * RTS, ... of the tile: in the loads, in the sums and in the results.",
+        "for k: b = tileB[k][x]; for w: sum[w] += tileA[y + w * RTS][k] * b",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n, k in FULL_TILES:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "The block's threads load the whole tile in several rounds. Does each round have its own guard?",
+        "Row and k of every single element are compared with M, N and K; the place in the tile is filled in any case.",
+        "tileA[i][x] = row0 + i < M && k0 + x < K ? A[(row0 + i) * K + k0 + x] : 0",
+    ],
+)
+def test_ragged(kernel, rng):
+    for m, n, k in RAGGED:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "No race",
+    weight=2,
+    hint=[
+        "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",
+        "Two barriers in each round: one after the loads, one after the products.",
+        "load; __syncthreads(); multiply; __syncthreads();",
+    ],
+)
+def test_race(kernel, rng):
+    sizes = dict(zip("MNK", ALIGNED, strict=True))
+    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
+    run_and_compare(kernel, rng, *ALIGNED)
+
+
+@criterion(
+    "Shared memory is read less",
+    weight=3,
+    hint=[
+        "Which of the two factors of sum[w] += ... stays the same while w counts?",
+        "Read the element of tileB once for each k and keep it in a register for all WPT sums.",
+        "for k: { b = tileB[k][x]; for w < WPT: sum[w] += tileA[y + w * RTS][k] * b }",
+    ],
+    counts="bytes of shared loads for each of the M N K products, at M = N = K = 128: at most 4 (WPT + 1) / WPT = 4.5; "
+    "and bytes of global loads: at most a sixteenth of the naive kernel's",
+)
+def test_shared_bytes(kernel, rng):
+    m, n, k = ALIGNED
+    counters = run_and_compare(kernel, rng, m, n, k).counters
+    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+    per_product = counters.shared_load_bytes / (m * n * k)
+    kernel.within(per_product, 4 * (WPT + 1) / WPT, "bytes of shared loads for each product")

@@ -1,0 +1,100 @@
+"""What is graded in lab05_work_per_thread/04_register_blocked: C = A * B with a block of results per thread."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+
+FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
+RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)]
+ALIGNED = (256, 256, 256)
+WPTM = WPTN = 8
+REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
+
+
+def run_and_compare(kernel, rng, m, n, k):
+    sizes = {"M": m, "N": n, "K": k}
+    arrays = kernel.inputs(sizes, rng)
+    run = kernel.run(sizes, arrays)
+    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
+    return run
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "A thread computes WPTM x WPTN elements. Which rows and which columns of the tile are they?",
+        "Rows y + i * RTSM and columns x + j * RTSN: the same ones in the sums as in the results below.",
+        "a[i] = tileA[y + i * RTSM][k];  b[j] = tileB[k][x + j * RTSN];  sum[i][j] += a[i] * b[j]",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n, k in FULL_TILES:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "The tiles are filled with zeros past the edges. Does your loop run over the whole tile?",
+        "The products need no guard: what is outside is zero, and results outside C are not stored.",
+        "for (int k = 0; k < TSK; ++k), whatever K is",
+    ],
+)
+def test_ragged(kernel, rng):
+    for m, n, k in RAGGED:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "No race",
+    weight=2,
+    hint=[
+        "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",
+        "Two barriers in each round: one after the loads, one after the products.",
+        "load; __syncthreads(); multiply; __syncthreads();",
+    ],
+)
+def test_race(kernel, rng):
+    sizes = dict(zip("MNK", ALIGNED, strict=True))
+    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
+    run_and_compare(kernel, rng, *ALIGNED)
+
+
+@criterion(
+    "Shared memory is read less",
+    weight=3,
+    hint=[
+        "64 products of a thread need how many different elements of tileA, and how many of tileB?",
+        "For each k: WPTM elements of A and WPTN elements of B into registers first; only then multiply.",
+        "for k: { load a[0..WPTM); load b[0..WPTN); for i, j: sum[i][j] += a[i] * b[j] }",
+    ],
+    counts="bytes of shared loads for each of the M N K products, at M = N = K = 256: "
+    "at most 4 (1 / WPTM + 1 / WPTN) = 1; and bytes of global loads: at most the naive kernel's divided by 64",
+)
+def test_shared_bytes(kernel, rng):
+    m, n, k = ALIGNED
+    counters = run_and_compare(kernel, rng, m, n, k).counters
+    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+    per_product = counters.shared_load_bytes / (m * n * k)
+    kernel.within(per_product, 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")
+
+
+@criterion(
+    "No local memory",
+    weight=1,
+    hint=[
+        "Registers have no addresses. What happens to an array whose index is not known when the kernel is compiled?",
+        "Loops over sum, a and b have constant bounds and can be unrolled; nothing else may choose an element.",
+        "for (int i = 0; i < WPTM; ++i), with WPTM a constexpr int",
+    ],
+    counts="requests to local memory, at M = N = K = 256: none",
+)
+def test_local(kernel, rng):
+    m, n, k = ALIGNED
+    counters = run_and_compare(kernel, rng, m, n, k).counters
+    kernel.at_least(counters.fma_instructions, m * n * k, "multiply-adds")
+    kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")

@@ -1,0 +1,115 @@
+"""What is graded in lab05_work_per_thread/07_warp_tiled: C = A * B with a tile for each warp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+from warpschool.grading.budgets import require_registers
+
+FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
+RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)]
+ALIGNED = (256, 256, 256)
+WARP = 32
+SLACK = 1.25
+
+
+def run_and_compare(kernel, rng, m, n, k):
+    sizes = {"M": m, "N": n, "K": k}
+    arrays = kernel.inputs(sizes, rng)
+    run = kernel.run(sizes, arrays)
+    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
+    return run
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "Which warp of the block computes which WSM x WSN part of its tile?",
+        "Warps fill the tile row by row; inside its part, each lane has its place among RTSM x RTSN others.",
+        "x = (warp % (TSN / WSN)) * WSN + 4 * (lane's column); y = (warp / (TSN / WSN)) * WSM + 4 * (lane's row)",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n, k in FULL_TILES:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "Did the places of a thread's results move with its place in the tile?",
+        "Results stand at y + i / 4 * 4 * RTSM + i % 4 and x + j * RTSN, for the new x and y.",
+        "the loads are shared out among all threads of the block as before; only x and y change",
+    ],
+)
+def test_ragged(kernel, rng):
+    for m, n, k in RAGGED:
+        run_and_compare(kernel, rng, m, n, k)
+
+
+@criterion(
+    "No race",
+    weight=2,
+    hint=[
+        "Two buffers: one is read while the other one is filled. When may the filled one be read?",
+        "After the barrier at the end of a tile everybody has stored the next tile and nobody reads this one any more.",
+        "... store(1 - buffer) ... last k: __syncthreads(); fetch(1 - buffer, 0)",
+    ],
+)
+def test_race(kernel, rng):
+    sizes = dict(zip("MNK", ALIGNED, strict=True))
+    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
+    run_and_compare(kernel, rng, *ALIGNED)
+
+
+@criterion(
+    "Few passes of shared memory",
+    weight=3,
+    hint=[
+        "A warp of 2 x 16 lanes reads how many different float4s of tileA and of tileB for one k? One of 4 x 8?",
+        "The nearer a warp's lanes are to a square, the fewer elements it needs; and larger thread tiles help.",
+        "WSM = WSN = 64, WPTM = 16, WPTN = 8; lanes in patches of 2 x 2",
+    ],
+    counts="wavefronts of shared loads for each 32 products, at M = N = K = 256: at most 1.25 times the reference's",
+)
+def test_wavefronts(kernel, reference, rng):
+    m, n, k = ALIGNED
+    own = run_and_compare(kernel, rng, m, n, k).counters
+    best = run_and_compare(reference, rng, m, n, k).counters
+    kernel.at_least(own.shared_load_requests, 1, "loads from shared memory")
+    actual, limit = (c.shared_load_wavefronts * WARP / (m * n * k) for c in (own, best))
+    kernel.within(actual, SLACK * limit, "wavefronts of shared loads for each 32 products")
+
+
+@criterion(
+    "Enough registers",
+    weight=1,
+    hint=[
+        "How many sums, elements and float4s in flight does a thread keep?",
+        "What does not fit is spilled to local memory: at most 255 registers a thread, 65536 a multiprocessor.",
+        "WPTM * WPTN = 128 sums leave half of the registers for everything else",
+    ],
+    counts="registers of a block, at most 65536, and bytes that are spilled to local memory: none, for sm_80",
+)
+def test_registers(kernel, rng):
+    require_registers(kernel, run_and_compare(kernel, rng, *ALIGNED))
+
+
+@criterion(
+    "No local memory",
+    weight=1,
+    hint=[
+        "Registers have no addresses. What happens to an array whose index is not known when the kernel is compiled?",
+        "Loops over sum, a and b have constant bounds and can be unrolled; nothing else may choose an element.",
+        "for (int i = 0; i < WPTM; ++i), with WPTM a constexpr int",
+    ],
+    counts="requests to local memory, at M = N = K = 256: none",
+)
+def test_local(kernel, rng):
+    m, n, k = ALIGNED
+    counters = run_and_compare(kernel, rng, m, n, k).counters
+    kernel.at_least(counters.fma_instructions, m * n * k, "multiply-adds")
+    kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")

@@ -1,0 +1,110 @@
+"""Writes the README's tables between their markers: finished labs from the course, figures from benchmarks/results/.
+
+    python scripts/readme_tables.py [--check]
+
+Nothing is typed in by hand: a figure that was not measured is not in the README. `--check` writes nothing and fails if
+the README is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from warpschool.course import Course, Lab
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "results"
+NOT_MEASURED = "*Not measured yet.*"
+
+TOPICS = {
+    "lab00": "first kernels: threads, blocks, shared memory, reductions",
+    "lab01": "a matrix product, one thread per element; alpha and beta",
+    "lab02": "tiles in shared memory",
+    "lab03": "coalesced access, transposes",
+    "lab04": "bank conflicts: padding, swizzling",
+    "lab05": "work per thread: register tiles, wide loads, double buffering",
+}
+
+
+def labs_table() -> str:
+    """Which labs have references, graded tests and a notebook."""
+    rows = ["| lab | about | graded steps | notebook |", "|---|---|---:|---|"]
+    rows += [_lab_row(lab) for lab in Course(ROOT).labs()]
+    return "\n".join(rows)
+
+
+def _lab_row(lab: Lab) -> str:
+    graded = sum(bool(step.solution and step.grader and step.starter) for step in lab.steps)
+    steps = str(graded) if graded == len(lab.steps) else f"{graded} of {len(lab.steps)}"
+    return f"| `{lab.name}` | {TOPICS.get(lab.name[:5], '')} | {steps} | {'yes' if lab.notebook else 'not yet'} |"
+
+
+def simulator_table() -> str:
+    """The simulator's speed, from benchmarks/simulator.py."""
+    found = _figures("simulator.json")
+    if found is None:
+        return f"{NOT_MEASURED} `make bench` measures it."
+    lines = [
+        f"{found['size']}³ single-precision products on one thread of {_article(found['cpu'])}, beside NumPy's one-thread "
+        f"product ({found['numpy_ms']:.1f} ms, {found['numpy_gflops']:.0f} GFLOP/s):",
+        "",
+        "| kernel | time | of NumPy's speed | all checks and counters | first launch |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, row in found["kernels"].items():
+        lines.append(
+            f"| {name} | {row['plain_ms']:.1f} ms | {row['ratio_to_numpy']:.2f} | {row['checked_over_plain']:.1f} x the time "
+            f"| {row['first_launch_plain_s']:.2f} s, {row['first_launch_checked_s']:.2f} s with all checks |"
+        )
+    if found.get("numba"):
+        numba = found["numba"]
+        lines += ["", f"That is {numba['ratio']:,.0f} times the speed of Numba's CUDA simulator (naive kernel, {numba['size']}³)."]
+    return "\n".join(lines)
+
+
+def _article(cpu: str) -> str:
+    return f"an {cpu}" if cpu[:1] in "AEIOU" else f"a {cpu}"
+
+
+def _figures(name: str) -> dict[str, Any] | None:
+    path = RESULTS / name
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+TABLES: dict[str, Callable[[], str]] = {"labs": labs_table, "simulator": simulator_table}
+
+
+def updated(text: str) -> str:
+    """The README with fresh tables. Raises SystemExit where a table's markers are missing."""
+    for name, build in TABLES.items():
+        pattern = re.compile(rf"(<!-- begin {name}[^>]*-->\n).*?(\n<!-- end {name} -->)", re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"README.md has no markers for the table '{name}': <!-- begin {name} --> ... <!-- end {name} -->")
+        text = pattern.sub(lambda match, build=build: match[1] + build() + match[2], text)
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the README is out of date")
+    arguments = parser.parse_args()
+    text = README.read_text(encoding="utf-8")
+    fresh = updated(text)
+    if arguments.check:
+        if fresh != text:
+            print("README.md is out of date: python scripts/readme_tables.py", file=sys.stderr)
+        return int(fresh != text)
+    if fresh != text:
+        README.write_text(fresh, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

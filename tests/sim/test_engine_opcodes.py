@@ -1,0 +1,66 @@
+"""Every lane-by-lane instruction on the translated simulator against what a GPU computed for it, bit by bit.
+
+The same cases and the same recording as for the oracle; each runs with all lanes together and with lanes parted.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from warpschool.errors import UnsupportedInstruction
+from warpschool.ptx import Memory, SimKernel, load_module
+
+from .opcode_cases import CASES, THREADS, inputs, module
+from .test_oracle_opcodes import SILICON, differences, in_table
+
+UNSUPPORTED = {
+    *(f"{op}.{mode}.f64" for op in ("mul", "div", "fma", "rcp", "sqrt") for mode in ("rz", "rm", "rp")),
+    "min.xorsign.abs.f32", "max.xorsign.abs.f32", "setp.lt.f16x2", "setp.lt.bf16x2", "cvt.rz.tf32.f32",
+}  # fmt: skip
+"""Instructions that raise UnsupportedInstruction so far: each must do so by name."""
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    with np.load(SILICON) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+@pytest.fixture(scope="module")
+def parsed():
+    return load_module(module())
+
+
+def computed(parsed_module, number: int, parted: bool) -> list[np.ndarray]:
+    """The engine's results of a case as uint64 arrays."""
+    case = CASES[number]
+    memory = Memory()
+    words = [np.concatenate(inputs(case)), np.zeros(2 * THREADS, np.uint64), np.zeros(THREADS, np.uint64)]
+    arrays = [memory.allocate(w.nbytes) for w in words]
+    for array, w in zip(arrays, words, strict=True):
+        array.view()[:] = w.view(np.uint8)
+    kernel = SimKernel(parsed_module, f"case_{number}", memory)
+    parameters = b"".join(a.address.to_bytes(8, "little") for a in arrays)
+    kernel.launch((1, 1, 1), (THREADS, 1, 1), parameters, check=False, count=False, parted=parted)
+    return list(arrays[1].view().view(np.uint64).reshape(2, THREADS)[: len(case.results)])
+
+
+@pytest.mark.parametrize("parted", [False, True], ids=["together", "parted"])
+@pytest.mark.parametrize("first", range(0, len(CASES), 100))
+def test_every_case_equals_silicon(first, parted, parsed, recorded):
+    for number in range(first, min(first + 100, len(CASES))):
+        case = CASES[number]
+        if not in_table(case):
+            continue
+        if case.name in UNSUPPORTED:
+            with pytest.raises(UnsupportedInstruction, match=re.escape(case.name)):
+                computed(parsed, number, parted)
+            continue
+        for k, (ours, kind) in enumerate(zip(computed(parsed, number, parted), case.results, strict=True)):
+            theirs = recorded[f"{case.name}/{k}"]
+            wrong = differences(case, ours, theirs, kind)
+            seen = [([hex(int(s[t])) for s in inputs(case)], hex(int(ours[t])), hex(int(theirs[t]))) for t in wrong[:3]]
+            assert not len(wrong), f"{case.name}, result {k}: (sources, engine, {recorded['chip']}) = {seen}"
