@@ -52,20 +52,18 @@ def simulator_table() -> str:
     if found is None:
         return f"{NOT_MEASURED} `make bench` measures it."
     lines = [
-        f"{found['size']}³ single-precision products on one thread of {_article(found['cpu'])}, beside NumPy's one-thread "
-        f"product ({found['numpy_ms']:.1f} ms, {found['numpy_gflops']:.0f} GFLOP/s):",
+        f"Single-precision products of {found['size']}³ on one thread of {_article(found['cpu'])}. NumPy's own, on one "
+        f"thread too, takes {found['numpy_ms']:.1f} ms ({found['numpy_gflops']:.0f} GFLOP/s).",
         "",
         "| kernel | time | of NumPy's speed | all checks and counters | first launch |",
         "|---|---:|---:|---:|---:|",
     ]
     for name, row in found["kernels"].items():
-        lines.append(
-            f"| {name} | {row['plain_ms']:.1f} ms | {row['ratio_to_numpy']:.2f} | {row['checked_over_plain']:.1f} x the time "
-            f"| {row['first_launch_plain_s']:.2f} s, {row['first_launch_checked_s']:.2f} s with all checks |"
-        )
+        first = f"{row['first_launch_plain_s']:.2f} s, {row['first_launch_checked_s']:.2f} s with all checks"
+        speed = f"{row['plain_ms']:.1f} ms | {row['ratio_to_numpy']:.2f}"
+        lines.append(f"| {name} | {speed} | {row['checked_over_plain']:.1f} x the time | {first} |")
     if found.get("numba"):
-        numba = found["numba"]
-        lines += ["", f"That is {numba['ratio']:,.0f} times the speed of Numba's CUDA simulator (naive kernel, {numba['size']}³)."]
+        lines += ["", f"The naive kernel is {found['numba']['ratio']:,.0f} times as fast as on Numba's CUDA simulator."]
     return "\n".join(lines)
 
 
@@ -84,10 +82,10 @@ TABLES: dict[str, Callable[[], str]] = {"labs": labs_table, "simulator": simulat
 def updated(text: str) -> str:
     """The README with fresh tables. Raises SystemExit where a table's markers are missing."""
     for name, build in TABLES.items():
-        pattern = re.compile(rf"(<!-- begin {name}[^>]*-->\n).*?(\n<!-- end {name} -->)", re.DOTALL)
+        pattern = re.compile(rf"(<!-- begin {name}[^>]*-->\n).*?(<!-- end {name} -->)", re.DOTALL)
         if not pattern.search(text):
-            raise SystemExit(f"README.md has no markers for the table '{name}': <!-- begin {name} --> ... <!-- end {name} -->")
-        text = pattern.sub(lambda match, build=build: match[1] + build() + match[2], text)
+            raise SystemExit(f"README.md lacks the markers <!-- begin {name} --> and <!-- end {name} -->")
+        text = pattern.sub(lambda match, build=build: match[1] + build() + "\n" + match[2], text)
     return text
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from PIL import Image
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-WIDTH, HEIGHT = 1100, 2400
+WIDTH, HEIGHT = 1240, 2400
 COLOURS = 128
 
 

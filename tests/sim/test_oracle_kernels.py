@@ -88,6 +88,14 @@ def test_reading_out_of_bounds_gives_zero_and_writing_is_dropped():
     assert (found == 5).all()
 
 
+@pytest.mark.parametrize("address", ["0", "-4", "-1", "-2147483648", "0x7FFFFFFFFFFFFFFF", "0x0100000000000000"])
+def test_wild_addresses(address):
+    body = f"""mov.u64 %p, {address}; ld.global.u32 %a, [%p]; add.u32 %r, %r, %a; st.global.v2.u32 [%p], {{%r, %r}};
+        ld.u32 %a, [%p]; add.u32 %r, %r, %a; st.u32 [%p+4], %r; atom.global.add.u32 %a, [%p], 1; add.u32 %r, %r, %a;
+        cvt.u32.u64 %b, %p; ld.shared.u32 %a, [%b]; add.u32 %r, %r, %a; ld.local.u32 %a, [%b]; add.u32 %r, %r, %a;"""
+    assert (words(body) == 0).all()
+
+
 def test_generic_addresses_reach_every_space():
     body = """
         .shared .b32 s[32]; .local .b32 l[4];

@@ -118,7 +118,7 @@ class SimLoadedKernel:
                 count=options.count,
                 threads=options.threads,
                 print_limit=options.print_limit,
-                **limits,
+                **limits,  # type: ignore[arg-type]
             )
         return _outcome(record, options)
 

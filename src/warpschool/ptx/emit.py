@@ -12,7 +12,21 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 WARP = 32
-BITS = {"i1": 1, "i2": 2, "i4": 4, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
+BITS = {
+    "i1": 1,
+    "i2": 2,
+    "i4": 4,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+    "i128": 128,
+    "half": 16,
+    "bfloat": 16,
+    "float": 32,
+    "double": 64,
+    "ptr": 64,
+}
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
 
 
@@ -245,7 +259,9 @@ class Builder:
         if not x.text.startswith("%"):
             return Value(x.type, f"splat ({x.type} {x.text})", lanes)
         one = self.let(x.type, lanes, f"insertelement <{lanes} x {x.type}> poison, {x}, i32 0")
-        return self.let(x.type, lanes, f"shufflevector {one}, <{lanes} x {x.type}> poison, <{lanes} x i32> zeroinitializer")
+        return self.let(
+            x.type, lanes, f"shufflevector {one}, <{lanes} x {x.type}> poison, <{lanes} x i32> zeroinitializer"
+        )
 
     def shuffle(self, x: Value, indices: Sequence[int | None], y: Value | None = None) -> Value:
         if y is None and list(indices) == list(range(x.lanes)):
@@ -301,7 +317,9 @@ class Builder:
             return pointer if bytes_ == 0 else self.let("ptr", 0, f"getelementptr i8, {pointer}, i64 {bytes_}")
         return self.let("ptr", 0, f"getelementptr i8, {pointer}, {bytes_}")
 
-    def load(self, type_: str, pointer: Value, lanes: int = 0, align: int | None = None, invariant: bool = False) -> Value:
+    def load(
+        self, type_: str, pointer: Value, lanes: int = 0, align: int | None = None, invariant: bool = False
+    ) -> Value:
         align = align or max(1, BITS[type_] // 8)
         tail = ", !invariant.load !0" if invariant else ""
         return self.let(type_, lanes, f"load {ir_type(type_, lanes)}, {pointer}, align {align}{tail}")

@@ -12,6 +12,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +81,13 @@ class SimKernel:
     """
 
     def __init__(
-        self, module: Module, name: str, memory: Memory, globals_: dict[str, Allocation] | None = None, *, file: str = ""
+        self,
+        module: Module,
+        name: str,
+        memory: Memory,
+        globals_: dict[str, Allocation] | None = None,
+        *,
+        file: str = "",
     ) -> None:
         self.memory = memory
         self.kernel: Kernel = cfg.build_kernel(module, name)
@@ -116,8 +123,8 @@ class SimKernel:
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
-        `params` is the parameter block (`kernel.param_bytes` bytes, see `params`), `shared_bytes` the dynamic shared memory.
-        `parted` runs every warp as if its lanes had parted, which is slower and gives the same results.
+        `params` is the parameter block (`kernel.param_bytes` bytes, see `params`), `shared_bytes` the dynamic shared
+        memory. `parted` runs every warp as if its lanes had parted, which is slower and gives the same results.
         Raises LaunchError for a launch that no GPU would take, StepLimitExceeded, KernelTrap, PrintLimitExceeded.
         """
         self._validate(grid, block, params, shared_bytes)
@@ -143,12 +150,14 @@ class SimKernel:
         total = self.kernel.shared_bytes + shared_bytes
         if self.kernel.shared_bytes > STATIC_SHARED_LIMIT or total > SHARED_LIMIT or shared_bytes < 0:
             raise LaunchError(
-                f"{name}: {self.kernel.shared_bytes:,} bytes of static and {shared_bytes:,} of dynamic shared memory; the "
-                f"limits are {STATIC_SHARED_LIMIT:,} static and {SHARED_LIMIT:,} in all",
+                f"{name}: {self.kernel.shared_bytes:,} bytes of static and {shared_bytes:,} of dynamic shared memory; "
+                f"the limits are {STATIC_SHARED_LIMIT:,} static and {SHARED_LIMIT:,} in all",
                 next_step="Use smaller tiles.",
             )
         if len(params) != self.kernel.param_bytes:
-            raise LaunchError(f"{name}: the parameter block has {len(params)} bytes, the kernel takes {self.kernel.param_bytes}")
+            raise LaunchError(
+                f"{name}: the parameter block has {len(params)} bytes, the kernel takes {self.kernel.param_bytes}"
+            )
 
 
 class _Launch:
@@ -253,18 +262,19 @@ class _Launch:
         fault = next((w.struct for w in workers if w.struct.fault), None)
         if fault is None:
             return
-        where = dict(file=self.kernel.file, line=int(fault.fault_site))
+        where: dict[str, Any] = {"file": self.kernel.file, "line": int(fault.fault_site)}
         block = f"block {tuple(fault.ctaid)}"
         if fault.fault == L.FAULT_BUDGET:
             raise StepLimitExceeded(
-                f"{block} ran this loop until its budget of {self.block_budget:,} iterations was used up: most likely it never ends",
+                f"{block} ran this loop until its budget of {self.block_budget:,} iterations was used up: "
+                "most likely it never ends",
                 next_step="Check the loop's condition, and that every thread changes the variable it tests.",
-                **where,  # type: ignore[arg-type]
+                **where,
             )
         if fault.fault == L.FAULT_PRINT:
-            raise PrintLimitExceeded(f"{block} printed more than the limit of {self.print_limit:,} bytes", **where)  # type: ignore[arg-type]
+            raise PrintLimitExceeded(f"{block} printed more than the limit of {self.print_limit:,} bytes", **where)
         what = "an assertion failed" if fault.fault == L.FAULT_ASSERT else "the kernel executed trap"
-        raise KernelTrap(f"{what} in {block}", **where)  # type: ignore[arg-type]
+        raise KernelTrap(f"{what} in {block}", **where)
 
     def _counted(self, workers: list[_Worker]) -> dict[int, dict[str, int]]:
         """Counters by source line, of both functions and all workers."""
@@ -398,8 +408,8 @@ def _contexts(size: int, block: Triple) -> np.ndarray:
 def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:
     """`nbytes` zero bytes at a page's start.
 
-    Generated code pins its stack to a page too: where spills, contexts and shared memory lie by chance, accesses 4 KB apart
-    are mistaken for each other by the host's load-store unit and cost up to 40 %.
+    Generated code pins its stack to a page too: where spills, contexts and shared memory lie by chance, accesses 4 KB
+    apart are mistaken for each other by the host's load-store unit and cost up to 40 %.
     """
     raw = np.zeros(nbytes + alignment, np.uint8)
     start = -raw.ctypes.data % alignment

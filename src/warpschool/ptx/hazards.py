@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .emit import WARP
 from .memory import Memory
 from .program import Barrier, SourceLine
 from .record import Hazard, Triple
 from .translate import layout as L
-from .translate.translator import Unit
 from .translate.plan import AccessSite
+from .translate.translator import Unit
 
 _KINDS = {
     L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",
@@ -44,17 +45,20 @@ class Reporter:
         if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE):
             array, offset = self._locate(record.address)
         else:
-            array, offset = {"shared": "shared memory", "local": "local memory"}.get(site.space, site.space), record.address
+            array, offset = (
+                {"shared": "shared memory", "local": "local memory"}.get(site.space, site.space),
+                record.address,
+            )
             if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED):
                 array = self._shared_array(offset)
-        common = dict(
-            kind=_KINDS[record.kind], line=site.line, file=self.file, block=block, thread=thread, access=site.access,
-            space=site.space, array=array, address=offset,
-        )  # fmt: skip
+        common: dict[str, Any] = {
+            "kind": _KINDS[record.kind], "line": site.line, "file": self.file, "block": block, "thread": thread,
+            "access": site.access, "space": site.space, "array": array, "address": offset,
+        }  # fmt: skip
         who = f"thread {thread} of block {block}"
         if record.kind in (L.RACE, L.SHARED_RACE):
             return self._race(record, site, common, who, array, offset)
-        return Hazard(**common, message=self._single(record.kind, site, who, array, offset))  # type: ignore[arg-type]
+        return Hazard(**common, message=self._single(record.kind, site, who, array, offset))
 
     def _single(self, kind: int, site: AccessSite, who: str, array: str, offset: int) -> str:
         verb = _VERB[site.access]
@@ -77,19 +81,27 @@ class Reporter:
             return f"{array}: {-offset} bytes before its start"
         return f"{array}: {offset - allocation.nbytes} bytes behind its {allocation.nbytes} bytes"
 
-    def _race(self, record: L.HazardRecord, site: AccessSite, common: dict, who: str, array: str, offset: int) -> Hazard:
+    def _race(
+        self, record: L.HazardRecord, site: AccessSite, common: dict[str, Any], who: str, array: str, offset: int
+    ) -> Hazard:
         state = record.state & 0xFFFFFFFF
         past = _PAST[state >> L.KIND_SHIFT & 3]
         owner = record.state >> 32
         other_block = None
         if record.kind == L.RACE and owner not in (0, record.block + 1, 0xFFFFFFFF):
             other_block = unravel(owner - 1, self.grid)
-        several = state & L.MANY_WARPS or owner == 0xFFFFFFFF
-        other = None if several else self._thread(state >> L.WARP_SHIFT & 31, 0 if state & L.MANY_LANES else state & 31)
-        if several:
-            whom = "several threads" if owner != 0xFFFFFFFF else "threads of several blocks"
+        several = state & (L.MANY_WARPS | L.MANY_LANES) or owner == 0xFFFFFFFF
+        other = None if several else self._thread(state >> L.WARP_SHIFT & 31, state & 31)
+        if owner == 0xFFFFFFFF:
+            whom = "threads of several blocks"
+        elif state & L.MANY_WARPS:
+            whom = "threads of several warps"
+        elif state & L.MANY_LANES:
+            first = self._thread(state >> L.WARP_SHIFT & 31, 0)
+            whom = f"several threads of the warp of thread {first}"
         else:
-            whom = f"thread {other}" + (f" of block {other_block}" if other_block else "")
+            whom = f"thread {other}"
+        whom += f" of block {other_block}" if other_block else ""
         between = "no barrier orders blocks" if other_block or owner == 0xFFFFFFFF else "without a barrier between"
         message = f"{who} {_VERB[site.access]} {array} at byte {offset}, which {whom} {past}: {between}"
         return Hazard(**common, message=message, other_thread=other, other_block=other_block)
@@ -106,9 +118,20 @@ class Reporter:
             gone, place = state == L.EXITED, state & (L.MAX_BLOCKS - 1)
         elsewhere = 0 if gone else self._barrier_line(place)
         doing = "has already returned" if gone else f"waits at the barrier of line {elsewhere}"
-        message = f"thread {thread} of block {block} waits at a barrier that not all threads reach: thread {other} {doing}"
+        message = (
+            f"thread {thread} of block {block} waits at a barrier that not all threads reach: thread {other} {doing}"
+        )
         return Hazard(
-            "divergent-barrier", line, self.file, message, block, thread, "barrier", "", other_thread=other, other_line=elsewhere
+            "divergent-barrier",
+            line,
+            self.file,
+            message,
+            block,
+            thread,
+            "barrier",
+            "",
+            other_thread=other,
+            other_line=elsewhere,
         )
 
     def _barrier_line(self, target: int) -> int:

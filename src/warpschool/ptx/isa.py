@@ -114,7 +114,7 @@ _TABLE: list[Row] = [
     }),
     *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"}),
     *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, writes=_never),
-    *_rows(EFFECT, "9.7.9.25", {"cp": "cp.async from global to shared memory, its commit and wait groups"}, writes=_never),
+    *_rows(EFFECT, "9.7.9.25", {"cp": "cp.async from global to shared memory, commit and wait groups"}, writes=_never),
     *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result"}),
     *_rows(ATOMIC, "9.7.13.6", {"red": "atomic reduction without result"}, writes=_never),
     *_rows(WARP, "9.7.9.6", {"shfl": "exchange registers within a warp"}),

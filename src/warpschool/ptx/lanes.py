@@ -4,9 +4,11 @@ A register's value in lane l is, modulo 2^width,
 
     value[l] = value[first lane of l's group] + offsets[l]
 
-with known constants as offsets, for a warp in 1, 2 or 4 equal groups; or it *varies* (offsets unknown). One group with all
-offsets zero is "uniform". Two groups arise in blocks 16 threads wide, where a row's index times a pitch known only at run
-time is the same within half a warp. Only the groups' first lanes are computed: their results follow from their operands,
+with known constants as offsets, for a warp in 1, 2 or 4 equal groups; or it *varies* (offsets unknown). One group
+with all
+offsets zero is "uniform". Two groups arise in blocks 16 threads wide, where a row's index times a pitch known only at
+run time is the same within half a warp. Only the groups' first lanes are computed: their results follow from their
+operands,
 whatever the operation. `align` and `low..high` describe the first lanes and let masks and shifts keep a pattern.
 
 The analysis ignores control flow: a register has one pattern for the whole kernel, the join over its definitions. What
@@ -41,7 +43,8 @@ from .program import (
 ZERO = (0,) * WARP
 _EXACT = 63  # alignment of zero: a multiple of every power of two
 MAX_GRID_X = 1 << 21
-"""blockIdx.x below this keeps blockIdx.x * blockDim.x inside 31 bits; larger grids get a kernel without that assumption."""
+"""blockIdx.x below this keeps blockIdx.x * blockDim.x inside 31 bits; larger grids get a kernel without that
+assumption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +299,9 @@ def _thread_index(axis: str, x: int, y: int, z: int) -> Lanes:
     """threadIdx of a warp's lanes: warp w holds the linear indices 32 w + l."""
     lanes = range(WARP)
     if x * y * z <= WARP:  # one warp: every lane's index is known
-        index = {"x": [n % x for n in lanes], "y": [n // x % y for n in lanes], "z": [n // (x * y) for n in lanes]}[axis]
+        index = {"x": [n % x for n in lanes], "y": [n // x % y for n in lanes], "z": [n // (x * y) for n in lanes]}[
+            axis
+        ]
         return Lanes(tuple(index), _EXACT, 0, 0)
     if axis == "x":
         if y == z == 1 or x % WARP == 0:
@@ -448,7 +453,9 @@ def _and(i: Instruction, s: list[Lanes]) -> Lanes | None:
     offsets = tuple(c & mask for c in a.offsets)
     if rest == 0 or (a.low, a.high) == (0, 0):
         return Lanes(offsets, _EXACT, 0, 0)
-    return Lanes(offsets, max(a.align, _trailing_zeros(rest)), *((0, rest) if mask >= 0 and rest < 1 << 31 else (None, None)))
+    return Lanes(
+        offsets, max(a.align, _trailing_zeros(rest)), *((0, rest) if mask >= 0 and rest < 1 << 31 else (None, None))
+    )
 
 
 def _or_xor(i: Instruction, s: list[Lanes]) -> Lanes | None:

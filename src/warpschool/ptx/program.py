@@ -104,7 +104,8 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of CUDA C++: index into `Module.files` and 1-based line. Code inlined from a header carries the line of its call."""
+    """A line of CUDA C++: index into `Module.files` and 1-based line. Code inlined from a header carries the line of
+    its call."""
 
     file: int = 0
     line: int = 0

@@ -1,8 +1,8 @@
 """Which memory each pointer register can come from, ignoring control flow.
 
-Roots are "param+OFFSET" (a kernel parameter that holds a pointer), "global NAME", "shared", "local", and "?" for a pointer
-that was loaded from memory or assembled from pieces. Two uses: a generic access whose pointer can only be shared or
-local is treated as such, and only arrays that some store may reach need race tracking of their reads.
+Roots are "param+OFFSET" (a kernel parameter that holds a pointer), "global NAME", "shared", "local", and "?" for a
+pointer that was loaded from memory or assembled from pieces. Two uses: a generic access whose pointer can only be
+shared or local is treated as such, and only arrays that some store may reach need race tracking of their reads.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ Triple = tuple[int, int, int]
 class Hazard:
     """Something that is undefined behaviour on a GPU, with the place and the threads involved.
 
-    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned" or "warp-sync". `address` is the
-    byte offset into `array` (which may lie outside it), or into shared or local memory.
+    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned" or "warp-sync". `address` is
+    the byte offset into `array` (which may lie outside it), or into shared or local memory.
     """
 
     kind: str

@@ -19,8 +19,11 @@ _THEME = {"#010101": "var(--ink)", "#020202": "var(--soft)", "#030303": "var(--l
           "#050505": "var(--warn)", "#060606": "var(--panel)", "#070707": "var(--paper)"}  # fmt: skip
 """Colours that stand for the page's: the SVG follows light and dark."""
 INK, SOFT, LINE, ACCENT, WARN, PANEL, PAPER = _THEME
-_SPACE = 0.05
-"""least distance between two labels, as a part of the axes"""
+_SPACE = 0.045
+"""least vertical distance between two labels, as a part of the axes"""
+_FONT = 9
+_ROOM = 8
+"""more points than this are labelled in short"""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,11 @@ class Point:
 def plottable(points: Sequence[Point]) -> list[Point]:
     """The points that a logarithmic plot can show: kernels that compute something."""
     return [p for p in points if all(math.isfinite(v) and v > 0 for v in (p.intensity, p.gflops))]
+
+
+def is_crowded(points: Sequence[Point]) -> bool:
+    """Whether there are so many points that their labels are shortened."""
+    return len(points) > _ROOM
 
 
 def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
@@ -111,23 +119,34 @@ def _draw_points(axes: Axes, points: Sequence[Point], peak: float) -> None:
             point.intensity, point.gflops, "D" if point.measured else "o", markersize=8, markeredgewidth=2, zorder=3,
             markerfacecolor=colour if point.measured else PANEL, markeredgecolor=colour, clip_on=False,
         )  # fmt: skip
-    for point, (left, height) in zip(points, _label_places(axes, points, peak), strict=True):
+    names = [compact(point.label) if is_crowded(points) else point.label for point in points]
+    places = _label_places(axes, points, names, peak)
+    for point, name, (left, height) in zip(points, names, places, strict=True):
+        moved = abs(height) > _FONT
         axes.annotate(
-            point.label + (", measured" if point.measured else ""), (point.intensity, point.gflops), color=INK,
-            fontsize=9, xytext=(-11 if left else 11, height), ha="right" if left else "left",
+            name + (", measured" if point.measured and not is_crowded(points) else ""), (point.intensity, point.gflops),
+            color=INK, fontsize=_FONT, xytext=(-11 if left else 11, height), ha="right" if left else "left",
             textcoords="offset points", va="center", zorder=4,
-            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.0},
+            bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.5},
+            arrowprops={"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 0} if moved else None,
         )  # fmt: skip
 
 
-def _label_places(axes: Axes, points: Sequence[Point], peak: float) -> list[tuple[bool, float]]:
+def compact(label: str) -> str:
+    """A step's name in five characters, for crowded plots: "lab05/07_warp_tiled" is "05/07"."""
+    match = re.fullmatch(r"lab(\d\d)/(\d\d)_\w+", label)
+    return f"{match[1]}/{match[2]}" if match else label
+
+
+def _label_places(axes: Axes, points: Sequence[Point], names: Sequence[str], peak: float) -> list[tuple[bool, float]]:
     """Where labels stand: whether to the left of their point, and how many points (1/72 inch) above its middle.
 
     Labels keep clear of each other and of the roof's own label, which stands above the roof.
     """
     scale = axes.transScale + axes.transLimits
     roof = scale.transform((1.0, peak))[1]
-    height = axes.bbox.height / axes.figure.dpi * 72
+    width, height = (size / axes.figure.dpi * 72 for size in (axes.bbox.width, axes.bbox.height))
+    reach = max(map(len, names), default=0) * 0.6 * _FONT / width + 0.02
     places = [scale.transform((p.intensity, p.gflops)) for p in points]
     found: dict[int, tuple[bool, float]] = {}
     taken: list[tuple[float, float]] = []
@@ -135,7 +154,7 @@ def _label_places(axes: Axes, points: Sequence[Point], peak: float) -> list[tupl
         x, y = places[index]
         left = bool(x > 0.65)
         y = min(y, roof - _SPACE)
-        while any(abs(x - other_x) < 0.3 and abs(y - other_y) < _SPACE for other_x, other_y in taken):
+        while any(abs(x - other_x) < reach and abs(y - other_y) < _SPACE for other_x, other_y in taken):
             y -= _SPACE / 4
         taken.append((x, y))
         found[index] = (left, (y - places[index][1]) * height)

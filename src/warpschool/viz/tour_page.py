@@ -108,7 +108,7 @@ def _right(step: TourStep) -> str:
 
 def _roofline(tour: Tour) -> str:
     # Here and not above: matplotlib takes a while to load.
-    from warpschool.viz.roofline import Point, figure_svg, plottable, roofline_figure
+    from warpschool.viz.roofline import Point, figure_svg, is_crowded, plottable, roofline_figure
 
     roofline = Roofline.of(find_gpu(tour.gpu))
     points = [Point(step.short_name, *place) for step in tour.steps if (place := bound_of(step))]
@@ -123,11 +123,12 @@ def _roofline(tour: Tour) -> str:
     alt = _roofline_alt(roofline, shown, climb)
     hidden = [step.short_name for step in tour.steps if step.short_name not in {p.label for p in shown}]
     measured = " Filled diamonds are times measured on " + tour.device + "." if tour.on_gpu else ""
+    names = " Labels name lab and step: 05/07 is step 07 of lab05." if is_crowded(shown) else ""
     left_out = f" Not shown, for they compute nothing: {', '.join(hidden)}." if hidden else ""
     caption = (
         f"Circles are bounds: the most that {roofline.gpu} could reach, given the memory, shared-memory and arithmetic "
         "work that was counted, with work for every multiprocessor. They are estimates, not measurements."
-        f"{measured}{left_out}"
+        f"{names}{measured}{left_out}"
     )
     figure = figure_svg(roofline_figure(points, roofline), alt=alt, prefix="roofline-plot")
     return (

@@ -89,13 +89,17 @@ class Places:
             else:
                 view, length = state.local.reshape(-1), state.local.shape[1]
                 start = (rows * WARP + np.arange(WARP)) * length
-            inside = mask & (self.address + np.uint64(self.size) <= np.uint64(length))
+            inside = mask & self.fits(self.address, length)
             yield inside, view, (start + self.address.astype(np.int64))[inside][:, None] + step
+
+    def fits(self, offset: np.ndarray, length: int) -> np.ndarray:
+        """Whether the access ends within `length` bytes; written so that no sum wraps around 2**64."""
+        return offset <= np.uint64(max(0, length - self.size)) if length >= self.size else np.zeros(offset.shape, bool)
 
     def global_chunks(self, mask: np.ndarray, step: np.ndarray) -> Iterator[Chunk]:
         for a in self.lanes.launch.memory.allocations:
             inside = mask & (self.address >= np.uint64(a.address))
-            inside &= self.address + np.uint64(self.size) <= np.uint64(a.end)
+            inside &= self.fits(self.address - np.uint64(a.address), a.nbytes)
             if inside.any():
                 yield inside, a.view(), (self.address[inside] - np.uint64(a.address)).astype(np.int64)[:, None] + step
 

@@ -1,8 +1,8 @@
 """PTX to LLVM IR: one kernel, for one block shape.
 
-`translate` prepares the kernel (blocks split where a guard may leave, barrier results given blocks of their own), analyses
-its registers' lane patterns, writes the functions `full`, `masked` and `run_blocks`, and returns them with the plan that
-turns the counter array into named counters.
+`translate` prepares the kernel (blocks split where a guard may leave, barrier results given blocks of their own) and
+analyses its registers' lane patterns, writes the functions `full`, `masked` and `run_blocks`, and returns them with
+the plan that turns the counter array into named counters.
 """
 
 from __future__ import annotations

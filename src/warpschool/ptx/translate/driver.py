@@ -1,7 +1,9 @@
 """The driver: runs a range of blocks, each warp by warp from barrier to barrier.
 
-A block starts in lockstep: all its warps run `full` from one entry to one barrier, which needs no bookkeeping per warp. The
-first warp that does anything else (parts, ends alone, comes to another barrier) turns the block over to the general loop.
+A block starts in lockstep: all its warps run `full` from one entry to one barrier, which needs no bookkeeping per
+warp. The
+first warp that does anything else (parts, ends alone, comes to another barrier) turns the block over to the general
+loop.
 """
 
 from __future__ import annotations
@@ -129,7 +131,8 @@ def _lockstep_round(
     b: Helper, unit: Unit, contexts: Value, warps: int, lockstep_slot: Value, start_slot: Value,
     slots: tuple[Value, Value, Value, Value], release: str, over: str,
 ) -> None:  # fmt: skip
-    """All warps through `full` from the block in `lockstep_slot`; falls through to the general loop where they differ."""
+    """All warps through `full` from the block in `lockstep_slot`; falls through to the general loop where they
+    differ."""
     alive_slot, target_slot, apart_slot, done_slot = slots
     entry = b.load("i32", lockstep_slot)
     together, general, differs = b.new_label("together"), b.new_label("general"), b.new_label("differs")
@@ -186,7 +189,8 @@ def _lockstep_round(
 def _leave_lockstep(
     b: Helper, unit: Unit, contexts: Value, warps: int, warp: Value, result: Value, earlier: Value, entry: Value
 ) -> None:
-    """Writes down where every warp is: the earlier ones behind the round, `warp` at its result, the others before it."""
+    """Writes down where every warp is: the earlier ones behind the round, `warp` at its result, the others before
+    it."""
     with b.if_(b.icmp("eq", b.lshr(result, 16), i32(L.FAULTED)), likely=False):
         b.ret()
         b.label(b.new_label("unreached"))

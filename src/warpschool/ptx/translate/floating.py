@@ -271,7 +271,8 @@ def _div(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
         error = b.select(b.fcmp("olt", q, b.like(q, 0.0)), b.let("double", p.lanes, f"fneg {rest}"), rest)
         return _finish(b, i, round_directed(b, quotient, error, mode))
     result = b.binary("fdiv", x, y)
-    if i.opcode == "div" and i.has("approx") and x.type == "float":  # beyond 2^126 the approximate quotient of finite numbers is 0 (9.7.3.8)
+    # beyond 2^126 the approximate quotient of finite numbers is 0 (9.7.3.8)
+    if i.opcode == "div" and i.has("approx") and x.type == "float":
         huge = b.fcmp("ogt", b.intrinsic("fabs", y), b.like(y, 2.0**126))
         vanishes = b.binary("fmul", x, b.like(x, 0.0))
         finite = b.fcmp("olt", b.intrinsic("fabs", y), b.like(y, math.inf))

@@ -52,7 +52,8 @@ class Full(Translator):
         self._leave_block()
         body, b.lines = b.lines, []
         b.label("entry")
-        b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")  # the frame starts a page: see engine._aligned
+        # the frame starts a page: see engine._aligned
+        b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
         for name, type_ in self.kernel.registers.items():
             form, kind = self.form(name), L.storage(type_)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
@@ -84,7 +85,8 @@ class Full(Translator):
         self._terminator(block)
 
     def _guard(self, i: Instruction) -> None:
-        """Leaves for `masked` where widening would be wrong for some lane. The block starts here, so it can start over."""
+        """Leaves for `masked` where widening would be wrong for some lane. The block starts here, so it can start
+        over."""
         b = self.b
         low, high = self.unit.analysis.guarded[id(i)]
         source = widened_source(i)
@@ -140,6 +142,8 @@ class Full(Translator):
                 b.br(f"F{target}")
             case Barrier(target, i):
                 self.count("barriers", line, per_warp=1)
+                if self.loops_back(target):
+                    self.spend(line)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
                     b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))
@@ -202,7 +206,8 @@ class Full(Translator):
 
 
 def _unsaved(blocks: list[Block]) -> list[set[str]]:
-    """Registers that, at the end of a block, may have changed since the warp entered `full`: their slots are out of date."""
+    """Registers that, at the end of a block, may have changed since the warp entered `full`: their slots are out of
+    date."""
     changes = [{name for i in block.instructions for name in written(i)} for block in blocks]
     before: list[set[str]] = [set() for _ in blocks]
     after = [set(c) for c in changes]
@@ -220,14 +225,15 @@ def _unsaved(blocks: list[Block]) -> list[set[str]]:
 
 
 _MOST_ENTRY_VECTORS = 128
-"""Vectors that the optional entries of `full` may load in all: each entry makes every register that lives there merge."""
+"""Vectors that the optional entries of `full` may load in all: each entry makes every register that lives there
+merge."""
 
 
 def entries_of(unit: Unit) -> list[int]:
     """Blocks at which a whole warp may enter `full`: the start, behind barriers, and where parted lanes meet again.
 
-    A meeting point costs code for each register that is live there, so those with few come first and the rest do without:
-    their warps stay in `masked` until the next entry.
+    A meeting point costs code for each register that is live there, so those with few come first and the rest do
+    without: their warps stay in `masked` until the next entry.
     """
     blocks = unit.kernel.blocks
     entries = {0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from ..emit import WARP, Value, constant, constants
 from ..lanes import Lanes
@@ -155,7 +156,7 @@ def _pattern_sectors(t: Translator, lane0: Value, offsets: tuple[int, ...], byte
     """Number of 32-byte sectors that a pattern touches, which depends on the base modulo 32 alone."""
     b = t.b
     unique = sorted(set(offsets))
-    if all(q - p <= 32 for p, q in zip(unique, unique[1:], strict=False)):  # no sector is skipped
+    if all(q - p <= 32 for p, q in pairwise(unique)):  # no sector is skipped
         first = b.lshr(b.add_const(lane0, unique[0]), 5)
         last = b.lshr(b.add_const(lane0, unique[-1] + bytes_ - 1), 5)
         return b.add_const(b.sub(last, first), 1)

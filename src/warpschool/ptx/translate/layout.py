@@ -136,7 +136,8 @@ class ContextLayout:
     size: int
 
     STATUS, WARP_INDEX, SYNC_TIME, LIVE, PREDICATE, PARTICIPANTS, PCS = 0, 4, 8, 12, 16, 20, 64
-    """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the barrier"""
+    """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the
+    barrier"""
 
 
 def context_layout(kernel: Kernel, form: Callable[[str], int]) -> ContextLayout:

@@ -103,8 +103,8 @@ def translate_generic(t: Translator, a: Access) -> None:
             m = local_mask
             if t.unit.options.check:
                 m = b.call(
-                    "ws_check_local", "i32", Value("ptr", "%w"), Value("ptr", "%c"), inner, m, constant("i32", a.bytes_),
-                    constant("i32", a.site), constant("i64", t.kernel.local_bytes),
+                    "ws_check_local", "i32", Value("ptr", "%w"), Value("ptr", "%c"), inner, m,
+                    constant("i32", a.bytes_), constant("i32", a.site), constant("i64", t.kernel.local_bytes),
                 )  # fmt: skip
             return local_words(t, a, inner, base, values, m)
 

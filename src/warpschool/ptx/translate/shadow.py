@@ -95,8 +95,8 @@ def _runs(users: dict[int, int]) -> list[list[int]]:
 def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users: dict[int, int]) -> Value:
     """Compares the granules' states and marks those that pass; whether all do.
 
-    A read passes if each granule is last touched before the barrier, or read since by just these lanes, or by other warps;
-    a write if each is last touched before the barrier or never.
+    A read passes if each granule is last touched before the barrier, or read since by just these lanes, or by other
+    warps; a write if each is last touched before the barrier or never.
     """
     b, granule_log2 = t.b, t.unit.shared_granule_log2
     if a.bytes_ < 1 << granule_log2:
@@ -187,7 +187,8 @@ def _times(t: Translator) -> tuple[Value, Value]:
 
 
 def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
-    """Whether all accesses of this block through the same base lie in shared memory and are aligned; on the main path."""
+    """Whether all accesses of this block through the same base lie in shared memory and are aligned; on the main
+    path."""
     b = t.b
     key = ("inside shared", base.text)
     if key not in t.scratch:

@@ -49,7 +49,8 @@ def shape_of(offsets: Sequence[int], bytes_: int) -> Shape | None:
 
 
 def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Value]:
-    """One value per element register; scalars where all lanes read one address. `base` is lane 0's full address (i64)."""
+    """One value per element register; scalars where all lanes read one address. `base` is lane 0's full address
+    (i64)."""
     b, parts = t.b, len(a.registers)
     if shape.distinct == 1:
         only = b.add_const(base, shape.runs[0][0])

@@ -3,8 +3,8 @@
 `full` runs a warp whose 32 lanes are all active and together: registers are SSA values, uniform ones scalars. It leaves
 at a branch where the lanes part, at a guard that fails, and at a barrier. `masked` runs any mixture: registers live in
 the warp's context, every lane has its own program counter, and the block with the lowest number among them runs next
-for the lanes that wait there, which is where parted lanes meet again. From there a whole warp goes back to `full` if the
-registers that `full` keeps as scalars do fit their patterns.
+for the lanes that wait there, which is where parted lanes meet again. From there a whole warp goes back to `full` if
+the registers that `full` keeps as scalars do fit their patterns.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Translator:
         self.kernel = unit.kernel
         self.b = Builder()
         self.known: dict[tuple[str, int], Value] = {}
-        """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first lanes"""
+        """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first
+        lanes"""
         self.defined: set[str] = set()
         self.scratch: dict[object, Value] = {}
         """values computed once per block"""

@@ -19,8 +19,8 @@ Handler = Callable[..., "Value | tuple[Value, ...]"]
 H = TypeVar("H", bound=Handler)
 
 LLVM_TYPE = {"pred": "i1", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "tf32": "float"} | {
-    f"{kind}{bits}": f"i{bits}" for kind in "bus" for bits in (8, 16, 32, 64, 128) if (kind, bits) not in (("u", 128), ("s", 128))
-} | dict.fromkeys(("f16x2", "bf16x2", "u16x2", "s16x2"), "i32")  # fmt: skip
+    f"{kind}{bits}": f"i{bits}" for kind in "bus" for bits in (8, 16, 32, 64)
+} | {"b128": "i128"} | dict.fromkeys(("f16x2", "bf16x2", "u16x2", "s16x2"), "i32")  # fmt: skip
 
 
 @dataclass(frozen=True)

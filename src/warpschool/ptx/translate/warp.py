@@ -131,7 +131,8 @@ def _redux(t: Translator, i: Instruction) -> None:
 
 
 def _nothing(t: Translator, i: Instruction) -> None:
-    """Fences and hints: blocks run one after another and a warp's accesses in order, so there is nothing to wait for."""
+    """Fences and hints: blocks run one after another and a warp's accesses in order, so there is nothing to wait
+    for."""
 
 
 def _trap(t: Translator, i: Instruction) -> None:

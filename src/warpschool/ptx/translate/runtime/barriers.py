@@ -45,8 +45,8 @@ def block_barrier() -> str:
 def idle() -> str:
     """No lane of the warp can run: -1 to go on (a warp barrier opened), else what `masked` returns.
 
-    Lanes that wait at __syncwarp go on once all others wait or have exited. Lanes that wait at a block barrier leave to the
-    driver; if others of the warp have exited or wait elsewhere, the barrier is divergent.
+    Lanes that wait at __syncwarp go on once all others wait or have exited. Lanes that wait at a block barrier leave
+    to the driver; if others of the warp have exited or wait elsewhere, the barrier is divergent.
     """
     b = Helper()
     checked = arg(I32, "checked")

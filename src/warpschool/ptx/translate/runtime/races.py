@@ -13,7 +13,8 @@ class _Shadow:
     A granule's state names its last access since the block's last barrier: time, kind, warp and lane, with flags for
     "several lanes" and "several warps". Two accesses conflict when they are concurrent (no barrier of the block between
     them; within a warp no __syncwarp) and not both reads or both atomics. One state is enough: a write is followed by
-    reads of its own thread alone, or by a conflict; READ_AFTER_WRITE remembers both for a warp that wrote, met, and read.
+    reads of its own thread alone, or by a conflict; READ_AFTER_WRITE remembers both for a warp that wrote, met, and
+    read.
     """
 
     def __init__(self, b: Helper, warp: Value, lane: Value) -> None:
@@ -63,8 +64,9 @@ class _Shadow:
         joined = b.select(same_warp, in_warp, across)
         same_kind = b.and_(recent, b.or_(b.icmp("eq", kind, KIND), b.and_(is_read, b.and_(was_both, same_warp))))
         after_own_write = b.and_(b.and_(recent, is_read), b.and_(same_warp, b.not_(was_read)))
-        keeps = b.and_(same_thread, b.and_(recent, b.or_(
-            b.and_(is_read, b.or_(was_write, b.icmp("eq", kind, i32(L.ATOMIC)))), b.and_(is_atomic, was_write))))  # fmt: skip
+        was_atomic = b.icmp("eq", kind, i32(L.ATOMIC))
+        dominated = b.or_(b.and_(is_read, b.or_(was_write, was_atomic)), b.and_(is_atomic, was_write))
+        keeps = b.and_(same_thread, b.and_(recent, dominated))
         new = b.select(after_own_write, compose(i32(L.READ_AFTER_WRITE), self.lane, i32(0)), fresh)
         new = b.select(b.and_(same_kind, b.not_(b.icmp("eq", KIND, i32(L.WRITE)))), joined, new)
         new = b.select(keeps, state, new)
