@@ -1,6 +1,6 @@
 """The matrix products of labs 01 to 05 on a GPU, against cuBLAS in the same run.
 
-    python benchmarks/gemm.py [--out FILE] [--tune] [--seconds 0.5] [--only ladder sizes batched transposes sparse]
+    python benchmarks/gemm.py [--out FILE] [--tune] [--seconds 0.5] [--only PART ...]
 
 Every step is first checked against a float64 product of some of its rows. Then it is timed in turns with cuBLAS (CuPy's
 `matmul`, TF32 off), the L2 cache flushed before each sample; the ratio is the median of the rounds' ratios. `--tune`
@@ -47,6 +47,12 @@ BRANCHES = (
     "lab04_bank_conflicts/03_gemm_padded",
     f"{LAB05}/03_rectangular",
 )
+TRANSPOSES = (
+    "lab03_coalescing/02_transpose_naive",
+    "lab03_coalescing/03_transpose_tiled",
+    "lab04_bank_conflicts/01_transpose_padded",
+    "lab04_bank_conflicts/02_transpose_swizzled",
+)
 LAST = f"{LAB05}/07_warp_tiled"
 LADDER_SIZE = (4096, 4096, 4096)
 SIZES = (
@@ -87,7 +93,13 @@ TILES = (
     (32, 32, 32, 16, 32, 4, 4),
 )
 """Tile sets that `--tune` tries: those named in TILE_NAMES, in this order."""
-TUNED: dict[tuple[int, int, int], tuple[int, ...]] = {}
+TUNED: dict[tuple[int, int, int], tuple[int, ...]] = {
+    (512, 512, 512): (32, 64, 32, 16, 32, 4, 4),
+    (1024, 1024, 1024): (64, 64, 16, 32, 32, 8, 4),
+    (1000, 3001, 777): (64, 128, 8, 32, 64, 8, 8),
+    (2047, 2049, 2045): (64, 64, 16, 32, 32, 8, 4),
+    (4100, 1300, 2500): (128, 64, 8, 64, 32, 8, 8),
+}
 """What `--tune` found best on an H200; sizes that are not here use the file's own constants."""
 
 
@@ -115,7 +127,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One measurement; `ratio` above 1 means faster than cuBLAS."""
+    """One measurement; `ratio` above 1 means faster than the reference, rates are in `unit`."""
 
     part: str
     step: str
@@ -128,8 +140,10 @@ class Row:
     ratio: float
     ratio_error: float
     stable: bool
-    tflops: float
-    reference_tflops: float
+    reference: str
+    rate: float
+    reference_rate: float
+    unit: str
     note: str = ""
 
 
@@ -142,9 +156,9 @@ class Bench:
 
     def add(
         self, part: str, step: Step, sizes: Mapping[str, int], arrays: Mapping[str, Any],
-        reference: Callable[[], Any], *, flop: float, note: str = "",
+        reference: Callable[[], Any], *, amount: float, against: str = "cuBLAS", unit: str = "TFLOP/s", note: str = "",
     ) -> Row:  # fmt: skip
-        """Check a step, time it in turns with the reference, and print the row."""
+        """Check a step, time it in turns with the reference, and print the row; `amount`: operations or bytes."""
         work = step.work(sizes, arrays)
         error = _max_error(work, arrays)
         found = ws.benchmark_ratio(work, reference, device="gpu", rules=self.rules)
@@ -153,7 +167,8 @@ class Bench:
         row = Row(
             part=part, step=step.name, sizes=dict(sizes), constants=step.constants, registers=step.registers,
             max_error=error, time_ms=mine, reference_ms=other, ratio=found.speed, ratio_error=found.error,
-            stable=found.stable, tflops=flop / mine * 1e-9, reference_tflops=flop / other * 1e-9, note=note,
+            stable=found.stable, reference=against, rate=amount / mine * 1e-9, reference_rate=amount / other * 1e-9,
+            unit=unit, note=note,
         )  # fmt: skip
         self.rows.append(row)
         print(_text(row), flush=True)
@@ -203,7 +218,7 @@ def run_ladder(bench: Bench) -> None:
     """Every step at one size."""
     sizes, arrays, reference, flop = _product(*LADDER_SIZE)
     for name in (*LADDER, *BRANCHES):
-        bench.add("ladder" if name in LADDER else "branches", Step(name), sizes, arrays, reference, flop=flop)
+        bench.add("ladder" if name in LADDER else "branches", Step(name), sizes, arrays, reference, amount=flop)
 
 
 def run_sizes(bench: Bench, *, tune: bool) -> None:
@@ -212,9 +227,23 @@ def run_sizes(bench: Bench, *, tune: bool) -> None:
         sizes, arrays, reference, flop = _product(*size)
         tiles = _best_tiles(sizes, arrays) if tune else TUNED.get(size)
         constants = dict(zip(TILE_NAMES, tiles, strict=True)) if tiles else {}
-        bench.add("sizes", Step(LAST, constants), sizes, arrays, reference, flop=flop, note="tuned" if tiles else "")
+        bench.add("sizes", Step(LAST, constants), sizes, arrays, reference, amount=flop, note="tuned" if tiles else "")
         if tiles:
-            bench.add("defaults", Step(LAST), sizes, arrays, reference, flop=flop)
+            bench.add("defaults", Step(LAST), sizes, arrays, reference, amount=flop)
+
+
+def run_copies(bench: Bench) -> None:
+    """The transposes of labs 03 and 04 against a plain copy of the same matrix."""
+    rows, cols = 8192, 8192
+    a, out = _normal(rows, cols), cupy.empty((cols, rows), cupy.float32)
+    picked = cupy.arange(0, cols, cols // CHECKED_ROWS)
+    copy = cupy.empty_like(a)
+    for name in TRANSPOSES:
+        arrays = {"A": a, "At": out, "C": out, "expected": (a.T[picked].astype(cupy.float64), picked, 1)}
+        bench.add(
+            "copies", Step(name), {"M": rows, "N": cols}, arrays, lambda: cupy.copyto(copy, a),
+            amount=2.0 * a.nbytes, against="a copy", unit="TB/s",
+        )  # fmt: skip
 
 
 def _best_tiles(sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> tuple[int, ...]:
@@ -254,7 +283,7 @@ def run_batched(bench: Bench) -> None:
         tall, out = a.reshape(batch // each, each * n, n), cupy.empty((batch // each, each * n, n), cupy.float32)
         sizes = {"BATCH": batch, "SHARE": each, "M": n, "N": n, "K": n}
         note = "U shared by 32 images" if each > 1 else "U not shared"
-        bench.add("batched", step, sizes, arrays, _matmul(tall, b, out), flop=flop, note=note)
+        bench.add("batched", step, sizes, arrays, _matmul(tall, b, out), amount=flop, note=note)
 
 
 def run_transposes(bench: Bench) -> None:
@@ -267,7 +296,7 @@ def run_transposes(bench: Bench) -> None:
         op_a, op_b, out = a.T if ta else a, b.T if tb else b, cupy.empty((m, n), cupy.float32)
         step = Step(f"{LAB05}/09_transposes", {"TRANSPOSE_A": ta, "TRANSPOSE_B": tb})
         bench.add(
-            "transposes", step, sizes, arrays | {"A": a, "B": b}, _matmul(op_a, op_b, out), flop=flop,
+            "transposes", step, sizes, arrays | {"A": a, "B": b}, _matmul(op_a, op_b, out), amount=flop,
             note="NT"[ta] + "NT"[tb],
         )  # fmt: skip
 
@@ -285,16 +314,19 @@ def run_sparse(bench: Bench) -> None:
             "row_start": row_start, "column": column.astype(cupy.int32), "value": kept[rows, column],
             "B": arrays["B"], "C": arrays["C"], "expected": _expected(kept, arrays["B"]),
         }  # fmt: skip
-        bench.add("sparse", step, sizes | {"NNZ": len(column)}, given, reference, flop=flop, note=f"density {density}")
+        bench.add(
+            "sparse", step, sizes | {"NNZ": len(column)}, given, reference, amount=flop, note=f"density {density}"
+        )
 
 
 def _text(row: Row) -> str:
     sizes = "x".join(str(value) for value in row.sizes.values())
     tiles = ",".join(str(value) for value in row.constants.values())
     doubt = "" if row.stable else " not stable"
+    sure = f"error {row.ratio_error:.1%}{doubt}"
     return (
-        f"{row.part:10s} {row.step.split('/')[-1]:20s} {sizes:16s} {row.time_ms:9.4f} ms {row.tflops:6.2f} TFLOP/s "
-        f"{row.ratio:6.3f} of cuBLAS (error {row.ratio_error:.1%}{doubt}) {row.registers:3d} regs {tiles} {row.note}"
+        f"{row.part:10s} {row.step.split('/')[-1]:20s} {sizes:16s} {row.time_ms:9.4f} ms {row.rate:6.2f} {row.unit} "
+        f"{row.ratio:6.3f} of {row.reference} ({sure}) {row.registers:3d} regs {tiles} {row.note}"
     )
 
 
@@ -321,7 +353,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--tune", action="store_true", help="search the tiles of 07_warp_tiled for each size")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
-    parts = ("ladder", "sizes", "batched", "transposes", "sparse")
+    parts = ("ladder", "copies", "sizes", "batched", "transposes", "sparse")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     options = parser.parse_args()
     cupy.random.seed(1)
@@ -329,6 +361,7 @@ def main() -> None:
     bench = Bench(Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20))
     for part, run in (
         ("ladder", run_ladder),
+        ("copies", run_copies),
         ("sizes", lambda b: run_sizes(b, tune=options.tune)),
         ("batched", run_batched),
         ("transposes", run_transposes),

@@ -10,7 +10,7 @@
 
 constexpr int TSM = 128;          // a block computes TSM x TSN elements of C
 constexpr int TSN = 128;
-constexpr int TSK = 8 ;           // steps of k in one tile
+constexpr int TSK = 8;           // steps of k in one tile
 constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements of C
 constexpr int WPTN = 8;
 constexpr int RTSM = TSM / WPTM;  // reduced tile sizes: threads along the rows and columns of a block
@@ -20,8 +20,8 @@ constexpr int BLOCKS = 2;         // blocks that share a multiprocessor: each th
 constexpr int PAD = 4;            // moves the two groups of floats that a warp stores in tileA 16 banks apart
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;  // float4s of a tile that one thread loads
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
-constexpr int LOAD_AT = 2;        // the steps of k at which the next tile sets out, early,
-constexpr int STORE_AT = TSK - 2; // and at which it goes to shared memory, late
+constexpr int LOAD_AT = 2;        // the next tile sets out before this step of k, early,
+constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
 
 static_assert(TSM % (4 * RTSM) == 0 && TSN % (4 * RTSN) == 0, "a thread's elements come in groups of four");
 static_assert(TSK % 8 == 0, "two lanes load 32 neighbouring bytes of a row of A: a whole sector");
@@ -73,11 +73,11 @@ __device__ void get_quad(float* to, const float* from)
     to[3] = quad.w;
 }
 
-// Which float4 of a tile is this thread's i-th? Of A: two neighbours in a row, then the next row. Of B: row by row.
-__device__ int row_of_A(int i) { return (threadIdx.x + i * THREADS) / 2 % TSM; }
-__device__ int k_of_A(int i) { return ((threadIdx.x + i * THREADS) / 2 / TSM * 2 + threadIdx.x % 2) * 4; }
-__device__ int k_of_B(int i) { return (threadIdx.x + i * THREADS) / (TSN / 4); }
-__device__ int col_of_B(int i) { return (threadIdx.x + i * THREADS) % (TSN / 4) * 4; }
+// Which float4 of a tile is a thread's i-th? Of A: two neighbours in a row, then the next row. Of B: row by row.
+__device__ int row_of_A(int thread, int i) { return (thread + i * THREADS) / 2 % TSM; }
+__device__ int k_of_A(int thread, int i) { return ((thread + i * THREADS) / 2 / TSM * 2 + thread % 2) * 4; }
+__device__ int k_of_B(int thread, int i) { return (thread + i * THREADS) / (TSN / 4); }
+__device__ int col_of_B(int thread, int i) { return (thread + i * THREADS) % (TSN / 4) * 4; }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K)
@@ -103,11 +103,11 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
     const float* fromB[LOADS_B];
     #pragma unroll
     for (int i = 0; i < LOADS_A; ++i) {
-        fromA[i] = A + (row0 + row_of_A(i)) * K + k_of_A(i);
+        fromA[i] = A + (row0 + row_of_A(thread, i)) * K + k_of_A(thread, i);
     }
     #pragma unroll
     for (int i = 0; i < LOADS_B; ++i) {
-        fromB[i] = B + k_of_B(i) * N + col0 + col_of_B(i);
+        fromB[i] = B + k_of_B(thread, i) * N + col0 + col_of_B(thread, i);
     }
 
     const auto load = [&](int k0) {  // from global memory to registers: starts the loads, waits for none
@@ -126,11 +126,11 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         } else {
             #pragma unroll
             for (int i = 0; i < LOADS_A; ++i) {
-                nextA[i] = load_quad(A, M, K, row0 + row_of_A(i), k0 + k_of_A(i));
+                nextA[i] = load_quad(A, M, K, row0 + row_of_A(thread, i), k0 + k_of_A(thread, i));
             }
             #pragma unroll
             for (int i = 0; i < LOADS_B; ++i) {
-                nextB[i] = load_quad(B, K, N, k0 + k_of_B(i), col0 + col_of_B(i));
+                nextB[i] = load_quad(B, K, N, k0 + k_of_B(thread, i), col0 + col_of_B(thread, i));
             }
         }
         // END SOLUTION
@@ -139,7 +139,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         // BEGIN SOLUTION: nextA and nextB into tileA[buffer] and tileB[buffer] (about 12 lines)
         #pragma unroll
         for (int i = 0; i < LOADS_A; ++i) {
-            float* to = &tileA[buffer][k_of_A(i)][row_of_A(i)];
+            float* to = &tileA[buffer][k_of_A(thread, i)][row_of_A(thread, i)];
             to[0] = nextA[i].x;
             to[TSM + PAD] = nextA[i].y;
             to[2 * (TSM + PAD)] = nextA[i].z;
@@ -147,7 +147,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         }
         #pragma unroll
         for (int i = 0; i < LOADS_B; ++i) {
-            *reinterpret_cast<float4*>(&tileB[buffer][k_of_B(i)][col_of_B(i)]) = nextB[i];
+            *reinterpret_cast<float4*>(&tileB[buffer][k_of_B(thread, i)][col_of_B(thread, i)]) = nextB[i];
         }
         // END SOLUTION
     };

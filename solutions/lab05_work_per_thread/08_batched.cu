@@ -10,11 +10,11 @@
 // Launch:  matmul_batched block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM), BATCH)
 
 constexpr int TSM = 128;          // a block computes TSM x TSN elements of C
-constexpr int TSN = 128;          // smaller than for one product: two blocks share a multiprocessor
+constexpr int TSN = 128;
 constexpr int TSK = 8;            // steps of k in one tile
-constexpr int WSM = 64;           // a warp computes WSM x WSN of them
+constexpr int WSM = 32;           // a warp computes WSM x WSN of them
 constexpr int WSN = 64;
-constexpr int WPTM = 16;          // work per thread: WPTM x WPTN elements of C
+constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements of C
 constexpr int WPTN = 8;
 constexpr int RTSM = WSM / WPTM;  // reduced tile sizes: lanes along the rows and columns of a warp
 constexpr int RTSN = WSN / WPTN;
@@ -22,8 +22,8 @@ constexpr int THREADS = (TSM / WSM) * (TSN / WSN) * 32;
 constexpr int PAD = 4;            // moves the two groups of floats that a warp stores in tileA 16 banks apart
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;  // float4s of a tile that one thread loads
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
-constexpr int LOAD_AT = 2;        // the steps of k at which the next tile sets out, early,
-constexpr int STORE_AT = TSK - 2; // and at which it goes to shared memory, late
+constexpr int LOAD_AT = 1;        // the next tile sets out before this step of k, early,
+constexpr int STORE_AT = TSK - 3; // and goes to shared memory before this one, late: both found by measuring
 
 static_assert(TSM % WSM == 0 && TSN % WSN == 0, "the warps' tiles cover the block's exactly");
 static_assert(RTSM * RTSN == 32 && RTSM % 2 == 0 && RTSN % 2 == 0, "a warp has 32 lanes, in patches of 2 x 2");
@@ -77,11 +77,11 @@ __device__ void get_quad(float* to, const float* from)
     to[3] = quad.w;
 }
 
-// Which float4 of a tile is this thread's i-th? Of A: two neighbours in a row, then the next row. Of B: row by row.
-__device__ int row_of_A(int i) { return (threadIdx.x + i * THREADS) / 2 % TSM; }
-__device__ int k_of_A(int i) { return ((threadIdx.x + i * THREADS) / 2 / TSM * 2 + threadIdx.x % 2) * 4; }
-__device__ int k_of_B(int i) { return (threadIdx.x + i * THREADS) / (TSN / 4); }
-__device__ int col_of_B(int i) { return (threadIdx.x + i * THREADS) % (TSN / 4) * 4; }
+// Which float4 of a tile is a thread's i-th? Of A: two neighbours in a row, then the next row. Of B: row by row.
+__device__ int row_of_A(int thread, int i) { return (thread + i * THREADS) / 2 % TSM; }
+__device__ int k_of_A(int thread, int i) { return ((thread + i * THREADS) / 2 / TSM * 2 + thread % 2) * 4; }
+__device__ int k_of_B(int thread, int i) { return (thread + i * THREADS) / (TSN / 4); }
+__device__ int col_of_B(int thread, int i) { return (thread + i * THREADS) % (TSN / 4) * 4; }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 matmul_batched(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int BATCH, int SHARE,
@@ -119,11 +119,11 @@ matmul_batched(const float* __restrict__ A, const float* __restrict__ B, float* 
     const float* fromB[LOADS_B];
     #pragma unroll
     for (int i = 0; i < LOADS_A; ++i) {
-        fromA[i] = A + (row0 + row_of_A(i)) * K + k_of_A(i);
+        fromA[i] = A + (row0 + row_of_A(thread, i)) * K + k_of_A(thread, i);
     }
     #pragma unroll
     for (int i = 0; i < LOADS_B; ++i) {
-        fromB[i] = B + k_of_B(i) * N + col0 + col_of_B(i);
+        fromB[i] = B + k_of_B(thread, i) * N + col0 + col_of_B(thread, i);
     }
 
     const auto load = [&](int k0) {  // from global memory to registers: starts the loads, waits for none
@@ -141,18 +141,18 @@ matmul_batched(const float* __restrict__ A, const float* __restrict__ B, float* 
         } else {
             #pragma unroll
             for (int i = 0; i < LOADS_A; ++i) {
-                nextA[i] = load_quad(A, M, K, row0 + row_of_A(i), k0 + k_of_A(i));
+                nextA[i] = load_quad(A, M, K, row0 + row_of_A(thread, i), k0 + k_of_A(thread, i));
             }
             #pragma unroll
             for (int i = 0; i < LOADS_B; ++i) {
-                nextB[i] = load_quad(B, K, N, k0 + k_of_B(i), col0 + col_of_B(i));
+                nextB[i] = load_quad(B, K, N, k0 + k_of_B(thread, i), col0 + col_of_B(thread, i));
             }
         }
     };
     const auto store = [&](int buffer) {  // from registers to shared memory, A transposed
         #pragma unroll
         for (int i = 0; i < LOADS_A; ++i) {
-            float* to = &tileA[buffer][k_of_A(i)][row_of_A(i)];
+            float* to = &tileA[buffer][k_of_A(thread, i)][row_of_A(thread, i)];
             to[0] = nextA[i].x;
             to[TSM + PAD] = nextA[i].y;
             to[2 * (TSM + PAD)] = nextA[i].z;
@@ -160,7 +160,7 @@ matmul_batched(const float* __restrict__ A, const float* __restrict__ B, float* 
         }
         #pragma unroll
         for (int i = 0; i < LOADS_B; ++i) {
-            *reinterpret_cast<float4*>(&tileB[buffer][k_of_B(i)][col_of_B(i)]) = nextB[i];
+            *reinterpret_cast<float4*>(&tileB[buffer][k_of_B(thread, i)][col_of_B(thread, i)]) = nextB[i];
         }
     };
     const auto fetch = [&](int buffer, int k) {  // from shared memory to registers

@@ -25,8 +25,8 @@ constexpr int THREADS = (TSM / WSM) * (TSN / WSN) * 32;
 constexpr int PAD = 4;            // moves the two groups of floats that a warp stores in a turned tile 16 banks apart
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;  // float4s of a tile that one thread loads
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
-constexpr int LOAD_AT = 2;        // the steps of k at which the next tile sets out, early,
-constexpr int STORE_AT = TSK - 2; // and at which it goes to shared memory, late
+constexpr int LOAD_AT = 2;        // the next tile sets out before this step of k, early,
+constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
 
 static_assert(TRANSPOSE_A * (1 - TRANSPOSE_A) == 0 && TRANSPOSE_B * (1 - TRANSPOSE_B) == 0, "each is 0 or 1");
 static_assert(TSM % WSM == 0 && TSN % WSN == 0, "the warps' tiles cover the block's exactly");

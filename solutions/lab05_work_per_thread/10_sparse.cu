@@ -3,8 +3,8 @@
 //          row_start[m + 1] of `value`, each in the column that `column` names. A warp computes a segment of one
 //          row of C: its lanes lie along B's rows, so they share all elements of A, never part ways, and read B
 //          without waste. Each lane loads one element of A, and the warp hands them round by shuffles.
-// Limits:  two operations for every four bytes of B: B comes from the L2 cache again for every row. Dense wins as
-//          soon as more than a few percent of A are left. A branch, not a step of the ladder: A is no array.
+// Limits:  two operations for every four bytes of B, which comes from the L2 cache again for every row: a dense
+//          product wins where more than a tenth of A is left (4096 x 4096 on an H200). A branch: A is no array.
 // Entry:   spmm(const int row_start[M+1] in, const int column[NNZ] in, const float value[NNZ] in,
 //               const float B[K,N] in, float C[M,N] out, int M, int N, int K, int NNZ)
 // Launch:  spmm block=(32, ROWS) grid=(cdiv(N, 32 * WPT), cdiv(M, ROWS))

@@ -314,6 +314,7 @@ def struct_call(load: str) -> str:
         ("ld.param.v2.b64 {%rd1, %rd2}, [y]; mov.b64 {%r1, %r2}, %rd1; mov.b64 {%r3, %r4}, %rd2;", True),
         ("ld.param.b32 %r1, [y]; ld.param.b32 %r2, [y+4]; ld.param.b32 %r3, [y+8]; ld.param.b32 %r4, [y+12];", True),
         ("ld.param.v4.b32 {%r1, %r2, %r3, %r4}, [y]; ld.param.b32 %r9, [y+6];", False),
+        ("ld.param.v4.b32 {%r1, %r2, %r3, %r4}, [y]; ld.param.b16 %h1, [y+4]; ld.param.u32 %rd2, [y+4];", False),
         ("ld.param.v4.b32 {%r1, %r2, %r3, %r4}, [y]; ld.param.u8 %h1, [y+3];", False),
     ],
 )

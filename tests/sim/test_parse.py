@@ -315,6 +315,7 @@ def test_source_of_instructions_before_any_location():
 # ---------------------------------------------------------------- errors
 
 BROKEN = [
+    ".entry k(.param .u32 a, .param .u32 a) { ret; }",
     "garbage",
     ".entry",
     ".entry k(",
@@ -431,6 +432,7 @@ HOSTILE = {
     "modifiers": ".entry k() { mov" + ".x" * N + " 1; }",
     "parameters": ".entry k(" + ",".join(f".param .u32 p{i}" for i in range(N // 8)) + ") { ret; }",
     "dots": "." * N,
+    "strings": ".pragma " + '"a"' * N + ";",
     "sections": ".section x {}" * (N // 4),
 }
 

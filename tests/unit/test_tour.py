@@ -20,11 +20,14 @@ from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import CourseError, DeviceUnavailable
 from warpschool.grading import Verdict
-from warpschool.tour import Tour, TourPlan, plan_tour, run_tour
+from warpschool.model import find_gpu
+from warpschool.timing import Timing
+from warpschool.tour import GpuFigures, Tour, TourPlan, plan_tour, run_tour
 from warpschool.tour.gpu import product_flop
 from warpschool.tour.graded import RecordedKernel, run_criterion, stated_criterion
 from warpschool.tour.mistake import without_barrier
-from warpschool.viz.tour_page import bound_of, tour_page
+from warpschool.viz.tour_page import tour_page
+from warpschool.viz.tour_roofline import bound_of
 
 TILED, NAIVE = "lab02_tiling/01_tiled", "lab01_naive_gemm/01_naive"
 
@@ -37,7 +40,8 @@ def plan_of(*names: str) -> TourPlan:
 def tour() -> Tour:
     *steps, mistake = run_tour(plan_of(NAIVE, TILED))
     return Tour(
-        steps=tuple(steps), planned=2, mistake=mistake, gpu="GeForce RTX 2080 Ti", device="the simulator",
+        steps=tuple(steps), planned=2, mistake=mistake, gpu="GeForce RTX 2080 Ti", roofline_gpu=find_gpu("rtx2080ti"),
+        device="the simulator",
         environment={"NVRTC": "13"}, left_out=("lab99: nothing yet",), seconds=1.0,
     )  # fmt: skip
 
@@ -106,7 +110,8 @@ def test_the_climb_from_naive_to_tiled(tour):
     assert naive.report.case == "M = N = K = 64"
     assert 0 < tiled.report.occupancy.fraction <= 1
     assert tiled.report.registers > 0
-    assert bound_of(tiled)[0] > bound_of(naive)[0]
+    gpu = find_gpu("rtx2080ti")
+    assert bound_of(tiled, gpu)[0] > bound_of(naive, gpu)[0]
 
 
 def test_the_left_out_barrier_is_noticed(tour):
@@ -255,6 +260,20 @@ def test_light_and_dark(html):
     assert "prefers-color-scheme: dark" in html
     assert "color-scheme: light dark" in html
     assert not re.search(r"#0[1-7]0[1-7]0[1-7]", html)  # no stand-in colour of the plot is left
+
+
+def test_times_stand_under_the_roofs_of_the_gpu_that_took_them(tour):
+    timing = Timing(device="gpu", device_name="H200 SXM", driver="", flush="l2", n=9, median_ms=2.0, p10_ms=1.9,
+                    p90_ms=2.1, min_ms=1.8, error=0.01, stable=True)  # fmt: skip
+    gpu = GpuFigures(case="M = N = K = 4096", timing=timing, gflops=40_000.0, cublas=0.875)
+    steps = (dataclasses.replace(tour.steps[0], gpu_note="not timed"), dataclasses.replace(tour.steps[1], gpu=gpu))
+    measured = dataclasses.replace(tour, steps=steps, device="H200 SXM", roofline_gpu=find_gpu("h200"))
+    page = tour_page(measured)
+    assert "<td>2 ms</td><td>88 %</td>" in page
+    assert "lab02/01_tiled, measured" in page and "reached 40,000 GFLOP/s" in page
+    assert "On the GPU: not timed." in page
+    elsewhere = tour_page(dataclasses.replace(measured, roofline_gpu=find_gpu("a100")))
+    assert "<td>2 ms</td>" in elsewhere and ", measured" not in elsewhere
 
 
 def test_an_interrupted_tour_says_so(tour):

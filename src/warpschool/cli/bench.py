@@ -19,8 +19,8 @@ from warpschool.suggest import did_you_mean
 
 @guarded
 def bench(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, they are listed.")] = None,
-    options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options of the benchmark.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, a list.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="The benchmark's own.")] = None,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:

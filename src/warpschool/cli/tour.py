@@ -17,6 +17,7 @@ from warpschool.cli.options import AsJson, DeviceChoice, ForGpu, OnDevice, Plain
 from warpschool.cli.output import Cell, Output, Steps
 
 if TYPE_CHECKING:
+    from warpschool.model import GpuSpec
     from warpschool.tour import Mistake, Tour, TourPlan, TourStep
 
 _NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs", "occu-\npancy", "time", "of\ncuBLAS")
@@ -49,6 +50,7 @@ def tour(
     steps, mistake, interrupted = _walk(output, plan, gpu)
     result = Tour(
         steps=tuple(steps), planned=len(plan.steps), mistake=mistake, gpu=spec.name, interrupted=interrupted,
+        roofline_gpu=_roofline_gpu(spec, plan.on_gpu),
         device=_device_name(plan.on_gpu), environment=_environment(), left_out=plan.left_out,
         seconds=time.perf_counter() - start,
     )  # fmt: skip
@@ -149,6 +151,17 @@ def _show_mistake(output: Output, mistake: Mistake) -> None:
         output.show(("nothing was reported: the race was missed", "bold red"))
         return
     draw_finding(output, mistake.source, mistake.hazard.line, f"{mistake.hazard.kind}: {mistake.hazard.message}")
+
+
+def _roofline_gpu(asked: GpuSpec, on_gpu: bool) -> GpuSpec:
+    """The GPU at hand, if its limits are known, so that measured times stand under their own roofs."""
+    from warpschool.device import get_device
+    from warpschool.errors import WarpschoolError
+
+    try:
+        return getattr(get_device("gpu"), "spec", asked) if on_gpu else asked
+    except WarpschoolError:
+        return asked
 
 
 def _device_name(on_gpu: bool) -> str:

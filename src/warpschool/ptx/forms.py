@@ -279,27 +279,34 @@ FORMS: dict[str, Form] = {
 
 
 class Checker:
-    """Checks the instructions of one kernel; `registers` gives the types of those it may mention."""
+    """Checks the instructions of one function; `registers` gives the types of those it may mention."""
 
     def __init__(self, registers: dict[str, str]) -> None:
-        self.registers = registers
-        self.known: set[tuple[str, tuple[str, ...]]] = set()
+        self.widths = {name: WIDTH_BITS[type_name] for name, type_name in registers.items()}
+        self.needs: dict[tuple[object, ...], tuple[Need, ...]] = {}
 
     def check(self, i: Instruction) -> None:
         """Raises FormError or UnknownForm."""
         form = FORMS.get(i.opcode)
         if form is None:
             return
-        key = (i.opcode, i.modifiers)
-        if key not in self.known:
+        key = (i.opcode, i.modifiers, *map(type, i.operands))
+        needs = self.needs.get(key)
+        if needs is None:
             _check_modifiers(i, form)
-            self.known.add(key)
-        needs = tuple(form.rule(i))
-        if len(needs) != len(i.operands):
-            raise FormError(f"{len(i.operands)} operands are the wrong number")
-        for number, (need, operand) in enumerate(zip(needs, i.operands, strict=True), 1):
+            needs = tuple(form.rule(i))
+            if len(needs) != len(i.operands):
+                raise FormError(f"{len(i.operands)} operands are the wrong number")
+            if Vector not in key:  # a vector's length is part of the form, but not of the key
+                self.needs[key] = needs
+        for need, operand in zip(needs, i.operands, strict=True):
+            if type(operand) is Register and need.count == 1 and need.width == self.widths[operand.name]:
+                if need.role in ("to", "of"):
+                    continue
+            elif type(operand) is Immediate and need.role == "of" and need.count == 1:
+                continue
             if not self.fits(need, operand):
-                raise FormError(f"operand {number} is not what this instruction takes")
+                raise FormError(f"operand {i.operands.index(operand) + 1} is not what this instruction takes")
 
     def fits(self, need: Need, operand: Operand) -> bool:
         if isinstance(operand, Register) and need.count == 1:
@@ -323,7 +330,7 @@ class Checker:
         return isinstance(operand, Sink)
 
     def width_fits(self, need: Need, register: Register) -> bool:
-        width = WIDTH_BITS[self.registers[register.name]]
+        width = self.widths[register.name]
         if need.width == 0:
             return True
         if need.wider and need.width > 1:
@@ -332,7 +339,7 @@ class Checker:
 
     def base_fits(self, address: Address) -> bool:
         base = address.base
-        return not isinstance(base, Register) or WIDTH_BITS[self.registers[base.name]] in (32, 64)
+        return not isinstance(base, Register) or self.widths[base.name] in (32, 64)
 
 
 def _check_modifiers(i: Instruction, form: Form) -> None:

@@ -1,8 +1,4 @@
-"""Calls are inlined: one flat list of instructions per kernel, call parameters in registers.
-
-A call's parameters are small blocks of bytes (`.param .b8 param0[24]`). Each is cut into the pieces in which caller and
-callee access it, and every piece becomes a register. Where pieces overlap in ways that a `mov` cannot join, or where an
-address is taken, the block becomes a local variable instead.
+"""Calls are inlined: one flat list of instructions per kernel.
 
 Names of the n-th inlined call end in `@n`, which cannot occur in a PTX identifier. Calls of functions without a body
 stay as `call` instructions with operands (result register or sink, function symbol, arguments...).
@@ -11,11 +7,10 @@ stay as `call` instructions with operands (result register or sink, function sym
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
+from .call_parameters import CallParameters, in_local_memory
 from .forms import Checker, FormError, UnknownForm
 from .program import (
-    WIDTH_BITS,
     Address,
     Function,
     Guard,
@@ -29,7 +24,6 @@ from .program import (
     Symbol,
     Variable,
     Vector,
-    bytes_of,
 )
 from .refusals import misformed, refusal, refused, unsupported
 
@@ -47,18 +41,6 @@ class Flat:
     code: list[Instruction | str]
     registers: dict[str, str]
     variables: dict[str, Variable]
-
-
-@dataclass
-class _Block:
-    """A call parameter: `size` bytes, accessed as (offset, width) pairs."""
-
-    size: int
-    align: int
-    accesses: set[tuple[int, int]] = field(default_factory=set)
-    addressed: bool = False
-    atoms: dict[int, int] = field(default_factory=dict)
-    """offset -> width of the registers it became; empty where it became a local variable"""
 
 
 @dataclass
@@ -89,8 +71,7 @@ class _Inliner:
         self.code: list[Instruction | str] = []
         self.registers: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
-        self.blocks: dict[str, _Block] = {}
-        self.accesses: list[tuple[int, str, int]] = []
+        self.parameters = CallParameters(self.registers, self.variables)
         self.calls = 0
         self.checked: set[tuple[str, tuple[str, ...]]] = set()
         self.active = {function.name}
@@ -106,7 +87,7 @@ class _Inliner:
         for name, v in function.variables.items():
             if v.space == "param":
                 blocks[name] = name + suffix
-                self.blocks[name + suffix] = _Block(v.size_bytes, v.align)
+                self.parameters.declare(v, name + suffix)
             elif v.space == "shared":  # one for all calls: shared variables are static
                 final = name if not suffix else f"{function.name}.{name}"
                 self.variables[final] = replace(v, name=final)
@@ -133,8 +114,8 @@ class _Inliner:
                 self.code.append(item + frame.suffix)
             else:
                 self.copy(frame, item)
-        if self.blocks:
-            self.lower_parameters()
+        if self.parameters.blocks:
+            self.code = self.parameters.lowered(self.code)
         return Flat(self.code, self.registers, self.variables)
 
     def copy(self, frame: _Frame, i: Instruction) -> None:
@@ -162,7 +143,7 @@ class _Inliner:
             operands = tuple([self.rename(frame, o) for o in i.operands])
             i = Instruction(i.opcode, i.modifiers, operands, i.guard, i.source, i.ptx_line, i.targets)
         if frame.blocks:
-            self.parameter(_by_address(i) if suffix and "param" in i.modifiers else i)
+            self.append(_by_address(i) if suffix and "param" in i.modifiers else i)
         else:
             self.code.append(i)
 
@@ -221,6 +202,7 @@ class _Inliner:
     # ---------------------------------------------------------------- calls
 
     def call(self, frame: _Frame, i: Instruction) -> None:
+        i = i.with_(source=self.source(frame, i))
         returned, callee, arguments, *_ = i.operands
         if not isinstance(callee, Symbol):
             raise unsupported(
@@ -256,7 +238,7 @@ class _Inliner:
         blocks = {p.name: self.block(frame, i, o, p.size_bytes) for p, o in zip(formal, actual, strict=True)}
         inner = self.frame(function, suffix, blocks)
         inner.after = after
-        inner.call = self.source(frame, i)
+        inner.call = i.source
         self.frames.append(inner)
         self.active.add(function.name)
 
@@ -265,7 +247,7 @@ class _Inliner:
         name = frame.blocks.get(operand.name) if isinstance(operand, Symbol) else None
         if name is None:
             raise unsupported(self.module, i, "the simulator expects call arguments in .param variables")
-        self.blocks[name].size = max(self.blocks[name].size, size_bytes)
+        self.parameters.grow(name, size_bytes)
         return name
 
     def external(self, frame: _Frame, i: Instruction, name: str, returned: Vector, arguments: Vector) -> None:
@@ -283,7 +265,7 @@ class _Inliner:
             block = self.block(frame, i, argument, 0)
             value = Register(f"%argument{k}@{self.calls}")
             self.registers[value.name] = type_name = self.scalar(i, block)
-            self.parameter(Instruction("ld", ("param", type_name), (value, _at(block)), None, i.source, i.ptx_line))
+            self.append(Instruction("ld", ("param", type_name), (value, _at(block)), None, i.source, i.ptx_line))
             values.append(value)
         result: Operand = Sink()
         if returned.elements:
@@ -292,118 +274,25 @@ class _Inliner:
             self.registers[result.name] = type_name = self.scalar(i, block)
         self.code.append(Instruction("call", ("uni",), (result, Symbol(name), *values), None, i.source, i.ptx_line))
         if isinstance(result, Register):
-            self.parameter(Instruction("st", ("param", type_name), (_at(block), result), None, i.source, i.ptx_line))
+            self.append(Instruction("st", ("param", type_name), (_at(block), result), None, i.source, i.ptx_line))
 
     def scalar(self, i: Instruction, block: str) -> str:
-        if self.blocks[block].size not in (4, 8):
+        size = self.parameters.size(block)
+        if size not in (4, 8):
             raise unsupported(self.module, i, "an argument of this call has the wrong size")
-        return f"b{8 * self.blocks[block].size}"
+        return f"b{8 * size}"
 
-    # ---------------------------------------------------------------- parameters of calls
-
-    def parameter(self, i: Instruction) -> None:
-        """Appends an instruction and notes which bytes of which call parameter it accesses."""
-        memory = (
-            i.operands[0 if i.opcode == "st" else 1] if i.opcode in ("ld", "st") and "param" in i.modifiers else None
-        )
-        if isinstance(memory, Address) and isinstance(memory.base, Symbol):
-            block = self.blocks.get(memory.base.name)
-            if block is not None:
-                width, offset = bytes_of(i.type), memory.base.offset + memory.offset
-                for k in range(_elements(i)):
-                    block.accesses.add((offset + k * width, width))
-                self.accesses.append((len(self.code), memory.base.name, offset))
-                self.code.append(i)
-                return
-        for operand in i.operands:
-            base = operand.base if isinstance(operand, Address) else operand
-            if isinstance(base, Symbol) and base.name in self.blocks:
-                self.blocks[base.name].addressed = True
+    def append(self, i: Instruction) -> None:
+        """Adds an instruction that may access a call parameter."""
+        self.parameters.note(i, len(self.code))
         self.code.append(i)
-
-    def lower_parameters(self) -> None:
-        """Turns accesses to call parameters into moves, or into local accesses where moves do not do."""
-        for name, block in self.blocks.items():
-            block.atoms = {} if block.addressed else _atoms(block)
-            if block.atoms:
-                for offset, width in block.atoms.items():
-                    self.registers[_atom(name, offset)] = f"b{max(16, 8 * width)}"
-            elif block.accesses or block.addressed:
-                self.variables[name] = Variable(name, "local", "b8", block.size, max(block.align, 8))
-        code: list[Instruction | str] = []
-        done = 0
-        for place, name, offset in self.accesses:
-            code.extend(self.code[done:place])
-            i = self.code[place]
-            assert isinstance(i, Instruction)
-            if self.blocks[name].atoms:
-                code.extend(self.moves(i, name, offset))
-            else:
-                code.append(replace(i, modifiers=tuple(["local" if m == "param" else m for m in i.modifiers])))
-            done = place + 1
-        code.extend(self.code[done:])
-        self.code = code
-
-    def moves(self, i: Instruction, name: str, offset: int) -> list[Instruction]:
-        """The moves that stand for one `ld.param` or `st.param`."""
-        value = i.operands[0 if i.opcode == "ld" else 1]
-        elements = value.elements if isinstance(value, Vector) else (value,)
-        width = bytes_of(i.type)
-        atoms = self.blocks[name].atoms
-        moves: list[Instruction] = []
-        for k, element in enumerate(elements):
-            at, parts = offset + k * width, []
-            while at < offset + (k + 1) * width:
-                parts.append(Register(_atom(name, at)))
-                at += atoms[at]
-            whole: Operand = parts[0] if len(parts) == 1 else Vector(tuple(parts))
-            if not isinstance(element, Sink):
-                bits = WIDTH_BITS[self.registers[element.name]] if isinstance(element, Register) else 8 * width
-                modifiers = _load_move(bits, i.type) if i.opcode == "ld" else _store_move(bits, 8 * width)
-                opcode = "mov" if len(modifiers) == 1 else "cvt"
-                operands = (element, whole) if i.opcode == "ld" else (whole, element)
-                moves.append(Instruction(opcode, modifiers, operands, i.guard, i.source, i.ptx_line))
-        return moves
 
 
 def _by_address(i: Instruction) -> Instruction:
     """In a called function, a parameter reached through its address lies in local memory."""
     direct = any(isinstance(o, Address) and isinstance(o.base, Symbol) for o in i.operands)
-    return i if direct else replace(i, modifiers=tuple(["local" if m == "param" else m for m in i.modifiers]))
-
-
-def _load_move(register_bits: int, type_name: str) -> tuple[str, ...]:
-    """Modifiers of the move from a parameter's register: (type) for mov, (to, from) for cvt."""
-    bits = WIDTH_BITS[type_name]
-    sign = "s" if type_name[0] == "s" else "u"
-    return (f"b{bits}",) if register_bits == bits else (f"{sign}{register_bits}", f"{sign}{bits}")
-
-
-def _store_move(register_bits: int, bits: int) -> tuple[str, ...]:
-    bits = max(16, bits)
-    return (f"b{bits}",) if register_bits <= bits else (f"u{bits}", f"u{register_bits}")
-
-
-def _elements(i: Instruction) -> int:
-    return next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
+    return i if direct else in_local_memory(i)
 
 
 def _at(block: str) -> Address:
     return Address(Symbol(block))
-
-
-def _atom(block: str, offset: int) -> str:
-    return f"%{block}+{offset}"
-
-
-def _atoms(block: _Block) -> dict[int, int]:
-    """Cuts a block at the ends of all its accesses; empty if some access is then no sum of 1, 2 or 4 equal pieces."""
-    cuts = sorted({offset for offset, _ in block.accesses} | {offset + width for offset, width in block.accesses})
-    atoms = {start: end - start for start, end in pairwise(cuts)}
-    for offset, width in block.accesses:
-        first = atoms[offset]
-        count, rest = divmod(width, first)
-        whole = rest == 0 and all(atoms.get(offset + k * first) == first for k in range(count))
-        if offset < 0 or not whole or count not in (1, 2, 4) or (count > 1 and first < 2):
-            return {}
-    return atoms

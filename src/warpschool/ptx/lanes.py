@@ -223,8 +223,11 @@ class LaneAnalysis:
         opcode, operands = instruction.opcode, instruction.operands
         if opcode in ("ld", "ldu"):
             return self._loaded(instruction)
-        if opcode in ("vote", "activemask", "bar", "barrier", "redux"):
-            return VARYING if isinstance(operands[0], Pair) else UNIFORM
+        if opcode in ("activemask", "bar", "barrier"):
+            return UNIFORM
+        if opcode in ("vote", "redux"):  # one result for the warp, if its lanes name one mask
+            mask = self.operand(operands[-1]) if "sync" in instruction.modifiers else UNIFORM
+            return None if mask is None else UNIFORM if mask.uniform else VARYING
         if opcode in ("atom", "shfl", "match", "wmma", "mma", "ldmatrix"):
             return VARYING
         sources = [self.operand(o) for o in operands[1:]]
@@ -388,7 +391,12 @@ def _mul(i: Instruction, s: list[Lanes]) -> Lanes | None:
         a, b = b, a
     if b.value is None:
         return UNIFORM if a.offsets == ZERO and b.offsets == ZERO else None
-    return _scaled(a, b.value, bits)
+    factor = b.value
+    if "wide" in i.modifiers and i.type[0] != "s":  # operands are read as unsigned numbers
+        factor &= (1 << WIDTH_BITS[i.type]) - 1
+        if a.low is None or a.low < 0:
+            a = replace(a, low=None, high=None)
+    return _scaled(a, factor, bits)
 
 
 def _mad(i: Instruction, s: list[Lanes]) -> Lanes | None:

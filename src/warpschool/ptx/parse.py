@@ -9,54 +9,20 @@ refused when a kernel that uses them is built, so that the other kernels of the 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
-from ..errors import PtxSyntaxError
+from .body import Body
 from .declarations import laid_out, parameter, variables
-from .operands import Names, OperandError, Scope, check_register_type, decimal_bits
-from .program import (
-    Function,
-    Guard,
-    Immediate,
-    Instruction,
-    Module,
-    Operand,
-    Param,
-    Register,
-    SourceLine,
-    Symbol,
-    Vector,
-)
-from .refusals import refusal
+from .operands import OperandError
+from .program import Function, Module, Param
+from .reader import Reader
 
-MAX_REGISTERS_IN_RANGE = 1 << 31
-
-_COMMENT = re.compile(r'"[^"\n]*+"|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?')
-_UNCLOSED = "\n/*"
-_STATEMENT = re.compile(
-    r"""\s*+(?:
-      \.loc\s++([^\n;]*+)
-    | ([A-Za-z_$%][\w$]*+)\s*+:(?!:)\s*+
-    | (?:@(!?)\s*+([A-Za-z_$%][\w$]*+)\s*+)?([a-z][\w.:]*+)([^;]*+);
-    | ([{}])
-    | \.([a-z_]\w*+)
-    )""",
-    re.ASCII | re.VERBOSE,
-)
-_LOC, _LABEL, _NEGATED, _GUARD, _OPCODE, _OPERANDS, _BRACE, _DIRECTIVE = range(1, 9)
-_LOCATION = re.compile(
-    r"(\d{1,9})\s++(\d{1,9})\s++(\d{1,9})(?:[^\n;]*?inlined_at\s++(\d{1,9})\s++(\d{1,9})\s++(\d{1,9}))?", re.ASCII
-)
-_PIECE = re.compile(r"\s*+(\{[^}]*+\}|\([^)]*+\)|[^,{}()]++|)(\s*+,|\s*+\Z)")
 _WORD = re.compile(r"\s*+(\.?[\w$%]++|.)", re.ASCII)
 _LINE = re.compile(r"[^\n]*+")
-_FILE = re.compile(r'\s*+(\d{1,9})\s++"([^"\n]*+)"[^\n]*+', re.ASCII)
-_REGISTERS = re.compile(r"\s*+([A-Za-z_$%][\w$]*+)\s*+(?:<\s*+(\d{1,10})\s*+>\s*+)?(,|\Z)", re.ASCII)
+_FILE = re.compile(r'\s*+\d{1,9}\s++"[^"\n]*+"[^\n]*+', re.ASCII)
 _FUNCTION = re.compile(
     r"\s*+(?:\.attribute\s*+\([^)]*+\)\s*+)?(?:\(([^)]*+)\)\s*+)?([A-Za-z_$%][\w$]*+)\s*+(?:\(([^)]*+)\))?", re.ASCII
 )
 _NUMBERS = re.compile(r"\s*+(\d{1,9})(?:\s*+,\s*+(\d{1,9}))?(?:\s*+,\s*+(\d{1,9}))?", re.ASCII)
-_VARIABLE_SPACES = frozenset({"global", "const", "shared", "local", "param"})
 
 
 def parse(text: str) -> Module:
@@ -64,83 +30,24 @@ def parse(text: str) -> Module:
     return _Parser(text).module()
 
 
-def _without_comments(text: str) -> str:
-    """The text with comments blanked; line breaks stay, so that lines keep their numbers."""
-
-    def blank(match: re.Match[str]) -> str:
-        found = match[0]
-        if found[0] == '"':
-            return found
-        if found[1] == "/":
-            return " "
-        return "\n" * found.count("\n") + ("" if found.endswith("*/") and len(found) > 3 else _UNCLOSED)
-
-    return _COMMENT.sub(blank, text) if "/" in text else text
-
-
-class _Parser:
-    """State of one pass over a file: the position, the line, the module so far."""
+class _Parser(Reader):
+    """One pass over a file."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
-        self.counted_to = 0
-        self.line = 1
-        self.source = SourceLine()
+        super().__init__(text)
         self.result = Module({}, {}, {})
         self.symbols: dict[str, object] = {}
-        self.text = _without_comments(text)
-        if self.text.endswith(_UNCLOSED):
-            raise self.error("a comment is not closed", len(self.text))
-
-    # ---------------------------------------------------------------- places and errors
-
-    def line_at(self, position: int) -> int:
-        """PTX line of a position; positions only ever grow."""
-        self.line += self.text.count("\n", self.counted_to, position)
-        self.counted_to = max(self.counted_to, position)
-        return self.line
-
-    def error(self, what: str, position: int) -> PtxSyntaxError:
-        for match in re.finditer(r'\.file\s++(\d{1,9})\s++"([^"\n]*+)"', self.text, re.ASCII):
-            self.result.files.setdefault(int(match[1]), match[2])
-        file = self.result.files.get(self.source.file, "")
-        return PtxSyntaxError(
-            f"PTX line {self.line_at(position)}: {what}",
-            file=file,
-            line=self.source.line,
-            next_step="The simulator reads the PTX that NVRTC writes; look at inline assembly on this line.",
-        )
-
-    def shown(self, position: int) -> str:
-        return " ".join(self.text[position : position + 60].split())[:40]
-
-    def take_until(self, end: str, what: str) -> str:
-        """The text up to `end`, which is passed over; strings do not count."""
-        start = position = self.position
-        while True:
-            stop = self.text.find(end, position)
-            if stop < 0:
-                raise self.error(f"{what} does not end with '{end}'", start)
-            quote = self.text.find('"', position, stop)
-            if quote < 0:
-                break
-            position = self.text.find('"', quote + 1) + 1
-            if position == 0:
-                raise self.error("a string is not closed", quote)
-        self.position = stop + 1
-        return self.text[start:stop]
 
     # ---------------------------------------------------------------- the file
 
     def module(self) -> Module:
         external = False
         while True:
-            match = _WORD.match(self.text, self.position)
+            match = self.take(_WORD)
             if match is None:
+                self.result.files.update(self.files())
                 return self.result
             word, start = match[1], match.start(1)
-            self.position = match.end()
             if word in (".visible", ".weak", ".common"):
                 continue
             if word == ".extern":
@@ -157,9 +64,8 @@ class _Parser:
             external = False
 
     def header_line(self, word: str) -> None:
-        match = _LINE.match(self.text, self.position)
+        match = self.take(_LINE)
         value = match[0].strip() if match else ""
-        self.position = match.end() if match else self.position
         if word == "version":
             self.result.version = value[:20]
         elif word == "target":
@@ -169,19 +75,15 @@ class _Parser:
 
     def other_directive(self, word: str, start: int) -> None:
         if word == ".file":
-            match = _FILE.match(self.text, self.position)
-            if match is None:
+            if self.take(_FILE) is None:
                 raise self.error("cannot read '.file'", start)
-            self.result.files[int(match[1])] = match[2]
-            self.position = match.end()
         elif word == ".section":
             self.take_until("{", "a section")
             self.take_until("}", "a section")
         elif word in (".pragma", ".alias"):
             self.take_until(";", word)
         elif word in (".loc", "@"):  # "@@dwarf" lines of old compilers
-            match = _LINE.match(self.text, self.position)
-            self.position = match.end() if match else self.position
+            self.take(_LINE)
         elif word != ";":
             raise self.error(f"cannot read '{self.shown(start)}'", start)
 
@@ -209,7 +111,7 @@ class _Parser:
     def function(self, *, is_entry: bool) -> None:
         """A function's head, and its body if it has one."""
         start = self.position
-        match = _FUNCTION.match(self.text, start)
+        match = self.take(_FUNCTION)
         if match is None:
             raise self.error("cannot read the head of a function", start)
         returns_text, name, params_text = match.groups()
@@ -218,32 +120,33 @@ class _Parser:
             returns, _ = laid_out(_parameters(returns_text))
         except OperandError as e:
             raise self.error(str(e), start) from None
-        self.position = match.end()
         function = Function(name, is_entry, params, returns)
         self.symbols[name] = function
         if self.function_directives(function):
             if name in self.result.functions:
                 raise self.error(f"function '{name[:40]}' is defined twice", start)
             self.result.functions[name] = function
-            _Body(self, function).read()
+            try:
+                body = Body(self, function, self.symbols, self.result.globals)
+            except OperandError as e:
+                raise self.error(str(e), start) from None
+            body.read()
 
     def function_directives(self, function: Function) -> bool:
         """Reads `.maxntid` and its like; True if a body follows."""
         while True:
-            match = _WORD.match(self.text, self.position)
+            match = self.take(_WORD)
             if match is None:
                 raise self.error("a function has no body", self.position)
             word, start = match[1], match.start(1)
-            self.position = match.end()
             if word in ("{", ";"):
                 return word == "{"
             if word == ".pragma":
                 self.take_until(";", ".pragma")
             elif word in (".maxntid", ".reqntid", ".minnctapersm", ".maxnreg", ".maxnctapersm", ".reqnctapercluster"):
-                numbers = _NUMBERS.match(self.text, self.position)
+                numbers = self.take(_NUMBERS)
                 if numbers is None:
                     raise self.error(f"cannot read '{self.shown(start)}'", start)
-                self.position = numbers.end()
                 if word in (".maxntid", ".reqntid"):
                     x, y, z = (int(n) if n else 1 for n in numbers.groups())
                     function.max_threads = x * y * z
@@ -253,270 +156,3 @@ class _Parser:
 
 def _parameters(text: str | None) -> list[Param]:
     return [parameter(part) for part in text.split(",")] if text and text.strip() else []
-
-
-class _Body:
-    """Reads the statements between a function's braces."""
-
-    def __init__(self, parser: _Parser, function: Function) -> None:
-        self.parser = parser
-        self.function = function
-        self.names = Names(parser.symbols)
-        self.body = function.body
-        self.opcodes: dict[str, tuple[str, tuple[str, ...], bool]] = {}
-        self.pending: list[tuple[int, Scope, tuple[str, ...]]] = []
-        self.tables: dict[str, tuple[str, ...]] = {}
-        self.home_file = 0
-        self.inlined: dict[tuple[int, int, int], tuple[int, int, int] | None] = {}
-        parser.source = SourceLine()
-        for p in (*function.params, *function.returns):
-            self.names.declare_symbol(p.name)
-
-    def read(self) -> None:
-        parser, text = self.parser, self.parser.text
-        position = parser.position
-        while True:
-            match = _STATEMENT.match(text, position)
-            if match is None:
-                raise parser.error(f"cannot read '{parser.shown(position)}'", position)
-            kind = match.lastindex or 0
-            position = match.end()
-            try:
-                if kind == _OPERANDS:
-                    self.instruction(match)
-                    continue
-                parser.position = position
-                if kind == _LOC:
-                    self.location(match[_LOC])
-                elif kind == _LABEL:
-                    self.label(match[_LABEL])
-                elif kind == _DIRECTIVE:
-                    self.directive(match[_DIRECTIVE])
-                elif match[_BRACE] == "{":
-                    if not self.names.push():
-                        raise OperandError("blocks are nested too deep")
-                elif not self.names.pop():
-                    break
-                position = parser.position
-            except OperandError as e:
-                raise parser.error(str(e), match.start(kind)) from None
-        self.resolve_targets()
-        self.function.registers = self.names.registers
-
-    # ---------------------------------------------------------------- instructions
-
-    def instruction(self, match: re.Match[str]) -> None:
-        _, _, negated, guard_name, opcode_text, operand_text, _, _ = match.groups()
-        found = self.opcodes.get(opcode_text)
-        if found is None:
-            name, *parts = opcode_text.split(".")
-            known = refusal(Instruction(name, tuple(parts), ())) is None
-            found = self.opcodes[opcode_text] = name, tuple(parts), known
-        opcode, modifiers, known = found
-        names = self.names
-        guard = None
-        if guard_name is not None:
-            register = names.operand(guard_name)
-            if not isinstance(register, Register) or names.registers[register.name] != "pred":
-                raise OperandError(f"'{guard_name[:40]}' is no predicate register")
-            guard = Guard(register.name, negated == "!")
-        parser = self.parser
-        line = parser.line_at(match.start(_OPCODE))
-        operands: tuple[Operand, ...]
-        if opcode in ("bra", "brx"):
-            operands = self.branch(opcode, operand_text)
-        elif opcode == "call":
-            operands = self.call(operand_text)
-        elif not known:
-            operands = ()  # refused when a kernel that uses it is built
-        else:
-            cache = names.scope.cache
-            try:
-                operands = tuple([cache[piece] for piece in _pieces(operand_text)])
-            except KeyError:
-                operands = tuple([self.operand(piece, modifiers) for piece in _pieces(operand_text)])
-        self.body.append(Instruction(opcode, modifiers, operands, guard, parser.source, line))
-
-    def operand(self, piece: str, modifiers: tuple[str, ...]) -> Operand:
-        if piece[:1] == "!":
-            return self.negated(piece[1:].strip())
-        try:
-            return self.names.operand(piece)
-        except OperandError:
-            bits = decimal_bits(piece, modifiers[-1] if modifiers else "")
-            if bits is None:
-                raise
-            return Immediate(bits)
-
-    def negated(self, name: str) -> Operand:
-        """`!%p` as a source: an inserted `not.pred` gives it a register of its own."""
-        register = self.names.operand(name)
-        if not isinstance(register, Register) or self.names.registers[register.name] != "pred":
-            raise OperandError(f"'{name[:40]}' is no predicate register")
-        inverse = Register(self.names.unique("%not."))
-        self.names.registers[inverse.name] = "pred"
-        self.body.append(Instruction("not", ("pred",), (inverse, register), None, self.parser.source, self.parser.line))
-        return inverse
-
-    def branch(self, opcode: str, text: str) -> tuple[Operand, ...]:
-        pieces = _pieces(text)
-        if len(pieces) != (1 if opcode == "bra" else 2):
-            raise OperandError(f"cannot read the branch to '{text.strip()[:40]}'")
-        if opcode == "bra":
-            self.pending.append((len(self.body), self.names.scope, (pieces[0],)))
-            return ()
-        index = self.names.operand(pieces[0])
-        self.pending.append((len(self.body), self.names.scope, ("", pieces[1])))
-        return (index,)
-
-    def call(self, text: str) -> tuple[Operand, ...]:
-        """Operands of a call: returned values, callee, arguments, and for indirect calls the prototype's name."""
-        pieces = _pieces(text)
-        returned = _parenthesised(pieces.pop(0)) if pieces and pieces[0].startswith("(") else []
-        if not pieces:
-            raise OperandError("a call names no function")
-        callee = self.names.operand(pieces.pop(0))
-        arguments = _parenthesised(pieces.pop(0)) if pieces and pieces[0].startswith("(") else []
-        if len(pieces) > 1 or any(piece not in self.tables for piece in pieces):
-            raise OperandError(f"cannot read the call '{' '.join(text.split())[:60]}'")
-        read = self.names.operand
-        return (
-            Vector(tuple([read(r) for r in returned])),
-            callee,
-            Vector(tuple([read(a) for a in arguments])),
-            *[Symbol(piece) for piece in pieces],
-        )
-
-    # ---------------------------------------------------------------- labels
-
-    def label(self, name: str) -> None:
-        text, parser = self.parser.text, self.parser
-        if text.startswith((".branchtargets", ".calltargets", ".callprototype"), parser.position):
-            declaration = parser.take_until(";", "a table")
-            self.tables[name] = tuple(_pieces(declaration.split(None, 1)[1])) if declaration[1] == "b" else ()
-            return
-        scope = self.names.scope
-        if name in scope.labels:
-            raise OperandError(f"label '{name[:40]}' is declared twice")
-        scope.labels[name] = final = self.names.unique(name + ":")
-        self.body.append(final)
-
-    def resolve_targets(self) -> None:
-        """Gives branches their targets: a label means the one of the innermost block around the branch."""
-        for place, scope, wanted in self.pending:
-            branch = self.body[place]
-            assert isinstance(branch, Instruction)
-            names = wanted if wanted[0] else self.tables.get(wanted[1], ())
-            targets = []
-            for name in names:
-                at: Scope | None = scope
-                while at is not None and name not in at.labels:
-                    at = at.parent
-                if at is None:
-                    raise self.lost(branch, name)
-                targets.append(at.labels[name])
-            if not targets:
-                raise self.lost(branch, wanted[-1])
-            self.body[place] = replace(branch, targets=tuple(targets))
-
-    def lost(self, branch: Instruction, name: str) -> PtxSyntaxError:
-        self.parser.source = branch.source
-        self.parser.line = branch.ptx_line
-        return self.parser.error(f"there is no label '{name[:40]}'", 0)
-
-    # ---------------------------------------------------------------- directives
-
-    def location(self, text: str) -> None:
-        """`.loc file line column`: the innermost place in the function's own file, seen from the inlined code out."""
-        match = _LOCATION.match(text)
-        if match is None:
-            raise OperandError(f"cannot read '.loc {text[:40]}'")
-        file, line, column, *outer = (int(group) if group else 0 for group in match.groups())
-        place: tuple[int, int, int] | None = (file, line, column)
-        call = (outer[0], outer[1], outer[2]) if outer[0] else None
-        if call is None and not self.home_file:
-            self.home_file = file
-        if call != place:
-            self.inlined[file, line, column] = call
-        for _ in range(MAX_INLINE_DEPTH):
-            if file == self.home_file or call is None:
-                break
-            file, line = call[0], call[1]
-            call = self.inlined.get(call)
-        if line:
-            self.parser.source = SourceLine(file, line)
-
-    def directive(self, word: str) -> None:
-        parser = self.parser
-        if word == "reg":
-            self.registers(parser.take_until(";", ".reg"))
-        elif word in _VARIABLE_SPACES:
-            self.variables(word, parser.take_until(";", "a variable"))
-        elif word == "pragma":
-            parser.take_until(";", ".pragma")
-        else:
-            raise OperandError(f"cannot read '.{word[:40]}'")
-
-    def registers(self, text: str) -> None:
-        head = re.match(r"\s*+\.(\w++)\s++", text, re.ASCII)
-        if head is None:
-            raise OperandError("cannot read '.reg'")
-        type_name, position = head[1], head.end()
-        check_register_type(type_name)
-        while True:
-            match = _REGISTERS.match(text, position)
-            if match is None:
-                raise OperandError(f"cannot read '.reg {' '.join(text.split())[:40]}'")
-            name, count, more = match.groups()
-            if count is None:
-                self.names.declare_register(name, type_name)
-            elif int(count) > MAX_REGISTERS_IN_RANGE:
-                raise OperandError(f"{count} registers are too many")
-            else:
-                self.names.declare_range(name, type_name, int(count))
-            if not more:
-                return
-            position = match.end()
-
-    def variables(self, space: str, text: str) -> None:
-        static = space in ("global", "const")
-        found = variables(
-            text,
-            space,
-            external=False,
-            name_of=self.static_name if static else self.names.declare_symbol,
-            is_symbol=self.parser.symbols.__contains__,
-        )
-        home = self.parser.result.globals if static else self.function.variables
-        home.update({v.name: v for v in found})
-
-    def static_name(self, name: str) -> str:
-        """Name among the module's variables for a .global or .const variable declared inside the function."""
-        final = f"{self.function.name}.{self.names.declare_symbol(name)}"
-        self.names.scope.names[name] = Symbol(final)
-        return final
-
-
-MAX_INLINE_DEPTH = 64
-
-
-def _pieces(text: str) -> list[str]:
-    """Splits operands at commas outside braces and parentheses."""
-    if "{" not in text and "(" not in text:
-        pieces = text.split(",")
-        if len(pieces) == 1 and not text.strip():
-            return []
-        return [piece.strip() for piece in pieces]
-    pieces, position = [], 0
-    while True:
-        match = _PIECE.match(text, position)
-        if match is None:
-            raise OperandError(f"cannot read the operands '{' '.join(text[:80].split())[:60]}'")
-        pieces.append(match[1].strip())
-        position = match.end()
-        if match[2].strip() != ",":
-            return pieces
-
-
-def _parenthesised(piece: str) -> list[str]:
-    return [part.strip() for part in piece[1:-1].split(",")] if piece[1:-1].strip() else []

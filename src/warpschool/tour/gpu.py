@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpschool.contract import Contract, Plan
+from warpschool.errors import NotMeasured
 from warpschool.launcher import Program, RunResult
 from warpschool.measurement import Rules
 from warpschool.profile import case_text, random_inputs
@@ -17,15 +18,18 @@ from warpschool.tour.report import GpuFigures
 _TARGET_BYTES = 128 << 20
 """Arrays of this size together do not fit the L2 cache of any GPU in the table, and fill every SM."""
 _MAX_FLOP = 6e11
-_RULES = Rules(max_seconds=1.5, min_samples=5, warmup_ms=20.0)
+_RULES = Rules(max_seconds=0.8, min_samples=5, warmup_ms=20.0)
 
 
-def time_on_gpu(contract: Contract, small: Plan) -> GpuFigures | None:
-    """Time a kernel file on the GPU; None for one whose inputs cannot be made up (indices, for example)."""
+def time_on_gpu(contract: Contract, small: Plan) -> GpuFigures:
+    """Time a kernel file on the GPU at a larger case than `small`.
+
+    Raises NotMeasured for a file whose inputs cannot be made up (indices, for example), and what a run raises.
+    """
     if any(array.is_given and (array.dtype.kind != "f" or array.shape is None) for array in small.arrays.values()):
-        return None
+        raise NotMeasured("not timed: random numbers are no input for it")
     plan = _enlarged(contract, small)
-    program = Program(contract, device="gpu")
+    program = Program(contract, device="gpu", constants=plan.constants)
     run = program.run(plan.scalars, random_inputs(plan, np.random.default_rng(0)))
 
     def launch_all() -> None:
@@ -57,7 +61,8 @@ def _enlarged(contract: Contract, small: Plan) -> Plan:
     integers = {name for name, value in small.scalars.items() if isinstance(value, int)}
     plan = small
     while _array_bytes(plan) < _TARGET_BYTES and product_flop(plan) * 8 <= _MAX_FLOP:
-        plan = contract.bind({name: value * (2 if name in integers else 1) for name, value in plan.scalars.items()})
+        doubled = {name: value * (2 if name in integers else 1) for name, value in plan.scalars.items()}
+        plan = contract.bind(doubled, constants=small.constants)
     return plan
 
 

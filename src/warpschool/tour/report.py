@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from warpschool.grading.verdicts import Verdict
+from warpschool.model import GpuSpec
 from warpschool.profile import KernelReport
 from warpschool.timing import Timing
 
@@ -42,6 +43,8 @@ class TourStep:
     counts: str = ""
     report: KernelReport | None = None
     gpu: GpuFigures | None = None
+    gpu_note: str = ""
+    """why there are no figures although there is a GPU"""
 
     @property
     def right(self) -> bool:
@@ -58,7 +61,7 @@ class TourStep:
             "step": self.step, "title": self.title, "right": self.right, "verdict": str(self.verdict),
             "seen": self.seen, "line": self.line, "counts": self.counts,
             "report": self.report.to_dict() if self.report else None,
-            "gpu": self.gpu.to_dict() if self.gpu else None,
+            "gpu": self.gpu.to_dict() if self.gpu else None, "gpu_note": self.gpu_note,
         }  # fmt: skip
 
 
@@ -91,6 +94,9 @@ class Tour:
     planned: int
     mistake: Mistake | None
     gpu: str
+    """the GPU that occupancy is computed for"""
+    roofline_gpu: GpuSpec
+    """the GPU whose roofs are drawn: the one at hand where there is one"""
     device: str
     environment: Mapping[str, str]
     left_out: tuple[str, ...] = ()
@@ -110,8 +116,8 @@ class Tour:
     def to_dict(self) -> dict[str, Any]:
         return {
             "format": FORMAT, "ok": self.ok, "interrupted": self.interrupted, "planned": self.planned,
-            "occupancy_gpu": self.gpu, "device": self.device, "environment": dict(self.environment),
-            "seconds": round(self.seconds, 3), "left_out": list(self.left_out),
+            "occupancy_gpu": self.gpu, "roofline_gpu": self.roofline_gpu.name, "device": self.device,
+            "environment": dict(self.environment), "seconds": round(self.seconds, 3), "left_out": list(self.left_out),
             "steps": [step.to_dict() for step in self.steps],
             "mistake": self.mistake.to_dict() if self.mistake else None,
         }  # fmt: skip

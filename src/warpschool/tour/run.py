@@ -123,16 +123,21 @@ def _run_step(step: Step, *, on_gpu: bool, gpu: str, say: Say) -> tuple[Recorded
         failure = judge(error)
     seconds = time.perf_counter() - start
     report = figures = None
+    note = ""
     if kernel is not None and kernel.last_run is not None:
         say("computing registers and occupancy")
-        report = make_report(kernel.last_run, Program(kernel.contract, device="sim"), gpu=gpu, seconds=seconds)
+        program = Program(kernel.contract, device="sim", constants=kernel.last_run.plan.constants)
+        report = make_report(kernel.last_run, program, gpu=gpu, seconds=seconds)
         if on_gpu and failure is None:
             say("timing on the GPU")
-            figures = time_on_gpu(kernel.contract, kernel.last_run.plan)
+            try:
+                figures = time_on_gpu(kernel.contract, kernel.last_run.plan)
+            except WarpschoolError as error:
+                note = error.message
     return kernel, TourStep(
         step=step.name, title=step.title, verdict=failure.verdict if failure else Verdict.AC,
         seen=failure.seen if failure else "", line=failure.line if failure else 0, counts=counts, report=report,
-        gpu=figures,
+        gpu=figures, gpu_note=note,
     )  # fmt: skip
 
 

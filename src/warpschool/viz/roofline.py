@@ -28,7 +28,10 @@ _ROOM = 8
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel: FLOP per byte of the global memory sectors that it touches, and GFLOP/s, measured or a bound."""
+    """A kernel: FLOP per byte of the global memory sectors that it touches, and GFLOP/s, measured or a bound.
+
+    A point without a label is the bound of the measured point at its intensity.
+    """
 
     label: str
     intensity: float
@@ -42,15 +45,15 @@ def plottable(points: Sequence[Point]) -> list[Point]:
 
 
 def is_crowded(points: Sequence[Point]) -> bool:
-    """Whether there are so many points that their labels are shortened."""
-    return len(points) > _ROOM
+    """Whether so many points have labels that these are shortened."""
+    return sum(bool(point.label) for point in points) > _ROOM
 
 
 def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
     """Draw roofs and points; hollow points are bounds from counters, filled ones were measured."""
     shown = plottable(points)
     figure = Figure(figsize=(8.6, 4.9))
-    axes = figure.add_axes((0.09, 0.11, 0.9, 0.87))
+    axes = figure.add_axes((0.08, 0.11, 0.91, 0.84))
     low = min([0.1, *(p.intensity / 1.6 for p in shown)])
     high = max([64.0, *(p.intensity * 3 for p in shown)])
     bottom = min([100.0, *(p.gflops / 2 for p in shown)])
@@ -58,7 +61,7 @@ def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
     _draw_roofs(axes, roofline, low, high, bottom)
     _draw_points(axes, shown, roofline.peak_gflops)
     axes.set_xlabel("FLOP per byte of global memory sectors (32 bytes each)", color=INK)
-    axes.set_ylabel("GFLOP/s", color=INK)
+    axes.text(0, 1.02, "GFLOP/s", transform=axes.transAxes, color=INK, ha="right")
     axes.grid(True, which="major", color=LINE, linewidth=0.6)
     axes.tick_params(which="both", colors=SOFT)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
@@ -119,6 +122,11 @@ def _draw_points(axes: Axes, points: Sequence[Point], peak: float) -> None:
             point.intensity, point.gflops, "D" if point.measured else "o", markersize=8, markeredgewidth=2, zorder=3,
             markerfacecolor=colour if point.measured else PANEL, markeredgecolor=colour, clip_on=False,
         )  # fmt: skip
+    for point in points:
+        other = next((p for p in points if p.measured and not point.label and p.intensity == point.intensity), None)
+        if other is not None:
+            axes.plot([point.intensity] * 2, [point.gflops, other.gflops], color=SOFT, linewidth=0.8, zorder=2)
+    points = [point for point in points if point.label]
     names = [compact(point.label) if is_crowded(points) else point.label for point in points]
     places = _label_places(axes, points, names, peak)
     for point, name, (left, height) in zip(points, names, places, strict=True):

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from warpschool.counters import Counters, ratio
-from warpschool.model import Roofline, find_gpu
 from warpschool.tour.report import Mistake, Tour, TourStep
 from warpschool.viz.annotated import frame_table
 from warpschool.viz.columns import percent, short, times
 from warpschool.viz.frame import frame
 from warpschool.viz.kernel_page import kernel_section
 from warpschool.viz.page import bar_cell, cell, definitions, escape, facts, page, scrolling, slug
-
-if TYPE_CHECKING:
-    from warpschool.viz.roofline import Point
+from warpschool.viz.tour_roofline import roofline_section
 
 MEANINGS = {
     "right?": "the answers agree with a float64 reference, no hazard was found, and the counters are within budget",
@@ -33,7 +26,7 @@ MEANINGS = {
 def tour_page(tour: Tour) -> str:
     """The whole page."""
     sections = [
-        _head(tour), _table(tour), _roofline(tour), *([_mistake(tour.mistake)] if tour.mistake else []),
+        _head(tour), _table(tour), roofline_section(tour), *([_mistake(tour.mistake)] if tour.mistake else []),
         *(_step(step) for step in tour.steps), _foot(tour),
     ]  # fmt: skip
     return page("warpschool tour", "<main>\n" + "\n".join(sections) + "\n</main>")
@@ -106,70 +99,6 @@ def _right(step: TourStep) -> str:
     return '<td class="good">✓ right</td>' if step.right else f'<td class="bad">✗ {escape(step.verdict)}</td>'
 
 
-def _roofline(tour: Tour) -> str:
-    # Here and not above: matplotlib takes a while to load.
-    from warpschool.viz.roofline import Point, figure_svg, is_crowded, plottable, roofline_figure
-
-    roofline = Roofline.of(find_gpu(tour.gpu))
-    points = [Point(step.short_name, *place) for step in tour.steps if (place := bound_of(step))]
-    for step in tour.steps:
-        if step.gpu and step.gpu.gflops and step.report:
-            points.append(Point(step.short_name, intensity(step.report.counters), step.gpu.gflops, measured=True))
-    shown = plottable(points)
-    if not shown:
-        return ""
-    products = {step.short_name for step in tour.steps if step.report and step.report.counters.fma_instructions}
-    climb = _climb([point for point in shown if point.label in products] or shown)
-    alt = _roofline_alt(roofline, shown, climb)
-    hidden = [step.short_name for step in tour.steps if step.short_name not in {p.label for p in shown}]
-    measured = " Filled diamonds are times measured on " + tour.device + "." if tour.on_gpu else ""
-    names = " Labels name lab and step: 05/07 is step 07 of lab05." if is_crowded(shown) else ""
-    left_out = f" Not shown, for they compute nothing: {', '.join(hidden)}." if hidden else ""
-    caption = (
-        f"Circles are bounds: the most that {roofline.gpu} could reach, given the memory, shared-memory and arithmetic "
-        "work that was counted, with work for every multiprocessor. They are estimates, not measurements."
-        f"{names}{measured}{left_out}"
-    )
-    figure = figure_svg(roofline_figure(points, roofline), alt=alt, prefix="roofline-plot")
-    return (
-        '<h2 id="roofline">What limits them</h2>\n'
-        f"<p>{escape(climb)}</p>\n<figure>{figure}<figcaption>{escape(caption)}</figcaption></figure>"
-    )
-
-
-def bound_of(step: TourStep) -> tuple[float, float] | None:
-    """(FLOP per byte of sectors, most GFLOP/s) by the estimate; None without arithmetic."""
-    if step.report is None or not step.report.counters.flops or not step.report.estimate.time_ms:
-        return None
-    counters = step.report.counters
-    return intensity(counters), counters.flops / step.report.estimate.time_ms * 1e-6
-
-
-def intensity(counters: Counters) -> float:
-    """FLOP per byte of the sectors that global loads and stores touch."""
-    return ratio(counters.flops, counters.global_sector_bytes)
-
-
-def _climb(points: Sequence[Point]) -> str:
-    """The plot's message in a sentence."""
-    first, last = min(points, key=lambda p: p.intensity), max(points, key=lambda p: p.intensity)
-    if first is last:
-        return f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves."
-    return (
-        f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves, {last.label} "
-        f"{last.intensity:.3g}: the same memory feeds {last.intensity / first.intensity:.3g} times the arithmetic."
-    )
-
-
-def _roofline_alt(roofline: Roofline, points: Sequence[Point], climb: str) -> str:
-    said = [
-        f"{p.label} {'reached' if p.measured else 'is bounded at'} {p.gflops:,.0f} GFLOP/s, "
-        f"{percent(p.gflops / roofline.peak_gflops)} of the peak, at {p.intensity:.3g} FLOP per byte"
-        for p in points
-    ]
-    return f"Roofline plot of {roofline.gpu}. {climb} {'; '.join(said)}."
-
-
 def _mistake(mistake: Mistake) -> str:
     lead = (
         f"The same {mistake.name} without the barrier of line {mistake.removed_line}, "
@@ -193,6 +122,8 @@ def _step(step: TourStep) -> str:
     if step.gpu:
         share = f", {gpu_share(step)} of cuBLAS" if step.gpu.cublas is not None else ""
         parts.append(f"<p>On the GPU: {escape(step.gpu.timing)}{share} at {escape(step.gpu.case)}.</p>")
+    if step.gpu_note:
+        parts.append(f"<p>On the GPU: {escape(step.gpu_note)}.</p>")
     if step.report is not None:
         parts.append(kernel_section(step.report))
     if step.counts:

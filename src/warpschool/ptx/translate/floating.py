@@ -282,12 +282,12 @@ def _div(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
 
 @value("rcp")
 def _rcp(b: Builder, i: Instruction, x: Value) -> Value:
-    return _div(b, i, b.like(x, 1.0), _upper_word(b, i, x))
+    return _upper_word(b, i, _div(b, i, b.like(x, 1.0), _upper_word(b, i, x)))
 
 
 def _upper_word(b: Builder, i: Instruction, x: Value) -> Value:
-    """The approximate f64 functions read the upper half of their argument alone (9.7.3.13)."""
-    if x.type == "double" and i.has("approx"):
+    """The `.approx.ftz.f64` functions read and write the upper half of a number alone (9.7.3.13, 9.7.3.17)."""
+    if x.type == "double" and i.has("approx") and i.has("ftz"):
         return b.bitcast(b.and_const(b.bitcast(x, "i64"), ~0xFFFFFFFF), "double")
     return x
 
@@ -308,7 +308,7 @@ def _sqrt(b: Builder, i: Instruction, x: Value) -> Value:
 def _rsqrt(b: Builder, i: Instruction, x: Value) -> Value:
     (x,) = _inputs(b, i, _upper_word(b, i, x))
     if x.type == "double":
-        return _finish(b, i, b.binary("fdiv", b.like(x, 1.0), b.intrinsic("sqrt", x)))
+        return _upper_word(b, i, _finish(b, i, b.binary("fdiv", b.like(x, 1.0), b.intrinsic("sqrt", x))))
     (wide,) = _widened(b, x)
     root = b.binary("fdiv", b.like(wide, 1.0), b.intrinsic("sqrt", wide))
     return _finish(b, i, narrow(b, root, x.type))

@@ -106,7 +106,8 @@ def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users
     outside_at = b.label_now
     b.branch(inside, look, end, likely=True)
     b.label(look)
-    index = b.lshr(b.resize(base, "i64"), granule_log2)
+    wide = b.resize(base, "i64", signed=True)
+    index = b.binary("ashr", wide, b.like(wide, granule_log2))
     shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
     epoch, me = _times(t)
     runs = _runs(users)
@@ -193,7 +194,7 @@ def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> 
     key = ("inside shared", base.text)
     if key not in t.scratch:
         low, high, aligned = extent(t, a, offsets)
-        wide = b.resize(base, "i64")
+        wide = b.resize(base, "i64", signed=True)
         ok = b.icmp("ule", b.add_const(wide, high), t.field("shared_bytes", "i64"))
         ok = b.and_(ok, b.icmp("sge", b.add_const(wide, low), constant("i64", 0)))
         if aligned > 1:

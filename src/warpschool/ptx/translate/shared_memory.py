@@ -108,7 +108,8 @@ def _shared_pattern(
         )
 
     def host_address() -> Value:
-        return b.add_const(b.add(b.resize(base, "i64"), shared_base(t)), a.address.offset)
+        # the register may hold a negative number that the instruction's offset makes good
+        return b.add(b.resize(b.add_const(base, a.address.offset), "i64"), shared_base(t))
 
     def fast() -> list[Value]:
         if a.is_load:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..emit import WARP, Value, constant, constants
+from ..emit import WARP, Builder, Value, constant, constants
 from ..lanes import Lanes
 from ..program import Instruction, Pair
 from . import layout as L
+from .runtime.helper import Helper, arg, i32
 from .translator import Translator
 
 _UNIFORM = Lanes((0,) * WARP)
@@ -69,22 +70,32 @@ def _require_sources(t: Translator, i: Instruction, source: Value) -> None:
 
 
 def _members(t: Translator, i: Instruction) -> Value:
-    """Active lanes of the instruction's member mask, which is its last operand where it has .sync."""
+    """Active lanes of the instruction's member mask: one mask, or one per lane where lanes may name different ones."""
+    active = _active(t)
     if not i.has("sync"):
-        return _active(t)
-    mask = t.source(i.operands[-1], "b32", WARP if t.masked else 0)
-    if mask.lanes:  # the lanes that are together name the same mask: take the first one's
-        first = t.b.call("llvm.cttz.i32", "i32", _active(t), Value("i1", "false"))
-        mask = t.b.extract(mask, t.b.and_const(first, 31))
-    return t.b.and_(mask, _active(t))
+        return active
+    operand = i.operands[-1]
+    pattern = t.unit.analysis.operand(operand)
+    together = not t.masked and pattern is not None and pattern.uniform
+    mask = t.source(operand, "b32", 0 if together else WARP)
+    return t.b.and_(mask, t.b.splat(active) if mask.lanes else active)
+
+
+def _like(t: Translator, x: Value, members: Value) -> Value:
+    """A lane mask in the form of `members`."""
+    return t.b.splat(x) if members.lanes else x
+
+
+def _pattern(members: Value) -> Lanes:
+    return Lanes() if members.lanes else _UNIFORM
 
 
 def _vote(t: Translator, i: Instruction) -> None:
     b = t.b
     members = _members(t, i)
     holds = b.mask_bits(t.source(i.operands[1], "pred", WARP))
-    yes = b.and_(holds, members)
-    zero = constant("i32", 0)
+    yes = b.and_(_like(t, holds, members), members)
+    zero = b.like(yes, 0)
     if i.has("ballot"):
         result = yes
     elif i.has("all"):
@@ -93,7 +104,7 @@ def _vote(t: Translator, i: Instruction) -> None:
         result = b.icmp("ne", yes, zero)
     else:
         result = b.or_(b.icmp("eq", yes, members), b.icmp("eq", yes, zero))
-    t.write(i.operands[0], result, _UNIFORM)
+    t.write(i.operands[0], result, _pattern(members))
 
 
 def _activemask(t: Translator, i: Instruction) -> None:
@@ -104,30 +115,52 @@ def _match(t: Translator, i: Instruction) -> None:
     b = t.b
     value = b.resize(t.source(i.operands[1], i.type, WARP), "i64")
     members = _members(t, i)
+    if not members.lanes:
+        members = b.splat(members)
+    same = b.and_(b.call("ws_match_any", "i32", value, _active(t), lanes=WARP), members)
     if i.has("all"):
-        any_lane = b.call("llvm.cttz.i32", "i32", members, Value("i1", "false"))
-        reference = b.extract(value, b.and_const(any_lane, 31))
-        same = b.and_(b.mask_bits(b.icmp("eq", value, b.splat(reference))), members)
         agree = b.icmp("eq", same, members)
-        mask = b.select(agree, members, constant("i32", 0))
-        both = (b.splat(mask), b.splat(agree))
-        t.write(i.operands[0], both if isinstance(i.operands[0], Pair) else both[0], Lanes())
-        return
-    t.write(i.operands[0], b.call("ws_match_any", "i32", value, members, lanes=WARP), Lanes())
+        mask = b.select(agree, members, b.like(members, 0))
+        t.write(i.operands[0], (mask, agree) if isinstance(i.operands[0], Pair) else mask, Lanes())
+    else:
+        t.write(i.operands[0], same, Lanes())
+
+
+_NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "smin": 0x7FFFFFFF, "smax": -0x80000000, "umin": -1, "umax": 0}
 
 
 def _redux(t: Translator, i: Instruction) -> None:
     b = t.b
     value, members = t.source(i.operands[1], i.type, WARP), _members(t, i)
     op = next(m for m in i.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
-    kind = "s" if i.type[0] == "s" else "u"
-    neutral = {
-        "add": 0, "or": 0, "xor": 0, "and": -1,
-        "min": 0x7FFFFFFF if kind == "s" else -1, "max": -0x80000000 if kind == "s" else 0,
-    }[op]  # fmt: skip
-    filled = b.select(b.bits_mask(members), value, b.like(value, neutral))
-    name = op if op in ("add", "and", "or", "xor") else kind + op
-    t.write(i.operands[0], b.call(f"llvm.vector.reduce.{name}.v{WARP}i32", "i32", filled), _UNIFORM)
+    if op in ("min", "max"):
+        op = ("s" if i.type[0] == "s" else "u") + op
+    if not members.lanes:
+        t.write(i.operands[0], _reduced(b, op, value, members), _UNIFORM)
+        return
+    name = f"redux_{op}"
+    if name not in t.unit.helpers:
+        t.unit.helpers[name] = _redux_by_lane(t, name, op)
+    t.write(i.operands[0], b.call(name, "i32", value, members, lanes=WARP), Lanes())
+
+
+def _reduced(b: Builder, op: str, value: Value, members: Value) -> Value:
+    filled = b.select(b.bits_mask(members), value, b.like(value, _NEUTRAL[op]))
+    return b.call(f"llvm.vector.reduce.{op}.v{WARP}i32", "i32", filled)
+
+
+def _redux_by_lane(t: Translator, name: str, op: str) -> str:
+    """A function that reduces, for each lane, over the lanes of its own mask."""
+    b = Helper()
+    b.declared = t.b.declared
+    value, members = arg("i32", "value", WARP), arg("i32", "members", WARP)
+    b.label("entry")
+    masks, result = b.stack(members), b.stack(constant("i32", 0, WARP))
+    with b.loop(i32(WARP)) as lane:
+        reduced = _reduced(b, op, value, b.element(masks, "i32", lane))
+        b.store(reduced, b.let("ptr", 0, f"getelementptr i32, {result}, {lane}"))
+    b.ret(b.load("i32", result, WARP, align=64))
+    return b.define(name, f"<{WARP} x i32>", value, members).replace("define ", "define internal ", 1)
 
 
 def _nothing(t: Translator, i: Instruction) -> None:

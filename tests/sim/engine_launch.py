@@ -1,0 +1,43 @@
+"""Runs a kernel of a PTX text on the translated simulator with NumPy arrays as arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpschool.ptx import LaunchRecord, Memory, SimKernel, load_module
+
+
+@dataclass
+class Outcome:
+    """What a launch left in its arrays, and its record."""
+
+    arrays: list[np.ndarray]
+    record: LaunchRecord
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return self.record.totals
+
+
+def triple(shape) -> tuple[int, int, int]:
+    return (*shape, 1, 1)[:3]
+
+
+def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
+    """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs."""
+    memory = Memory()
+    kernel = SimKernel(load_module(ptx), name, memory)
+    parameters, allocations = b"", []
+    for parameter, argument in zip(kernel.params, arguments, strict=True):
+        if isinstance(argument, np.ndarray):
+            allocation = memory.allocate(argument.nbytes, f"argument {len(allocations)}")
+            allocation.view()[:] = np.frombuffer(argument.tobytes(), np.uint8)
+            allocations.append((allocation, argument))
+            argument = np.uint64(allocation.address)
+        data = argument if isinstance(argument, bytes) else argument.tobytes()
+        parameters = parameters.ljust(parameter.offset, b"\0") + data
+    record = kernel.launch(triple(grid), triple(block), parameters, **options)
+    arrays = [a.view().view(argument.dtype).reshape(argument.shape).copy() for a, argument in allocations]
+    return Outcome(arrays, record)
