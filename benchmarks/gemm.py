@@ -156,9 +156,11 @@ class Bench:
 
     def add(
         self, part: str, step: Step, sizes: Mapping[str, int], arrays: Mapping[str, Any],
-        reference: Callable[[], Any], *, amount: float, against: str = "cuBLAS", unit: str = "TFLOP/s", note: str = "",
+        reference: Callable[[], Any], *, amount: float, reference_amount: float | None = None,
+        against: str = "cuBLAS", unit: str = "TFLOP/s", note: str = "",
     ) -> Row:  # fmt: skip
         """Check a step, time it in turns with the reference, and print the row; `amount`: operations or bytes."""
+        whole = amount if reference_amount is None else reference_amount
         work = step.work(sizes, arrays)
         error = _max_error(work, arrays)
         found = ws.benchmark_ratio(work, reference, device="gpu", rules=self.rules)
@@ -167,7 +169,7 @@ class Bench:
         row = Row(
             part=part, step=step.name, sizes=dict(sizes), constants=step.constants, registers=step.registers,
             max_error=error, time_ms=mine, reference_ms=other, ratio=found.speed, ratio_error=found.error,
-            stable=found.stable, reference=against, rate=amount / mine * 1e-9, reference_rate=amount / other * 1e-9,
+            stable=found.stable, reference=against, rate=amount / mine * 1e-9, reference_rate=whole / other * 1e-9,
             unit=unit, note=note,
         )  # fmt: skip
         self.rows.append(row)
@@ -315,8 +317,9 @@ def run_sparse(bench: Bench) -> None:
             "B": arrays["B"], "C": arrays["C"], "expected": _expected(kept, arrays["B"]),
         }  # fmt: skip
         bench.add(
-            "sparse", step, sizes | {"NNZ": len(column)}, given, reference, amount=flop, note=f"density {density}"
-        )
+            "sparse", step, sizes | {"NNZ": len(column)}, given, reference,
+            amount=2.0 * len(column) * sizes["N"], reference_amount=flop, note=f"density {density}",
+        )  # fmt: skip
 
 
 def _text(row: Row) -> str:

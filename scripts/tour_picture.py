@@ -18,8 +18,10 @@ from PIL import Image
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTH, HEIGHT = 1240, 2400
 DENSE = """
-body { padding: 1.4rem 2rem 1rem; } h1 { font-size: 1.6rem; } .lead { margin: 0; } .facts, details, .title { display: none; }
-h2 { margin: .9rem 0 0; padding: 0; border: 0; font-size: 1.15rem; } p { margin: .3rem 0; max-width: none; }
+body { padding: 1.4rem 2rem 1rem; } h1 { font-size: 1.6rem; } .lead { margin: 0; }
+.facts, details, .title { display: none; }
+h2 { margin: .9rem 0 0; padding: 0; border: 0; font-size: 1.15rem; }
+p { margin: .3rem 0; max-width: none; }
 .scroll { margin: .5rem 0; }
 """
 COLOURS = 128

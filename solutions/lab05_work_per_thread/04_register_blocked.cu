@@ -9,7 +9,7 @@
 
 constexpr int TSM = 128;          // a block computes TSM x TSN elements of C
 constexpr int TSN = 128;
-constexpr int TSK = 16;          // steps of k in one tile
+constexpr int TSK = 16;           // steps of k in one tile
 constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements of C
 constexpr int WPTN = 8;
 constexpr int RTSM = TSM / WPTM;  // reduced tile sizes: threads along the rows and columns of a block

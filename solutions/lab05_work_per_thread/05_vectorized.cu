@@ -8,7 +8,7 @@
 
 constexpr int TSM = 128;          // a block computes TSM x TSN elements of C
 constexpr int TSN = 128;
-constexpr int TSK = 16;          // steps of k in one tile
+constexpr int TSK = 16;           // steps of k in one tile
 constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements of C
 constexpr int WPTN = 8;
 constexpr int RTSM = TSM / WPTM;  // reduced tile sizes: threads along the rows and columns of a block
@@ -17,7 +17,8 @@ constexpr int THREADS = RTSM * RTSN;
 constexpr int BLOCKS = 2;         // blocks that share a multiprocessor: each thread has 128 of its 65536 registers
 constexpr int PAD = 4;            // moves the two groups of floats that a warp stores in tileA 16 banks apart
 
-static_assert(TSM % (4 * RTSM) == 0 && TSN % (4 * RTSN) == 0, "a thread's elements come in groups of four");
+static_assert(RTSM * WPTM == TSM && RTSN * WPTN == TSN, "the threads' elements cover the tile exactly");
+static_assert(WPTM % 4 == 0 && WPTN % 4 == 0, "a thread's elements come in groups of four");
 static_assert(TSK % 8 == 0, "two lanes load 32 neighbouring bytes of a row of A: a whole sector");
 static_assert(THREADS % 32 == 0 && THREADS <= 1024, "a block has whole warps and at most 1024 threads");
 

@@ -24,15 +24,17 @@ constexpr int PAD = 4;            // moves the two groups of floats that a warp 
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;  // float4s of a tile that one thread loads
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;        // the next tile sets out before this step of k, early,
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;  // and goes to shared memory before this one, late: both found by measuring
 
 static_assert(TSM % WSM == 0 && TSN % WSN == 0, "the warps' tiles cover the block's exactly");
 static_assert(RTSM * RTSN == 32 && RTSM % 2 == 0 && RTSN % 2 == 0, "a warp has 32 lanes, in patches of 2 x 2");
-static_assert(WSM % (4 * RTSM) == 0 && WSN % (4 * RTSN) == 0, "a thread's elements come in groups of four");
+static_assert(RTSM * WPTM == WSM && RTSN * WPTN == WSN, "the lanes' elements cover the warp's tile exactly");
+static_assert(WPTM % 4 == 0 && WPTN % 4 == 0, "a thread's elements come in groups of four");
 static_assert(TSK % 8 == 0, "two lanes load 32 neighbouring bytes of a row of A: a whole sector");
 static_assert(THREADS % 32 == 0 && THREADS <= 1024, "a block has whole warps and at most 1024 threads");
 static_assert(LOADS_A * THREADS * 4 == TSM * TSK, "all threads load equally much of tileA");
 static_assert(LOADS_B * THREADS * 4 == TSK * TSN, "all threads load equally much of tileB");
+static_assert(0 <= LOAD_AT && LOAD_AT <= STORE_AT && STORE_AT < TSK, "a tile is loaded, stored, then multiplied");
 
 // The four elements from (row, col) on; those outside the matrix are zero.
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)

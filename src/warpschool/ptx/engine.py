@@ -37,6 +37,8 @@ DEFAULT_STEP_LIMIT = 1 << 28
 """Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
 _LEAST_BLOCK_BUDGET = 1 << 22
 _SNAPSHOT_LIMIT = 512 << 20
+_STACK_BYTES = 256 << 20
+"""Stack of a worker: code that LLVM compiled quickly keeps every vector there. Address space, not memory."""
 
 
 def load_module(ptx: str) -> Module:
@@ -419,8 +421,12 @@ def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:
 def _in_threads(workers: list[_Worker], work: Callable[[_Worker], None]) -> None:
     """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment."""
     threads = [threading.Thread(target=work, args=(w,), daemon=True) for w in workers]
-    for t in threads:
-        t.start()
+    usual = threading.stack_size(_STACK_BYTES)
+    try:
+        for t in threads:
+            t.start()
+    finally:
+        threading.stack_size(usual)
     try:
         for t in threads:
             t.join()

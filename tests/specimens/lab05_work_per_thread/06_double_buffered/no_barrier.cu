@@ -2,6 +2,8 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
+// expect: RACE
+
 constexpr int TSM = 128;
 constexpr int TSN = 128;
 constexpr int TSK = 8;
@@ -15,7 +17,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {
@@ -51,7 +53,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
 
 __device__ void get_quad(float* to, const float* from)
 {
-    const float4 quad = *reinterpret_cast<const float4*>(from);  // expect: RACE
+    const float4 quad = *reinterpret_cast<const float4*>(from);
     to[0] = quad.x;
     to[1] = quad.y;
     to[2] = quad.z;

@@ -2,6 +2,8 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
+// expect: RACE
+
 constexpr int TSM = 128;
 constexpr int TSN = 128;
 constexpr int TSK = 8;
@@ -15,7 +17,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {
@@ -118,7 +120,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         #pragma unroll
         for (int i = 0; i < LOADS_A; ++i) {
             float* to = &tileA[buffer][k_of_A(thread, i)][row_of_A(thread, i)];
-            to[0] = nextA[i].x;  // expect: RACE
+            to[0] = nextA[i].x;
             to[TSM + PAD] = nextA[i].y;
             to[2 * (TSM + PAD)] = nextA[i].z;
             to[3 * (TSM + PAD)] = nextA[i].w;

@@ -2,7 +2,7 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: WA
+// expect: OOB
 
 constexpr int TSM = 128;
 constexpr int TSN = 128;
@@ -17,7 +17,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {

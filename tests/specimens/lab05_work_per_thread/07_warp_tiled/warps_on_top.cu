@@ -2,6 +2,8 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
+// expect: RACE
+
 constexpr int TSM = 128;
 constexpr int TSN = 256;
 constexpr int TSK = 8;
@@ -16,7 +18,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {
@@ -40,7 +42,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
     if (row < rows && col < cols) {
         float* to = matrix + row * cols + col;
         if (cols % 4 == 0) {
-            *reinterpret_cast<float4*>(to) = quad;  // expect: RACE
+            *reinterpret_cast<float4*>(to) = quad;
         } else {
             to[0] = quad.x;
             if (col + 1 < cols) to[1] = quad.y;

@@ -4,6 +4,8 @@
 // Needs:   BATCH <= 65535
 // Launch:  matmul_batched block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM), BATCH)
 
+// expect: RACE
+
 constexpr int TSM = 128;
 constexpr int TSN = 128;
 constexpr int TSK = 8;
@@ -18,7 +20,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 1;
-constexpr int STORE_AT = TSK - 3; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 3;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {
@@ -42,7 +44,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
     if (row < rows && col < cols) {
         float* to = matrix + row * cols + col;
         if (cols % 4 == 0) {
-            *reinterpret_cast<float4*>(to) = quad;  // expect: RACE
+            *reinterpret_cast<float4*>(to) = quad;
         } else {
             to[0] = quad.x;
             if (col + 1 < cols) to[1] = quad.y;

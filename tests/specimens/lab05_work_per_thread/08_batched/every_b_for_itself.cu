@@ -4,6 +4,8 @@
 // Needs:   BATCH <= 65535
 // Launch:  matmul_batched block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM), BATCH)
 
+// expect: OOB
+
 constexpr int TSM = 128;
 constexpr int TSN = 128;
 constexpr int TSK = 8;
@@ -18,7 +20,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 1;
-constexpr int STORE_AT = TSK - 3; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 3;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {
@@ -111,7 +113,7 @@ matmul_batched(const float* __restrict__ A, const float* __restrict__ B, float* 
             }
             #pragma unroll
             for (int i = 0; i < LOADS_B; ++i) {
-                nextB[i] = *reinterpret_cast<const float4*>(fromB[i]);  // expect: OOB
+                nextB[i] = *reinterpret_cast<const float4*>(fromB[i]);
                 fromB[i] += TSK * N;
             }
         } else {

@@ -5,7 +5,7 @@
 //          ROWS_B = K + (N - K) * TRANSPOSE_B, COLS_B = N + (K - N) * TRANSPOSE_B
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: WA
+// expect: RTE
 
 constexpr int TRANSPOSE_A = 0;
 constexpr int TRANSPOSE_B = 0;
@@ -23,7 +23,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {

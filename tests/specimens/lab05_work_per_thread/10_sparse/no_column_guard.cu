@@ -3,7 +3,7 @@
 //               const float B[K,N] in, float C[M,N] out, int M, int N, int K, int NNZ)
 // Launch:  spmm block=(32, ROWS) grid=(cdiv(N, 32 * WPT), cdiv(M, ROWS))
 
-// expect: RACE
+// expect: OOB
 
 constexpr int ROWS = 4;
 constexpr int WPT = 4;

@@ -1,15 +1,15 @@
-// strips.cu: lanes in strips of 2 x 16 and thread tiles of 8 x 8: a warp reads many columns for few rows.
+// right_lanes_in_rows.cu: a row of lanes after the other: the passes that are counted do not tell it from patches.
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: PERF
+// expect: AC
 
 constexpr int TSM = 128;
 constexpr int TSN = 256;
 constexpr int TSK = 8;
-constexpr int WSM = 16;
-constexpr int WSN = 128;
-constexpr int WPTM = 8;
+constexpr int WSM = 64;
+constexpr int WSN = 64;
+constexpr int WPTM = 16;
 constexpr int WPTN = 8;
 constexpr int RTSM = WSM / WPTM;
 constexpr int RTSN = WSN / WPTN;
@@ -18,7 +18,7 @@ constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {

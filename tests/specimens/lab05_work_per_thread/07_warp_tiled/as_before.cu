@@ -1,24 +1,23 @@
-// lanes_in_rows.cu: the right tiles, but a row of lanes after the other: no two lanes of a pass share a float4.
+// as_before.cu: the kernel of 06: a thread tile of 8 x 8 reads a third more for each FMA.
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
 // expect: PERF
 
 constexpr int TSM = 128;
-constexpr int TSN = 256;
+constexpr int TSN = 128;
 constexpr int TSK = 8;
-constexpr int WSM = 64;
-constexpr int WSN = 64;
-constexpr int WPTM = 16;
+constexpr int WPTM = 8;
 constexpr int WPTN = 8;
-constexpr int RTSM = WSM / WPTM;
-constexpr int RTSN = WSN / WPTN;
-constexpr int THREADS = (TSM / WSM) * (TSN / WSN) * 32;
+constexpr int RTSM = TSM / WPTM;
+constexpr int RTSN = TSN / WPTN;
+constexpr int THREADS = RTSM * RTSN;
+constexpr int BLOCKS = 2;
 constexpr int PAD = 4;
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
 constexpr int LOAD_AT = 2;
-constexpr int STORE_AT = TSK - 2; // and goes to shared memory before this one, late: both found by measuring
+constexpr int STORE_AT = TSK - 2;
 
 __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
 {
@@ -66,18 +65,14 @@ __device__ int k_of_A(int thread, int i) { return ((thread + i * THREADS) / 2 / 
 __device__ int k_of_B(int thread, int i) { return (thread + i * THREADS) / (TSN / 4); }
 __device__ int col_of_B(int thread, int i) { return (thread + i * THREADS) % (TSN / 4) * 4; }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K)
 {
     __shared__ __align__(16) float tileA[2][TSK][TSM + PAD];
     __shared__ __align__(16) float tileB[2][TSK][TSN];
     const int thread = threadIdx.x;
-    int x = 0;
-    int y = 0;
-    const int warp = thread / 32;
-    const int lane = thread % 32;
-    x = warp % (TSN / WSN) * WSN + lane % RTSN * 4;
-    y = warp / (TSN / WSN) * WSM + lane / RTSN * 4;
+    const int x = thread % RTSN * 4;
+    const int y = thread / RTSN * 4;
     const int row0 = blockIdx.y * TSM;
     const int col0 = blockIdx.x * TSN;
     float4 nextA[LOADS_A];
@@ -170,8 +165,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
                 #pragma unroll
                 for (int i = 0; i < WPTM; ++i) {
                     #pragma unroll
-                    for (int turn = 0; turn < WPTN; ++turn) {
-                        const int j = i % 2 == 0 ? turn : WPTN - 1 - turn;
+                    for (int j = 0; j < WPTN; ++j) {
                         sum[i][j] += a[k % 2][i] * b[k % 2][j];
                     }
                 }
