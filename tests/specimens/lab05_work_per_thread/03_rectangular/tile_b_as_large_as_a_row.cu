@@ -2,8 +2,6 @@
 // Entry:   matmul_bt(const float A[M,K] in, const float Bt[N,K] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul_bt block=(TSN, RTSM) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: UNINIT
-
 constexpr int TSM = 64;
 constexpr int TSN = 64;
 constexpr int TSK = 32;
@@ -35,7 +33,7 @@ extern "C" __global__ void matmul_bt(const float* __restrict__ A, const float* _
         }
         __syncthreads();
         for (int k = 0; k < TSK; k += 2) {
-            const float2 b = *reinterpret_cast<const float2*>(&tileB[x][k]);
+            const float2 b = *reinterpret_cast<const float2*>(&tileB[x][k]);  // expect: UNINIT
             for (int w = 0; w < WPTM; ++w) {
                 const float2 a = *reinterpret_cast<const float2*>(&tileA[y + w * RTSM][k]);
                 sum[w] += a.x * b.x;

@@ -2,8 +2,6 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: RACE
-
 constexpr int TSM = 128;
 constexpr int TSN = 128;
 constexpr int TSK = 16;
@@ -74,7 +72,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
             const int k = (i / 2 / TSM * 2 + i % 2) * 4;
             const float4 quad = load_quad(A, M, K, row0 + m, k0 + k);
             tileA[k][m] = quad.x;
-            tileA[k][m + 1] = quad.y;
+            tileA[k][m + 1] = quad.y;  // expect: RACE
             tileA[k + 2][m] = quad.z;
             tileA[k + 3][m] = quad.w;
         }
