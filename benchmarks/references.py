@@ -2,8 +2,8 @@
 
     python benchmarks/references.py [--lab lab02 ...] [--json FILE]
 
-Needs CuPy and a GPU. A step's case is the tour's: large enough to fill the chip; products are timed against cuBLAS in the
-same run.
+Needs CuPy and a GPU. A step's case is the tour's: large enough to fill the chip; products are timed against cuBLAS in
+the same run.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/simulator.py [--size 512] [--json FILE] [--repeat 30]
 
-For each kernel: time with checks and counters off (one thread), the same with everything on, the first launch (NVRTC and
-code generation, caches empty) and two threads. With Numba installed, its CUDA simulator runs the naive kernel at 16^3 and
-the ratio of multiply-adds per second is stated.
+For each kernel: time with checks and counters off (one thread), the same with everything on, the first launch (NVRTC
+and code generation, caches empty) and two threads. With Numba installed, its CUDA simulator runs the naive kernel at
+16^3 and the ratio of multiply-adds per second is stated.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -99,12 +100,11 @@ def measure(size: int, repeat: int) -> dict:
         error = float(np.abs(device.asnumpy(c) - expected).max())
         if not error < 1e-3 or launch.hazards:
             raise SystemExit(f"{name}: wrong result (error {error}) or hazards {launch.hazards}")
-        off = {"check": False, "count": False}
         runs[name] = {
-            "plain": lambda run=run: run(threads=1, **off),
-            "counted": lambda run=run: run(threads=1, check=False),
-            "checked": lambda run=run: run(threads=1),
-            "two threads": lambda run=run: run(threads=2, **off),
+            "plain": partial(run, threads=1, check=False, count=False),
+            "counted": partial(run, threads=1, check=False),
+            "checked": partial(run, threads=1),
+            "two threads": partial(run, threads=2, check=False, count=False),
         }
     best: dict[tuple[str, str], float] = {}
     reference = float("inf")
@@ -192,7 +192,8 @@ def table(result: dict) -> str:
             f"| {r['first_launch_checked_s']:.2f} s |"
         )
     if result["numba"]:
-        lines += ["", f"The naive kernel runs {result['numba']['ratio']:,.0f} times as fast as on Numba's CUDA simulator."]
+        ratio = result["numba"]["ratio"]
+        lines += ["", f"The naive kernel runs {ratio:,.0f} times as fast as on Numba's CUDA simulator."]
     return "\n".join(lines)
 
 

@@ -125,5 +125,5 @@ def test_wavefronts(kernel, reference, rng):
     for kind in KINDS:
         own, best = (run_and_compare(k, rng, kind, *ALIGNED)[3].counters for k in (kernel, reference))
         kernel.at_least(own.shared_load_requests, 1, "loads from shared memory")
-        kernel.within(own.shared_load_wavefronts, SLACK * best.shared_load_wavefronts, f"{kind}: wavefronts of loads")
-        kernel.within(own.shared_store_wavefronts, SLACK * best.shared_store_wavefronts, f"{kind}: wavefronts of stores")
+        for name in ("shared_load_wavefronts", "shared_store_wavefronts"):
+            kernel.within(own[name], SLACK * best[name], f"{kind}: {name.replace('_', ' ')}")

@@ -123,7 +123,7 @@ class StepCost:
 
     def use(self, gpu: str) -> GpuUse:
         """What the kernel uses on a GPU of `GPUS`; raises KeyError for another one."""
-        return {model.find_gpu(name).name: use for name, use in zip(GPUS, self.uses, strict=True)}[model.find_gpu(gpu).name]
+        return {use.gpu: use for use in self.uses}[model.find_gpu(gpu).name]
 
 
 def measure(step: str | Step, sizes: Mapping[str, int] | None = None, *, course: Course | None = None) -> StepCost:
@@ -132,7 +132,7 @@ def measure(step: str | Step, sizes: Mapping[str, int] | None = None, *, course:
     contract = parse_contract(_text(found), name=found.file_name)
     scalars = {p.name for p in contract.parameters() if not p.is_array}
     chosen: dict[str, float] = {name: value for name, value in (sizes or CASE).items() if name in scalars}
-    chosen |= {name: 1 for name in scalars - chosen.keys()}
+    chosen |= dict.fromkeys(scalars - chosen.keys(), 1)
     program = Program(contract, device="sim")
     run = _run(program, contract, chosen)
     launch = run.launches[0]

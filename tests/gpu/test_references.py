@@ -37,6 +37,8 @@ def test_both_devices_agree(step) -> None:
     contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
     sizes = chosen_sizes(contract)
     plan = contract.bind(sizes)
+    if any(array.is_given and array.dtype.kind != "f" for array in plan.arrays.values()):
+        pytest.skip("random numbers are no input for it: test_check.py runs it with the grader's")
     rng = np.random.default_rng(1)
     arrays = {
         name: rng.uniform(-1, 1, array.shape).astype(array.dtype) if array.dtype.kind == "f"

@@ -296,11 +296,13 @@ class _Launch:
             for name, value in names.items():
                 totals[name] = totals.get(name, 0) + value
         reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)
-        hazards: list[Hazard] = []
+        hazards: dict[tuple[str, int, str, str], Hazard] = {}  # an unrolled line has many accesses: tell it once
         for w in workers:
-            hazards += [reporter.tell(w.hazards[k]) for k in range(w.struct.hazard_count)]
+            for k in range(w.struct.hazard_count):
+                found = reporter.tell(w.hazards[k])
+                hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         printed = format_records([w.printed() for w in workers], self.kernel.memory, self.block, self.grid)
-        return LaunchRecord(dict(sorted(totals.items())), lines, tuple(hazards), printed, self.grid, self.block)
+        return LaunchRecord(dict(sorted(totals.items())), lines, tuple(hazards.values()), printed, self.grid, self.block)
 
 
 _SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})

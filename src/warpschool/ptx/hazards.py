@@ -58,23 +58,23 @@ class Reporter:
         who = f"thread {thread} of block {block}"
         if record.kind in (L.RACE, L.SHARED_RACE):
             return self._race(record, site, common, who, array, offset)
-        return Hazard(**common, message=self._single(record.kind, site, who, array, offset))
+        return Hazard(**common, message=self._single(record, site, who, array, offset))
 
-    def _single(self, kind: int, site: AccessSite, who: str, array: str, offset: int) -> str:
+    def _single(self, record: L.HazardRecord, site: AccessSite, who: str, array: str, offset: int) -> str:
         verb = _VERB[site.access]
-        match _KINDS[kind]:
+        match _KINDS[record.kind]:
             case "out-of-bounds":
-                return f"{who} {verb} outside {self._where(array, offset)}"
+                return f"{who} {verb} outside {self._where(record, array, offset)}"
             case "uninitialized":
                 return f"{who} {verb} {array} at byte {offset}, which no thread of the block has written"
             case "misaligned":
                 return f"{who} {verb} {array} at byte {offset}, which is not aligned to the access's size"
             case "warp-sync":
                 return f"{who} takes a value from a lane that does not take part in this instruction"
-        raise AssertionError(kind)
+        raise AssertionError(record.kind)
 
-    def _where(self, array: str, offset: int) -> str:
-        allocation = next((a for a in self.memory.allocations if a.name == array), None)
+    def _where(self, record: L.HazardRecord, array: str, offset: int) -> str:
+        allocation = self.memory.nearest(record.address) if record.kind == L.OUT_OF_BOUNDS else None
         if allocation is None:
             return f"{array}: byte {offset}"
         if offset < 0:

@@ -2,8 +2,6 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: RACE
-
 constexpr int TSM = 128;
 constexpr int TSN = 128;
 constexpr int TSK = 8;
@@ -120,7 +118,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         #pragma unroll
         for (int i = 0; i < LOADS_A; ++i) {
             float* to = &tileA[buffer][k_of_A(thread, i)][row_of_A(thread, i)];
-            to[0] = nextA[i].x;
+            to[0] = nextA[i].x;  // expect: RACE
             to[TSM + PAD] = nextA[i].y;
             to[2 * (TSM + PAD)] = nextA[i].z;
             to[3 * (TSM + PAD)] = nextA[i].w;

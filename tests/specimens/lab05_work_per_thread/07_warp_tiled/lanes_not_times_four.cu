@@ -2,8 +2,6 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: RTE
-
 constexpr int TSM = 128;
 constexpr int TSN = 256;
 constexpr int TSK = 8;
@@ -54,7 +52,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
 
 __device__ void get_quad(float* to, const float* from)
 {
-    const float4 quad = *reinterpret_cast<const float4*>(from);
+    const float4 quad = *reinterpret_cast<const float4*>(from);  // expect: RTE
     to[0] = quad.x;
     to[1] = quad.y;
     to[2] = quad.z;

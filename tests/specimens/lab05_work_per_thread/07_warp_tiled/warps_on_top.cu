@@ -2,8 +2,6 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: RACE
-
 constexpr int TSM = 128;
 constexpr int TSN = 256;
 constexpr int TSK = 8;
@@ -42,7 +40,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
     if (row < rows && col < cols) {
         float* to = matrix + row * cols + col;
         if (cols % 4 == 0) {
-            *reinterpret_cast<float4*>(to) = quad;
+            *reinterpret_cast<float4*>(to) = quad;  // expect: RACE
         } else {
             to[0] = quad.x;
             if (col + 1 < cols) to[1] = quad.y;

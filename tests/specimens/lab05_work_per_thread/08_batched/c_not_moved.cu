@@ -4,8 +4,6 @@
 // Needs:   BATCH <= 65535
 // Launch:  matmul_batched block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM), BATCH)
 
-// expect: RACE
-
 constexpr int TSM = 128;
 constexpr int TSN = 128;
 constexpr int TSK = 8;
@@ -44,7 +42,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
     if (row < rows && col < cols) {
         float* to = matrix + row * cols + col;
         if (cols % 4 == 0) {
-            *reinterpret_cast<float4*>(to) = quad;
+            *reinterpret_cast<float4*>(to) = quad;  // expect: RACE
         } else {
             to[0] = quad.x;
             if (col + 1 < cols) to[1] = quad.y;

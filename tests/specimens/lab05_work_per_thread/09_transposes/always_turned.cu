@@ -5,8 +5,6 @@
 //          ROWS_B = K + (N - K) * TRANSPOSE_B, COLS_B = N + (K - N) * TRANSPOSE_B
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: OOB
-
 constexpr int TRANSPOSE_A = 0;
 constexpr int TRANSPOSE_B = 0;
 constexpr int TSM = 128;
@@ -126,7 +124,7 @@ struct Tile {
                 to[0] = next[i].x;
                 to[SIZE + PAD] = next[i].y;
                 to[2 * (SIZE + PAD)] = next[i].z;
-                to[3 * (SIZE + PAD)] = next[i].w;
+                to[3 * (SIZE + PAD)] = next[i].w;  // expect: OOB
             } else {
                 *reinterpret_cast<float4*>(to) = next[i];
             }

@@ -5,8 +5,6 @@
 //          ROWS_B = K + (N - K) * TRANSPOSE_B, COLS_B = N + (K - N) * TRANSPOSE_B
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: RTE
-
 constexpr int TRANSPOSE_A = 0;
 constexpr int TRANSPOSE_B = 0;
 constexpr int TSM = 128;
@@ -31,7 +29,7 @@ __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, in
     if (row < rows && col < cols) {
         const float* from = matrix + row * cols + col;
         if (cols % 4 == 0) {
-            quad = *reinterpret_cast<const float4*>(from);
+            quad = *reinterpret_cast<const float4*>(from);  // expect: RTE
         } else {
             quad.x = from[0];
             if (col + 1 < cols) quad.y = from[1];

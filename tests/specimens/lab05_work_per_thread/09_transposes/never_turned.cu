@@ -5,8 +5,6 @@
 //          ROWS_B = K + (N - K) * TRANSPOSE_B, COLS_B = N + (K - N) * TRANSPOSE_B
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-// expect: UNINIT
-
 constexpr int TRANSPOSE_A = 0;
 constexpr int TRANSPOSE_B = 0;
 constexpr int TSM = 128;
@@ -59,7 +57,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
 
 __device__ void get_quad(float* to, const float* from)
 {
-    const float4 quad = *reinterpret_cast<const float4*>(from);
+    const float4 quad = *reinterpret_cast<const float4*>(from);  // expect: UNINIT
     to[0] = quad.x;
     to[1] = quad.y;
     to[2] = quad.z;

@@ -3,8 +3,6 @@
 //               const float B[K,N] in, float C[M,N] out, int M, int N, int K, int NNZ)
 // Launch:  spmm block=(32) grid=(cdiv(M, 32), N)
 
-// expect: PERF
-
 extern "C" __global__ void spmm(const int* __restrict__ row_start, const int* __restrict__ column,
                                 const float* __restrict__ value, const float* __restrict__ B,
                                 float* __restrict__ C, int M, int N, int K, int NNZ)
@@ -13,7 +11,7 @@ extern "C" __global__ void spmm(const int* __restrict__ row_start, const int* __
     const int col = blockIdx.y;
     if (row < M) {
         float sum = 0.0f;
-        for (int e = row_start[row]; e < row_start[row + 1]; ++e) {
+        for (int e = row_start[row]; e < row_start[row + 1]; ++e) {  // expect: PERF
             sum += value[e] * B[column[e] * N + col];
         }
         C[row * N + col] = sum;
