@@ -301,8 +301,9 @@ class _Launch:
             for k in range(w.struct.hazard_count):
                 found = reporter.tell(w.hazards[k])
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
+        told = tuple(hazards.values())
         printed = format_records([w.printed() for w in workers], self.kernel.memory, self.block, self.grid)
-        return LaunchRecord(dict(sorted(totals.items())), lines, tuple(hazards.values()), printed, self.grid, self.block)
+        return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.grid, self.block)
 
 
 _SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
