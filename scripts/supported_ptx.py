@@ -17,8 +17,8 @@ KINDS = {
 def page() -> str:
     lines = [
         "# Supported PTX", "",
-        "Every instruction that the simulator executes; section numbers are the PTX ISA's (version 9.0). Any other raises",
-        "an error that names it, its source line and, where one is needed, the GPU that has it.", "",
+        "Every instruction that the simulator executes; section numbers are the PTX ISA's (version 9.0).",
+        "Any other raises an error that names it, its source line and, where one is needed, the GPU that has it.", "",
         "*Written by `scripts/supported_ptx.py` from `warpschool.ptx.isa`.*", "",
     ]  # fmt: skip
     for kind, heading in KINDS.items():

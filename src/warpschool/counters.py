@@ -154,7 +154,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("blocks", "launch__grid_size", "blocks", "Thread blocks that ran."),
     *(
-        Counter(f"instructions_{name}", None, "instructions", f"Instructions, counted once per warp: {what}" + _PTX + ".")
+        Counter(f"instructions_{name}", None, "instructions", f"Instructions, once per warp: {what}" + _PTX + ".")
         for name, what in _CLASSES.items()
     ),
 )  # fmt: skip

@@ -9,39 +9,42 @@ Everything here is about the references in solutions/, at one stated case, count
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from warpschool import model
-from warpschool.compile import Resources
+from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, parse_contract
 from warpschool.contract.header import read_header
 from warpschool.counters import Counters
 from warpschool.course import Course, Step
+from warpschool.device import Launch
 from warpschool.errors import CompileError, CourseError, LaunchError
 from warpschool.launcher import Program, RunResult
 from warpschool.profile import random_inputs
+from warpschool.ptx.cfg import build_kernel
+from warpschool.ptx.parse import parse
 
 GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""
 CASE = {"M": 512, "N": 512, "K": 512}
-_LONGER = {"K": 1024}
-"""The main loop's instructions are those that this K takes more than the case's."""
+WARP = 32
 _OLDEST_COMPILED = "sm_75"
 _MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
 
 CLASSES: dict[str, tuple[str, ...]] = {
-    "FMA": (),
+    "FMA": ("instructions_fp32",),
     "shared memory": ("instructions_memory_shared",),
     "global memory": ("instructions_memory_global",),
     "integer": ("instructions_integer", "instructions_conversion"),
     "branches, barriers": ("instructions_control",),
     "other": ("instructions_other", "instructions_special", "instructions_fp16", "instructions_fp64"),
 }
-"""What an instruction mix tells apart; "FMA" is single-precision arithmetic, of which a matrix product has no other."""
+"""What an instruction mix tells apart; "FMA" is single-precision arithmetic: a matrix product has no other."""
 
 
 # ---------------------------------------------------------------- what changes
@@ -99,11 +102,12 @@ def code_of(source: str) -> str:
 class GpuUse:
     """Registers, shared memory and occupancy of a step's kernel on one GPU; `occupancy` is None where no block fits.
 
-    `arch` is what the compiler was asked for: sm_75 for older GPUs, which it does not know any more.
+    `arch` is what the compiler was asked for; `is_borrowed` where the GPU is older than any that it still knows.
     """
 
     gpu: str
     arch: str
+    is_borrowed: bool
     resources: Resources | None
     occupancy: model.Occupancy | None
     note: str = ""
@@ -111,9 +115,12 @@ class GpuUse:
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step's reference does at one case, in words `case`; `mix` is the share of each class in its main loop."""
+    """What a kernel file does at one case, `case` in words; `mix` is the share of each class in its main loop.
 
-    step: Step
+    `products` is M N K (M N without a K).
+    """
+
+    name: str
     case: str
     products: int
     counters: Counters
@@ -127,60 +134,112 @@ class StepCost:
 
 
 def measure(step: str | Step, sizes: Mapping[str, int] | None = None, *, course: Course | None = None) -> StepCost:
-    """Count what a step's reference does. `sizes` default to `CASE`, as far as the step has them."""
+    """Count what a step's reference does; see `cost_of`."""
     found = step if isinstance(step, Step) else (course or Course.find()).step(step)
-    contract = parse_contract(_text(found), name=found.file_name)
+    return cost_of(parse_contract(_text(found), name=found.file_name), sizes)
+
+
+def cost_of(
+    contract: Contract, sizes: Mapping[str, int] | None = None, *, constants: Mapping[str, int] | None = None
+) -> StepCost:
+    """Count what a kernel file does at one case, and in its main loop.
+
+    `sizes` default to `CASE`, as far as the kernel has them; its other scalars are 1. Hazards are not looked for.
+    """
     scalars = {p.name for p in contract.parameters() if not p.is_array}
     chosen: dict[str, float] = {name: value for name, value in (sizes or CASE).items() if name in scalars}
     chosen |= dict.fromkeys(scalars - chosen.keys(), 1)
-    program = Program(contract, device="sim")
-    run = _run(program, contract, chosen)
+    program = Program(contract, device="sim", constants=constants)
+    run = _run(program, chosen)
     launch = run.launches[0]
-    warps = -(-launch.threads_per_block // 32)
     return StepCost(
-        step=found,
+        name=contract.name,
         case=", ".join(f"{name} = {value}" for name, value in chosen.items() if name in CASE or value != 1),
         products=int(np.prod([chosen[name] for name in CASE if name in chosen])),
         counters=run.counters,
-        barriers_per_block=run.counters.barriers / (launch.blocks * warps),
-        mix=mix_of(_main_loop(program, contract, chosen, run)),
-        uses=tuple(_use(program, launch.kernel, launch.block, launch.shared_mem, gpu) for gpu in GPUS),
+        barriers_per_block=run.counters.barriers / (launch.blocks * -(-launch.threads_per_block // WARP)),
+        mix=mix_of(_main_loop(program, chosen, run)),
+        uses=tuple(_use(program, launch, gpu) for gpu in GPUS),
     )
 
 
 def mix_of(counters: Counters) -> dict[str, float]:
-    """The share of each of `CLASSES` in all instructions, counted once per warp."""
-    counts = {name: float(sum(counters[part] for part in parts)) for name, parts in CLASSES.items()}
-    counts["FMA"] = float(counters.instructions_fp32)
+    """The share of each of `CLASSES` in all instructions, counted once per warp; all 0 where there are none."""
+    counts = {name: sum(counters[part] for part in parts) for name, parts in CLASSES.items()}
     total = sum(counts.values())
-    return {name: count / total for name, count in counts.items()} if total else counts
+    return {name: count / total if total else 0.0 for name, count in counts.items()}
 
 
-def _main_loop(program: Program, contract: Contract, sizes: Mapping[str, float], run: RunResult) -> Counters:
-    """The counters of the main loop alone: what a longer K adds. Without a K, those of the whole kernel."""
+def _main_loop(program: Program, sizes: Mapping[str, float], run: RunResult) -> Counters:
+    """The counters of the main loop alone: what a K twice as long adds. Without a K, those of the whole kernel."""
     if "K" not in sizes:
         return run.counters
-    longer = _run(program, contract, {**sizes, **_LONGER}).counters.plain()
+    longer = _run(program, {**sizes, "K": 2 * sizes["K"]}).counters.plain()
     return Counters({name: longer[name] - count for name, count in run.counters.plain().items()})
 
 
-def _run(program: Program, contract: Contract, sizes: Mapping[str, float]) -> RunResult:
-    plan = contract.bind(sizes)
+def _run(program: Program, sizes: Mapping[str, float]) -> RunResult:
+    plan = program.contract.bind(sizes, constants=program.constants)
     return program.run(sizes, random_inputs(plan, np.random.default_rng(0)), check=False)
 
 
-def _use(program: Program, kernel: str, block: tuple[int, int, int], shared_mem: int, gpu: str) -> GpuUse:
+def _use(program: Program, launch: Launch, gpu: str) -> GpuUse:
     spec = model.find_gpu(gpu)
-    arch = spec.arch if spec.capability >= (7, 5) else _OLDEST_COMPILED
+    borrowed = spec.capability < (7, 5)
+    place = (spec.name, _OLDEST_COMPILED if borrowed else spec.arch, borrowed)
     try:
-        resources = program.module.resources(arch)[kernel]
+        resources = program.module.resources(place[1])[launch.kernel]
     except CompileError:
-        return GpuUse(spec.name, arch, None, None, "uses instructions of newer GPUs")
+        return GpuUse(*place, None, None, "uses instructions of newer GPUs")
     try:
-        occupancy = program.kernel(kernel).occupancy(block, gpu=spec, shared_mem=shared_mem)
+        occupancy = program.kernel(launch.kernel).occupancy(launch.block, gpu=spec, shared_mem=launch.shared_mem)
     except LaunchError as error:
-        return GpuUse(spec.name, arch, resources, None, error.message)
-    return GpuUse(spec.name, arch, resources, occupancy, occupancy.note)
+        return GpuUse(*place, resources, None, error.message)
+    return GpuUse(*place, resources, occupancy)
+
+
+# ---------------------------------------------------------------- the loop itself
+
+
+def inner_loop(contract: Contract, *, count: int = 9) -> str:
+    """Return `count` lines of PTX from the middle of the straight piece of code that has most multiply-adds."""
+    ptx = compile_cuda(contract.source, name=contract.name).ptx
+    kernel = build_kernel(parse(ptx), contract.launches[0].entry)
+    hot = max(kernel.blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
+    start = max(0, len(hot.instructions) // 2 - count // 2)
+    texts = ptx.splitlines()
+    return "\n".join(texts[i.ptx_line - 1].strip() for i in hot.instructions[start : start + count])
+
+
+# ---------------------------------------------------------------- what was measured
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A time that `benchmarks/gemm.py` took; `ratio` is the speed as a multiple of the reference's."""
+
+    device: str
+    step: str
+    part: str
+    sizes: Mapping[str, int]
+    time_ms: float
+    rate: float
+    unit: str
+    ratio: float
+    reference: str
+    reference_rate: float
+    note: str = ""
+
+
+def measured(*, course: Course | None = None) -> tuple[Measured, ...]:
+    """Return every row of benchmarks/results/gemm_*.json; empty where the course carries none."""
+    root = (course or Course.find()).root
+    rows: list[Measured] = []
+    for path in sorted((root / "benchmarks" / "results").glob("gemm_*.json")):
+        result = json.loads(path.read_text("utf-8"))
+        names = [field.name for field in fields(Measured) if field.name != "device"]
+        rows += [Measured(device=result["device"], **{name: row[name] for name in names}) for row in result["rows"]]
+    return tuple(rows)
 
 
 def headline(step: Step) -> dict[str, str]:

@@ -79,4 +79,5 @@ def test_results_do_not_depend_on_the_number_of_threads():
     outcomes = [launch(ptx, name, probe["grid"], probe["block"], *arguments(name), threads=n) for n in (1, 2, 7)]
     for other in outcomes[1:]:
         assert other.record == outcomes[0].record
-        assert all((a.view(np.uint8) == b.view(np.uint8)).all() for a, b in zip(other.arrays, outcomes[0].arrays, strict=True))
+        for ours, first in zip(other.arrays, outcomes[0].arrays, strict=True):
+            assert (ours.view(np.uint8) == first.view(np.uint8)).all()

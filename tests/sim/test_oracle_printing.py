@@ -35,31 +35,17 @@ widths = st.sampled_from(["", "1", "8", "20"])
 precisions = st.sampled_from(["", ".0", ".3", ".10"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(flags, widths, precisions, st.sampled_from("diuxXo"), st.integers(-(1 << 31), (1 << 31) - 1))
 def test_integers(flag, width, precision, kind, value):
     text = f"[%{flag}{width}{precision}{kind}]"
-    if "#" in flag and kind == "o":
-        return  # C writes 017, Python 0o17: NVIDIA's device printf documents neither
-    if precision and "0" in flag:
-        return  # C ignores the flag 0 beside a precision
-    if precision == ".0" and value == 0:
-        return  # C writes nothing at all
-    if "#" in flag and value == 0:
-        return  # C writes no 0x before a zero
-    if kind in "uxXo" and any(f in flag for f in "+ "):
-        return  # these flags are for signed numbers
     assert ours(text, struct.pack("<i", value)) == c_text(text, ctypes.c_int(value))
 
 
-@settings(max_examples=200, deadline=None)
-@given(flags, widths, precisions, st.sampled_from("fFeEgGa"), st.floats(width=64))
+@settings(max_examples=500, deadline=None)
+@given(flags, widths, precisions, st.sampled_from("fFeEgGaA"), st.floats(width=64))
 def test_floats(flag, width, precision, kind, value):
-    if kind == "a" and (flag or width or precision):
-        return
     text = f"[%{flag}{width}{precision}{kind}]"
-    if value != value or value in (float("inf"), float("-inf")):
-        return  # NaN has a sign in C, and padding differs
     assert ours(text, struct.pack("<d", value)) == c_text(text, ctypes.c_double(value))
 
 
