@@ -145,6 +145,7 @@ def _inside_allocation(t: Translator, a: Access, base: Value, offsets: tuple[int
     if base.lanes:
         limits = [b.splat(x, base.lanes) for x in limits]
     ok = b.and_(b.icmp("uge", first, limits[0]), b.icmp("ule", last, limits[1]))
+    ok = b.and_(ok, b.icmp("ult", first, limits[1]))  # an address just below 2^64 has its end at 0
     if aligned > 1:
         ok = b.and_(ok, b.icmp("eq", b.and_const(base, aligned - 1), b.like(base, 0)))
     ok = b.all_true(ok)
@@ -254,7 +255,7 @@ def _global_varying(t: Translator, a: Access, address: Value, values: list[Value
     if o.check:
         site = b.offset(t.field("sites", "ptr"), 24 * a.site)
         low, high = b.load("i64", site), b.load("i64", b.offset(site, 8))
-        ok = b.and_(*[b.and_(b.icmp("uge", f, low), b.icmp("ule", e, high)) for f, e in zip(firsts, ends, strict=True)])
+        ok = b.and_(*[_between(t, f, e, low, high) for f, e in zip(firsts, ends, strict=True)])
         if a.bytes_ > 1:
             odd = b.and_const(b.or_(*firsts), a.bytes_ - 1)
             ok = b.and_(ok, b.icmp("eq", odd, constant("i64", 0)))
@@ -288,6 +289,13 @@ def _global_varying(t: Translator, a: Access, address: Value, values: list[Value
         return general_global(t, a, address, values, constant("i32", -1), cell)
 
     finish(t, a, either(t, a, conditions, fast, slow, track), Lanes())
+
+
+def _between(t: Translator, first: Value, end: Value, low: Value, high: Value) -> Value:
+    """Whether [first, end) lies in [low, high); an address just below 2^64 has its end at 0."""
+    b = t.b
+    inside = b.and_(b.icmp("uge", first, low), b.icmp("ule", end, high))
+    return b.and_(inside, b.icmp("ult", first, high))
 
 
 def _apart(t: Translator, firsts: list[Value], ends: list[Value]) -> Value:

@@ -42,7 +42,9 @@ def find() -> str:
     end = b.add(address, b.resize(SIZE, I64))
     with b.loop(count) as k:
         entry = b.offset(table, b.mul(k, i64(24)))
-        inside = b.and_(b.icmp("uge", address, b.load(I64, entry)), b.icmp("ule", end, b.load(I64, b.offset(entry, 8))))
+        low, high = b.load(I64, entry), b.load(I64, b.offset(entry, 8))
+        inside = b.and_(b.icmp("uge", address, low), b.icmp("ule", end, high))
+        inside = b.and_(inside, b.icmp("ult", address, high))  # an address just below 2^64 has its end at 0
         found, further = b.new_label("found"), b.new_label("further")
         b.branch(inside, found, further)
         b.label(found)
