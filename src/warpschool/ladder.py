@@ -136,7 +136,7 @@ class StepCost:
 def measure(step: str | Step, sizes: Mapping[str, int] | None = None, *, course: Course | None = None) -> StepCost:
     """Count what a step's reference does; see `cost_of`."""
     found = step if isinstance(step, Step) else (course or Course.find()).step(step)
-    return cost_of(parse_contract(_text(found), name=found.file_name), sizes)
+    return cost_of(_contract(found), sizes)
 
 
 def cost_of(
@@ -201,8 +201,12 @@ def _use(program: Program, launch: Launch, gpu: str) -> GpuUse:
 # ---------------------------------------------------------------- the loop itself
 
 
-def inner_loop(contract: Contract, *, count: int = 9) -> str:
-    """Return `count` lines of PTX from the middle of the straight piece of code that has most multiply-adds."""
+def inner_loop(which: str | Contract, *, count: int = 9, course: Course | None = None) -> str:
+    """Return `count` lines of PTX from the middle of the straight piece of code that has most multiply-adds.
+
+    `which` is a step, whose reference is taken, or a kernel file.
+    """
+    contract = which if isinstance(which, Contract) else _contract((course or Course.find()).step(which))
     ptx = compile_cuda(contract.source, name=contract.name).ptx
     kernel = build_kernel(parse(ptx), contract.launches[0].entry)
     hot = max(kernel.blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
@@ -252,3 +256,7 @@ def _text(step: Step) -> str:
     if step.solution is None:
         raise CourseError(f"{step} has no reference in this course")
     return step.solution.read_text("utf-8")
+
+
+def _contract(step: Step) -> Contract:
+    return parse_contract(_text(step), name=step.file_name)

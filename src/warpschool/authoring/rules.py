@@ -10,6 +10,8 @@ from nbformat import NotebookNode
 from warpschool.authoring.notebooks import grade_id, kernel_step
 
 MAX_CELLS = 25
+CELLS_PER_KERNEL = 3
+"""A lab with many steps may have this many cells for each of them instead."""
 MAX_CODE_LINES = 15
 SCHEMA_VERSION = 3
 _KEYS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
@@ -19,8 +21,9 @@ _GRADE_ID = re.compile(r"lab\d\d-\d\d-[a-z][a-z-]*")
 def problems(notebook: NotebookNode) -> list[str]:
     """Return what is wrong with a notebook of `labs/`, one sentence each; nothing for a good one."""
     found = []
-    if len(notebook.cells) > MAX_CELLS:
-        found.append(f"{len(notebook.cells)} cells; at most {MAX_CELLS}")
+    limit = max(MAX_CELLS, CELLS_PER_KERNEL * sum(kernel_step(cell) is not None for cell in notebook.cells))
+    if len(notebook.cells) > limit:
+        found.append(f"{len(notebook.cells)} cells; at most {limit}")
     ids = [grade_id(cell) for cell in notebook.cells]
     found += [f"grade id {name!r} stands in several cells" for name in sorted(set(ids)) if ids.count(name) > 1]
     for place, cell in enumerate(notebook.cells):

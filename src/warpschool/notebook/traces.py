@@ -11,9 +11,7 @@ from warpschool.notebook.runs import own_contract, random_inputs
 from warpschool.trace import Trace, trace
 
 
-def own(
-    step: str, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None, block: int = 0
-) -> Trace:
+def own(step: str, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None, block: int = 0) -> Trace:
     """Trace one block of the student's own kernel; see `warpschool.trace.trace`."""
     return _traced(own_contract(step), sizes, constants, block)
 

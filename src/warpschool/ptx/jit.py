@@ -66,7 +66,7 @@ class Code:
         self.translation = translation
         limit = _LARGE_CHECKED if translation.unit.options.check else _LARGE
         self._level = 0 if translation.instruction_count > limit else 1
-        self._engines = [_compiled(translation.ir, self._level, promote="full")]
+        self._engines = [_compiled(translation.ir, self._level, promote=translation.full_names)]
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
         self.masked_plan: CounterPlan | None = None
         self.masked_address = 0
@@ -92,7 +92,7 @@ def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str
     passes.run(module.get_function(function), builder)
 
 
-def _compiled(ir: str, level: int, promote: str = "") -> llvm.ExecutionEngine:
+def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.ExecutionEngine:
     """An engine with the module's code, from the disk cache where it was compiled before."""
     with _lock:  # LLVM's global context is not thread-safe
         _runtime_engine()
@@ -102,8 +102,8 @@ def _compiled(ir: str, level: int, promote: str = "") -> llvm.ExecutionEngine:
         entry = cache.load("object", key)
         if entry is None:
             module = llvm.parse_assembly(ir)
-            if promote:
-                _promoted(module, machine, promote)
+            for name in promote:
+                _promoted(module, machine, name)
             code = machine.emit_object(module)
             cache.store("object", key, {"object": base64.b64encode(code).decode()})
         else:
@@ -119,5 +119,6 @@ def assembly(translation: Translation) -> str:
     with _lock:
         machine = _machine(1)
         module = llvm.parse_assembly(translation.ir)
-        _promoted(module, machine, "full")
+        for name in translation.full_names:
+            _promoted(module, machine, name)
         return machine.emit_assembly(module)

@@ -30,7 +30,7 @@ from ..program import (
 from ..provenance import pointer_roots, written_roots
 from . import convert, floating, integer  # noqa: F401  (registers the handlers)
 from .driver import write_driver
-from .full import Full
+from .full import Full, parts_of
 from .layout import MAX_BLOCKS, context_layout
 from .masked import Masked
 from .plan import CounterPlan
@@ -47,6 +47,8 @@ class Translation:
     unit: Unit
     written_roots: frozenset[str]
     instruction_count: int
+    full_names: tuple[str, ...]
+    """the functions that `full` is made of"""
 
     def masked(self) -> tuple[str, CounterPlan]:
         """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part."""
@@ -80,13 +82,18 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
-    full = Full(unit)
-    functions = [full.translate()]
-    driver, declared = write_driver(unit)
+    parts = parts_of(unit)
+    functions: list[str] = []
+    declared: dict[str, str] = {}
+    for part in parts:
+        full = Full(unit, part)
+        functions.append(full.translate())
+        declared |= full.b.declared
+    driver, driver_declared = write_driver(unit, parts)
     functions += [driver, *unit.helpers.values()]
     count = sum(len(b.instructions) for b in kernel.blocks)
-    ir = module_text(functions, full.b.declared | declared, unit.helpers)
-    return Translation(ir, unit, written_roots(kernel, roots), count)
+    ir = module_text(functions, declared | driver_declared, unit.helpers)
+    return Translation(ir, unit, written_roots(kernel, roots), count, tuple(part.name for part in parts))
 
 
 def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..emit import WARP, Value, constant, constants
 from ..program import Barrier
 from . import layout as L
+from .full import Part
 from .runtime.async_copy import ENTRIES, QUEUE_BYTES
 from .runtime.helper import WORKER, Helper, arg, i32, i64
 from .translator import Unit
@@ -18,7 +19,7 @@ from .translator import Unit
 _C = L.ContextLayout
 
 
-def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
+def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
     """IR of run_blocks(worker, contexts, first, last), and the declarations it needs."""
     b = Helper()
     b.declared = {}
@@ -49,12 +50,12 @@ def write_driver(unit: Unit) -> tuple[str, dict[str, str]]:
         release = b.new_label("release")
         if in_lockstep:
             slots = (alive_slot, target_slot, apart_slot, done_slot)
-            _lockstep_round(b, unit, contexts, warps, lockstep_slot, start_slot, slots, release, over)
+            _lockstep_round(b, unit, parts, contexts, warps, lockstep_slot, start_slot, slots, release, over)
         start = b.load("i64", start_slot)
         with b.loop(b.sub(i64(warps), start)) as further:
             warp = b.add(start, further)
             context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
-            _run_warp(b, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot), vote_slots)
+            _run_warp(b, parts, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot), vote_slots)
         alive = b.load("i32", alive_slot)
         b.branch(b.icmp("ne", alive, i32(0)), release, over)
         b.label(release)
@@ -128,7 +129,7 @@ def _start_apart(b: Helper, unit: Unit, context: Value, is_last: Value, in_last:
 
 
 def _lockstep_round(
-    b: Helper, unit: Unit, contexts: Value, warps: int, lockstep_slot: Value, start_slot: Value,
+    b: Helper, unit: Unit, parts: list[Part], contexts: Value, warps: int, lockstep_slot: Value, start_slot: Value,
     slots: tuple[Value, Value, Value, Value], release: str, over: str,
 ) -> None:  # fmt: skip
     """All warps through `full` from the block in `lockstep_slot`; falls through to the general loop where they
@@ -138,6 +139,7 @@ def _lockstep_round(
     together, general, differs = b.new_label("together"), b.new_label("general"), b.new_label("differs")
     b.branch(b.icmp("sge", entry, i32(0)), together, general, likely=True)
     b.label(together)
+    function = _function_for(b, parts, entry)
     before = b.label_now
     head, following, done = b.new_label("warp"), b.new_label("next"), b.new_label("done")
     b.br(head)
@@ -146,7 +148,7 @@ def _lockstep_round(
     phis_at = len(b.lines)
     b.lines += ["", "", ""]
     warp, context = Value("i64", index), Value("ptr", position)
-    b.emit(f"%lockstep_result = call i32 @full({context}, {WORKER}, {entry})")
+    b.emit(f"%lockstep_result = call i32 {function.text}({context}, {WORKER}, {entry})")
     result = Value("i32", "%lockstep_result")
     code = b.lshr(result, 16)
     ordinary = b.or_(b.icmp("eq", code, i32(L.AT_BARRIER)), b.icmp("eq", code, i32(L.DONE)))
@@ -186,6 +188,15 @@ def _lockstep_round(
     b.label(general)
 
 
+def _function_for(b: Helper, parts: list[Part], entry: Value) -> Value:
+    """The part of `full` that enters at block `entry`."""
+    chosen = Value("ptr", f"@{parts[0].name}")
+    for part in parts[1:]:
+        for e in part.entries:
+            chosen = b.select(b.icmp("eq", entry, i32(e)), Value("ptr", f"@{part.name}"), chosen)
+    return chosen
+
+
 def _leave_lockstep(
     b: Helper, unit: Unit, contexts: Value, warps: int, warp: Value, result: Value, earlier: Value, entry: Value
 ) -> None:
@@ -204,7 +215,12 @@ def _leave_lockstep(
 
 
 def _run_warp(
-    b: Helper, context: Value, state_slot: Value, slots: tuple[Value, Value, Value, Value], vote_slots: list[Value]
+    b: Helper,
+    parts: list[Part],
+    context: Value,
+    state_slot: Value,
+    slots: tuple[Value, Value, Value, Value],
+    vote_slots: list[Value],
 ) -> None:
     """One warp until it ends or waits at a barrier of the block."""
     alive_slot, target_slot, apart_slot, done_slot = slots
@@ -221,7 +237,7 @@ def _run_warp(
         together = b.or_(b.icmp("eq", code, i32(L.AT_BARRIER)), b.icmp("eq", code, i32(L.CONVERGED)))
         b.branch(together, full, masked)
         b.label(full)
-        b.emit(f"%full_result = call i32 @full({context}, {WORKER}, {block})")
+        b.emit(f"%full_result = call i32 {_function_for(b, parts, block).text}({context}, {WORKER}, {block})")
         b.br(judge)
         b.label(masked)
         function = b.load("ptr", b.offset(WORKER, L.field("masked")))

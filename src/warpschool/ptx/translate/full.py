@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..emit import WARP, Value, constant, constants, ir_type
 from ..lanes import Lanes, widened_source
-from ..program import Barrier, Block, Branch, Instruction, Jump, Operand, Register, Return, Switch, WarpBarrier, written
+from ..program import (
+    Barrier,
+    Block,
+    Branch,
+    Instruction,
+    Jump,
+    Operand,
+    Register,
+    Return,
+    Switch,
+    WarpBarrier,
+    read,
+    written,
+)
 from . import layout as L
 from .translator import Translator, Unit, lanes_of, last_line
 
 
 class Full(Translator):
     """Translation for a whole warp: registers are allocas that LLVM turns into SSA values."""
+
+    def __init__(self, unit: Unit, part: Part) -> None:
+        super().__init__(unit)
+        self.part = part
 
     def get(self, register: str, lanes: int) -> Value:
         key = (register, lanes)
@@ -44,31 +63,31 @@ class Full(Translator):
         return Value("ptr", f'%"R{register}"')
 
     def translate(self) -> str:
-        b, unit = self.b, self.unit
-        entries = entries_of(unit)
-        self.unsaved = _unsaved(self.kernel.blocks)
-        for block in self.kernel.blocks:
+        """The function that enters at `self.part.entries`."""
+        b, part = self.b, self.part
+        blocks = [self.kernel.blocks[k] for k in part.blocks]
+        self.unsaved = _unsaved(self.kernel.blocks, part)
+        for block in blocks:
             self._block(block)
-        self._leave_block()
+        mentioned = _mentioned(blocks)
+        self._leave_block(mentioned)
         body, b.lines = b.lines, []
         b.label("entry")
         # the frame starts a page: see engine._aligned
         b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
-        for name, type_ in self.kernel.registers.items():
-            form, kind = self.form(name), L.storage(type_)
+        for name in sorted(mentioned):
+            form, kind = self.form(name), self.storage(name)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64")
-        targets = " ".join(f"i32 {e}, label %E{e}" for e in entries)
-        b.emit(f"switch i32 %entry_block, label %nowhere [{targets}]")
-        b.label("nowhere")
-        b.ret(constant("i32", L.FAULTED << 16))
-        for e in entries:
+        targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
+        b.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
+        for e in part.entries:
             b.label(f"E{e}")
             for name in sorted(self.kernel.blocks[e].live_in):
                 self._store_home(name, self.restore(name, self.form(name)))
             b.br(f"F{e}")
         b.lines += body
-        return b.function("i32 @full(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
+        return b.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
 
     def _block(self, block: Block) -> None:
         b = self.b
@@ -111,12 +130,12 @@ class Full(Translator):
         self.b.store(counters, Value("ptr", "%parted_pcs"), align=64)
         self.b.br("leave")
 
-    def _leave_block(self) -> None:
+    def _leave_block(self, mentioned: set[str]) -> None:
         """The one place where registers go to their slots for `masked`; dead ones carry anything."""
         b = self.b
         b.label("leave")
         self.known = {}
-        for name in sorted(self.unit.context.slots):
+        for name in sorted(self.unit.context.slots.keys() & mentioned):
             self.save(name, self.get(name, WARP))
         pcs = b.load("i16", Value("ptr", "%parted_pcs"), WARP, align=64)
         b.store(pcs, b.offset(Value("ptr", "%c"), self.unit.context.PCS), align=64)
@@ -205,13 +224,59 @@ class Full(Translator):
         self._leave(counters)
 
 
-def _unsaved(blocks: list[Block]) -> list[set[str]]:
+@dataclass(frozen=True)
+class Part:
+    """A function of `full`: the blocks that its entries reach without crossing a barrier."""
+
+    name: str
+    entries: tuple[int, ...]
+    blocks: tuple[int, ...]
+
+
+_MOST_SPLIT = 800
+"""Instructions of a kernel up to which each entry gets a function of its own, which loads and saves only what it
+needs."""
+
+
+def parts_of(unit: Unit) -> list[Part]:
+    """`full` as one function per entry, or as a single one where that would repeat much code."""
+    blocks, entries = unit.kernel.blocks, entries_of(unit)
+    whole = Part("full", tuple(entries), tuple(range(len(blocks))))
+    split = [Part(f"full_{e}", (e,), tuple(_reached(blocks, e))) for e in entries]
+    size = [len(b.instructions) + 1 for b in blocks]
+    repeated = sum(size[k] for part in split for k in part.blocks)
+    return split if sum(size) <= _MOST_SPLIT and repeated <= 2 * sum(size) else [whole]
+
+
+def _reached(blocks: list[Block], entry: int) -> list[int]:
+    """Blocks that a warp may run between entering at `entry` and its next barrier, in order."""
+    found, pending = {entry}, [entry]
+    while pending:
+        k = pending.pop()
+        if not isinstance(blocks[k].terminator, Barrier):
+            fresh = set(blocks[k].successors) - found
+            found |= fresh
+            pending += fresh
+    return sorted(found)
+
+
+def _mentioned(blocks: list[Block]) -> set[str]:
+    """Registers that live in or out of these blocks or are written there."""
+    names: set[str] = set()
+    for block in blocks:
+        names |= block.live_in | block.live_out
+        for i in block.instructions:
+            names |= {*written(i), *read(i)}
+    return names
+
+
+def _unsaved(blocks: list[Block], part: Part) -> dict[int, set[str]]:
     """Registers that, at the end of a block, may have changed since the warp entered `full`: their slots are out of
     date."""
-    changes = [{name for i in block.instructions for name in written(i)} for block in blocks]
-    before: list[set[str]] = [set() for _ in blocks]
-    after = [set(c) for c in changes]
-    pending = list(range(len(blocks)))
+    changes = {k: {name for i in blocks[k].instructions for name in written(i)} for k in part.blocks}
+    before: dict[int, set[str]] = {k: set() for k in part.blocks}
+    after = {k: set(c) for k, c in changes.items()}
+    pending = list(part.blocks)
     while pending:
         k = pending.pop(0)
         after[k] = before[k] | changes[k]
