@@ -109,7 +109,7 @@ def _shared_pattern(
 
     def host_address() -> Value:
         # the register may hold a negative number that the instruction's offset makes good
-        return b.add(b.resize(b.add_const(base, a.address.offset), "i64"), shared_base(t))
+        return b.add_const(b.add(b.resize(base, "i64", signed=True), shared_base(t)), a.address.offset)
 
     def fast() -> list[Value]:
         if a.is_load:
