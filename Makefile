@@ -1,6 +1,7 @@
 # Everything that a checkout can do. Each target makes what it needs; a second run goes straight to the work.
 #   make tour           every finished lab's kernels on this machine, and a report      (ARGS="--all" for every step)
-#   make test           all tests                                                       (ARGS="-k tiled" for some)
+#   make test           the tests that take minutes at most                             (ARGS="-k tiled" for some)
+#   make test-all       all tests, the slow ones too
 #   make lint           ruff and mypy
 #   make bench          the simulator's speed, measured
 #   make wheel          build the wheel into dist/
@@ -13,17 +14,20 @@ CORE = $(VENV)/core.stamp
 DEV = $(VENV)/dev.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour test lint bench wheel clean
+.PHONY: help tour test test-all lint bench wheel clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,8s/^# *//p' Makefile
+	@sed -n '2,9s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
 
 test: $(DEV)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n auto -m "not slow" $(ARGS)
+
+test-all: $(DEV)
+	@$(PY) -m pytest -n auto $(ARGS)
 
 lint: $(DEV)
 	@$(PY) -m ruff check .

@@ -32,7 +32,7 @@ extern "C" __global__ void matmul_bt(const float* __restrict__ A, const float* _
         tileA[y][x] = row < M && k1 < K ? A[row * K + k1] : 0.0f;
         tileB[y][x] = colB < N && k1 < K ? Bt[colB * K + k1] : 0.0f;
         __syncthreads();  // the tiles are complete
-        // BEGIN SOLUTION: add TILE products, two at a time, from float2 loads (about 5 lines)
+        // BEGIN SOLUTION: add TILE products, two at a time, from float2 loads (about 7 lines)
         // END SOLUTION
         __syncthreads();  // nobody reads them any more
     }

@@ -70,7 +70,7 @@ extern "C" __global__ void matmul(const float* __restrict__ A, const float* __re
     float4 sum[WPT] = {};
 
     for (int k0 = 0; k0 < K; k0 += TILE) {
-        // BEGIN SOLUTION: load both tiles by load_quad; add the products, four steps of k at a time (about 20 lines)
+        // BEGIN SOLUTION: load both tiles by load_quad; add the products, four steps of k at a time (about 23 lines)
         // END SOLUTION
     }
 

@@ -1,20 +1,21 @@
 // 04_register_blocked.cu: C = A * B with WPTM x WPTN results per thread.
 // Idea:    what tiling does between global and shared memory, again between shared memory and registers. For
 //          each step of k a thread reads WPTM elements of tileA and WPTN of tileB, and their outer product gives
-//          WPTM * WPTN FMAs: the loads grow as the edge of its block, the work as its area.
+//          WPTM * WPTN FMAs: the loads grow as the edge of a thread's block, the work as its area.
 // From:    02_wide_loads.cu
 // Limits:  16 narrow loads from shared memory for 64 FMAs.
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-constexpr int TSM = 128;                // a block computes TSM x TSN elements of C
+constexpr int TSM = 128;          // a block computes TSM x TSN elements of C
 constexpr int TSN = 128;
-constexpr int TSK = 8;                  // steps of k in one tile
-constexpr int WPTM = 8;                 // work per thread: WPTM x WPTN elements of C
+constexpr int TSK = 16;           // steps of k in one tile
+constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements of C
 constexpr int WPTN = 8;
-constexpr int RTSM = TSM / WPTM;        // reduced tile sizes: threads along the rows and columns of a block
+constexpr int RTSM = TSM / WPTM;  // reduced tile sizes: threads along the rows and columns of a block
 constexpr int RTSN = TSN / WPTN;
 constexpr int THREADS = RTSM * RTSN;
+constexpr int BLOCKS = 2;         // blocks that share a multiprocessor: each thread has 128 of its 65536 registers
 
 static_assert(TSM % WPTM == 0 && TSN % WPTN == 0, "the threads' elements cover the tile exactly");
 static_assert(TSK % 4 == 0 && TSN % 4 == 0, "the tiles are loaded four floats at a time");
@@ -39,7 +40,7 @@ __device__ float4 load_quad(const float* matrix, int rows, int cols, int row, in
     return quad;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K)
 {
     __shared__ __align__(16) float tileA[TSM][TSK];
@@ -63,7 +64,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
             *reinterpret_cast<float4*>(&tileB[k][n]) = load_quad(B, K, N, k0 + k, col0 + n);
         }
         __syncthreads();  // the tiles are complete
-        // BEGIN SOLUTION: per step of k, elements into registers, then their outer product (about 15 lines)
+        // BEGIN SOLUTION: per step of k, elements into registers, then their outer product (about 16 lines)
         // END SOLUTION
         __syncthreads();  // nobody reads them any more
     }

@@ -6,17 +6,19 @@
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
 
-constexpr int TSM = 128;                // a block computes TSM x TSN elements of C
+constexpr int TSM = 128;          // a block computes TSM x TSN elements of C
 constexpr int TSN = 128;
-constexpr int TSK = 8;                  // steps of k in one tile
-constexpr int WPTM = 8;                 // work per thread: WPTM x WPTN elements of C
+constexpr int TSK = 16;           // steps of k in one tile
+constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements of C
 constexpr int WPTN = 8;
-constexpr int RTSM = TSM / WPTM;        // reduced tile sizes: threads along the rows and columns of a block
+constexpr int RTSM = TSM / WPTM;  // reduced tile sizes: threads along the rows and columns of a block
 constexpr int RTSN = TSN / WPTN;
 constexpr int THREADS = RTSM * RTSN;
-constexpr int PAD = 4;                  // see below: moves the two halves of tileA that a warp stores apart
+constexpr int BLOCKS = 2;         // blocks that share a multiprocessor: each thread has 128 of its 65536 registers
+constexpr int PAD = 4;            // moves the two groups of floats that a warp stores in tileA 16 banks apart
 
-static_assert(TSM % (4 * RTSM) == 0 && TSN % (4 * RTSN) == 0, "a thread's elements come in groups of four");
+static_assert(RTSM * WPTM == TSM && RTSN * WPTN == TSN, "the threads' elements cover the tile exactly");
+static_assert(WPTM % 4 == 0 && WPTN % 4 == 0, "a thread's elements come in groups of four");
 static_assert(TSK % 8 == 0, "two lanes load 32 neighbouring bytes of a row of A: a whole sector");
 static_assert(THREADS % 32 == 0 && THREADS <= 1024, "a block has whole warps and at most 1024 threads");
 
@@ -64,11 +66,11 @@ __device__ void get_quad(float* to, const float* from)
     to[3] = quad.w;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K)
 {
-    // A warp stores float4s of 16 rows of A, 4 steps of k apart: two groups of 16 neighbours in one row of tileA
-    // each. Rows of TSM + 4 floats put the second group 16 banks further on, and leave all float4s aligned.
+    // A warp stores float4s of 16 rows of A, 4 steps of k apart: two groups of 16 neighbours, 4 rows of tileA apart.
+    // Rows of TSM + 4 floats put the second group 16 banks further on, and leave every float4 aligned.
     __shared__ __align__(16) float tileA[TSK][TSM + PAD];
     __shared__ __align__(16) float tileB[TSK][TSN];
     const int thread = threadIdx.x;
@@ -79,7 +81,7 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
     float sum[WPTM][WPTN] = {};
 
     for (int k0 = 0; k0 < K; k0 += TSK) {
-        // BEGIN SOLUTION: load the tiles, A transposed; multiply as before, from groups of four (about 30 lines)
+        // BEGIN SOLUTION: load the tiles, A transposed; multiply as before, from groups of four (about 32 lines)
         // END SOLUTION
     }
 

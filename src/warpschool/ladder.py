@@ -28,6 +28,7 @@ from warpschool.launcher import Program, RunResult
 from warpschool.profile import random_inputs
 from warpschool.ptx.cfg import build_kernel
 from warpschool.ptx.parse import parse
+from warpschool.ptx.program import Block
 
 GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""
@@ -207,12 +208,21 @@ def inner_loop(which: str | Contract, *, count: int = 9, course: Course | None =
     `which` is a step, whose reference is taken, or a kernel file.
     """
     contract = which if isinstance(which, Contract) else _contract((course or Course.find()).step(which))
-    ptx = compile_cuda(contract.source, name=contract.name).ptx
-    kernel = build_kernel(parse(ptx), contract.launches[0].entry)
-    hot = max(kernel.blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
+    texts, blocks = _ptx(contract)
+    hot = max(blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
     start = max(0, len(hot.instructions) // 2 - count // 2)
-    texts = ptx.splitlines()
     return "\n".join(texts[i.ptx_line - 1].strip() for i in hot.instructions[start : start + count])
+
+
+def code_size(contract: Contract) -> int:
+    """Return how many PTX instructions a kernel file's first kernel has: what has to fit the instruction cache."""
+    return sum(len(block.instructions) for block in _ptx(contract)[1])
+
+
+def _ptx(contract: Contract) -> tuple[list[str], list[Block]]:
+    """The lines of the PTX, and the basic blocks of the first kernel."""
+    ptx = compile_cuda(contract.source, name=contract.name).ptx
+    return ptx.splitlines(), build_kernel(parse(ptx), contract.launches[0].entry).blocks
 
 
 # ---------------------------------------------------------------- what was measured

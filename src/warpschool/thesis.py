@@ -54,7 +54,7 @@ def our_columns(*, course: Course | None = None) -> tuple[Column, ...]:
     cost = cost_of(contract, {**_PRODUCT, "BATCH": 2, "SHARE": 2})
     columns = []
     for run in runs:
-        use = next((use for use in cost.uses if use.gpu.split()[0] in run.device), None)
+        use = next((use for use in cost.uses if _is_named(use.gpu, run.device)), None)
         held = use.occupancy.fraction if use and use.occupancy else None
         columns.append(Column(f"08_batched, {run.note}", _ours(run, cost.counters, held)))
         columns.append(Column(f"{run.reference}, {run.note}", _theirs(run)))
@@ -83,8 +83,13 @@ def _theirs(run: Measured) -> dict[str, float | None]:
 
 def _share(run: Measured, tflops: float) -> float | None:
     """Of the single-precision peak of the GPU; None for one whose specification we do not have."""
-    spec = next((s for s in model.GPUS.values() if s.name.split()[0] in run.device.split()), None)
+    spec = next((spec for spec in model.GPUS.values() if _is_named(spec.name, run.device)), None)
     return tflops / spec.fp32_tflops if spec else None
+
+
+def _is_named(gpu: str, device: str) -> bool:
+    """Whether a driver's name of a device means this GPU."""
+    return f" {gpu.removesuffix(' SXM')} " in f" {device} "
 
 
 FORMATS: dict[str, Callable[[float], str]] = {
@@ -97,4 +102,6 @@ def text_of(metric: str, value: float | None) -> str:
     """A value as a cell of the table."""
     if value is None:
         return "not recorded"
-    return FORMATS[metric](value) if metric in FORMATS else f"{value:,.4g}"
+    if metric in FORMATS:
+        return FORMATS[metric](value)
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -54,7 +54,8 @@ def test_starter_compiles_runs_and_fails_clearly(step):
     if step.grader is None:
         pytest.skip("no grader yet")
     result = ws.check(step.name, source, device="sim")
-    assert result.verdict in (Verdict.WA, Verdict.PERF, Verdict.OOB, Verdict.RACE), result.to_json()
+    clear = (Verdict.WA, Verdict.PERF, Verdict.OOB, Verdict.RACE, Verdict.UNINIT)
+    assert result.verdict in clear, result.to_json()
     failed = [criterion for criterion in result.criteria if not criterion.ok]
     assert all(criterion.seen and criterion.hint for criterion in failed)
     if not any(hole.given for hole in find_holes(solution_text(step))):

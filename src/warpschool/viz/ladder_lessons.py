@@ -15,12 +15,13 @@ from matplotlib.figure import Figure
 
 from warpschool.counters import SECTOR_BYTES
 from warpschool.trace import Access
-from warpschool.viz.lessons import BLUE, ORANGE
+from warpschool.viz.lessons import BLUE, GREEN, GREY, ORANGE, RED
 
 _FLOAT_BYTES = 4
 _SECTOR_FLOATS = SECTOR_BYTES // _FLOAT_BYTES
 _BANKS = 32
 _MOST_ROWS = 32
+_CLASS_COLOURS = (GREEN, BLUE, ORANGE, RED, "#CC79A7", GREY)
 _THIN_LINE = {"arrowstyle": "-", "lw": 0.5}
 
 
@@ -123,8 +124,50 @@ def _draw_request(axes: Axes, title: str, access: Access) -> float:
     return 0.9 + 0.11 * len(rows)
 
 
-def _say_nothing(axes: Axes, title: str, _: None = None) -> float:
-    axes.text(0.5, 0.5, "your kernel makes no such request yet", ha="center", va="center", transform=axes.transAxes)
+def _say_nothing(axes: Axes, title: str, said: str | None = None) -> float:
+    text = said or "your kernel makes no such request yet"
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
     axes.set_title(title, fontsize=10)
     axes.axis("off")
     return 1.0
+
+
+# ---------------------------------------------------------------- lab 05
+
+
+def draw_mix(mixes: Mapping[str, Mapping[str, float]]) -> Figure:
+    """What the main loops of kernels are made of: a bar for each kernel, a colour for each class of instructions."""
+    figure, axes = plt.subplots(figsize=(8, 0.9 + 0.4 * len(mixes)), layout="constrained")
+    left = np.zeros(len(mixes))
+    classes = list(next(iter(mixes.values()), {}))
+    for kind, colour in zip(classes, _CLASS_COLOURS, strict=False):
+        shares = np.array([100 * mix[kind] for mix in mixes.values()])
+        bars = axes.barh(list(mixes), shares, left=left, color=colour, label=kind, edgecolor="white", linewidth=0.5)
+        axes.bar_label(
+            bars, [f"{share:.0f}" if share >= 4 else "" for share in shares], label_type="center", fontsize=8
+        )
+        left += shares
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 100), xlabel="% of the main loop's PTX instructions, counted once per warp")
+    axes.legend(ncols=len(classes), fontsize=7, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    return figure
+
+
+def draw_shares(series: Mapping[str, Mapping[str, float | None]], *, xlabel: str) -> Figure:
+    """Bars of shares between 0 and 1, a panel for each series: title -> (label -> share, None where not recorded)."""
+    rows = max(map(len, series.values()), default=1)
+    figure, panels = plt.subplots(
+        1, len(series), figsize=(9, 0.9 + 0.3 * rows), sharex=True, squeeze=False, layout="constrained"
+    )
+    for axes, (title, values) in zip(panels[0], series.items(), strict=True):
+        known = {label: value for label, value in values.items() if value is not None}
+        if known:
+            bars = axes.barh(list(known), list(known.values()), color=BLUE)
+            axes.bar_label(bars, [f"{value:.1%}" for value in known.values()], fontsize=8, padding=2)
+            axes.tick_params(axis="y", labelsize=8)
+            axes.invert_yaxis()
+            axes.set(xlim=(0, 1.15), xlabel=xlabel)
+        else:
+            _say_nothing(axes, title, "nothing was recorded")
+        axes.set_title(title, fontsize=10)
+    return figure
