@@ -40,7 +40,7 @@ def reported_line(result) -> int:
 
 
 def is_slow(path: Path) -> bool:
-    """Unrolled kernels take seconds to translate: of lab 05 a first specimen per step runs always, the others in full runs."""
+    """Unrolled kernels take seconds to translate: of lab 05 one per step runs always, the others in full runs."""
     return path.parts[-3].startswith("lab05") and path != min(p for p in SPECIMENS if p.parent == path.parent)
 
 

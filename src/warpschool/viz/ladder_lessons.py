@@ -88,8 +88,8 @@ def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
     figure, panels = plt.subplots(count, columns, figsize=(5.5 * columns, 1), squeeze=False, layout="constrained")
     heights = np.zeros(panels.size)
     for place, (title, access) in enumerate(accesses.items()):
-        draw = _say_nothing if access is None else _draw_request
-        heights[place] = draw(panels.flat[place], title, access)
+        axes = panels.flat[place]
+        heights[place] = _say_nothing(axes, title) if access is None else _draw_request(axes, title, access)
     for axes in panels.flat[len(accesses) :]:
         axes.axis("off")
     of_rows = heights.reshape(panels.shape).max(axis=1)
