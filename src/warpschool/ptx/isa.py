@@ -88,6 +88,9 @@ _TABLE: list[Row] = [
         "dp4a": "four-way byte dot product and accumulate",
         "dp2a": "two-way half-word dot product and accumulate",
     }),
+    *_rows(VALUE, "9.7.2", {
+        "addc": "add with carry", "subc": "subtract with borrow", "madc": "multiply and add with carry",
+    }),
     *_rows(VALUE, "9.7.3", {
         "testp": "floating-point property test",
         "copysign": "copy the sign",

@@ -221,6 +221,8 @@ class LaneAnalysis:
         if not written(instruction):
             return None
         opcode, operands = instruction.opcode, instruction.operands
+        if opcode in ("addc", "subc", "madc") or "cc" in instruction.modifiers:
+            return VARYING  # the carry may differ where the sources agree
         if opcode in ("ld", "ldu"):
             return self._loaded(instruction)
         if opcode in ("activemask", "bar", "barrier"):

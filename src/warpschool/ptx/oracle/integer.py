@@ -73,8 +73,8 @@ def _addc(lanes: Lanes, i: Instruction) -> None:
 @handler("subc")
 def _subc(lanes: Lanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    total = x - y - lanes.state.carry[lanes.rows].astype(object)
-    _with_carry(lanes, i, total, total < 0)
+    total = x - y - (1 - lanes.state.carry[lanes.rows].astype(object))  # after a subtraction the flag means "no borrow"
+    _with_carry(lanes, i, total, total >= 0)
 
 
 @handler("madc")
@@ -95,7 +95,7 @@ def _add_cc(lanes: Lanes, i: Instruction) -> None:
 @handler("sub.cc")
 def _sub_cc(lanes: Lanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    _with_carry(lanes, i, x - y, x < y)
+    _with_carry(lanes, i, x - y, x >= y)
 
 
 @handler("mad.cc")

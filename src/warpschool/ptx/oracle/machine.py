@@ -79,7 +79,7 @@ def run(
     warps = -(-math.prod(launch.block) // WARP)
     together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // warps)
     with np.errstate(all="ignore"):
-        for first in blocks[::together]:
+        for first in range(0, len(blocks), together):
             _Run(launch, blocks[first : first + together], one_by_one=in_order, step_limit=step_limit).run()
     launch.count_instructions()
     launch.counts.totals["blocks"] += len(blocks)

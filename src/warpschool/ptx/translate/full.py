@@ -92,6 +92,7 @@ class Full(Translator):
     def _block(self, block: Block) -> None:
         b = self.b
         self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
+        self.carry = None
         b.label(f"F{block.index}")
         if block.instructions and id(block.instructions[0]) in self.unit.analysis.guarded:
             self._guard(block.instructions[0])

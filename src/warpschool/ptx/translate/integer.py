@@ -14,7 +14,6 @@ _PACKED, _PAIRS = ("f16x2", "bf16x2"), ("u16x2", "s16x2")
 
 @value("add")
 def _add(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    _no_carry(i)
     if i.type in _PACKED:
         return packed_half(b, i, add_float, x, y)
     if is_float(i.type):
@@ -33,7 +32,6 @@ def _by_half(b: Builder, x: Value, y: Value, op: Callable[[Value, Value], Value]
 
 @value("sub")
 def _sub(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    _no_carry(i)
     if i.type in _PACKED:
         return packed_half(b, i, sub_float, x, y)
     if is_float(i.type):
@@ -41,11 +39,6 @@ def _sub(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
     if i.type in _PAIRS:
         return _by_half(b, x, y, b.sub)
     return b.intrinsic("ssub.sat", x, y) if i.has("sat") else b.sub(x, y)
-
-
-def _no_carry(i: Instruction) -> None:
-    if i.has("cc"):
-        raise unsupported(i, "carry chains")
 
 
 def _wide_type(type_: str) -> str:
@@ -71,7 +64,6 @@ def _mul(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
 
 @value("mad", operands=_third_type)
 def _mad(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
-    _no_carry(i)
     if is_float(i.type):
         return fma_float(b, i, x, y, z)
     product = _mul(b, i, x, y)

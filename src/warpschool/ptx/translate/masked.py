@@ -69,6 +69,7 @@ class Masked(Translator):
     def _block(self, block: Block, entry: bool) -> None:
         b = self.b
         self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
+        self.carry = None
         b.label(f"M{block.index}")
         if entry:
             self._try_full(block)

@@ -87,6 +87,8 @@ class Translator:
         """values computed once per block"""
         self.groups: dict[object, Any] = {}
         """accesses of the block that were examined together"""
+        self.carry: Value | None = None
+        """condition code, one i1 per lane"""
         self.block: Block
         self.position = 0
         self.execution_cell = 0
@@ -253,9 +255,11 @@ class Translator:
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
-        from . import access, async_copy, atomics, warp
+        from . import access, async_copy, atomics, carry, warp
 
-        if i.opcode in VALUES:
+        if carry.uses_carry(i):
+            carry.translate(self, i)
+        elif i.opcode in VALUES:
             self._value(i)
         elif i.opcode in ("ld", "ldu", "st"):
             access.translate(self, i)
