@@ -21,7 +21,10 @@ from typing import Any
 
 os.environ["CUPY_TF32"] = "0"  # read when CuPy is imported: the reference computes in full float32
 
-import cupy
+try:
+    import cupy
+except ImportError:
+    raise SystemExit("this needs a GPU and CuPy: pip install 'warpschool[cuda13]' (or [cuda12])") from None
 import numpy as np
 
 import warpschool as ws

@@ -67,6 +67,24 @@ def simulator_table() -> str:
     return "\n".join(lines)
 
 
+def gemm_table() -> str:
+    """The ladder against cuBLAS, from benchmarks/gemm.py."""
+    found = _figures("gemm_h200.json")
+    if found is None:
+        return f"{NOT_MEASURED} `warpschool bench gemm` measures it on a GPU."
+    ladder = [row for row in found["rows"] if row["part"] == "ladder"]
+    size = ladder[0]["sizes"]["M"]
+    lines = [
+        f"{size}³ in single precision on an {found['device']}, each step timed in one run with cuBLAS, L2 flushed.",
+        "", "| step | time | of cuBLAS's speed |", "|---|---:|---:|",
+    ]  # fmt: skip
+    for row in ladder:
+        lines.append(f"| `{row['step']}` | {row['time_ms']:.2f} ms | {row['ratio']:.2f} |")
+    mean = found["summary"]["geometric_mean_over_sizes"]
+    lines += ["", f"The last step, its tiles tuned for each of eight sizes (three ragged): {mean:.2f} in the mean."]
+    return "\n".join(lines)
+
+
 def _article(cpu: str) -> str:
     return f"an {cpu}" if cpu[:1] in "AEIOU" else f"a {cpu}"
 
@@ -76,7 +94,7 @@ def _figures(name: str) -> dict[str, Any] | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-TABLES: dict[str, Callable[[], str]] = {"labs": labs_table, "simulator": simulator_table}
+TABLES: dict[str, Callable[[], str]] = {"labs": labs_table, "simulator": simulator_table, "gemm": gemm_table}
 
 
 def updated(text: str) -> str:

@@ -79,7 +79,7 @@ def test_wide_loads(kernel, rng):
     m, n, k = ALIGNED
     run = run_and_compare(kernel, rng, m, n, k)
     kernel.within(run.counters.loaded_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
-    require_wide(kernel, run, "global_load")
+    require_wide(kernel, run, "global_load", "async_copy")
 
 
 @criterion(

@@ -77,7 +77,7 @@ def test_race(kernel, rng):
     "512 from 32 lanes, at least three quarters of that",
 )
 def test_wide_global(kernel, rng):
-    require_wide(kernel, run_and_compare(kernel, rng, *ALIGNED), "global_load", "global_store")
+    require_wide(kernel, run_and_compare(kernel, rng, *ALIGNED), "global_load", "async_copy", "global_store")
 
 
 @criterion(

@@ -21,15 +21,18 @@ from warpschool.suggest import did_you_mean
 def bench(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, a list.")] = None,
     options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="The benchmark's own.")] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="Search the last GEMM step's tiles for this GPU.")] = False,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
     """Run one of the repository's benchmarks: the simulator's speed, or the GPU against NVIDIA's libraries.
 
-    Example: warpschool bench simulator -- --size 256
+    Example: warpschool bench simulator -- --size 256, or: warpschool bench --tune
     """
     output = Output(as_json=as_json, plain=plain)
     found = benchmarks()
+    if tune:
+        name, options = name or "gemm", ["--tune", *(options or ())]
     if name is None:
         output.data({"benchmarks": sorted(found)})
         for known, path in sorted(found.items()):
