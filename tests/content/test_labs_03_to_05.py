@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from warpschool import ladder
+from warpschool.authoring import ladder_page
 from warpschool.compile import resource_usage
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
@@ -131,7 +133,7 @@ def test_every_rung_asks_for_no_more_bytes_than_the_one_before():
     loaded = [c.loaded_bytes for c in costs]
     shared = [c.shared_load_wavefronts for c in costs[1:]]
     assert loaded == sorted(loaded, reverse=True)
-    assert all(later <= 1.01 * earlier for earlier, later in zip(shared, shared[1:], strict=False))
+    assert all(later <= 1.01 * earlier for earlier, later in pairwise(shared))
 
 
 @pytest.mark.parametrize("step", LADDER)
@@ -151,3 +153,8 @@ def test_each_rung_was_measured_to_be_faster_than_the_one_before():
         pytest.skip("no recorded times in benchmarks/results")
     times = [rows[name] for name in LADDER]
     assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.slow
+def test_the_page_of_the_ladder_is_up_to_date():
+    assert ladder_page.main(["--check"]) == 0, "run: python -m warpschool.authoring.ladder_page"

@@ -291,7 +291,7 @@ class _Launch:
 
     def _account(self, workers: list[_Worker]) -> LaunchRecord:
         lines = self._counted(workers)
-        totals: dict[str, int] = {}
+        totals = {"blocks": self.blocks}
         for names in lines.values():
             for name, value in names.items():
                 totals[name] = totals.get(name, 0) + value

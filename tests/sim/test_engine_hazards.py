@@ -1,0 +1,123 @@
+"""What the simulator says about wrong kernels, and that it says nothing about right ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warpschool.compile import compile_cuda
+from warpschool.errors import KernelTrap, LaunchError, PrintLimitExceeded, StepLimitExceeded
+
+from .engine_launch import Outcome, launch
+
+RACE, OUTSIDE, UNINITIALIZED = "race", "out-of-bounds", "uninitialized"
+DIVERGENT, MISALIGNED = "divergent-barrier", "misaligned"
+
+
+def run(body: str, block: int, *arguments, grid: int = 1, **options) -> Outcome:
+    """A kernel k(float* x, float* y, int n) whose body starts on line 3; x and y have 64 elements."""
+    source = f'extern "C" __global__ void k(float* x, float* y, int n)\n{{\n{body}\n}}\n'
+    x = np.arange(64, dtype=np.float32)
+    return launch(compile_cuda(source).ptx, "k", (grid,), (block,), x, np.zeros(64, np.float32), np.int32(64), **options)
+
+
+TILE = "__shared__ float s[64]; int t = threadIdx.x;\n"
+WRONG = {
+    "read behind the array": ("y[threadIdx.x] = x[threadIdx.x + 1];", 64, 1, {(OUTSIDE, 3)}),
+    "write behind the array": ("y[blockIdx.x * 64 + threadIdx.x] = 1;", 64, 2, {(OUTSIDE, 3)}),
+    "read before the array": ("y[threadIdx.x] = x[(int)threadIdx.x - 1];", 64, 1, {(OUTSIDE, 3)}),
+    "guard off by one": ("int i = threadIdx.x; if (i <= n) y[i] = 1;", 96, 1, {(OUTSIDE, 3)}),
+    "behind shared memory": (TILE + "s[t + 1] = 1; __syncthreads(); y[t] = s[t + 1];", 64, 1, {(OUTSIDE, 4)}),
+    "missing barrier": (TILE + "s[t] = x[t];\ny[t] = s[t ^ 32];", 64, 1, {(RACE, 4), (RACE, 5), (UNINITIALIZED, 5)}),
+    "missing barrier in a warp": (TILE + "s[t] = x[t];\ny[t] = s[31 - t];", 32, 1, {(RACE, 5)}),
+    "write after read": (
+        TILE + "s[t] = x[t]; __syncthreads();\nfloat v = s[(t + 1) % 64];\ns[t] = v;", 64, 1, {(RACE, 5), (RACE, 6)},
+    ),
+    "two threads write one word": (TILE + "s[t / 2] = t; __syncthreads(); y[t] = s[t / 2];", 64, 1, {(RACE, 4)}),
+    "atomics against a plain read": (
+        "__shared__ int c; if (threadIdx.x == 0) c = 0; __syncthreads();\natomicAdd(&c, 1);\ny[threadIdx.x] = c;",
+        64, 1, {(RACE, 4), (RACE, 5)},
+    ),
+    "blocks write the same": ("y[threadIdx.x] = blockIdx.x;", 64, 2, {(RACE, 3)}),
+    "a block reads what another writes": (
+        "int i = blockIdx.x * 32 + threadIdx.x;\ny[i] = y[(i + 32) % 64] + 1;", 32, 2, {(RACE, 4)},
+    ),
+    "uninitialised tile": (TILE + "if (t < 60) s[t] = x[t]; __syncthreads();\ny[t] = s[63 - t];", 64, 1, {(UNINITIALIZED, 5)}),
+    "barrier in half a warp": (TILE + "s[t] = x[t];\nif (t < 16) __syncthreads();\ny[t] = s[t];", 64, 1, {(DIVERGENT, 5)}),
+    "barrier after an early return": (TILE + "if (t >= 32) return;\ns[t] = 1; __syncthreads();\ny[t] = s[t];", 64, 1, {(DIVERGENT, 5)}),
+    "misaligned vector": ("((float2*)(y + 1))[threadIdx.x] = make_float2(1, 2);", 8, 1, {(MISALIGNED, 3)}),
+}  # fmt: skip
+
+RIGHT = {
+    "barrier between": (TILE + "s[t] = x[t]; __syncthreads(); y[t] = s[63 - t];", 64),
+    "warp-synchronous": (
+        TILE + "s[t] = x[t]; __syncwarp(); y[t] = s[t ^ 31]; __syncwarp(); s[t ^ 31] = 2; __syncwarp(); y[t] += s[t];", 64,
+    ),
+    "double buffering": (
+        "__shared__ float s[2][64]; int t = threadIdx.x; float v = 0;\n"
+        "s[0][t] = x[t]; __syncthreads();\n"
+        "for (int k = 0; k < 9; ++k) { s[~k & 1][t] = v; v += s[k & 1][63 - t]; __syncthreads(); }\ny[t] = v;", 64,
+    ),
+    "tree": (
+        TILE + "s[t] = x[t]; __syncthreads();\n"
+        "for (int o = 32; o; o /= 2) { if (t < o) s[t] += s[t + o]; __syncthreads(); }\nif (t == 0) y[0] = s[0];", 64,
+    ),
+    "histogram": (
+        "__shared__ int c[8]; int t = threadIdx.x; if (t < 8) c[t] = 0; __syncthreads();\n"
+        "atomicAdd(&c[t % 8], 1); __syncthreads(); if (t < 8) y[t] = c[t];", 64,
+    ),
+    "in place": ("y[threadIdx.x] += 1;", 64),
+    "global memory, a barrier between": ("y[threadIdx.x] = threadIdx.x; __syncthreads(); x[threadIdx.x] = y[63 - threadIdx.x];", 64),
+    "a thread reads its own": (TILE + "s[t] = x[t]; s[t] *= 2; y[t] = s[t];", 64),
+    "bytes of one word": (
+        "__shared__ unsigned char s[64]; int t = threadIdx.x; s[t] = t; __syncthreads(); y[t] = s[63 - t];", 64,
+    ),
+    "odd block": (TILE + "if (t < 50) s[t] = x[t]; __syncthreads(); y[t] = s[49 - t];", 50),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 1}, {"parted": True}], ids=lambda o: "-".join(o) or "default")
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_kernel_is_named_with_its_line(name, options):
+    body, block, grid, expected = WRONG[name]
+    hazards = run(body, block, grid=grid, **options).record.hazards
+    assert {(h.kind, h.line) for h in hazards} <= expected
+    assert {h.kind for h in hazards} & {kind for kind, _ in expected}
+    assert all(str(h.thread) in h.message for h in hazards)
+
+
+@pytest.mark.parametrize("options", [{}, {"parted": True}], ids=lambda o: "-".join(o) or "default")
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_kernel_is_left_alone(name, options):
+    body, block = RIGHT[name]
+    assert not run(body, block, **options).record.hazards
+
+
+def test_report_does_not_depend_on_the_number_of_threads():
+    body = "y[(blockIdx.x * 7 + threadIdx.x) % 64] = blockIdx.x;"
+    reports = [run(body, 64, grid=40, threads=n).record.hazards for n in (1, 2, 5)]
+    assert reports[0] and reports[0] == reports[1] == reports[2]
+
+
+def test_endless_loop_meets_its_budget_on_its_line():
+    with pytest.raises(StepLimitExceeded, match="budget") as error:
+        run("int k = 0;\nwhile (n > 0) {\n    k += n; n += k & 1; n -= k & 1;\n}\ny[0] = k;", 32, step_limit=1)
+    assert error.value.line in (4, 5)
+
+
+def test_endless_loop_over_a_barrier_meets_its_budget():
+    with pytest.raises(StepLimitExceeded):
+        run(TILE + "for (int k = 0; k < n; k += 0) { s[t] = k; __syncthreads(); y[t] = s[63 - t]; __syncthreads(); }", 64, step_limit=1)
+
+
+def test_trap_and_print_limit():
+    with pytest.raises(KernelTrap):
+        run("if (threadIdx.x == 40) __trap();", 64)
+    with pytest.raises(PrintLimitExceeded):
+        run('for (int k = 0; k < 1000; ++k) printf("%d\\n", k);', 64, print_limit=4096)
+
+
+@pytest.mark.parametrize(("grid", "block"), [(0, 32), (1, 0), (1, 2048), (1 << 31, 32)])
+def test_impossible_launch(grid, block):
+    with pytest.raises(LaunchError):
+        run("y[0] = 1;", block, grid=grid)

@@ -1,0 +1,162 @@
+"""Random kernels: the translated simulator against the oracle, every output bit and every counter.
+
+A seed makes a CUDA C++ kernel of expressions over mixed types, nested loops and branches that part the lanes, break and
+continue, shared memory between barriers, shuffles and votes; NVRTC compiles it, both simulators run it.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from warpschool.compile import compile_cuda
+
+from . import engine_launch, oracle_launch
+
+BLOCKS = [(32, 1), (64, 1), (50, 1), (16, 8), (8, 12), (96, 1)]
+WORDS = 8
+KINDS = ("unsigned", "int", "float", "long long")
+
+
+class Program:
+    """Writes one random kernel."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.block = self.random.choice(BLOCKS)
+        self.lines: list[str] = []
+        self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        self.depth = 0
+        self.count = 0
+
+    def source(self) -> str:
+        threads = self.block[0] * self.block[1]
+        self.emit("const int t = threadIdx.y * blockDim.x + threadIdx.x;")
+        self.emit(f"const int i = blockIdx.x * {threads} + t;")
+        for kind in KINDS:
+            for k in range(2):
+                name = f"{kind[0]}{k}"
+                self.emit(f"{kind} {name} = ({kind})x[(i * {3 + k} + {7 * k}) % n];")
+                self.names[kind].append(name)
+        for _ in range(self.random.randint(3, 6)):
+            self.statement(top=True)
+        for k, kind in enumerate((*KINDS, *KINDS)):
+            value = self.names[kind][k // 4]
+            bits = f"__float_as_uint({value})" if kind == "float" else f"(unsigned){value}"
+            self.emit(f"out[i * {WORDS} + {k}] = {bits};")
+        body = "\n    ".join(self.lines)
+        return f'extern "C" __global__ void k(const unsigned* x, unsigned* out, int n) {{\n    __shared__ unsigned s[{threads}];\n    {body}\n}}\n'
+
+    def emit(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def pick(self, kind: str) -> str:
+        return self.random.choice(self.names[kind])
+
+    def expression(self, kind: str, depth: int = 2) -> str:
+        r = self.random
+        if depth == 0 or r.random() < 0.2:
+            constant = f"{r.uniform(-3, 3):.3f}f" if kind == "float" else str(r.randint(-40, 90))
+            return r.choice([self.pick(kind), self.pick(kind), constant, f"({kind})threadIdx.x", f"({kind})(t % 7)"])
+        a, b = self.expression(kind, depth - 1), self.expression(kind, depth - 1)
+        if r.random() < 0.2:
+            other = r.choice([k for k in KINDS if k != "float" or kind == "float"])
+            return f"({kind})({self.expression(other, depth - 1)})"
+        if r.random() < 0.15:
+            return f"({self.condition()} ? {a} : {b})"
+        if kind == "float":
+            return r.choice([f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"fminf({a}, {b})", f"fabsf({a})", f"fmaf({a}, {b}, {a})"])
+        plain = [f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})"]
+        shifts = [f"({a} >> {r.randint(0, 20)})", f"({a} << {r.randint(0, 9)})"]
+        division = [f"({a} / ((({b}) & 15) + 1))", f"({a} % ((({b}) & 7) + 3))"]
+        return r.choice(plain + shifts + division + [f"min(({kind}){a}, ({kind}){b})", f"max(({kind}){a}, ({kind}){b})"])
+
+    def condition(self) -> str:
+        kind = self.random.choice(("unsigned", "int", "float"))
+        a, b = self.expression(kind, 1), self.expression(kind, 1)
+        return self.random.choice([f"{a} < {b}", f"{a} > {b}", "(t & 3) == 1", "t < 20", f"({self.pick('unsigned')} & 1)"])
+
+    def statement(self, top: bool = False) -> None:
+        r = self.random
+        choices = ["assign", "assign", "if", "loop"] if self.depth < 3 else ["assign"]
+        if top:
+            choices += ["shared", "shuffle", "vote"]
+        getattr(self, r.choice(choices))()
+
+    def assign(self) -> None:
+        kind = self.random.choice(KINDS)
+        self.emit(f"{self.pick(kind)} = {self.expression(kind)};")
+
+    def nested(self, count: int, extra: str = "") -> None:
+        self.depth += 1
+        for _ in range(count):
+            self.statement()
+        if extra:
+            self.emit(extra)
+        self.depth -= 1
+
+    def if_(self) -> None:
+        self.emit(f"if ({self.condition()}) {{")
+        self.nested(self.random.randint(1, 2))
+        if self.random.random() < 0.5:
+            self.emit("} else {")
+            self.nested(self.random.randint(1, 2))
+        self.emit("}")
+
+    def loop(self) -> None:
+        self.count += 1
+        k = f"k{self.count}"
+        bound = self.random.choice(["5", f"({self.pick('unsigned')} & 7)", "(t % 5)", "(t / 16 + 1)"])
+        self.emit(f"for (int {k} = 0; {k} < {bound}; ++{k}) {{")
+        leave = self.random.choice(["", f"if ({self.condition()}) break;", f"if ({self.condition()}) continue;"])
+        self.nested(self.random.randint(1, 2), leave)
+        self.nested(1)
+        self.emit("}")
+
+    def shared(self) -> None:
+        threads = self.block[0] * self.block[1]
+        self.emit(f"s[t] = {self.expression('unsigned')};")
+        self.emit("__syncthreads();")
+        shift = self.random.randint(0, threads)
+        index = self.random.choice([f"(t + {shift}) % {threads}", f"{threads - 1} - t", "t / 4", str(shift % threads)])
+        self.emit(f"{self.pick('unsigned')} = s[{index}];")
+        self.emit("__syncthreads();")
+
+    def shuffle(self) -> None:
+        source = self.expression("unsigned")
+        form = self.random.choice(["__shfl_xor_sync(~0u, {}, 5)", "__shfl_down_sync(~0u, {}, 3)", "__shfl_sync(~0u, {}, t * 3)"])
+        self.warps_are_whole(f"{self.pick('unsigned')} = {form.format(source)};")
+
+    def vote(self) -> None:
+        self.warps_are_whole(f"{self.pick('unsigned')} += __ballot_sync(~0u, {self.condition()});")
+
+    def warps_are_whole(self, text: str) -> None:
+        """Statements that name all 32 lanes need a block of whole warps."""
+        if self.block[0] * self.block[1] % 32 == 0:
+            self.emit(text)
+
+
+setattr(Program, "if", Program.if_)
+
+
+@pytest.mark.parametrize("seed", [*range(24), *(pytest.param(s, marks=pytest.mark.slow) for s in range(24, 300))])
+def test_random_kernel(seed):
+    program = Program(seed)
+    source = program.source()
+    ptx = compile_cuda(source, arch=("compute_80", "compute_100")[seed % 2]).ptx
+    threads, grid = program.block[0] * program.block[1], 3
+    x = np.random.default_rng(seed).integers(0, 200, 257).astype(np.uint32)
+    arguments = [x, np.zeros(grid * threads * WORDS, np.uint32), np.int32(len(x))]
+    expected = oracle_launch.launch(ptx, "k", (grid,), program.block, *arguments)
+    for options in ({}, {"parted": True}, {"check": False, "threads": 1}):
+        ours = engine_launch.launch(ptx, "k", (grid,), program.block, *arguments, **options)
+        assert not ours.record.hazards, f"{ours.record.hazards[0].message}\n{source}"
+        words = zip(ours.arrays[1].reshape(-1, WORDS), expected.arrays[1].reshape(-1, WORDS), strict=True)
+        for thread, (mine, theirs) in enumerate(words):
+            floats = [k for k in range(WORDS) if k % 4 == 2]
+            nan = np.isin(np.arange(WORDS), floats) & np.isnan(mine.view(np.float32)) & np.isnan(theirs.view(np.float32))
+            assert ((mine == theirs) | nan).all(), f"thread {thread}, {options}: {mine} != {theirs}\n{source}"
+        differ = {n: (ours.counters.get(n, 0), c) for n, c in expected.counters.items() if ours.counters.get(n, 0) != c}
+        assert not differ, f"{options}: (engine, oracle) = {differ}\n{source}"
