@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpschool.grading import criterion
+from warpschool.grading.cases import check_product
 
 SHAPES = [(1, 1, 1), (64, 96, 16), (31, 33, 17), (127, 5, 31), (5, 127, 33)]
 ALIGNED = (128, 128, 64)
@@ -12,18 +11,10 @@ WARP = 32
 SECTORS_PER_STEP = 5  # a warp in one row of C needs one sector of A and four of B for each k
 
 
-def run_and_compare(kernel, rng, m, n, k):
-    sizes = {"M": m, "N": n, "K": k}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
-    return sizes, arrays
-
-
 def require_coalesced_loads(kernel, rng):
     """The given kernel is right: what counts is a kernel that is right and coalesced."""
     m, n, k = ALIGNED
-    case = run_and_compare(kernel, rng, m, n, k)
+    case = check_product(kernel, rng, m, n, k)
     # Blocks of 16 x 16 read two elements of A in two sectors, but only two sectors of B: as good as one row a warp.
     counters = kernel.counters(*case)
     sectors = counters.global_load_sectors + counters.async_copy_sectors
@@ -57,7 +48,7 @@ def test_loads(kernel, rng):
     counts="sectors of global stores beyond the fewest that hold the stored bytes, at M = N = 128, K = 64",
 )
 def test_stores(kernel, rng):
-    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED), loads=False)
+    kernel.no_excess_sectors(*check_product(kernel, rng, *ALIGNED), loads=False)
 
 
 @criterion(
@@ -73,4 +64,4 @@ def test_stores(kernel, rng):
 def test_ragged(kernel, rng):
     require_coalesced_loads(kernel, rng)
     for m, n, k in SHAPES:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from warpschool.grading import criterion
+from warpschool.grading.cases import check_transpose
 
 FULL_BLOCKS = [(32, 32), (64, 96), (96, 32)]
 RAGGED = [(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)]
 ALIGNED = (128, 128)
-
-
-def run_and_compare(kernel, rng, m, n):
-    sizes = {"M": m, "N": n}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"At": arrays["A"].T})
-    return sizes, arrays
 
 
 @criterion(
@@ -28,7 +21,7 @@ def run_and_compare(kernel, rng, m, n):
 )
 def test_correct(kernel, rng):
     for m, n in FULL_BLOCKS:
-        run_and_compare(kernel, rng, m, n)
+        check_transpose(kernel, rng, m, n)
 
 
 @criterion(
@@ -42,7 +35,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n in RAGGED:
-        run_and_compare(kernel, rng, m, n)
+        check_transpose(kernel, rng, m, n)
 
 
 @criterion(
@@ -57,7 +50,7 @@ def test_ragged(kernel, rng):
 )
 def test_bytes(kernel, rng):
     m, n = ALIGNED
-    counters = kernel.counters(*run_and_compare(kernel, rng, m, n))
+    counters = kernel.counters(*check_transpose(kernel, rng, m, n))
     kernel.within(counters.loaded_bytes, 4 * m * n, "requested bytes of global loads", unit="bytes")
     kernel.within(counters.global_store_bytes, 4 * m * n, "requested bytes of global stores", unit="bytes")
 
@@ -73,6 +66,6 @@ def test_bytes(kernel, rng):
     counts="sectors beyond the fewest that hold the requested bytes, at M = N = 128, on loads or on stores",
 )
 def test_one_side(kernel, rng):
-    case = run_and_compare(kernel, rng, *ALIGNED)
+    case = check_transpose(kernel, rng, *ALIGNED)
     if kernel.counters(*case).excess_store_sectors:
         kernel.no_excess_sectors(*case, stores=False)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from warpschool.grading import criterion
+from warpschool.grading.cases import check_no_race, check_transpose
 
 FULL_TILES = [(32, 32), (64, 96), (96, 32)]
 RAGGED = [(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)]
 ALIGNED = (128, 128)
-
-
-def run_and_compare(kernel, rng, m, n):
-    sizes = {"M": m, "N": n}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"At": arrays["A"].T})
-    return sizes, arrays
 
 
 @criterion(
@@ -28,7 +21,7 @@ def run_and_compare(kernel, rng, m, n):
 )
 def test_correct(kernel, rng):
     for m, n in FULL_TILES:
-        run_and_compare(kernel, rng, m, n)
+        check_transpose(kernel, rng, m, n)
 
 
 @criterion(
@@ -42,7 +35,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n in RAGGED:
-        run_and_compare(kernel, rng, m, n)
+        check_transpose(kernel, rng, m, n)
 
 
 @criterion(
@@ -55,9 +48,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MN", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MN", ALIGNED, strict=True)))
+    check_transpose(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -71,4 +63,4 @@ def test_race(kernel, rng):
     counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = 128",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))
+    kernel.no_excess_sectors(*check_transpose(kernel, rng, *ALIGNED))

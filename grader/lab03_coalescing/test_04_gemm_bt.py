@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpschool.grading import criterion
+from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
 RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)]
 ALIGNED = (128, 128, 128)
 REUSE = 16  # how often a loaded element must serve, at least: tiles of 16 reach it, and 32 are used here
-
-
-def run_and_compare(kernel, rng, m, n, k):
-    sizes = {"M": m, "N": n, "K": k}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["Bt"].T}, k=k)
-    return sizes, arrays
 
 
 @criterion(
@@ -31,7 +22,7 @@ def run_and_compare(kernel, rng, m, n, k):
 )
 def test_correct(kernel, rng):
     for m, n, k in FULL_TILES:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -45,7 +36,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n, k in RAGGED:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -58,9 +49,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MNK", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
+    check_product(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -74,7 +64,7 @@ def test_race(kernel, rng):
     counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = K = 128",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))
+    kernel.no_excess_sectors(*check_product(kernel, rng, *ALIGNED))
 
 
 @criterion(
@@ -89,5 +79,5 @@ def test_sectors(kernel, rng):
 )
 def test_bytes(kernel, rng):
     m, n, k = ALIGNED
-    counters = kernel.counters(*run_and_compare(kernel, rng, m, n, k))
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.within(counters.loaded_bytes, 8 * m * n * k // REUSE, "requested bytes of global loads", unit="bytes")

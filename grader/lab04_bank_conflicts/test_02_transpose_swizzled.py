@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from warpschool.grading import criterion
 from warpschool.grading.budgets import shared_bytes_of_blocks
+from warpschool.grading.cases import check_no_race, check_transpose
 
 FULL_TILES = [(32, 32), (64, 96), (96, 32)]
 RAGGED = [(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)]
 ALIGNED = (128, 128)
-
-
-def run_and_compare(kernel, rng, m, n):
-    sizes = {"M": m, "N": n}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"At": arrays["A"].T})
-    return sizes, arrays
 
 
 @criterion(
@@ -29,7 +22,7 @@ def run_and_compare(kernel, rng, m, n):
 )
 def test_correct(kernel, rng):
     for m, n in FULL_TILES:
-        run_and_compare(kernel, rng, m, n)
+        check_transpose(kernel, rng, m, n)
 
 
 @criterion(
@@ -43,7 +36,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n in RAGGED:
-        run_and_compare(kernel, rng, m, n)
+        check_transpose(kernel, rng, m, n)
 
 
 @criterion(
@@ -56,9 +49,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MN", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MN", ALIGNED, strict=True)))
+    check_transpose(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -72,7 +64,7 @@ def test_race(kernel, rng):
     counts="wavefronts of shared loads and stores beyond the fewest, at M = N = 128",
 )
 def test_wavefronts(kernel, rng):
-    kernel.no_excess_wavefronts(*run_and_compare(kernel, rng, *ALIGNED))
+    kernel.no_excess_wavefronts(*check_transpose(kernel, rng, *ALIGNED))
 
 
 @criterion(
@@ -86,7 +78,7 @@ def test_wavefronts(kernel, rng):
     counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = 128",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))
+    kernel.no_excess_sectors(*check_transpose(kernel, rng, *ALIGNED))
 
 
 @criterion(
@@ -101,6 +93,6 @@ def test_sectors(kernel, rng):
 )
 def test_shared_bytes(kernel, rng):
     m, n = ALIGNED
-    sizes, arrays = run_and_compare(kernel, rng, m, n)
+    sizes, arrays = check_transpose(kernel, rng, m, n)
     used = shared_bytes_of_blocks(kernel, kernel.run(sizes, arrays))
     kernel.within(used, 4 * m * n, "shared memory of all blocks", unit="bytes")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpschool.grading import criterion
+from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
 RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)]
@@ -14,14 +13,6 @@ WARP = 32
 # sixteen pairs of the plainest kernel. That is not the student's doing, so it is allowed for.
 TAKEN_APART = 10 / 16
 CONFLICTS = 1 / 8
-
-
-def run_and_compare(kernel, rng, m, n, k):
-    sizes = {"M": m, "N": n, "K": k}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["Bt"].T}, k=k)
-    return sizes, arrays
 
 
 @criterion(
@@ -35,7 +26,7 @@ def run_and_compare(kernel, rng, m, n, k):
 )
 def test_correct(kernel, rng):
     for m, n, k in FULL_TILES:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -49,7 +40,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n, k in RAGGED:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -62,9 +53,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MNK", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
+    check_product(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -79,7 +69,7 @@ def test_race(kernel, rng):
     "where the compiler has taken pairs apart",
 )
 def test_wavefronts(kernel, rng):
-    case = run_and_compare(kernel, rng, *ALIGNED)
+    case = check_product(kernel, rng, *ALIGNED)
     counters = kernel.counters(*case)
     passes = counters.shared_load_wavefronts + counters.shared_store_wavefronts
     if not counters.shared_bank_conflicts <= CONFLICTS * passes:
@@ -98,7 +88,7 @@ def test_wavefronts(kernel, rng):
     "where the compiler has taken pairs apart",
 )
 def test_wide(kernel, rng):
-    counters = kernel.counters(*run_and_compare(kernel, rng, *ALIGNED))
+    counters = kernel.counters(*check_product(kernel, rng, *ALIGNED))
     ratio = WARP * counters.shared_load_requests / counters.fma_instructions
     kernel.within(ratio, 1 + TAKEN_APART, "shared loads for each FMA")
 
@@ -114,4 +104,4 @@ def test_wide(kernel, rng):
     counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = K = 128",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))
+    kernel.no_excess_sectors(*check_product(kernel, rng, *ALIGNED))

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpschool.grading import criterion
+from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
 RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)]
 ALIGNED = (128, 128, 128)
 WPT = 8
 REUSE = 16  # how often an element from global memory must serve, at least; tiles of 32 reach 32
-
-
-def run_and_compare(kernel, rng, m, n, k):
-    sizes = {"M": m, "N": n, "K": k}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
-    return run
 
 
 @criterion(
@@ -32,7 +23,7 @@ def run_and_compare(kernel, rng, m, n, k):
 )
 def test_correct(kernel, rng):
     for m, n, k in FULL_TILES:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -46,7 +37,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n, k in RAGGED:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -59,9 +50,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MNK", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
+    check_product(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -77,7 +67,7 @@ def test_race(kernel, rng):
 )
 def test_shared_bytes(kernel, rng):
     m, n, k = ALIGNED
-    counters = run_and_compare(kernel, rng, m, n, k).counters
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.within(counters.loaded_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
     per_product = counters.shared_load_bytes / (m * n * k)
     kernel.within(per_product, 4 * (WPT + 1) / WPT, "bytes of shared loads for each product")

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpschool.grading import criterion
 from warpschool.grading.budgets import require_wide
+from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
 RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)]
 ALIGNED = (256, 256, 256)
 WPTM = WPTN = 8
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
-
-
-def run_and_compare(kernel, rng, m, n, k):
-    sizes = {"M": m, "N": n, "K": k}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
-    return run
 
 
 @criterion(
@@ -33,7 +24,7 @@ def run_and_compare(kernel, rng, m, n, k):
 )
 def test_correct(kernel, rng):
     for m, n, k in FULL_TILES:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -47,7 +38,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n, k in RAGGED:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -60,9 +51,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MNK", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
+    check_product(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -77,7 +67,7 @@ def test_race(kernel, rng):
     "512 from 32 lanes, at least three quarters of that",
 )
 def test_wide_global(kernel, rng):
-    require_wide(kernel, run_and_compare(kernel, rng, *ALIGNED), "global_load", "async_copy", "global_store")
+    require_wide(kernel, kernel.run(*check_product(kernel, rng, *ALIGNED)), "global_load", "async_copy", "global_store")
 
 
 @criterion(
@@ -92,7 +82,7 @@ def test_wide_global(kernel, rng):
     "at least three quarters of 512",
 )
 def test_wide_shared(kernel, rng):
-    run = run_and_compare(kernel, rng, *ALIGNED)
+    run = kernel.run(*check_product(kernel, rng, *ALIGNED))
     kernel.at_least(run.counters.shared_load_requests, 1, "loads from shared memory")
     require_wide(kernel, run, "shared_load")
 
@@ -110,7 +100,7 @@ def test_wide_shared(kernel, rng):
 )
 def test_shared_bytes(kernel, rng):
     m, n, k = ALIGNED
-    counters = run_and_compare(kernel, rng, m, n, k).counters
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.within(counters.loaded_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
     per_product = counters.shared_load_bytes / (m * n * k)
     kernel.within(per_product, 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")
@@ -128,6 +118,6 @@ def test_shared_bytes(kernel, rng):
 )
 def test_local(kernel, rng):
     m, n, k = ALIGNED
-    counters = run_and_compare(kernel, rng, m, n, k).counters
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.at_least(counters.fma_instructions, m * n * k, "multiply-adds")
     kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpschool.grading import criterion
 from warpschool.grading.budgets import barriers_per_block, require_registers
+from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
 RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)]
@@ -14,14 +13,6 @@ WPTM = WPTN = 8
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
 TSK = 8
 AHEAD = 1.1  # a tenth more may be read from shared memory: what is fetched ahead is not used at the end
-
-
-def run_and_compare(kernel, rng, m, n, k):
-    sizes = {"M": m, "N": n, "K": k}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
-    return run
 
 
 @criterion(
@@ -35,7 +26,7 @@ def run_and_compare(kernel, rng, m, n, k):
 )
 def test_correct(kernel, rng):
     for m, n, k in FULL_TILES:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -49,7 +40,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n, k in RAGGED:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -62,9 +53,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MNK", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
+    check_product(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -80,7 +70,7 @@ def test_race(kernel, rng):
 )
 def test_barriers(kernel, rng):
     m, n, k = ALIGNED
-    run = run_and_compare(kernel, rng, m, n, k)
+    run = kernel.run(*check_product(kernel, rng, m, n, k))
     tile = max(TSK, run.plan.contract.declarations.constexpr_values({}).get("TSK", TSK))
     kernel.within(barriers_per_block(run), -(-k // tile) + 2, "barriers for each block")
 
@@ -96,7 +86,7 @@ def test_barriers(kernel, rng):
     counts="registers of a block, at most 65536, and bytes that are spilled to local memory: none, for sm_80",
 )
 def test_registers(kernel, rng):
-    require_registers(kernel, run_and_compare(kernel, rng, *ALIGNED))
+    require_registers(kernel, kernel.run(*check_product(kernel, rng, *ALIGNED)))
 
 
 @criterion(
@@ -113,7 +103,7 @@ def test_registers(kernel, rng):
 )
 def test_shared_bytes(kernel, rng):
     m, n, k = ALIGNED
-    counters = run_and_compare(kernel, rng, m, n, k).counters
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.within(counters.loaded_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
     per_product = counters.shared_load_bytes / (m * n * k)
     kernel.within(per_product, AHEAD * 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")
@@ -131,6 +121,6 @@ def test_shared_bytes(kernel, rng):
 )
 def test_local(kernel, rng):
     m, n, k = ALIGNED
-    counters = run_and_compare(kernel, rng, m, n, k).counters
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.at_least(counters.fma_instructions, m * n * k, "multiply-adds")
     kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from warpschool.grading import criterion
 from warpschool.grading.budgets import require_registers
+from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
 RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)]
 ALIGNED = (256, 256, 256)
 WARP = 32
 SLACK = 1.25
-
-
-def run_and_compare(kernel, rng, m, n, k):
-    sizes = {"M": m, "N": n, "K": k}
-    arrays = kernel.inputs(sizes, rng)
-    run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"C": arrays["A"].astype(np.float64) @ arrays["B"]}, k=k)
-    return run
 
 
 @criterion(
@@ -33,7 +24,7 @@ def run_and_compare(kernel, rng, m, n, k):
 )
 def test_correct(kernel, rng):
     for m, n, k in FULL_TILES:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -47,7 +38,7 @@ def test_correct(kernel, rng):
 )
 def test_ragged(kernel, rng):
     for m, n, k in RAGGED:
-        run_and_compare(kernel, rng, m, n, k)
+        check_product(kernel, rng, m, n, k)
 
 
 @criterion(
@@ -60,9 +51,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = dict(zip("MNK", ALIGNED, strict=True))
-    kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=("race", "divergent-barrier", "uninitialized"))
-    run_and_compare(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
+    check_product(kernel, rng, *ALIGNED)
 
 
 @criterion(
@@ -77,8 +67,8 @@ def test_race(kernel, rng):
 )
 def test_wavefronts(kernel, reference, rng):
     m, n, k = ALIGNED
-    own = run_and_compare(kernel, rng, m, n, k).counters
-    best = run_and_compare(reference, rng, m, n, k).counters
+    own = kernel.counters(*check_product(kernel, rng, m, n, k))
+    best = reference.counters(*check_product(reference, rng, m, n, k))
     kernel.at_least(own.shared_load_requests, 1, "loads from shared memory")
     actual, limit = (c.shared_load_wavefronts * WARP / (m * n * k) for c in (own, best))
     kernel.within(actual, SLACK * limit, "wavefronts of shared loads for each 32 products")
@@ -95,7 +85,7 @@ def test_wavefronts(kernel, reference, rng):
     counts="registers of a block, at most 65536, and bytes that are spilled to local memory: none, for sm_80",
 )
 def test_registers(kernel, rng):
-    require_registers(kernel, run_and_compare(kernel, rng, *ALIGNED))
+    require_registers(kernel, kernel.run(*check_product(kernel, rng, *ALIGNED)))
 
 
 @criterion(
@@ -110,6 +100,6 @@ def test_registers(kernel, rng):
 )
 def test_local(kernel, rng):
     m, n, k = ALIGNED
-    counters = run_and_compare(kernel, rng, m, n, k).counters
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.at_least(counters.fma_instructions, m * n * k, "multiply-adds")
     kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")
