@@ -1,0 +1,47 @@
+"""Every tile set that the autotuner tries is a right kernel: `benchmarks/gemm.py` only decides which is fast."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warpschool.compare import compare, tolerance_for
+from warpschool.contract import parse_contract
+from warpschool.course import Course
+from warpschool.launcher import Program
+from warpschool.notebook.runs import random_inputs
+
+GEMM = Path(__file__).parents[2] / "benchmarks" / "gemm.py"
+RAGGED = {"M": 139, "N": 261, "K": 45}
+
+
+def constant(name: str) -> tuple:
+    """A constant of the benchmark, which cannot be imported without a GPU."""
+    for node in ast.parse(GEMM.read_text("utf-8")).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == name:
+            return ast.literal_eval(node.value)
+    raise LookupError(f"{GEMM.name} has no constant {name}")
+
+
+SETS = constant("TILES")
+
+
+@pytest.mark.parametrize(
+    "tiles", [pytest.param(tiles, marks=[pytest.mark.slow] if k else [], id="x".join(map(str, tiles)))
+              for k, tiles in enumerate(reversed(SETS))],
+)  # fmt: skip
+def test_is_right_without_hazards_and_bank_conflicts(tiles: tuple[int, ...]) -> None:
+    step = Course.find().step("lab05_work_per_thread/07_warp_tiled")
+    contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
+    constants = dict(zip(constant("TILE_NAMES"), tiles, strict=True))
+    inputs = random_inputs(contract.bind(RAGGED, constants=constants))
+    result = Program(contract, device="sim", constants=constants).run(RAGGED, inputs)
+    assert not result.hazards
+    expected = inputs["A"].astype(np.float64) @ inputs["B"]
+    report = compare(result.outputs["C"], expected, tolerance=tolerance_for(np.float32, k=RAGGED["K"]), name="C")
+    assert report.ok, report
+    assert result.counters.shared_load_bank_conflicts == result.counters.shared_store_bank_conflicts == 0
