@@ -144,9 +144,11 @@ def test_a_test_without_criterion_is_a_fault_of_the_grader(make):
 @pytest.mark.parametrize(
     ("action", "verdict", "words"),
     [
-        ("time.sleep(60)", Verdict.TLE, "ran out of time"),
+        ("time.sleep(60)", Verdict.SE, "without using it"),
+        ("(lambda end: [0 for _ in iter(time.time, 0) if time.time() > end and 1 / 0])(time.time() + 60)",
+         Verdict.TLE, "ran out of time"),
         ("while True: pass", Verdict.TLE, "processor time"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", Verdict.MLE, "more memory"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", Verdict.SE, "killed from outside"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", Verdict.SE, "SIGSEGV"),
         ("os._exit(3)", Verdict.SE, "exit code 3"),
         ("os._exit(0)", Verdict.SE, "exit code 0"),

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from warpschool.cli.batch_options import (
+    Scheduler,
+    SecretFile,
+    Slurm,
+    StoreFolder,
+    Workers,
+    batch_progress,
+    require_one_place,
+)
 from warpschool.cli.failures import INTERRUPTED, LACKING, guarded, report
 from warpschool.cli.files import require_writable_target, try_write
 from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain
-from warpschool.cli.output import Cell, Output, Steps
+from warpschool.cli.output import Cell, Output
 from warpschool.errors import ArgumentError, CourseError, ToolMissing
 
 if TYPE_CHECKING:
@@ -32,6 +41,19 @@ class Submitted:
     path: Path
 
 
+@dataclass(frozen=True)
+class Batch:
+    """How a batch is graded."""
+
+    device: str
+    seed: int
+    secret_file: Path | None
+    store: Path | None
+    workers: int
+    scheduler: str | None
+    slurm: bool
+
+
 @guarded
 def grade(
     folder: Annotated[
@@ -41,29 +63,31 @@ def grade(
     device: OnDevice = DeviceChoice.sim,
     seed: Annotated[int | None, typer.Option(help="Seed of the random inputs; the same for everybody.")] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write all results as JSON.")] = None,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    slurm: Slurm = False,
+    store: StoreFolder = None,
+    secret_seed_file: SecretFile = None,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
     """Grade a folder of kernels, one result for each file; a wrong kernel is a result, not a failure of this command.
 
-    Files that belong to no graded step are listed and left alone. Ctrl-C keeps what is graded.
+    Files that belong to no graded step are listed and left alone. Equal kernels are checked once. Finished results are
+    kept: after Ctrl-C, a crash or a kill the same command does the rest.
 
-    Example: warpschool grade submissions/ --out results.json
+    Example: warpschool grade submissions/ --workers 2 --out results.json
     """
     from warpschool.course import Course
 
     output = Output(as_json=as_json, plain=plain)
+    require_one_place(scheduler=scheduler, slurm=slurm)
     if out is not None:
         require_writable_target(out)
     found, foreign = find_submissions(folder, Course.find(), step)
-    graded: list[tuple[Submitted, Result]] = []
-    interrupted = False
-    try:
-        with output.progress(len(found)) as progress:
-            for item in found:
-                graded.append((item, _graded(item, device, seed, progress)))
-    except KeyboardInterrupt:
-        interrupted = True
+    batch = Batch(str(device), seed or 0, secret_seed_file, store, workers, scheduler, slurm)
+    done, interrupted = _graded(found, folder, batch, output)
+    graded = [(item, done[item]) for item in found if item in done]
     document = _document(graded, foreign, planned=len(found))
     output.data(document)
     _show(output, graded, foreign)
@@ -76,7 +100,8 @@ def grade(
     if interrupted:
         output.errors.print(Text(f"interrupted: {len(graded)} of {len(found)} files are graded", style="bold"))
         raise typer.Exit(INTERRUPTED)
-    if any(str(result.verdict) == "SE" for _, result in graded):
+    if any(not result.is_grade for _, result in graded):
+        output.errors.print(Text("some checks failed themselves (SE): these are no grades; run the same command again"))
         raise typer.Exit(LACKING)
 
 
@@ -132,14 +157,48 @@ def _student(folders: tuple[str, ...]) -> str:
     return "/".join(folders[:-1] if folders[-1:] == ("kernels",) else folders) or "."
 
 
-def _graded(item: Submitted, device: str, seed: int | None, progress: Steps) -> Result:
-    from warpschool.grading import check
+def _graded(
+    found: list[Submitted], folder: Path, batch: Batch, output: Output
+) -> tuple[dict[Submitted, Result], bool]:
+    """The results so far, and whether Ctrl-C ended it."""
+    from warpschool.compile.cache import cache_root
+    from warpschool.grading.batch import run
+    from warpschool.grading.intake import read_submitted
+    from warpschool.grading.jobs import KernelJob, unreadable
+    from warpschool.grading.secret import read_secret
+    from warpschool.grading.store import Store
+    from warpschool.grading.submission import MAX_SOURCE_BYTES
 
-    progress.start(f"{item.student}: {item.step}")
-    result = check(item.step.name, item.path, device=str(device), seed=seed)
-    points = f" {result.score:g}/{result.max_score:g}"
-    progress.done(Text.assemble(f"{item.student}: {item.step}: ", _verdict(result), points))
-    return result
+    secret = read_secret(batch.secret_file) if batch.secret_file else ""
+    done: dict[Submitted, Result] = {}
+    waiting: dict[KernelJob, list[Submitted]] = {}
+    for item in found:
+        data, problem = read_submitted(item.path, folder, most_bytes=MAX_SOURCE_BYTES)
+        job = KernelJob(item.step.name, data, seed=batch.seed, device=batch.device, secret=secret)
+        if problem:
+            done[item] = unreadable(job, problem)
+        else:
+            waiting.setdefault(job, []).append(item)
+    with batch_progress(output, len(found)) as progress:
+        for result in done.values():
+            progress.done(result.verdict)
+        try:
+            store = Store(batch.store or cache_root() / "results")
+            outcomes = run(
+                waiting, store=store, workers=batch.workers, scheduler=batch.scheduler, slurm=batch.slurm
+            )
+            for job, result in outcomes:
+                for item in waiting[job]:
+                    done[item] = result
+                    progress.done(result.verdict)
+        except KeyboardInterrupt:
+            return done, True
+    return done, False
+
+
+def _score(result: Result) -> str:
+    """The points; a fault of the grader is no 0."""
+    return f"{result.score:g}" if result.is_grade else "?"
 
 
 def _verdict(result: Result) -> Text:
@@ -148,7 +207,7 @@ def _verdict(result: Result) -> Text:
 
 def _show(output: Output, graded: list[tuple[Submitted, Result]], foreign: list[str]) -> None:
     rows: list[list[Cell]] = [
-        [item.student, item.step.name, _verdict(result), f"{result.score:g}", f"{result.max_score:g}"]
+        [item.student, item.step.name, _verdict(result), _score(result), f"{result.max_score:g}"]
         for item, result in graded
     ]
     output.table(["student", "step", "verdict", "points", "of"], rows, numbers=("points", "of"))

@@ -118,6 +118,10 @@ class Worker:
             ) from None
         except _Gone:
             self.kill()
+            if self._process.returncode == -signal.SIGKILL:  # no limit of ours does that
+                raise CompilerMissing(
+                    f"{name}: the compiler process was killed from outside", next_step="Is this machine out of memory?"
+                ) from None
             raise CompileLimitError(self._cause_of_death(name, limits), next_step=TOO_MUCH) from None
         except BaseException:
             self.kill()  # Ctrl-C, for one: the answer would be taken for that of the next request

@@ -6,25 +6,38 @@ Everything else that is printed goes to stderr. The parent kills this process wh
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from warpschool.grading.limits import Limits
 
+_PR_SET_PDEATHSIG = 1
+
 
 def main() -> int:
     """Read the job, run the step's tests, write the result."""
     answer = os.dup(1)
     os.dup2(2, 1)  # whatever pytest or a library prints must not mix with the answer
+    _die_with_parent()
     job = json.loads(sys.stdin.read())
     Limits(**job["limits"]).apply(on_gpu=job["device"] == "gpu")
     text = _run(job)
     with os.fdopen(answer, "w", encoding="utf-8") as file:
         file.write(text)
     return 0
+
+
+def _die_with_parent() -> None:
+    """A killed grader must not leave checks behind that nobody waits for."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent or parent == 1:
+        os._exit(1)
 
 
 def _run(job: dict[str, Any]) -> str:
@@ -40,7 +53,7 @@ def _run(job: dict[str, Any]) -> str:
     if step.grader is None:
         raise GradingError(f"{step} has no grader")
     recorder = plugin.Recorder(
-        plugin.Job(base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu")
+        plugin.Job(base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"])
     )
     code = pytest.main(
         [
@@ -53,7 +66,9 @@ def _run(job: dict[str, Any]) -> str:
         raise GradingError(f"pytest ended with {code} on {step.grader}")
     if not recorder.criteria:
         raise GradingError(f"{step.grader} has no criteria")
-    about = provenance(step, device=job["device_text"], nvrtc=recorder.nvrtc, arch=recorder.arch)
+    about = provenance(
+        step, device=job["device_text"], nvrtc=recorder.nvrtc, arch=recorder.arch, secret=job["secret"]
+    )
     result = make_result(
         step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
     )

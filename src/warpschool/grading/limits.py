@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """`wall_s` is kept by the parent; the others by the kernel. `memory_bytes` is address space, simulator only."""
+    """`wall_s` is kept by the parent; the others by the kernel. `memory_bytes` is address space, simulator only.
+
+    `threads` of the simulator, 0 for as many as there are cores.
+    """
 
     wall_s: float = 180.0
     cpu_s: int = 600
     memory_bytes: int = 12 << 30
     file_bytes: int = 64 << 20
+    threads: int = 0
 
     def apply(self, *, on_gpu: bool) -> None:
         """Set the limits of this process and of all that it starts."""

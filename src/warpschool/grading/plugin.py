@@ -21,6 +21,7 @@ from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.result import Criterion
+from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
 from warpschool.grading.verdicts import Judgement, Verdict, judge, worst
 
@@ -29,12 +30,13 @@ _STATE = pytest.StashKey["State"]()
 
 @dataclass(frozen=True)
 class Job:
-    """What is graded: a source (None: what --submission says), the seed, and the device."""
+    """What is graded: a source (None: what --submission says), the seed, the device, an instructor's secret seed."""
 
     source: bytes | None = None
     name: str = ""
     seed: int = 0
     on_gpu: bool = False
+    secret: str = ""
 
 
 class State:
@@ -106,7 +108,9 @@ def pytest_configure(config: pytest.Config) -> None:
     recorder = next((p for p in config.pluginmanager.get_plugins() if isinstance(p, Recorder)), None)
     options = config.option
     job = Job(seed=options.grading_seed, on_gpu=options.submission_device == "gpu")
-    config.stash[_STATE] = State(recorder.job if recorder else job, options.submission)
+    state = State(recorder.job if recorder else job, options.submission)
+    config.stash[_STATE] = state
+    use_secret(state.job.secret)
 
 
 def step_of(path: Path) -> Step | None:
@@ -147,7 +151,8 @@ def seed(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
     """Random numbers that depend on the seed and the test's name, not on the order of tests."""
-    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode())])
+    job = request.config.stash[_STATE].job
+    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode()), *secret_words(job.secret)])
 
 
 def _step(request: pytest.FixtureRequest) -> Step:
@@ -215,6 +220,7 @@ class Recorder:
         if isinstance(info.value, pytest.skip.Exception):
             return Judgement(Verdict.SKIP, info.value.msg or "")
         judgement = judge(info.value)
+        judgement.secret = in_secret_case()
         if judgement.verdict is Verdict.SE:
             place = next((e for e in reversed(info.traceback) if Path(e.path) == item.path), info.traceback[-1])
             return Judgement(Verdict.SE, f"{Path(place.path).name}:{place.lineno + 1}: {judgement.seen}")
@@ -233,7 +239,7 @@ class Recorder:
         line = gravest.line
         return Criterion(
             info.id, info.title, info.weight, gravest.fraction, gravest.verdict, gravest.seen, line, self._code(line),
-            info.counts, info.hint,
+            info.counts, info.hint, gravest.secret,
         )  # fmt: skip
 
     def _code(self, line: int) -> str:

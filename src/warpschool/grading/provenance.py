@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import platform
+from pathlib import Path
 
 import warpschool
 from warpschool.compile import DEFAULT_ARCH, compiler_report
+from warpschool.counters import VERSION as COUNTERS_VERSION
 from warpschool.course import Step
+from warpschool.grading.secret import fingerprint
 
 ISOLATION = "child process with limits of memory, time and file size"
 
@@ -22,11 +26,25 @@ def content_hash(step: Step) -> str:
     return digest.hexdigest()[:16]
 
 
-def provenance(step: Step, *, device: str, nvrtc: str = "", arch: str = "") -> dict[str, str]:
+@functools.cache
+def code_hash() -> str:
+    """Return a hash of the library's own modules: a changed checkout is another version, whatever its number says."""
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if "_content" not in path.parts:
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def provenance(step: Step, *, device: str, nvrtc: str = "", arch: str = "", secret: str = "") -> dict[str, str]:
     """Return the versions and places that a result names; results that differ in them are not compared."""
     return {
         "warpschool": warpschool.__version__,
         "content": content_hash(step),
+        "counters": str(COUNTERS_VERSION),
+        "code": code_hash(),
+        "cases": f"secret, {fingerprint(secret)}" if secret else "public",
         "nvrtc": nvrtc or str(compiler_report().get("nvrtc", "none")),
         "arch": arch or DEFAULT_ARCH,
         "device": device,

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from warpschool.errors import GradingError
 from warpschool.grading.verdicts import Verdict, worst
 
-FORMAT = 1
+FORMAT = 2
+_SECRET_CASE = "This fails in a case that is not public: other sizes and other numbers than those of your own checks."
 
 
 @dataclass(frozen=True)
 class Criterion:
     """One graded criterion: `fraction` of `weight` was earned.
 
-    `seen` is what was observed, `line` the student's line (0: none to blame) and `code` its text.
+    `seen` is what was observed, `line` the student's line (0: none to blame) and `code` its text. `secret` says that it
+    was observed in a case that an instructor's secret seed drew: students then read `shown`.
     """
 
     id: str
@@ -30,6 +32,12 @@ class Criterion:
     code: str = ""
     counts: str = ""
     hint: tuple[str, ...] = ()
+    secret: bool = False
+
+    @property
+    def shown(self) -> str:
+        """What a student may read: of a secret case only that it failed."""
+        return _SECRET_CASE if self.secret else self.seen
 
     @property
     def points(self) -> float:
@@ -64,6 +72,11 @@ class Result:
         return round(sum(criterion.points for criterion in self._counted), 9)
 
     @property
+    def is_grade(self) -> bool:
+        """Whether the scores say something about the student: after a fault of the grader they do not."""
+        return self.verdict is not Verdict.SE
+
+    @property
     def max_score(self) -> float:
         return round(float(sum(criterion.weight for criterion in self._counted)), 9)
 
@@ -89,11 +102,11 @@ class Result:
         raise GradingError(f"{self.step} has no criterion '{name}'", next_step=f"It has {known}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, scores included."""
+        """Return plain data, scores included; the score of what is no grade is None, which nobody takes for a 0."""
         return {
             **{key: value for key, value in asdict(self).items() if key != "criteria"},
             "criteria": [asdict(criterion) for criterion in self.criteria],
-            "format": FORMAT, "score": self.score, "max_score": self.max_score,
+            "format": FORMAT, "score": self.score if self.is_grade else None, "max_score": self.max_score,
         }  # fmt: skip
 
     def to_json(self) -> str:
@@ -115,9 +128,14 @@ class Result:
             result = Result(**{**data, "verdict": Verdict(data["verdict"]), "criteria": criteria})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise GradingError(f"this is no result of warpschool: {error}") from None
-        if (result.score, result.max_score) != (score, max_score):
+        if (result.score if result.is_grade else None, result.max_score) != (score, max_score):
             raise GradingError("this result was changed: its scores do not add up")
         return result
+
+    def for_student(self) -> Result:
+        """Return the result without what secret cases showed."""
+        hidden = (replace(c, seen=c.shown, line=0, code="", secret=False) if c.secret else c for c in self.criteria)
+        return replace(self, criteria=tuple(hidden))
 
     def __str__(self) -> str:
         return to_text(self)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,54 +27,59 @@ from warpschool.grading.verdicts import Verdict
 DEFAULT_SEED = 0
 _USUAL_LIMITS = Limits()
 _SHOWN_BYTES = 2000
+_BUSY = 0.25  # a check that ran out of time with less of it on a processor was not given any, or waited for something
 _OUT_OF_MEMORY = ("MemoryError", "out of memory", "bad_alloc", "Cannot allocate memory")
 
 
 def check(
     step: str, source_or_path: str | bytes | Path | None = None, *, device: str = "auto", seed: int | None = None,
-    limits: Limits = _USUAL_LIMITS, course: Course | None = None,
+    limits: Limits = _USUAL_LIMITS, course: Course | None = None, secret: str = "",
 ) -> Result:  # fmt: skip
     """Grade a kernel file for a step.
 
     Without a source, the step's last-run notebook cell is taken, else its file in the nearest personal copy, else, in a
     checkout, its file in kernels/. Raises CourseError for an unknown step or a missing file, DeviceUnavailable for a
-    GPU that is not there. Whatever the kernel does ends in a verdict.
+    GPU that is not there. Whatever the kernel does ends in a verdict. `secret` is an instructor's secret seed: see
+    `warpschool.grading.secret`.
     """
     found = (course or Course.find()).step(step)
     source = find_source(found, source_or_path)
-    return check_source(found, source, device=device, seed=DEFAULT_SEED if seed is None else int(seed), limits=limits)
+    chosen = DEFAULT_SEED if seed is None else int(seed)
+    return check_source(found, source, device=device, seed=chosen, limits=limits, secret=secret)
 
 
 def check_source(
-    step: Step, source: Source, *, device: str = "auto", seed: int = DEFAULT_SEED, limits: Limits = _USUAL_LIMITS
-) -> Result:
+    step: Step, source: Source, *, device: str = "auto", seed: int = DEFAULT_SEED, limits: Limits = _USUAL_LIMITS,
+    secret: str = "",
+) -> Result:  # fmt: skip
     """Grade a source that has been found already; see `check`."""
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     chosen = get_device(device)
     job = {
         "root": str(step.grader.parents[2]), "step": step.name, "name": source.name, "device": chosen.name,
-        "device_text": chosen.description, "seed": seed,
+        "device_text": chosen.description, "seed": seed, "secret": secret,
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    return _outcome(_Child(json.dumps(job), limits.wall_s), step, source, job)
+    return _outcome(_Child(json.dumps(job), limits), step, source, job)
 
 
 class _Child:
     """The finished child: what it answered, its exit code, the end of its stderr, and whether its time ran out."""
 
-    def __init__(self, job: str, wall_s: float) -> None:
-        self.timed_out = False
+    def __init__(self, job: str, limits: Limits) -> None:
+        self.timed_out = self.was_busy = False
         process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
             [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, cwd="/", env=_environment(), start_new_session=True, text=True, encoding="utf-8",
-            errors="replace",
+            stderr=subprocess.PIPE, cwd="/", env=_environment(limits.threads), start_new_session=True, text=True,
+            encoding="utf-8", errors="replace",
         )  # fmt: skip
         try:
-            self.answer, self.log = process.communicate(job, timeout=wall_s)
+            self.answer, self.log = process.communicate(job, timeout=limits.wall_s)
         except subprocess.TimeoutExpired:
             self.timed_out = True
+            self.was_busy = _processor_seconds(process.pid) >= _BUSY * limits.wall_s
             _kill(process)
             self.answer, self.log = "", ""
         except BaseException:
@@ -81,13 +88,24 @@ class _Child:
         self.code = process.returncode
 
 
-def _environment() -> dict[str, str]:
+def _environment(threads: int) -> dict[str, str]:
     """The caller's environment without what would change pytest; relative module paths still mean the same folders."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     paths = [str(Path(path).resolve()) for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     if paths:
         environment["PYTHONPATH"] = os.pathsep.join(paths)
+    if threads:
+        environment |= {"WARPSCHOOL_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
     return environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+
+
+def _processor_seconds(pid: int) -> float:
+    """Processor time of a process that still runs, all its threads together; infinite where nothing tells."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return math.inf
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -108,23 +126,34 @@ def _outcome(child: _Child, step: Step, source: Source, job: dict[str, object]) 
         except GradingError:
             pass
     verdict, seen = _verdict_of_end(child)
+    made = provenance(step, device=str(job["device_text"]), secret=str(job["secret"]))
+    return no_result(step, source, verdict, seen, seed=int(str(job["seed"])), provenance=made)
+
+
+def no_result(
+    step: Step, source: Source, verdict: Verdict, seen: str, *, seed: int, provenance: Mapping[str, str]
+) -> Result:
+    """Return the result of a check that came to no result of its own."""
     whole = Criterion("", "", 0, 0, verdict, seen)
     criteria = [
         Criterion(info.id, info.title, info.weight, 0.0, verdict, "not run", counts=info.counts, hint=info.hint)
         for info in criteria_of(step)
     ]
     about = {"name": source.name, "sha256": source.sha256, "origin": source.origin}
-    made = provenance(step, device=str(job["device_text"]))
-    return make_result(step.name, criteria, seed=int(str(job["seed"])), source=about, provenance=made, whole=whole)
+    return make_result(step.name, criteria, seed=seed, source=about, provenance=provenance, whole=whole)
 
 
 def _verdict_of_end(child: _Child) -> tuple[Verdict, str]:
+    if child.timed_out and not child.was_busy:
+        return Verdict.SE, "the check ran out of time without using it: is this machine overloaded?"
     if child.timed_out:
         return Verdict.TLE, "the check ran out of time and was stopped"
     if child.code == -signal.SIGXCPU:
         return Verdict.TLE, "the check used up its processor time and was stopped"
     log = child.log[-_SHOWN_BYTES:]
-    if child.code == -signal.SIGKILL or any(words in log for words in _OUT_OF_MEMORY):
+    if child.code == -signal.SIGKILL:  # none of the limits does that
+        return Verdict.SE, "the check was killed from outside: is this machine out of memory?"
+    if any(words in log for words in _OUT_OF_MEMORY):
         return Verdict.MLE, "the check needed more memory than it may use and was stopped"
     name = signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
     return Verdict.SE, f"the grading process ended with {name}\n{log}".rstrip()

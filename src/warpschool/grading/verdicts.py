@@ -99,8 +99,10 @@ _MOST_LINES = 30  # one screen
 class Judgement(AssertionError):
     """Ends a criterion: its verdict, what was seen, and the student's line where one is to blame.
 
-    `fraction` is the part of the points that is kept.
+    `fraction` is the part of the points that is kept; `secret` says that it happened in a case of the secret seed.
     """
+
+    secret = False
 
     def __init__(self, verdict: Verdict, seen: str, *, line: int = 0, fraction: float = 0.0) -> None:
         super().__init__(f"{verdict}: {seen}")

@@ -47,7 +47,9 @@ def load_module(ptx: str) -> Module:
 
 
 def available_threads() -> int:
-    """Cores that this process may use: affinity, and the cgroup's quota where there is one."""
+    """Cores to use: $WARPSCHOOL_THREADS, else by affinity and the cgroup's quota, where there is one."""
+    if os.environ.get("WARPSCHOOL_THREADS", "").isdecimal():
+        return max(1, int(os.environ["WARPSCHOOL_THREADS"]))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max") as f:

@@ -1,0 +1,188 @@
+"""Many workers through Dask: processes of this machine, those of a running scheduler, or Slurm jobs.
+
+A worker holds no state: it gets a job, runs it in a child process, keeps the result in the store if it sees the same
+folder, and answers with the result's text. A worker that dies costs the job that it had, and somebody else gets it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import queue
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpschool.errors import GradingError, OutputError, ToolMissing
+from warpschool.grading.jobs import Job, Outcome, from_wire, run_job, to_wire
+from warpschool.grading.store import Store
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_POLL_S = 2.0
+_NO_WORKER_S = 60.0
+_CONNECT_S = 30.0
+_ADVICE = "Install it: pip install 'warpschool[cluster]'; one worker on this machine needs none of it."
+
+
+@contextlib.contextmanager
+def connect(workers: int, *, scheduler: str | None = None, slurm: bool = False) -> Iterator[Client]:
+    """Start or find the workers, and let go of them afterwards; a scheduler that was there before stays.
+
+    Raises ToolMissing without Dask, GradingError where the scheduler does not answer.
+    """
+    if importlib.util.find_spec("distributed") is None:
+        raise ToolMissing("more than one worker needs Dask, which is not installed", next_step=_ADVICE)
+    import dask
+    from distributed import Client
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 3}))
+        if scheduler:
+            try:
+                yield stack.enter_context(Client(scheduler, timeout=_CONNECT_S, set_as_default=False))
+            except OSError as error:
+                raise GradingError(
+                    f"no scheduler answers at {scheduler}: {error}", next_step="Start one: dask scheduler"
+                ) from None
+            return
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpschool-dask-", ignore_cleanup_errors=True))
+        cluster = stack.enter_context(_slurm_cluster(workers) if slurm else _local_cluster(workers, folder))
+        yield stack.enter_context(Client(cluster, set_as_default=False))
+
+
+def _local_cluster(workers: int, folder: str) -> Any:
+    """Processes of this machine, reached through its loopback only; encrypted where `cryptography` is installed, since
+    whoever reaches a scheduler can run code in its workers."""
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
+        local_directory=folder, memory_limit=0, silence_logs=logging.CRITICAL,
+        security=True if importlib.util.find_spec("cryptography") else None,
+    )  # fmt: skip
+
+
+def slurm_options() -> dict[str, Any]:
+    """What one Slurm job asks for where the user's jobqueue.yaml says nothing else."""
+    import dask
+
+    usual = {"cores": 1, "processes": 1, "memory": "2GB", "walltime": "02:00:00", "job_name": "warpschool"}
+    own = dask.config.get("jobqueue.slurm", default={})
+    return {key.replace("_", "-"): own.get(key.replace("_", "-")) or value for key, value in usual.items()}
+
+
+def _slurm_cluster(workers: int) -> Any:
+    if importlib.util.find_spec("dask_jobqueue") is None:
+        raise ToolMissing("Slurm needs dask-jobqueue, which is not installed", next_step=_ADVICE)
+    from dask_jobqueue import SLURMCluster
+
+    chosen = {key.replace("-", "_"): value for key, value in slurm_options().items()}
+    cluster = SLURMCluster(**chosen)
+    try:
+        cluster.scale(jobs=workers)
+    except BaseException:
+        cluster.close()
+        raise
+    return cluster
+
+
+def slurm_script() -> str:
+    """Return the script that each Slurm job would run. Raises ToolMissing without dask-jobqueue."""
+    with _slurm_cluster(0) as cluster:
+        return str(cluster.job_script())
+
+
+def results(client: Client, jobs: list[Job], store: Store) -> Iterator[tuple[Job, Outcome]]:
+    """Yield each job with its outcome as it finishes.
+
+    Raises GradingError when a worker has another version of the course or of the library, or when none is left.
+    """
+    waiting = iter(jobs)
+    running: dict[Future, Job] = {}
+    finished: queue.SimpleQueue[Future] = queue.SimpleQueue()
+    alive = time.monotonic()
+    try:
+        while True:
+            for job in _up_to(waiting, _window(client) - len(running)):
+                future = client.submit(
+                    execute, to_wire(job), job.key, str(store.folder), store.identity, key=f"warpschool-{job.key}",
+                    pure=False,
+                )  # fmt: skip
+                running[future] = job
+                future.add_done_callback(finished.put)
+            if not running:
+                return
+            try:
+                future = finished.get(timeout=_POLL_S)
+            except queue.Empty:
+                alive = _still_alive(client, alive)
+                continue
+            alive = time.monotonic()
+            job = running.pop(future)
+            yield job, _outcome(job, future)
+            future.release()
+    finally:
+        client.cancel(list(running), force=True)
+
+
+def _window(client: Client) -> int:
+    """How many jobs are handed out at once: enough to keep everybody busy, few enough to lose nothing by a Ctrl-C."""
+    return 2 * max(1, _worker_count(client)) + 2
+
+
+def _worker_count(client: Client) -> int:
+    return len(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def _up_to(jobs: Iterator[Job], count: int) -> Iterator[Job]:
+    for _ in range(count):
+        job = next(jobs, None)
+        if job is None:
+            return
+        yield job
+
+
+def _still_alive(client: Client, since: float) -> float:
+    """Return when a worker was last seen; raises GradingError when that is too long ago."""
+    if client.status == "running" and _worker_count(client):
+        return time.monotonic()
+    if time.monotonic() - since > _NO_WORKER_S:
+        raise GradingError(
+            f"no worker has been there for {_NO_WORKER_S:.0f} s",
+            next_step="Finished results are kept: start workers, and run the same command again.",
+        )
+    return since
+
+
+def _outcome(job: Job, future: Future) -> Outcome:
+    """The job's outcome; a job that takes its worker down each time is a fault of the grader."""
+    error = future.exception()
+    if error is None:
+        return job.decode(future.result())
+    if isinstance(error, GradingError):
+        raise error
+    return job.failed(f"its workers died or could not be reached: {type(error).__name__}: {error}")
+
+
+def execute(wire: dict[str, Any], key: str, store_folder: str, identity: str) -> str:
+    """On a worker: run a job, keep its result in the store if this machine sees it, and answer with its text."""
+    job = from_wire(wire)
+    if job.key != key:
+        raise GradingError(
+            "a worker has another version of warpschool, of its packages or of the course, and a class is never graded "
+            "with mixed versions",
+            next_step="Install the same versions everywhere: warpschool doctor tells them.",
+        )
+    outcome = run_job(job)
+    with contextlib.suppress(OutputError):
+        if Path(store_folder).is_dir():
+            store = Store(Path(store_folder))
+            if store.is_here(identity):
+                store.put(job, outcome)
+    return outcome.to_json()

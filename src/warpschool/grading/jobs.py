@@ -1,0 +1,127 @@
+"""What a class's grading consists of: jobs, each with a content address, for any machine that has the course.
+
+A job's key is a hash of all that its result depends on (source, step, seed, versions), so equal keys mean equal bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from warpschool.course import Course, Step
+from warpschool.device import get_device
+from warpschool.errors import GradingError
+from warpschool.grading.limits import Limits
+from warpschool.grading.provenance import provenance
+from warpschool.grading.result import Result
+from warpschool.grading.runner import check_source, no_result
+from warpschool.grading.sources import Source
+from warpschool.grading.verdicts import Verdict
+
+FORMAT = 1
+ATTEMPTS = 3
+"""How often a job is tried whose outcome is a fault of the grader."""
+ORIGIN = "submission"
+BATCH_LIMITS = Limits(wall_s=600.0, cpu_s=240, memory_bytes=6 << 30, threads=1)
+
+
+@dataclass(frozen=True)
+class KernelJob:
+    """A kernel source to be checked for a step; `name`, for people, does not change the result.
+
+    `secret` is the text of an instructor's secret seed, `root` the course's root folder ("": the package's own course).
+    """
+
+    step: str
+    source: bytes = field(repr=False)
+    name: str = field(default="", compare=False)
+    seed: int = 0
+    device: str = "sim"
+    secret: str = field(default="", repr=False)
+    root: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """The content address of this job's result."""
+        return content_key(
+            "kernel", step=self.step, source=hashlib.sha256(self.source).hexdigest(), seed=self.seed,
+            **_versions(self.root, self.step, self.device, self.secret),
+        )  # fmt: skip
+
+    def run(self) -> Result:
+        """Check the kernel, in a child process; a fault of the grader is a result too, with verdict SE."""
+        step = _step(self.root, self.step)
+        source = Source(self.source, step.file_name, ORIGIN)
+        return check_source(
+            step, source, device=self.device, seed=self.seed, limits=BATCH_LIMITS, secret=self.secret
+        )
+
+    def failed(self, why: str) -> Result:
+        """Return the result that says that no result could be had."""
+        return self.without_check(Verdict.SE, why)
+
+    def without_check(self, verdict: Verdict, why: str) -> Result:
+        """Return a result that stands before any check."""
+        step = _step(self.root, self.step)
+        return no_result(
+            step, Source(self.source, step.file_name, ORIGIN), verdict, why, seed=self.seed,
+            provenance=_versions(self.root, self.step, self.device, self.secret),
+        )  # fmt: skip
+
+    def decode(self, text: str) -> Result:
+        """Read a stored result of this job; raises GradingError for any other."""
+        result = Result.from_json(text)
+        if (result.step, result.source.get("sha256")) != (self.step, hashlib.sha256(self.source).hexdigest()):
+            raise GradingError("this is the result of another job")
+        return result
+
+
+def unreadable(job: KernelJob, why: str) -> Result:
+    """Return the result of a submission whose file cannot be read."""
+    return job.without_check(Verdict.BAD, why)
+
+
+Job = KernelJob
+Outcome = Result
+
+
+def content_key(kind: str, **parts: Any) -> str:
+    """Return a hash of a kind of job and everything that its result depends on."""
+    text = json.dumps({"kind": kind, "format": FORMAT, **parts}, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_job(job: Job) -> Outcome:
+    """Run a job, and run it again where the grader failed; the last outcome counts."""
+    for _ in range(ATTEMPTS - 1):
+        outcome = job.run()
+        if outcome.verdict is not Verdict.SE:
+            return outcome
+    return job.run()
+
+
+def to_wire(job: Job) -> dict[str, Any]:
+    """Return a job as plain data that another process can make it from again."""
+    return {"kind": "kernel", **asdict(job)}
+
+
+def from_wire(data: Mapping[str, Any]) -> Job:
+    """Return the job that `to_wire` described."""
+    return KernelJob(**{key: value for key, value in data.items() if key != "kind"})
+
+
+@functools.lru_cache(maxsize=4096)
+def _versions(root: str, step: str, device: str, secret: str) -> dict[str, str]:
+    """Everything but source and seed that the outcome depends on; looked at once in each process."""
+    return provenance(_step(root, step), device=get_device(device).description, secret=secret)
+
+
+@functools.lru_cache(maxsize=1024)
+def _step(root: str, name: str) -> Step:
+    return (Course(Path(root)) if root else Course.find()).step(name)

@@ -1,0 +1,125 @@
+"""Secret cases: an instructor's secret seed adds sizes to a grader's public ones and draws all data anew.
+
+    RAGGED = cases([(1, 1, 1), (31, 33, 17), (127, 5, 31)])       # in a grader file
+
+Without a secret seed a loop over RAGGED sees these three; with one, some more of the same kind. Public cases are a
+practice then: a kernel that knows them by heart fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warpschool.errors import ArgumentError
+
+SECRET_CASES = 2
+LEAST_SECRET_BYTES = 16
+_MOST_SECRET_BYTES = 4096
+_TRIES = 64
+
+
+@dataclass
+class _State:
+    secret: str = ""
+    in_secret_case: bool = False
+
+
+_state = _State()
+
+
+def use_secret(secret: str) -> None:
+    """Let `cases` draw with this secret from now on, in this process; "" means public cases only."""
+    _state.secret, _state.in_secret_case = secret, False
+
+
+def in_secret_case() -> bool:
+    """Whether the case that was drawn last from `cases` is a secret one."""
+    return _state.in_secret_case
+
+
+def secret_words(secret: str) -> list[int]:
+    """Return numbers that seed a generator; none for no secret."""
+    digest = hashlib.sha256(secret.encode()).digest() if secret else b""
+    return [int.from_bytes(digest[at : at + 4], "little") for at in range(0, len(digest), 4)]
+
+
+def fingerprint(secret: str) -> str:
+    """Return what results say of a secret: enough to tell two apart, too little to find one."""
+    return hashlib.sha256(b"fingerprint\0" + secret.encode()).hexdigest()[:16] if secret else ""
+
+
+def read_secret(path: Path) -> str:
+    """Return the secret of a file. Raises ArgumentError for one that is missing, or so short that it can be guessed."""
+    advice = f"Make one: python3 -c 'import secrets; print(secrets.token_hex(32))' > {path}"
+    try:
+        text = path.read_bytes()[: _MOST_SECRET_BYTES + 1].strip()
+    except OSError as error:
+        raise ArgumentError(f"cannot read the secret seed {path}: {error.strerror}", next_step=advice) from None
+    if not LEAST_SECRET_BYTES <= len(text) <= _MOST_SECRET_BYTES:
+        raise ArgumentError(
+            f"the secret seed {path} has {len(text)} bytes; it needs {LEAST_SECRET_BYTES} at least and "
+            f"{_MOST_SECRET_BYTES:,} at most",
+            next_step=advice,
+        )
+    return hashlib.sha256(text).hexdigest()
+
+
+class Cases(Sequence[Any]):
+    """Public cases, and behind them those that the secret seed draws; see `cases`."""
+
+    def __init__(self, public: Sequence[Any], count: int) -> None:
+        self.public = tuple(public)
+        self.more = count
+
+    def __iter__(self) -> Iterator[Any]:
+        for is_secret, found in ((False, self.public), (True, self.drawn())):
+            for case in found:
+                _state.in_secret_case = is_secret
+                yield case
+        _state.in_secret_case = False
+
+    def __len__(self) -> int:
+        return len(self.public) + len(self.drawn())
+
+    def __getitem__(self, index: Any) -> Any:
+        return (*self.public, *self.drawn())[index]
+
+    def drawn(self) -> tuple[Any, ...]:
+        """Secret cases: in each place between the smallest and largest public value, and a multiple of their gcd."""
+        if not _state.secret:
+            return ()
+        rng = np.random.default_rng([zlib.crc32(repr(self.public).encode()), *secret_words(_state.secret)])
+        found: list[Any] = []
+        for _ in range(_TRIES):
+            case = self._draw(rng)
+            if case not in self.public and case not in found:
+                found.append(case)
+            if len(found) == self.more:
+                break
+        return tuple(found)
+
+    def _draw(self, rng: np.random.Generator) -> Any:
+        if not isinstance(self.public[0], tuple):
+            return _between(rng, self.public)
+        return tuple(_between(rng, values) for values in zip(*self.public, strict=True))
+
+
+def cases(public: Sequence[Any], *, count: int = SECRET_CASES) -> Cases:
+    """Return sizes, or tuples of sizes, to which a secret seed adds `count` more of the same kind."""
+    return Cases(public, count)
+
+
+def _between(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+    low, high = min(values), max(values)
+    if any(isinstance(value, float) for value in values):
+        return round(float(rng.uniform(low, high)), 3)
+    step = math.gcd(*values) or 1
+    return int(rng.integers(low // step, high // step + 1)) * step

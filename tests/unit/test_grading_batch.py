@@ -1,0 +1,193 @@
+"""Many jobs: content addresses, the store, resuming, equal kernels, faults of the grader, and Dask's workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from warpschool.course import Course
+from warpschool.errors import OutputError, ToolMissing
+from warpschool.grading import batch, jobs, runner
+from warpschool.grading.jobs import KernelJob, from_wire, run_job, to_wire, unreadable
+from warpschool.grading.store import Store
+from warpschool.grading.verdicts import Verdict
+
+STEP = "lab00_first_kernels/01_saxpy"
+SPECIMENS = Path(__file__).parents[1] / "specimens" / STEP
+RIGHT = Course.find().step(STEP).solution.read_bytes()
+WRONG = (SPECIMENS / "nothing_written.cu").read_bytes()
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "results")
+
+
+def job_of(source: bytes = RIGHT, **options) -> KernelJob:
+    return KernelJob(STEP, source, **options)
+
+
+def test_a_key_names_all_that_the_result_depends_on(monkeypatch):
+    job = job_of()
+    assert len(job.key) == 64 and job.key == job_of(name="another name").key
+    others = [job_of(RIGHT + b" "), job_of(seed=1), job_of(secret="x"), KernelJob("lab01_naive_gemm/01_naive", RIGHT)]
+    assert len({job.key, *(other.key for other in others)}) == 5
+    monkeypatch.setattr(jobs, "_versions", lambda *_: {"warpschool": "another version"})
+    assert job_of().key != job.key
+
+
+def test_a_job_survives_the_wire():
+    job = job_of(seed=3, secret="hush")
+    again = from_wire(to_wire(job))
+    assert again == job and again.key == job.key
+    assert "hush" not in repr(job)
+
+
+def test_results_are_stored_once_and_found_again(store, monkeypatch):
+    """Equal kernels run once; the second run runs nothing; a result of another job is not believed."""
+    ran = []
+    monkeypatch.setattr(jobs, "check_source", lambda *a, **k: ran.append(1) or runner.check_source(*a, **k))
+    several = [job_of(), job_of(WRONG), job_of(name="a copy")]
+    first = [(job.name, outcome.verdict) for job, outcome in batch.run(several, store=store)]
+    assert sorted(first) == [("", Verdict.AC), ("", Verdict.WA), ("a copy", Verdict.AC)]
+    again = dict(batch.run(several, store=Store(store.folder)))
+    assert len(ran) == 2
+    assert store.path(job_of()).read_text() == again[job_of()].to_json()
+    store.path(job_of(WRONG)).write_bytes(store.path(job_of()).read_bytes())
+    assert store.get(job_of(WRONG)) is None
+    store.path(job_of()).write_text("half a resu")
+    assert store.get(job_of()) is None
+    assert not list(store.folder.rglob(".part-*"))
+
+
+def test_a_fault_of_the_grader_is_tried_three_times_and_never_kept(store, monkeypatch):
+    good = unreadable(job_of(), "for its shape")
+    broken = replace(good, verdict=Verdict.SE, criteria=())
+    outcomes = [broken] * 5
+    monkeypatch.setattr(jobs, "check_source", lambda *a, **k: outcomes.pop())
+    ((_, outcome),) = batch.run([job_of()], store=store)
+    assert outcome.verdict is Verdict.SE and len(outcomes) == 2
+    assert not outcome.is_grade and json.loads(outcome.to_json())["score"] is None
+    assert not list(store.folder.glob("*/*.json"))
+    outcomes[:] = [good, broken, broken]
+    assert run_job(job_of()).verdict is Verdict.BAD and not outcomes
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path, store):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot keep results"):
+        Store(tmp_path / "file" / "results")
+    store.path(job_of()).parent.write_text("in the way")
+    with pytest.raises(OutputError, match="finished results are kept"):
+        store.put(job_of(), unreadable(job_of(), "x"))
+
+
+def test_more_workers_need_dask(store, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ToolMissing, match="warpschool\\[cluster\\]"):
+        list(batch.run([job_of(), job_of(WRONG)], store=store, workers=2))
+
+
+def children_of(pid: int, *, name: str) -> list[int]:
+    """Descendants whose command line holds a text."""
+    parents, found = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    for child in parents:
+        above = child
+        while above not in (0, 1, pid):
+            above = parents.get(above, 0)
+        try:
+            if above == pid and child != pid and name in (Path("/proc") / str(child) / "cmdline").read_text():
+                found.append(child)
+        except OSError:
+            continue
+    return found
+
+
+def until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("waited in vain")
+
+
+def test_a_check_that_is_killed_from_outside_is_done_again(store):
+    """Neither the check's process nor its compiler has a limit that ends in SIGKILL: it is nobody's verdict."""
+    killed = []
+
+    def kill():
+        for name in ("warpschool.grading.child", "compile/child.py"):
+            found = until(lambda name=name: [p for p in children_of(os.getpid(), name=name) if p not in spared])
+            os.kill(found[0], signal.SIGKILL)
+            killed.append(name)
+
+    job = job_of(RIGHT + b"// killed twice\n")
+    _ = job.key  # starts this process's own compiler, which is not the one to kill
+    spared = set(children_of(os.getpid(), name=""))
+    thread = threading.Thread(target=kill)
+    thread.start()
+    ((_, outcome),) = batch.run([job], store=store)
+    thread.join()
+    assert (outcome.verdict, len(killed)) == (Verdict.AC, 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the parent's death is Linux's to tell")
+def test_a_killed_grader_leaves_no_check_behind(store, tmp_path):
+    script = tmp_path / "grade.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom warpschool.grading import batch\n"
+        "from warpschool.grading.jobs import KernelJob\nfrom warpschool.grading.store import Store\n"
+        f"sources = [{RIGHT!r} + b'// %d' % n for n in range(9)]\n"
+        f"list(batch.run([KernelJob({STEP!r}, s) for s in sources], store=Store(Path(sys.argv[1]))))\n"
+    )
+    process = subprocess.Popen([sys.executable, str(script), str(store.folder)])
+    try:
+        until(lambda: list(store.folder.glob("*/*.json")), 60)
+        (check,) = until(lambda: children_of(process.pid, name="warpschool.grading.child"))
+    finally:
+        process.kill()
+        process.wait()
+    until(lambda: not Path(f"/proc/{check}").exists() or "Z" in Path(f"/proc/{check}/stat").read_text())
+    assert store.get(job_of(RIGHT + b"// 0")).verdict is Verdict.AC
+
+
+@pytest.mark.slow
+def test_two_workers_give_the_same_bytes_and_a_killed_one_loses_nothing(store, tmp_path):
+    pytest.importorskip("distributed")
+    sources = [path.read_bytes() for path in sorted(SPECIMENS.glob("*.cu"))]
+    several = [job_of(source) for source in sources]
+    alone = Store(tmp_path / "alone")
+    expected = dict(batch.run(several, store=alone))
+    killed = []
+    for number, _ in enumerate(batch.run(several, store=store, workers=2)):
+        if number == 1:
+            worker = children_of(os.getpid(), name="multiprocessing")[-1]
+            os.kill(worker, signal.SIGKILL)
+            killed.append(worker)
+    assert killed
+    assert {job: store.get(job).to_json() for job in several} == {j: r.to_json() for j, r in expected.items()}
+
+
+@pytest.mark.slow
+def test_slurm_gets_a_script_that_starts_one_worker():
+    pytest.importorskip("dask_jobqueue")
+    from warpschool.grading.cluster import slurm_script
+
+    script = slurm_script()
+    assert script.startswith("#!")
+    assert "#SBATCH -J warpschool" in script and "--mem=2G" in script and "distributed.cli.dask_worker" in script
