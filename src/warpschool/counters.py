@@ -96,6 +96,12 @@ COUNTERS: tuple[Counter, ...] = (
         "Fewest sectors that could hold the distinct bytes of each cp.async request.",
     ),
     Counter("async_copy_bytes", None, "bytes", "Bytes that active threads copy with cp.async."),
+    # constant memory
+    Counter("constant_load_requests", None, "requests", "Warp-wide loads from constant memory."),
+    Counter(
+        "constant_load_passes", None, "passes",
+        "Passes of the constant cache: it serves one word at a time, to all lanes that want it.",
+    ),
     # shared memory
     Counter("shared_atomic_requests", None, "instructions", "Warp-wide atomics on shared memory."),
     Counter(

@@ -1,11 +1,12 @@
 """Runs a kernel file as its header says: allocate, poison, fill constants, launch in order, fetch.
 
-    run = run_kernel(source, {"M": 33, "N": 17, "K": 65}, {"A": a, "B": b}, device="sim")
-    run.outputs["C"], run.counters, run.hazards
+run = run_kernel(source, {"M": 33, "N": 17, "K": 65}, {"A": a, "B": b}, device="sim")
+run.outputs["C"], run.counters, run.hazards
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpschool.contract import ArrayPlan, Contract, LaunchPlan, Parameter, Plan, parse_contract
+from warpschool.contract import ArrayPlan, ConstantFill, Contract, LaunchPlan, Parameter, Plan, parse_contract
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Kernel, Launch, RawModule
 from warpschool.device.protocol import Device
@@ -114,6 +115,25 @@ class Program:
         outputs = {name: device.asnumpy(on_device[name]) for name, array in plan.arrays.items() if array.is_result}
         return RunResult(outputs, launches, plan, device, overwritten)
 
+    def enqueue(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, DeviceArray], **launching: Any
+    ) -> tuple[Launch, ...]:
+        """Launch the whole file once on arrays that are on the device already, and do not wait.
+
+        Scratch arrays that are not given are allocated; all others must be given, with as many elements as the header
+        says. Arrays that the header calls Zeroed are filled with zeros. Further keywords, `stream` among them, go to
+        each launch. Raises ContractError, ArgumentError, LaunchError and, on the simulator, SimulationError.
+        """
+        plan = self.contract.bind(sizes, constants=self.constants)
+        device = self.module.device
+        places = {name: _placed(plan, array, arrays.get(name), device) for name, array in plan.arrays.items()}
+        for fill in plan.contract.constants:
+            source = places[fill.array]
+            symbol = self.module.get_global(fill.symbol, source.dtype)
+            _check_fill(plan, fill, source.size, symbol.size)
+            symbol[: source.size].native[...] = source.reshape(source.size).native
+        return tuple(self._launch(launch, plan, places, launching) for launch in plan.launches)
+
     def _reset_variables(self) -> None:
         """Give every module variable its first value: a run must not depend on the runs before it."""
         if self._initial is None:
@@ -173,13 +193,36 @@ def _fill_constants(plan: Plan, module: RawModule, hosts: Mapping[str, np.ndarra
     for fill in plan.contract.constants:
         host = hosts[fill.array].reshape(-1)
         symbol = module.get_global(fill.symbol, host.dtype)
-        if host.size > symbol.size:
-            raise ArgumentError(
-                f"{plan.contract.name}:{fill.line}: '{fill.array}' has {host.size} elements, "
-                f"__constant__ {fill.symbol} holds {symbol.size}",
-                next_step="Constant memory holds 65,536 bytes in all: enlarge the symbol or choose smaller sizes.",
-            )
+        _check_fill(plan, fill, host.size, symbol.size)
         symbol[: host.size].set(host)
+
+
+def _check_fill(plan: Plan, fill: ConstantFill, count: int, room: int) -> None:
+    if count > room:
+        raise ArgumentError(
+            f"{plan.contract.name}:{fill.line}: '{fill.array}' has {count} elements, "
+            f"__constant__ {fill.symbol} holds {room}",
+            next_step="Constant memory holds 65,536 bytes in all: enlarge the symbol or choose smaller sizes.",
+        )
+
+
+def _placed(plan: Plan, array: ArrayPlan, given: DeviceArray | None, device: Device) -> DeviceArray:
+    """The device array that a launch gets for `array`."""
+    shape = array.shape or ()
+    if given is None and array.name in plan.contract.scratch:
+        given = device.empty(shape, array.dtype, name=array.name)
+    if given is None:
+        raise ArgumentError(
+            f"{plan.contract.name}: array '{array.name}' is missing", next_step=f"Give it: {_needed(array)}."
+        )
+    if given.dtype != array.dtype or (array.shape is not None and given.size != math.prod(shape)):
+        raise ArgumentError(
+            f"{plan.contract.name}: '{array.name}' is {given.dtype}{list(given.shape)}, not {_needed(array)}",
+            next_step="Convert it on the host, or reshape it.",
+        )
+    if array.zeroed:
+        given.native.fill(0)
+    return given
 
 
 def _argument(parameter: Parameter, plan: Plan, arrays: Mapping[str, DeviceArray]) -> DeviceArray | np.generic:

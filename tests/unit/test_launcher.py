@@ -217,3 +217,30 @@ def test_an_impossible_launch_is_refused_with_its_line():
     source = BATCHED.replace("block=(32)", "block=(n)")
     with pytest.raises(LaunchError, match=r"kernel.cu:2: the launch of 'scale' asks for block x = 2000"):
         run_kernel(source, {"a": 1}, {"x": uniform(1, 2000, dtype="float64")}, device="sim")
+
+
+def test_enqueue_works_on_device_arrays_and_zeroes_what_the_header_says():
+    program = Program(
+        parse_contract(TWO_KERNELS.replace("// Sizes", "// Scratch: t\n// Zeroed: y\n// Sizes")), device="sim"
+    )
+    device = program.module.device
+    x, y = RNG.uniform(-1, 1, 100).astype(np.float32), device.asarray(np.ones(100, np.float32))
+    launches = program.enqueue({"n": 100}, {"x": device.asarray(x), "y": y})
+    assert [launch.kernel for launch in launches] == ["twice", "plus"]
+    np.testing.assert_array_equal(y.get(), 2 * x + np.float32(300))
+    with pytest.raises(ArgumentError, match="'y' is missing"):
+        program.enqueue({"n": 100}, {"x": device.asarray(x)})
+    with pytest.raises(ArgumentError, match=r"float32\[7\], not float32\[100\]"):
+        program.enqueue({"n": 100}, {"x": device.asarray(x), "y": y[:7]})
+
+
+def test_enqueue_fills_constants_from_device_arrays():
+    program = Program(parse_contract(CONSTANT_MEMORY), device="sim")
+    device = program.module.device
+    x, w = (RNG.uniform(-1, 1, n).astype(np.float32) for n in (70, 3))
+    y = device.empty((70,), np.float32)
+    program.enqueue({"n": 70, "taps": 3}, {"x": device.asarray(x), "y": y, "w": device.asarray(w)})
+    padded = np.concatenate([x, np.zeros(2, np.float32)])
+    np.testing.assert_allclose(y.get(), sum(w[k] * padded[k : k + 70] for k in range(3)), atol=1e-6)
+    with pytest.raises(ArgumentError, match="holds 16"):
+        program.enqueue({"n": 70, "taps": 3}, {"x": device.asarray(x), "y": y, "w": device.zeros((17,), np.float32)})

@@ -58,6 +58,12 @@ class Counts:
         self.add("async_copy_sectors", line, sectors)
         self.add("async_copy_sectors_ideal", line, ideal)
 
+    def constant_access(self, line: int, address: np.ndarray, active: np.ndarray) -> None:
+        """A load from constant memory: a pass for each distinct word."""
+        passes = sum(len(np.unique(row[mask] // WORD_BYTES)) for row, mask in zip(address, active, strict=True))
+        self.add("constant_load_requests", line, active.any(axis=1).sum())
+        self.add("constant_load_passes", line, passes)
+
     def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """Shared memory: 64-bit accesses go half a warp at a time, 128-bit ones a quarter.
 

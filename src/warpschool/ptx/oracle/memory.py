@@ -45,10 +45,12 @@ class Places:
         self.is_const = i.space == "const"
 
     def count(self, i: Instruction, kind: str) -> None:
-        """Counts the access; constant and parameter memory have no counters."""
+        """Counts the access; parameter memory has no counters."""
         line, counts = i.source.line, self.lanes.launch.counts
         for space, mask in self.masks.items():
-            if space == "global" and not self.is_const:
+            if space == "global" and self.is_const:
+                counts.constant_access(line, self.address, mask)
+            elif space == "global":
                 counts.global_access(kind, line, self.address, mask, self.size)
             elif space == "shared":
                 counts.shared_access(kind, line, self.address, mask, self.size)

@@ -95,6 +95,8 @@ def _book(t: Translator, a: Access) -> None:
         t.count(f"{space}_{verb}_requests", line, per_warp=1)
         if space != "local":
             t.count(f"{space}_{verb}_bytes", line, per_lane=a.bytes_)
+    elif a.space == "const":
+        t.count("constant_load_requests", line, per_warp=1)
 
 
 def _load_parameter(t: Translator, i: Instruction) -> None:

@@ -56,7 +56,21 @@ def sector_cell(t: Translator, a: Access) -> int | None:
     return cell
 
 
+def _count_constant(t: Translator, a: Access) -> None:
+    """The passes of a load from constant memory: its distinct words."""
+    line, pattern = a.instruction.source.line, pattern_of(t, a)
+    if not t.masked and pattern.scalar and pattern.offsets is not None and len(set(pattern.offsets)) == 1:
+        t.count("constant_load_passes", line, per_warp=1)
+    elif t.unit.options.count:
+        cell = t.unit.plan.cell()
+        t.unit.plan.named(cell, "constant_load_passes", line)
+        mask = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+        t.b.call("ws_count_constant", "void", vector_address(t, a, "i64"), mask, t.counter_pointer(cell))
+
+
 def translate_global(t: Translator, a: Access) -> None:
+    if a.space == "const":
+        _count_constant(t, a)
     cell = sector_cell(t, a)
     values = stored_values(t, a)
     if t.masked:

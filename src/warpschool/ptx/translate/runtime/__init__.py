@@ -24,6 +24,7 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         "ws_check_shared": bounds.check_shared(),
         "ws_count_global": counting.count_global(),
         "ws_count_shared": counting.count_shared(),
+        "ws_count_constant": counting.count_constant(),
         "ws_permute": movement.permute(),
         "ws_match_any": movement.match_any(),
         "ws_check_local": bounds.check_local(),

@@ -50,6 +50,17 @@ def count_global() -> str:
     return b.define("ws_count_global", "void", address, MASK, SIZE, counter)
 
 
+def count_constant() -> str:
+    """counter[0] += distinct words."""
+    b = Helper()
+    address, counter = arg(I64, "address", WARP), arg("ptr", "counter")
+    b.label("entry")
+    with b.if_(b.icmp("ne", MASK, i32(0))):
+        b.increment(counter, distinct_values(b, b.resize(b.lshr(address, 2), I32), MASK))
+    b.ret()
+    return b.define("ws_count_constant", "void", address, MASK, counter)
+
+
 def count_shared() -> str:
     """counter[0] += wavefronts, counter[1] += bank conflicts.
 
