@@ -4,6 +4,7 @@
 #   make test-all       all tests, the slow ones too
 #   make lint           ruff and mypy
 #   make bench          the simulator's speed, measured
+#   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
 #   make wheel          build the wheel into dist/
 #   make clean          remove what these made, except .venv
 
@@ -14,11 +15,11 @@ CORE = $(VENV)/core.stamp
 DEV = $(VENV)/dev.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour test test-all lint bench wheel clean
+.PHONY: help tour test test-all lint bench fuzz wheel clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,9s/^# *//p' Makefile
+	@sed -n '2,10s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
@@ -35,6 +36,9 @@ lint: $(DEV)
 
 bench: $(DEV)
 	@$(PY) benchmarks/simulator.py $(ARGS)
+
+fuzz: $(DEV)
+	@PYTHONPATH=. nice $(PY) -m tests.fuzz $(or $(ARGS),read --cases 100000)
 
 wheel: $(DEV)
 	@$(PY) -m hatchling build --target wheel
@@ -60,5 +64,5 @@ $(DEV): $(CORE)
 	@touch $@
 
 clean:
-	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache tour.html
+	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache tour.html fuzz-findings
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -115,7 +115,7 @@ class SimulationError(WarpschoolError):
     """The simulator stopped a kernel; `file` and `line` are the student's where known."""
 
     def __init__(self, message: str, *, file: str = "", line: int = 0, next_step: str = "") -> None:
-        where = f"{file}:{line}: " if line else ""
+        where = f"{file}:{line}: " if file and line else f"line {line}: " if line else ""
         super().__init__(where + message, next_step=next_step)
         self.file = file
         self.line = line

@@ -192,7 +192,8 @@ class Body:
         text, reader = self.reader.text, self.reader
         if text.startswith((".branchtargets", ".calltargets", ".callprototype"), reader.position):
             declaration = reader.take_until(";", "a table")
-            self.tables[name] = tuple(_pieces(declaration.split(None, 1)[1])) if declaration[1] == "b" else ()
+            targets = declaration.split(None, 1)[1:]
+            self.tables[name] = tuple(_pieces(targets[0])) if targets and declaration[1] == "b" else ()
             return
         scope = self.names.scope
         if name in scope.labels:

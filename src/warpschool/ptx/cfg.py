@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from ..errors import MemoryLimitExceeded
 from .inline import Flat, inline
 from .liveness import TooManyLive, find_live
 from .order import TooTangled, min_pc_order
@@ -32,6 +34,8 @@ from .program import (
 )
 from .refusals import refused
 
+LOCAL_LIMIT, PARAMETER_LIMIT = 512 << 10, 32_764
+"""Most bytes of a thread's local memory and of a kernel's parameters (CUDA C++ Programming Guide, table of limits)."""
 _BARRIERS = frozenset({"bar", "barrier"})
 _BRANCHES = frozenset({"bra", "brx"})
 _ENDS = frozenset({"ret", "exit"})
@@ -57,11 +61,14 @@ def build_kernel(module: Module, entry: str) -> Kernel:
     except (TooTangled, TooManyLive) as e:
         raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
     variables, shared_bytes, local_bytes = place(_variables(module, flat))
+    param_bytes = max((p.offset + p.size_bytes for p in function.params), default=0)
+    _within(LOCAL_LIMIT, local_bytes, "local memory per thread", module, flat)
+    _within(PARAMETER_LIMIT, param_bytes, "parameters", module, flat)
     return Kernel(
         name=entry,
         module=module,
         params=function.params,
-        param_bytes=max((p.offset + p.size_bytes for p in function.params), default=0),
+        param_bytes=param_bytes,
         registers=flat.registers,
         blocks=blocks,
         variables=variables,
@@ -69,6 +76,16 @@ def build_kernel(module: Module, entry: str) -> Kernel:
         local_bytes=local_bytes,
         max_threads=function.max_threads,
     )
+
+
+def _within(limit: int, size: int, what: str, module: Module, flat: Flat) -> None:
+    """Raises MemoryLimitExceeded, at the kernel's first line, where `size` bytes are more than `limit`."""
+    if size <= limit:
+        return
+    sources = (i.source for i in flat.code if isinstance(i, Instruction) and i.source.line)
+    first = next(sources, SourceLine())
+    place: dict[str, Any] = {"file": module.files.get(first.file, ""), "line": first.line}
+    raise MemoryLimitExceeded(f"the kernel needs {size:,} bytes of {what}; the most is {limit:,}", **place)
 
 
 def _variables(module: Module, flat: Flat) -> dict[str, Variable]:

@@ -16,7 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import KernelTrap, LaunchError, PrintLimitExceeded, SimulationError, StepLimitExceeded
+from ..errors import (
+    KernelTrap,
+    LaunchError,
+    MemoryLimitExceeded,
+    PrintLimitExceeded,
+    SimulationError,
+    StepLimitExceeded,
+)
 from . import cfg
 from .emit import WARP
 from .hazards import Reporter
@@ -179,7 +186,7 @@ class _Launch:
         self.shared_bytes = -(-static // 16) * 16 + shared_bytes if shared_bytes else static
         self.blocks = grid[0] * grid[1] * grid[2]
         self.step_limit, self.print_limit = step_limit, print_limit
-        self.block_budget = max(_LEAST_BLOCK_BUDGET, step_limit // self.blocks)
+        self.block_budget = max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // self.blocks)
         self.params = self._parameter_block(params)
         self.keep: list[object] = []
 
@@ -232,8 +239,15 @@ class _Launch:
         return list(found.values())
 
     def _run(self, count: int, written: list[Allocation]) -> list[_Worker]:
-        shadows = self._shadows(written)
-        workers = [_Worker(self, shadows) for _ in range(count)]
+        try:
+            shadows = self._shadows(written)
+            workers = [_Worker(self, shadows) for _ in range(count)]
+        except MemoryError:
+            raise MemoryLimitExceeded(
+                f"{self.kernel.kernel.name}: no memory for blocks of {self.block} with "
+                f"{self.kernel.kernel.local_bytes:,} bytes of local memory per thread on {count} host threads",
+                next_step="Use smaller arrays inside the kernel, or smaller blocks.",
+            ) from None
         chunk = max(1, self.blocks // (count * 8)) if count > 1 else self.blocks
         taken = iter(range(0, self.blocks, chunk))
         lock = threading.Lock()
@@ -362,7 +376,8 @@ class _Worker:
         else:
             callback = MASKED(self._first_masked)
             self.compile_then_run = callback
-            s.masked = ctypes.cast(callback, ctypes.c_void_p).value
+            # not ctypes.cast: its result and the callback would keep each other, this worker and its arena alive
+            s.masked = ctypes.c_void_p.from_buffer(callback).value
         self.pending = _aligned(QUEUE_BYTES * warps if unit.copies_async else 64)
         s.pending = self.pending.ctypes.data
         s.block_budget = launch.block_budget

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from .combinations import problem
 from .program import WIDTH_BITS, Address, Immediate, Instruction, Operand, Pair, Register, Sink, Special, Symbol, Vector
 
 
@@ -351,3 +352,6 @@ def _check_modifiers(i: Instruction, form: Form) -> None:
         raise FormError("it has the wrong number of types")
     if types and types[-1] not in form.types:
         raise UnknownForm(f"the type '.{types[-1]}'")
+    wrong = problem(i)
+    if wrong:
+        raise FormError(wrong)

@@ -11,6 +11,7 @@ import threading
 import llvmlite.binding as llvm
 
 from ..compile import cache
+from ..errors import UnsupportedInstruction
 from .translate import Translation
 from .translate.plan import CounterPlan
 from .translate.runtime import runtime_module
@@ -101,7 +102,7 @@ def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.Execut
         key = cache.content_key(ir, llvm.get_host_cpu_name(), _features(), str(level), version)
         entry = cache.load("object", key)
         if entry is None:
-            module = llvm.parse_assembly(ir)
+            module = _parsed(ir)
             for name in promote:
                 _promoted(module, machine, name)
             code = machine.emit_object(module)
@@ -112,6 +113,18 @@ def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.Execut
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return engine
+
+
+def _parsed(ir: str) -> llvm.ModuleRef:
+    """The module of an IR text. An error there is the translator's, for a form of PTX that nobody foresaw."""
+    try:
+        return llvm.parse_assembly(ir)
+    except RuntimeError as error:
+        said = str(error).splitlines()[1:2] or [str(error)]
+        raise UnsupportedInstruction(
+            f"the simulator's translation of this kernel is not valid ({said[0][:120]})",
+            next_step="Please report the kernel; on a GPU it runs with --device gpu.",
+        ) from error
 
 
 def assembly(translation: Translation) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..emit import WARP, Builder, Value, constant
 from ..lanes import Lanes
-from ..program import Address, Instruction, Register, Sink, bytes_of
+from ..program import Address, Instruction, Register, Sink, Vector, bytes_of
 from . import layout as L
 from .access import Access, inferred_space, vector_address
 from .convert import SHARED_WINDOW
@@ -23,7 +23,7 @@ def translate(t: Translator, i: Instruction) -> None:
     operands = i.operands[1:] if has_result else i.operands
     where = operands[0]
     operation = next((m for m in i.modifiers if m in _OPERATIONS), None)
-    if operation is None or not isinstance(where, Address) or bytes_of(i.type) > 8:
+    if operation is None or not isinstance(where, Address) or bytes_of(i.type) > 8 or isinstance(operands[1], Vector):
         raise unsupported(i)
     space = i.space
     if space == "generic":

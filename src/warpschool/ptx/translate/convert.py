@@ -130,7 +130,7 @@ def _cvta(b: Builder, i: Instruction, x: Value) -> Value:
 
 @value("isspacep", operands=lambda i: ("u64",))
 def _isspacep(b: Builder, i: Instruction, x: Value) -> Value:
-    if i.space == "const":
+    if i.space not in ("global", "shared", "local"):
         raise unsupported(i)
     high = b.lshr(x, 56)
     wanted = {"global": 0, "shared": SHARED_WINDOW >> 56, "local": LOCAL_WINDOW >> 56}[i.space]

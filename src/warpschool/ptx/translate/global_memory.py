@@ -33,7 +33,7 @@ def general_global(
     if not (o.check or counted):
         return gather_scatter(t, a, address, values, mask)
     counter = t.counter_pointer(cell) if counted and cell is not None else Value("ptr", "null")
-    checked = constant("i32", int(o.check and a.space != "const"))
+    checked = constant("i32", int(o.check))
     fixed = (constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter, checked)
     state = (Value("ptr", "%w"), Value("ptr", "%c"), address, mask)
     if len(a.registers) == 1:  # one call for everything keeps code small where a kernel has many accesses
@@ -115,7 +115,7 @@ def _global_pattern(
         return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
     own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
-    if not o.check or a.space == "const":
+    if not o.check:
         return finish(t, a, fast(), own)
     inside, site = _inside_allocation(t, a, base, offsets)
     finish(t, a, either(t, a, [inside], fast, slow, _track(t, a, site, base, offsets)), own)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...errors import UnsupportedInstruction, WarpschoolError
 from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant
 from ..lanes import ZERO, LaneAnalysis, Lanes
 from ..program import (
@@ -28,9 +29,10 @@ from ..program import (
     Symbol,
     Vector,
 )
+from ..refusals import refused
 from . import layout as L
 from .plan import AccessSite, CounterPlan, instruction_class
-from .values import LLVM_TYPE, VALUES, source_types, unsupported
+from .values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 
 
 @dataclass(frozen=True)
@@ -166,10 +168,10 @@ class Translator:
                     return Value(kind, f"splat ({kind} {text})" if lanes else text, lanes)
                 return constant(kind, bits, lanes)
             case Special(name):
-                return self.b.resize(self.special(name, lanes), kind)
+                return self.reinterpret(self.special(name, lanes), kind)
             case Symbol():
                 value = self.symbol(operand)
-                value = self.b.resize(value, kind)
+                value = self.reinterpret(value, kind)
                 return self.b.splat(value, lanes) if lanes else value
         raise AssertionError(operand)
 
@@ -184,7 +186,11 @@ class Translator:
 
     def symbol(self, symbol: Symbol) -> Value:
         """Address of a variable in its own space."""
-        variable = self.kernel.variables[symbol.name]
+        variable = self.kernel.variables.get(symbol.name)
+        if variable is None:
+            raise UnsupportedInstruction(
+                f"'{symbol.name[:40]}' is a parameter or a function: the simulator does not take its address"
+            )
         if variable.space in ("shared", "local"):
             return constant("i64", variable.offset + symbol.offset)
         slot = self.unit.symbol_slots.setdefault(symbol.name, len(self.unit.symbol_slots))
@@ -255,6 +261,18 @@ class Translator:
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
+        """Translates one instruction. A form that its handler did not foresee is refused by name: PTX is hostile."""
+        try:
+            self._instruction(i)
+        except UnsupportedInstruction as error:
+            raise refused(self.kernel.module, i.source, error.message, error.next_step) from None
+        except (WarpschoolError, RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            what = f"the simulator does not execute '{i.full_name[:60]}': no handler foresees this form"
+            raise refused(self.kernel.module, i.source, what, NEXT_STEP) from error
+
+    def _instruction(self, i: Instruction) -> None:
         from . import access, async_copy, atomics, carry, warp
 
         if carry.uses_carry(i):
@@ -374,8 +392,6 @@ def thread_count(block: tuple[int, int, int]) -> int:
 
 
 def _unsupported_register(name: str) -> Exception:
-    from ...errors import UnsupportedInstruction
-
     return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
 
 

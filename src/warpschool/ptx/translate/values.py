@@ -22,6 +22,8 @@ LLVM_TYPE = {"pred": "i1", "f16": "half", "bf16": "bfloat", "f32": "float", "f64
     f"{kind}{bits}": f"i{bits}" for kind in "bus" for bits in (8, 16, 32, 64)
 } | {"b128": "i128"} | dict.fromkeys(("f16x2", "bf16x2", "u16x2", "s16x2"), "i32")  # fmt: skip
 
+NEXT_STEP = "See the page of supported PTX; on a GPU the kernel runs with --device gpu."
+
 
 @dataclass(frozen=True)
 class ValueRow:
@@ -51,10 +53,10 @@ def source_types(i: Instruction) -> tuple[str, ...]:
 
 
 def unsupported(i: Instruction, why: str = "") -> UnsupportedInstruction:
+    """The error for a form that a handler does not execute; the translator adds the place."""
     return UnsupportedInstruction(
-        f"the simulator does not execute `{i.full_name}`{': ' + why if why else ''}", line=i.source.line,
-        next_step="See the page of supported PTX; on a GPU the kernel runs with --device gpu.",
-    )  # fmt: skip
+        f"the simulator does not execute '{i.full_name[:60]}'{': ' + why if why else ''}", next_step=NEXT_STEP
+    )
 
 
 def signed(i: Instruction) -> bool:
