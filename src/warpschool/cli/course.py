@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from warpschool.atomic import write_file
 from warpschool.cli.failures import BAD_INPUT, guarded
-from warpschool.cli.files import read_source, write_file
+from warpschool.cli.files import read_source
 from warpschool.cli.options import AsJson, Plain, StepName
 from warpschool.cli.output import Cell, Output
 from warpschool.errors import ArgumentError, CourseError, OutputError, ToolMissing, WarpschoolError

@@ -1,12 +1,11 @@
-"""Reading and writing files for commands: a file is written whole or not at all."""
+"""Reading and writing files for commands."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from pathlib import Path
 
+from warpschool.atomic import write_file
 from warpschool.errors import ArgumentError, OutputError
 
 
@@ -30,27 +29,6 @@ def read_source(path: Path) -> str:
     if not text.strip():
         raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
     return text
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file through a temporary one beside it; parents must exist. Raises OutputError."""
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise OutputError(
-            f"cannot write {path}: {error.strerror or error}", next_step="Choose another folder, or make room."
-        ) from None
 
 
 def try_write(path: Path, content: str | bytes) -> OutputError | None:
@@ -77,9 +55,3 @@ def _nearby(path: Path) -> str:
         if names:
             return f"In {path.parent}/ there is: {', '.join(names)}."
     return "Name an existing .cu file."
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

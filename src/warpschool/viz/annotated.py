@@ -36,6 +36,22 @@ def annotated_source(
     return scrolling(f"{name} with counters per line", table) + _legend(columns)
 
 
+def marked_source(source: str, marks: Mapping[int, str], *, name: str) -> str:
+    """Return the whole source with messages below the lines that they speak about: line -> message."""
+    rows = []
+    for number, pieces in enumerate(coloured_lines(source), start=1):
+        hit = ' class="hit"' if number in marks else ""
+        sign = "▸ " if hit else ""
+        rows.append(
+            f'<tr{hit}><th scope="row">{sign}{number}</th><td class="src"><code>{_code(pieces)}</code></td></tr>'
+        )
+        if hit:
+            rows.append(f'<tr class="note"><td></td><td>{escape(marks[number])}</td></tr>')
+    head = '<thead class="hidden"><tr><th scope="col">line</th><th scope="col" class="src">source</th></tr></thead>'
+    table = f'<table class="code"><caption>{escape(name)}</caption>{head}<tbody>\n{chr(10).join(rows)}\n</tbody></table>'
+    return scrolling(f"{name} with marks", table)
+
+
 def frame_table(frame: Frame, *, label: str) -> str:
     """A few lines of source with the message under the line in question."""
     rows = []

@@ -1,0 +1,50 @@
+"""`nbgrader_config.py` of a class: which parts of nbgrader are replaced by ours.
+
+    from warpschool.classroom.config import configure
+    configure(get_config(), __file__)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nbgrader.preprocessors import (
+    AssignLatePenalties, CheckCellMetadata, ClearHiddenTests, ClearMarkScheme, ClearOutput, ComputeChecksums,
+    IncludeHeaderFooter, LockCells, OverwriteCells, OverwriteKernelspec, SaveCells,
+)  # fmt: skip
+
+from warpschool.classroom.exporters import FeedbackExporter, HandInExporter
+from warpschool.classroom.late import LatePenalty
+from warpschool.classroom.preprocessors import CheckSource, GradeHandIn, KeepStarters, SaveScores, ShowResults
+
+DATABASE_WAIT_S = 60
+"""How long a writer waits for another; formgrader and a batch may write at the same time."""
+TEMPLATE = '''\
+"""nbgrader's configuration of this class. The kernels are graded by warpschool; see grading.toml for what you decide."""
+
+from warpschool.classroom.config import configure
+
+c = get_config()  # noqa: F821 (nbgrader provides it)
+configure(c, __file__, source="{source}")
+c.CourseDirectory.course_id = "{course}"
+'''
+
+
+def configure(config: Any, file: str | Path, *, source: str = "source") -> None:
+    """Set up nbgrader for the folder of the configuration `file`; `source` holds the instructor's notebooks."""
+    root = Path(file).resolve().parent
+    config.CourseDirectory.root = str(root)
+    config.CourseDirectory.source_directory = source
+    config.CourseDirectory.db_url = f"sqlite:///{root / 'gradebook.db'}?timeout={DATABASE_WAIT_S}"
+    config.GenerateAssignment.preprocessors = [
+        CheckSource, IncludeHeaderFooter, LockCells, KeepStarters, ClearOutput, CheckCellMetadata, ComputeChecksums,
+        SaveCells, ClearHiddenTests, ClearMarkScheme, ComputeChecksums, CheckCellMetadata,
+    ]  # fmt: skip
+    config.Autograde.exporter_class = HandInExporter
+    config.Autograde.pre_convert_hook = "warpschool.classroom.quarantine.before_copying"
+    config.Autograde.sanitize_preprocessors = [GradeHandIn, OverwriteKernelspec, OverwriteCells, CheckCellMetadata]
+    config.Autograde.autograde_preprocessors = [ShowResults, SaveScores, AssignLatePenalties, CheckCellMetadata]
+    config.AssignLatePenalties.plugin_class = LatePenalty
+    config.GenerateFeedback.exporter_class = FeedbackExporter
+    config.GenerateFeedback.preprocessors = []

@@ -1,0 +1,283 @@
+"""A student's feedback: one HTML page from the record and the gradebook, readable in light and dark, escaped throughout.
+
+What only graders may see is not in it: no question's mark scheme, no rubric, no secret case, no file of the grader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+
+from warpschool.classroom.folder import ClassFolder
+from warpschool.errors import GradingError
+from warpschool.grading.assignment import MANUAL, Assignment, GradedCell, grade_id
+from warpschool.grading.records import CellScore, Record, State
+from warpschool.grading.result import Criterion, Result
+from warpschool.grading.sources import Source
+from warpschool.viz.annotated import marked_source
+from warpschool.viz.page import cell, escape, facts, page, scrolling, slug
+
+HINTS = 2
+"""Of the three levels: a nudge and a place; the pseudocode stays behind `warpschool hint`."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the gradebook has for one graded cell."""
+
+    score: float
+    points: float
+    waits: bool
+    by_hand: bool
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """A submission's grades as they count now: grade id -> what was given, and the late penalty in points."""
+
+    cells: dict[str, Given]
+    penalty: float
+    seconds_late: float
+
+    @property
+    def score(self) -> float:
+        return max(0.0, round(sum(given.score for given in self.cells.values()) - self.penalty, 6))
+
+    @property
+    def points(self) -> float:
+        return sum(given.points for given in self.cells.values())
+
+    @property
+    def is_final(self) -> bool:
+        return not any(given.waits for given in self.cells.values())
+
+
+def read_marks(gradebook: Gradebook, folder: ClassFolder, assignment: str, student: str) -> Marks:
+    """Return what the gradebook says about a submission, with the late penalty as the policy has it today."""
+    submission = gradebook.find_submission(assignment, student)
+    notebook = gradebook.find_submission_notebook(assignment, assignment, student)
+    comments = {comment.name: comment for comment in notebook.comments}
+    cells = {}
+    for grade in notebook.grades:
+        said = comments.get(grade.name)
+        cells[grade.name] = Given(
+            float(grade.score), float(grade.max_score), bool(grade.needs_manual_grade), grade.manual_score is not None,
+            (said.comment or "") if said is not None else "",
+        )  # fmt: skip
+    earned = sum(given.score for given in cells.values())
+    late = submission.total_seconds_late
+    return Marks(cells, folder.policy.late.penalty(earned, late), late)
+
+
+def feedback_page(folder: ClassFolder, db_url: str, *, assignment: str, student: str, notebook: Path) -> str:
+    """Return the page; `notebook` is the autograded one. Raises GradingError for a submission without a record."""
+    record = folder.records.get(assignment, student)
+    if record is None:
+        raise GradingError(f"{student} has no record for {assignment}", next_step=f"warpschool grade {assignment}")
+    master = folder.assignment(assignment)
+    with Gradebook(db_url) as gradebook:
+        marks = read_marks(gradebook, folder, assignment, student)
+        comments = {c.name: c.manual_comment or "" for c in gradebook.find_submission_notebook(
+            assignment, assignment, student).comments}  # fmt: skip
+    graded = nbformat.read(notebook, as_version=4)
+    body = "\n".join(_body(record, master, marks, comments, graded))
+    return page(f"{assignment}: feedback for {student}", f"<main>{body}</main>")
+
+
+def _body(
+    record: Record, assignment: Assignment, marks: Marks, comments: dict[str, str], graded: NotebookNode
+) -> Iterator[str]:
+    state = "" if marks.is_final else " so far"
+    yield f"<h1>{escape(_title(assignment))}</h1>"
+    yield (
+        f'<p class="lead">{escape(record.student)}: <b>{marks.score:g} of {marks.points:g} points{state}</b></p>'
+    )
+    if record.problem:
+        yield f'<p class="notice bad">Your notebook could not be read: {escape(record.problem)}</p>'
+    for note in record.notes:
+        yield f'<p class="notice">{escape(note)}</p>'
+    yield _overview(record, assignment, marks)
+    for step, result in record.results.items():
+        yield from _step(step, result.for_student(), _source(record, step, graded), comments, record)
+    yield from _answers(record, assignment, marks, graded)
+    yield _footer(record)
+
+
+def _title(assignment: Assignment) -> str:
+    """The notebook's first heading."""
+    for found in assignment.notebook.cells:
+        if found.cell_type == "markdown" and found.source.startswith("# "):
+            return found.source.split("\n", 1)[0].removeprefix("# ")
+    return assignment.name
+
+
+def _overview(record: Record, assignment: Assignment, marks: Marks) -> str:
+    rows = []
+    for graded in assignment.cells:
+        given, score = marks.cells.get(graded.grade_id), record.cell(graded.grade_id)
+        if given is None or score is None:
+            continue
+        rows.append(
+            f'<tr><th scope="row">{escape(_what(graded))}<span class="title">{escape(graded.grade_id)}</span></th>'
+            f"{_state(score, given)}{cell(_points(given))}</tr>"
+        )
+    if marks.seconds_late > 0:
+        late = f"{marks.seconds_late / 3600:.1f} hours late"
+        rows.append(f'<tr><th scope="row">Late</th>{cell(late)}{cell(f"-{marks.penalty:g}", "bad")}</tr>')
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("graded", "state", "points"))
+    total = f'<tr><th scope="row">Total</th><td></td>{cell(f"{marks.score:g} of {marks.points:g}")}</tr>'
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}{total}</tbody></table>"
+    return scrolling("points", table)
+
+
+def _what(graded: GradedCell) -> str:
+    """What a cell is about: a check cell says so in its first line, a task in its heading."""
+    first = graded.source.strip().split("\n", 1)[0].lstrip("# ").strip()
+    return "Answer in your own words" if graded.kind == MANUAL else first
+
+
+def _points(given: Given) -> str:
+    return f"open, of {given.points:g}" if given.waits and not given.by_hand else f"{given.score:g} of {given.points:g}"
+
+
+def _state(score: CellScore, given: Given) -> str:
+    if given.by_hand:
+        return cell("by your teacher" if not given.waits else "by your teacher, looked at again")
+    if given.waits:
+        return cell("the grader failed here; a person looks at it" if score.state is State.FAILED else "not read yet")
+    if score.state is State.GRADED and score.text == "No response.":
+        return cell("no response", "bad")
+    if given.score >= given.points:
+        return cell("✓ met", "good")
+    return cell(f"✗ {score.verdict}", "bad")
+
+
+# ---------------------------------------------------------------- one step
+
+
+def _step(
+    step: str, result: Result, source: str | None, comments: dict[str, str], record: Record
+) -> Iterator[str]:
+    kind = "good" if result.ok else "bad"
+    yield f'<h2 id="{slug(step)}">{escape(step)}</h2>'
+    yield f'<p><span class="{kind}">{escape(result.verdict)}: {escape(result.verdict.meaning)}</span></p>'
+    if result.seen:
+        yield f"<pre>{escape(result.seen)}</pre>"
+    else:
+        yield _criteria(result)
+        yield from _findings(result)
+    for name in (name for name, own in record.kernel_cells.items() if own == step):
+        if comments.get(name):
+            yield f'<div class="notice"><b>Your teacher:</b> <span class="said">{escape(comments[name])}</span></div>'
+    if source:
+        yield marked_source(source, _line_marks(result), name=f"{step.split('/')[-1]}.cu")
+
+
+def _criteria(result: Result) -> str:
+    rows = []
+    for c in result.criteria:
+        met = cell("✓ met", "good") if c.ok else cell(f"✗ {c.verdict}", "bad")
+        rows.append(f'<tr><th scope="row">{escape(c.title)}{_counted(c)}</th>{met}{cell(f"{c.points:g} of {c.weight:g}")}</tr>')
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("criterion", "met?", "weight"))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return scrolling(f"criteria of {result.step}", table)
+
+
+def _counted(criterion: Criterion) -> str:
+    """What a criterion counts, and what it counted."""
+    lines = [f"Counted: {criterion.counts}"] if criterion.counts else []
+    lines += getattr(criterion, "measured", ())
+    return "".join(f'<span class="title">{escape(line)}</span>' for line in lines)
+
+
+def _findings(result: Result) -> Iterator[str]:
+    """What was seen for each failed criterion; those that failed alike, at the same line, are told once."""
+    alike: dict[tuple[str, int], list[Criterion]] = {}
+    for c in result.criteria:
+        if not c.ok:
+            alike.setdefault((str(c.verdict), c.line), []).append(c)
+    for group in alike.values():
+        first = group[0]
+        hints = first.hint[:HINTS] if len(group) == 1 else tuple(c.hint[0] for c in group if c.hint)
+        yield f"<h3>{escape(', '.join(c.title for c in group))}</h3>"
+        if first.seen and first.seen != "not run":
+            yield f'<pre class="answer">{escape(first.seen)}</pre>'
+        if hints:
+            yield f"<p>Hints:</p><ul>{''.join(f'<li>{escape(hint)}</li>' for hint in hints)}</ul>"
+
+
+def _line_marks(result: Result) -> dict[int, str]:
+    """Line -> what was seen there; what several criteria saw alike is said once."""
+    found: dict[int, list[str]] = {}
+    for about in (result, *result.criteria):
+        if about.line and about.seen:
+            first = about.seen.strip().split("\n", 1)[0]
+            if first not in found.setdefault(about.line, []):
+                found[about.line].append(first)
+    return {line: "\n".join(texts) for line, texts in found.items()}
+
+
+def _source(record: Record, step: str, graded: NotebookNode) -> str | None:
+    """The student's kernel as it was graded, from the autograded notebook; only the very text that the result names."""
+    wanted = record.results[step].source.get("sha256")
+    names = {name for name, own in record.kernel_cells.items() if own == step}
+    for found in graded.cells:
+        if grade_id(found) in names or found.source.startswith("%%"):
+            text = found.source.partition("\n")[2] if found.source.startswith("%%") else found.source
+            if Source(text.encode(), "", "").sha256 == wanted:
+                return text
+    return None
+
+
+# ---------------------------------------------------------------- answers for people
+
+
+def _answers(record: Record, assignment: Assignment, marks: Marks, graded: NotebookNode) -> Iterator[str]:
+    for question in assignment.cells:
+        given, score = marks.cells.get(question.grade_id), record.cell(question.grade_id)
+        if question.kind != MANUAL or given is None or score is None:
+            continue
+        yield f'<h2 id="{slug(question.grade_id)}">{escape(question.grade_id)}</h2>'
+        yield facts({"points": _points(given)})
+        if given.comment:
+            yield f'<div class="notice"><b>Your teacher:</b> <span class="said">{escape(given.comment)}</span></div>'
+        yield from _own_cells(question.grade_id, graded)
+
+
+def _own_cells(task: str, graded: NotebookNode) -> Iterator[str]:
+    """The student's cells below a task, or the task's own cell where that is the answer."""
+    inside = False
+    for found in graded.cells:
+        name = grade_id(found)
+        if name == task:
+            inside = True
+            if found.metadata.get("nbgrader", {}).get("solution"):
+                yield from _own_cell(found)
+            continue
+        inside = inside and not name
+        if inside and found.source.strip():
+            yield from _own_cell(found)
+
+
+def _own_cell(found: NotebookNode) -> Iterator[str]:
+    yield f'<pre class="answer">{escape(found.source)}</pre>'
+    for output in found.get("outputs", ()):
+        png = output.get("data", {}).get("image/png", "")
+        if png:
+            yield f'<figure><img alt="image from your notebook" src="data:image/png;base64,{escape(png)}"></figure>'
+
+
+def _footer(record: Record) -> str:
+    shown = {key: value for key, value in record.versions.items() if key in ("warpschool", "nvrtc", "arch", "counters")}
+    text = ", ".join(f"{key} {value}" for key, value in shown.items())
+    return (
+        f"<footer><p>Graded with {escape(text)}. Hand-in {escape(record.handin[:12])}. Counters are the simulator's: "
+        "the same on every machine.</p></footer>"
+    )
+

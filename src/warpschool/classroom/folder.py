@@ -1,0 +1,90 @@
+"""A class's folder: where its notebooks, hand-ins, records and results are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from warpschool.classroom.policy import ClassPolicy, read_policy
+from warpschool.course import Course
+from warpschool.errors import CourseError
+from warpschool.grading.assignment import Assignment, read_assignment
+from warpschool.grading.records import Records
+from warpschool.grading.store import Store
+
+CONFIG = "nbgrader_config.py"
+GRADING = "grading"
+
+
+@dataclass(frozen=True)
+class ClassFolder:
+    """The folders of a class; `source` and `submitted` are nbgrader's names for two of them."""
+
+    root: Path
+    source: str = "source"
+    submitted: str = "submitted"
+    results: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """what this run has found out already: key of a job -> its result, the grader's failures included"""
+
+    @cached_property
+    def policy(self) -> ClassPolicy:
+        return read_policy(self.root)
+
+    @cached_property
+    def course(self) -> Course:
+        """The content whose graders judge: the checkout's, else the package's."""
+        return Course.find()
+
+    @cached_property
+    def records(self) -> Records:
+        return Records(self.root / GRADING / "records")
+
+    @cached_property
+    def pending(self) -> Records:
+        """Records that are not in the gradebook yet."""
+        return Records(self.root / GRADING / "pending")
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.root / GRADING / "results")
+
+    def assignment(self, name: str) -> Assignment:
+        """Read an assignment's notebook; raises CourseError with what there is."""
+        path = self.root / self.source / name / f"{name}.ipynb"
+        if not path.is_file():
+            found = sorted(path.parent.name for path in (self.root / self.source).glob("*/*.ipynb"))
+            raise CourseError(
+                f"there is no notebook {path}",
+                next_step=f"Assignments here: {', '.join(found)}." if found else "Make a class: warpschool quickstart",
+            )
+        return read_assignment(path)
+
+    def names(self) -> list[str]:
+        """The assignments that have a notebook, in order."""
+        return sorted(p.stem for p in (self.root / self.source).glob("*/*.ipynb") if p.stem == p.parent.name)
+
+    def handins(self, assignment: str) -> dict[str, Path]:
+        """Return student -> folder of what was handed in for an assignment, in order."""
+        folders = sorted((self.root / self.submitted).glob(f"*/{assignment}"))
+        return {folder.parent.name: folder for folder in folders if folder.is_dir() and not folder.is_symlink()}
+
+
+def folder_of(coursedir: Any) -> ClassFolder:
+    """Return the class that nbgrader's CourseDirectory object stands for."""
+    results = getattr(coursedir, "warpschool_results", {})
+    return ClassFolder(Path(coursedir.root), coursedir.source_directory, coursedir.submitted_directory, results)
+
+
+def find_class(folder: Path) -> Path:
+    """Return the class's root at or above a folder; raises CourseError."""
+    start = folder.resolve()
+    for candidate in (start, *start.parents):
+        if (candidate / CONFIG).is_file():
+            return candidate
+    raise CourseError(
+        f"{folder} is in no class's folder: there is no {CONFIG} at or above it",
+        next_step="Make a class: warpschool quickstart DIR; or name its folder: --class DIR",
+    )

@@ -1,0 +1,81 @@
+"""Scores and comments in nbgrader's gradebook: what people have entered survives where the answer is unchanged."""
+
+from __future__ import annotations
+
+from nbgrader.api import Gradebook, Grade
+
+from warpschool.classroom.transaction import transaction
+from warpschool.errors import CourseError
+from warpschool.grading.records import CellScore, Record, State
+from warpschool.grading.result import Result
+
+MAX_COMMENT = 600
+
+
+def apply(record: Record, gradebook: Gradebook, *, before: Record | None) -> None:
+    """Write a record's scores, in one transaction; `before` is the record that the gradebook was last written from.
+
+    Raises CourseError when the gradebook knows other cells or points than the record.
+    """
+    with transaction(gradebook):
+        notebook = gradebook.find_submission_notebook(record.assignment, record.assignment, record.student)
+        grades = {grade.name: grade for grade in notebook.grades}
+        comments = {comment.name: comment for comment in notebook.comments}
+        _require_same_points(record, grades)
+        for score in record.cells:
+            _write(grades[score.grade_id], score, before.cell(score.grade_id) if before is not None else None)
+            if score.grade_id in comments:
+                comments[score.grade_id].auto_comment = score.text or None
+        for name, step in _kernel_comments(record).items():
+            if name in comments:
+                comments[name].auto_comment = step
+
+
+def _write(grade: Grade, new: CellScore, old: CellScore | None) -> None:
+    """A score that a person gave stays; it is to be looked at again only where what it was given for has changed."""
+    same = old is not None and (old.answer, old.points) == (new.answer, new.points)
+    if new.state is State.GRADED:
+        grade.auto_score = new.score
+        same = same and old is not None and old.score == new.score
+        if grade.manual_score is None:
+            grade.needs_manual_grade = False
+        elif not same:
+            grade.needs_manual_grade = True
+        return
+    grade.auto_score = None
+    if grade.manual_score is None or not same:
+        grade.needs_manual_grade = True
+
+
+def _require_same_points(record: Record, grades: dict[str, Grade]) -> None:
+    """Fail closed: a cell that only one side knows, or knows with other points, is nobody's zero."""
+    known = {name: float(grade.max_score) for name, grade in grades.items()}
+    wanted = {cell.grade_id: cell.points for cell in record.cells}
+    for name in sorted(known.keys() | wanted.keys()):
+        if known.get(name) != wanted.get(name):
+            here, there = (f"{p:g} points" if p is not None else "nothing" for p in (known.get(name), wanted.get(name)))
+            raise CourseError(
+                f"{record.assignment}: for {name} the gradebook has {here}, the instructor's notebook {there}",
+                next_step=f"The notebook was changed after its release. Run: warpschool release {record.assignment}",
+            )
+
+
+def _kernel_comments(record: Record) -> dict[str, str]:
+    """Grade id of each kernel cell -> what its comment says."""
+    return {name: comment(record.results[step]) for name, step in record.kernel_cells.items() if step in record.results}
+
+
+def comment(result: Result) -> str:
+    """Return a result in a few words: the verdict, the line, and the first thing that was seen."""
+    lines = [f"{result.verdict}: {result.verdict.meaning}."]
+    if result.seen:
+        lines.append(_seen(result.seen, result.line))
+    else:
+        failed = [c for c in result.criteria if not c.ok]
+        lines += [f"{c.title}: {_seen(c.seen, c.line)}" for c in failed[:3]]
+    return "\n".join(lines)[:MAX_COMMENT]
+
+
+def _seen(text: str, line: int) -> str:
+    first = text.strip().split("\n", 1)[0]
+    return f"line {line}: {first}" if line and f":{line}:" not in first else first

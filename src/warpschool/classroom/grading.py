@@ -1,0 +1,35 @@
+"""Grading hand-ins of a class: jobs, results from the store or from a run, and the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from warpschool.classroom.folder import ClassFolder
+from warpschool.grading import batch
+from warpschool.grading.assignment import Assignment
+from warpschool.grading.handin import HandIn
+from warpschool.grading.records import Record, assemble, kernel_jobs, python_job
+
+
+def jobs_of(folder: ClassFolder, assignment: Assignment, handins: Iterable[HandIn]) -> list[Any]:
+    """Return every job that these hand-ins need, each once."""
+    policy = folder.policy.grading
+    found: dict[str, Any] = {}
+    for handin in handins:
+        for job in (*kernel_jobs(handin, assignment, policy).values(), python_job(handin, assignment, policy)):
+            if job is not None:
+                found.setdefault(job.key, job)
+    return list(found.values())
+
+
+def grade_handin(folder: ClassFolder, assignment: Assignment, handin: HandIn, *, student: str) -> Record:
+    """Return the record of one hand-in; what neither this run nor the store knows is run here and now."""
+    fresh = dict(folder.results)
+    missing = [job for job in jobs_of(folder, assignment, [handin]) if job.key not in fresh]
+    fresh |= {job.key: result for job, result in batch.run(missing, store=folder.store)}
+
+    def known(job: Any) -> Any:
+        return fresh.get(job.key)
+
+    return assemble(handin, assignment, folder.policy.grading, student=student, result_of=known, outcome_of=known)

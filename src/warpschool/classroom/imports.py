@@ -1,0 +1,145 @@
+"""Submissions out of the zip files that Canvas and Moodle give: into `submitted/STUDENT/ASSIGNMENT/`."""
+
+from __future__ import annotations
+
+import re
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+from warpschool.atomic import write_file
+from warpschool.errors import ArgumentError
+from warpschool.grading.handin import MAX_NOTEBOOK_BYTES
+
+MAX_MEMBERS = 20_000
+MAX_RATIO = 200
+"""unpacked to packed bytes: more is no notebook"""
+SUFFIXES = {".ipynb", ".pdf"}
+_CANVAS = re.compile(r"(?P<who>[a-z0-9-]+?)(?P<late>_LATE)?_(?P<user>\d+)_(?P<file>\d+)_(?P<name>.+)", re.IGNORECASE)
+_MOODLE = re.compile(r"(?P<who>.+?)_(?P<user>\d+)_assignsubmission_\w+")
+_AGAIN = re.compile(r"-\d+(?=\.\w+$)")
+"""Canvas puts the number of the attempt behind a resubmitted file's name"""
+_STUDENT = re.compile(r"[A-Za-z0-9][\w.@-]*")
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One file of a student: the member of the zip, and where it goes."""
+
+    student: str
+    member: str
+    name: str
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class Import:
+    """What an import did: student -> names of files; members that were left alone, with the reason."""
+
+    taken: Mapping[str, tuple[str, ...]]
+    left: Mapping[str, str]
+
+
+def import_zip(
+    archive: Path, target: Path, assignment: str, *, students: Mapping[str, str] | None = None,
+    handed_in: datetime | None = None,
+) -> Import:  # fmt: skip
+    """Unpack a Canvas or Moodle zip of one assignment below `target` (nbgrader's `submitted/`).
+
+    `students`: name in the zip -> student id, where they differ. A student's newest notebook becomes
+    `ASSIGNMENT.ipynb`, a PDF `report.pdf`. `handed_in` replaces the times in the zip. Raises ArgumentError for a file
+    that is no zip; never writes outside `target`.
+    """
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            return _unpack(packed, target, assignment, students or {}, handed_in)
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise ArgumentError(f"cannot read {archive}: {error}", next_step="Name the zip as Canvas or Moodle gave it.") from None
+
+
+def _unpack(
+    packed: zipfile.ZipFile, target: Path, assignment: str, students: Mapping[str, str], handed_in: datetime | None
+) -> Import:
+    if len(packed.infolist()) > MAX_MEMBERS:
+        raise ArgumentError(f"the zip has {len(packed.infolist()):,} members; at most {MAX_MEMBERS:,}")
+    left: dict[str, str] = {}
+    chosen: dict[tuple[str, str], Arrival] = {}
+    for arrival in _arrivals(packed, students, left):
+        key = (arrival.student, Path(arrival.name).suffix.lower())
+        if key not in chosen or arrival.modified >= chosen[key].modified:
+            chosen[key] = arrival
+    taken: dict[str, tuple[str, ...]] = {}
+    for (student, suffix), arrival in sorted(chosen.items()):
+        folder = target / student / assignment
+        name = f"{assignment}.ipynb" if suffix == ".ipynb" else "report.pdf"
+        if folder.is_symlink() or folder.parent.is_symlink():
+            left[arrival.member] = f"{folder} is a link"
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / name, packed.read(arrival.member))
+        if suffix == ".ipynb":
+            time = (handed_in or arrival.modified).astimezone(UTC)
+            write_file(folder / "timestamp.txt", f"{time:%Y-%m-%d %H:%M:%S} UTC\n")
+        taken[student] = (*taken.get(student, ()), name)
+    return Import(taken, left)
+
+
+def _arrivals(packed: zipfile.ZipFile, students: Mapping[str, str], left: dict[str, str]) -> Iterator[Arrival]:
+    for info in packed.infolist():
+        if info.is_dir():
+            continue
+        path = PurePosixPath(info.filename.replace("\\", "/"))
+        problem = _problem(info, path)
+        who, name = _whose(path)
+        student = students.get(who, who)
+        if not problem and not _STUDENT.fullmatch(student):
+            problem = "its name does not say whose it is: give a list of students (--students)"
+        if problem:
+            left[info.filename] = problem
+            continue
+        yield Arrival(student, info.filename, name, datetime(*info.date_time).astimezone())
+
+
+def _problem(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
+    """Why a member of the zip is not taken, or ""."""
+    if path.is_absolute() or ".." in path.parts:
+        return "its name leads out of the zip"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return "it is a link"
+    if path.suffix.lower() not in SUFFIXES:
+        return "it is neither a notebook nor a PDF"
+    if info.file_size > MAX_NOTEBOOK_BYTES:
+        return f"it is too large: {info.file_size:,} bytes"
+    if info.file_size > MAX_RATIO * max(info.compress_size, 1024):
+        return "it is packed too tightly to be a notebook"
+    return ""
+
+
+def _whose(path: PurePosixPath) -> tuple[str, str]:
+    """Who handed a file in, and its own name, from the names that Canvas and Moodle make."""
+    if len(path.parts) > 1:  # Moodle: a folder for each student
+        match = _MOODLE.fullmatch(path.parts[-2])
+        return (match["who"] if match else path.parts[-2]), path.name
+    match = _CANVAS.fullmatch(path.name)
+    return (match["who"], _AGAIN.sub("", match["name"])) if match else ("", path.name)
+
+
+def read_students(path: Path) -> dict[str, str]:
+    """Read "name in the zip,student id" lines; raises ArgumentError."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"cannot read {path}: {error}") from None
+    found = {}
+    for number, line in enumerate(lines, start=1):
+        name, comma, student = line.rpartition(",")
+        if not line.strip():
+            continue
+        if not comma or not _STUDENT.fullmatch(student.strip()):
+            raise ArgumentError(f"{path}:{number}: expected 'name in the zip,student id', not {line!r}")
+        found[name.strip()] = student.strip()
+    return found
+

@@ -1,0 +1,97 @@
+"""nbgrader as a library: its converters, run in this process with a class's own configuration."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nbgrader.api import Gradebook
+from nbgrader.apps.baseapp import NbGrader
+from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback, NbGraderException
+from sqlalchemy.exc import SAWarning
+
+from warpschool.classroom.folder import ClassFolder, folder_of
+from warpschool.errors import CourseError, GradingError
+
+CONVERTERS = {"release": GenerateAssignment, "grade": Autograde, "feedback": GenerateFeedback}
+
+
+class ClassApp:
+    """One class, configured as its nbgrader_config.py says."""
+
+    def __init__(self, root: Path) -> None:
+        """Load the configuration; raises CourseError where it does not name our preprocessors."""
+        _put_tools_on_path()
+        self.app = NbGrader()
+        self.app.load_cwd_config = False
+        self.app.log_level = logging.WARNING
+        with _captured(self.app.log):  # it would say that it found no configuration in the working directory
+            self.app.initialize([], root=str(root.resolve()))
+        self.coursedir = self.app.coursedir
+        # the options of the folder's file reach the CourseDirectory only now
+        self.coursedir.update_config(self.app.config)
+        if "exporter_class" not in self.app.config.Autograde:
+            raise CourseError(
+                f"{root}/nbgrader_config.py does not set up warpschool",
+                next_step="Add to it: from warpschool.classroom.config import configure; configure(c, __file__)",
+            )
+
+    @property
+    def folder(self) -> ClassFolder:
+        return folder_of(self.coursedir)
+
+    def gradebook(self) -> Gradebook:
+        """Open the gradebook; to be used in a `with`."""
+        return Gradebook(self.coursedir.db_url, self.coursedir.course_id)
+
+    def convert(self, what: str, assignment: str, *, student: str = "*", force: bool = True) -> None:
+        """Run one of nbgrader's converters. Raises GradingError with the end of its log when it fails."""
+        self.coursedir.assignment_id = assignment
+        self.coursedir.student_id = student
+        with _captured(self.app.log) as log:
+            converter = CONVERTERS[what](coursedir=self.coursedir, parent=self.app)
+            converter.force = force
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SAWarning)  # nbgrader's own, about a session of its
+                    converter.start()
+            except NbGraderException as error:
+                raise GradingError(_told(log.getvalue()) or str(error)) from None
+
+
+def _put_tools_on_path() -> None:
+    """nbgrader starts `alembic` by name; it stands beside the interpreter, also where no environment is activated."""
+    own = str(Path(sys.executable).parent)
+    if own not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join(filter(None, (os.environ.get("PATH"), own)))
+
+
+@contextmanager
+def _captured(log: logging.Logger) -> Iterator[io.StringIO]:
+    """nbgrader's log as text, in place of the terminal."""
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    handlers, propagate = log.handlers[:], log.propagate
+    log.handlers, log.propagate = [handler], False
+    try:
+        yield text
+    finally:
+        log.handlers, log.propagate = handlers, propagate
+
+
+def _told(log: str) -> str:
+    """What our own errors said in nbgrader's log, else the last lines of it."""
+    lines = log.strip().splitlines()
+    places = [n for n, line in enumerate(lines) if line.startswith("warpschool.errors.")]
+    if places:
+        start = places[0]
+        end = next((n for n in range(start + 1, len(lines)) if not lines[n].strip() or "There was an error" in lines[n]), len(lines))
+        first = lines[start].partition(": ")[2]
+        return "\n".join([first, *lines[start + 1 : end]])
+    return "\n".join(lines[-12:])

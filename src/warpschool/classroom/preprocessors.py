@@ -1,0 +1,132 @@
+"""Our parts in nbgrader's pipelines: what a release keeps, how a hand-in is graded, and how scores reach the gradebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
+
+from warpschool.classroom.exporters import HANDIN
+from warpschool.classroom.folder import ClassFolder, folder_of
+from warpschool.classroom.gradebook import apply
+from warpschool.classroom.grading import grade_handin
+from warpschool.classroom.late import coursedir_of
+from warpschool.classroom.release import require_releasable
+from warpschool.errors import CourseError, GradingError
+from warpschool.grading.assignment import Assignment, grade_id, kernel_step
+from warpschool.grading.handin import read_handin, reassembled
+from warpschool.grading.records import Record, State
+from warpschool.grading.result import to_text
+from warpschool.grading.sources import Source
+from warpschool.viz.displays import result_html
+
+Processed = tuple[NotebookNode, Any]
+
+
+class _ClassPreprocessor(NbGraderPreprocessor):
+    """Knows the class that its converter works for."""
+
+    @property
+    def folder(self) -> ClassFolder:
+        return folder_of(coursedir_of(self))
+
+    def record(self, resources: Any) -> Record:
+        """The record that the first round has left for this submission."""
+        about = resources["nbgrader"]
+        record = self.folder.pending.get(about["assignment"], about["student"])
+        if record is None:
+            raise GradingError(f"{about['student']} was not graded: there is no record", next_step="Grade again.")
+        return record
+
+
+class CheckSource(_ClassPreprocessor):
+    """Refuses to release a notebook that holds a solution, or whose points do not add up."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
+        """Check the instructor's notebook; raises CourseError."""
+        require_releasable(Assignment(resources["nbgrader"]["notebook"], nb), self.folder.course)
+        return nb, resources
+
+
+class KeepStarters(ClearSolutions):
+    """Leaves solution cells as they are, for labs hold starters; only regions marked `### BEGIN SOLUTION` are cleared.
+
+    nbgrader's own would put `raise NotImplementedError()` in place of a `%%kernel` cell, magic line and all.
+    """
+
+    def preprocess_cell(self, cell: NotebookNode, resources: Any, cell_index: int) -> Processed:
+        """Clear one cell's marked regions; in a kernel cell `// BEGIN SOLUTION` marks the student's place."""
+        if kernel_step(cell.source) or self.begin_solution_delimeter not in cell.source:
+            return cell, resources
+        return super().preprocess_cell(cell, resources, cell_index)
+
+
+class GradeHandIn(_ClassPreprocessor):
+    """Reads a submitted notebook as data, grades it, and passes on the instructor's notebook with the student's cells."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
+        """Grade one submission; `nb` is empty, for the file was not read yet."""
+        about, folder = resources["nbgrader"], self.folder
+        if about["notebook"] != about["assignment"]:
+            raise CourseError(
+                f"{about['notebook']}.ipynb: an assignment has one notebook, named like it",
+                next_step=f"Rename it to {about['assignment']}.ipynb, or make an assignment {about['notebook']}.",
+            )
+        assignment = folder.assignment(about["assignment"])
+        handin = read_handin(Path(resources[HANDIN]), assignment)
+        folder.pending.put(grade_handin(folder, assignment, handin, student=about["student"]))
+        for note in (handin.problem, *handin.notes):
+            if note:
+                self.log.warning("%s: %s", about["student"], note)
+        return reassembled(handin, assignment), resources
+
+
+class ShowResults(_ClassPreprocessor):
+    """In place of Execute: puts the results into the outputs of check cells. Nothing is run here."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
+        """Fill in the outputs of one graded notebook."""
+        record = self.record(resources)
+        assignment = self.folder.assignment(record.assignment)
+        for cell in nb.cells:
+            score = record.cell(grade_id(cell))
+            if score is None or cell.cell_type != "code" or score.state is State.PERSON:
+                continue
+            shown = [record.results[p.step].part(p.criteria) for p in assignment.cell(score.grade_id).parts
+                     if p.step in record.results]  # fmt: skip
+            cell.outputs = [
+                new_output("display_data", {"text/html": result_html(result), "text/plain": to_text(result)})
+                for result in shown
+            ]
+            if score.text:
+                cell.outputs.append(new_output("stream", name="stdout", text=score.text + "\n"))
+            if score.score is not None:
+                cell.outputs.append(new_output("execute_result", {"text/plain": repr(float(score.score))}))
+        return nb, resources
+
+
+class SaveScores(_ClassPreprocessor):
+    """In place of SaveAutoGrades: scores come from the record, never from a cell's output; what is missing is no zero."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
+        """Write one submission's scores and comments."""
+        record = self.record(resources)
+        with Gradebook(resources["nbgrader"]["db_url"]) as gradebook:
+            apply(record, gradebook, before=self.folder.records.get(record.assignment, record.student))
+        self.folder.pending.promote(record, self.folder.records)
+        return nb, resources
+
+
+def sources_of(record: Record, nb: NotebookNode, assignment: Assignment) -> dict[str, Source]:
+    """Return step -> source as it stands in an autograded notebook."""
+    cells = {grade_id(cell): cell.source for cell in nb.cells if grade_id(cell)}
+    found = {}
+    for name, step in assignment.kernel_cells.items():
+        if step in record.results and name in cells:
+            text = cells[name].partition("\n")[2] if cells[name].startswith("%%") else cells[name]
+            found[step] = Source(text.encode(), f"{step.split('/')[-1]}.cu", "submission")
+    return found

@@ -1,0 +1,42 @@
+"""A new class's folder."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from warpschool.atomic import write_file
+from warpschool.classroom.config import TEMPLATE
+from warpschool.classroom.folder import CONFIG
+from warpschool.classroom.policy import FILE
+from warpschool.classroom.policy import TEMPLATE as POLICY
+from warpschool.course import Course
+from warpschool.errors import CourseError
+
+SECRET_BYTES = 16
+
+
+def make_class(folder: Path, course: Course, *, name: str = "") -> tuple[list[str], list[str]]:
+    """Make a class's folder, or add what is missing in one; return what was added and what was left as it is."""
+    plan: dict[Path, bytes] = {
+        Path(CONFIG): TEMPLATE.format(source="source", course=name or folder.resolve().name).encode(),
+        Path(FILE): POLICY.format(secret=secrets.token_hex(SECRET_BYTES)).encode(),
+        Path(".gitignore"): b"# marks and submissions are nobody else's business\n/gradebook.db*\n/submitted/\n/autograded/\n/feedback/\n/grading/\n/quarantine/\n",
+    }
+    for lab in course.labs():
+        if lab.notebook is not None:
+            plan[Path("source") / lab.name / lab.notebook.name] = lab.notebook.read_bytes()
+    if not any(path.suffix == ".ipynb" for path in plan):
+        raise CourseError("the course has no notebooks", next_step="Reinstall warpschool.")
+    added, kept = [], []
+    for target, content in plan.items():
+        path = folder / target
+        if path.exists():
+            kept.append(str(target))
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
+        added.append(str(target))
+    if FILE in added:
+        (folder / FILE).chmod(0o600)
+    return added, kept

@@ -1,0 +1,173 @@
+"""One round of grading a class: what is new or changed, graded side by side, then written one after the other."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from warpschool.classroom.folder import GRADING, ClassFolder
+from warpschool.classroom.grading import jobs_of
+from warpschool.classroom.nbgrader_app import ClassApp
+from warpschool.classroom.quarantine import clear
+from warpschool.errors import CourseError, GradingError, WarpschoolError
+from warpschool.grading import batch
+from warpschool.grading.assignment import Assignment
+from warpschool.grading.handin import read_handin
+from warpschool.grading.records import Record, mixed_versions, versions_today
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where jobs run; see `warpschool.grading.batch.run`."""
+
+    workers: int = 1
+    scheduler: str | None = None
+    slurm: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """A cell's score before and after; None where there was none, or where it waits for a person."""
+
+    student: str
+    grade_id: str
+    before: float | None
+    after: float | None
+    points: float
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round did: records of the graded, who was left alone and why, whom nbgrader could not process."""
+
+    assignment: str
+    graded: Mapping[str, Record]
+    unchanged: tuple[str, ...] = ()
+    without_notebook: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+    moved: tuple[str, ...] = ()
+
+
+def plan(folder: ClassFolder, assignment: Assignment, *, students: Sequence[str], regrade: bool) -> dict[str, Any]:
+    """Return student -> notebook path of what is to be graded; raises CourseError where versions would be mixed."""
+    handins = folder.handins(assignment.name)
+    unknown = sorted(set(students) - handins.keys())
+    if unknown:
+        raise CourseError(
+            f"{', '.join(unknown)} handed in nothing for {assignment.name}",
+            next_step=f"There is: {', '.join(list(handins)[:12]) or 'nothing'}.",
+        )
+    chosen = {name: path for name, path in handins.items() if not students or name in students}
+    records = folder.records.of(assignment.name)
+    stays = {name: record for name, record in records.items() if not (regrade and name in chosen)}
+    _require_one_version(assignment, stays, versions_today(assignment, folder.policy.grading, folder.course))
+    wanted = {}
+    for student, path in chosen.items():
+        notebook = path / f"{assignment.name}.ipynb"
+        if os.path.lexists(notebook) and (regrade or _is_new(records.get(student), notebook, assignment)):
+            wanted[student] = notebook
+    return wanted
+
+
+def _is_new(record: Record | None, notebook: Any, assignment: Assignment) -> bool:
+    return record is None or not record.is_complete or read_handin(notebook, assignment).sha256 != record.handin
+
+
+def _require_one_version(assignment: Assignment, records: Mapping[str, Record], today: Mapping[str, str]) -> None:
+    """A class is never graded with mixed versions."""
+    mixed = mixed_versions(records, today)
+    if not mixed:
+        return
+    names = sorted({key for other in mixed.values() for key in other})
+    lines = [f"  {key}: then {_some(mixed, key)}, now {today[key]}" for key in names[:6]]
+    raise CourseError(
+        f"{len(mixed)} of {len(records)} submissions of {assignment.name} were graded otherwise:\n" + "\n".join(lines),
+        next_step=f"Grade all of them anew, which names every changed score: warpschool grade {assignment.name} --regrade",
+    )
+
+
+def _some(mixed: Mapping[str, Mapping[str, str]], key: str) -> str:
+    return next(other[key] for other in mixed.values() if key in other)
+
+
+def grade_class(
+    app: ClassApp, name: str, *, students: Sequence[str] = (), regrade: bool = False, where: Where = Where(),
+    begin: Callable[[int, int], Any] = lambda jobs, submissions: None, tell: Callable[[str, Any], None] = lambda what, of: None,
+) -> Round:  # fmt: skip
+    """Grade an assignment's new and changed hand-ins, all of them with `regrade`.
+
+    `begin(jobs, submissions)` is called once the work is known, `tell("job", result)` and `tell("submission", student)`
+    as it is done. Results are kept as they come: after a kill, the same call does the rest.
+    """
+    folder = app.folder
+    assignment = folder.assignment(name)
+    with _only_writer(folder):
+        moved = [path for place in folder.handins(name).values() for path in clear(place)]
+        wanted = plan(folder, assignment, students=students, regrade=regrade)
+        before = folder.records.of(name)
+        handins = {student: read_handin(path, assignment) for student, path in wanted.items()}
+        jobs = jobs_of(folder, assignment, handins.values())
+        begin(len(jobs), len(wanted))
+        app.coursedir.warpschool_results = results = {}
+        for job, result in batch.run(
+            jobs, store=folder.store, workers=where.workers, scheduler=where.scheduler, slurm=where.slurm
+        ):
+            results[job.key] = result
+            tell("job", result)
+        failed = dict(_written(app, name, wanted, tell))
+    after = folder.records.of(name)
+    graded = {student: after[student] for student in wanted if student in after and student not in failed}
+    everybody = folder.handins(name)
+    return Round(
+        name, graded, tuple(s for s in everybody if s in after and s not in wanted),
+        tuple(s for s, path in everybody.items() if not os.path.lexists(path / f"{name}.ipynb")), failed,
+        tuple(changes(before, graded)), tuple(str(path) for path in moved),
+    )  # fmt: skip
+
+
+def _written(
+    app: ClassApp, name: str, wanted: Mapping[str, Any], tell: Callable[[str, Any], None]
+) -> Iterator[tuple[str, str]]:
+    """Write each submission through nbgrader; yield whom that failed for, and why."""
+    for student in wanted:
+        try:
+            app.convert("grade", name, student=glob.escape(student))
+        except WarpschoolError as error:
+            yield student, str(error)
+        tell("submission", student)
+
+
+def changes(before: Mapping[str, Record], after: Mapping[str, Record]) -> Iterator[Change]:
+    """Yield every cell whose score is another one than before, of submissions that were graded before."""
+    for student, record in after.items():
+        old = before.get(student)
+        if old is None:
+            continue
+        names = dict.fromkeys([cell.grade_id for cell in (*old.cells, *record.cells)])
+        for name in names:
+            first, second = old.cell(name), record.cell(name)
+            was, now = (cell.score if cell is not None else None for cell in (first, second))
+            if was != now:
+                yield Change(student, name, was, now, (second or first).points)  # type: ignore[union-attr]
+
+
+@contextmanager
+def _only_writer(folder: ClassFolder) -> Iterator[None]:
+    """One grading run at a time; the lock goes with the process, however it ends."""
+    path = folder.root / GRADING / "lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise GradingError(
+                f"another run grades this class ({path} is locked)", next_step="Wait for it, or end it."
+            ) from None
+        yield
+

@@ -1,0 +1,311 @@
+"""A submitted notebook, read as data and without trust: the student's cells, and nothing else of it.
+
+Metadata, points, check cells, outputs and cell types of a submission are never believed: `reassembled` puts the
+student's own cells into the instructor's notebook. Only images that belong to answers for people are kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode, from_dict
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
+
+from warpschool.grading.assignment import Assignment, grade_id, is_free, is_manual, kernel_step, marks
+from warpschool.grading.images import safe_png
+from warpschool.grading.sources import Source
+
+MAX_NOTEBOOK_BYTES = 20 << 20
+MAX_CELLS = 2000
+MAX_IMAGES = 8
+"""of one answer"""
+STUDENTS_IMAGE = "The image below is the student's own, from the submitted file; the grader did not make it."
+_KINDS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+@dataclass(frozen=True)
+class OwnCell:
+    """A cell that the student wrote: a cell added, or the content of one that is free; `images` are PNGs in base64."""
+
+    kind: str
+    source: str
+    images: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.source.strip() and not self.images
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """What a student handed in for an assignment.
+
+    `cells`: grade id (or cell id) of a free cell -> its content; `extras`: id of a cell of the instructor's -> cells that
+    the student put after it; `problem`: why the file cannot be read, or ""; `notes`: what a grader should know.
+    """
+
+    name: str
+    sha256: str
+    cells: Mapping[str, OwnCell] = field(default_factory=dict)
+    extras: Mapping[str, tuple[OwnCell, ...]] = field(default_factory=dict)
+    kernels: Mapping[str, Source] = field(default_factory=dict)
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def read_handin(path: Path, assignment: Assignment) -> HandIn:
+    """Read a submitted notebook; a file that cannot be read gives a HandIn with a `problem`, never an exception."""
+    data, problem = _bytes_of(path)
+    about = {"name": path.name, "sha256": hashlib.sha256(data).hexdigest()}
+    if problem:
+        return HandIn(**about, problem=problem)
+    cells, problem = _cells_of(data)
+    if problem:
+        return HandIn(**about, problem=problem)
+    return _sorted(cells, assignment, about)
+
+
+def reassembled(handin: HandIn, assignment: Assignment) -> NotebookNode:
+    """Return the instructor's notebook with the student's free and added cells in it, and no outputs but kept images."""
+    notebook = copy.deepcopy(assignment.notebook)
+    cells: list[NotebookNode] = [_node(extra) for extra in handin.extras.get("", ())]
+    for cell in notebook.cells:
+        name = _name(cell)
+        own = handin.cells.get(name)
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        if own is not None and is_free(cell):
+            cell.source = own.source
+            if is_manual(cell) and cell.cell_type == "code":
+                cell.outputs = _outputs(own)
+        if own is not None or not _is_answer_place(cell) or handin.problem:
+            cells.append(cell)
+        cells += [_node(extra) for extra in handin.extras.get(name, ())]
+    known = {id(cell) for cell in notebook.cells}
+    for place, cell in enumerate(cells):
+        if id(cell) not in known:
+            cell["id"] = f"own-{place}"  # not a random one: equal submissions give equal notebooks
+    notebook.cells = cells
+    return notebook
+
+
+def answers(handin: HandIn, assignment: Assignment) -> dict[str, tuple[OwnCell, ...]]:
+    """Return grade id -> what the student wrote for each cell that people grade, without what is empty or untouched."""
+    found: dict[str, tuple[OwnCell, ...]] = {}
+    task = ""
+    for cell in assignment.notebook.cells:
+        name = _name(cell)
+        if is_manual(cell):
+            task = name
+            found[task] = ()
+        elif not is_free(cell) or grade_id(cell):
+            task = ""
+        if not task:
+            continue
+        own = handin.cells.get(name) if is_free(cell) else None
+        if own is not None and own.source.strip() != cell.source.strip():
+            found[task] += (own,)
+        found[task] += tuple(extra for extra in handin.extras.get(name, ()) if not extra.is_empty)
+    return found
+
+
+def digest(cells: tuple[OwnCell, ...] | str) -> str:
+    """Return a short hash of an answer, "" for no answer: equal hashes are the same answer."""
+    if not cells:
+        return ""
+    text = cells if isinstance(cells, str) else json.dumps([[c.kind, c.source.strip(), *c.images] for c in cells])
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+# ---------------------------------------------------------------- the file
+
+
+def _bytes_of(path: Path) -> tuple[bytes, str]:
+    """The file's bytes, or why there are none; links and devices are not followed."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        linked = "it is a link" if path.is_symlink() else error.strerror or str(error)
+        return b"", f"the file cannot be read: {linked}"
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            return b"", "the file cannot be read: it is no regular file"
+        if about.st_size > MAX_NOTEBOOK_BYTES:
+            return b"", f"the file is too large: {about.st_size:,} bytes, at most {MAX_NOTEBOOK_BYTES:,}"
+        return file.read(MAX_NOTEBOOK_BYTES), ""
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """A cell as the file has it, reduced to text."""
+
+    kind: str
+    name: str
+    cell_id: str
+    source: str
+    outputs: tuple[Any, ...]
+
+
+def _cells_of(data: bytes) -> tuple[list[_Raw], str]:
+    if not data.strip():
+        return [], "the file is empty"
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        document = json.loads(text)
+    except UnicodeDecodeError as error:
+        return [], f"the file is no UTF-8 text (byte {error.start:,})"
+    except (ValueError, RecursionError) as error:
+        return [], f"the file is no JSON: {str(error)[:200]}"
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if not isinstance(cells, list):
+        return [], "the file is no notebook of format 4: it has no list of cells"
+    if len(cells) > MAX_CELLS:
+        return [], f"the notebook has {len(cells):,} cells; at most {MAX_CELLS:,}"
+    return [_raw(cell) for cell in cells if isinstance(cell, dict)], ""
+
+
+def _raw(cell: dict[str, Any]) -> _Raw:
+    source = cell.get("source", "")
+    if isinstance(source, list):
+        source = "".join(line for line in source if isinstance(line, str))
+    metadata = cell.get("metadata")
+    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    name = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    kind, outputs = cell.get("cell_type"), cell.get("outputs")
+    return _Raw(
+        kind if isinstance(kind, str) and kind in _KINDS else "raw",
+        name if isinstance(name, str) else "",
+        cell["id"] if isinstance(cell.get("id"), str) else "",
+        _clean(source) if isinstance(source, str) else "",
+        tuple(outputs) if isinstance(outputs, list) else (),
+    )
+
+
+def _clean(text: str) -> str:
+    """Text that can be written as UTF-8, with plain line ends."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+# ---------------------------------------------------------------- whose cell is it
+
+
+def _sorted(cells: list[_Raw], assignment: Assignment, about: Mapping[str, str]) -> HandIn:
+    """Tell the student's cells from the instructor's; of two cells with one id the last counts, as when they are run."""
+    masters = {_name(cell): cell for cell in assignment.notebook.cells if _name(cell)}
+    known = [_known(cell, masters) for cell in cells]
+    last = {name: place for place, name in enumerate(known) if name}
+    notes = [f"the cell {name} is there {n} times; the last one counts" for name, n in _repeated(known)]
+    own: dict[str, OwnCell] = {}
+    extras: dict[str, tuple[OwnCell, ...]] = {}
+    anchor, images = "", _images_wanted(assignment)
+    for place, (raw, name) in enumerate(zip(cells, known, strict=True)):
+        keeps = (name or anchor) in images
+        if name:
+            anchor = name
+            if last[name] == place and is_free(masters[name]):
+                kind = masters[name].cell_type
+                if raw.kind != kind:
+                    notes.append(f"the cell {name} is of another type now: {raw.kind}")
+                own[name] = OwnCell(kind, raw.source, _images(raw) if keeps else ())
+            continue
+        extra = OwnCell(raw.kind, raw.source, _images(raw) if keeps else ())
+        if not extra.is_empty:
+            extras[anchor] = (*extras.get(anchor, ()), extra)
+    kernels = dict(_kernels(assignment, own, extras, notes))
+    return HandIn(**about, cells=own, extras=extras, kernels=kernels, notes=tuple(notes))
+
+
+def _known(raw: _Raw, masters: Mapping[str, NotebookNode]) -> str:
+    """The id under which the instructor's notebook has this cell, or ""."""
+    if raw.name in masters:
+        return raw.name
+    is_nameless = raw.cell_id in masters and not grade_id(masters[raw.cell_id])
+    return raw.cell_id if is_nameless else ""
+
+
+def _repeated(names: list[str]) -> Iterator[tuple[str, int]]:
+    for name in dict.fromkeys(filter(None, names)):
+        if names.count(name) > 1:
+            yield name, names.count(name)
+
+
+def _kernels(
+    assignment: Assignment, own: Mapping[str, OwnCell], extras: Mapping[str, tuple[OwnCell, ...]], notes: list[str]
+) -> Iterator[tuple[str, Source]]:
+    """The source for each step: its cell, else a cell of the student's own that names the step, else nothing."""
+    added = [cell.source for group in extras.values() for cell in group]
+    for name, step in assignment.kernel_cells.items():
+        file = f"{step.split('/')[-1]}.cu"
+        source = own[name].source if name in own else ""
+        said = kernel_step(source)
+        if name not in own:
+            found = [text for text in added if kernel_step(text) == step]
+            source = found[-1] if found else ""
+            instead = "another cell that names the step is taken" if found else "there is nothing to grade"
+            notes.append(f"the cell {name} is missing; {instead}")
+        elif said and said != step:
+            notes.append(f"the cell {name} names the step {said}; it is graded as {step}")
+        if source.startswith("%%"):
+            source = source.partition("\n")[2]
+        yield step, Source(source.encode(), file, "submission")
+
+
+def _images_wanted(assignment: Assignment) -> set[str]:
+    """The ids of cells whose images, and those of cells added after them, a person will look at."""
+    found: set[str] = set()
+    inside = False
+    for cell in assignment.notebook.cells:
+        inside = is_manual(cell) or (inside and is_free(cell) and not grade_id(cell))
+        if inside:
+            found.add(_name(cell))
+    return found
+
+
+def _images(raw: _Raw) -> tuple[str, ...]:
+    """The PNGs among a cell's outputs, drawn anew."""
+    found = []
+    for output in raw.outputs[: 4 * MAX_IMAGES]:
+        data = output.get("data") if isinstance(output, dict) else None
+        png = data.get("image/png") if isinstance(data, dict) else None
+        text = "".join(part for part in png if isinstance(part, str)) if isinstance(png, list) else png
+        image = safe_png(text) if isinstance(text, str) else ""
+        if image:
+            found.append(image)
+    return tuple(found[:MAX_IMAGES])
+
+
+# ---------------------------------------------------------------- the notebook for graders
+
+
+def _name(cell: NotebookNode) -> str:
+    """A cell's grade id, or its own id where nbgrader knows nothing of it."""
+    return grade_id(cell) or ("" if marks(cell) else str(cell.get("id", "")))
+
+
+def _is_answer_place(cell: NotebookNode) -> bool:
+    """Whether the cell is the empty one that the instructor puts below a task."""
+    return not marks(cell) and is_free(cell) and str(cell.get("id", "")).endswith("-answer")
+
+
+def _node(own: OwnCell) -> NotebookNode:
+    cell = _KINDS[own.kind](own.source)
+    if own.images and own.kind == "code":
+        cell.outputs = _outputs(own)
+    return cell
+
+
+def _outputs(own: OwnCell) -> list[NotebookNode]:
+    found = []
+    for image in own.images:
+        found.append(new_output("stream", name="stdout", text=STUDENTS_IMAGE + "\n"))
+        found.append(from_dict(new_output("display_data", data={"image/png": image})))
+    return found

@@ -1,0 +1,282 @@
+"""The record of one graded submission: every score, why, and by which versions. JSON, one file for each submission.
+
+Feedback, exports and the before/after table of a regrade are made from records; the gradebook holds what people add.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warpschool.atomic import write_file
+from warpschool.errors import GradingError
+from warpschool.grading.assignment import KERNEL, MANUAL, Assignment, GradedCell
+from warpschool.grading.handin import HandIn, answers, digest, reassembled
+from warpschool.grading.provenance import provenance
+from warpschool.grading.result import Result
+from warpschool.grading.verdicts import Verdict, worst
+
+if TYPE_CHECKING:
+    from warpschool.course import Course
+    from warpschool.grading.jobs import KernelJob, Policy, PythonJob, PythonOutcome
+
+FORMAT = 1
+_VERSION_KEYS = ("warpschool", "code", "counters", "nvrtc", "arch", "cases")
+
+
+class State(StrEnum):
+    """What a cell's score waits for."""
+
+    GRADED = "graded"
+    PERSON = "person"
+    """a person has to read or look at it"""
+    FAILED = "failed"
+    """the grader failed: never a zero, and no grade until it is settled"""
+
+
+@dataclass(frozen=True)
+class CellScore:
+    """One graded cell: `score` is None while it waits; `answer` is a hash of what was graded ("": nothing there)."""
+
+    grade_id: str
+    points: float
+    score: float | None
+    verdict: Verdict
+    state: State
+    answer: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A graded submission. `results`: step -> result; `outcomes`: grade id of a Python cell -> what it gave;
+    `kernel_cells`: grade id of a kernel cell -> its step."""
+
+    assignment: str
+    student: str
+    handin: str
+    cells: tuple[CellScore, ...]
+    results: Mapping[str, Result]
+    outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    kernel_cells: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no cell waits for the grader itself."""
+        return all(cell.state is not State.FAILED for cell in self.cells)
+
+    def cell(self, grade_id: str) -> CellScore | None:
+        """Return a cell's score; None for a cell that this record does not know."""
+        return next((cell for cell in self.cells if cell.grade_id == grade_id), None)
+
+    def to_json(self) -> str:
+        """Return JSON with sorted keys: equal records are equal bytes."""
+        data = asdict(self) | {
+            "format": FORMAT, "results": {step: result.to_dict() for step, result in self.results.items()},
+        }  # fmt: skip
+        return json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Record:
+        """Read what `to_json` wrote; raises GradingError for anything else."""
+        try:
+            data = json.loads(text)
+            if data.pop("format") != FORMAT:
+                raise ValueError("another format")
+            cells = tuple(
+                CellScore(**{**cell, "verdict": Verdict(cell["verdict"]), "state": State(cell["state"])})
+                for cell in data.pop("cells")
+            )
+            results = {step: Result.from_json(json.dumps(item)) for step, item in data.pop("results").items()}
+            return Record(**{**data, "notes": tuple(data["notes"])}, cells=cells, results=results)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise GradingError(f"this is no record of warpschool: {error}") from None
+
+
+class Records:
+    """The folder of records: ASSIGNMENT/STUDENT.json."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, assignment: str, student: str) -> Path:
+        return self.folder / assignment / f"{student}.json"
+
+    def get(self, assignment: str, student: str) -> Record | None:
+        """Return a submission's record, or None; raises GradingError, with the file, for one that is damaged."""
+        path = self.path(assignment, student)
+        try:
+            return Record.from_json(path.read_text("utf-8"))
+        except FileNotFoundError:
+            return None
+        except (GradingError, UnicodeDecodeError) as error:
+            raise GradingError(
+                f"{path}: {error}", next_step="Move the file away and grade this submission again."
+            ) from None
+
+    def put(self, record: Record) -> None:
+        """Write a record, whole or not at all."""
+        path = self.path(record.assignment, record.student)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, record.to_json())
+
+    def promote(self, record: Record, target: Records) -> None:
+        """Move a record to another folder, once what it says has been written where it belongs."""
+        path = target.path(record.assignment, record.student)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path(record.assignment, record.student).replace(path)
+
+    def of(self, assignment: str) -> dict[str, Record]:
+        """Return student -> record of an assignment, in order."""
+        names = sorted(path.stem for path in (self.folder / assignment).glob("*.json"))
+        found = {name: self.get(assignment, name) for name in names}
+        return {name: record for name, record in found.items() if record is not None}
+
+
+# ---------------------------------------------------------------- from results to scores
+
+
+def kernel_jobs(handin: HandIn, assignment: Assignment, policy: Policy) -> dict[str, KernelJob]:
+    """Return step -> what is to be run for it; nothing for a file that cannot be read."""
+    from warpschool.grading.jobs import KernelJob
+
+    if handin.problem:
+        return {}
+    wanted = {part.step for cell in assignment.cells for part in cell.parts}
+    return {
+        step: KernelJob(step, source.data, name=source.name, seed=policy.seed, secret=policy.secret)
+        for step, source in handin.kernels.items()
+        if step in wanted
+    }
+
+
+def python_job(handin: HandIn, assignment: Assignment, policy: Policy) -> PythonJob | None:
+    """Return what is to be run for the cells that need Python; None where there are none."""
+    from nbformat import writes
+
+    from warpschool.grading.jobs import PythonJob
+
+    points = {cell.grade_id: cell.points for cell in assignment.cells if cell.kind == "python"}
+    if handin.problem or not points:
+        return None
+    return PythonJob(
+        writes(reassembled(handin, assignment), version=4), tuple(points), points, seed=policy.seed,
+        secret=policy.secret, policy=policy.python,
+    )  # fmt: skip
+
+
+def assemble(
+    handin: HandIn, assignment: Assignment, policy: Policy, *, student: str,
+    result_of: Callable[[KernelJob], Result | None], outcome_of: Callable[[PythonJob], PythonOutcome | None],
+) -> Record:  # fmt: skip
+    """Return the record of a submission from the results of its jobs; what has no result is the grader's failure."""
+    jobs = kernel_jobs(handin, assignment, policy)
+    found = {step: result_of(job) for step, job in jobs.items()}
+    results = {step: result for step, result in found.items() if result is not None}
+    job = python_job(handin, assignment, policy)
+    outcome = outcome_of(job) if job is not None else None
+    own = answers(handin, assignment)
+    scores = []
+    for cell in assignment.cells:
+        if handin.problem:
+            scores.append(CellScore(cell.grade_id, cell.points, 0.0, Verdict.BAD, State.GRADED, "", handin.problem))
+        elif cell.kind == KERNEL:
+            scores.append(_kernel_score(cell, results, handin))
+        elif cell.kind == MANUAL:
+            scores.append(_manual_score(cell, digest(own.get(cell.grade_id, ()))))
+        else:
+            scores.append(_python_score(cell, outcome, handin))
+    outcomes = {name: _plain(item) for name, item in outcome.cells.items()} if outcome is not None else {}
+    return Record(
+        assignment.name, student, handin.sha256, tuple(scores), results, outcomes, handin.problem, handin.notes,
+        _versions(results) | _promised(assignment, policy), dict(assignment.kernel_cells),
+    )  # fmt: skip
+
+
+def mixed_versions(records: Mapping[str, Record], today: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return student -> what else that submission was graded with; nothing where a class has one set of versions."""
+    found = {}
+    for student, record in records.items():
+        other = {key: value for key, value in record.versions.items() if key in today and today[key] != value}
+        if other:
+            found[student] = other
+    return found
+
+
+def versions_today(assignment: Assignment, policy: Policy, course: Course) -> dict[str, str]:
+    """Return what this machine would grade with: the library's and compiler's versions, cases, points, content."""
+    found = _promised(assignment, policy)
+    for name in assignment.steps:
+        made = provenance(course.step(name), device="", secret=policy.secret)
+        found |= {key: made[key] for key in _VERSION_KEYS} | {f"content of {name}": made["content"]}
+    return found
+
+
+def _promised(assignment: Assignment, policy: Policy) -> dict[str, str]:
+    points = ", ".join(f"{cell.grade_id} {cell.points:g}" for cell in assignment.cells)
+    return {"points": points, "seed": str(policy.seed)}
+
+
+def _kernel_score(cell: GradedCell, results: Mapping[str, Result], handin: HandIn) -> CellScore:
+    """The cell's points times the weighted part that was earned; skipped criteria leave it to a person."""
+    earned = worth = 0.0
+    verdicts = []
+    answer = digest("\0".join(f"{p.step}\0{_source(handin, p.step)}" for p in cell.parts))
+    for part in cell.parts:
+        result = results.get(part.step)
+        shown = result.part(part.criteria) if result is not None else None
+        if shown is None or shown.verdict is Verdict.SE:
+            text = "The grader failed here; this is not the student's fault. Grade again, or give the points by hand."
+            return CellScore(cell.grade_id, cell.points, None, Verdict.SE, State.FAILED, answer, text)
+        verdicts.append(shown.verdict)
+        worth += part.points
+        earned += part.points * shown.fraction
+    verdict = worst(verdicts)
+    if verdict is Verdict.SKIP or not worth:
+        return CellScore(cell.grade_id, cell.points, None, Verdict.SKIP, State.PERSON, answer, verdict.meaning)
+    score = round(cell.points * earned / worth, 6)
+    return CellScore(cell.grade_id, cell.points, score, verdict, State.GRADED, answer)
+
+
+def _manual_score(cell: GradedCell, answer: str) -> CellScore:
+    if not answer:
+        return CellScore(cell.grade_id, cell.points, 0.0, Verdict.SKIP, State.GRADED, "", "No response.")
+    return CellScore(cell.grade_id, cell.points, None, Verdict.SKIP, State.PERSON, answer)
+
+
+def _python_score(cell: GradedCell, outcome: PythonOutcome | None, handin: HandIn) -> CellScore:
+    found = outcome.cells.get(cell.grade_id) if outcome is not None else None
+    answer = digest("\0".join([own.source for own in handin.cells.values()]))
+    if found is None or found.verdict is Verdict.SE:
+        text = found.text if found is not None else "the grader gave no result"
+        return CellScore(cell.grade_id, cell.points, None, Verdict.SE, State.FAILED, answer, text)
+    if found.verdict is Verdict.SKIP:
+        return CellScore(cell.grade_id, cell.points, None, Verdict.SKIP, State.PERSON, answer, found.text)
+    score = round(cell.points * float(found.fraction), 6)
+    return CellScore(cell.grade_id, cell.points, score, found.verdict, State.GRADED, answer, found.text)
+
+
+def _source(handin: HandIn, step: str) -> str:
+    source = handin.kernels.get(step)
+    return source.sha256 if source is not None else ""
+
+
+def _plain(outcome: Any) -> dict[str, Any]:
+    data = asdict(outcome)
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def _versions(results: Mapping[str, Result]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for step, result in results.items():
+        found |= {key: result.provenance[key] for key in _VERSION_KEYS if key in result.provenance}
+        if "content" in result.provenance:
+            found[f"content of {step}"] = result.provenance["content"]
+    return found
