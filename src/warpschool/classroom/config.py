@@ -10,8 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from nbgrader.preprocessors import (
-    AssignLatePenalties, CheckCellMetadata, ClearHiddenTests, ClearMarkScheme, ClearOutput, ComputeChecksums,
-    IncludeHeaderFooter, LockCells, OverwriteCells, OverwriteKernelspec, SaveCells,
+    AssignLatePenalties,
+    CheckCellMetadata,
+    ClearHiddenTests,
+    ClearMarkScheme,
+    ClearOutput,
+    ComputeChecksums,
+    IncludeHeaderFooter,
+    LockCells,
+    OverwriteCells,
+    OverwriteKernelspec,
+    SaveCells,
 )  # fmt: skip
 
 from warpschool.classroom.exporters import FeedbackExporter, HandInExporter
@@ -21,7 +30,7 @@ from warpschool.classroom.preprocessors import CheckSource, GradeHandIn, KeepSta
 DATABASE_WAIT_S = 60
 """How long a writer waits for another; formgrader and a batch may write at the same time."""
 TEMPLATE = '''\
-"""nbgrader's configuration of this class. The kernels are graded by warpschool; see grading.toml for what you decide."""
+"""nbgrader's configuration of this class. Kernels are graded by warpschool; what you decide stands in grading.toml."""
 
 from warpschool.classroom.config import configure
 

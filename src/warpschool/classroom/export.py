@@ -48,19 +48,19 @@ def grade_lines(gradebook: Gradebook, folder: ClassFolder, assignments: Sequence
 
 def _line(gradebook: Gradebook, folder: ClassFolder, assignment: str, student: object) -> Line:
     name = str(student.id)  # type: ignore[attr-defined]
-    person = [str(getattr(student, key) or "") for key in ("first_name", "last_name", "email")]
+    first, last, email = (str(getattr(student, key) or "") for key in ("first_name", "last_name", "email"))
     points = float(gradebook.find_assignment(assignment).max_score)
     try:
         submission = gradebook.find_submission(assignment, name)
     except MissingEntry:
-        return Line(name, *person, assignment, "", 0.0, 0.0, 0.0, 0.0, points)
+        return Line(name, first, last, email, assignment, "", 0.0, 0.0, 0.0, 0.0, points)
     marks = read_marks(gradebook, folder, assignment, name)
     waits = tuple(key for key, given in marks.cells.items() if given.waits)
     time = submission.timestamp.isoformat(" ") if submission.timestamp is not None else ""
     raw = round(sum(given.score for given in marks.cells.values()), 6)
     return Line(
-        name, *person, assignment, time, marks.seconds_late, raw, marks.penalty, None if waits else marks.score,
-        marks.points, waits,
+        name, first, last, email, assignment, time, marks.seconds_late, raw, marks.penalty,
+        None if waits else marks.score, marks.points, waits,
     )  # fmt: skip
 
 
@@ -137,7 +137,8 @@ def read_template(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"cannot read {path}: {error}", next_step="Export it from Canvas: Grades, Export.") from None
+        advice = "Export it from Canvas: Grades, Export."
+        raise ArgumentError(f"cannot read {path}: {error}", next_step=advice) from None
 
 
 def _by_student(lines: Iterable[Line]) -> dict[str, dict[str, Line]]:

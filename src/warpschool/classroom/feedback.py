@@ -1,4 +1,4 @@
-"""A student's feedback: one HTML page from the record and the gradebook, readable in light and dark, escaped throughout.
+"""A student's feedback: one HTML page from the record and the gradebook, in light and dark, escaped throughout.
 
 What only graders may see is not in it: no question's mark scheme, no rubric, no secret case, no file of the grader.
 """
@@ -183,7 +183,8 @@ def _criteria(result: Result) -> str:
     rows = []
     for c in result.criteria:
         met = cell("✓ met", "good") if c.ok else cell(f"✗ {c.verdict}", "bad")
-        rows.append(f'<tr><th scope="row">{escape(c.title)}{_counted(c)}</th>{met}{cell(f"{c.points:g} of {c.weight:g}")}</tr>')
+        points = cell(f"{c.points:g} of {c.weight:g}")
+        rows.append(f'<tr><th scope="row">{escape(c.title)}{_counted(c)}</th>{met}{points}</tr>')
     head = "".join(f'<th scope="col">{name}</th>' for name in ("criterion", "met?", "weight"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     return scrolling(f"criteria of {result.step}", table)
@@ -215,11 +216,12 @@ def _findings(result: Result) -> Iterator[str]:
 def _line_marks(result: Result) -> dict[int, str]:
     """Line -> what was seen there; what several criteria saw alike is said once."""
     found: dict[int, list[str]] = {}
-    for about in (result, *result.criteria):
-        if about.line and about.seen:
-            first = about.seen.strip().split("\n", 1)[0]
-            if first not in found.setdefault(about.line, []):
-                found[about.line].append(first)
+    places = [(result.line, result.seen), *((c.line, c.seen) for c in result.criteria)]
+    for line, seen in places:
+        if line and seen:
+            first = seen.strip().split("\n", 1)[0]
+            if first not in found.setdefault(line, []):
+                found[line].append(first)
     return {line: "\n".join(texts) for line, texts in found.items()}
 
 

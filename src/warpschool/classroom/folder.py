@@ -14,6 +14,7 @@ from warpschool.errors import CourseError
 from warpschool.grading.assignment import Assignment, read_assignment
 from warpschool.grading.records import Records
 from warpschool.grading.store import Store
+from warpschool.suggest import did_you_mean
 
 CONFIG = "nbgrader_config.py"
 GRADING = "grading"
@@ -65,6 +66,17 @@ class ClassFolder:
     def names(self) -> list[str]:
         """The assignments that have a notebook, in order."""
         return sorted(p.stem for p in (self.root / self.source).glob("*/*.ipynb") if p.stem == p.parent.name)
+
+    def find(self, name: str) -> str:
+        """Return the assignment that a name or the unambiguous beginning of one means; raises CourseError."""
+        names = self.names()
+        found = [full for full in names if full == name] or [full for full in names if name and full.startswith(name)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise CourseError(f"'{name}' could be any of {', '.join(found)}", next_step="Write more of the name.")
+        advice = did_you_mean(name, names) if names else f"There are no notebooks in {self.root / self.source}."
+        raise CourseError(f"the class has no assignment '{name}'", next_step=advice)
 
     def handins(self, assignment: str) -> dict[str, Path]:
         """Return student -> folder of what was handed in for an assignment, in order."""

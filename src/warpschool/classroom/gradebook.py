@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbgrader.api import Gradebook, Grade
+from nbgrader.api import Grade, Gradebook
 
 from warpschool.classroom.transaction import transaction
 from warpschool.errors import CourseError
@@ -66,7 +66,8 @@ def _kernel_comments(record: Record) -> dict[str, str]:
 
 
 def comment(result: Result) -> str:
-    """Return a result in a few words: the verdict, the line, and the first thing that was seen."""
+    """Return a result in a few words for students: the verdict, the line, and the first thing that was seen."""
+    result = result.for_student()
     lines = [f"{result.verdict}: {result.verdict.meaning}."]
     if result.seen:
         lines.append(_seen(result.seen, result.line))

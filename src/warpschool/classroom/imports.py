@@ -57,7 +57,8 @@ def import_zip(
         with zipfile.ZipFile(archive) as packed:
             return _unpack(packed, target, assignment, students or {}, handed_in)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise ArgumentError(f"cannot read {archive}: {error}", next_step="Name the zip as Canvas or Moodle gave it.") from None
+        advice = "Name the zip as Canvas or Moodle gave it."
+        raise ArgumentError(f"cannot read {archive}: {error}", next_step=advice) from None
 
 
 def _unpack(

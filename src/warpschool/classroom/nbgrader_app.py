@@ -88,10 +88,12 @@ def _captured(log: logging.Logger) -> Iterator[io.StringIO]:
 def _told(log: str) -> str:
     """What our own errors said in nbgrader's log, else the last lines of it."""
     lines = log.strip().splitlines()
-    places = [n for n, line in enumerate(lines) if line.startswith("warpschool.errors.")]
-    if places:
-        start = places[0]
-        end = next((n for n in range(start + 1, len(lines)) if not lines[n].strip() or "There was an error" in lines[n]), len(lines))
-        first = lines[start].partition(": ")[2]
-        return "\n".join([first, *lines[start + 1 : end]])
-    return "\n".join(lines[-12:])
+    starts = [n for n, line in enumerate(lines) if line.startswith("warpschool.errors.")]
+    if not starts:
+        return "\n".join(lines[-12:])
+    told = [lines[starts[0]].partition(": ")[2]]
+    for line in lines[starts[0] + 1 :]:
+        if not line.strip() or "There was an error" in line:
+            break
+        told.append(line)
+    return "\n".join(told)

@@ -9,6 +9,7 @@ from typing import Any
 
 from warpschool.errors import CourseError
 from warpschool.grading.jobs import Policy
+from warpschool.grading.secret import read_secret
 from warpschool.suggest import did_you_mean
 
 FILE = "grading.toml"
@@ -16,8 +17,9 @@ PYTHON = ("sandbox", "manual", "trusted")
 TEMPLATE = """\
 # What this class decides. Read by every `warpschool` command in this folder.
 
-# The sizes and data of secret cases are drawn from this text; students never see it. Changing it means regrading.
-secret_seed = "{secret}"
+# The sizes and data of secret cases are drawn from this file's text; keep it from students. Changing it means grading
+# everybody anew. Without this line only the public cases are graded, which students have too.
+secret_seed_file = "{secret_file}"
 
 # Python cells: "sandbox" runs them in bubblewrap and leaves them to people without it; "manual" always leaves them to
 # people; "trusted" runs them without a sandbox, as you.
@@ -68,7 +70,8 @@ def read_policy(folder: Path) -> ClassPolicy:
         data = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{path}: {error}") from None
-    known = {"seed": int, "secret_seed": str, "secret_seed_file": str, "python_cells": str, "late": dict, "report": dict}
+    known: dict[str, Any] = dict.fromkeys(("secret_seed_file", "python_cells"), str)
+    known |= {"seed": int, "late": dict, "report": dict}
     _require(data, known, path)
     late, report = data.get("late", {}), data.get("report", {})
     _require(late, dict.fromkeys(("grace_minutes", "percent_per_day", "cap_percent"), (int, float)), path, "late.")
@@ -76,7 +79,8 @@ def read_policy(folder: Path) -> ClassPolicy:
     python = data.get("python_cells", PYTHON[0])
     if python not in PYTHON:
         raise CourseError(f"{path}: python_cells is {python!r}", next_step=f"Choose one of {', '.join(PYTHON)}.")
-    grading = Policy(seed=data.get("seed", 0), secret=_secret(data, path), python=python)
+    secret = read_secret(path.parent / data["secret_seed_file"]) if "secret_seed_file" in data else ""
+    grading = Policy(seed=data.get("seed", 0), secret=secret, python=python)
     return ClassPolicy(grading, _late(late, path), report.get("max_pages", 3))
 
 
@@ -85,16 +89,6 @@ def _late(data: dict[str, float], path: Path) -> LatePolicy:
     if late.grace_minutes < 0 or late.percent_per_day < 0 or not 0 <= late.cap_percent <= 100:
         raise CourseError(f"{path}: [late] has a negative number, or a cap beyond 100 percent")
     return late
-
-
-def _secret(data: dict[str, Any], path: Path) -> str:
-    if "secret_seed_file" not in data:
-        return str(data.get("secret_seed", ""))
-    file = path.parent / data["secret_seed_file"]
-    try:
-        return file.read_text("utf-8").strip()
-    except OSError as error:
-        raise CourseError(f"{path}: secret_seed_file: cannot read {file}: {error.strerror}") from None
 
 
 def _require(data: dict[str, Any], known: dict[str, Any], path: Path, prefix: str = "") -> None:

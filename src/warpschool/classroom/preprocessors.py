@@ -1,4 +1,4 @@
-"""Our parts in nbgrader's pipelines: what a release keeps, how a hand-in is graded, and how scores reach the gradebook."""
+"""Our parts in nbgrader's pipelines: what a release keeps, how a hand-in is graded, how scores reach the gradebook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from warpschool.grading.assignment import Assignment, grade_id, kernel_step
 from warpschool.grading.handin import read_handin, reassembled
 from warpschool.grading.records import Record, State
 from warpschool.grading.result import to_text
-from warpschool.grading.sources import Source
 from warpschool.viz.displays import result_html
 
 Processed = tuple[NotebookNode, Any]
@@ -66,7 +65,7 @@ class KeepStarters(ClearSolutions):
 
 
 class GradeHandIn(_ClassPreprocessor):
-    """Reads a submitted notebook as data, grades it, and passes on the instructor's notebook with the student's cells."""
+    """Reads a submitted notebook as data, grades it, and passes on the instructor's with the student's cells in it."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
         """Grade one submission; `nb` is empty, for the file was not read yet."""
@@ -110,7 +109,7 @@ class ShowResults(_ClassPreprocessor):
 
 
 class SaveScores(_ClassPreprocessor):
-    """In place of SaveAutoGrades: scores come from the record, never from a cell's output; what is missing is no zero."""
+    """In place of SaveAutoGrades: scores come from the record, never from outputs; what is missing is no zero."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
         """Write one submission's scores and comments."""
@@ -120,13 +119,3 @@ class SaveScores(_ClassPreprocessor):
         self.folder.pending.promote(record, self.folder.records)
         return nb, resources
 
-
-def sources_of(record: Record, nb: NotebookNode, assignment: Assignment) -> dict[str, Source]:
-    """Return step -> source as it stands in an autograded notebook."""
-    cells = {grade_id(cell): cell.source for cell in nb.cells if grade_id(cell)}
-    found = {}
-    for name, step in assignment.kernel_cells.items():
-        if step in record.results and name in cells:
-            text = cells[name].partition("\n")[2] if cells[name].startswith("%%") else cells[name]
-            found[step] = Source(text.encode(), f"{step.split('/')[-1]}.cu", "submission")
-    return found

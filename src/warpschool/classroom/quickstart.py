@@ -13,15 +13,27 @@ from warpschool.classroom.policy import TEMPLATE as POLICY
 from warpschool.course import Course
 from warpschool.errors import CourseError
 
-SECRET_BYTES = 16
+SECRET_BYTES = 32
+SECRET = "secret_seed.txt"
+IGNORED = """\
+# marks, hand-ins and the secret seed are nobody else's business
+/secret_seed.txt
+/gradebook.db*
+/submitted/
+/autograded/
+/feedback/
+/grading/
+/quarantine/
+"""
 
 
 def make_class(folder: Path, course: Course, *, name: str = "") -> tuple[list[str], list[str]]:
     """Make a class's folder, or add what is missing in one; return what was added and what was left as it is."""
     plan: dict[Path, bytes] = {
         Path(CONFIG): TEMPLATE.format(source="source", course=name or folder.resolve().name).encode(),
-        Path(FILE): POLICY.format(secret=secrets.token_hex(SECRET_BYTES)).encode(),
-        Path(".gitignore"): b"# marks and submissions are nobody else's business\n/gradebook.db*\n/submitted/\n/autograded/\n/feedback/\n/grading/\n/quarantine/\n",
+        Path(FILE): POLICY.format(secret_file=SECRET).encode(),
+        Path(SECRET): f"{secrets.token_hex(SECRET_BYTES)}\n".encode(),
+        Path(".gitignore"): IGNORED.encode(),
     }
     for lab in course.labs():
         if lab.notebook is not None:
@@ -37,6 +49,6 @@ def make_class(folder: Path, course: Course, *, name: str = "") -> tuple[list[st
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, content)
         added.append(str(target))
-    if FILE in added:
-        (folder / FILE).chmod(0o600)
+    if SECRET in added:
+        (folder / SECRET).chmod(0o600)
     return added, kept

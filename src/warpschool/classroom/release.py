@@ -58,9 +58,8 @@ def _points(assignment: Assignment) -> Iterator[str]:
         if not cell.points > 0:
             yield f"{cell.grade_id} is graded but has no points"
         elif cell.kind != MANUAL and "ws.check_" in cell.source and called_points(cell.source) != cell.points:
-            yield (
-                f"{cell.grade_id} is worth {cell.points:g} points by its metadata, {called_points(cell.source):g} by its calls"
-            )
+            calls = called_points(cell.source)
+            yield f"{cell.grade_id} is worth {cell.points:g} points by its metadata, {calls:g} by its calls"
 
 
 def _checks(assignment: Assignment, course: Course) -> Iterator[str]:

@@ -30,6 +30,9 @@ class Where:
     slurm: bool = False
 
 
+HERE = Where()
+
+
 @dataclass(frozen=True)
 class Change:
     """A cell's score before and after; None where there was none, or where it waits for a person."""
@@ -88,7 +91,7 @@ def _require_one_version(assignment: Assignment, records: Mapping[str, Record], 
     lines = [f"  {key}: then {_some(mixed, key)}, now {today[key]}" for key in names[:6]]
     raise CourseError(
         f"{len(mixed)} of {len(records)} submissions of {assignment.name} were graded otherwise:\n" + "\n".join(lines),
-        next_step=f"Grade all of them anew, which names every changed score: warpschool grade {assignment.name} --regrade",
+        next_step=f"Grade all of them anew; it names every changed score: warpschool grade {assignment.name} --regrade",
     )
 
 
@@ -97,8 +100,9 @@ def _some(mixed: Mapping[str, Mapping[str, str]], key: str) -> str:
 
 
 def grade_class(
-    app: ClassApp, name: str, *, students: Sequence[str] = (), regrade: bool = False, where: Where = Where(),
-    begin: Callable[[int, int], Any] = lambda jobs, submissions: None, tell: Callable[[str, Any], None] = lambda what, of: None,
+    app: ClassApp, name: str, *, students: Sequence[str] = (), regrade: bool = False, where: Where = HERE,
+    begin: Callable[[int, int], Any] = lambda jobs, submissions: None,
+    tell: Callable[[str, Any], None] = lambda what, of: None,
 ) -> Round:  # fmt: skip
     """Grade an assignment's new and changed hand-ins, all of them with `regrade`.
 

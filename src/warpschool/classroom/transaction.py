@@ -31,9 +31,8 @@ def transaction(gradebook: Gradebook) -> Iterator[None]:
         except OperationalError as error:
             database.rollback()
             if attempt == TRIES - 1:
-                raise OutputError(
-                    f"the gradebook is locked: {error.orig}", next_step="Close what else writes to it, and run this again."
-                ) from None
+                advice = "Close what else writes to it, and run this again."
+                raise OutputError(f"the gradebook is locked: {error.orig}", next_step=advice) from None
             time.sleep(1 << attempt)
     database.expire_all()
     try:

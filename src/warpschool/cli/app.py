@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from warpschool import __version__
-from warpschool.cli import bench, check, course, doctor, grade, profile, tour
+from warpschool.cli import bench, check, classroom, course, doctor, grade, profile, tour
 from warpschool.cli.failures import EXIT_CODES
 
 app = typer.Typer(
@@ -43,6 +43,7 @@ for command, panel in (
     (tour.tour, LOOK), (profile.profile, LOOK), (doctor.doctor, LOOK), (bench.bench, LOOK),
     (course.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
     (course.solution, LEARN), (course.lab, LEARN),
-    (grade.grade, TEACH), (grade.release, TEACH),
+    (classroom.quickstart, TEACH), (classroom.release, TEACH), (classroom.import_, TEACH), (grade.grade, TEACH),
+    (classroom.feedback, TEACH), (classroom.export, TEACH),
 ):  # fmt: skip
-    app.command(rich_help_panel=panel, epilog=EXIT_CODES)(command)
+    app.command(command.__name__.rstrip("_"), rich_help_panel=panel, epilog=EXIT_CODES)(command)

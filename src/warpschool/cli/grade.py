@@ -1,4 +1,4 @@
-"""`warpschool grade` and `warpschool release`."""
+"""`warpschool grade`: a folder of kernels here; an assignment of a class in `warpschool.cli.classroom`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from warpschool.cli.batch_options import (
     batch_progress,
     require_one_place,
 )
+from warpschool.cli.classroom import HERE, ClassOption, Students, grade_lab
 from warpschool.cli.failures import INTERRUPTED, LACKING, guarded, report
 from warpschool.cli.files import require_writable_target, try_write
 from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain
 from warpschool.cli.output import Cell, Output
-from warpschool.errors import ArgumentError, CourseError, ToolMissing
+from warpschool.errors import ArgumentError, CourseError
 
 if TYPE_CHECKING:
     from warpschool.course import Course, Step
@@ -56,9 +57,18 @@ class Batch:
 
 @guarded
 def grade(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Holds STUDENT/labNN_topic/NN_idea.cu, or any .cu files with --step.")
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="LAB|DIR",
+            help="An assignment of the class around here, or a folder of STUDENT/labNN_topic/NN_idea.cu.",
+        ),
     ],
+    student: Students = None,
+    regrade: Annotated[
+        bool, typer.Option("--regrade", help="Grade what is graded already, too, and name every changed score.")
+    ] = False,
+    class_folder: ClassOption = HERE,
     step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="All files are for this step.")] = None,
     device: OnDevice = DeviceChoice.sim,
     seed: Annotated[int | None, typer.Option(help="Seed of the random inputs; the same for everybody.")] = None,
@@ -71,17 +81,26 @@ def grade(
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
-    """Grade a folder of kernels, one result for each file; a wrong kernel is a result, not a failure of this command.
+    """Grade a class's assignment into nbgrader's gradebook, or a folder of kernels.
 
-    Files that belong to no graded step are listed and left alone. Equal kernels are checked once. Finished results are
-    kept: after Ctrl-C, a crash or a kill the same command does the rest.
+    Of an assignment: what is new or changed since it was graded; no student's Python is run for a kernel's points.
+    Of a folder: one result for each file (--step, --device, --seed, --out, --store and --secret-seed-file are for
+    this). A wrong kernel is a result, not a failure of this command. Equal kernels are checked once. Finished results
+    are kept: after Ctrl-C, a crash or a kill the same command does the rest.
 
-    Example: warpschool grade submissions/ --workers 2 --out results.json
+    Example: warpschool grade lab02 --workers 2; or: warpschool grade submissions/ --out results.json
     """
     from warpschool.course import Course
 
     output = Output(as_json=as_json, plain=plain)
     require_one_place(scheduler=scheduler, slurm=slurm)
+    if not Path(target).is_dir():
+        from warpschool.classroom.rounds import Where
+
+        where = Where(workers, scheduler, slurm)
+        grade_lab(target, folder=class_folder, students=student or [], regrade=regrade, where=where, output=output)
+        return
+    folder = Path(target)
     if out is not None:
         require_writable_target(out)
     found, foreign = find_submissions(folder, Course.find(), step)
@@ -103,25 +122,6 @@ def grade(
     if any(not result.is_grade for _, result in graded):
         output.errors.print(Text("some checks failed themselves (SE): these are no grades; run the same command again"))
         raise typer.Exit(LACKING)
-
-
-@guarded
-def release(
-    lab: Annotated[str, typer.Argument(metavar="LAB", help="A lab: lab02_tiling, or lab02.")],
-    as_json: AsJson = False,
-    plain: Plain = False,
-) -> None:
-    """Make the students' version of a lab's notebook (with nbgrader; not part of this version yet).
-
-    Example: warpschool release lab02
-    """
-    from warpschool.course import Course
-
-    found = Course.find().lab(lab)
-    raise ToolMissing(
-        f"{found} cannot be released: the bridge to nbgrader (extra 'teach') is not part of this version",
-        next_step=f"labs/{found}/ holds no solutions: hand it out as it is, or let students run warpschool start.",
-    )
 
 
 def find_submissions(folder: Path, course: Course, step: str | None) -> tuple[list[Submitted], list[str]]:
@@ -165,6 +165,7 @@ def _graded(
     from warpschool.grading.batch import run
     from warpschool.grading.intake import read_submitted
     from warpschool.grading.jobs import KernelJob, unreadable
+    from warpschool.grading.result import Result
     from warpschool.grading.secret import read_secret
     from warpschool.grading.store import Store
     from warpschool.grading.submission import MAX_SOURCE_BYTES
@@ -187,10 +188,11 @@ def _graded(
             outcomes = run(
                 waiting, store=store, workers=batch.workers, scheduler=batch.scheduler, slurm=batch.slurm
             )
-            for job, result in outcomes:
-                for item in waiting[job]:
-                    done[item] = result
-                    progress.done(result.verdict)
+            for finished, outcome in outcomes:
+                if isinstance(finished, KernelJob) and isinstance(outcome, Result):  # there are no other jobs here
+                    for item in waiting[finished]:
+                        done[item] = outcome
+                        progress.done(outcome.verdict)
         except KeyboardInterrupt:
             return done, True
     return done, False

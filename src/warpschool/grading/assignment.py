@@ -75,7 +75,7 @@ class Assignment:
 
 
 def read_assignment(path: Path) -> Assignment:
-    """Read the instructor's notebook; raises CourseError for a file that is none, or whose checks cannot be understood."""
+    """Read the instructor's notebook; raises CourseError for what is none, or has check cells that are no Python."""
     try:
         notebook = nbformat.read(path, as_version=4)
     except OSError as error:
@@ -117,7 +117,7 @@ def is_manual(cell: NotebookNode) -> bool:
 def is_free(cell: NotebookNode) -> bool:
     """Whether the cell is the student's to change: a solution cell, or one that nbgrader does not lock."""
     found = marks(cell)
-    return not found or bool(found.get("solution")) or not (found.get("locked") or found.get("grade") or found.get("task"))
+    return bool(found.get("solution")) or not any(found.get(key) for key in ("locked", "grade", "task"))
 
 
 def _has_points(cell: NotebookNode) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from warpschool.course import Course
 from warpschool.errors import GradingError
 from warpschool.grading.result import Result, TextOptions, to_text
 from warpschool.grading.runner import DEFAULT_SEED, check_source
 from warpschool.grading.sources import find_source
-from warpschool.grading.verdicts import Verdict, worst
+from warpschool.grading.verdicts import Verdict
 from warpschool.notebook.show import show
 from warpschool.viz.displays import result_html
 
@@ -28,14 +26,9 @@ def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "au
         raise GradingError(
             f"{result.step} was not graded: {_failure(result)}", next_step="This is no grade; tell your teacher."
         )
-    shown = _part(result, criteria) if criteria else result
+    shown = result.part(criteria)
     show(to_text(shown, TextOptions(provenance=not criteria)), result_html(shown))
     return float(shown.fraction * points)
-
-
-def _part(result: Result, names: tuple[str, ...]) -> Result:
-    chosen = tuple(result.criterion(name) for name in dict.fromkeys(names))
-    return replace(result, criteria=chosen, verdict=worst(criterion.verdict for criterion in chosen))
 
 
 def _checked(step: str, device: str, seed: int) -> Result:

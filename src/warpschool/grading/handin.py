@@ -12,7 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,8 @@ class OwnCell:
 class HandIn:
     """What a student handed in for an assignment.
 
-    `cells`: grade id (or cell id) of a free cell -> its content; `extras`: id of a cell of the instructor's -> cells that
-    the student put after it; `problem`: why the file cannot be read, or ""; `notes`: what a grader should know.
+    `cells`: grade id (or cell id) of a free cell -> its content; `extras`: id of a cell of the instructor's -> cells
+    that the student put after it; `problem`: why the file cannot be read, or ""; `notes`: what a grader should know.
     """
 
     name: str
@@ -64,17 +64,15 @@ class HandIn:
 def read_handin(path: Path, assignment: Assignment) -> HandIn:
     """Read a submitted notebook; a file that cannot be read gives a HandIn with a `problem`, never an exception."""
     data, problem = _bytes_of(path)
-    about = {"name": path.name, "sha256": hashlib.sha256(data).hexdigest()}
+    nothing = HandIn(path.name, hashlib.sha256(data).hexdigest(), problem=problem)
     if problem:
-        return HandIn(**about, problem=problem)
+        return nothing
     cells, problem = _cells_of(data)
-    if problem:
-        return HandIn(**about, problem=problem)
-    return _sorted(cells, assignment, about)
+    return replace(nothing, problem=problem) if problem else _sorted(cells, assignment, nothing)
 
 
 def reassembled(handin: HandIn, assignment: Assignment) -> NotebookNode:
-    """Return the instructor's notebook with the student's free and added cells in it, and no outputs but kept images."""
+    """Return the instructor's notebook with the student's own cells in it, and no outputs but kept images."""
     notebook = copy.deepcopy(assignment.notebook)
     cells: list[NotebookNode] = [_node(extra) for extra in handin.extras.get("", ())]
     for cell in notebook.cells:
@@ -198,8 +196,8 @@ def _clean(text: str) -> str:
 # ---------------------------------------------------------------- whose cell is it
 
 
-def _sorted(cells: list[_Raw], assignment: Assignment, about: Mapping[str, str]) -> HandIn:
-    """Tell the student's cells from the instructor's; of two cells with one id the last counts, as when they are run."""
+def _sorted(cells: list[_Raw], assignment: Assignment, empty: HandIn) -> HandIn:
+    """Tell the student's cells from the instructor's; of two with one id the last counts, as when they are run."""
     masters = {_name(cell): cell for cell in assignment.notebook.cells if _name(cell)}
     known = [_known(cell, masters) for cell in cells]
     last = {name: place for place, name in enumerate(known) if name}
@@ -221,7 +219,7 @@ def _sorted(cells: list[_Raw], assignment: Assignment, about: Mapping[str, str])
         if not extra.is_empty:
             extras[anchor] = (*extras.get(anchor, ()), extra)
     kernels = dict(_kernels(assignment, own, extras, notes))
-    return HandIn(**about, cells=own, extras=extras, kernels=kernels, notes=tuple(notes))
+    return replace(empty, cells=own, extras=extras, kernels=kernels, notes=tuple(notes))
 
 
 def _known(raw: _Raw, masters: Mapping[str, NotebookNode]) -> str:

@@ -22,7 +22,7 @@ from warpschool.grading.provenance import provenance
 from warpschool.grading.result import Result
 from warpschool.grading.runner import check_source, no_result
 from warpschool.grading.sources import Source
-from warpschool.grading.verdicts import Verdict
+from warpschool.grading.verdicts import Verdict, worst
 
 FORMAT = 1
 ATTEMPTS = 3
@@ -87,8 +87,88 @@ def unreadable(job: KernelJob, why: str) -> Result:
     return job.without_check(Verdict.BAD, why)
 
 
-Job = KernelJob
-Outcome = Result
+@dataclass(frozen=True)
+class Policy:
+    """What an instructor decides about grading; `python` is "sandbox", "manual" or "trusted"."""
+
+    seed: int = 0
+    secret: str = field(default="", repr=False)
+    python: str = "sandbox"
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """What a check cell in Python gave: `fraction` of its points; verdict SKIP leaves it to a person."""
+
+    grade_id: str
+    verdict: Verdict
+    fraction: float
+    text: str = ""
+    png: str = ""
+    isolation: str = ""
+
+
+@dataclass(frozen=True)
+class PythonOutcome:
+    """What a notebook's Python check cells gave."""
+
+    cells: Mapping[str, CellOutcome]
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The gravest of the cells'."""
+        return worst(cell.verdict for cell in self.cells.values())
+
+    def to_json(self) -> str:
+        """Return JSON with sorted keys: equal outcomes are equal bytes."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class PythonJob:
+    """A notebook whose check cells in Python are to be run; `points`: grade id -> what the cell is worth."""
+
+    notebook: str = field(repr=False)
+    grade_ids: tuple[str, ...]
+    points: Mapping[str, float]
+    seed: int = 0
+    secret: str = field(default="", repr=False)
+    root: str = ""
+    policy: str = "sandbox"
+
+    @cached_property
+    def key(self) -> str:
+        """The content address of this job's outcome."""
+        return content_key(
+            "python", notebook=hashlib.sha256(self.notebook.encode()).hexdigest(), points=dict(self.points),
+            seed=self.seed, secret=self.secret, policy=self.policy, isolation="none",
+        )  # fmt: skip
+
+    def run(self) -> PythonOutcome:
+        """Leave every cell to a person: the students' Python is not run."""
+        text = "Student Python is not run here: a person grades this cell."
+        return PythonOutcome({name: CellOutcome(name, Verdict.SKIP, 0.0, text) for name in self.grade_ids})
+
+    def failed(self, why: str) -> PythonOutcome:
+        """Return the outcome that says that none could be had."""
+        return PythonOutcome({name: CellOutcome(name, Verdict.SE, 0.0, why) for name in self.grade_ids})
+
+    def decode(self, text: str) -> PythonOutcome:
+        """Read a stored outcome of this job; raises GradingError for anything else."""
+        try:
+            data = json.loads(text)
+            found = data["cells"].items()
+            cells = {name: CellOutcome(**{**cell, "verdict": Verdict(cell["verdict"])}) for name, cell in found}
+            if data["format"] != FORMAT or set(cells) != set(self.grade_ids):
+                raise ValueError("another format, or other cells")
+            return PythonOutcome(cells, data["provenance"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise GradingError(f"this is no outcome of a notebook: {error}") from None
+
+
+Job = KernelJob | PythonJob
+Outcome = Result | PythonOutcome
 
 
 def content_key(kind: str, **parts: Any) -> str:
@@ -108,12 +188,15 @@ def run_job(job: Job) -> Outcome:
 
 def to_wire(job: Job) -> dict[str, Any]:
     """Return a job as plain data that another process can make it from again."""
-    return {"kind": "kernel", **asdict(job)}
+    return {"kind": "kernel" if isinstance(job, KernelJob) else "python", **asdict(job)}
 
 
 def from_wire(data: Mapping[str, Any]) -> Job:
     """Return the job that `to_wire` described."""
-    return KernelJob(**{key: value for key, value in data.items() if key != "kind"})
+    made = {key: value for key, value in data.items() if key != "kind"}
+    if data["kind"] == "kernel":
+        return KernelJob(**made)
+    return PythonJob(**{**made, "grade_ids": tuple(made["grade_ids"])})
 
 
 @functools.lru_cache(maxsize=4096)

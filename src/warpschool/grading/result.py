@@ -101,6 +101,13 @@ class Result:
         known = ", ".join(f"'{criterion.title}'" for criterion in self.criteria)
         raise GradingError(f"{self.step} has no criterion '{name}'", next_step=f"It has {known}.")
 
+    def part(self, names: Sequence[str]) -> Result:
+        """Return the result of these criteria alone, by title or test function name; of all without names."""
+        if not names:
+            return self
+        chosen = tuple(self.criterion(name) for name in dict.fromkeys(names))
+        return replace(self, criteria=chosen, verdict=worst(criterion.verdict for criterion in chosen))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, scores included; the score of what is no grade is None, which nobody takes for a 0."""
         return {

@@ -48,7 +48,8 @@ def marked_source(source: str, marks: Mapping[int, str], *, name: str) -> str:
         if hit:
             rows.append(f'<tr class="note"><td></td><td>{escape(marks[number])}</td></tr>')
     head = '<thead class="hidden"><tr><th scope="col">line</th><th scope="col" class="src">source</th></tr></thead>'
-    table = f'<table class="code"><caption>{escape(name)}</caption>{head}<tbody>\n{chr(10).join(rows)}\n</tbody></table>'
+    body = "\n".join(rows)
+    table = f'<table class="code"><caption>{escape(name)}</caption>{head}<tbody>\n{body}\n</tbody></table>'
     return scrolling(f"{name} with marks", table)
 
 
