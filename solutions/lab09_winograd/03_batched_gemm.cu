@@ -24,6 +24,8 @@ constexpr int RTSP = WSP / WPTP;
 constexpr int THREADS = (TSF / WSF) * (TSP / WSP) * 32;
 constexpr int LOADS_U = TSC * TSF / 4 / THREADS;  // float4s of a tile that one thread loads
 constexpr int LOADS_V = TSC * TSP / 4 / THREADS;
+constexpr int STEP_U = THREADS / (TSF / 4);       // rows of a tile that all threads load at a time
+constexpr int STEP_V = THREADS / (TSP / 4);
 constexpr int LOAD_AT = 1;        // the next tile sets out before this channel, early,
 constexpr int STORE_AT = TSC - 3;  // and goes to shared memory before this one, late: as in lab 05
 
@@ -34,6 +36,7 @@ static_assert(WPTF % 4 == 0 && WPTP % 4 == 0, "a thread's elements come in group
 static_assert(THREADS % 32 == 0 && THREADS <= 1024, "a block has whole warps and at most 1024 threads");
 static_assert(LOADS_U * THREADS * 4 == TSC * TSF, "all threads load equally much of tileU");
 static_assert(LOADS_V * THREADS * 4 == TSC * TSP, "all threads load equally much of tileV");
+static_assert(THREADS % (TSF / 4) == 0 && THREADS % (TSP / 4) == 0, "they load whole rows");
 static_assert(0 <= LOAD_AT && LOAD_AT <= STORE_AT && STORE_AT < TSC, "a tile is loaded, stored, then multiplied");
 
 // The four elements from (row, col) on; those outside the matrix are zero.
@@ -111,30 +114,22 @@ batched_gemm(const float* __restrict__ U, const float* __restrict__ V, float* __
 
     // Tiles that lie inside the matrices, all float4s aligned, are read through pointers that move along the channels.
     const bool whole = F % 4 == 0 && P % 4 == 0 && f0 + TSF <= F && p0 + TSP <= P;
-    const float* fromU[LOADS_U];
-    const float* fromV[LOADS_V];
-    #pragma unroll
-    for (int i = 0; i < LOADS_U; ++i) {
-        fromU[i] = U + row_of(thread, i, TSF) * F + f0 + col_of(thread, i, TSF);
-    }
-    #pragma unroll
-    for (int i = 0; i < LOADS_V; ++i) {
-        fromV[i] = V + row_of(thread, i, TSP) * P + p0 + col_of(thread, i, TSP);
-    }
+    const float* fromU = U + row_of(thread, 0, TSF) * F + f0 + col_of(thread, 0, TSF);
+    const float* fromV = V + row_of(thread, 0, TSP) * P + p0 + col_of(thread, 0, TSP);
 
     const auto load = [&](int c0) {  // from global memory to registers: starts the loads, waits for none
         // BEGIN SOLUTION: float4s of both tiles: by fromU and fromV in whole tiles, else by load_quad (about 21 lines)
         if (whole && c0 + TSC <= C) {
             #pragma unroll
             for (int i = 0; i < LOADS_U; ++i) {
-                nextU[i] = *reinterpret_cast<const float4*>(fromU[i]);
-                fromU[i] += TSC * F;
+                nextU[i] = *reinterpret_cast<const float4*>(fromU + i * STEP_U * F);
             }
             #pragma unroll
             for (int i = 0; i < LOADS_V; ++i) {
-                nextV[i] = *reinterpret_cast<const float4*>(fromV[i]);
-                fromV[i] += TSC * P;
+                nextV[i] = *reinterpret_cast<const float4*>(fromV + i * STEP_V * P);
             }
+            fromU += TSC * F;
+            fromV += TSC * P;
         } else {
             #pragma unroll
             for (int i = 0; i < LOADS_U; ++i) {

@@ -114,8 +114,8 @@ fused_epilogue(const float* __restrict__ M, const float* __restrict__ bias, floa
     results_of(patch, from, position);
     if (POOL > 1 && CROP == 1) {
         float line[TILE];
-        // BEGIN SOLUTION: where there are neighbours to the right, below and beyond the corner, what the tile's
-        // windows need of them: from + 1, from + TX and from + TX + 1 are their sums; move all by one (about 18 lines)
+        // The sums of the neighbours to the right, below and beyond the corner: from + 1, from + TX, from + TX + 1.
+        // BEGIN SOLUTION: the first column, row and corner of those that exist; then move patch by one (about 19 lines)
         if (tx + 1 < TX) {
             first_line_of(line, from + 1, position, SIDE * position);
             #pragma unroll

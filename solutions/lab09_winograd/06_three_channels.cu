@@ -149,8 +149,8 @@ three_channels(const float* __restrict__ x, const float* __restrict__ U, const f
         __syncthreads();
         for (int f = 0; f < TSF && f0 + f < F; ++f) {
             float middle[TILE][SIDE];  // A^T M, column by column
-            // BEGIN SOLUTION: the sums over the channels of each column j, filters[f][c][i * SIDE + j] times
-            // v[c][i][j], by transform_output into column j of middle (about 12 lines)
+            // Column j of M: sums over c of filters[f][c][i * SIDE + j] times v[c][i][j].
+            // BEGIN SOLUTION: each column's sums, and by transform_output column j of middle (about 13 lines)
             #pragma unroll
             for (int j = 0; j < SIDE; ++j) {
                 float column[SIDE] = {};

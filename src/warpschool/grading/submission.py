@@ -45,13 +45,14 @@ class Submission:
         return self.contract.source
 
     def inputs(
-        self, sizes: Mapping[str, float], rng: np.random.Generator, **given: npt.ArrayLike
-    ) -> dict[str, np.ndarray]:
+        self, sizes: Mapping[str, float], rng: np.random.Generator, *, constants: Mapping[str, int] | None = None,
+        **given: npt.ArrayLike,
+    ) -> dict[str, np.ndarray]:  # fmt: skip
         """Return arrays for all inputs of the header, filled at random; `given` takes the place of some.
 
         Floats are uniform in [-1, 1), signed integers in [-8, 8), unsigned ones in [0, 8).
         """
-        plan = self._guarded(lambda: self.contract.bind(sizes))
+        plan = self._guarded(lambda: self.contract.bind(sizes, constants=constants))
         arrays: dict[str, np.ndarray] = {}
         for name, array in plan.arrays.items():
             if name in given:

@@ -1,0 +1,93 @@
+"""What is graded in lab09_winograd/06_three_channels: a convolution with few channels, bias and ReLU, in one kernel."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion
+from warpschool.grading.winograd_cases import check_first_layer
+
+WHOLE = [(1, 16, 16, 32, 1), (2, 10, 18, 64, 0)]
+RAGGED = [(2, 14, 14, 33, 1), (1, 3, 3, 1, 0), (1, 13, 9, 5, 1), (1, 5, 22, 40, 0)]
+ALIGNED = {"BATCH": 1, "H": 32, "W": 64, "F": 64, "PAD": 1}
+TILES = 8 * 16
+PADDED = 36 * 8 + 30  # multiply-adds for a tile and filter: products with 8 channels, five of them zeros; A^T M A
+
+
+def check_all(kernel, rng, cases, **options):
+    for batch, h, w, f, pad in cases:
+        check_first_layer(kernel, rng, BATCH=batch, H=h, W=w, F=f, PAD=pad, **options)
+
+
+@criterion(
+    "Right answers for whole tiles",
+    weight=3,
+    hint=[
+        "Which numbers of U and V make sum (i, j)?",
+        "Column j has SIDE sums over the channels; A^T makes TILE numbers of them: column j of A^T M.",
+        "column[i] += filters[f][c][i * SIDE + j] * v[c][i][j];  transform_output(results, column)",
+    ],
+)
+def test_correct(kernel, rng):
+    check_all(kernel, rng, WHOLE)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "Are there threads without a tile, and filters beyond the last one?",
+        "A thread without a tile computes with zeros and writes nothing; it must reach the barriers, though.",
+        "if (valid && ty * TILE + i < OH) store_row(...)",
+    ],
+)
+def test_ragged(kernel, rng):
+    check_all(kernel, rng, RAGGED)
+
+
+@criterion(
+    "One channel, and TILE = 2",
+    weight=1,
+    hint=[
+        "Does a 3, 4 or 6 stand in your code where CHANNELS, TILE or SIDE is meant?",
+        "Both constants can be changed in one place; the loops must follow.",
+        "for (int c = 0; c < CHANNELS; ++c), for (int i = 0; i < SIDE; ++i)",
+    ],
+)
+def test_variants(kernel, rng):
+    check_all(kernel, rng, [(2, 9, 14, 20, 1)], channels=1)
+    check_all(kernel, rng, [(1, 9, 14, 20, 1)], tile=2)
+
+
+@criterion(
+    "At most half the padded version's multiply-adds",
+    weight=2,
+    hint=[
+        "What is each of the 36 sums a sum of?",
+        "Three products: a loop over more channels multiplies zeros.",
+        "36 * CHANNELS products for a tile and filter, and the transforms",
+    ],
+    counts="multiply-adds for each tile and filter at BATCH = 1, H = 32, W = 64, F = 64, PAD = 1, transforms included: "
+    "at most half of 36 * 8 + 30, what 03 and 04 take if three channels are filled up to 8",
+)
+def test_products(kernel, rng):
+    counters = check_first_layer(kernel, rng, **ALIGNED).run.counters
+    each = counters.fma_instructions / (TILES * ALIGNED["F"])
+    kernel.at_least(each, 1, "multiply-adds for each tile and filter")
+    kernel.within(each, PADDED / 2, "multiply-adds for each tile and filter")
+
+
+@criterion(
+    "Only the result is written",
+    weight=2,
+    hint=[
+        "Where are the transformed pixels while the filters pass by?",
+        "In registers: neither V nor M is ever stored.",
+        "float v[CHANNELS][SIDE][SIDE], and all its loops unrolled",
+    ],
+    counts="bytes of global stores at BATCH = 1, H = 32, W = 64, F = 64, PAD = 1: at most those of y; requests to local "
+    "memory: none",
+)
+def test_bytes(kernel, rng):
+    case = check_first_layer(kernel, rng, **ALIGNED)
+    counters = case.run.counters
+    kernel.within(counters.global_store_bytes, case.run.outputs["y"].nbytes, "bytes of global stores", unit="bytes")
+    kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")
