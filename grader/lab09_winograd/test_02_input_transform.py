@@ -64,7 +64,7 @@ def test_small_tiles(kernel, rng):
         "Neighbours in V are neighbouring tiles of one position and one channel: the lanes run along the tiles.",
         "to = V + c * P + p;  number (i, j) goes to to[(i * SIDE + j) * position]",
     ],
-    counts="sectors of stores beyond the fewest that hold the stored bytes, at BATCH = 1, C = 4, H = 32, W = 64, PAD = 1",
+    counts="sectors of stores beyond the fewest that hold the bytes, at BATCH = 1, C = 4, H = 32, W = 64, PAD = 1",
 )
 def test_sectors(kernel, rng):
     case = check_images(kernel, rng, **ALIGNED)

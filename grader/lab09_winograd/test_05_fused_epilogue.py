@@ -49,7 +49,7 @@ def test_ragged(kernel, rng):
     hint=[
         "With CROP = 1 the first result of the image is the second of its tile. Where does the second window end?",
         "In the next tile: its first column, the first row of the one below, and a corner belong to your windows.",
-        "patch[i][TILE] from the right, patch[TILE][j] from below, patch[TILE][TILE] from the corner; then shift by one",
+        "patch[i][TILE] from the right, patch[TILE][j] from below, patch[TILE][TILE] from the corner; then move by 1",
     ],
 )
 def test_shifted(kernel, rng):

@@ -83,8 +83,8 @@ def test_products(kernel, rng):
         "In registers: neither V nor M is ever stored.",
         "float v[CHANNELS][SIDE][SIDE], and all its loops unrolled",
     ],
-    counts="bytes of global stores at BATCH = 1, H = 32, W = 64, F = 64, PAD = 1: at most those of y; requests to local "
-    "memory: none",
+    counts="bytes of global stores at BATCH = 1, H = 32, W = 64, F = 64, PAD = 1: at most those of y; requests to "
+    "local memory: none",
 )
 def test_bytes(kernel, rng):
     case = check_first_layer(kernel, rng, **ALIGNED)

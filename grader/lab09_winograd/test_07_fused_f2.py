@@ -51,7 +51,7 @@ def test_ragged(kernel, rng):
     weight=1,
     hint=[
         "Who reads tileV, and which warps write it?",
-        "Every warp reads what four warps have written: the barriers are given; what you write belongs to your own place.",
+        "Every warp reads what four warps have written: the barriers are given, your writes have their places.",
         "row = (warp * OWN + own) * TSC + c: two positions for each warp",
     ],
 )

@@ -13,6 +13,8 @@ from warpschool.launcher import run_kernel
 pytestmark = pytest.mark.gpu
 SIZES = ((70, 51, 45), (128, 64, 96), (128, 128, 128), (256, 256, 256))
 """values for a file's sizes, in turn; the first ones that its Needs lines allow are taken"""
+GIVEN = {"PAD": 1, "CROP": 1}
+"""sizes that are no array's dimension and mean something of their own"""
 STEPS = [step for step in Course.find().steps() if step.solution is not None]
 
 
@@ -21,7 +23,7 @@ def chosen_sizes(contract: Contract) -> dict[str, float]:
     scalars = {p.name: p for p in contract.parameters() if not p.is_array}
     for values in SIZES:
         sizes = {
-            name: values[k % len(values)] if parameter.is_size else 1.5
+            name: GIVEN.get(name, values[k % len(values)]) if parameter.is_size else 1.5
             for k, (name, parameter) in enumerate(scalars.items())
         }
         try:

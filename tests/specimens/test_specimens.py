@@ -40,8 +40,9 @@ def reported_line(result) -> int:
 
 
 def is_slow(path: Path) -> bool:
-    """Unrolled kernels take seconds to translate: of lab 05 one per step runs always, the others in full runs."""
-    return path.parts[-3].startswith("lab05") and path != min(p for p in SPECIMENS if p.parent == path.parent)
+    """Unrolled kernels take seconds to translate: of these labs one per step runs always, the others in full runs."""
+    one = min(p for p in SPECIMENS if p.parent == path.parent)
+    return path.parts[-3].startswith(("lab05", "lab09")) and path != one
 
 
 @pytest.mark.parametrize(

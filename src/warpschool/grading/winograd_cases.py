@@ -1,6 +1,6 @@
 """Cases that the grader files of the Winograd lab share: each stage on random inputs, against its float64 reference.
 
-Tolerances follow from the sums of magnitudes: a transformed tile adds and subtracts numbers far larger than its results.
+Tolerances follow from sums of magnitudes: transforms add and subtract numbers that are far larger than their results.
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def check_results(kernel: Submission, rng: np.random.Generator, *, tile: int = 4
     return case
 
 
-def check_epilogue(
-    kernel: Submission, rng: np.random.Generator, *, tile: int = 4, pool: int = 2, **sizes: int
-) -> Case:
+def check_epilogue(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, pool: int = 2, **sizes: int) -> Case:
     """Y = A^T M A without its first CROP rows and columns, plus bias, at least 0, the largest of POOL x POOL."""
     exact, case = matrices(tile, R), _run(kernel, rng, {"TILE": tile, "POOL": pool}, sizes)
     bias = case.arrays["bias"].astype(np.float64)[:, None, None]
@@ -91,7 +89,7 @@ def check_epilogue(
 def check_first_layer(
     kernel: Submission, rng: np.random.Generator, *, tile: int = 4, channels: int = 3, **sizes: int
 ) -> Case:
-    """A whole convolution with few channels, plus bias, at least 0; U comes from the float64 reference. Raises Judgement."""
+    """A whole convolution with few channels, plus bias, at least 0; U is the float64 reference's. Raises Judgement."""
     exact = matrices(tile, R)
     w = rng.uniform(-1, 1, (sizes["F"], channels, R, R)).astype(np.float32)
     constants = {"TILE": tile, "CHANNELS": channels} if (tile, channels) != (4, 3) else {}

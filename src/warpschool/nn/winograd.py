@@ -9,7 +9,7 @@
 
 A filter of r weights and a piece of d = m + r - 1 pixels are polynomials; m results of their correlation need no more
 products than there are pixels, each of values at one point (A. Lavin and S. Gray, "Fast algorithms for convolutional
-neural networks", 2016; points and matrices: L. Toom, S. Cook; S. Winograd, "Arithmetic complexity of computations", 1980).
+neural networks", 2016; S. Winograd, "Arithmetic complexity of computations", 1980; points: A. Toom and S. Cook).
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from warpschool.nn.convolution import Convolution
 
 Row = tuple[Fraction, ...]
 Rows = tuple[Row, ...]
-POINTS = tuple(Fraction(text) for text in "0 1 -1 2 -2 1/2 -1/2 4 -4 1/4 -1/4 3/4 -3/4 4/3 -4/3".split())
+POINTS = (
+    Fraction(0),
+    *(Fraction(s * a, b) for a, b in ((1, 1), (2, 1), (1, 2), (4, 1), (1, 4), (3, 4), (4, 3)) for s in (1, -1)),
+)
 """Finite points in the order in which they are taken: small numbers, and powers of two, cost least accuracy."""
 
 
@@ -67,7 +70,7 @@ class Matrices:
 
     @cached_property
     def absolute(self) -> Matrices:
-        """The same with magnitudes for numbers: they turn magnitudes into the sums that rounding is measured against."""
+        """The same with magnitudes for numbers: of magnitudes they make the sums that rounding is measured against."""
         sizes = (tuple(tuple(map(abs, row)) for row in rows) for rows in (self.At, self.G, self.Bt))
         return Matrices(self.m, self.r, self.points, *sizes)
 
@@ -106,7 +109,7 @@ def _points(count: int, given: Iterable[int | str | Fraction] | None) -> Row:
     if given is None and count > len(POINTS):
         raise ArgumentError(
             f"{count} finite points are needed, {len(POINTS)} have a default",
-            next_step=f"Pass points=[...]: {count} different numbers. Tiles as large as that lose all accuracy, though.",
+            next_step=f"Pass points=[...]: {count} different numbers. Tiles so large lose all accuracy, though.",
         )
     if len(finite) != count or len(set(finite)) != count:
         raise ArgumentError(
@@ -150,7 +153,8 @@ def transform_filters(w: npt.ArrayLike, exact: Matrices, *, dtype: npt.DTypeLike
     g = exact.float64[1].astype(dtype)
     filters = np.asarray(w, dtype)
     if filters.ndim != 4 or filters.shape[2:] != (exact.r, exact.r):
-        raise ArgumentError(f"filters have shape {list(filters.shape)}", next_step=f"Needed: [F,C,{exact.r},{exact.r}].")
+        needed = f"Needed: [F,C,{exact.r},{exact.r}]."
+        raise ArgumentError(f"filters have shape {list(filters.shape)}", next_step=needed)
     transformed = g @ filters @ g.T
     return np.ascontiguousarray(transformed.transpose(2, 3, 1, 0)).reshape(exact.positions, *filters.shape[1::-1])
 
@@ -193,7 +197,7 @@ def transform_results(M: np.ndarray, exact: Matrices, *, batch: int, height: int
 def convolve_in(
     x: npt.ArrayLike, w: npt.ArrayLike, exact: Matrices, *, pad: int = 0, dtype: npt.DTypeLike = np.float32
 ) -> np.ndarray:
-    """Return the whole convolution by F(m,r), every stage computed and stored in `dtype`: what its tiles cost in accuracy.
+    """Return the convolution by F(m,r), every stage computed and stored in `dtype`: shows what tiles cost in accuracy.
 
     Half precision multiplies in float32 and rounds each stage's results, as tensor cores do.
     """

@@ -1,0 +1,267 @@
+"""Winograd's convolution on a GPU against cuDNN in the same run: VGG16's layers, and one of 5 x 5.
+
+    python benchmarks/winograd.py [--out FILE] [--tune] [--seconds 0.5] [--only LAYER ...]
+
+cuDNN through PyTorch, in benchmark mode, TF32 off. Ours are the reference kernels of lab 09, F(4x4,3x3), the filters'
+transform included each time; the first layer takes 06_three_channels, which adds bias and ReLU too; filters of 5 x 5
+take F(4x4,5x5), its transforms written from the exact matrices. Every layer is first compared with a float64
+convolution of some of its images and filters, then timed in turns with cuDNN, the L2 cache flushed before each sample.
+`floor_ms` is what products take at 50 TFLOP/s, or arrays at 4.3 TB/s, whichever is longer, stage by stage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+try:
+    import cupy
+    import torch
+except ImportError:
+    raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
+
+import warpschool as ws
+from warpschool.contract import parse_contract
+from warpschool.device import DeviceArray
+from warpschool.launcher import Program
+from warpschool.measurement import Rules
+from warpschool.nn import Convolution
+from warpschool.nn.winograd import Matrices, matrices, tiles
+from warpschool.nn.winograd_pipeline import FewChannels, Transformed, Winograd
+from warpschool.nn.winograd_source import sources
+
+LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
+TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS")
+TILES = (
+    (64, 128, 8, 32, 64, 8, 8, 4),
+    (64, 128, 8, 32, 64, 8, 8, 3),
+    (128, 128, 8, 32, 64, 8, 8, 2),
+    (128, 64, 8, 64, 32, 8, 8, 3),
+    (128, 64, 8, 64, 32, 8, 8, 4),
+    (64, 256, 8, 64, 64, 16, 8, 2),
+    (64, 64, 16, 32, 32, 8, 4, 4),
+)
+"""Tile sets of 03_batched_gemm that `--tune` tries: those named in TILE_NAMES, in this order."""
+FLOPS = 50e12
+BYTES_PER_SECOND = 4.3e12
+CHECKED_IMAGES, CHECKED_FILTERS = 2, 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A layer, and the tile set of its product that was found best on an H200."""
+
+    name: str
+    problem: Convolution
+    tiles: tuple[int, ...] = ()
+
+
+def _vgg(number: int, channels: int, filters: int, size: int, best: tuple[int, ...] = ()) -> Layer:
+    problem = Convolution(
+        batch=32, channels=channels, height=size, width=size, filters=filters, rows=3, cols=3, pad=1
+    )  # fmt: skip
+    return Layer(name=f"vgg{number:02d}", problem=problem, tiles=best)
+
+
+LAYERS = (
+    _vgg(1, 3, 64, 224),
+    _vgg(2, 64, 64, 224, TILES[0]),
+    _vgg(3, 64, 128, 112, TILES[0]),
+    _vgg(4, 128, 128, 112, TILES[0]),
+    _vgg(5, 128, 256, 56, TILES[2]),
+    _vgg(6, 256, 256, 56, TILES[2]),
+    _vgg(7, 256, 256, 56, TILES[2]),
+    _vgg(8, 256, 512, 28, TILES[3]),
+    _vgg(9, 512, 512, 28, TILES[3]),
+    _vgg(10, 512, 512, 28, TILES[3]),
+    *(_vgg(n, 512, 512, 14, TILES[3]) for n in (11, 12, 13)),
+    Layer(
+        name="lenet2",
+        problem=Convolution(batch=10_000, channels=32, height=12, width=12, filters=64, rows=5, cols=5),
+        tiles=TILES[0],
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One layer; `ratio` below 1 means faster than cuDNN."""
+
+    layer: str
+    method: str
+    tiles: dict[str, int]
+    max_error: float
+    """largest error, of the largest result"""
+    cudnn_error: float
+    stages_ms: dict[str, float]
+    floor_ms: float
+    time_ms: float
+    cudnn_ms: float
+    ratio: float
+    ratio_error: float
+    stable: bool
+
+
+def program(text: str, name: str, constants: dict[str, int] | None = None) -> Program:
+    return Program(parse_contract(text, name=name), device="gpu", constants=constants)
+
+
+@cache
+def lab(name: str, best: tuple[int, ...] = ()) -> Program:
+    """A reference kernel of lab 09, with these tiles."""
+    constants = dict(zip(TILE_NAMES, best, strict=True)) if best else None
+    return program((LAB / name).read_text(encoding="utf-8"), name, constants)
+
+
+@cache
+def transforms(m: int, r: int) -> tuple[Program, Program, Program]:
+    """The lab's own for F(4,3), else written from the matrices."""
+    if (m, r) == (4, 3):
+        return lab("01_filter_transform.cu"), lab("02_input_transform.cu"), lab("04_output_transform.cu")
+    filters, images, results = (program(text, name) for name, text in sources(matrices(m, r)).items())
+    return filters, images, results
+
+
+def prepared(layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray) -> tuple[Transformed, Matrices]:
+    """Run the layer once; its launches can be repeated."""
+    problem = layer.problem
+    if problem.channels <= 3:
+        few = FewChannels(filters=lab("01_filter_transform.cu"), whole=lab("06_three_channels.cu"))
+        return few(problem, x, w), few.exact
+    filters, images, results = transforms(4, problem.rows)
+    pipeline = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", best), results=results)
+    return pipeline(problem, x, w), pipeline.exact
+
+
+def floor_ms(problem: Convolution, exact: Matrices) -> float:
+    """The least that the stages take: each by its products or by its bytes."""
+    down, across = tiles(problem, exact)
+    count = problem.batch * down * across
+    shapes = (problem.image_shape, problem.filter_shape, problem.output_shape)
+    image, filters, result = (4 * math.prod(shape) for shape in shapes)
+    if problem.channels <= 3:
+        return 1e3 * (image + result) / BYTES_PER_SECOND
+    u, v, m = (4 * exact.positions * a * b for a, b in (
+        (problem.channels, problem.filters), (problem.channels, count), (problem.filters, count)))  # fmt: skip
+    products = 2 * exact.positions * problem.channels * problem.filters * count / FLOPS
+    transforms_s = (filters + u + image + v + m + result) / BYTES_PER_SECOND
+    return 1e3 * (transforms_s + max(products, (u + v + m) / BYTES_PER_SECOND))
+
+
+def errors(layer: Layer, x: Any, w: Any, results: Sequence[Any]) -> list[float]:
+    """Largest errors of some images and filters of each result, of the largest result; raises ArithmeticError."""
+    problem, pad = layer.problem, layer.problem.pad
+    some, few = x[:CHECKED_IMAGES].astype(cupy.float64), w[:CHECKED_FILTERS].astype(cupy.float64)
+    padded = cupy.pad(some, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    height, width = problem.out_height, problem.out_width
+    exact = sum(
+        cupy.einsum("nchw,fc->nfhw", padded[:, :, r : r + height, s : s + width], few[:, :, r, s])
+        for r in range(problem.rows)
+        for s in range(problem.cols)
+    )
+    found = []
+    for k, result in enumerate(results):
+        part = result[: exact.shape[0], : exact.shape[1]].astype(cupy.float64)
+        expected = cupy.maximum(exact, 0) if k == 0 and problem.channels <= 3 else exact
+        found.append(float(cupy.abs(part - expected).max() / cupy.abs(exact).max()))
+        if not found[-1] < 1e-3:
+            raise ArithmeticError(f"{layer.name}: an error of {found[-1]:.2g} of the largest result")
+    return found
+
+
+def measure(layer: Layer, rules: Rules, *, tune: bool) -> Row:
+    """Check a layer and time it in turns with cuDNN."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    device = ws.get_device("gpu")
+    problem = layer.problem
+    x, w = (cupy.random.uniform(-1, 1, shape, dtype=cupy.float32) for shape in
+            (problem.image_shape, problem.filter_shape))  # fmt: skip
+    dx, dw = device.asarray(x, name="x"), device.asarray(w, name="w")
+    best = layer.tiles
+    if tune and problem.channels > 3:
+        times = {candidate: _quick(_repeat(prepared(layer, candidate, dx, dw)[0])) for candidate in TILES}
+        best = min(times, key=lambda candidate: times[candidate])
+    done, exact = prepared(layer, best, dx, dw)
+    tx, tw = torch.from_dlpack(x), torch.from_dlpack(w)
+    reference = torch.nn.functional.conv2d(tx, tw, padding=problem.pad)
+    own, library = errors(layer, x, w, [done.y.native, cupy.from_dlpack(reference)])
+    found = ws.benchmark_ratio(
+        _repeat(done), lambda: torch.nn.functional.conv2d(tx, tw, padding=problem.pad), device="gpu", rules=rules
+    )
+    mine, other = found.candidate.median_ms, found.reference.median_ms
+    assert mine is not None and other is not None and found.speed is not None and found.error is not None
+    row = Row(
+        layer=layer.name, method=f"{exact}" + (", 06_three_channels" if problem.channels <= 3 else ""),
+        tiles=dict(zip(TILE_NAMES, best, strict=True)) if best else {}, max_error=own, cudnn_error=library,
+        stages_ms={launch.kernel: _quick(launch.again) for launch in done.launches},
+        floor_ms=floor_ms(problem, exact), time_ms=mine, cudnn_ms=other, ratio=1 / found.speed,
+        ratio_error=found.error, stable=found.stable,
+    )  # fmt: skip
+    print(_text(row), flush=True)
+    return row
+
+
+def _repeat(done: Transformed) -> Callable[[], Any]:
+    return lambda: [launch.again() for launch in done.launches]
+
+
+def _quick(work: Callable[[], Any]) -> float:
+    rules = Rules(warmup_ms=5.0, min_samples=5, max_samples=15, max_seconds=0.1)
+    return ws.benchmark(work, device="gpu", rules=rules).median_ms or math.inf
+
+
+def _text(row: Row) -> str:
+    stages = " ".join(f"{name.split('_')[0]} {ms:.3f}" for name, ms in row.stages_ms.items())
+    doubt = "" if row.stable else ", not stable"
+    return (
+        f"{row.layer:7s} {row.time_ms:7.4f} ms, cuDNN {row.cudnn_ms:7.4f}: {row.ratio:5.3f} (error "
+        f"{row.ratio_error:.1%}{doubt}) floor {row.floor_ms:6.3f} [{stages}] error {row.max_error:.1e} "
+        f"(cuDNN {row.cudnn_error:.1e}) {','.join(map(str, row.tiles.values()))}"
+    )
+
+
+def summary(rows: Sequence[Row]) -> dict[str, float]:
+    """The figures that are asked for."""
+    vgg = [row for row in rows if row.layer.startswith("vgg")]
+    found = {row.layer: row.ratio for row in rows if not row.layer.startswith("vgg")}
+    if vgg:
+        ours, theirs = sum(row.time_ms for row in vgg), sum(row.cudnn_ms for row in vgg)
+        found |= {"vgg_ms": ours, "vgg_cudnn_ms": theirs, "vgg_ratio": ours / theirs}
+        found["vgg_worst_layer"] = max(row.ratio for row in vgg)
+    return found
+
+
+def main() -> None:
+    """Measure the layers, print a line for each, write them all as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the results to this JSON file")
+    parser.add_argument("--tune", action="store_true", help="search the product's tiles for each layer")
+    parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
+    names = tuple(layer.name for layer in LAYERS)
+    parser.add_argument("--only", nargs="+", choices=names, default=names)
+    options = parser.parse_args()
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+    cupy.random.seed(1)
+    rules = Rules(max_seconds=options.seconds, target_error=0.005, min_samples=10)
+    rows = [measure(layer, rules, tune=options.tune) for layer in LAYERS if layer.name in options.only]
+    print(json.dumps(summary(rows), indent=1))
+    if options.out:
+        device = ws.get_device("gpu")
+        result = {
+            "device": device.description, "cuda_driver": device.driver, "cupy": cupy.__version__,
+            "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+            "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "flush": "L2 flushed before each sample",
+            "tf32": False, "summary": summary(rows), "rows": [asdict(row) for row in rows],
+        }  # fmt: skip
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
