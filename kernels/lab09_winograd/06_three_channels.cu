@@ -18,7 +18,7 @@ constexpr int SIDE = TILE + 2;        // numbers of a transformed tile along eac
 constexpr int POSITIONS = SIDE * SIDE;
 constexpr int CHANNELS = 3;
 constexpr int THREADS = 128;          // one for each tile
-constexpr int BLOCKS = 3;             // blocks that share a multiprocessor, at least
+constexpr int BLOCKS = 2;             // blocks that share a multiprocessor, at least
 constexpr int TSF = 32;               // filters that are in shared memory at a time
 
 static_assert(CHANNELS <= 4, "a thread holds all numbers of its tile in registers");

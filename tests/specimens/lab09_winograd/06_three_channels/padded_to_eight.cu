@@ -13,7 +13,7 @@ constexpr int SIDE = TILE + 2;
 constexpr int POSITIONS = SIDE * SIDE;
 constexpr int CHANNELS = 3;
 constexpr int THREADS = 128;
-constexpr int BLOCKS = 3;
+constexpr int BLOCKS = 2;
 constexpr int TSF = 32;
 
 __device__ void transform_input(float (&d)[4])
