@@ -43,7 +43,8 @@ def grade_lines(gradebook: Gradebook, folder: ClassFolder, assignments: Sequence
             next_step=f"It has {', '.join(known)}." if known else f"Release it first: warpschool release {missing[0]}",
         )
     wanted = list(assignments) or [name for name in sorted(known) if known[name].submissions]
-    return [_line(gradebook, folder, name, student) for name in wanted for student in gradebook.students]
+    people = sorted(gradebook.students, key=lambda student: student.id)
+    return [_line(gradebook, folder, name, student) for name in wanted for student in people]
 
 
 def _line(gradebook: Gradebook, folder: ClassFolder, assignment: str, student: object) -> Line:
