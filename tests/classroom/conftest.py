@@ -27,7 +27,8 @@ def _released(tmp_path_factory):
     made.hand_in("warmer", kernel=PARTLY)
     made.hand_in("warmest", kernel=WRONG)
     made.grade()  # its results serve all tests
-    shutil.rmtree(root / "submitted")
+    for folder in ("submitted", "autograded"):
+        shutil.rmtree(root / folder)
     (root / "grading" / "lock").unlink()
     return root
 

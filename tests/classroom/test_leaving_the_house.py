@@ -184,7 +184,8 @@ def test_a_zip_of_canvas(tmp_path):
 
 def test_a_zip_of_moodle(tmp_path):
     archive = zipped(tmp_path / "s.zip", {
-        "Ada Lovelace_77_assignsubmission_file_/lab02.ipynb": b"ada", "zoe_78_assignsubmission_file/lab02.ipynb": b"zoe",
+        "Ada Lovelace_77_assignsubmission_file_/lab02.ipynb": b"ada",
+        "zoe_78_assignsubmission_file/lab02.ipynb": b"zoe",
     })  # fmt: skip
     (tmp_path / "who.csv").write_text("Ada Lovelace,ada\n")
     done = import_zip(archive, tmp_path / "in", "lab02", students=read_students(tmp_path / "who.csv"))

@@ -10,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from warpschool.authoring.notebooks import (
     grade_id,
+    is_answer,
     kernel_step,
     notebook_text,
     read_answers,
@@ -23,6 +24,7 @@ from warpschool.authoring.starters import make_starter
 from warpschool.course import Course
 from warpschool.errors import CourseError
 from warpschool.grading import criteria_of
+from warpschool.grading.rubrics import read_rubrics
 
 COURSE = Course.find()
 LABS = [lab for lab in COURSE.labs() if lab.notebook is not None]
@@ -79,12 +81,15 @@ def test_every_prediction_has_an_answer_and_starts_empty(lab):
 
 @each_lab
 def test_lab_asks_for_an_explanation_with_a_rubric(lab):
-    tasks = [cell for cell in read_notebook(lab.notebook).cells if cell.metadata.nbgrader.task]
+    cells = read_notebook(lab.notebook).cells
+    tasks = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("task")]
     assert tasks
+    rubrics = read_rubrics(COURSE, lab.name)
+    assert set(rubrics) == {grade_id(cell) for cell in tasks}
     for cell in tasks:
         assert cell.source.count("- One point:") == cell.metadata.nbgrader.points
         assert f"({cell.metadata.nbgrader.points} points)" in cell.source
-        assert f"## {grade_id(cell)}" in (COURSE.root / "solutions" / lab.name / "rubric.md").read_text("utf-8")
+        assert is_answer(cells[cells.index(cell) + 1])
 
 
 def graded(source: str = "# what\nws.check_cell('a/b', points=2)", **change: object):

@@ -130,7 +130,8 @@ def test_what_is_not(tmp_path):
         by_id(cells, "check")["metadata"]["nbgrader"]["points"] = 99
         by_id(cells, "predicted")["metadata"]["tags"] = ["skip-execution"]
         by_id(cells, "title")["cell_type"] = "code"
-        cells.append({"cell_type": "code", "source": "evil()", "metadata": {"tags": ["x"], "nbgrader": {"grade_id": "z"}}})
+        forged = {"tags": ["x"], "nbgrader": {"grade_id": "z"}}
+        cells.append({"cell_type": "code", "source": "evil()", "metadata": forged})
 
     notebook = reassembled(read(tmp_path, change), master())
     for mine, found in zip(master().notebook.cells, notebook.cells, strict=False):
@@ -249,7 +250,7 @@ def test_what_is_no_image(data):
 
 def test_an_instructors_notebook_that_is_none(tmp_path):
     (tmp_path / "lab.ipynb").write_text("{}")
-    with pytest.raises(CourseError, match="no valid notebook|cannot read"):
+    with pytest.raises(CourseError, match="no valid notebook"):
         read_assignment(tmp_path / "lab.ipynb")
     with pytest.raises(CourseError, match="cannot read"):
         read_assignment(tmp_path / "other.ipynb")

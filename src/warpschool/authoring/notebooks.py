@@ -1,8 +1,8 @@
 """Notebooks: their kernel cells are generated, everything else in them is written by hand.
 
-A cell whose first line is `%%kernel lab02_tiling/01_tiled` holds that step's starter. `refreshed` puts it there and
-strips outputs; `solved` puts the reference there instead, and the answers of `solutions/labNN_topic/answers.toml` into
-the cells with those grade ids.
+A cell whose first line is `%%kernel lab02_tiling/01_tiled` holds that step's starter. `refreshed` puts it there, puts
+an empty answer cell below every task, and strips outputs; `solved` puts the reference there instead, and the answers of
+`solutions/labNN_topic/answers.toml` into the cells with those grade ids.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 
 from warpschool.authoring.starters import make_starter
 from warpschool.errors import CourseError
 
 KERNEL_MAGIC = "%%kernel "
+ANSWER_SUFFIX = "-answer"
+ANSWER = "*Write your answer here.*"
 
 
 def kernel_step(cell: NotebookNode) -> str | None:
@@ -34,12 +37,26 @@ def grade_id(cell: NotebookNode) -> str:
     return cell.metadata.get("nbgrader", {}).get("grade_id", "")
 
 
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether the cell is the place for an answer that stands below a task; nbgrader knows nothing of it."""
+    return "nbgrader" not in cell.metadata and str(cell.get("id", "")).endswith(ANSWER_SUFFIX)
+
+
 def refreshed(notebook: NotebookNode, solutions: Path) -> NotebookNode:
-    """Return the notebook with today's starters in its kernel cells and without outputs.
+    """Return the notebook with today's starters in its kernel cells, answer cells below its tasks, and no outputs.
 
     Raises CourseError for a kernel cell whose step has no solution.
     """
-    return _with_kernels(notebook, lambda step: make_starter(_solution(solutions, step), name=f"{step}.cu"))
+    found = _with_kernels(notebook, lambda step: make_starter(_solution(solutions, step), name=f"{step}.cu"))
+    cells: list[NotebookNode] = []
+    for cell in found.cells:
+        if is_answer(cell):
+            continue
+        cells.append(cell)
+        if cell.metadata.get("nbgrader", {}).get("task"):
+            cells.append(_answer(grade_id(cell)))
+    found.cells = cells
+    return found
 
 
 def solved(notebook: NotebookNode, solutions: Path, *, lab: str) -> NotebookNode:
@@ -112,6 +129,12 @@ def _with_kernels(notebook: NotebookNode, source_of: Callable[[str], str]) -> No
         if step is not None:
             cell.source = cell.source.split("\n", 1)[0] + "\n" + source_of(step).rstrip("\n")
     return result
+
+
+def _answer(task: str) -> NotebookNode:
+    cell = new_markdown_cell(ANSWER)
+    cell["id"] = task + ANSWER_SUFFIX
+    return cell
 
 
 def _solution(solutions: Path, step: str) -> str:

@@ -7,7 +7,7 @@ import re
 
 from nbformat import NotebookNode
 
-from warpschool.authoring.notebooks import grade_id, kernel_step
+from warpschool.authoring.notebooks import grade_id, is_answer, kernel_step
 
 MAX_CELLS = 25
 CELLS_PER_KERNEL = 3
@@ -22,11 +22,14 @@ def problems(notebook: NotebookNode) -> list[str]:
     """Return what is wrong with a notebook of `labs/`, one sentence each; nothing for a good one."""
     found = []
     limit = max(MAX_CELLS, CELLS_PER_KERNEL * sum(kernel_step(cell) is not None for cell in notebook.cells))
-    if len(notebook.cells) > limit:
-        found.append(f"{len(notebook.cells)} cells; at most {limit}")
-    ids = [grade_id(cell) for cell in notebook.cells]
+    count = sum(not is_answer(cell) for cell in notebook.cells)
+    if count > limit:
+        found.append(f"{count} cells; at most {limit}")
+    ids = [grade_id(cell) for cell in notebook.cells if not is_answer(cell)]
     found += [f"grade id {name!r} stands in several cells" for name in sorted(set(ids)) if ids.count(name) > 1]
     for place, cell in enumerate(notebook.cells):
+        if is_answer(cell):
+            continue
         label = grade_id(cell) or f"cell {place}"
         found += [f"{label}: {text}" for text in [*_metadata(cell), *_contents(cell)]]
     return found

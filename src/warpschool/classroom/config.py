@@ -25,7 +25,14 @@ from nbgrader.preprocessors import (
 
 from warpschool.classroom.exporters import FeedbackExporter, HandInExporter
 from warpschool.classroom.late import LatePenalty
-from warpschool.classroom.preprocessors import CheckSource, GradeHandIn, KeepStarters, SaveScores, ShowResults
+from warpschool.classroom.preprocessors import (
+    AddRubrics,
+    CheckSource,
+    GradeHandIn,
+    KeepStarters,
+    SaveScores,
+    ShowResults,
+)
 
 DATABASE_WAIT_S = 60
 """How long a writer waits for another; formgrader and a batch may write at the same time."""
@@ -47,8 +54,8 @@ def configure(config: Any, file: str | Path, *, source: str = "source") -> None:
     config.CourseDirectory.source_directory = source
     config.CourseDirectory.db_url = f"sqlite:///{root / 'gradebook.db'}?timeout={DATABASE_WAIT_S}"
     config.GenerateAssignment.preprocessors = [
-        CheckSource, IncludeHeaderFooter, LockCells, KeepStarters, ClearOutput, CheckCellMetadata, ComputeChecksums,
-        SaveCells, ClearHiddenTests, ClearMarkScheme, ComputeChecksums, CheckCellMetadata,
+        CheckSource, AddRubrics, IncludeHeaderFooter, LockCells, KeepStarters, ClearOutput, CheckCellMetadata,
+        ComputeChecksums, SaveCells, ClearHiddenTests, ClearMarkScheme, ComputeChecksums, CheckCellMetadata,
     ]  # fmt: skip
     config.Autograde.exporter_class = HandInExporter
     config.Autograde.pre_convert_hook = "warpschool.classroom.quarantine.before_copying"

@@ -102,6 +102,8 @@ def _body(
         yield f'<p class="notice bad">Your notebook could not be read: {escape(record.problem)}</p>'
     for note in record.notes:
         yield f'<p class="notice">{escape(note)}</p>'
+    if record.report:
+        yield f'<p class="notice">Your report: {escape(record.report)}</p>'
     yield _overview(record, assignment, marks)
     for step, result in record.results.items():
         yield from _step(step, result.for_student(), _source(record, step, graded), comments, record)

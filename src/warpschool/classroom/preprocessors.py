@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,18 @@ from warpschool.classroom.gradebook import apply
 from warpschool.classroom.grading import grade_handin
 from warpschool.classroom.late import coursedir_of
 from warpschool.classroom.release import require_releasable
+from warpschool.classroom.reports import look_at_report
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.assignment import Assignment, grade_id, kernel_step
 from warpschool.grading.handin import read_handin, reassembled
 from warpschool.grading.records import Record, State
 from warpschool.grading.result import to_text
+from warpschool.grading.rubrics import read_rubrics
 from warpschool.viz.displays import result_html
 
 Processed = tuple[NotebookNode, Any]
+MARK_SCHEME = "### BEGIN MARK SCHEME", "### END MARK SCHEME"
+"""nbgrader's delimiters"""
 
 
 class _ClassPreprocessor(NbGraderPreprocessor):
@@ -48,6 +53,19 @@ class CheckSource(_ClassPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
         """Check the instructor's notebook; raises CourseError."""
         require_releasable(Assignment(resources["nbgrader"]["notebook"], nb), self.folder.course)
+        return nb, resources
+
+
+class AddRubrics(_ClassPreprocessor):
+    """Puts each task's rubric below its question, as a mark scheme: formgrader shows it, a release leaves it out."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
+        """Add the rubrics of one notebook; a task that has a mark scheme keeps its own."""
+        rubrics = read_rubrics(self.folder.course, resources["nbgrader"]["assignment"])
+        for cell in nb.cells:
+            rubric = rubrics.get(grade_id(cell))
+            if rubric and cell.metadata.get("nbgrader", {}).get("task") and MARK_SCHEME[0] not in cell.source:
+                cell.source = "\n".join([cell.source, "", MARK_SCHEME[0], rubric, MARK_SCHEME[1]])
         return nb, resources
 
 
@@ -77,7 +95,9 @@ class GradeHandIn(_ClassPreprocessor):
             )
         assignment = folder.assignment(about["assignment"])
         handin = read_handin(Path(resources[HANDIN]), assignment)
-        folder.pending.put(grade_handin(folder, assignment, handin, student=about["student"]))
+        record = grade_handin(folder, assignment, handin, student=about["student"])
+        report = look_at_report(Path(resources[HANDIN]).parent, most_pages=folder.policy.max_pages)
+        folder.pending.put(replace(record, report=report))
         for note in (handin.problem, *handin.notes):
             if note:
                 self.log.warning("%s: %s", about["student"], note)

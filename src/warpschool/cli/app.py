@@ -44,6 +44,6 @@ for command, panel in (
     (course.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
     (course.solution, LEARN), (course.lab, LEARN),
     (classroom.quickstart, TEACH), (classroom.release, TEACH), (classroom.import_, TEACH), (grade.grade, TEACH),
-    (classroom.feedback, TEACH), (classroom.export, TEACH),
+    (classroom.rubric, TEACH), (classroom.feedback, TEACH), (classroom.export, TEACH),
 ):  # fmt: skip
     app.command(command.__name__.rstrip("_"), rich_help_panel=panel, epilog=EXIT_CODES)(command)

@@ -16,7 +16,7 @@ from warpschool.cli.failures import BAD_INPUT, LACKING, guarded
 from warpschool.cli.files import require_writable_target
 from warpschool.cli.options import AsJson, Plain
 from warpschool.cli.output import Cell, Output
-from warpschool.errors import ArgumentError, ToolMissing
+from warpschool.errors import ArgumentError, CourseError, ToolMissing
 
 if TYPE_CHECKING:
     from warpschool.classroom.export import Line
@@ -83,6 +83,33 @@ def release(lab: LabName, folder: ClassOption = HERE, as_json: AsJson = False, p
     output.data({"assignment": name, "notebook": str(path), "points": assignment.points})
     output.show("Released: ", (str(path), "bold"), f" ({assignment.points:g} points)")
     output.show(f"Hand it out, or: nbgrader release_assignment {name}", style="dim")
+
+
+@guarded
+def rubric(
+    lab: Annotated[str, typer.Argument(metavar="LAB", help="A lab: lab02_tiling, or lab02.")],
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Print what good answers to a lab's questions say: for the people who grade them, not for students.
+
+    Formgrader shows the same below each question, as its mark scheme.
+
+    Example: warpschool rubric lab02
+    """
+    from warpschool.course import Course
+    from warpschool.grading.rubrics import read_rubrics
+
+    output = Output(as_json=as_json, plain=plain)
+    course = Course.find()
+    found = course.lab(lab)
+    rubrics = read_rubrics(course, found.name)
+    if not rubrics:
+        raise CourseError(f"{found} has no rubric", next_step=f"Write grader/{found}/rubric.md.")
+    output.data({"lab": found.name, "rubrics": rubrics})
+    for name, text in rubrics.items():
+        output.heading(name)
+        output.show(text)
 
 
 @guarded
@@ -258,7 +285,7 @@ def _row(student: str, record: Record) -> list[Cell]:
     return [
         student, f"{known:g}", f"{sum(cell.points for cell in record.cells):g}",
         Text(verdicts, style="bold green" if set(counts) == {"AC"} else "bold red"), ", ".join(waits),
-        "; ".join(filter(None, (record.problem, *record.notes))),
+        "; ".join(filter(None, (record.problem, *record.notes, record.report))),
     ]  # fmt: skip
 
 

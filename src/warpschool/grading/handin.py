@@ -19,6 +19,7 @@ from typing import Any
 from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
 
+from warpschool.authoring.notebooks import is_answer
 from warpschool.grading.assignment import Assignment, grade_id, is_free, is_manual, kernel_step, marks
 from warpschool.grading.images import safe_png
 from warpschool.grading.sources import Source
@@ -291,7 +292,7 @@ def _name(cell: NotebookNode) -> str:
 
 def _is_answer_place(cell: NotebookNode) -> bool:
     """Whether the cell is the empty one that the instructor puts below a task."""
-    return not marks(cell) and is_free(cell) and str(cell.get("id", "")).endswith("-answer")
+    return is_answer(cell) and is_free(cell)
 
 
 def _node(own: OwnCell) -> NotebookNode:

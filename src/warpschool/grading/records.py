@@ -54,7 +54,8 @@ class CellScore:
 @dataclass(frozen=True)
 class Record:
     """A graded submission. `results`: step -> result; `outcomes`: grade id of a Python cell -> what it gave;
-    `kernel_cells`: grade id of a kernel cell -> its step."""
+    `kernel_cells`: grade id of a kernel cell -> its step; `report`: what is to be said of a PDF beside the notebook.
+    """
 
     assignment: str
     student: str
@@ -66,6 +67,7 @@ class Record:
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     kernel_cells: Mapping[str, str] = field(default_factory=dict)
+    report: str = ""
 
     @property
     def is_complete(self) -> bool:
