@@ -1,4 +1,4 @@
-"""nbgrader's configuration of a checkout used as a class: labs/ are the source. `warpschool quickstart` makes another."""
+"""The configuration of a checkout that is used as a class: labs/ are nbgrader's source."""
 
 from warpschool.classroom.config import configure
 
