@@ -16,10 +16,7 @@ from warpschool.ptx import Memory, SimKernel, load_module
 from .opcode_cases import CASES, THREADS, inputs, module
 from .test_oracle_opcodes import SILICON, differences, in_table
 
-UNSUPPORTED = {
-    *(f"{op}.{mode}.f64" for op in ("mul", "div", "fma", "rcp", "sqrt") for mode in ("rz", "rm", "rp")),
-    "min.xorsign.abs.f32", "max.xorsign.abs.f32", "setp.lt.f16x2", "setp.lt.bf16x2", "cvt.rz.tf32.f32",
-}  # fmt: skip
+UNSUPPORTED: set[str] = set()
 """Instructions that raise UnsupportedInstruction so far: each must do so by name."""
 
 

@@ -33,6 +33,7 @@ from .driver import write_driver
 from .full import Full, parts_of
 from .layout import MAX_BLOCKS, context_layout
 from .masked import Masked
+from .nans import computed_floats
 from .plan import CounterPlan
 from .translator import Options, Unit, lanes_of
 
@@ -80,6 +81,7 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         kernel, block, analysis, options, context_layout(kernel, lambda name: lanes_of(analysis.of(name))), roots,
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+        computed_floats=computed_floats(kernel),
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
     parts = parts_of(unit)

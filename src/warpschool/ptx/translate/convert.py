@@ -43,12 +43,20 @@ def _compare_types(i: Instruction) -> tuple[str, ...]:
 @value("setp", operands=_compare_types)
 def _setp(b: Builder, i: Instruction, x: Value, y: Value, other: Value | None = None) -> Value | tuple[Value, ...]:
     if i.type in ("f16x2", "bf16x2"):
-        raise unsupported(i, "packed comparison into two predicates")
+        halves = [_compare(b, i, *_half_of((x, y), b, i, shift)) for shift in (0, 16)]
+        results = tuple(_combine(b, i, h, other) for h in halves)
+        return results if isinstance(i.operands[0], Pair) else results[0]
     holds = _compare(b, i, x, y)
     result = _combine(b, i, holds, other)
     if isinstance(i.operands[0], Pair):
         return result, _combine(b, i, b.not_(holds), other)
     return result
+
+
+def _half_of(xs: tuple[Value, ...], b: Builder, i: Instruction, shift: int) -> list[Value]:
+    """One half of packed values."""
+    element = "bfloat" if i.type == "bf16x2" else "half"
+    return [b.bitcast(b.resize(b.lshr(x, shift), "i16"), element) for x in xs]
 
 
 @value("set", operands=_compare_types)
@@ -277,11 +285,11 @@ def _pack_halves(b: Builder, i: Instruction, to: str, x: Value, *more: Value) ->
 
 
 def _to_tf32(b: Builder, i: Instruction, x: Value) -> Value:
-    """rna: round the 13 low bits of an f32 to nearest, ties away from zero."""
-    if not (i.has("rna") or i.has("rn")):
-        raise unsupported(i)
-    bits = b.bitcast(x, "i32")
-    if i.has("rna"):
+    """The 13 low bits of an f32 rounded away: rn ties to even, rna ties away from zero, rz towards zero."""
+    bits = b.bitcast(relu(b, x) if i.has("relu") else x, "i32")
+    if i.has("rz"):
+        rounded = bits
+    elif i.has("rna"):
         rounded = b.add_const(bits, 0x1000)
     else:
         rounded = b.add(b.add_const(bits, 0xFFF), b.and_const(b.lshr(bits, 13), 1))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..emit import Builder, Value
+from ..emit import WARP, Builder, Value, constant
 from ..program import Instruction
+from .runtime import rounding
 from .values import bits_of, is_float, unsupported, value
 
 _DIRECTED = ("rz", "rm", "rp")
@@ -137,19 +138,27 @@ def _widened(b: Builder, *xs: Value) -> list[Value]:
     return [widen(b, x, "double") for x in xs]
 
 
+def _of_double(b: Builder, i: Instruction, operation: str, *xs: Value) -> Value:
+    """A directed operation on f64: products and quotients are not exact in anything wider."""
+    wide = [x if x.lanes == WARP else b.splat(x) if not x.lanes else b.shuffle(x, _spread(x.lanes)) for x in xs]
+    mode = constant("i32", rounding.MODES[_direction(i) or ""])
+    result = b.call(f"ws_directed_{operation}", "double", mode, *wide, lanes=WARP)
+    lanes = xs[0].lanes
+    return result if lanes == WARP else b.shuffle(result, range(lanes)) if lanes else b.extract(result, 0)
+
+
+def _spread(lanes: int) -> list[int]:
+    return [k % lanes for k in range(WARP)]
+
+
 def _directed(b: Builder, i: Instruction, x: Value, y: Value, op: str) -> Value:
+    if x.type == "double":
+        return _of_double(b, i, op, x, y)
     p, q = _widened(b, x, y)
     if op == "fmul":
-        _f32_only(i)
         return round_directed(b, b.binary("fmul", p, q), b.like(p, 0.0), _direction(i) or "")
     total, error = two_sum(b, p, q)
     return _signed_zero(b, round_directed(b, total, error, _direction(i) or "", x.type), i, p, q)
-
-
-def _f32_only(i: Instruction) -> None:
-    """Directed rounding through f64 is exact for f32; products and quotients of f64 would need more."""
-    if i.type == "f64":
-        raise unsupported(i, "directed rounding of f64")
 
 
 def _signed_zero(b: Builder, result: Value, i: Instruction, p: Value, q: Value) -> Value:
@@ -190,8 +199,10 @@ def sub_float(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
 
 def fma_float(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
     x, y, z = _inputs(b, i, x, y, z)
-    if mode := _direction(i):
-        _f32_only(i)
+    mode = _direction(i)
+    if mode and x.type == "double":
+        result = _of_double(b, i, "fma", x, y, z)
+    elif mode:
         p, q, r = _widened(b, x, y, z)
         product = b.binary("fmul", p, q)
         total, error = two_sum(b, product, r)
@@ -238,8 +249,9 @@ def _extreme(name: str) -> FloatOp:
 
     def compute(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
         x, y = _inputs(b, i, x, y)
-        if i.has("xorsign"):
-            raise unsupported(i)
+        sign = b.xor(bits_of(b, x), bits_of(b, y)) if i.has("xorsign") else None
+        if i.has("abs"):
+            x, y = b.intrinsic("fabs", x), b.intrinsic("fabs", y)
         first = b.fcmp(order, x, y)
         # equal numbers differ in sign only for zeros: the sign bit decides
         x_negative = b.icmp("slt", bits_of(b, x), b.like(bits_of(b, x), 0))
@@ -248,6 +260,9 @@ def _extreme(name: str) -> FloatOp:
         result = b.select(b.or_(b.or_(first, tie), y_nan), x, y)
         if i.has("NaN"):
             result = b.select(b.fcmp("uno", x, x), x, b.select(y_nan, y, result))
+        if sign is not None:
+            signed_bits = b.or_(bits_of(b, result), b.and_const(sign, ~_MAGNITUDE[x.type]))
+            result = b.select(b.fcmp("uno", result, result), result, b.bitcast(signed_bits, x.type))
         return _finish(b, i, result)
 
     return compute
@@ -263,8 +278,9 @@ def _div(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
 
         return divide(b, i, x, y)[0]
     x, y = _inputs(b, i, x, y)
-    if mode := _direction(i):
-        _f32_only(i)
+    if (mode := _direction(i)) and x.type == "double":
+        return _of_double(b, i, "fdiv", x, y)
+    if mode:
         p, q = _widened(b, x, y)
         quotient = b.binary("fdiv", p, q)
         rest = b.intrinsic("fma", b.let("double", p.lanes, f"fneg {quotient}"), q, p)
@@ -295,8 +311,9 @@ def _upper_word(b: Builder, i: Instruction, x: Value) -> Value:
 @value("sqrt")
 def _sqrt(b: Builder, i: Instruction, x: Value) -> Value:
     (x,) = _inputs(b, i, x)
-    if mode := _direction(i):
-        _f32_only(i)
+    if (mode := _direction(i)) and x.type == "double":
+        return _of_double(b, i, "sqrt", x)
+    if mode:
         (p,) = _widened(b, x)
         root = b.intrinsic("sqrt", p)
         error = b.intrinsic("fma", b.let("double", p.lanes, f"fneg {root}"), root, p)

@@ -31,6 +31,8 @@ from ..program import (
 )
 from ..refusals import refused
 from . import layout as L
+from . import nans
+from .floating import canonical_nan
 from .plan import AccessSite, CounterPlan, instruction_class
 from .values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 
@@ -62,6 +64,8 @@ class Unit:
     """functions that this kernel needs, by name: IR text"""
     global_granule_log2: int = 2
     shared_granule_log2: int = 2
+    computed_floats: frozenset[str] = frozenset()
+    """registers whose NaNs are put right where their bits are looked at"""
     copies_async: bool = False
     """whether the kernel uses cp.async, so that warps need queues"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
@@ -161,7 +165,10 @@ class Translator:
         kind = LLVM_TYPE[type_]
         match operand:
             case Register(name):
-                return self.reinterpret(self.get(name, lanes), kind)
+                value = self.get(name, lanes)
+                if kind[0] == "i" and name in self.unit.computed_floats:
+                    value = nans.canonical_bits(self.b, value)
+                return self.reinterpret(value, kind)
             case Immediate(bits):
                 if kind in ("float", "double", "half", "bfloat"):
                     text = float_constant(kind, bits)
@@ -305,6 +312,8 @@ class Translator:
             operands = operands[0].elements
         sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
         result = VALUES[i.opcode].handler(self.b, i, *sources)
+        if isinstance(result, Value) and result.type in ("half", "bfloat") and nans.half_results(i):
+            result = canonical_nan(self.b, result)
         self.write(i.operands[0], result, own or Lanes())
 
     def write(self, target: Operand, result: Value | tuple[Value, ...], own: Lanes) -> None:

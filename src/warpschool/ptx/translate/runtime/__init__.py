@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...emit import module_text
-from . import async_copy, barriers, bounds, counting, movement, races
+from . import async_copy, barriers, bounds, counting, movement, races, rounding
 from .helper import Helper
 
 
@@ -34,6 +34,7 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         "ws_async_issue": async_copy.async_issue(),
         "ws_async_commit": async_copy.async_commit(),
         "ws_async_wait": async_copy.async_wait(),
+        **{f"ws_directed_{op}": rounding.directed(op) for op in rounding.OPERANDS},
         **{f"ws_race_shared_{g}": races.race_shared(g) for g in (0, 1, 2)},
         **{f"ws_race_global_{g}": races.race_global(g) for g in (0, 1, 2)},
         **{f"ws_access_global_{g}": races.access_global(g) for g in (0, 1, 2)},
