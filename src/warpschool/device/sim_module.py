@@ -11,7 +11,7 @@ import numpy as np
 from ..counters import Counters, UnmeasuredCounters
 from ..errors import ContractError, LaunchError
 from ..ptx import Allocation, LaunchRecord, SimKernel, bind
-from ..ptx.engine import SHARED_LIMIT, STATIC_SHARED_LIMIT
+from ..ptx.engine import STATIC_SHARED_LIMIT
 from ..ptx.program import Module
 from ..suggest import did_you_mean
 from .arguments import pack
@@ -78,11 +78,12 @@ class SimLoadedKernel:
         self.max_dynamic_shared_bytes = max(0, STATIC_SHARED_LIMIT - self.static_bytes)
 
     def allow_dynamic_shared(self, nbytes: int) -> None:
-        most = SHARED_LIMIT - self.static_bytes
+        most = self.sim.shared_limit - self.static_bytes
         if not 0 <= nbytes <= most:
             raise LaunchError(
-                f"{nbytes:,} bytes of dynamic shared memory; the simulator allows {most:,} "
-                f"beside the kernel's {self.static_bytes:,} static bytes"
+                f"{nbytes:,} bytes of dynamic shared memory; a block on {self.sim.kernel.module.target} may have "
+                f"{most:,} beside the kernel's {self.static_bytes:,} static bytes",
+                next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
         self.max_dynamic_shared_bytes = nbytes
 

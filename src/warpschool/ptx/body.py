@@ -142,7 +142,8 @@ class Body:
         try:
             return self.names.operand(piece)
         except OperandError:
-            bits = decimal_bits(piece, modifiers[-1] if modifiers else "")
+            type_name = "f32" if "fractional" in modifiers else modifiers[-1] if modifiers else ""
+            bits = decimal_bits(piece, type_name)
             if bits is None:
                 raise
             return Immediate(bits)

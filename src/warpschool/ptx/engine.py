@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 import threading
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from ..errors import (
     SimulationError,
     StepLimitExceeded,
 )
+from ..model.specs import LIMITS
 from . import cfg
 from .emit import WARP
 from .hazards import Reporter
@@ -39,7 +41,7 @@ from .translate import layout as L
 from .translate.runtime.async_copy import QUEUE_BYTES
 
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
-STATIC_SHARED_LIMIT, SHARED_LIMIT = 48 << 10, 227 << 10
+STATIC_SHARED_LIMIT = 48 << 10
 DEFAULT_STEP_LIMIT = 1 << 28
 """Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
 _LEAST_BLOCK_BUDGET = 1 << 22
@@ -51,6 +53,17 @@ _STACK_BYTES = 256 << 20
 def load_module(ptx: str) -> Module:
     """Parses PTX text. Raises PtxSyntaxError."""
     return parse(ptx)
+
+
+def shared_limit(target: str) -> int:
+    """Most shared memory of a block, in bytes, on the GPUs that PTX of `target` (sm_80) was compiled for.
+
+    A target without a row of its own has the limit of the newest one before it.
+    """
+    digits = re.match(r"sm_(\d+)", target)
+    number = int(digits[1]) if digits else 0
+    known = [(10 * major + minor, row.shared_bytes_per_block) for (major, minor), row in LIMITS.items()]
+    return max((row for row in known if row[0] <= number), default=min(known))[1]
 
 
 def available_threads() -> int:
@@ -104,6 +117,7 @@ class SimKernel:
         self.kernel: Kernel = cfg.build_kernel(module, name)
         self.globals = bind(module, memory) if globals_ is None else globals_
         self.file = file or module.files.get(1, "kernel.cu")
+        self.shared_limit = shared_limit(module.target)
         self._built: dict[tuple[Triple, Options, bool], Code] = {}
 
     @property
@@ -159,11 +173,12 @@ class SimKernel:
         if bound is not None and threads > bound:
             raise LaunchError(f"{name}: a block of {threads} threads, but __launch_bounds__ promises at most {bound}")
         total = self.kernel.shared_bytes + shared_bytes
-        if self.kernel.shared_bytes > STATIC_SHARED_LIMIT or total > SHARED_LIMIT or shared_bytes < 0:
+        if self.kernel.shared_bytes > STATIC_SHARED_LIMIT or total > self.shared_limit or shared_bytes < 0:
             raise LaunchError(
                 f"{name}: {self.kernel.shared_bytes:,} bytes of static and {shared_bytes:,} of dynamic shared memory; "
-                f"the limits are {STATIC_SHARED_LIMIT:,} static and {SHARED_LIMIT:,} in all",
-                next_step="Use smaller tiles.",
+                f"on {self.kernel.module.target} the limits are {STATIC_SHARED_LIMIT:,} static and "
+                f"{self.shared_limit:,} in all",
+                next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
         if len(params) != self.kernel.param_bytes:
             raise LaunchError(

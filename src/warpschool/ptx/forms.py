@@ -187,6 +187,13 @@ def _cp(i: Instruction) -> list[Need]:
     return [Need("at"), Need("at"), Need("number"), *more]
 
 
+def _createpolicy(i: Instruction) -> list[Need]:
+    numbers = [Need("of", 32)] * (len(i.operands) - (2 if i.has("range") else 1))
+    if i.has("cvt"):
+        numbers = [Need("number")]
+    return [_to(64), *([Need("at")] if i.has("range") else []), *numbers]
+
+
 def _nothing(i: Instruction) -> list[Need]:
     return []
 
@@ -260,6 +267,10 @@ FORMS: dict[str, Form] = {
     "vote": _form(_vote, "pred b32", "sync all any uni ballot"),
     "match": _form(lambda i: [_to(32, beside=i.has("all")), _of(_width(i.type)), _of(32)], "b32 b64", "any all sync"),
     "redux": _form(_widths(32, 32, 32), "u32 s32 b32", f"sync add min max {_BOOLEAN}"),
+    "elect": _form(lambda i: [_to(32, beside=True), _of(32)], "", "sync", (0,)),
+    "createpolicy": _form(_createpolicy, "b64", f"fractional range cvt L2 global {_CACHE}"),
+    "pmevent": _form(lambda i: [Need("number")], "", "mask", (0,)),
+    "vabsdiff4": _form(_same(3), "u32 s32", "add sat", (3,)),
     "activemask": _form(_widths(32), "b32"),
     "bra": _form(_nothing, "", "uni skip", (0,)),
     "brx": _form(lambda i: [_of(32)], "", "idx uni", (0,)),

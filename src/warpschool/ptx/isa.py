@@ -87,6 +87,7 @@ _TABLE: list[Row] = [
         "szext": "sign- or zero-extend from a width",
         "dp4a": "four-way byte dot product and accumulate",
         "dp2a": "two-way half-word dot product and accumulate",
+        "vabsdiff4": "four absolute differences of bytes, packed or summed",
     }),
     *_rows(VALUE, "9.7.2", {
         "addc": "add with carry", "subc": "subtract with borrow", "madc": "multiply and add with carry",
@@ -123,7 +124,7 @@ _TABLE: list[Row] = [
     *_rows(WARP, "9.7.9.6", {"shfl": "exchange registers within a warp"}),
     *_rows(WARP, "9.7.13.9", {
         "vote": "vote: all, any, uni, ballot", "match": "lanes with equal values", "redux": "reduction over a warp",
-        "activemask": "mask of the active lanes",
+        "activemask": "mask of the active lanes", "elect": "one leader among the lanes of a mask",
     }),
     *_rows(CONTROL, "9.7.12", {
         "bra": "branch", "brx": "indexed branch (switch table)", "ret": "return", "exit": "end of the thread",
@@ -132,9 +133,11 @@ _TABLE: list[Row] = [
     *_rows(CONTROL, "9.7.13.1", {
         "bar": "block barrier; bar.warp.sync", "barrier": "block barrier",
     }, writes=_reduction),
+    *_rows(EFFECT, "9.7.9.19", {"createpolicy": "cache policy: a number that changes nothing"}),
     *_rows(EFFECT, "9.7.13.4", {
         "membar": "memory fence", "fence": "memory fence", "prefetch": "prefetch hint", "prefetchu": "prefetch hint",
         "discard": "cache hint", "applypriority": "cache hint", "nanosleep": "pause", "griddepcontrol": "no effect",
+        "pmevent": "performance-monitor event: ignored",
     }, writes=_never),
     *_rows(CONTROL, "9.7.19", {"trap": "abort the kernel", "brkpt": "breakpoint: ignored"}, writes=_never),
 ]  # fmt: skip

@@ -21,11 +21,6 @@ extern "C" __global__ void k(const unsigned* in, unsigned* out)
     asm("{.reg .pred p, q, s; setp.eq.u32 s, %1, %2; setp.geu.xor.f16x2 p|q, %1, %2, s; selp.u32 %0, 1, 0, p; @q add.u32 %0, %0, 2;}" : "=r"(r) : "r"(h), "r"(g)); o[14] = r;
     asm("fma.rn.relu.bf16x2 %0, %1, %2, %1;" : "=r"(r) : "r"(h), "r"(g)); o[15] = r;
     asm("cvt.sat.u8.s32 %0, %1;" : "=r"(r) : "r"(h)); o[16] = r;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(*(unsigned short*)&r) : "f"(a), "f"(b)); o[17] = r & 0xffff;
-    asm("{.reg .b16 t; cvt.rn.satfinite.e5m2x2.f32 t, %1, %2; cvt.u32.u16 %0, t;}" : "=r"(r) : "f"(a), "f"(b)); o[18] = r;
-    asm("{.reg .b16 t; cvt.u16.u32 t, %1; cvt.rn.f16x2.e4m3x2 %0, t;}" : "=r"(r) : "r"(h)); o[19] = r;
-    asm("{.reg .b16 t; cvt.u16.u32 t, %1; cvt.rn.relu.f16x2.e5m2x2 %0, t;}" : "=r"(r) : "r"(h)); o[20] = r;
-    asm("{.reg .b16 t; cvt.rn.satfinite.e4m3x2.f16x2 t, %1; cvt.u32.u16 %0, t;}" : "=r"(r) : "r"(h)); o[21] = r;
     asm("{.reg .b16 t; cvt.rn.bf16.f16 t, %1; cvt.u32.u16 %0, t;}" : "=r"(r) : "h"((unsigned short)h)); o[22] = r;
     asm("{.reg .s16 t; cvt.rni.s16.bf16 t, %1; cvt.s32.s16 %0, t;}" : "=r"(r) : "h"((unsigned short)h)); o[23] = r;
 }

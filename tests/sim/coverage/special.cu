@@ -13,5 +13,5 @@ extern "C" __global__ void k(const unsigned* in, unsigned* out)
     float x = in[i] & 7; for (int n = 0; n < 20; ++n) x = x * 1.5f + 1;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t1));
     o[10] = (clock64() >= before) + 2 * (clock() >= short_before) + 4 * (t1 >= t0); o[11] = __float_as_uint(x);
-    o[12] = warpSize; dynamic[threadIdx.x & 15] = 1; READ(13, "tid.z"); o[14] = 0; o[15] = 7;
+    o[12] = warpSize; if (threadIdx.x < 16) dynamic[threadIdx.x] = 1; READ(13, "tid.z"); o[14] = 0; o[15] = 7;
 }

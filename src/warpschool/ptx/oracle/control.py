@@ -14,9 +14,15 @@ from .table import handler, unsupported
 MAX_STRING = 1 << 16
 
 
-@handler("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt")
+@handler("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
+         "pmevent")
 def _no_effect(lanes: Lanes, i: Instruction) -> None:
     pass
+
+
+@handler("createpolicy")
+def _createpolicy(lanes: Lanes, i: Instruction) -> None:
+    lanes.write(i.operands[0], np.zeros(lanes.mask.shape, np.uint64), "b64")
 
 
 @handler("trap")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..program import FLOAT_TYPES, WIDTH_BITS, Instruction, Vector
 from . import exact
-from .floating import finish, flush, narrow
+from .floating import finish, flush, narrow, relu
 from .lanes import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Lanes
 from .table import first_of, handler, unsupported, value
 from .values import PACKED, canonical
@@ -92,7 +92,8 @@ def _float_to_float(i: Instruction, x: np.ndarray, to: str, source: str) -> np.n
         raise unsupported(i)
     mode = first_of(i, "rn", "rna", "rz", "rm", "rp") or "rn"
     if to == "tf32":
-        return _to_tf32(x, mode)
+        result = _to_tf32(x, mode)
+        return relu(result) if i.has("relu") else result
     if to == source and not first_of(i, *exact.INTEGER_MODES) and not i.has("sat") and not i.has("ftz"):
         return x
     wide = _integral(i, x.astype(np.float64))

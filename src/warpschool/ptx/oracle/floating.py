@@ -46,13 +46,13 @@ def finish(i: Instruction, x: np.ndarray, type_name: str) -> np.ndarray:
     if i.has("ftz"):
         x = flush(x, type_name)
     if i.has("relu"):
-        x = _relu(x)
+        x = relu(x)
     if i.has("sat"):
         x = np.where(x > 0, np.minimum(x, np.ones_like(x)), np.zeros_like(x))  # NaN becomes +0
     return x
 
 
-def _relu(x: np.ndarray) -> np.ndarray:
+def relu(x: np.ndarray) -> np.ndarray:
     """Negative numbers and -0 become +0, NaN stays."""
     return np.where(x <= 0, np.zeros_like(x), x)
 
@@ -217,7 +217,7 @@ def extreme(i: Instruction, beats: Callable[[np.ndarray, np.ndarray], np.ndarray
     result = canonical(result, i.type)
     if i.has("xorsign"):
         result = np.where(np.isnan(result), result, np.copysign(result, np.where(signs, -1, 1).astype(result.dtype)))
-    return _relu(result) if i.has("relu") else result
+    return relu(result) if i.has("relu") else result
 
 
 @value("copysign")

@@ -114,3 +114,13 @@ def _redux(lanes: Lanes, i: Instruction) -> None:
 def _activemask(lanes: Lanes, i: Instruction) -> None:
     active = _as_bits(lanes.mask)[:, None]
     lanes.write(i.operands[0], np.broadcast_to(active, lanes.mask.shape), "b32")
+
+
+@handler("elect")
+def _elect(lanes: Lanes, i: Instruction) -> None:
+    """The lowest active lane of the mask leads."""
+    partners = _partners(lanes, i)
+    leader = np.argmax(partners, axis=2).astype(np.uint32)
+    result, predicate = _outputs(i)
+    lanes.write(result, leader, "b32")
+    lanes.write(predicate, leader == _LANE, "pred")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..emit import module_text
 from ..lanes import LaneAnalysis
+from ..optimistic import optimistic_loads
 from ..program import (
     Address,
     Barrier,
@@ -81,6 +82,7 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         kernel, block, analysis, options, context_layout(kernel, lambda name: lanes_of(analysis.of(name))), roots,
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+        optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip

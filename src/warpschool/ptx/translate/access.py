@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..emit import WARP, Value
+from ..emit import WARP, Value, constant
 from ..lanes import Lanes
 from ..program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of, written
 from . import layout as L
@@ -33,6 +33,8 @@ class Access:
     registers: tuple[Operand, ...]
     element_bytes: int
     site: int
+    optimistic: bool = False
+    """a load whose value a compare-and-swap will verify: it counts as an atomic access"""
 
     @property
     def bytes_(self) -> int:
@@ -45,7 +47,7 @@ class Access:
 
     @property
     def kind(self) -> int:
-        return L.READ if self.is_load else L.WRITE
+        return L.ATOMIC if self.optimistic else L.READ if self.is_load else L.WRITE
 
 
 def translate(t: Translator, i: Instruction) -> None:
@@ -68,7 +70,7 @@ def translate(t: Translator, i: Instruction) -> None:
     if size > 8:
         raise unsupported(i)
     site = t.unit.site(i, space, "read" if is_load else "write")
-    access = Access(i, space, is_load, where, tuple(registers), size, site)
+    access = Access(i, space, is_load, where, tuple(registers), size, site, id(i) in t.unit.optimistic)
     _book(t, access)
     handlers = {
         "global": translate_global, "const": translate_global, "shared": translate_shared, "local": translate_local,
@@ -90,13 +92,26 @@ def _book(t: Translator, a: Access) -> None:
     """The counts that do not depend on addresses."""
     line = a.instruction.source.line
     verb = "load" if a.is_load else "store"
-    if a.space in ("global", "generic", "shared", "local"):
-        space = "global" if a.space == "generic" else a.space
-        t.count(f"{space}_{verb}_requests", line, per_warp=1)
-        if space != "local":
-            t.count(f"{space}_{verb}_bytes", line, per_lane=a.bytes_)
+    if a.space in ("global", "shared", "local"):
+        t.count(f"{a.space}_{verb}_requests", line, per_warp=1)
+        if a.space != "local":
+            t.count(f"{a.space}_{verb}_bytes", line, per_lane=a.bytes_)
     elif a.space == "const":
         t.count("constant_load_requests", line, per_warp=1)
+
+
+def book_lanes(t: Translator, a: Access, space: str, mask: Value) -> None:
+    """The same counts for the lanes of a generic access that turned out to be in `space`: at least one."""
+    if not t.unit.options.count:
+        return
+    b, line, verb = t.b, a.instruction.source.line, "load" if a.is_load else "store"
+    cell = t.unit.plan.cell(2)
+    t.unit.plan.named(cell, f"{space}_{verb}_requests", line)
+    t.bump(cell, constant("i64", 1))
+    if space != "local":
+        t.unit.plan.named(cell + 1, f"{space}_{verb}_bytes", line)
+        lanes = b.resize(b.call("llvm.ctpop.i32", "i32", mask), "i64")
+        t.bump(cell + 1, b.mul(lanes, constant("i64", a.bytes_)))
 
 
 def _load_parameter(t: Translator, i: Instruction) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ..emit import WARP, Builder, Value, constant
 from ..lanes import Lanes
-from ..program import Address, Instruction, Register, Sink, Vector, bytes_of
+from ..program import Address, Instruction, Operand, Sink, Vector, bytes_of
 from . import layout as L
 from .access import Access, inferred_space, vector_address
 from .convert import SHARED_WINDOW
 from .floating import add_float, flush, narrow, packed_half, widen
+from .nans import canonical_bits
 from .runtime.helper import Helper, arg, i32
 from .shared_memory import shared_base
 from .translator import Translator
@@ -28,16 +29,24 @@ def translate(t: Translator, i: Instruction) -> None:
     space = i.space
     if space == "generic":
         space = inferred_space(t, where) or "generic"
-    a = Access(i, space, False, where, (operands[1],), bytes_of(i.type), t.unit.site(i, space, "atomic"))
+    elements = [_elements(o) for o in operands[1:]]
+    a = Access(i, space, False, where, elements[0], bytes_of(i.type), t.unit.site(i, space, "atomic"))
     _book(t, i, space, has_result)
-    b, vectors = t.b, [t.source(o, i.type, WARP) for o in operands[1:]]
+    b = t.b
     mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
     address, mask = _host_addresses(t, a, mask)
     name = _helper(t, i, operation, i.type)
-    old = b.call(name, vectors[0].type, address, mask, *vectors, lanes=WARP)
-    if has_result and not isinstance(i.operands[0], Sink):
-        assert isinstance(i.operands[0], Register)
-        t.write(i.operands[0], old, Lanes())
+    for k, parts in enumerate(zip(*elements, strict=True)):
+        vectors = [t.source(o, i.type, WARP) for o in parts]
+        at = b.add_const(address, k * a.element_bytes)
+        old = b.call(name, vectors[0].type, at, mask, *vectors, lanes=WARP)
+        if has_result and not isinstance(i.operands[0], Sink):
+            t.write(_elements(i.operands[0])[k], old, Lanes())
+
+
+def _elements(operand: Operand) -> tuple[Operand, ...]:
+    """The elements of a vector atomic's operand; one for a scalar's."""
+    return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 def _book(t: Translator, i: Instruction, space: str, has_result: bool) -> None:
@@ -128,9 +137,12 @@ def _combine(b: Builder, i: Instruction, operation: str, type_: str, old: Value,
             raise unsupported(i)
         if type_ in ("f16", "bf16"):
             return narrow(b, b.binary("fadd", widen(b, old, "float"), widen(b, x, "float")), old.type)
-        if type_ == "f32" and i.space != "shared":  # global memory's adders flush subnormals
-            return flush(b, b.binary("fadd", flush(b, old), flush(b, x)))
-        return b.binary("fadd", old, x)
+        total = b.binary("fadd", old, x)
+        if type_ == "f64":
+            return total
+        if i.space != "shared":  # global memory's adders flush subnormals
+            total = flush(b, b.binary("fadd", flush(b, old), flush(b, x)))
+        return b.bitcast(canonical_bits(b, b.bitcast(total, "i32")), "float")
     if operation in ("min", "max"):
         return b.intrinsic(("s" if type_[0] == "s" else "u") + operation, old, x)
     if operation == "inc":

@@ -76,7 +76,8 @@ def translate_global(t: Translator, a: Access) -> None:
     if t.masked:
         address = vector_address(t, a, "i64")
         return finish(t, a, general_global(t, a, address, values, t.mask_bits, cell), Lanes())  # type: ignore[attr-defined]
-    if t.unit.options.check and not a.is_load:  # every store is examined and tracked: nothing to gain from its shape
+    # every store is examined and tracked: nothing to gain from its shape
+    if t.unit.options.check and (a.optimistic or not a.is_load):
         address = vector_address(t, a, "i64")
         return finish(t, a, general_global(t, a, address, values, constant("i32", -1), cell), Lanes())
     pattern = pattern_of(t, a)

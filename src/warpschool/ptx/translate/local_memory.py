@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..emit import WARP, Value, constant, constants
 from ..lanes import Lanes
-from .access import Access, finish, stored_values, vector_address
+from .access import Access, book_lanes, finish, stored_values, vector_address
 from .convert import LOCAL_WINDOW, SHARED_WINDOW
 from .global_memory import general_global, sector_cell
 from .shared_memory import conflict_cell, general_shared
@@ -75,12 +75,13 @@ def translate_generic(t: Translator, a: Access) -> None:
     global_mask = b.and_(mask, b.not_(b.or_(shared_mask, local_mask)))
     results = [b.like(Value(a.element, "", WARP), 0) for _ in a.registers] if a.is_load else []
 
-    def part(which: Value, run: Callable[[], list[Value]]) -> None:
+    def part(space: str, which: Value, run: Callable[[], list[Value]]) -> None:
         nonlocal results
         then, end = b.new_label("part"), b.new_label("next")
         before = b.label_now
         b.branch(b.icmp("ne", which, constant("i32", 0)), then, end)
         b.label(then)
+        book_lanes(t, a, space, which)
         found = run()
         if found:
             chosen = b.bits_mask(which)
@@ -91,10 +92,10 @@ def translate_generic(t: Translator, a: Access) -> None:
         results = [b.phi((f, then_end), (r, before)) for f, r in zip(found, results, strict=True)]
 
     cell = sector_cell(t, a)
-    part(global_mask, lambda: general_global(t, a, address, values, global_mask, cell))
+    part("global", global_mask, lambda: general_global(t, a, address, values, global_mask, cell))
     conflicts = conflict_cell(t, a)
     offset = b.resize(address, "i32")
-    part(shared_mask, lambda: general_shared(t, a, offset, values, shared_mask, conflicts))
+    part("shared", shared_mask, lambda: general_shared(t, a, offset, values, shared_mask, conflicts))
     if t.kernel.local_bytes:
         base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
         inner = b.and_const(address, LOCAL_WINDOW - 1)
@@ -108,5 +109,5 @@ def translate_generic(t: Translator, a: Access) -> None:
                 )  # fmt: skip
             return local_words(t, a, inner, base, values, m)
 
-        part(local_mask, local)
+        part("local", local_mask, local)
     finish(t, a, results, Lanes())

@@ -60,7 +60,7 @@ def translate_shared(t: Translator, a: Access) -> None:
     pattern = pattern_of(t, a)
     offsets = pattern.offsets if pattern.scalar else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
-    if offsets is None or shape is None or not (a.is_load or shape.distinct == WARP):
+    if offsets is None or shape is None or a.optimistic or not (a.is_load or shape.distinct == WARP):
         offset = vector_address(t, a, "i32")
         return finish(t, a, general_shared(t, a, offset, values, constant("i32", -1), conflict_cell(t, a)), Lanes())
     _shared_pattern(t, a, offsets, shape, values)

@@ -66,6 +66,8 @@ class Unit:
     shared_granule_log2: int = 2
     computed_floats: frozenset[str] = frozenset()
     """registers whose NaNs are put right where their bits are looked at"""
+    optimistic: frozenset[int] = frozenset()
+    """identities of loads that only guess what a compare-and-swap will find"""
     copies_async: bool = False
     """whether the kernel uses cp.async, so that warps need queues"""
     symbol_slots: dict[str, int] = field(default_factory=dict)

@@ -163,6 +163,25 @@ def _redux_by_lane(t: Translator, name: str, op: str) -> str:
     return b.define(name, f"<{WARP} x i32>", value, members).replace("define ", "define internal ", 1)
 
 
+def _elect(t: Translator, i: Instruction) -> None:
+    """The lowest active lane of the mask leads."""
+    b, members = t.b, _members(t, i)
+    name = "llvm.cttz.v32i32" if members.lanes else "llvm.cttz.i32"
+    leader = b.call(name, "i32", members, Value("i1", "true"), lanes=members.lanes)
+    lane = constants("i32", range(WARP))
+    is_leader = b.icmp("eq", leader if leader.lanes else b.splat(leader), lane)
+    target = i.operands[0]
+    if isinstance(target, Pair):
+        t.write(target.first, leader, _pattern(members))
+        t.write(target.second, is_leader, Lanes())
+    else:
+        t.write(target, leader, _pattern(members))
+
+
+def _createpolicy(t: Translator, i: Instruction) -> None:
+    t.write(i.operands[0], constant("i64", 0), _UNIFORM)
+
+
 def _nothing(t: Translator, i: Instruction) -> None:
     """Fences and hints: blocks run one after another and a warp's accesses in order, so there is nothing to wait
     for."""
@@ -196,9 +215,11 @@ def _bar_result(t: Translator, i: Instruction) -> None:
 
 _IGNORED = (
     "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
+    "pmevent",
 )  # fmt: skip
 
 HANDLERS: dict[str, Callable[[Translator, Instruction], None]] = {
     "shfl": _shfl, "vote": _vote, "activemask": _activemask, "match": _match, "redux": _redux,
+    "elect": _elect, "createpolicy": _createpolicy,
     "trap": _trap, "call": _call, "bar": _bar_result, "barrier": _bar_result, **dict.fromkeys(_IGNORED, _nothing),
 }  # fmt: skip

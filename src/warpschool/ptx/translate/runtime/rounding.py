@@ -23,7 +23,8 @@ def directed(operation: str) -> str:
     b.label("entry")
     b.call("llvm.set.rounding", "void", mode)
     name = f"llvm.experimental.constrained.{operation}.v{WARP}f64"
-    b.declared[name] = f"declare <{WARP} x double> @{name}({', '.join(f'<{WARP} x double>' for _ in operands)}, metadata, metadata)"
+    types = ", ".join(x.ir_type for x in operands)
+    b.declared[name] = f"declare <{WARP} x double> @{name}({types}, metadata, metadata)"
     listed = ", ".join(str(x) for x in operands)
     flags = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
     result: Value = b.let("double", WARP, f"call <{WARP} x double> @{name}({listed}, {flags}) strictfp")
