@@ -185,7 +185,7 @@ def _split(code: list[Instruction | str]) -> list[_Draft]:
             is_open = False
             if i.guard:
                 current, is_open = start(), True
-        elif i.opcode in _BARRIERS:
+        elif i.opcode in _BARRIERS and not i.has("arrive"):
             kind = WarpBarrier if "warp" in i.modifiers else Barrier
             current.end = kind(len(drafts), i)
             current = start()

@@ -170,6 +170,8 @@ def _vote(i: Instruction) -> list[Need]:
 def _barrier(i: Instruction) -> list[Need]:
     if i.has("warp"):
         return [_of(32)]
+    if i.has("arrive"):
+        return [_of(32)] * 2
     if not i.has("red"):
         return [_of(32)] * (2 if len(i.operands) == 2 else 1)
     return [_to(32 if i.has("popc") else 1), *[_of(32)] * (2 if len(i.operands) == 4 else 1), _of(1)]
@@ -275,8 +277,8 @@ FORMS: dict[str, Form] = {
     "bra": _form(_nothing, "", "uni skip", (0,)),
     "brx": _form(lambda i: [_of(32)], "", "idx uni", (0,)),
     "ret": _form(_nothing, "", "uni", (0,)), "exit": _form(_nothing, "", "", (0,)),
-    "bar": _form(_barrier, "u32 pred", "sync red warp popc and or cta aligned", (0, 1)),
-    "barrier": _form(_barrier, "u32 pred", "sync red popc and or cta aligned", (0, 1)),
+    "bar": _form(_barrier, "u32 pred", "sync arrive red warp popc and or cta aligned", (0, 1)),
+    "barrier": _form(_barrier, "u32 pred", "sync arrive red popc and or cta aligned", (0, 1)),
     "membar": _form(_nothing, "", "cta gl sys gpu proxy alias", (0,)),
     "fence": _form(_nothing, "", f"{_ORDER} proxy alias async generic", (0,)),
     "prefetch": _form(lambda i: [Need("at")], "", "global local L1 L2 L2::evict_last L2::evict_normal", (0,)),

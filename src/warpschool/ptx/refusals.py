@@ -47,8 +47,6 @@ _BY_MODIFIER = {
     ("st", "async"): ("thread-block cluster store", _CLUSTERS),
     ("red", "async"): ("thread-block cluster reduction", _CLUSTERS),
     ("barrier", "cluster"): ("thread-block cluster barrier", _CLUSTERS),
-    ("bar", "arrive"): ("split barrier", _ANY),
-    ("barrier", "arrive"): ("split barrier", _ANY),
 }
 
 

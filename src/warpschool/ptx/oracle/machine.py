@@ -102,6 +102,8 @@ class _Run:
         self.state = State(launch, blocks)
         self.steps_left = step_limit if step_limit is not None else -1
         self.one_by_one = one_by_one
+        self.arrivals: dict[tuple[int, int], int] = {}
+        """(block, named barrier) -> threads that have arrived there without waiting"""
         ends = [getattr(b.terminator, "instruction", None) for b in launch.kernel.blocks]
         self.reduces = any(i is not None and i.has("red") for i in ends)
 
@@ -137,7 +139,10 @@ class _Run:
         self.launch.executed(block, warps, threads)
         for i in block.instructions:
             self.launch.clock += 1
-            _handler(i)(lanes, i)
+            if i.opcode in ("bar", "barrier"):
+                self.pass_by(lanes, i)
+            else:
+                _handler(i)(lanes, i)
         self.move_on(block, lanes)
         self.release_warp_barriers(lanes)
 
@@ -190,6 +195,15 @@ class _Run:
         state.expected[rows][mask] = np.broadcast_to(count, mask.shape)[mask]
         state.waits_for[rows][mask] = i
 
+    def pass_by(self, lanes: Lanes, i: Instruction) -> None:
+        """bar.arrive: the warps are counted at a barrier and go on."""
+        self.launch.counts.add("barriers", i.source.line, int(lanes.mask.any(axis=1).sum()))
+        numbers = np.broadcast_to(lanes.read(i.operands[0], "u32"), lanes.mask.shape)
+        for row in np.flatnonzero(lanes.mask.any(axis=1)):
+            block = int(self.state.block_of_row[lanes.row_numbers[row, 0], 0])
+            key = (block, int(numbers[row, np.argmax(lanes.mask[row])]))
+            self.arrivals[key] = self.arrivals.get(key, 0) + WARP
+
     def release_barriers(self) -> None:
         """Opens every block barrier at which all expected threads wait; an exited thread is expected nowhere."""
         state = self.state
@@ -200,11 +214,13 @@ class _Run:
                 members = own & (state.waits_at == number)
                 expected = int(state.expected[members].max())
                 if expected:
-                    complete = WARP * int(members.any(axis=1).sum()) >= expected
+                    passed_by = self.arrivals.get((int(block), int(number)), 0)
+                    complete = WARP * int(members.any(axis=1).sum()) + passed_by >= expected
                 else:
                     complete = bool((members | state.done | ~own).all())
                 if complete:
                     opened = True
+                    self.arrivals.pop((int(block), int(number)), None)
                     self.open(members)
         if not opened:
             row, lane = np.argwhere(state.waits_at != NOT_WAITING)[0]
@@ -231,17 +247,18 @@ class _Run:
             Lanes(state, slice(None), receivers).write(i.operands[0], np.broadcast_to(result, members.shape), type_name)
 
     def release_warp_barriers(self, lanes: Lanes) -> None:
-        """Lets lanes go on whose mask's lanes all wait at a warp barrier (or have exited)."""
+        """Lets lanes go on whose mask's lanes all wait at a warp barrier with that mask (or have exited)."""
         waits = self.state.waits_at[lanes.rows]
         if not (waits == AT_WARP_BARRIER).any():
             return
-        there = (waits == AT_WARP_BARRIER) | self.state.done[lanes.rows]
+        there, done = waits == AT_WARP_BARRIER, self.state.done[lanes.rows]
         masks = self.state.warp_mask[lanes.rows].astype(np.int64)
         for row in range(len(waits)):
-            arrived = sum(1 << lane for lane in range(WARP) if there[row, lane])
-            for lane in range(WARP):
-                if waits[row, lane] == AT_WARP_BARRIER and masks[row, lane] & ~arrived == 0:
-                    waits[row, lane] = NOT_WAITING
+            for mask in np.unique(masks[row, there[row]]):
+                same = there[row] & (masks[row] == mask)
+                arrived = sum(1 << lane for lane in range(WARP) if same[lane] or done[row, lane])
+                if int(mask) & ~arrived == 0:
+                    waits[row, same] = NOT_WAITING
 
 
 def _handler(i: Instruction) -> Handler:

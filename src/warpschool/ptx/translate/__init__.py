@@ -17,6 +17,7 @@ from ..program import (
     Barrier,
     Block,
     Branch,
+    Immediate,
     Instruction,
     Jump,
     Kernel,
@@ -36,7 +37,7 @@ from .layout import MAX_BLOCKS, context_layout
 from .masked import Masked
 from .nans import computed_floats
 from .plan import CounterPlan
-from .translator import Options, Unit, lanes_of
+from .translator import Options, Unit, barrier_operands, lanes_of
 
 __all__ = ["Options", "Translation", "translate"]
 
@@ -82,6 +83,8 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         kernel, block, analysis, options, context_layout(kernel, lambda name: lanes_of(analysis.of(name))), roots,
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+        named=_is_named(kernel),
+        spin_heads=_spin_heads(kernel),
         optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
@@ -98,6 +101,30 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
     count = sum(len(b.instructions) for b in kernel.blocks)
     ir = module_text(functions, declared | driver_declared, unit.helpers)
     return Translation(ir, unit, written_roots(kernel, roots), count, tuple(part.name for part in parts))
+
+
+def _is_named(kernel: Kernel) -> bool:
+    """Whether some barrier has a number or a count of its own, or is arrived at without waiting."""
+    everybody = (Immediate(0), Immediate(0))
+    for block in kernel.blocks:
+        if isinstance(block.terminator, Barrier) and barrier_operands(block.terminator.instruction) != everybody:
+            return True
+        if any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions):
+            return True
+    return False
+
+
+_SIGNALS = frozenset({"volatile", "relaxed", "acquire", "mmio"})
+
+
+def _spin_heads(kernel: Kernel) -> frozenset[int]:
+    """Heads of loops in kernels whose threads may wait for each other by looking at memory."""
+    may_wait = any(
+        i.opcode == "atom" or (i.opcode == "ld" and not _SIGNALS.isdisjoint(i.modifiers))
+        for block in kernel.blocks
+        for i in block.instructions
+    )
+    return frozenset(head for _, head in kernel.back_edges) if may_wait else frozenset()
 
 
 def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:

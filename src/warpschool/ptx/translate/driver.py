@@ -8,12 +8,15 @@ loop.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..emit import WARP, Value, constant, constants
 from ..program import Barrier
 from . import layout as L
 from .full import Part
 from .runtime.async_copy import ENTRIES, QUEUE_BYTES
 from .runtime.helper import WORKER, Helper, arg, i32, i64
+from .runtime.named import ONE_FOR_ALL
 from .translator import Unit
 
 _C = L.ContextLayout
@@ -28,21 +31,22 @@ def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
     contexts, first, last = arg("ptr", "contexts"), arg("i64", "first"), arg("i64", "last")
     b.label("entry")
     grid = [b.resize(b.load("i32", b.offset(WORKER, L.field("nctaid") + 4 * k)), "i64") for k in range(2)]
-    alive_slot, target_slot, apart_slot = (b.let("ptr", 0, "alloca i32") for _ in range(3))
-    state_slot, done_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i32")
+    alive_slot, target_slot, apart_slot, yielded_slot = (b.let("ptr", 0, "alloca i32") for _ in range(4))
+    state_slot, done_slot, turn_slot = (b.let("ptr", 0, "alloca i32") for _ in range(3))
     vote_slots = [b.let("ptr", 0, "alloca i32") for _ in range(2)] if _votes(unit) else []
     lockstep_slot, start_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i64")
-    in_lockstep = threads % WARP == 0 and not vote_slots and not unit.options.parted
+    in_lockstep = threads % WARP == 0 and not vote_slots and not unit.options.parted and not unit.named
     with b.loop(b.sub(last, first)) as k:
         block = b.add(first, k)
         _start_block(b, unit, block, grid)
         _start_warps(b, unit, contexts, warps, threads, in_lockstep)
         b.store(i32(0), done_slot)
+        b.store(i32(-1), turn_slot)
         b.store(i32(0 if in_lockstep else -1), lockstep_slot)
         rounds, over = b.new_label("round"), b.new_label("over")
         b.br(rounds)
         b.label(rounds)
-        for slot, value in ((alive_slot, 0), (target_slot, -1), (apart_slot, 0)):
+        for slot, value in ((alive_slot, 0), (target_slot, -1), (apart_slot, 0), (yielded_slot, 0)):
             b.store(i32(value), slot)
         for slot in vote_slots:
             b.store(i32(0), slot)
@@ -50,14 +54,30 @@ def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
         release = b.new_label("release")
         if in_lockstep:
             slots = (alive_slot, target_slot, apart_slot, done_slot)
+            b.store(i32(-1), turn_slot)
             _lockstep_round(b, unit, parts, contexts, warps, lockstep_slot, start_slot, slots, release, over)
         start = b.load("i64", start_slot)
         with b.loop(b.sub(i64(warps), start)) as further:
             warp = b.add(start, further)
             context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
-            _run_warp(b, parts, context, state_slot, (alive_slot, target_slot, apart_slot, done_slot), vote_slots)
+            slots = (alive_slot, target_slot, apart_slot, done_slot)
+            turns = _Turns(turn_slot, yielded_slot, b.binary("shl", i32(1), b.resize(warp, "i32")))
+            _run_warp(b, parts, context, state_slot, slots, vote_slots, turns)
         alive = b.load("i32", alive_slot)
-        b.branch(b.icmp("ne", alive, i32(0)), release, over)
+        waiting = b.new_label("waiting")
+        b.branch(b.icmp("ne", alive, i32(0)), waiting, over)
+        b.label(waiting)
+        if unit.named:
+            _open_named(b, unit, contexts, warps, turn_slot, yielded_slot, target_slot)
+            b.br(rounds)
+        elif unit.spin_heads:
+            yielded, barrier = b.load("i32", yielded_slot), b.new_label("barrier")
+            b.store(b.select(b.icmp("eq", yielded, i32(0)), i32(-1), yielded), turn_slot)
+            b.branch(b.icmp("ne", yielded, i32(0)), rounds, barrier)
+            b.label(barrier)
+            b.br(release)
+        else:
+            b.br(release)
         b.label(release)
         if unit.options.check:
             missing = b.or_(b.load("i32", apart_slot), b.load("i32", done_slot))
@@ -86,6 +106,9 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
     ):
         b.store(b.resize(value, "i32"), b.offset(WORKER, L.field("ctaid") + 4 * axis))
     b.store(b.load("i64", b.offset(WORKER, L.field("block_budget"))), b.offset(WORKER, L.field("budget")))
+    if unit.named:
+        nobody = Value("i32", "zeroinitializer", L.NAMED_BARRIERS)
+        b.store(nobody, b.offset(WORKER, L.field("arrivals")))
     if unit.options.check:
         b.store(i32(1), b.offset(WORKER, L.field("epoch")))
         b.store(i32(1), b.offset(WORKER, L.field("time")))
@@ -214,6 +237,33 @@ def _leave_lockstep(
         b.store(i32(0), b.offset(context, _C.PREDICATE))
 
 
+@dataclass(frozen=True)
+class _Turns:
+    """Whose turn it is: slots of bit masks of warps, and the bit of the warp at hand."""
+
+    turn: Value
+    """warps that may run in this round"""
+    yielded: Value
+    """warps that have given way in this round"""
+    mine: Value
+
+
+def _open_named(
+    b: Helper, unit: Unit, contexts: Value, warps: int, turn_slot: Value, yielded_slot: Value, target_slot: Value
+) -> None:
+    """Opens the named barriers that are complete; if none is and nobody can run, reports it and opens all."""
+    opened = b.call("ws_named_release", "i64", WORKER, contexts, i64(unit.context.size), i64(warps))
+    turn = b.or_(b.resize(opened, "i32"), b.load("i32", yielded_slot))
+    stuck = b.icmp("eq", turn, i32(0))
+    b.store(b.select(stuck, i32(-1), turn), turn_slot)
+    if unit.options.check:
+        with b.if_(stuck, likely=False):
+            _report_divergence(b, unit, contexts, warps, b.load("i32", target_slot), stuck=True)
+        for_all = b.icmp("ne", b.and_const(opened, ONE_FOR_ALL), i64(0))
+        with b.if_(b.or_(for_all, stuck)):
+            b.call("ws_block_barrier", "void", WORKER, i32(unit.shared_granule_log2))
+
+
 def _run_warp(
     b: Helper,
     parts: list[Part],
@@ -221,12 +271,16 @@ def _run_warp(
     state_slot: Value,
     slots: tuple[Value, Value, Value, Value],
     vote_slots: list[Value],
+    turns: _Turns,
 ) -> None:
-    """One warp until it ends or waits at a barrier of the block."""
+    """One warp, if it is its turn, until it ends, waits at a barrier of the block, or gives way."""
     alive_slot, target_slot, apart_slot, done_slot = slots
     state = b.load("i32", b.offset(context, _C.STATUS))
     done = b.icmp("eq", b.lshr(state, 16), i32(L.DONE))
-    with b.if_(b.not_(done)):
+    its_turn = b.icmp("ne", b.and_(b.load("i32", turns.turn), turns.mine), i32(0))
+    with b.if_(b.and_(b.not_(done), b.not_(its_turn)), likely=False):
+        _note_waiting(b, state, alive_slot, target_slot, apart_slot)
+    with b.if_(b.and_(b.not_(done), its_turn)):
         b.store(state, state_slot)
         again, settled = b.new_label("again"), b.new_label("settled")
         full, masked, judge = b.new_label("full"), b.new_label("masked"), b.new_label("judge")
@@ -257,15 +311,20 @@ def _run_warp(
         ended = b.icmp("eq", outcome, i32(L.DONE))
         with b.if_(ended):
             b.store(b.add_const(b.load("i32", done_slot), 1), done_slot)
-        with b.if_(b.not_(ended)):
+        gives_way = b.icmp("eq", outcome, i32(L.YIELDED))
+        with b.if_(gives_way, likely=False):
+            b.store(i32(1), alive_slot)
+            b.store(b.or_(b.load("i32", turns.yielded), turns.mine), turns.yielded)
+        with b.if_(b.not_(b.or_(ended, gives_way))):
             _note_waiting(b, result, alive_slot, target_slot, apart_slot)
             if vote_slots:
                 _count_votes(b, context, outcome, vote_slots)
 
 
 def _votes(unit: Unit) -> bool:
-    """Whether some barrier of the kernel reduces a predicate."""
-    return any(isinstance(k.terminator, Barrier) and k.terminator.instruction.has("red") for k in unit.kernel.blocks)
+    """Whether some barrier of the kernel reduces a predicate over the whole block."""
+    barriers = [k.terminator.instruction for k in unit.kernel.blocks if isinstance(k.terminator, Barrier)]
+    return not unit.named and any(i.has("red") for i in barriers)
 
 
 def _note_waiting(b: Helper, result: Value, alive_slot: Value, target_slot: Value, apart_slot: Value) -> None:
@@ -287,8 +346,13 @@ def _count_votes(b: Helper, context: Value, outcome: Value, slots: list[Value]) 
     b.store(i32(0), b.offset(context, _C.PREDICATE))
 
 
-def _report_divergence(b: Helper, unit: Unit, contexts: Value, warps: int, target: Value) -> None:
-    """Some warps wait at `target`, others have exited or wait elsewhere: names a waiting and a missing warp."""
+def _report_divergence(
+    b: Helper, unit: Unit, contexts: Value, warps: int, target: Value, *, stuck: bool = False
+) -> None:
+    """Some warps wait at `target`, others have exited or wait elsewhere: names a waiting and a missing warp.
+
+    `stuck`: nobody need be elsewhere, a named barrier may be for more threads than there are.
+    """
     waiting, missing = b.variable("i64", i64(-1)), b.variable("i64", i64(-1))
     with b.loop(i64(warps)) as warp:
         context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
@@ -301,6 +365,8 @@ def _report_divergence(b: Helper, unit: Unit, contexts: Value, warps: int, targe
                 b.store(warp, slot)
     context = b.offset(contexts, b.mul(b.load("i64", waiting), i64(unit.context.size)))
     other = b.load("i64", missing)
+    if stuck:
+        other = b.select(b.icmp("eq", other, i64(-1)), b.load("i64", waiting), other)
     other_context = b.offset(contexts, b.mul(other, i64(unit.context.size)))
     state = b.resize(b.load("i32", b.offset(other_context, _C.STATUS)), "i64")
     # address: the missing thread's linear index; state: where it is (bit 32 set: whole warp)

@@ -78,7 +78,7 @@ class Full(Translator):
         for name in sorted(mentioned):
             form, kind = self.form(name), self.storage(name)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
-        b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64")
+        b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
         b.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
         for e in part.entries:
@@ -94,6 +94,8 @@ class Full(Translator):
         self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
         self.carry = None
         b.label(f"F{block.index}")
+        if block.index in self.unit.spin_heads:
+            self._yield(block)
         if block.instructions and id(block.instructions[0]) in self.unit.analysis.guarded:
             self._guard(block.instructions[0])
         if self.unit.options.count:
@@ -126,9 +128,20 @@ class Full(Translator):
         self.known = known
         b.label(fine)
 
-    def _leave(self, counters: Value) -> None:
+    def _yield(self, block: Block) -> None:
+        """Leaves for the driver, to go on here once the other warps have run."""
+        b, due_at = self.b, self.b.offset(Value("ptr", "%w"), L.field("yield_due"))
+        wait, go_on = b.new_label("wait"), b.new_label("goon")
+        b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
+        b.label(wait)
+        b.store(constant("i32", 0), due_at)
+        self._leave(constants("i16", [block.index] * WARP), L.YIELDED)
+        b.label(go_on)
+
+    def _leave(self, counters: Value, code: int = L.DIVERGED) -> None:
         """Hands the warp to `masked`, every lane at its own block. All live registers must be written back."""
         self.b.store(counters, Value("ptr", "%parted_pcs"), align=64)
+        self.b.store(constant("i32", code << 16), Value("ptr", "%parted_code"))
         self.b.br("leave")
 
     def _leave_block(self, mentioned: set[str]) -> None:
@@ -140,7 +153,7 @@ class Full(Translator):
             self.save(name, self.get(name, WARP))
         pcs = b.load("i16", Value("ptr", "%parted_pcs"), WARP, align=64)
         b.store(pcs, b.offset(Value("ptr", "%c"), self.unit.context.PCS), align=64)
-        b.ret(constant("i32", L.DIVERGED << 16))
+        b.ret(b.load("i32", Value("ptr", "%parted_code")))
 
     def _write_back(self, live: frozenset[str]) -> None:
         for name in sorted(self.defined & live):
@@ -164,6 +177,7 @@ class Full(Translator):
                 self.count("barriers", line, per_warp=1)
                 if self.loops_back(target):
                     self.spend(line)
+                self.name_barrier(i)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
                     b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))

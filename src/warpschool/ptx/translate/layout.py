@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..emit import BITS, WARP
-from ..program import WIDTH_BITS, Kernel
+from ..program import WIDTH_BITS, Kernel, WarpBarrier
 
 
 class Worker(ctypes.Structure):
@@ -43,6 +43,8 @@ class Worker(ctypes.Structure):
         ("time", ctypes.c_uint32),  # advances at every block and warp barrier
         ("vote_count", ctypes.c_uint32),  # bar.red: lanes whose predicate holds
         ("vote_lanes", ctypes.c_uint32),  # bar.red: lanes that took part
+        ("arrivals", ctypes.c_uint32 * 16),  # bar.arrive: threads that have come to each named barrier
+        ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
         ("print_used", ctypes.c_uint32),
         ("print_limit", ctypes.c_uint32),
         ("print", ctypes.c_void_p),
@@ -97,8 +99,13 @@ HAZARD_KINDS = 10
 FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT = 1, 2, 3, 4, 5
 
 # what full() and masked() return: (code << 16) | block
-DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED = range(6)
+DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(7)
 BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
+YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
+"""A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
+YIELD_EVERY = 1 << 12
+"""Loop iterations between two yields; a power of 2."""
+NAMED_BARRIERS = 16
 MAX_BLOCKS = WARP_BARRIER_FLAG
 
 # shadow state of a shared granule, and the low half of a global one's: time | kind | flags | warp | lane
@@ -136,14 +143,16 @@ class ContextLayout:
     size: int
 
     STATUS, WARP_INDEX, SYNC_TIME, LIVE, PREDICATE, PARTICIPANTS, PCS = 0, 4, 8, 12, 16, 20, 64
+    BARRIER_ID, BARRIER_COUNT, VOTE_COUNT, VOTE_LANES, WARP_MASKS = 24, 28, 32, 36, 128
     """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the
-    barrier"""
+    barrier; the second row: of kernels with named barriers, and the lanes' masks at warp barriers"""
 
 
 def context_layout(kernel: Kernel, form: Callable[[str], int]) -> ContextLayout:
     """Places for all registers that live across blocks; `form` tells in how many lanes `full` keeps a register."""
     live = sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)})
-    offset = ContextLayout.PCS + 2 * WARP
+    meets = any(isinstance(b.terminator, WarpBarrier) for b in kernel.blocks)
+    offset = ContextLayout.WARP_MASKS + (4 * WARP if meets else 0)
     scalars: dict[str, int] = {}
     for name in live:
         if form(name) != WARP:

@@ -34,6 +34,9 @@ class Masked(Translator):
         pcs_at = self._pcs_at
         b.label("entry")
         # warps that come back from a barrier: their lanes may go on
+        status = b.load("i32", b.offset(Value("ptr", "%c"), self.unit.context.STATUS))
+        b.branch(b.icmp("eq", b.lshr(status, 16), constant("i32", L.YIELDED)), "dispatch", "awake")
+        b.label("awake")
         pcs = b.load("i16", pcs_at(), WARP, align=64)
         gone = b.icmp("eq", pcs, b.like(pcs, L.EXITED))
         awake = b.and_const(pcs, L.MAX_BLOCKS - 1)
@@ -73,6 +76,8 @@ class Masked(Translator):
         b.label(f"M{block.index}")
         if entry:
             self._try_full(block)
+        if block.index in self.unit.spin_heads:
+            self._yield(block)
         if self.unit.options.count:
             self.execution_cell = self.unit.plan.cell(2)
             self.lanes_cell = self.execution_cell + 1
@@ -88,6 +93,18 @@ class Masked(Translator):
             self._blend(name)
         b.store(b.select(self.mask, following, self.pcs), self._pcs_at(), align=64)
         b.br("dispatch")
+
+    def _yield(self, block: Block) -> None:
+        """Lets the other lanes go on before those that have looped here for long."""
+        b, due_at = self.b, self.b.offset(Value("ptr", "%w"), L.field("yield_due"))
+        wait, go_on = b.new_label("wait"), b.new_label("goon")
+        b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
+        b.label(wait)
+        b.store(constant("i32", 0), due_at)
+        later = constants("i16", [block.index | L.YIELD_FLAG] * WARP)
+        b.store(b.select(self.mask, later, self.pcs), self._pcs_at(), align=64)
+        b.br("dispatch")
+        b.label(go_on)
 
     def _try_full(self, block: Block) -> None:
         """Back to `full` if all 32 lanes are here and every register that it keeps as a scalar fits its pattern."""
@@ -139,14 +156,15 @@ class Masked(Translator):
                 return constants("i16", [target] * WARP)
             case Barrier(target, i):
                 self.count("barriers", line, per_warp=1)
+                self.name_barrier(i)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
                     at = b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE)
                     held = b.and_(b.load("i32", at), b.not_(self.mask_bits))
                     b.store(b.or_(held, b.and_(mask, self.mask_bits)), at)
                 return constants("i16", [target | L.BARRIER_FLAG] * WARP)
-            case WarpBarrier(target, _):
-                return constants("i16", [target | L.WARP_BARRIER_FLAG] * WARP)
+            case WarpBarrier(target, i):
+                return self._meet(target, self.source(i.operands[0], "b32", WARP))
             case Branch():
                 yes, no = terminator.taken, terminator.fallthrough
                 if terminator.guard.negated:
@@ -162,6 +180,21 @@ class Masked(Translator):
                     following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)
                 return following
         raise AssertionError(terminator)
+
+    def _meet(self, target: int, members: Value) -> Value:
+        """At a warp barrier: lanes whose mask's lanes are all here go straight on, the others wait."""
+        b = self.b
+        at = b.offset(Value("ptr", "%c"), self.unit.context.WARP_MASKS)
+        b.store(b.select(self.mask, members, b.load("i32", at, WARP, align=64)), at, align=64)
+        gone = b.mask_bits(b.icmp("eq", self.pcs, b.like(self.pcs, L.EXITED)))
+        missing = b.and_(members, b.not_(b.splat(b.or_(self.mask_bits, gone))))
+        complete = b.icmp("eq", missing, b.like(missing, 0))
+        if self.unit.options.check:
+            together = b.and_(b.mask_bits(complete), self.mask_bits)
+            with b.if_(b.icmp("ne", together, constant("i32", 0))):
+                b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"))
+        wait = constants("i16", [target | L.WARP_BARRIER_FLAG] * WARP)
+        return b.select(complete, constants("i16", [target] * WARP), wait)
 
     def _count_divergence(self, condition: Value, line: int) -> None:
         b = self.b

@@ -26,7 +26,7 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
             if i.opcode in KEEPS_PAYLOADS:
                 copies += [(name, _registers(i.operands[1:])) for name in written(i)]
             elif i.types[0] == "f32":
-                found |= set(written(i))
+                found |= {name for name in written(i) if kernel.registers[name] != "pred"}
     changed = True
     while changed:
         changed = False

@@ -66,6 +66,10 @@ class Unit:
     shared_granule_log2: int = 2
     computed_floats: frozenset[str] = frozenset()
     """registers whose NaNs are put right where their bits are looked at"""
+    named: bool = False
+    """whether barriers have names or counts, so that only some warps may wait for each other"""
+    spin_heads: frozenset[int] = frozenset()
+    """heads of loops that may wait for another thread"""
     optimistic: frozenset[int] = frozenset()
     """identities of loads that only guess what a compare-and-swap will find"""
     copies_async: bool = False
@@ -357,6 +361,8 @@ class Translator:
     def count_instruction(self, i: Instruction) -> None:
         if i.has("skip"):  # stands for a predicate: not an instruction of its own
             return
+        if i.has("red") and i in self.block.instructions:  # only fetches what bar.red found: counted in front of it
+            return
         line, kind = i.source.line, instruction_class(i.opcode, i.modifiers)
         self.count("warp_instructions", line, per_warp=1)
         self.count("thread_instructions", line, per_lane=1)
@@ -377,6 +383,10 @@ class Translator:
         at = b.offset(Value("ptr", "%w"), L.field("budget"))
         left = b.add_const(b.load("i64", at), -1)
         b.store(left, at)
+        if self.unit.spin_heads:
+            due = b.icmp("eq", b.and_const(left, L.YIELD_EVERY - 1), b.like(left, 0))
+            with b.if_(due, likely=False):
+                b.store(constant("i32", 1), b.offset(Value("ptr", "%w"), L.field("yield_due")))
         spent, go_on = b.new_label("spent"), b.new_label("goon")
         b.branch(b.icmp("slt", left, b.like(left, 0)), spent, go_on, likely=False)
         b.label(spent)
@@ -393,9 +403,35 @@ class Translator:
     def loops_back(self, target: int) -> bool:
         return target <= self.block.index
 
+    def name_barrier(self, i: Instruction) -> None:
+        """Notes which barrier the warp comes to and for how many threads it is (0: all of the block)."""
+        if not self.unit.named:
+            return
+        b, operands = self.b, barrier_operands(i)
+        for operand, at in zip(operands, (L.ContextLayout.BARRIER_ID, L.ContextLayout.BARRIER_COUNT), strict=True):
+            b.store(self.of_first_lane(operand), b.offset(Value("ptr", "%c"), at))
+
+    def of_first_lane(self, operand: Operand) -> Value:
+        """A 32-bit operand as the first active lane has it."""
+        if not isinstance(operand, Register) or (not self.masked and self.form(operand.name) == 0):
+            return self.source(operand, "u32", 0)
+        value = self.source(operand, "u32", WARP)
+        if not self.masked:
+            return self.b.extract(value, 0)
+        lane = self.b.call("llvm.cttz.i32", "i32", self.mask_bits, Value("i1", "true"))  # type: ignore[attr-defined]
+        return self.b.extract(value, lane)
+
     def barrier_predicate(self, i: Instruction) -> Value | None:
         """The predicate operand of bar.red as a lane mask."""
         return self.b.mask_bits(self.source(i.operands[-1], "pred", WARP)) if i.has("red") else None
+
+
+def barrier_operands(i: Instruction) -> tuple[Operand, Operand]:
+    """The number of a block barrier and how many threads it is for; 0 for all."""
+    operands = list(i.operands)
+    if i.has("red"):
+        operands = operands[1:-1]
+    return operands[0] if operands else Immediate(0), operands[1] if len(operands) > 1 else Immediate(0)
 
 
 def thread_count(block: tuple[int, int, int]) -> int:

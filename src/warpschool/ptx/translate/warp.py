@@ -9,7 +9,7 @@ from ..lanes import Lanes
 from ..program import Instruction, Pair
 from . import layout as L
 from .runtime.helper import Helper, arg, i32
-from .translator import Translator
+from .translator import Translator, barrier_operands
 
 _UNIFORM = Lanes((0,) * WARP)
 
@@ -199,11 +199,22 @@ def _call(t: Translator, i: Instruction) -> None:
     printing.translate(t, i)
 
 
+def _bar(t: Translator, i: Instruction) -> None:
+    if i.has("arrive"):
+        number = t.of_first_lane(barrier_operands(i)[0])
+        t.count("barriers", i.source.line, per_warp=1)
+        t.b.call("ws_bar_arrive", "void", Value("ptr", "%w"), Value("ptr", "%c"), _active(t), number)
+    else:
+        _bar_result(t, i)
+
+
 def _bar_result(t: Translator, i: Instruction) -> None:
     """What bar.red found, read behind the barrier."""
-    b, worker = t.b, Value("ptr", "%w")
-    count = b.load("i32", b.offset(worker, L.field("vote_count")))
-    lanes = b.load("i32", b.offset(worker, L.field("vote_lanes")))
+    b = t.b
+    if t.unit.named:
+        count, lanes = (b.load("i32", b.offset(Value("ptr", "%c"), at)) for at in _VOTES_OF_WARP)
+    else:
+        count, lanes = (b.load("i32", b.offset(Value("ptr", "%w"), L.field(f"vote_{n}"))) for n in ("count", "lanes"))
     if i.has("popc"):
         result = count
     elif i.has("and"):
@@ -213,6 +224,7 @@ def _bar_result(t: Translator, i: Instruction) -> None:
     t.write(i.operands[0], result, _UNIFORM)
 
 
+_VOTES_OF_WARP = (L.ContextLayout.VOTE_COUNT, L.ContextLayout.VOTE_LANES)
 _IGNORED = (
     "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
     "pmevent",
@@ -221,5 +233,5 @@ _IGNORED = (
 HANDLERS: dict[str, Callable[[Translator, Instruction], None]] = {
     "shfl": _shfl, "vote": _vote, "activemask": _activemask, "match": _match, "redux": _redux,
     "elect": _elect, "createpolicy": _createpolicy,
-    "trap": _trap, "call": _call, "bar": _bar_result, "barrier": _bar_result, **dict.fromkeys(_IGNORED, _nothing),
+    "trap": _trap, "call": _call, "bar": _bar, "barrier": _bar, **dict.fromkeys(_IGNORED, _nothing),
 }  # fmt: skip

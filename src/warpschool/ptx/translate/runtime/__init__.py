@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...emit import module_text
-from . import async_copy, barriers, bounds, counting, movement, races, rounding
+from . import async_copy, barriers, bounds, counting, movement, named, races, rounding
 from .helper import Helper
 
 
@@ -30,6 +30,8 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         "ws_check_local": bounds.check_local(),
         "ws_warp_sync": barriers.warp_sync(),
         "ws_idle": barriers.idle(),
+        "ws_bar_arrive": named.arrive(),
+        "ws_named_release": named.release(),
         "ws_block_barrier": barriers.block_barrier(),
         "ws_async_issue": async_copy.async_issue(),
         "ws_async_commit": async_copy.async_commit(),

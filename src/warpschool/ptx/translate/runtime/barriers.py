@@ -45,8 +45,9 @@ def block_barrier() -> str:
 def idle() -> str:
     """No lane of the warp can run: -1 to go on (a warp barrier opened), else what `masked` returns.
 
-    Lanes that wait at __syncwarp go on once all others wait or have exited. Lanes that wait at a block barrier leave
-    to the driver; if others of the warp have exited or wait elsewhere, the barrier is divergent.
+    A lane that waits at __syncwarp goes on once all lanes of its mask wait so too or have exited. Lanes that have
+    looped for long give way to the other warps. Lanes that wait at a block barrier leave to the driver; if others of
+    the warp have exited or wait elsewhere, the barrier is divergent.
     """
     b = Helper()
     checked = arg(I32, "checked")
@@ -54,19 +55,24 @@ def idle() -> str:
     pcs_at = b.offset(CONTEXT, L.ContextLayout.PCS)
     pcs = b.load("i16", pcs_at, WARP, align=64)
     gone = b.icmp("eq", pcs, b.like(pcs, L.EXITED))
-    meeting = b.and_(b.icmp("ne", b.and_const(pcs, L.WARP_BARRIER_FLAG), b.like(pcs, 0)), b.not_(gone))
-    with b.if_(b.icmp("ne", b.mask_bits(meeting), i32(0))):
-        b.store(b.select(meeting, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), pcs_at, align=64)
-        with b.if_(b.icmp("ne", checked, i32(0))):
-            b.call("ws_warp_sync", "void", WORKER, CONTEXT)
-        b.ret(i32(-1))
-        b.label(b.new_label("unreached"))
     gone_bits = b.mask_bits(gone)
     with b.if_(b.icmp("eq", gone_bits, i32(-1))):
         b.ret(i32(L.DONE << 16))
         b.label(b.new_label("unreached"))
+    flags = b.and_const(pcs, L.YIELD_FLAG)
+    yielded = b.and_(b.icmp("eq", flags, b.like(pcs, L.YIELD_FLAG)), b.not_(gone))
+    meeting = b.icmp("eq", flags, b.like(pcs, L.WARP_BARRIER_FLAG))
+    meeting_bits = b.mask_bits(meeting)
+    with b.if_(b.icmp("ne", meeting_bits, i32(0))):
+        _open_warp_barriers(b, pcs, meeting, gone_bits, checked)
+    with b.if_(b.icmp("ne", b.mask_bits(yielded), i32(0))):
+        b.store(b.select(yielded, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), pcs_at, align=64)
+        b.ret(i32(L.YIELDED << 16))
+        b.label(b.new_label("unreached"))
+    with b.if_(b.icmp("ne", meeting_bits, i32(0))):
+        _give_up_warp_barrier(b, pcs, meeting, b.or_(meeting_bits, gone_bits), checked)
     waiting = b.not_(gone_bits)
-    lane = b.call("llvm.cttz.i32", I32, waiting, Value("i1", "true"))
+    lane = _first(b, waiting)
     place = b.element(pcs_at, "i16", lane)
     target = b.resize(b.and_const(place, L.MAX_BLOCKS - 1), I32)
     b.store(waiting, b.offset(CONTEXT, L.ContextLayout.PARTICIPANTS))
@@ -75,18 +81,45 @@ def idle() -> str:
         born = b.load(I32, b.offset(CONTEXT, L.ContextLayout.LIVE))
         missing = b.or_(elsewhere, b.and_(gone_bits, born))
         with b.if_(b.icmp("ne", missing, i32(0))):
-            first = b.call("llvm.cttz.i32", I32, missing, Value("i1", "true"))
-            packed = b.resize(b.element(pcs_at, "i16", first), I64)
-            b.call(
-                "ws_hazard",
-                "void",
-                WORKER,
-                CONTEXT,
-                i32(L.DIVERGENT_BARRIER),
-                target,
-                lane,
-                b.resize(first, I64),
-                packed,
-            )
+            _divergent(b, pcs_at, target, lane, _first(b, missing))
     b.ret(b.or_(i32(L.MASKED_BARRIER << 16), target))
     return b.define("ws_idle", I32, WORKER, CONTEXT, checked)
+
+
+def _first(b: Helper, lanes: Value) -> Value:
+    return b.call("llvm.cttz.i32", I32, lanes, Value("i1", "true"))
+
+
+def _divergent(b: Helper, pcs_at: Value, target: Value, lane: Value, other: Value) -> None:
+    """Reports that `lane` waits at the barrier before block `target`, which lane `other` does not reach."""
+    place = b.resize(b.element(pcs_at, "i16", other), I64)
+    kind = i32(L.DIVERGENT_BARRIER)
+    b.call("ws_hazard", "void", WORKER, CONTEXT, kind, target, lane, b.resize(other, I64), place)
+
+
+def _open_warp_barriers(b: Helper, pcs: Value, meeting: Value, gone: Value, checked: Value) -> None:
+    """Returns -1 if some lanes of `meeting` may go on: all lanes of their mask wait with the same mask, or are gone."""
+    masks = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_MASKS), WARP, align=64)
+    same = b.call("ws_match_any", I32, b.resize(masks, I64), b.mask_bits(meeting), lanes=WARP)
+    missing = b.and_(masks, b.not_(b.or_(same, b.splat(gone))))
+    free = b.and_(meeting, b.icmp("eq", missing, b.like(missing, 0)))
+    with b.if_(b.icmp("ne", b.mask_bits(free), i32(0))):
+        at = b.offset(CONTEXT, L.ContextLayout.PCS)
+        b.store(b.select(free, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), at, align=64)
+        with b.if_(b.icmp("ne", checked, i32(0))):
+            b.call("ws_warp_sync", "void", WORKER, CONTEXT)
+        b.ret(i32(-1))
+        b.label(b.new_label("unreached"))
+
+
+def _give_up_warp_barrier(b: Helper, pcs: Value, meeting: Value, there: Value, checked: Value) -> None:
+    """The lanes of `meeting` wait for others that never come: reports it and lets them go on."""
+    pcs_at = b.offset(CONTEXT, L.ContextLayout.PCS)
+    with b.if_(b.icmp("ne", checked, i32(0))):
+        lane = _first(b, b.mask_bits(meeting))
+        mask = b.element(b.offset(CONTEXT, L.ContextLayout.WARP_MASKS), I32, lane)
+        target = b.resize(b.and_const(b.element(pcs_at, "i16", lane), L.MAX_BLOCKS - 1), I32)
+        _divergent(b, pcs_at, target, lane, _first(b, b.and_(mask, b.not_(there))))
+    b.store(b.select(meeting, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), pcs_at, align=64)
+    b.ret(i32(-1))
+    b.label(b.new_label("unreached"))
