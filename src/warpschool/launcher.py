@@ -78,8 +78,9 @@ class Program:
         self.contract = contract
         self.constants = dict(constants or {})
         self.module = RawModule(
-            code=contract.source, name=contract.name, constants=self.constants, options=options, device=device
-        )
+            code=contract.source, name=contract.name, constants=self.constants, options=options, device=device,
+            arch=contract.arch,
+        )  # fmt: skip
         self._kernels: dict[str, Kernel] = {}
         self._initial: dict[str, np.ndarray] | None = None
 
@@ -148,8 +149,19 @@ class Program:
         kernel = self.kernel(launch.entry)
         if launch.shared_bytes > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = launch.shared_bytes
-        arguments = tuple(_argument(parameter, plan, arrays) for parameter in launch.arguments)
+        arguments = tuple(self._argument(parameter, launch, plan, arrays) for parameter in launch.arguments)
         return kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes, **simulator)
+
+    def _argument(
+        self, parameter: Parameter, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray]
+    ) -> DeviceArray | np.generic:
+        if parameter.box:
+            array = arrays[parameter.name]
+            shape = plan.arrays[parameter.name].shape
+            return self.module.device.tensor_map(array.reshape(shape or array.shape), launch.boxes[parameter.name])
+        if parameter.is_array:
+            return arrays[parameter.name]
+        return parameter.ctype.dtype.type(plan.scalars[parameter.name])
 
 
 def _checked(plan: Plan, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -223,9 +235,3 @@ def _placed(plan: Plan, array: ArrayPlan, given: DeviceArray | None, device: Dev
     if array.zeroed:
         given.native.fill(0)
     return given
-
-
-def _argument(parameter: Parameter, plan: Plan, arrays: Mapping[str, DeviceArray]) -> DeviceArray | np.generic:
-    if parameter.is_array:
-        return arrays[parameter.name]
-    return parameter.ctype.dtype.type(plan.scalars[parameter.name])

@@ -9,7 +9,8 @@ The header is the first block of `//` lines of the file. The grammar ('x' litera
     title      = FILENAME ".cu:" TEXT                               on the first line
     entry      = prose | formal                                     each starts on a line of its own
     prose      = ("Idea:" | "From:" | "Limits:") TEXT               may share a line, two spaces apart
-    formal     = "Entry:"    name "(" [ parameter { "," parameter } ] ")"
+    formal     = "Target:"   "sm_90a"                               the one architecture that the file is written for
+               | "Entry:"    name "(" [ parameter { "," parameter } ] ")"
                | "Sizes:"    name "=" condition { "," name "=" condition }
                | "Needs:"    condition { "," condition }
                | "Launch:"   launch { ";" launch }
@@ -18,7 +19,8 @@ The header is the first block of `//` lines of the file. The grammar ('x' litera
                | "Constant:" name "<-" name { "," name "<-" name }
     parameter  = scalar | array
     scalar     = type name
-    array      = [ "const" ] type name "[" condition { "," condition } "]" ("in" | "out" | "inout")
+    array      = [ "const" ] type name "[" condition { "," condition } "]" ("in" | "out" | "inout") [ map ]
+    map        = "map" "=" "(" condition "," condition ")"
     launch     = name { "block" "=" dims | "grid" "=" dims | "shared" "=" condition }
     dims       = "(" condition [ "," condition [ "," condition ] ] ")"
     condition    (and all below it: see `warpschool.contract.expressions`)
@@ -29,6 +31,9 @@ Names in expressions are the int parameters, the derived sizes and the file's to
 declared in elements: `float4 A[M,K]` is a float array of M x K that the kernel takes as `float4*`. `shared` is dynamic
 shared memory in bytes. Every kernel with an Entry line has a Launch line; launches run in order. Arrays that share a
 name are one array, so the second kernel of a file reads what the first one wrote.
+
+A matrix with a `map` reaches the kernel as a tensor map, `const __grid_constant__ CUtensorMap`, that describes it to
+the tensor memory accelerator in boxes of so many rows and columns; boxes 128 bytes wide are swizzled (128B mode).
 """
 
 from __future__ import annotations
@@ -75,7 +80,7 @@ def parse_contract(source: str, *, name: str = "kernel.cu") -> Contract:
         scratch=tuple(dict.fromkeys(token.text for token in parser.scratch)),
         zeroed=tuple(dict.fromkeys(token.text for token in parser.zeroed)),
         constants=tuple(_fill(symbol, array, parser, declarations, name) for symbol, array in parser.constants),
-        declarations=declarations,
+        declarations=declarations, target=parser.target,
     )  # fmt: skip
     verify(contract, {"Scratch": parser.scratch, "Zeroed": parser.zeroed})
     return contract

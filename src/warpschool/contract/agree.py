@@ -13,6 +13,12 @@ def require_same_entries(submission: Contract, step: Contract) -> None:
     Compared are names, types, order, shapes and directions of the parameters, and which of their arrays start at zero.
     Further kernels, scratch arrays, constexprs and every Launch line are free.
     """
+    if submission.target != step.target:
+        raise EntryError(
+            f"this step is written for {step.target or 'any GPU'}, this file for {submission.target or 'any GPU'}",
+            file=submission.name, line=submission.entries[0].line,
+            next_step=f"Restore the line: // Target: {step.target}" if step.target else "Remove the Target line.",
+        )  # fmt: skip
     own = {entry.name: entry for entry in submission.entries}
     for entry in step.entries:
         if entry.name not in own:

@@ -10,7 +10,7 @@ from warpschool.errors import ContractError
 from warpschool.suggest import closest
 
 PROSE = ("Idea", "From", "Limits")
-FORMAL = ("Entry", "Sizes", "Needs", "Launch", "Scratch", "Zeroed", "Constant")
+FORMAL = ("Target", "Entry", "Sizes", "Needs", "Launch", "Scratch", "Zeroed", "Constant")
 KEYWORDS = PROSE + FORMAL
 
 _TITLE = re.compile(r"^\s*([\w.-]+\.cuh?):\s*(.*)$")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from warpschool.compile import DEFAULT_ARCH
 from warpschool.contract.expressions import Expression, Name
 from warpschool.contract.source import Declarations
 from warpschool.contract.types import CType
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from warpschool.contract.plan import Plan
 
 DIRECTIONS = ("in", "out", "inout")
+TARGETS = ("sm_90a",)
+"""Architectures with instructions of their own that no later GPU keeps."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Parameter:
     line: int = field(compare=False)
     dims: tuple[Expression, ...] | None = None
     direction: str = ""
+    box: tuple[Expression, ...] = field(default=(), compare=False)
+    """rows and columns of the boxes of its tensor map, for an array that the kernel gets as one; each file's choice"""
 
     @property
     def is_array(self) -> bool:
@@ -39,7 +44,8 @@ class Parameter:
         if self.dims is None:
             return f"{self.ctype.name} {self.name}"
         const = "const " if self.direction == "in" else ""
-        return f"{const}{self.ctype.name} {self.name}[{','.join(map(_plain, self.dims))}] {self.direction}"
+        box = f" map=({', '.join(map(_plain, self.box))})" if self.box else ""
+        return f"{const}{self.ctype.name} {self.name}[{','.join(map(_plain, self.dims))}] {self.direction}{box}"
 
 
 def _plain(tree: Expression) -> str:
@@ -116,6 +122,13 @@ class Contract:
     zeroed: tuple[str, ...]
     constants: tuple[ConstantFill, ...]
     declarations: Declarations = field(repr=False)
+    target: str = ""
+    """the architecture that the file is written for, "sm_90a"; "" for any"""
+
+    @property
+    def arch(self) -> str:
+        """The PTX architecture to compile for: the target's, or the course's one."""
+        return f"compute_{self.target.removeprefix('sm_')}" if self.target else DEFAULT_ARCH
 
     def entry(self, name: str) -> Entry:
         """Return the entry of that name; raises KeyError."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from warpschool.contract.expressions import Expression, Number, parse_expression
 from warpschool.contract.header import HeaderEntry
-from warpschool.contract.model import DIRECTIONS, Condition, Entry, Launch, Parameter, Size
+from warpschool.contract.model import DIRECTIONS, TARGETS, Condition, Entry, Launch, Parameter, Size
 from warpschool.contract.tokens import Token, TokenReader, tokenize
 from warpschool.contract.types import C_TYPES, CType, find_type
 from warpschool.errors import ContractError, EntryError, LaunchLineError
@@ -16,6 +16,8 @@ _ENTRY_FORM = "Write: // Entry: name(const float A[M,K] in, float C[M,N] out, in
 _LAUNCH_FORM = "Write: // Launch: name block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE)) shared=0"
 _SIZES_FORM = "Write: // Sizes: OH = (H + 2*PAD - R) / STRIDE + 1"
 _NEEDS_FORM = "Write: // Needs: H + 2*PAD >= R, C % 4 == 0"
+_TARGET_FORM = "Write: // Target: sm_90a"
+_MAP_FORM = "Write the rows and columns of a box: const half A[M,K] in map=(128, 64)"
 _CONSTANT_FORM = "Write: // Constant: filters <- w"
 
 
@@ -24,6 +26,7 @@ class EntryParser:
 
     def __init__(self, *, file: str) -> None:
         self.file = file
+        self.target = ""
         self.entries: list[Entry] = []
         self.sizes: list[Size] = []
         self.needs: list[Condition] = []
@@ -37,6 +40,7 @@ class EntryParser:
         error = {"Entry": EntryError, "Launch": LaunchLineError}.get(entry.keyword, ContractError)
         reader = TokenReader(tokenize(entry.pieces, file=self.file), file=self.file, error=error)
         readers: dict[str, Callable[[TokenReader], None]] = {
+            "Target": self._target,
             "Entry": self._entry,
             "Sizes": self._sizes,
             "Needs": self._needs,
@@ -46,6 +50,14 @@ class EntryParser:
             "Constant": self._constants,
         }
         readers[entry.keyword](reader)
+
+    def _target(self, reader: TokenReader) -> None:
+        name = reader.expect_name("an architecture", write=_TARGET_FORM)
+        if name.text not in TARGETS:
+            advice = f"{did_you_mean(name.text, TARGETS)} Files for any other GPU have no Target line.".strip()
+            raise reader.fault(f"unknown target '{name.text}'", at=name, write=advice)
+        reader.finish(write=_TARGET_FORM)
+        self.target = name.text
 
     def _entry(self, reader: TokenReader) -> None:
         name = reader.expect_name("the kernel's name", write=_ENTRY_FORM)
@@ -89,7 +101,19 @@ class EntryParser:
         is_const = any(word.text == "const" for word in words)
         if is_const and direction != "in":
             raise reader.fault(f"'{words[-1].text}' is const but marked {direction}", write="Drop const, or write in.")
-        return Parameter(words[-1].text, ctype, words[-1].line, dims, direction)
+        return Parameter(words[-1].text, ctype, words[-1].line, dims, direction, self._box(reader, len(dims)))
+
+    def _box(self, reader: TokenReader, rank: int) -> tuple[Expression, ...]:
+        """The box behind `map=`, or () where there is none."""
+        if reader.here.text != "map":
+            return ()
+        word = reader.take()
+        reader.expect("=", write=_MAP_FORM)
+        reader.expect("(", write=_MAP_FORM)
+        box = self._list(reader, ")", write=_MAP_FORM)
+        if not len(box) == rank == 2:
+            raise reader.fault("a tensor map describes a matrix in boxes of rows and columns", at=word, write=_MAP_FORM)
+        return box
 
     def _scalar(self, reader: TokenReader, words: list[Token]) -> Parameter:
         name = words[-1]

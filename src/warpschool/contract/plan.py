@@ -29,6 +29,7 @@ class ChipLimits:
 
 
 CHIP_LIMITS = ChipLimits()
+_TARGET_LIMITS = {"sm_90a": ChipLimits(shared_bytes=227 * 1024)}
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class LaunchPlan:
     shared_bytes: int
     arguments: tuple[Parameter, ...]
     line: int
+    boxes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """rows and columns of the boxes of arrays that the kernel gets as tensor maps"""
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,7 @@ def _launch(contract: Contract, launch: Launch, values: Mapping[str, int]) -> La
     block = _dim3(contract, launch, launch.block, values)
     grid = _dim3(contract, launch, launch.grid, values)
     shared = _value(contract, launch.shared, values, launch.line, error=LaunchLineError)
-    problem = launch_problem(grid, block, shared)
+    problem = launch_problem(grid, block, shared, limits=_TARGET_LIMITS.get(contract.target, CHIP_LIMITS))
     if problem:
         trees = (*launch.block, *launch.grid, launch.shared)
         used = dict.fromkeys(name.name for tree in trees for name in names_in(tree))
@@ -236,7 +239,20 @@ def _launch(contract: Contract, launch: Launch, values: Mapping[str, int]) -> La
             f"{contract.name}:{launch.line}: the launch of '{launch.entry}' asks for {problem}{suffix}",
             next_step="Change block, grid or shared in the Launch line, or the constexprs that it uses.",
         )
-    return LaunchPlan(launch.entry, grid, block, shared, contract.entry(launch.entry).parameters, launch.line)
+    parameters = contract.entry(launch.entry).parameters
+    boxes = {parameter.name: _box(contract, parameter, values) for parameter in parameters if parameter.box}
+    return LaunchPlan(launch.entry, grid, block, shared, parameters, launch.line, boxes)
+
+
+def _box(contract: Contract, parameter: Parameter, values: Mapping[str, int]) -> tuple[int, int]:
+    rows, columns = (_value(contract, tree, values, parameter.line) for tree in parameter.box)
+    width = columns * parameter.ctype.nbytes
+    if not (1 <= rows <= 256 and 1 <= columns <= 256 and width % 16 == 0):
+        raise ContractError(
+            f"'{parameter}' has boxes of {rows} x {columns} elements", file=contract.name, line=parameter.line,
+            next_step="A box has 1 to 256 rows and columns, and rows of a multiple of 16 bytes.",
+        )  # fmt: skip
+    return rows, columns
 
 
 def _dim3(contract: Contract, launch: Launch, trees: tuple[Expression, ...], values: Mapping[str, int]) -> Dim3:

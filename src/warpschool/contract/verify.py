@@ -110,7 +110,7 @@ def _verify_expressions(contract: Contract) -> None:
     for condition in contract.needs:
         _verify_known(contract, condition.tree, known)
     for parameter in contract.parameters():
-        for tree in parameter.dims or ():
+        for tree in (*(parameter.dims or ()), *parameter.box):
             _verify_known(contract, tree, known)
     for launch in contract.launches:
         for tree in (*launch.block, *launch.grid, launch.shared):
@@ -214,8 +214,12 @@ def _verify_parameter(
     number: int, promised: Parameter, actual: SourceParameter, names: set[str], kernel: Signature, entry: Entry,
     file: str,
 ) -> None:  # fmt: skip
-    wanted = f"{promised.ctype.name}{'*' if promised.is_array else ''}"
-    is_same_kind = promised.is_array == actual.is_pointer and _same(promised.ctype, actual.ctype)
+    if promised.box:
+        wanted = "const __grid_constant__ CUtensorMap"
+        is_same_kind = not actual.is_pointer and "CUtensorMap" in actual.text.split()
+    else:
+        wanted = f"{promised.ctype.name}{'*' if promised.is_array else ''}"
+        is_same_kind = promised.is_array == actual.is_pointer and _same(promised.ctype, actual.ctype)
     is_swapped = actual.name != promised.name and actual.name in names
     if is_same_kind and not is_swapped:
         return

@@ -7,6 +7,7 @@ own compiler makes of the same source serves to check arguments, and gives error
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import model
-from ..compile import find_toolchain
-from ..errors import ArgumentError, DeviceFault, DeviceUnavailable
+from ..compile import Compiled, find_toolchain
+from ..errors import ArgumentError, DeviceFault, DeviceUnavailable, LaunchError
 from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
 from .gpu_module import GpuBuffer, GpuModule
 from .protocol import LaunchOptions, Shape
 from .sampling import GpuSampler
+from .tensor_map import tensor_map
 
 if TYPE_CHECKING:
     from .module import RawModule
@@ -156,6 +158,10 @@ class GpuDevice:
         array[...] = np.zeros((), kind)
         return array
 
+    def tensor_map(self, array: DeviceArray, box: tuple[int, int]) -> np.generic:
+        """See `warpschool.device.tensor_map`."""
+        return tensor_map(array, box)
+
     def pointer(self, value: Any) -> int | None:
         if isinstance(value, DeviceArray):
             return value.address if value.device is self else None
@@ -210,12 +216,36 @@ class GpuDevice:
         from ..ptx.parse import parse
 
         compiled = module.compiled
-        native = self.cupy.RawModule(
-            code=compiled.source,
-            backend="nvrtc",
-            options=("-std=c++17", "-lineinfo", *module.options, *self._include_options()),
-        )
+        options = ("-std=c++17", "-lineinfo", *module.options, *self._include_options())
+        if compiled.arch.endswith("a"):
+            native = self._load_specific(compiled, options)
+        else:
+            native = self.cupy.RawModule(code=compiled.source, backend="nvrtc", options=options)
         return GpuModule(self, native, parse(compiled.ptx), module.name)
+
+    def _load_specific(self, compiled: Compiled, options: tuple[str, ...]) -> Any:
+        """A source for one architecture and no other, which CuPy's own compilation does not ask for."""
+        target = compiled.arch.replace("compute_", "sm_")
+        if target.removesuffix("a") != self.arch:
+            raise DeviceUnavailable(
+                f"{compiled.name} is written for {target}; {self.description} is {self.arch}", next_step=_NO_GPU
+            )
+        nvrtc = self.cupy.cuda.nvrtc
+        program = nvrtc.createProgram(compiled.source, compiled.name, (), ())
+        try:
+            nvrtc.compileProgram(program, (f"-arch={target}", *options))
+            binary = nvrtc.getCUBIN(program)
+        except nvrtc.NVRTCError as error:
+            log = nvrtc.getProgramLog(program)
+            raise LaunchError(f"{compiled.name} does not compile for {target}: {error}\n{log}") from error
+        finally:
+            nvrtc.destroyProgram(program)
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(binary)
+            file.flush()
+            native = self.cupy.RawModule(path=file.name)
+            _ = native.module  # reads the file
+        return native
 
     def _include_options(self) -> tuple[str, ...]:
         """CuPy brings some of CUDA's headers; mma.h and crt/ come from the toolkit or the pip packages."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import model
-from ..errors import ArgumentError, NotMeasured
+from ..errors import ArgumentError, DeviceUnavailable, NotMeasured
 from ..ptx import Allocation, Memory
 from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
 from .protocol import LaunchOptions, Shape
@@ -160,6 +160,13 @@ class SimDevice:
     def pinned(self, shape: Shape, dtype: npt.DTypeLike) -> np.ndarray:
         """An ordinary host array of zeros: the simulator has no copies to speed up."""
         return np.zeros(checked_shape(shape), checked_dtype(dtype))
+
+    def tensor_map(self, array: DeviceArray, box: tuple[int, int]) -> NoReturn:
+        """Raises DeviceUnavailable: the simulator has no tensor memory accelerator."""
+        raise DeviceUnavailable(
+            "the simulator has no tensor memory accelerator (TMA)",
+            next_step='Run this kernel on an sm_90 or newer GPU, with device="gpu".',
+        )
 
     def pointer(self, value: Any) -> int | None:
         if isinstance(value, DeviceArray) and value.device is self:

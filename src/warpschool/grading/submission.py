@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.compare import compare, tolerance_for
-from warpschool.compile import Resources, compile_cuda, resource_usage
+from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
 from warpschool.contract import Contract, parse_contract, require_same_entries
 from warpschool.counters import Counters
+from warpschool.device import get_device
 from warpschool.errors import GradingError, WarpschoolError
 from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.launcher import Program, RunResult
@@ -69,15 +70,16 @@ class Submission:
         constants: Mapping[str, int] | None = None, hazards: bool = True,
     ) -> RunResult:  # fmt: skip
         """Run the kernel file once; raises Judgement for hazards (unless told not to), overwritten inputs, errors."""
-        run = self._run("sim", sizes, arrays, constants)
-        if hazards:
-            self._judge_hazards(run, ())
-        self._judge_inputs(run)
-        if not self.on_gpu or run.hazards:
-            return run
+        if not self.contract.target:  # else there is no simulator for it
+            run = self._run("sim", sizes, arrays, constants)
+            if hazards:
+                self._judge_hazards(run, ())
+            self._judge_inputs(run)
+            if not self.on_gpu or run.hazards:
+                return run
         fast = self._run("gpu", sizes, arrays, constants)
         self._judge_inputs(fast)
-        return replace(run, outputs=fast.outputs)
+        return fast if self.contract.target else replace(run, outputs=fast.outputs)
 
     def check_against(
         self, run: RunResult, expected: Mapping[str, npt.ArrayLike], *, k: int = 1,
@@ -215,17 +217,37 @@ def load_submission(
     """Read, compile and parse a source; raises Judgement with the verdict that stands before all tests.
 
     The compiler speaks first, since what it rejects makes every other complaint hard to trust. `step` is the contract
-    of the step's own file.
+    of the step's own file. A step that is written for one architecture is skipped where there is no such GPU.
     """
     text = _text(source if isinstance(source, bytes) else source.encode(), name)
     try:
-        compiled = compile_cuda(text, name=name)
+        compiled = compile_cuda(text, name=name, arch=step.arch if step is not None else _arch(text, name))
         contract = parse_contract(text, name=name)
         if step is not None:
             require_same_entries(contract, step)
     except WarpschoolError as error:
         raise judge(error, has_inline_asm="asm" in text) from error
+    if contract.target:
+        _require_target(contract, on_gpu=on_gpu)
     return Submission(contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu)
+
+
+def _arch(text: str, name: str) -> str:
+    """What a source's own header asks to compile for; a header that cannot be read is reported later."""
+    try:
+        return parse_contract(text, name=name).arch
+    except WarpschoolError:
+        return DEFAULT_ARCH
+
+
+def _require_target(contract: Contract, *, on_gpu: bool) -> None:
+    here = get_device("gpu").arch if on_gpu else "no GPU is used"
+    if here != contract.target.removesuffix("a"):
+        raise Judgement(
+            Verdict.SKIP,
+            f"{contract.name} is written for {contract.target} and nothing else runs it (here: {here}). "
+            "It compiles; on such a GPU (sm_90a: H100, H200), check it with --device gpu.",
+        )
 
 
 def _text(source: bytes, name: str) -> str:
