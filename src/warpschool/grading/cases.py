@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpschool.grading.submission import Submission
+from warpschool.nn import Convolution, convolve
 
 Case = tuple[dict[str, Any], dict[str, np.ndarray]]
 """sizes and arrays"""
@@ -31,6 +32,30 @@ def check_transpose(kernel: Submission, rng: np.random.Generator, m: int, n: int
     arrays = kernel.inputs(sizes, rng)
     kernel.check_against(kernel.run(sizes, arrays), {"At": arrays["A"].T})
     return sizes, arrays
+
+
+def convolution(
+    batch: int, channels: int, image: int | tuple[int, int], filters: int, window: int | tuple[int, int], *,
+    stride: int = 1, pad: int = 0,
+) -> Convolution:  # fmt: skip
+    """A convolution in few words: one number stands for a square image or window."""
+    height, width = image if isinstance(image, tuple) else (image, image)
+    rows, cols = window if isinstance(window, tuple) else (window, window)
+    return Convolution(
+        batch=batch, channels=channels, height=height, width=width, filters=filters, rows=rows, cols=cols,
+        stride=stride, pad=pad,
+    )  # fmt: skip
+
+
+def check_convolution(
+    kernel: Submission, rng: np.random.Generator, problem: Convolution, *, constants: dict[str, int] | None = None
+) -> Case:
+    """y = x convolved with w. Raises Judgement."""
+    arrays = kernel.inputs(problem.sizes, rng)
+    expected = convolve(arrays["x"], arrays["w"], stride=problem.stride, pad=problem.pad)
+    run = kernel.run(problem.sizes, arrays, constants=constants)
+    kernel.check_against(run, {"y": expected}, k=problem.terms)
+    return problem.sizes, arrays
 
 
 def check_no_race(kernel: Submission, rng: np.random.Generator, **sizes: int) -> None:

@@ -1,0 +1,101 @@
+"""What is graded in lab08_convolution/03_direct_shared: a convolution with the image's part in shared memory."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion
+from warpschool.grading.cases import RACES, check_convolution, convolution
+
+LAYERS = {24: convolution(2, 1, 28, 32, 5), 8: convolution(2, 32, 12, 8, 5)}
+"""edge of a channel of the result -> a layer of the digits' network (of the second, an eighth of the filters)"""
+PLAIN = [convolution(2, 1, 28, 3, 5), convolution(1, 3, 12, 4, 5), convolution(2, 4, 8, 3, 1)]
+ODD = [
+    convolution(1, 1, 1, 1, 1),
+    convolution(3, 2, (7, 13), 5, (3, 2), stride=2, pad=1),
+    convolution(1, 2, (40, 37), 2, 3, pad=1),
+    convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
+]
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "Where in the tile is the element of x that the result at (threadIdx.y, threadIdx.x) of the block needs "
+        "for (r, s)?",
+        "The tile begins at the corner of the block's first window, so it is r rows and s columns from the "
+        "thread's own place.",
+        "sum += tile[(threadIdx.y*STRIDE + r)*PITCH + threadIdx.x*STRIDE + s] * filter[r*S + s]",
+    ],
+)
+def test_correct(kernel, rng):
+    for problem in PLAIN:
+        check_convolution(kernel, rng, problem)
+
+
+@criterion(
+    "Right for every stride, padding and size",
+    weight=2,
+    hint=[
+        "The tile is larger than the block. Which thread loads what, and what stands in the tile outside the image?",
+        "Each thread loads several elements, BW and BH apart; those outside the image are written as zeros.",
+        "for i = threadIdx.y; i < ROWS; i += BH: for j = threadIdx.x; j < COLS; j += BW: tile[i*PITCH + j] = "
+        "inside ? x[...] : 0",
+    ],
+)
+def test_odd(kernel, rng):
+    for problem in ODD:
+        check_convolution(kernel, rng, problem)
+
+
+@criterion(
+    "No race",
+    weight=2,
+    hint=[
+        "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",
+        "Two barriers for each channel: one after the loads, one after the products.",
+        "load; __syncthreads(); multiply; __syncthreads();",
+    ],
+)
+def test_race(kernel, rng):
+    for problem in LAYERS.values():
+        kernel.no_hazards(problem.sizes, kernel.inputs(problem.sizes, rng), kinds=RACES)
+        check_convolution(kernel, rng, problem)
+
+
+@criterion(
+    "An element that was loaded is used again",
+    weight=3,
+    hint=[
+        "How many elements of a channel do all threads of a block need together, and how often is each of them used?",
+        "(t + R - 1) * (t + S - 1) elements for t * t results: load each of them once, and the R * S of the "
+        "filter once.",
+        "tile and filter in shared memory; from global memory nothing inside the loops over r and s",
+    ],
+    counts="bytes of global loads at the two layers of the digits' network: for each channel of a result of t x "
+    "t at most "
+    "(t + 4)^2 elements of the image and 25 of the filter, which then serve 18.4 (t = 24) and 11.1 (t = 8) "
+    "products each",
+)
+def test_reuse(kernel, rng):
+    for edge, problem in LAYERS.items():
+        counters = kernel.counters(*check_convolution(kernel, rng, problem))
+        planes = problem.batch * problem.filters * problem.channels
+        window = problem.rows
+        limit = 4 * planes * ((edge + window - 1) ** 2 + window**2)
+        kernel.within(counters.loaded_bytes, limit, f"bytes of global loads, results of {edge} x {edge}", unit="bytes")
+
+
+@criterion(
+    "No bank conflicts",
+    weight=2,
+    hint=[
+        "A block of 24 threads in a row: in which bank does lane 24, the first of the next row, find its element?",
+        "Choose the distance of two rows so that the thread's place in the tile and in the block fall into the "
+        "same bank.",
+        "PITCH - BW is a multiple of 32: the given PITCH is the smallest that holds COLS",
+    ],
+    counts="passes of shared loads beyond one for each, at the same layers: none",
+)
+def test_banks(kernel, rng):
+    for problem in LAYERS.values():
+        kernel.no_excess_wavefronts(*check_convolution(kernel, rng, problem), stores=False)

@@ -1,0 +1,115 @@
+"""What is graded in lab08_convolution/04_direct_multi_image: a convolution, several images a block."""
+
+from __future__ import annotations
+
+from warpschool.counters import ratio
+from warpschool.grading import criterion
+from warpschool.grading.cases import RACES, check_convolution, convolution
+
+FIRST = convolution(4, 1, 28, 8, 5)
+SECOND = convolution(4, 32, 12, 8, 5)
+IMAGES = 4
+LANES = 31  # of 32 lanes at work for a multiply-add
+PLAIN = [convolution(4, 1, 28, 2, 5), convolution(4, 3, 12, 4, 5), convolution(8, 4, 8, 3, 1)]
+ODD = [
+    convolution(1, 1, 1, 1, 1),
+    convolution(7, 2, (7, 13), 5, (3, 2), stride=2, pad=1),
+    convolution(2, 2, (40, 37), 2, 3, pad=1),
+    convolution(5, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
+]
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "The block's third dimension numbers its images. Which image is this thread's, and which tile?",
+        "The block has BI images; image threadIdx.z of them has the tile that begins PLANE floats times "
+        "threadIdx.z further on.",
+        "n = blockIdx.x / F * BI + threadIdx.z; tile = shared + threadIdx.z * PLANE",
+    ],
+)
+def test_correct(kernel, rng):
+    for problem in PLAIN:
+        check_convolution(kernel, rng, problem)
+
+
+@criterion(
+    "Right for every number of images, stride, padding and size",
+    weight=3,
+    hint=[
+        "What do the threads of an image do that does not exist, in the last block?",
+        "They load nothing and store nothing, but they help to load the filter and wait at the barriers.",
+        "inside = n < BATCH && 0 <= h && ...; at the end: if (n < BATCH && row < OH && col < OW)",
+    ],
+)
+def test_odd(kernel, rng):
+    for problem in ODD:
+        check_convolution(kernel, rng, problem)
+
+
+@criterion(
+    "No race",
+    weight=2,
+    hint=[
+        "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",
+        "Two barriers for each channel: one after the loads, one after the products.",
+        "load; __syncthreads(); multiply; __syncthreads();",
+    ],
+)
+def test_race(kernel, rng):
+    kernel.no_hazards(SECOND.sizes, kernel.inputs(SECOND.sizes, rng), kinds=RACES)
+    check_convolution(kernel, rng, SECOND)
+
+
+@criterion(
+    "A filter is loaded once for four images",
+    weight=3,
+    hint=[
+        "Who needs the filter of this channel? How often does a block load it?",
+        "All images of the block meet the same filter: all their threads share its R * S loads.",
+        "for (i = number of the thread in the block; i < R*S; i += threads of the block) filter[i] = w[...]",
+    ],
+    counts="bytes of global loads, at four images of 12 x 12 with 32 channels, 8 filters of 5 x 5: for each filter and "
+    "channel at most four times 144 elements of images and once 25 of the filter",
+)
+def test_filter(kernel, rng):
+    counters = kernel.counters(*check_convolution(kernel, rng, SECOND))
+    planes = SECOND.filters * SECOND.channels
+    limit = 4 * planes * (SECOND.batch * 12 * 12 + SECOND.batch // IMAGES * 5 * 5)
+    kernel.within(counters.loaded_bytes, limit, "bytes of global loads", unit="bytes")
+
+
+@criterion(
+    "Full warps",
+    weight=2,
+    hint=[
+        "How many of a warp's 32 lanes add a product? Count the threads that have no result, and warps whose "
+        "lanes part ways.",
+        "A block of 8 x 8 x 4 threads has eight full warps, if every thread has a result and no branch parts them.",
+        "no `if` around the loops over r and s: what lies outside the image is zero in the tile",
+    ],
+    counts="lanes at work for each multiply-add of a warp, at four images with results of 8 x 8 and of 24 x 24: "
+    "at least 31",
+)
+def test_lanes(kernel, rng):
+    for problem in (FIRST, SECOND):
+        counters = kernel.counters(*check_convolution(kernel, rng, problem))
+        kernel.at_least(counters.fma_instructions, problem.products, "multiply-adds")
+        lanes = ratio(counters.fma_instructions, counters.instructions_fp32)
+        kernel.at_least(lanes, LANES, "lanes for each multiply-add")
+
+
+@criterion(
+    "No bank conflicts",
+    weight=1,
+    hint=[
+        "In which bank does the first thread of the next image find its element?",
+        "Choose the distance of two tiles so that the thread's place in them and in the block fall into the same bank.",
+        "PLANE - BH*BW is a multiple of 32: the given PLANE is the smallest that holds the rows",
+    ],
+    counts="passes of shared loads beyond one for each, at the same layers: none",
+)
+def test_banks(kernel, rng):
+    for problem in (FIRST, SECOND):
+        kernel.no_excess_wavefronts(*check_convolution(kernel, rng, problem), stores=False)

@@ -1,0 +1,110 @@
+"""What is graded in lab08_convolution/08_layout: layouts that change inside the kernel that produces the data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+from warpschool.grading.cases import RACES, convolution
+from warpschool.nn import convolve
+
+PLAIN = [convolution(2, 1, 28, 32, 5), convolution(1, 8, 12, 16, 5)]
+ODD = [
+    convolution(1, 1, 2, 1, 1),
+    convolution(3, 2, (8, 14), 5, (3, 2), stride=2, pad=1),
+    convolution(2, 33, (6, 10), 35, 3, pad=1),
+    convolution(1, 5, (18, 12), 3, (5, 3), pad=2),
+]
+COUNTED = convolution(2, 32, 12, 64, 5)
+
+
+def pooled_order(y):
+    """[BATCH,F,OH,OW] with windows of 2 x 2 turned into columns of 4: [BATCH,F,2*OH,OW/2]."""
+    batch, filters, rows, cols = y.shape
+    windows = y.reshape(batch, filters, rows // 2, 2, cols // 2, 2).transpose(0, 1, 2, 3, 5, 4)
+    return windows.reshape(batch, filters, 2 * rows, cols // 2)
+
+
+def check_layout(kernel, rng, problem):
+    arrays = kernel.inputs(problem.sizes, rng)
+    w = np.ascontiguousarray(arrays["w"].transpose(3, 2, 0, 1))  # [R,S,C,F] -> [F,C,R,S]
+    expected = pooled_order(convolve(arrays["x"], w, stride=problem.stride, pad=problem.pad))
+    kernel.check_against(kernel.run(problem.sizes, arrays), {"y": expected}, k=problem.terms)
+    return problem.sizes, arrays
+
+
+@criterion(
+    "Right answers",
+    weight=4,
+    hint=[
+        "Rows 4i to 4i + 3 of a channel of y hold the four elements of the windows in rows 2i and 2i + 1 of the "
+        "results.",
+        "From a place in y: its column is the window's, its row modulo 4 the element of the window, its row / 4 "
+        "the window's row.",
+        "row = place / (OW/2) / 4 * 2 + element / 2; col = place % (OW/2) * 2 + element % 2",
+    ],
+)
+def test_correct(kernel, rng):
+    for problem in PLAIN:
+        check_layout(kernel, rng, problem)
+
+
+@criterion(
+    "Right at ragged sizes",
+    weight=3,
+    hint=[
+        "How many channels, filters and places do the last blocks have?",
+        "Each store and each load has its own guard: the one before the barrier other than the one behind it.",
+        "in: c0 + i < C && place0 + lane < H*W; out: c0 + lane < C && place0 + i < H*W",
+    ],
+)
+def test_odd(kernel, rng):
+    for problem in ODD:
+        check_layout(kernel, rng, problem)
+
+
+@criterion(
+    "No race",
+    weight=2,
+    hint=[
+        "Who fills the tile, and who reads it?",
+        "Other threads: a barrier between, reached by all of them.",
+        "tile[...] = ...; __syncthreads(); ... = tile[...];",
+    ],
+)
+def test_race(kernel, rng):
+    kernel.no_hazards(COUNTED.sizes, kernel.inputs(COUNTED.sizes, rng), kinds=RACES)
+    check_layout(kernel, rng, COUNTED)
+
+
+@criterion(
+    "No waste on either side",
+    weight=4,
+    hint=[
+        "Along which axis do the lanes of a warp read, along which do they write? Is that the axis in which "
+        "memory runs?",
+        "Lanes along filters while computing, along places while storing: the tile in shared memory turns one "
+        "into the other.",
+        "tile[place][lane = filter] = sum; __syncthreads(); y[... filter ... place0 + lane] = tile[lane][filter]",
+    ],
+    counts="sectors of global loads and stores beyond those that the bytes fill, in both kernels, at two images of "
+    "32 x 12 x 12, 64 filters of 5 x 5: none",
+)
+def test_sectors(kernel, rng):
+    case = check_layout(kernel, rng, COUNTED)
+    kernel.at_least(kernel.counters(*case).global_store_bytes, 1, "bytes of global stores")
+    kernel.no_excess_sectors(*case)
+
+
+@criterion(
+    "No bank conflicts",
+    weight=2,
+    hint=[
+        "A column of the tile is read by 32 lanes: in which banks do its elements lie?",
+        "PITCH = TILE + 1 moves each row by one bank.",
+        "tile[TILE][PITCH]",
+    ],
+    counts="passes of shared loads and stores beyond one for each, at the same case: none",
+)
+def test_banks(kernel, rng):
+    kernel.no_excess_wavefronts(*check_layout(kernel, rng, COUNTED))

@@ -1,0 +1,37 @@
+// stride_forgotten.cu: every window begins one further on, whatever the stride.
+// Entry:   conv(const float x[BATCH,C,H,W] in, const float w[F,C,R,S] in, float y[BATCH,F,OH,OW] out,
+//               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1
+// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S
+// Launch:  conv block=(cdiv(OW, cdiv(OW, MOST)), cdiv(OH, cdiv(OH, MOST))) grid=(BATCH * F, cdiv(OH, MOST), cdiv(OW, MOST))
+
+// expect: WA
+
+constexpr int MOST = 32;
+
+extern "C" __global__ void conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+                                int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+{
+    const int OH = (H + 2 * PAD - R) / STRIDE + 1;
+    const int OW = (W + 2 * PAD - S) / STRIDE + 1;
+    const int n = blockIdx.x / F;
+    const int f = blockIdx.x % F;
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.z * blockDim.x + threadIdx.x;
+
+    if (row < OH && col < OW) {
+        float sum = 0.0f;
+        for (int c = 0; c < C; ++c) {
+            for (int r = 0; r < R; ++r) {
+                for (int s = 0; s < S; ++s) {
+                    const int h = row + r - PAD;
+                    const int v = col + s - PAD;
+                    if (0 <= h && h < H && 0 <= v && v < W) {
+                        sum += x[((n * C + c) * H + h) * W + v] * w[((f * C + c) * R + r) * S + s];
+                    }
+                }
+            }
+        }
+        y[((n * F + f) * OH + row) * OW + col] = sum;
+    }
+}

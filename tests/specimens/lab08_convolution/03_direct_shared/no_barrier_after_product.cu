@@ -1,0 +1,57 @@
+// no_barrier_after_product.cu: fills the tile while slower warps still read it.
+// Entry:   conv(const float x[BATCH,C,H,W] in, const float w[F,C,R,S] in, float y[BATCH,F,OH,OW] out,
+//               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1,
+//          BH = cdiv(OH, cdiv(OH, MOST)), BW = cdiv(OW, cdiv(OW, MOST)),
+//          ROWS = (BH - 1) * STRIDE + R, COLS = (BW - 1) * STRIDE + S, PITCH = COLS + (BW + BANKS * COLS - COLS) % BANKS
+// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S
+// Launch:  conv block=(BW, BH) grid=(BATCH * F, cdiv(OH, MOST), cdiv(OW, MOST)) shared=4 * (ROWS * PITCH + R * S)
+
+constexpr int MOST = 32;
+constexpr int BANKS = 32;
+
+extern "C" __global__ void conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+                                int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+{
+    extern __shared__ float shared[];
+    const int OH = (H + 2 * PAD - R) / STRIDE + 1;
+    const int OW = (W + 2 * PAD - S) / STRIDE + 1;
+    const int BH = blockDim.y;
+    const int BW = blockDim.x;
+    const int ROWS = (BH - 1) * STRIDE + R;
+    const int COLS = (BW - 1) * STRIDE + S;
+    const int PITCH = COLS + (BW + BANKS * COLS - COLS) % BANKS;
+    float* tile = shared;
+    float* filter = shared + ROWS * PITCH;
+    const int n = blockIdx.x / F;
+    const int f = blockIdx.x % F;
+    const int row0 = blockIdx.y * BH;
+    const int col0 = blockIdx.z * BW;
+    const int row = row0 + threadIdx.y;
+    const int col = col0 + threadIdx.x;
+    float sum = 0.0f;
+
+    for (int c = 0; c < C; ++c) {
+        for (int i = threadIdx.y; i < ROWS; i += BH) {
+            for (int j = threadIdx.x; j < COLS; j += BW) {
+                const int h = row0 * STRIDE + i - PAD;
+                const int v = col0 * STRIDE + j - PAD;
+                const bool inside = 0 <= h && h < H && 0 <= v && v < W;
+                tile[i * PITCH + j] = inside ? x[((n * C + c) * H + h) * W + v] : 0.0f;  // expect: RACE
+            }
+        }
+        for (int i = threadIdx.y * BW + threadIdx.x; i < R * S; i += BH * BW) {
+            filter[i] = w[(f * C + c) * R * S + i];
+        }
+        __syncthreads();
+        for (int r = 0; r < R; ++r) {
+            for (int s = 0; s < S; ++s) {
+                sum += tile[(threadIdx.y * STRIDE + r) * PITCH + threadIdx.x * STRIDE + s] * filter[r * S + s];
+            }
+        }
+    }
+
+    if (row < OH && col < OW) {
+        y[((n * F + f) * OH + row) * OW + col] = sum;
+    }
+}

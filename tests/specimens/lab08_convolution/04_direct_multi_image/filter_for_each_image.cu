@@ -1,0 +1,66 @@
+// filter_for_each_image.cu: right, but every image loads a filter of its own.
+// Entry:   conv(const float x[BATCH,C,H,W] in, const float w[F,C,R,S] in, float y[BATCH,F,OH,OW] out,
+//               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1,
+//          BH = cdiv(OH, cdiv(OH, MOST)), BW = cdiv(OW, cdiv(OW, MOST)), BI = max(1, min(IMAGES, 1024 / (BH * BW))),
+//          ROWS = (BH - 1) * STRIDE + R, COLS = (BW - 1) * STRIDE + S, PITCH = COLS + (BW + BANKS * COLS - COLS) % BANKS,
+//          PLANE = ROWS * PITCH + (BH * BW + BANKS * ROWS * PITCH - ROWS * PITCH) % BANKS
+// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S
+// Launch:  conv block=(BW, BH, BI) grid=(cdiv(BATCH, BI) * F, cdiv(OH, MOST), cdiv(OW, MOST)) shared=4 * BI * (PLANE + R * S)
+
+// expect: PERF
+
+constexpr int MOST = 32;
+constexpr int IMAGES = 4;
+constexpr int BANKS = 32;
+
+extern "C" __global__ void conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+                                int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+{
+    extern __shared__ float shared[];
+    const int OH = (H + 2 * PAD - R) / STRIDE + 1;
+    const int OW = (W + 2 * PAD - S) / STRIDE + 1;
+    const int BI = blockDim.z;
+    const int BH = blockDim.y;
+    const int BW = blockDim.x;
+    const int ROWS = (BH - 1) * STRIDE + R;
+    const int COLS = (BW - 1) * STRIDE + S;
+    const int PITCH = COLS + (BW + BANKS * COLS - COLS) % BANKS;
+    const int PLANE = ROWS * PITCH + (BH * BW + BANKS * ROWS * PITCH - ROWS * PITCH) % BANKS;
+    float* filter = shared + BI * PLANE + threadIdx.z * R * S;
+    const int f = blockIdx.x % F;
+    const int row0 = blockIdx.y * BH;
+    const int col0 = blockIdx.z * BW;
+    const int row = row0 + threadIdx.y;
+    const int col = col0 + threadIdx.x;
+    int n = 0;
+    float* tile = nullptr;
+    n = blockIdx.x / F * BI + threadIdx.z;
+    tile = shared + threadIdx.z * PLANE;
+    float sum = 0.0f;
+
+    for (int c = 0; c < C; ++c) {
+        for (int i = threadIdx.y; i < ROWS; i += BH) {
+            for (int j = threadIdx.x; j < COLS; j += BW) {
+                const int h = row0 * STRIDE + i - PAD;
+                const int v = col0 * STRIDE + j - PAD;
+                const bool inside = n < BATCH && 0 <= h && h < H && 0 <= v && v < W;
+                tile[i * PITCH + j] = inside ? x[((n * C + c) * H + h) * W + v] : 0.0f;
+            }
+        }
+        for (int i = threadIdx.y * BW + threadIdx.x; i < R * S; i += BH * BW) {
+            filter[i] = w[(f * C + c) * R * S + i];
+        }
+        __syncthreads();
+        for (int r = 0; r < R; ++r) {
+            for (int s = 0; s < S; ++s) {
+                sum += tile[(threadIdx.y * STRIDE + r) * PITCH + threadIdx.x * STRIDE + s] * filter[r * S + s];
+            }
+        }
+        __syncthreads();
+    }
+
+    if (n < BATCH && row < OH && col < OW) {
+        y[((n * F + f) * OH + row) * OW + col] = sum;
+    }
+}
