@@ -7,6 +7,7 @@ import numpy as np
 from warpschool.grading import criterion
 from warpschool.grading.cases import RACES, convolution
 from warpschool.nn import convolve
+from warpschool.nn.pipelines import pooling_order
 
 PLAIN = [convolution(2, 1, 28, 32, 5), convolution(1, 8, 12, 16, 5)]
 ODD = [
@@ -18,17 +19,10 @@ ODD = [
 COUNTED = convolution(2, 32, 12, 64, 5)
 
 
-def pooled_order(y):
-    """[BATCH,F,OH,OW] with windows of 2 x 2 turned into columns of 4: [BATCH,F,2*OH,OW/2]."""
-    batch, filters, rows, cols = y.shape
-    windows = y.reshape(batch, filters, rows // 2, 2, cols // 2, 2).transpose(0, 1, 2, 3, 5, 4)
-    return windows.reshape(batch, filters, 2 * rows, cols // 2)
-
-
 def check_layout(kernel, rng, problem):
     arrays = kernel.inputs(problem.sizes, rng)
     w = np.ascontiguousarray(arrays["w"].transpose(3, 2, 0, 1))  # [R,S,C,F] -> [F,C,R,S]
-    expected = pooled_order(convolve(arrays["x"], w, stride=problem.stride, pad=problem.pad))
+    expected = pooling_order(convolve(arrays["x"], w, stride=problem.stride, pad=problem.pad))
     kernel.check_against(kernel.run(problem.sizes, arrays), {"y": expected}, k=problem.terms)
     return problem.sizes, arrays
 

@@ -164,3 +164,25 @@ def im2col(x: npt.ArrayLike, problem: Convolution) -> np.ndarray:
     windows = windows[:, :, ::stride, ::stride]  # [BATCH, C, OH, OW, R, S]
     columns: Sequence[int] = (problem.batch, problem.terms, problem.out_height * problem.out_width)
     return np.ascontiguousarray(windows.transpose(0, 1, 4, 5, 2, 3)).reshape(columns)
+
+
+class PoolingLayout:
+    """A kernel file that takes filters as [R,S,C,F] and writes windows of 2 x 2 as 4 x 1: `y` [BATCH,F,2*OH,OW/2]."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.device = require_device(program)
+
+    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+        turned = self.device.asarray(np.ascontiguousarray(w.get().transpose(2, 3, 1, 0)), name="w")
+        batch, filters, rows, cols = problem.output_shape
+        y = self.device.empty((batch, filters, 2 * rows, cols // 2), x.dtype, name="y")
+        launches = self.program.enqueue(problem.sizes, {"x": x, "w": turned, "y": y})
+        return Convolved(y, launches, x.nbytes)
+
+
+def pooling_order(y: np.ndarray) -> np.ndarray:
+    """Return [BATCH,F,OH,OW] with every window of 2 x 2 as a column of four: [BATCH,F,2*OH,OW/2]."""
+    batch, filters, rows, cols = y.shape
+    windows = y.reshape(batch, filters, rows // 2, 2, cols // 2, 2).transpose(0, 1, 2, 3, 5, 4)
+    return np.ascontiguousarray(windows).reshape(batch, filters, 2 * rows, cols // 2)
