@@ -39,7 +39,7 @@ extern "C" __global__ void conv(const float* __restrict__ x, const float* __rest
     float sum = 0.0f;
 
     for (int c = 0; c < C; ++c) {
-        // BEGIN SOLUTION: load tile and filter of channel c, zero outside the image; add R * S products (about 24 lines)
+        // BEGIN SOLUTION: load tile and filter of channel c, zero outside the image; add R * S products (about 18 lines)
         // END SOLUTION
     }
 

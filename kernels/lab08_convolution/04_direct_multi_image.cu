@@ -42,7 +42,7 @@ extern "C" __global__ void conv(const float* __restrict__ x, const float* __rest
     float sum = 0.0f;
 
     for (int c = 0; c < C; ++c) {
-        // BEGIN SOLUTION: all threads of an image load its tile, all threads of the block the filter (about 24 lines)
+        // BEGIN SOLUTION: all threads of an image load its tile, all threads of the block the filter (about 18 lines)
         // END SOLUTION
     }
 

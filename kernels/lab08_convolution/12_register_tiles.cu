@@ -149,7 +149,7 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
         __syncthreads();  // the stage is complete
         const float* stage = shared + step % 2 * STAGE;
         const float* filters = stage + IMAGES * PLANE + threadIdx.y * FPT;
-        // BEGIN SOLUTION: for each row of the window QUADS pieces of the image, used S times (about 24 lines)
+        // BEGIN SOLUTION: for each row of the window QUADS pieces of the image, used S times (about 27 lines)
         // END SOLUTION
         if (step % C == C - 1) {  // all channels of these images
             const int n = n0 + step / C * IMAGES + image;

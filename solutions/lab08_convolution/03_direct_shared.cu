@@ -39,7 +39,7 @@ extern "C" __global__ void conv(const float* __restrict__ x, const float* __rest
     float sum = 0.0f;
 
     for (int c = 0; c < C; ++c) {
-        // BEGIN SOLUTION: load tile and filter of channel c, zero outside the image; add R * S products (about 24 lines)
+        // BEGIN SOLUTION: load tile and filter of channel c, zero outside the image; add R * S products (about 18 lines)
         for (int i = threadIdx.y; i < ROWS; i += BH) {
             for (int j = threadIdx.x; j < COLS; j += BW) {
                 const int h = row0 * STRIDE + i - PAD;

@@ -65,7 +65,7 @@ matmul(const float* __restrict__ w, const float* __restrict__ cols, float* __res
     float sum[WPTM][WPTN] = {};
 
     for (int k0 = 0; k0 < K; k0 += TSK) {
-        // BEGIN SOLUTION: both tiles, zero past the edges: tileW from w, tileX from image n of cols (about 12 lines)
+        // BEGIN SOLUTION: both tiles, zero past the edges: tileW from w, tileX from image n of cols (about 10 lines)
         for (int i = thread; i < TSM * TSK; i += THREADS) {
             const int f = row0 + i / TSK;
             const int k = k0 + i % TSK;

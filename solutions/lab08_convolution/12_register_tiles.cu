@@ -149,7 +149,7 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
         __syncthreads();  // the stage is complete
         const float* stage = shared + step % 2 * STAGE;
         const float* filters = stage + IMAGES * PLANE + threadIdx.y * FPT;
-        // BEGIN SOLUTION: for each row of the window QUADS pieces of the image, used S times (about 24 lines)
+        // BEGIN SOLUTION: for each row of the window QUADS pieces of the image, used S times (about 27 lines)
         #pragma unroll
         for (int r = 0; r < FILTER_R; ++r) {
             float piece[QUADS][WINDOW];
