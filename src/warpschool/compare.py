@@ -45,7 +45,7 @@ class Tolerance:
 
 def tolerance_for(
     dtype: npt.DTypeLike, k: int = 1, accumulator: npt.DTypeLike = "float32", *,
-    scale: npt.ArrayLike | None = None, extra_ulp: float = 0.0,
+    scale: npt.ArrayLike | None = None, extra_ulp: float = 0.0, promoted_every: int = 0,
 ) -> Tolerance:  # fmt: skip
     """Return the tolerance for sums of `k` products held in `accumulator` and stored as `dtype`.
 
@@ -53,7 +53,8 @@ def tolerance_for(
     probability beyond 1 - 1e-7 at most 6 sqrt(n) u times it (Higham and Mary, "A new approach to probabilistic
     rounding error analysis", 2019, theorem 2.4); the smaller of the two is used. Storing adds half a unit in the last
     place of `dtype`; `extra_ulp` adds units of it, for functions that are approximate by definition. Integer results
-    are exact. `scale`: see Tolerance.
+    are exact. `scale`: see Tolerance. With `promoted_every` no more than so many products are summed in `accumulator`
+    before their sum is added to one in float32. Below the smallest normal number a rounding is half a subnormal step.
     """
     stored, held = np.dtype(dtype), np.dtype(accumulator)
     if stored.kind in "iub":
@@ -64,20 +65,34 @@ def tolerance_for(
             raise ArgumentError(f"no tolerance is known for {kind.name}", next_step=f"Known: {known}.")
     if k < 1:
         raise ArgumentError(f"k = {k}: a sum has one product or more")
-    roundings = k + 1
-    growth = min(float(roundings), _CONFIDENCE * math.sqrt(roundings))
-    unit = _UNIT_ROUNDOFF[held.name]
+    chunk = min(k, promoted_every) if promoted_every else k
+    accumulated, reason = _summed(chunk, held, "their sum")
+    if chunk < k:
+        chunks = -(-k // chunk)
+        promoted, more = _summed(chunks, np.dtype("float32"), "the sum of these")
+        accumulated += promoted
+        reason += f", promoted there to float32: {more.replace('products', 'such sums')}"
     rounded = _UNIT_ROUNDOFF[stored.name] * (1 + 2 * extra_ulp)
     what = "the sum of the terms' magnitudes" if scale is not None else "the largest expected magnitude"
-    bound = "n" if growth == roundings else "6 sqrt(n)"
-    reason = (
-        f"n = {roundings} roundings in {held.name} (k = {k} products and their sum), bounded by {bound} = {growth:.4g} "
-        f"times 2^{int(math.log2(unit))} of {what}; stored as {stored.name}"
-    )
+    reason += f", of {what}; stored as {stored.name}"
     if extra_ulp:
         reason += f", {extra_ulp:g} units in the last place for approximate functions"
     own_scale = None if scale is None else np.asarray(scale, np.float64)
-    return Tolerance(growth * unit, rounded, float(np.finfo(stored).smallest_subnormal), reason, own_scale)
+    smallest = float(np.finfo(stored).smallest_subnormal + k * np.finfo(held).smallest_subnormal / 2)
+    return Tolerance(accumulated, rounded, smallest, reason, own_scale)
+
+
+def _summed(k: int, held: np.dtype, total: str) -> tuple[float, str]:
+    """The relative error of a sum of `k` products, and where it comes from in words."""
+    roundings = k + 1
+    growth = min(float(roundings), _CONFIDENCE * math.sqrt(roundings))
+    unit = _UNIT_ROUNDOFF[held.name]
+    bound = "n" if growth == roundings else "6 sqrt(n)"
+    reason = (
+        f"n = {roundings} roundings in {held.name} (k = {k} products and {total}), bounded by {bound} = {growth:.4g} "
+        f"times 2^{int(math.log2(unit))}"
+    )
+    return growth * unit, reason
 
 
 @dataclass(frozen=True)

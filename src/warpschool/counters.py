@@ -44,6 +44,7 @@ _CLASSES = {
     "fp32": "single-precision arithmetic",
     "fp64": "double-precision arithmetic",
     "fp16": "half-precision and bfloat16 arithmetic",
+    "dot": "dot products of packed integers (dp4a, dp2a)",
     "integer": "integer and logic operations, address arithmetic included",
     "memory_global": "loads, stores and atomics to global memory",
     "memory_shared": "loads, stores and atomics to shared memory",
@@ -153,6 +154,14 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "fmul_instructions", "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", "instructions",
         "Single-precision multiplications, per thread" + _PTX + ".",
+    ),
+    Counter(
+        "packed_fma_instructions", None, "instructions",
+        "Multiply-adds on a pair of half or bfloat16 numbers at once, per thread" + _PTX + ".",
+    ),
+    Counter(
+        "dot_instructions", None, "instructions",
+        "Dot products of four 8-bit integers with four others (dp4a), per thread" + _PTX + ".",
     ),
     Counter("tensor_instructions", None, "instructions", "Matrix instructions on tensor cores, per warp" + _PTX + "."),
     Counter("barriers", None, "instructions", "Block-wide barriers, counted once per warp."),

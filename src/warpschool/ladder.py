@@ -38,14 +38,14 @@ _OLDEST_COMPILED = "sm_75"
 _MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
 
 CLASSES: dict[str, tuple[str, ...]] = {
-    "FMA": ("instructions_fp32",),
+    "FMA": ("instructions_fp32", "instructions_fp16", "instructions_dot", "tensor_instructions"),
     "shared memory": ("instructions_memory_shared",),
     "global memory": ("instructions_memory_global",),
     "integer": ("instructions_integer", "instructions_conversion"),
     "branches, barriers": ("instructions_control",),
-    "other": ("instructions_other", "instructions_special", "instructions_fp16", "instructions_fp64"),
+    "other": ("instructions_other", "instructions_special", "instructions_fp64"),
 }
-"""What an instruction mix tells apart; "FMA" is single-precision arithmetic: a matrix product has no other."""
+"""What an instruction mix tells apart; "FMA" is arithmetic on elements, whatever their precision."""
 
 
 # ---------------------------------------------------------------- what changes

@@ -42,7 +42,7 @@ def reported_line(result) -> int:
 def is_slow(path: Path) -> bool:
     """Unrolled kernels take seconds to translate: of these labs one per step runs always, the others in full runs."""
     one = min(p for p in SPECIMENS if p.parent == path.parent)
-    return path.parts[-3].startswith(("lab05", "lab08", "lab09")) and path != one
+    return path.parts[-3].startswith(("lab05", "lab06", "lab07", "lab08", "lab09")) and path != one
 
 
 @pytest.mark.parametrize(

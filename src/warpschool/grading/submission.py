@@ -84,16 +84,19 @@ class Submission:
     def check_against(
         self, run: RunResult, expected: Mapping[str, npt.ArrayLike], *, k: int = 1,
         accumulator: npt.DTypeLike = "float32", scale: npt.ArrayLike | None = None, extra_ulp: float = 0.0,
+        promoted_every: int = 0,
     ) -> None:  # fmt: skip
         """Compare outputs with float64 references; raises Judgement (WA) with the first wrong elements and the pattern.
 
-        `k`, `accumulator`, `scale` and `extra_ulp`: see `warpschool.compare.tolerance_for`.
+        `k`, `accumulator`, `scale`, `extra_ulp` and `promoted_every`: see `warpschool.compare.tolerance_for`.
         """
         for name, reference in expected.items():
             if name not in run.outputs:
                 raise GradingError(f"'{name}' is no output", next_step=f"There is {', '.join(run.outputs)}.")
             got = run.outputs[name]
-            tolerance = tolerance_for(got.dtype, k, accumulator, scale=scale, extra_ulp=extra_ulp)
+            tolerance = tolerance_for(
+                got.dtype, k, accumulator, scale=scale, extra_ulp=extra_ulp, promoted_every=promoted_every
+            )
             result = compare(got, reference, tolerance=tolerance, name=name)
             if not result.ok:
                 self._fail(Verdict.WA, f"at {_sizes_text(run)}: {result}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..program import Instruction
-from ..translate.plan import instruction_class
+from ..translate.plan import arithmetic_counter, instruction_class
 
 SECTOR_BYTES = 32
 BANKS, WORD_BYTES = 32, 4
@@ -37,9 +37,9 @@ class Counts:
         self.add("warp_instructions", line, warps)
         self.add("thread_instructions", line, threads)
         self.add(f"instructions_{instruction_class(i.opcode, i.modifiers)}", line, warps)
-        name = {"fma": "fma", "mad": "fma", "add": "fadd", "sub": "fadd", "mul": "fmul"}.get(i.opcode)
-        if name and i.types and i.type == "f32":
-            self.add(f"{name}_instructions", line, threads)
+        name = arithmetic_counter(i.opcode, i.type) if i.types else None
+        if name:
+            self.add(name, line, threads)
 
     def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """A load or store of `size` bytes per lane at `address`, shape (warps, 32); one request per warp."""

@@ -74,6 +74,8 @@ def instruction_class(opcode: str, modifiers: tuple[str, ...]) -> str:
         return "special"
     if opcode in ("wmma", "mma"):
         return "tensor"
+    if opcode in ("dp4a", "dp2a"):
+        return "dot"
     types = set(modifiers)
     if opcode in ("mov", "shfl", "vote", "membar", "fence", "activemask", "match"):
         return "other"
@@ -81,3 +83,21 @@ def instruction_class(opcode: str, modifiers: tuple[str, ...]) -> str:
         if types & members:
             return name
     return "integer"
+
+
+_FLOAT_COUNTERS = {
+    "fma": "fma_instructions",
+    "mad": "fma_instructions",
+    "add": "fadd_instructions",
+    "sub": "fadd_instructions",
+    "mul": "fmul_instructions",
+}
+
+
+def arithmetic_counter(opcode: str, type_name: str) -> str | None:
+    """The counter, per thread, of an arithmetic instruction on operands of that type; None for one without."""
+    if type_name == "f32":
+        return _FLOAT_COUNTERS.get(opcode)
+    if opcode == "fma" and type_name in ("f16x2", "bf16x2"):
+        return "packed_fma_instructions"
+    return "dot_instructions" if opcode == "dp4a" else None

@@ -33,7 +33,7 @@ from ..refusals import refused
 from . import layout as L
 from . import nans
 from .floating import canonical_nan
-from .plan import AccessSite, CounterPlan, instruction_class
+from .plan import AccessSite, CounterPlan, arithmetic_counter, instruction_class
 from .values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 
 
@@ -367,9 +367,9 @@ class Translator:
         self.count("warp_instructions", line, per_warp=1)
         self.count("thread_instructions", line, per_lane=1)
         self.count(f"instructions_{kind}", line, per_warp=1)
-        name = {"fma": "fma", "mad": "fma", "add": "fadd", "sub": "fadd", "mul": "fmul"}.get(i.opcode)
-        if name and i.types and i.type == "f32":
-            self.count(f"{name}_instructions", line, per_lane=1)
+        name = arithmetic_counter(i.opcode, i.type) if i.types else None
+        if name:
+            self.count(name, line, per_lane=1)
 
     def counter_pointer(self, cell: int) -> Value:
         return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)

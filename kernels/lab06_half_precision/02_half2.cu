@@ -1,0 +1,113 @@
+// 02_half2.cu: C = A * B with two products for each instruction.
+// Idea:    __hfma2 multiplies and adds two halves at once: two neighbouring columns. A half has 11 bits, so a long sum
+//          kept as half loses what is added to it: after PROMOTE products it is added to a sum kept as float.
+// From:    01_half_storage.cu
+// Limits:  every product, and every sum of PROMOTE of them, is rounded to 11 bits. Both sums take registers.
+// Entry:   matmul(const half A[M,K] in, const half B[K,N] in, float C[M,N] out, int M, int N, int K)
+// Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM))
+
+#include <cuda_fp16.h>
+
+constexpr int TSM = 128;          // a block computes TSM x TSN elements of C
+constexpr int TSN = 128;
+constexpr int TSK = 32;           // steps of k in one tile
+constexpr int PROMOTE = 16;       // products that are summed as half
+constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements of C
+constexpr int WPTN = 8;
+constexpr int RTSM = TSM / WPTM;  // reduced tile sizes: threads along the rows and columns of a block
+constexpr int RTSN = TSN / WPTN;
+constexpr int THREADS = RTSM * RTSN;
+constexpr int BLOCKS = 2;         // blocks that share a multiprocessor: each thread has 128 of its 65536 registers
+
+static_assert(RTSM * WPTM == TSM && RTSN * WPTN == TSN, "the threads' elements cover the tile exactly");
+static_assert(WPTM == 8, "a thread reads its rows of tileA by one load of 16 bytes");
+static_assert(WPTN % 4 == 0, "a thread's columns come in groups of four");
+static_assert(TSK % PROMOTE == 0, "a tile has whole sums of halves");
+static_assert(TSK % 16 == 0, "four lanes load 32 neighbouring bytes of a row of A: a whole sector");
+static_assert(TSM % 64 == 0, "the columns of tileA change places in groups of 64");
+static_assert(THREADS % 32 == 0 && THREADS <= 1024, "a block has whole warps and at most 1024 threads");
+
+// The two halves of a word, the lower one first.
+__device__ half2 as_half2(unsigned word) { return *reinterpret_cast<const half2*>(&word); }
+
+// The four elements from (row, col) on, two in a word; those outside the matrix are zero.
+__device__ uint2 load_quad(const half* matrix, int rows, int cols, int row, int col)
+{
+    uint2 quad = make_uint2(0, 0);
+    if (row < rows && col < cols) {
+        const half* from = matrix + row * cols + col;
+        if (cols % 4 == 0) {
+            quad = *reinterpret_cast<const uint2*>(from);
+        } else {
+            const unsigned short* bits = reinterpret_cast<const unsigned short*>(from);
+            quad.x = bits[0];
+            if (col + 1 < cols) quad.x |= bits[1] << 16;
+            if (col + 2 < cols) quad.y = bits[2];
+            if (col + 3 < cols) quad.y |= bits[3] << 16;
+        }
+    }
+    return quad;
+}
+
+// Writes the four elements from (row, col) on, except those outside the matrix.
+__device__ void store_quad(float* matrix, int rows, int cols, int row, int col, float4 quad)
+{
+    if (row < rows && col < cols) {
+        float* to = matrix + row * cols + col;
+        if (cols % 4 == 0) {
+            *reinterpret_cast<float4*>(to) = quad;
+        } else {
+            to[0] = quad.x;
+            if (col + 1 < cols) to[1] = quad.y;
+            if (col + 2 < cols) to[2] = quad.z;
+            if (col + 3 < cols) to[3] = quad.w;
+        }
+    }
+}
+
+// Where tileA keeps row m at step k. Four lanes hold four groups of four steps: each group has 8 banks of its own.
+__device__ int place(int k, int m) { return m ^ k / 4 % 4 * 16; }
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict__ C, int M, int N, int K)
+{
+    __shared__ __align__(16) half tileA[TSK][TSM];  // transposed
+    __shared__ __align__(16) half tileB[TSK][TSN];
+    const int thread = threadIdx.x;
+    const int x = thread % RTSN * 4;
+    const int y = thread / RTSN * WPTM;
+    const int row0 = blockIdx.y * TSM;
+    const int col0 = blockIdx.x * TSN;
+    float sum[WPTM][WPTN] = {};
+
+    for (int k0 = 0; k0 < K; k0 += TSK) {
+        // Two rows of A at a time: two neighbours in a row of tileA are one word of shared memory.
+        for (int i = thread; i < TSM * TSK / 8; i += THREADS) {
+            const int m = i / 4 % (TSM / 2) * 2;
+            const int k = (i / 4 / (TSM / 2) * 4 + i % 4) * 4;
+            const uint2 upper = load_quad(A, M, K, row0 + m, k0 + k);
+            const uint2 lower = load_quad(A, M, K, row0 + m + 1, k0 + k);
+            unsigned* to = reinterpret_cast<unsigned*>(&tileA[k][place(k, m)]);
+            to[0] = __byte_perm(upper.x, lower.x, 0x5410);           // the lower halves of both words,
+            to[TSM / 2] = __byte_perm(upper.x, lower.x, 0x7632);     // the upper halves
+            to[TSM / 2 * 2] = __byte_perm(upper.y, lower.y, 0x5410);
+            to[TSM / 2 * 3] = __byte_perm(upper.y, lower.y, 0x7632);
+        }
+        for (int i = thread; i < TSK * TSN / 4; i += THREADS) {
+            const int k = i / (TSN / 4);
+            const int n = i % (TSN / 4) * 4;
+            *reinterpret_cast<uint2*>(&tileB[k][n]) = load_quad(B, K, N, k0 + k, col0 + n);
+        }
+        __syncthreads();  // the tiles are complete
+        // BEGIN SOLUTION: sum PROMOTE products as half2s, add them to the float sums, and so on (about 28 lines)
+        // END SOLUTION
+        __syncthreads();  // nobody reads them any more
+    }
+
+    for (int i = 0; i < WPTM; ++i) {
+        for (int j = 0; j < WPTN; j += 4) {
+            const float4 quad = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            store_quad(C, M, N, row0 + y + i, col0 + x + j * RTSN, quad);
+        }
+    }
+}
