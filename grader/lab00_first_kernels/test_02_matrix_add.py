@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 
 FULL_BLOCKS = [(64, 64), (32, 128), (128, 32)]
-RAGGED = [(1, 1), (1, 100), (100, 1), (31, 33), (127, 65)]
+RAGGED = practice([(1, 1), (1, 100), (100, 1), (31, 33), (127, 65)])
 ALIGNED = (64, 128)
 
 

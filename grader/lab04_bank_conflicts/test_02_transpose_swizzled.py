@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import shared_bytes_of_blocks
 from warpschool.grading.cases import check_no_race, check_transpose
 
 FULL_TILES = [(32, 32), (64, 96), (96, 32)]
-RAGGED = [(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)]
+RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)])
 ALIGNED = (128, 128)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)])
 ALIGNED = (128, 128, 128)
 WARP = 32
 # The compiler takes pairs of a long unrolled loop apart again and loads some second halves by themselves: ten in

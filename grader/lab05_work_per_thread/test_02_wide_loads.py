@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_wide
 from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)])
 ALIGNED = (128, 128, 128)
 REUSE = 16  # how often an element from global memory must serve, at least; tiles of 32 x 128 reach 51
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(64, 64, 32), (128, 64, 96), (64, 192, 64)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (130, 67, 33)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (130, 67, 33)])
 ALIGNED = (128, 128, 128)
 WPTM = 8
 REUSE = 48  # how often an element from global memory must serve, at least: square tiles of 32 do not reach it

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 
 FULL_TILES = [(3, 1, 128, 128, 16), (2, 1, 256, 128, 48)]
 SHARED = [(4, 4, 128, 128, 16), (6, 2, 128, 128, 16), (5, 2, 33, 31, 17)]
-RAGGED = [(2, 1, 1, 1, 1), (3, 1, 31, 33, 17), (2, 1, 129, 5, 127), (2, 1, 130, 132, 36)]
+RAGGED = practice([(2, 1, 1, 1, 1), (3, 1, 31, 33, 17), (2, 1, 129, 5, 127), (2, 1, 130, 132, 36)])
 ALIGNED = (4, 2, 128, 128, 128)
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
 WPTM = WPTN = 8

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 
 KINDS = {"NN": (0, 0), "NT": (0, 1), "TN": (1, 0), "TT": (1, 1)}
 FULL_TILES = [(128, 256, 48), (256, 256, 16)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (129, 5, 127), (132, 260, 36)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (129, 5, 127), (132, 260, 36)])
 ALIGNED = (256, 256, 128)
 SLACK = 1.25
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 
-SHAPES = [(32, 128, 64, 0.1), (64, 256, 128, 0.5), (16, 128, 40, 1.0)]
-RAGGED = [(1, 1, 1, 1.0), (31, 33, 17, 0.3), (5, 127, 65, 0.9), (33, 1, 40, 0.05), (7, 300, 100, 0.02)]
+SHAPES = practice([(32, 128, 64, 0.1), (64, 256, 128, 0.5), (16, 128, 40, 1.0)])
+RAGGED = practice([(1, 1, 1, 1.0), (31, 33, 17, 0.3), (5, 127, 65, 0.9), (33, 1, 40, 0.05), (7, 300, 100, 0.02)])
 ALIGNED = (64, 256, 128)
 ELEMENTS = 64  # in each row of A, in the aligned case: every row starts a sector
 

@@ -140,7 +140,7 @@ def test_a_killed_worker_is_replaced_and_leaves_no_zombie():
 def test_a_worker_that_dies_in_the_middle_is_a_limit_error():
     worker = Worker(find_toolchain())
     threading.Timer(0.5, os.kill, (worker.pid, signal.SIGSEGV)).start()
-    with pytest.raises(CompileLimitError, match=r"ran out of its memory \(2 GiB\) or crashed \(SIGSEGV\)"):
+    with pytest.raises(CompileLimitError, match=r"ran out of its memory \(1 GiB\) or crashed \(SIGSEGV\)"):
         worker.compile(SLOW_BOMB.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
     assert not worker.healthy and worker.pid not in children()
 

@@ -126,8 +126,9 @@ def until(condition, seconds=20.0):
     raise AssertionError("waited in vain")
 
 
-def test_a_check_that_is_killed_from_outside_is_done_again(store):
+def test_a_check_that_is_killed_from_outside_is_done_again(store, tmp_path, monkeypatch):
     """Neither the check's process nor its compiler has a limit that ends in SIGKILL: it is nobody's verdict."""
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))  # what is in the cache needs no compiler
     killed = []
 
     def kill():

@@ -33,7 +33,7 @@ from warpschool.grading.verdicts import Verdict, judge, verdict_of_hazard, worst
         (errors.CompilerMissing("x"), Verdict.SE),
         (errors.ArgumentError("x"), Verdict.SE),
         (errors.SimulationError("x"), Verdict.SE),
-        (errors.UnsupportedInstruction("x"), Verdict.SE),
+        (errors.UnsupportedInstruction("x"), Verdict.RJ),
         (errors.PtxSyntaxError("x"), Verdict.SE),
         (errors.GradingError("x"), Verdict.SE),
         (ZeroDivisionError("x"), Verdict.SE),

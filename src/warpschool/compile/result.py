@@ -18,9 +18,9 @@ class CompileLimits:
     the machine is; `wall_s` is kept by the parent process, for a compiler that hangs.
     """
 
-    wall_s: float = 60.0
+    wall_s: float = 200.0
     cpu_s: float = 20.0
-    memory_bytes: int = 2 << 30
+    memory_bytes: int = 1 << 30
     source_bytes: int = 256 << 10
     log_bytes: int = 64 << 10
     ptx_bytes: int = 4 << 20

@@ -20,6 +20,7 @@ from warpschool.errors import CompileLimitError, CompilerMissing
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_LIMIT_S = 60.0
+_LAST_BREATH_S = 1.0
 _MOST_COMPILATIONS = 500  # a worker is replaced after so many: NVRTC keeps some memory of each
 _MOST_IDLE = 2
 _SPENT_RESULTS = ("NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_INTERNAL_ERROR", "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE")
@@ -117,8 +118,9 @@ class Worker:
                 f"{name}: the compiler took more than {limits.wall_s:g} s", next_step=TOO_MUCH
             ) from None
         except _Gone:
+            was_killed = self._ended_by() == -signal.SIGKILL  # no limit of ours does that
             self.kill()
-            if self._process.returncode == -signal.SIGKILL:  # no limit of ours does that
+            if was_killed:
                 raise CompilerMissing(
                     f"{name}: the compiler process was killed from outside", next_step="Is this machine out of memory?"
                 ) from None
@@ -130,6 +132,12 @@ class Worker:
         if "catastrophic error: out of memory" in log:
             result = "NVRTC_ERROR_OUT_OF_MEMORY"
         return Answer(result, log, ptx, int(size))
+
+    def _ended_by(self) -> int | None:
+        """The exit status of a process that has closed its output; None if it lives on."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_BREATH_S)
+        return self._process.returncode
 
     def _cause_of_death(self, name: str, limits: CompileLimits) -> str:
         code = self._process.returncode

@@ -17,14 +17,14 @@ _PUBLIC = {
     "PERSONAL_COPY_MARKER": "sources", "Result": "result", "Source": "sources", "Submission": "submission",
     "TextOptions": "result", "Verdict": "verdicts", "check": "runner", "check_cell": "cell", "criteria_of": "criteria",
     "criterion": "criteria", "find_source": "sources", "load_submission": "submission", "partial": "criteria",
-    "personal_copy": "sources", "to_text": "result",
+    "personal_copy": "sources", "practice": "secret", "to_text": "result",
 }  # fmt: skip
 """public name -> the module here that defines it"""
 
 __all__ = [
     "PERSONAL_COPY_MARKER", "Criterion", "CriterionInfo", "Judgement", "Limits", "Result", "Source", "Submission",
     "TextOptions", "Verdict", "check", "check_cell", "criteria_of", "criterion", "find_source", "load_submission",
-    "partial", "personal_copy", "to_text",
+    "partial", "personal_copy", "practice", "to_text",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from warpschool.grading.limits import Limits
     from warpschool.grading.result import Criterion, Result, TextOptions, to_text
     from warpschool.grading.runner import check
+    from warpschool.grading.secret import practice
     from warpschool.grading.sources import PERSONAL_COPY_MARKER, Source, find_source, personal_copy
     from warpschool.grading.submission import Submission, load_submission
     from warpschool.grading.verdicts import Judgement, Verdict

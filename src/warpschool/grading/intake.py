@@ -22,7 +22,8 @@ def read_submitted(path: Path, folder: Path, *, most_bytes: int) -> tuple[bytes,
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         return b"", f"{path.name}: the file cannot be read: {error.strerror or error}"
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return b"", f"{path.name}: no regular file, but a folder, a pipe or a device"
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return b"", f"{path.name}: no regular file, but a folder, a pipe or a device"
         return file.read(most_bytes + 1), ""

@@ -28,7 +28,7 @@ FORMAT = 1
 ATTEMPTS = 3
 """How often a job is tried whose outcome is a fault of the grader."""
 ORIGIN = "submission"
-BATCH_LIMITS = Limits(wall_s=600.0, cpu_s=240, memory_bytes=6 << 30, threads=1)
+BATCH_LIMITS = Limits(wall_s=600.0, cpu_s=120, memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20)
 
 
 @dataclass(frozen=True)

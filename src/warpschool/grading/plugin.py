@@ -23,7 +23,7 @@ from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
-from warpschool.grading.verdicts import Judgement, Verdict, judge, worst
+from warpschool.grading.verdicts import Judgement, Verdict, judge, readable, worst
 
 _STATE = pytest.StashKey["State"]()
 
@@ -243,4 +243,4 @@ class Recorder:
         )  # fmt: skip
 
     def _code(self, line: int) -> str:
-        return self._lines[line - 1].rstrip()[:200] if 1 <= line <= len(self._lines) else ""
+        return readable(self._lines[line - 1].rstrip()[:200]) if 1 <= line <= len(self._lines) else ""

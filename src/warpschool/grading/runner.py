@@ -22,7 +22,7 @@ from warpschool.grading.limits import Limits
 from warpschool.grading.provenance import provenance
 from warpschool.grading.result import Criterion, Result, make_result
 from warpschool.grading.sources import Source, find_source
-from warpschool.grading.verdicts import Verdict
+from warpschool.grading.verdicts import Verdict, readable
 
 DEFAULT_SEED = 0
 _USUAL_LIMITS = Limits()
@@ -134,7 +134,7 @@ def no_result(
     step: Step, source: Source, verdict: Verdict, seen: str, *, seed: int, provenance: Mapping[str, str]
 ) -> Result:
     """Return the result of a check that came to no result of its own."""
-    whole = Criterion("", "", 0, 0, verdict, seen)
+    whole = Criterion("", "", 0, 0, verdict, readable(seen))
     criteria = [
         Criterion(info.id, info.title, info.weight, 0.0, verdict, "not run", counts=info.counts, hint=info.hint)
         for info in criteria_of(step)

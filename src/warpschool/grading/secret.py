@@ -1,6 +1,6 @@
 """Secret cases: an instructor's secret seed adds sizes to a grader's public ones and draws all data anew.
 
-    RAGGED = cases([(1, 1, 1), (31, 33, 17), (127, 5, 31)])       # in a grader file
+    RAGGED = practice([(1, 1, 1), (31, 33, 17), (127, 5, 31)])       # in a grader file
 
 Without a secret seed a loop over RAGGED sees these three; with one, some more of the same kind. Public cases are a
 practice then: a kernel that knows them by heart fails.
@@ -36,12 +36,12 @@ _state = _State()
 
 
 def use_secret(secret: str) -> None:
-    """Let `cases` draw with this secret from now on, in this process; "" means public cases only."""
+    """Let `practice` draw with this secret from now on, in this process; "" means public cases only."""
     _state.secret, _state.in_secret_case = secret, False
 
 
 def in_secret_case() -> bool:
-    """Whether the case that was drawn last from `cases` is a secret one."""
+    """Whether the case that was drawn last from `practice` is a secret one."""
     return _state.in_secret_case
 
 
@@ -73,7 +73,7 @@ def read_secret(path: Path) -> str:
 
 
 class Cases(Sequence[Any]):
-    """Public cases, and behind them those that the secret seed draws; see `cases`."""
+    """Public cases, and behind them those that the secret seed draws; see `practice`."""
 
     def __init__(self, public: Sequence[Any], count: int) -> None:
         self.public = tuple(public)
@@ -112,7 +112,7 @@ class Cases(Sequence[Any]):
         return tuple(_between(rng, values) for values in zip(*self.public, strict=True))
 
 
-def cases(public: Sequence[Any], *, count: int = SECRET_CASES) -> Cases:
+def practice(public: Sequence[Any], *, count: int = SECRET_CASES) -> Cases:
     """Return sizes, or tuples of sizes, to which a secret seed adds `count` more of the same kind."""
     return Cases(public, count)
 

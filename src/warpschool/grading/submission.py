@@ -23,7 +23,7 @@ from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_ha
 from warpschool.launcher import Program, RunResult
 
 MAX_SOURCE_BYTES = 256 << 10
-STEP_LIMIT = 1 << 26
+STEP_LIMIT = 1 << 23
 """Loop iterations of all warps of a launch together, after which it counts as endless; graded cases need 1 << 20."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -64,12 +65,14 @@ _MEANINGS = {
     Verdict.AC: "accepted",
     Verdict.SKIP: "not checked on this machine",
 }
+_COMMANDS = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _ORDER = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 _OF_ERROR: tuple[tuple[type[Exception], Verdict], ...] = (  # subclasses before their bases
     (errors.CompileLimitError, Verdict.CLE),
     (errors.PolicyError, Verdict.RJ),
     (errors.CompileError, Verdict.CE),
+    (errors.UnsupportedInstruction, Verdict.RJ),  # the step can be done without it, as its reference shows
     (errors.EntryError, Verdict.NE),
     (errors.LaunchLineError, Verdict.LE),
     (errors.NeedsError, Verdict.LE),
@@ -94,6 +97,7 @@ _OF_HAZARD = {
 
 
 _MOST_LINES = 30  # one screen
+_MOST_COLUMNS = 300
 
 
 class Judgement(AssertionError):
@@ -107,7 +111,7 @@ class Judgement(AssertionError):
     def __init__(self, verdict: Verdict, seen: str, *, line: int = 0, fraction: float = 0.0) -> None:
         super().__init__(f"{verdict}: {seen}")
         self.verdict = verdict
-        self.seen = seen
+        self.seen = readable(seen)
         self.line = line
         self.fraction = fraction
 
@@ -115,26 +119,32 @@ class Judgement(AssertionError):
 def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
     """Return the judgement that an exception stands for; what is nobody's known fault is SE.
 
-    PTX that the simulator cannot read or run is the student's only when it was written by hand, as inline assembly.
+    PTX that the simulator cannot read is the student's only when it was written by hand, as inline assembly.
     """
     if isinstance(error, Judgement):
         return error
-    if isinstance(error, errors.UnsupportedInstruction | errors.PtxSyntaxError):
+    if isinstance(error, errors.PtxSyntaxError):
         verdict = Verdict.RJ if has_inline_asm else Verdict.SE
     else:
         verdict = next((found for kind, found in _OF_ERROR if isinstance(error, kind)), Verdict.SE)
-    seen = _one_screen(str(error) or type(error).__name__)
+    seen = str(error) or type(error).__name__
     if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
         seen = f"{type(error).__name__}: {seen}"
     line = getattr(error, "line", 0) or _first_line(getattr(error, "diagnostics", ()))
     return Judgement(verdict, seen, line=line if isinstance(line, int) else 0)
 
 
-def _one_screen(text: str) -> str:
-    lines = text.splitlines()
-    if len(lines) <= _MOST_LINES:
-        return text
-    return "\n".join([*lines[: _MOST_LINES - 1], f"... and {len(lines) - _MOST_LINES + 1} more lines"])
+def readable(text: str) -> str:
+    """Return at most one screen of a text, without characters that command a terminal or turn the writing around."""
+    lines = [_printable(line) for line in text.split("\n")]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES - 1], f"... and {len(lines) - _MOST_LINES + 1} more lines"]
+    return "\n".join(lines)
+
+
+def _printable(line: str) -> str:
+    cut = line if len(line) <= _MOST_COLUMNS else f"{line[:_MOST_COLUMNS]} ..."
+    return "".join(c if c == "\t" or unicodedata.category(c) not in _COMMANDS else "\ufffd" for c in cut)
 
 
 def _first_line(diagnostics: Iterable[object]) -> int:

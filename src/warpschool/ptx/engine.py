@@ -201,9 +201,22 @@ class _Launch:
         self.shared_bytes = -(-static // 16) * 16 + shared_bytes if shared_bytes else static
         self.blocks = grid[0] * grid[1] * grid[2]
         self.step_limit, self.print_limit = step_limit, print_limit
+        self._refuse_giants()
         self.block_budget = max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // self.blocks)
         self.params = self._parameter_block(params)
         self.keep: list[object] = []
+
+    def _refuse_giants(self) -> None:
+        """Every warp takes a step at least: raise StepLimitExceeded for a grid that cannot come to its end."""
+        threads = self.block[0] * self.block[1] * self.block[2]
+        warps = self.blocks * -(-threads // 32)
+        if warps > self.step_limit:
+            raise StepLimitExceeded(
+                f"{self.kernel.kernel.name}: a launch of {self.blocks:,} blocks of {threads:,} threads is more than "
+                f"the {self.step_limit:,} warps that this simulation may run",
+                next_step="Does the grid follow from the sizes? A GPU would run it, for a long time.",
+                file=self.kernel.file,
+            )
 
     def _parameter_block(self, params: bytes) -> np.ndarray:
         """The parameters, followed by the addresses of the module variables that the kernel names."""

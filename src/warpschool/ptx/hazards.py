@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .emit import WARP
-from .memory import Memory
+from .memory import DEFAULT_CAPACITY, Memory
 from .program import Barrier, SourceLine
 from .record import Hazard, Triple
 from .translate import layout as L
@@ -18,6 +18,7 @@ _KINDS = {
     L.LOCAL_OUT_OF_BOUNDS: "out-of-bounds", L.UNINITIALIZED: "uninitialized", L.DIVERGENT_BARRIER: "divergent-barrier",
     L.MISALIGNED: "misaligned", L.SHARED_MISALIGNED: "misaligned", L.WARP_SYNC: "warp-sync",
 }  # fmt: skip
+_FAR = DEFAULT_CAPACITY  # no pointer of the kernel, moved by any index, gets there
 _PAST = {L.WRITE: "wrote", L.READ: "read", L.ATOMIC: "updated atomically", L.READ_AFTER_WRITE: "wrote and read"}
 _VERB = {"write": "writes", "read": "reads", "atomic": "updates"}
 
@@ -77,6 +78,8 @@ class Reporter:
         allocation = self.memory.nearest(record.address) if record.kind == L.OUT_OF_BOUNDS else None
         if allocation is None:
             return f"{array}: byte {offset}"
+        if abs(offset) > _FAR:
+            return "every array, at an address that belongs to nothing"
         if offset < 0:
             return f"{array}: {-offset} bytes before its start"
         return f"{array}: {offset - allocation.nbytes} bytes behind its {allocation.nbytes} bytes"

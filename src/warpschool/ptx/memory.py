@@ -8,6 +8,8 @@ Fresh memory is filled with 0xFF bytes, which read as NaN in every floating-poin
 from __future__ import annotations
 
 import bisect
+import ctypes
+import itertools
 import mmap
 from dataclasses import dataclass, field
 
@@ -20,6 +22,8 @@ ALIGNMENT = 256
 DEFAULT_CAPACITY = 4 << 30
 """Address space of the arena: below 4 GB, so that 32 bits tell any two addresses of one kind of access apart."""
 _SMALLEST_GAP, _LARGEST_GAP = 4 << 10, 1 << 20
+_FIRST_PLACE = 1 << 45
+"""Where the first arena of a process lies: far from where systems put programs, libraries and stacks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +56,12 @@ class Memory:
         capacity = DEFAULT_CAPACITY
         while True:  # a process with an address-space limit gets a smaller arena
             try:
-                self._map = mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
+                self._arena = np.asarray(_Reserved(capacity))
                 break
             except OSError:
                 capacity //= 2
                 if capacity < 1 << 20:
                     raise MemoryLimitExceeded("this process may not reserve even 1 MB of simulated memory") from None
-        self._arena = np.frombuffer(self._map, np.uint8)
         base = self._arena.ctypes.data
         self._start, self._stop = base + _LARGEST_GAP, base + capacity
         self._allocations: list[Allocation] = []  # by address
@@ -124,3 +127,26 @@ class Memory:
 
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_FAILED = ctypes.c_void_p(-1).value
+_places = itertools.count(_FIRST_PLACE, 2 * DEFAULT_CAPACITY)
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class _Reserved:
+    """Address space, at the same place in every process where that is free: a kernel that prints or compares pointers
+    then does so alike in every run. Given back when the last array on it is gone. Raises OSError."""
+
+    def __init__(self, nbytes: int) -> None:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+        place = _libc.mmap(next(_places), nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        if place in (None, _FAILED):
+            raise OSError(ctypes.get_errno(), "cannot reserve address space")
+        self.place, self.nbytes = place, nbytes
+        self.__array_interface__ = {"data": (place, False), "shape": (nbytes,), "typestr": "|u1", "version": 3}
+
+    def __del__(self) -> None:
+        if hasattr(self, "place"):
+            _libc.munmap(self.place, self.nbytes)

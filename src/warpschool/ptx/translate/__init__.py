@@ -73,9 +73,9 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
     kernel = _split_at_guards(kernel, analysis)
     analysis.kernel = kernel
     if len(kernel.blocks) >= MAX_BLOCKS:
-        from ...errors import SimulationError
+        from ...errors import CompileLimitError
 
-        raise SimulationError(
+        raise CompileLimitError(
             f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
         )
     roots = pointer_roots(kernel)
