@@ -13,6 +13,7 @@ import re
 import struct
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,10 @@ from ..model.specs import LIMITS
 from . import cfg
 from .emit import WARP
 from .hazards import Reporter
-from .jit import MASKED, Code
+from .jit import MASKED, Code, exact_function
 from .lanes import MAX_GRID_X
 from .memory import Allocation, Memory
+from .ordering import Order
 from .parse import parse
 from .printf import format_records
 from .program import Kernel, Module, Param
@@ -39,6 +41,7 @@ from .record import Hazard, LaunchRecord, Triple
 from .translate import Options, translate
 from .translate import layout as L
 from .translate.runtime.async_copy import QUEUE_BYTES
+from .translate.runtime.exact import CELL_BYTES
 
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
 STATIC_SHARED_LIMIT = 48 << 10
@@ -46,6 +49,10 @@ DEFAULT_STEP_LIMIT = 1 << 28
 """Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
 _LEAST_BLOCK_BUDGET = 1 << 22
 _SNAPSHOT_LIMIT = 512 << 20
+_SHADOW_LIMIT = 2 << 30
+"""Most memory of the exact race shadow's global part."""
+_ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
+"""Accesses of warps after which a look into races ends: once one is found, and in any case."""
 _STACK_BYTES = 256 << 20
 """Stack of a worker: code that LLVM compiled quickly keeps every vector there. Address space, not memory."""
 
@@ -153,7 +160,7 @@ class SimKernel:
         Raises LaunchError for a launch that no GPU would take, StepLimitExceeded, KernelTrap, PrintLimitExceeded.
         """
         self._validate(grid, block, params, shared_bytes)
-        code = self.build(block, Options(check, count, parted), wide_grid=grid[0] > MAX_GRID_X)
+        code = self.build(block, Options(check, count, parted=parted), wide_grid=grid[0] > MAX_GRID_X)
         run = _Launch(self, code, grid, block, params, shared_bytes, step_limit, print_limit)
         return run.execute(threads or available_threads())
 
@@ -203,6 +210,7 @@ class _Launch:
         self.step_limit, self.print_limit = step_limit, print_limit
         self._refuse_giants()
         self.block_budget = max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // self.blocks)
+        self.given = params
         self.params = self._parameter_block(params)
         self.keep: list[object] = []
 
@@ -235,19 +243,58 @@ class _Launch:
     def execute(self, threads: int) -> LaunchRecord:
         written = self._written_allocations()
         parallel = min(threads, self.blocks) if not _ordered(self.kernel.kernel) else 1
-        snapshot = None
-        if parallel > 1:
-            if sum(a.nbytes for a in written) > _SNAPSHOT_LIMIT:
-                parallel = 1
-            else:
-                snapshot = [(a, a.view().copy()) for a in written]
+        before = _Snapshot.of(written) if parallel > 1 or self.options.check else None
+        if before is None:
+            parallel = 1
         workers = self._run(parallel, written)
-        if parallel > 1 and any(w.struct.fault or w.struct.hazard_count for w in workers):
-            for allocation, before in snapshot or ():
-                allocation.view()[:] = before
+        if before and parallel > 1 and any(w.struct.fault or w.struct.hazard_count for w in workers):
+            before.restore()
             workers = self._run(1, written)
         self._raise_fault(workers)
-        return self._account(workers)
+        record = self._account(workers)
+        if before and any(h.kind == "race" for h in record.hazards):
+            record = replace(record, hazards=self._looked_into(record.hazards, before, written))
+        return record
+
+    def _looked_into(
+        self, hazards: tuple[Hazard, ...], before: _Snapshot, written: list[Allocation]
+    ) -> tuple[Hazard, ...]:
+        """The hazards with races named exactly, or found to be none: from another run with the exact shadow."""
+        code = self.kernel.build(self.block, replace(self.options, exact=True), wide_grid=self.grid[0] > MAX_GRID_X)
+        again = _Launch(
+            self.kernel, code, self.grid, self.block, self.given, self.dynamic_bytes, self.step_limit, self.print_limit
+        )
+        after = _Snapshot.of(written)
+        if after is None or again.shadow_bytes(written) > _SHADOW_LIMIT:
+            return hazards
+        before.restore()
+        try:
+            races, complete = again.find_races(written)
+        finally:
+            after.restore()
+        if not races and not complete:
+            return hazards
+        return (*races, *(h for h in hazards if h.kind != "race"))
+
+    def find_races(self, written: list[Allocation]) -> tuple[list[Hazard], bool]:
+        """Runs block after block until the races are plain; they, and whether all blocks ran."""
+        worker = _Worker(self, self._shadows(written))
+        worker.listen(partial=self.unit.partial_order)
+        done = 0
+
+        def work(worker: _Worker) -> None:
+            nonlocal done
+            while done < self.blocks and not worker.struct.fault:
+                most = _ENOUGH_STEPS if worker.struct.hazard_count else _MOST_STEPS
+                if worker.struct.exact_steps > most:
+                    return
+                worker.run(done, done + 1)
+                done += 1
+
+        _in_threads([worker], work)
+        worker.compile_then_run = None
+        found = [h for h in self._hazards([worker]) if h.kind == "race"]
+        return found, done == self.blocks and not worker.struct.fault
 
     def _written_allocations(self) -> list[Allocation]:
         """Allocations that some block may write, from where the stores' pointers come from."""
@@ -294,11 +341,16 @@ class _Launch:
         return workers
 
     def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:
-        """Race shadow of each allocation that may be written: one u64 per granule, zero, mapped lazily."""
+        """Race shadow of each allocation that may be written: one u64 per granule (8 in the exact shadow), zero,
+        mapped lazily."""
         if not self.options.check:
             return {}
-        granule = self.unit.global_granule_log2
-        return {a.address: np.zeros((a.nbytes >> granule) + 2, np.uint64) for a in written}
+        granule, words = self.unit.global_granule_log2, CELL_BYTES // 8 if self.options.exact else 1
+        return {a.address: np.zeros(((a.nbytes >> granule) + 2) * words, np.uint64) for a in written}
+
+    def shadow_bytes(self, written: list[Allocation]) -> int:
+        """Memory that the exact shadow takes."""
+        return sum((a.nbytes >> self.unit.global_granule_log2) * CELL_BYTES for a in written)
 
     # -- account --------------------------------------------------------------------------------------------------
     def _raise_fault(self, workers: list[_Worker]) -> None:
@@ -322,6 +374,15 @@ class _Launch:
         what = "an assertion failed" if fault.fault == L.FAULT_ASSERT else "the kernel executed trap"
         raise KernelTrap(f"{what} in {block}", **where)
 
+    def _hazards(self, workers: list[_Worker]) -> tuple[Hazard, ...]:
+        reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)
+        hazards: dict[tuple[str, int, str, str], Hazard] = {}  # an unrolled line has many accesses: tell it once
+        for w in workers:
+            for k in range(w.struct.hazard_count):
+                found = reporter.tell(w.hazards[k])
+                hazards.setdefault((found.kind, found.line, found.access, found.array), found)
+        return tuple(hazards.values())
+
     def _counted(self, workers: list[_Worker]) -> dict[int, dict[str, int]]:
         """Counters by source line, of both functions and all workers."""
         lines = self.unit.plan.evaluate(np.add.reduce([w.counters for w in workers]))
@@ -339,15 +400,27 @@ class _Launch:
         for names in lines.values():
             for name, value in names.items():
                 totals[name] = totals.get(name, 0) + value
-        reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)
-        hazards: dict[tuple[str, int, str, str], Hazard] = {}  # an unrolled line has many accesses: tell it once
-        for w in workers:
-            for k in range(w.struct.hazard_count):
-                found = reporter.tell(w.hazards[k])
-                hazards.setdefault((found.kind, found.line, found.access, found.array), found)
-        told = tuple(hazards.values())
+        told = self._hazards(workers)
         printed = format_records([w.printed() for w in workers], self.kernel.memory, self.block, self.grid)
         return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.grid, self.block)
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """Copies of allocations, to run a launch again from where it started."""
+
+    copies: tuple[tuple[Allocation, np.ndarray], ...]
+
+    @classmethod
+    def of(cls, allocations: list[Allocation]) -> _Snapshot | None:
+        """None if they are too large to copy."""
+        if sum(a.nbytes for a in allocations) > _SNAPSHOT_LIMIT:
+            return None
+        return cls(tuple((a, a.view().copy()) for a in allocations))
+
+    def restore(self) -> None:
+        for allocation, data in self.copies:
+            allocation.view()[:] = data
 
 
 _SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
@@ -377,8 +450,10 @@ class _Worker:
         self.hazards = (L.HazardRecord * L.HAZARD_CAPACITY)()
         self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
         self.contexts = _contexts(unit.context.size, launch.block)
+        self.context_bytes = unit.context.size * warps
         self.shared = _aligned(launch.shared_bytes + 64)
-        self.shadow = _aligned(((launch.shared_bytes >> unit.shared_granule_log2) + 16) * 4)
+        cell = CELL_BYTES if launch.options.exact else 4
+        self.shadow = _aligned(((launch.shared_bytes >> unit.shared_granule_log2) + 16) * cell)
         allocations = launch.kernel.memory.allocations
         self.allocations = (L.Site * max(1, len(allocations)))()
         for entry, a in zip(self.allocations, allocations, strict=False):
@@ -392,6 +467,7 @@ class _Worker:
         s.nctaid[:] = launch.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
         s.shared_bytes, s.dynamic_bytes = launch.shared_bytes, launch.dynamic_bytes
+        s.other_site = L.NO_SITE
         s.params, s.counters = launch.params.ctypes.data, self.counters.ctypes.data
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
@@ -410,6 +486,15 @@ class _Worker:
         s.pending = self.pending.ctypes.data
         s.block_budget = launch.block_budget
         s.print, s.print_limit = self.print_buffer.ctypes.data, launch.print_limit
+
+    def listen(self, *, partial: bool) -> None:
+        """Follows what happens before what, for the exact race shadow."""
+        words = self.contexts[: self.context_bytes].view(np.uint32)
+        rows = words.reshape(-1, self.launch.unit.context.size // 4)
+        self.struct.exact = 1
+        self.struct.time = 1
+        self.struct.landed = exact_function("ws_exact_landed")
+        self.order = Order(self.struct, rows, len(rows), partial=partial)
 
     def run(self, first: int, last: int) -> None:
         """Runs blocks first..last-1; releases the GIL."""

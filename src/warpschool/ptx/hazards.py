@@ -7,7 +7,7 @@ from typing import Any
 
 from .emit import WARP
 from .memory import DEFAULT_CAPACITY, Memory
-from .program import Barrier, SourceLine
+from .program import Barrier, SourceLine, WarpBarrier
 from .record import Hazard, Triple
 from .translate import layout as L
 from .translate.plan import AccessSite
@@ -106,8 +106,20 @@ class Reporter:
             whom = f"thread {other}"
         whom += f" of block {other_block}" if other_block else ""
         between = "no barrier orders blocks" if other_block or owner == 0xFFFFFFFF else "without a barrier between"
-        message = f"{who} {_VERB[site.access]} {array} at byte {offset}, which {whom} {past}: {between}"
-        return Hazard(**common, message=message, other_thread=other, other_block=other_block)
+        line = self.unit.sites[record.other_site].line if record.other_site < len(self.unit.sites) else 0
+        known: dict[str, Any] = {"other_thread": other, "other_block": other_block, "other_line": line}
+        if line:  # the exact shadow: of several threads it names the last
+            known |= {
+                "other_thread": self._thread(state >> L.WARP_SHIFT & 31, state & 31),
+                "other_block": other_block or common["block"],
+            }
+            past += f" in line {line}"
+        told = f"{who} {_VERB[site.access]} {array} at byte {offset}"
+        if state == L.IN_FLIGHT or (line and state & L.FLYING_STATE):
+            copy = f"the copy of line {line}" if line else "an asynchronous copy"
+            message = f"{told}, to which {copy} is on its way: wait for it, then for the other threads"
+            return Hazard(**common, message=message, **known)
+        return Hazard(**common, message=f"{told}, which {whom} {past}: {between}", **known)
 
     def _divergence(self, record: L.HazardRecord, block: Triple, thread: Triple) -> Hazard:
         line = self._barrier_line(record.site)
@@ -140,7 +152,7 @@ class Reporter:
     def _barrier_line(self, target: int) -> int:
         """Line of the barrier behind which block `target` lies."""
         for b in self.unit.kernel.blocks:
-            if isinstance(b.terminator, Barrier) and b.terminator.target == target:
+            if isinstance(b.terminator, Barrier | WarpBarrier) and b.terminator.target == target:
                 source: SourceLine = b.terminator.instruction.source
                 return source.line
         return 0

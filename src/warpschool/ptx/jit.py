@@ -14,7 +14,7 @@ from ..compile import cache
 from ..errors import UnsupportedInstruction
 from .translate import Translation
 from .translate.plan import CounterPlan
-from .translate.runtime import runtime_module
+from .translate.runtime import exact_module, runtime_module
 
 _LARGE, _LARGE_CHECKED = 2_500, 1_200
 """PTX instructions above which code generation favours its own speed over the code's: without and with checks."""
@@ -56,6 +56,23 @@ def _runtime_engine() -> llvm.ExecutionEngine:
     return engine
 
 
+@functools.cache
+def _exact_engine() -> llvm.ExecutionEngine:
+    """Compiles the exact race shadow, when the first race is looked into."""
+    text, names = exact_module()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _machine(2))
+    engine.finalize_object()
+    for name in names:
+        llvm.add_symbol(name, engine.get_function_address(name))
+    return engine
+
+
+def exact_function(name: str) -> int:
+    """Address of a function of the exact race shadow."""
+    with _lock:
+        return _exact_engine().get_function_address(name)
+
+
 MASKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -65,6 +82,10 @@ class Code:
 
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
+        if translation.unit.options.exact:
+            with _lock:
+                _runtime_engine()
+                _exact_engine()
         limit = _LARGE_CHECKED if translation.unit.options.check else _LARGE
         self._level = 0 if translation.instruction_count > limit else 1
         self._engines = [_compiled(translation.ir, self._level, promote=translation.full_names)]

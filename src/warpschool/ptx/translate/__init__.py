@@ -84,6 +84,7 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
         named=_is_named(kernel),
+        partial_order=_is_named(kernel) or _has_fences(kernel),
         spin_heads=_spin_heads(kernel),
         optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
@@ -112,6 +113,18 @@ def _is_named(kernel: Kernel) -> bool:
         if any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions):
             return True
     return False
+
+
+_FENCES = frozenset({"acquire", "release", "acq_rel", "sc"})
+
+
+def _has_fences(kernel: Kernel) -> bool:
+    """Whether threads may be ordered by fences, acquires and releases."""
+    return any(
+        i.opcode in ("membar", "fence") or not _FENCES.isdisjoint(i.modifiers)
+        for block in kernel.blocks
+        for i in block.instructions
+    )
 
 
 _SIGNALS = frozenset({"volatile", "relaxed", "acquire", "mmio"})

@@ -33,8 +33,15 @@ class Access:
     registers: tuple[Operand, ...]
     element_bytes: int
     site: int
+    exact: bool = False
+    """for the exact race shadow"""
     optimistic: bool = False
     """a load whose value a compare-and-swap will verify: it counts as an atomic access"""
+
+    @property
+    def lane_by_lane(self) -> bool:
+        """Whether the general path must account for every lane."""
+        return self.exact or self.optimistic
 
     @property
     def bytes_(self) -> int:
@@ -47,7 +54,10 @@ class Access:
 
     @property
     def kind(self) -> int:
-        return L.ATOMIC if self.optimistic else L.READ if self.is_load else L.WRITE
+        plain = L.READ if self.is_load else L.WRITE
+        if self.optimistic:
+            return plain | L.STRONG_ACCESS if self.exact else L.ATOMIC
+        return plain | L.STRONG_ACCESS if self.exact and is_signal(self.instruction, self.space) else plain
 
 
 def translate(t: Translator, i: Instruction) -> None:
@@ -70,13 +80,25 @@ def translate(t: Translator, i: Instruction) -> None:
     if size > 8:
         raise unsupported(i)
     site = t.unit.site(i, space, "read" if is_load else "write")
-    access = Access(i, space, is_load, where, tuple(registers), size, site, id(i) in t.unit.optimistic)
+    how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic}
+    access = Access(i, space, is_load, where, tuple(registers), size, site, **how)
     _book(t, access)
     handlers = {
         "global": translate_global, "const": translate_global, "shared": translate_shared, "local": translate_local,
         "generic": translate_generic,
     }  # fmt: skip
     handlers[space](t, access)
+
+
+_SIGNALS = frozenset({"relaxed", "acquire", "release", "mmio"})
+
+
+def is_signal(i: Instruction, space: str) -> bool:
+    """Whether a load or store is meant to race: relaxed and stronger, or volatile outside shared memory.
+
+    Volatile shared memory is how code of old relied on a warp's lockstep: there it excuses nothing.
+    """
+    return not _SIGNALS.isdisjoint(i.modifiers) or (i.has("volatile") and space != "shared")
 
 
 def inferred_space(t: Translator, where: Address) -> str | None:

@@ -15,7 +15,7 @@ _WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")
 def translate(t: Translator, i: Instruction) -> None:
     """cp.async, its commit and its waits; other copies raise UnsupportedInstruction."""
     mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
-    checked = constant("i32", t.unit.shared_granule_log2 + 1 if t.unit.options.check else 0)
+    checked = constant("i32", _checks(t))
     if i.has("commit_group"):
         t.b.call("ws_async_commit", "void", _WORKER, _CONTEXT, mask)
     elif i.has("wait_all"):
@@ -29,6 +29,12 @@ def translate(t: Translator, i: Instruction) -> None:
         _issue(t, i, mask)
     else:
         raise unsupported(i)
+
+
+def _checks(t: Translator) -> int:
+    """0 where nothing is checked, else log2 of the race shadow's granule + 1; + 3 for the exact shadow."""
+    o = t.unit.options
+    return t.unit.shared_granule_log2 + (4 if o.exact else 1) if o.check else 0
 
 
 def _issue(t: Translator, i: Instruction, mask: Value) -> None:
@@ -51,18 +57,21 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
         counter = t.counter_pointer(cell)
     flag, bytes_ = constant("i32", int(check)), constant("i32", size.bits)
     fetched = b.call(
-        f"ws_access_global_{t.unit.global_granule_log2}", "i32", _WORKER, _CONTEXT, address, reads, bytes_,
+        t.unit.access("global"), "i32", _WORKER, _CONTEXT, address, reads, bytes_,
         constant("i32", fetch.site), constant("i32", L.READ), counter, flag,
     )  # fmt: skip
     # a lane whose source is refused copies zeros; a lane whose target is refused copies nothing
     count = b.select(b.bits_mask(fetched), count, b.like(count, 0))
     lanes = b.call(
-        f"ws_access_shared_{t.unit.shared_granule_log2}", "i32", _WORKER, _CONTEXT, offset, mask, bytes_,
+        t.unit.access("shared"), "i32", _WORKER, _CONTEXT, offset, mask, bytes_,
         constant("i32", write.site), constant("i32", L.WRITE), Value("ptr", "null"), flag,
     )  # fmt: skip
     b.call(
         "ws_async_issue", "void", _WORKER, _CONTEXT, offset, address, count, lanes, bytes_, constant("i32", write.site)
     )
+    if check:
+        name = f"ws_{'exact_flight' if t.unit.options.exact else 'flight'}_{t.unit.shared_granule_log2}"
+        b.call(name, "void", _WORKER, offset, lanes, bytes_, constant("i32", 1))
 
 
 def _bytes(t: Translator, i: Instruction, size: int) -> Value:

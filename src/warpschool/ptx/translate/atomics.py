@@ -12,6 +12,7 @@ from .floating import add_float, flush, narrow, packed_half, widen
 from .nans import canonical_bits
 from .runtime.helper import Helper, arg, i32
 from .shared_memory import shared_base
+from .signals import UPDATES, signal
 from .translator import Translator
 from .values import LLVM_TYPE, is_float, unsupported
 
@@ -42,6 +43,7 @@ def translate(t: Translator, i: Instruction) -> None:
         old = b.call(name, vectors[0].type, at, mask, *vectors, lanes=WARP)
         if has_result and not isinstance(i.operands[0], Sink):
             t.write(_elements(i.operands[0])[k], old, Lanes())
+    signal(t, address, mask, UPDATES, i)
 
 
 def _elements(operand: Operand) -> tuple[Operand, ...]:
@@ -71,10 +73,10 @@ def _host_addresses(t: Translator, a: Access, mask: Value) -> tuple[Value, Value
     worker, context = Value("ptr", "%w"), Value("ptr", "%c")
     if a.space == "shared":
         offset = vector_address(t, a, "i32")
-        mask = b.call(f"ws_access_shared_{t.unit.shared_granule_log2}", "i32", worker, context, offset, mask, *fixed)
+        mask = b.call(t.unit.access("shared"), "i32", worker, context, offset, mask, *fixed)
         return b.add(b.resize(offset, "i64"), b.splat(shared_base(t))), mask
     address = vector_address(t, a, "i64")
-    access_global = f"ws_access_global_{t.unit.global_granule_log2}"
+    access_global = t.unit.access("global")
     if a.space == "global":
         return address, b.call(access_global, "i32", worker, context, address, mask, *fixed)
     window = b.lshr(address, 56)
@@ -82,7 +84,7 @@ def _host_addresses(t: Translator, a: Access, mask: Value) -> tuple[Value, Value
     shared_bits = b.mask_bits(in_shared)
     offset = b.resize(address, "i32")
     shared_ok = b.call(
-        f"ws_access_shared_{t.unit.shared_granule_log2}",
+        t.unit.access("shared"),
         "i32",
         worker,
         context,

@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emit import WARP, Value, constant, constants
+from ..ordering import BLOCK, OPEN, RUN
 from ..program import Barrier
 from . import layout as L
 from .full import Part
 from .runtime.async_copy import ENTRIES, QUEUE_BYTES
+from .runtime.exact import CELL_BYTES
 from .runtime.helper import WORKER, Helper, arg, i32, i64
 from .runtime.named import ONE_FOR_ALL
+from .signals import report
 from .translator import Unit
 
 _C = L.ContextLayout
@@ -36,6 +39,7 @@ def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
     vote_slots = [b.let("ptr", 0, "alloca i32") for _ in range(2)] if _votes(unit) else []
     lockstep_slot, start_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i64")
     in_lockstep = threads % WARP == 0 and not vote_slots and not unit.options.parted and not unit.named
+    in_lockstep = in_lockstep and not unit.options.exact
     with b.loop(b.sub(last, first)) as k:
         block = b.add(first, k)
         _start_block(b, unit, block, grid)
@@ -62,7 +66,7 @@ def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
             context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
             slots = (alive_slot, target_slot, apart_slot, done_slot)
             turns = _Turns(turn_slot, yielded_slot, b.binary("shl", i32(1), b.resize(warp, "i32")))
-            _run_warp(b, parts, context, state_slot, slots, vote_slots, turns)
+            _run_warp(b, unit, parts, context, state_slot, slots, vote_slots, turns)
         alive = b.load("i32", alive_slot)
         waiting = b.new_label("waiting")
         b.branch(b.icmp("ne", alive, i32(0)), waiting, over)
@@ -83,7 +87,7 @@ def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
             missing = b.or_(b.load("i32", apart_slot), b.load("i32", done_slot))
             with b.if_(b.icmp("ne", missing, i32(0)), likely=False):
                 _report_divergence(b, unit, contexts, warps, b.load("i32", target_slot))
-            b.call("ws_block_barrier", "void", WORKER, i32(unit.shared_granule_log2))
+            _block_barrier(b, unit)
         for name, slot in zip(("vote_count", "vote_lanes"), vote_slots, strict=False):
             b.store(b.load("i32", slot), b.offset(WORKER, L.field(name)))
         b.br(rounds)
@@ -91,6 +95,14 @@ def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
     b.ret()
     text = b.function(f"void @run_blocks({WORKER}, {contexts}, {first}, {last})")
     return text, b.declared
+
+
+def _block_barrier(b: Helper, unit: Unit) -> None:
+    """All that the block did so far comes before all that it does from now on."""
+    if unit.options.exact:
+        report(b, OPEN, i32(0), i64(-1))
+    else:
+        b.call("ws_block_barrier", "void", WORKER, i32(unit.shared_granule_log2))
 
 
 def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None:
@@ -109,7 +121,10 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
     if unit.named:
         nobody = Value("i32", "zeroinitializer", L.NAMED_BARRIERS)
         b.store(nobody, b.offset(WORKER, L.field("arrivals")))
-    if unit.options.check:
+    if unit.options.exact:
+        report(b, BLOCK, i32(0), i64(0))
+        _clear_exact_shadow(b, unit)
+    elif unit.options.check:
         b.store(i32(1), b.offset(WORKER, L.field("epoch")))
         b.store(i32(1), b.offset(WORKER, L.field("time")))
         size = b.worker("shared_bytes", "i64")
@@ -123,6 +138,16 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
             b.call(
                 "llvm.memset.p0.i64", "void", b.worker(name, "ptr"), constant("i8", -1), length, Value("i1", "false")
             )
+
+
+def _clear_exact_shadow(b: Helper, unit: Unit) -> None:
+    granules = b.lshr(b.worker("shared_bytes", "i64"), unit.shared_granule_log2)
+    length = b.mul(b.add_const(granules, 1), i64(CELL_BYTES))
+    zero = constant("i8", 0)
+    b.call("llvm.memset.p0.i64", "void", b.worker("shadow", "ptr"), zero, length, Value("i1", "false"))
+    unset = constant("i8", -1)
+    size = b.worker("shared_bytes", "i64")
+    b.call("llvm.memset.p0.i64", "void", b.worker("shared", "ptr"), unset, size, Value("i1", "false"))
 
 
 def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: int, in_lockstep: bool) -> None:
@@ -260,12 +285,16 @@ def _open_named(
         with b.if_(stuck, likely=False):
             _report_divergence(b, unit, contexts, warps, b.load("i32", target_slot), stuck=True)
         for_all = b.icmp("ne", b.and_const(opened, ONE_FOR_ALL), i64(0))
-        with b.if_(b.or_(for_all, stuck)):
-            b.call("ws_block_barrier", "void", WORKER, i32(unit.shared_granule_log2))
+        if unit.options.exact:
+            report(b, OPEN, i32(0), b.select(stuck, i64(-1), opened))
+        else:
+            with b.if_(b.or_(for_all, stuck)):
+                _block_barrier(b, unit)
 
 
 def _run_warp(
     b: Helper,
+    unit: Unit,
     parts: list[Part],
     context: Value,
     state_slot: Value,
@@ -281,6 +310,10 @@ def _run_warp(
     with b.if_(b.and_(b.not_(done), b.not_(its_turn)), likely=False):
         _note_waiting(b, state, alive_slot, target_slot, apart_slot)
     with b.if_(b.and_(b.not_(done), its_turn)):
+        if unit.options.exact:
+            b.increment(b.offset(WORKER, L.field("time")), i32(1))
+            if unit.partial_order:
+                report(b, RUN, b.load("i32", b.offset(context, _C.WARP_INDEX)), i64(0))
         b.store(state, state_slot)
         again, settled = b.new_label("again"), b.new_label("settled")
         full, masked, judge = b.new_label("full"), b.new_label("masked"), b.new_label("judge")

@@ -184,10 +184,12 @@ class Full(Translator):
                 for name in sorted(block.live_out & self.unsaved[block.index]):
                     self.save(name, self.get(name, self.form(name)))
                 b.ret(constant("i32", L.AT_BARRIER << 16 | target))
-            case WarpBarrier(target, _):
-                self._write_back(block.live_out)
+            case WarpBarrier(target, i):
                 if self.unit.options.check:
-                    b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"))
+                    members = self.source(i.operands[0], "b32", WARP)
+                    everyone = constant("i32", -1)
+                    b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"), members, everyone)
+                self._write_back(block.live_out)
                 if self.loops_back(target):
                     self.spend(line)
                 b.br(f"F{target}")

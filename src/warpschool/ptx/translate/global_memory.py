@@ -15,12 +15,14 @@ from .access import (
     extent,
     finish,
     gather_scatter,
+    is_signal,
     pattern_of,
     scalar_base,
     stored_values,
     vector_address,
 )
 from .shapes import Shape, load_shape, shape_of, store_shape
+from .signals import READS, WRITES, signal
 from .translator import Translator
 
 
@@ -36,13 +38,16 @@ def general_global(
     checked = constant("i32", int(o.check))
     fixed = (constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter, checked)
     state = (Value("ptr", "%w"), Value("ptr", "%c"), address, mask)
-    if len(a.registers) == 1:  # one call for everything keeps code small where a kernel has many accesses
+    if len(a.registers) == 1 and not a.exact:  # one call for all keeps code small where a kernel has many accesses
         if values is None:
             return [b.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, lanes=WARP)]
         b.call(f"ws_store_global_{a.element}_{granule}", "void", *state, *fixed, values[0])
         return []
-    mask = b.call(f"ws_access_global_{granule}", "i32", *state, *fixed)
-    return gather_scatter(t, a, address, values, mask)
+    mask = b.call(t.unit.access("global"), "i32", *state, *fixed)
+    results = gather_scatter(t, a, address, values, mask)
+    if is_signal(a.instruction, a.space):
+        signal(t, address, mask, READS if a.is_load else WRITES, a.instruction)
+    return results
 
 
 def sector_cell(t: Translator, a: Access) -> int | None:
@@ -77,7 +82,7 @@ def translate_global(t: Translator, a: Access) -> None:
         address = vector_address(t, a, "i64")
         return finish(t, a, general_global(t, a, address, values, t.mask_bits, cell), Lanes())  # type: ignore[attr-defined]
     # every store is examined and tracked: nothing to gain from its shape
-    if t.unit.options.check and (a.optimistic or not a.is_load):
+    if t.unit.options.check and (a.lane_by_lane or not a.is_load):
         address = vector_address(t, a, "i64")
         return finish(t, a, general_global(t, a, address, values, constant("i32", -1), cell), Lanes())
     pattern = pattern_of(t, a)

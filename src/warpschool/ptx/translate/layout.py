@@ -44,6 +44,16 @@ class Worker(ctypes.Structure):
         ("vote_count", ctypes.c_uint32),  # bar.red: lanes whose predicate holds
         ("vote_lanes", ctypes.c_uint32),  # bar.red: lanes that took part
         ("arrivals", ctypes.c_uint32 * 16),  # bar.arrive: threads that have come to each named barrier
+        ("other_site", ctypes.c_uint32),  # of the access that a race collides with; -1: not known
+        ("race_kind", ctypes.c_uint32),
+        ("race_address", ctypes.c_uint64),
+        ("exact", ctypes.c_uint32),  # whether the exact race shadow is in use: time has no limit
+        ("exact_steps", ctypes.c_uint64),  # accesses of warps that it has looked at
+        ("landed", ctypes.c_void_p),  # ws_exact_landed
+        ("lane_syncs", ctypes.c_void_p),  # u32 per warp, lane and other lane (see ordering)
+        ("known", ctypes.c_void_p),  # per warp: pointer to pairs of times, and their number (see ordering)
+        ("on_sync", ctypes.c_void_p),  # called at barriers, fences and signals
+        ("signal_addresses", ctypes.c_uint64 * 32),  # of the signal that on_sync is told of
         ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
         ("print_used", ctypes.c_uint32),
         ("print_limit", ctypes.c_uint32),
@@ -76,6 +86,7 @@ class HazardRecord(ctypes.Structure):
         ("lane", ctypes.c_uint32),
         ("address", ctypes.c_uint64),
         ("state", ctypes.c_uint64),  # shadow state that the access collided with
+        ("other_site", ctypes.c_uint32),
     ]
 
 
@@ -111,8 +122,15 @@ MAX_BLOCKS = WARP_BARRIER_FLAG
 # shadow state of a shared granule, and the low half of a global one's: time | kind | flags | warp | lane
 LANE_BITS, WARP_SHIFT, MANY_LANES, MANY_WARPS, KIND_SHIFT, TIME_SHIFT = 5, 5, 1 << 10, 1 << 11, 12, 14
 WRITE, READ, ATOMIC, READ_AFTER_WRITE = 0, 1, 2, 3
-UNTOUCHED = 0xFFFFFFFF
-"""Shared memory that nobody has written in this block."""
+UNTOUCHED, IN_FLIGHT = 0xFFFFFFFF, 0xFFFFFFFE
+"""Shared memory that nobody has written in this block; that an asynchronous copy is on its way to."""
+STRONG_ACCESS = 4
+"""Flag of an access's kind: volatile or relaxed, a signal rather than data."""
+KIND_MASK_BELOW = MANY_WARPS - 1
+"""Warp, lane and MANY_LANES of a state."""
+FLYING_STATE = 1 << TIME_SHIFT
+"""In a state that the exact shadow reports: a copy was on its way."""
+NO_SITE = 0xFFFFFFFF
 LAST_TIME = (1 << 18) - 2
 
 

@@ -192,7 +192,7 @@ class Masked(Translator):
         if self.unit.options.check:
             together = b.and_(b.mask_bits(complete), self.mask_bits)
             with b.if_(b.icmp("ne", together, constant("i32", 0))):
-                b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"))
+                b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"), members, together)
         wait = constants("i16", [target | L.WARP_BARRIER_FLAG] * WARP)
         return b.select(complete, constants("i16", [target] * WARP), wait)
 

@@ -12,12 +12,14 @@ from .access import (
     either,
     finish,
     gather_scatter,
+    is_signal,
     pattern_of,
     scalar_base,
     stored_values,
     vector_address,
 )
 from .shapes import Shape, load_shape, shape_of, store_shape
+from .signals import READS, WRITES, signal
 from .translator import Translator
 
 
@@ -32,12 +34,15 @@ def general_shared(
     if o.check or cell is not None:
         counter = t.counter_pointer(cell) if cell is not None else Value("ptr", "null")
         mask = b.call(
-            f"ws_access_shared_{t.unit.shared_granule_log2}", "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset,
-            mask, constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
+            t.unit.access("shared"), "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset, mask,
+             constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
             constant("i32", int(o.check)),
         )  # fmt: skip
     address = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
-    return gather_scatter(t, a, address, values, mask)
+    results = gather_scatter(t, a, address, values, mask)
+    if is_signal(a.instruction, a.space):
+        signal(t, address, mask, READS if a.is_load else WRITES, a.instruction)
+    return results
 
 
 def conflict_cell(t: Translator, a: Access) -> int | None:
@@ -60,7 +65,7 @@ def translate_shared(t: Translator, a: Access) -> None:
     pattern = pattern_of(t, a)
     offsets = pattern.offsets if pattern.scalar else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
-    if offsets is None or shape is None or a.optimistic or not (a.is_load or shape.distinct == WARP):
+    if offsets is None or shape is None or a.lane_by_lane or not (a.is_load or shape.distinct == WARP):
         offset = vector_address(t, a, "i32")
         return finish(t, a, general_shared(t, a, offset, values, constant("i32", -1), conflict_cell(t, a)), Lanes())
     _shared_pattern(t, a, offsets, shape, values)

@@ -43,6 +43,8 @@ class Options:
 
     check: bool = True
     count: bool = True
+    exact: bool = False
+    """with the exact race shadow: slow, for a launch that met a race"""
     parted: bool = False
     """run every warp in `masked` from start to end: for testing it"""
 
@@ -66,6 +68,8 @@ class Unit:
     shared_granule_log2: int = 2
     computed_floats: frozenset[str] = frozenset()
     """registers whose NaNs are put right where their bits are looked at"""
+    partial_order: bool = False
+    """whether some threads may be ordered without a barrier of the whole block: fences, named barriers"""
     named: bool = False
     """whether barriers have names or counts, so that only some warps may wait for each other"""
     spin_heads: frozenset[int] = frozenset()
@@ -76,6 +80,11 @@ class Unit:
     """whether the kernel uses cp.async, so that warps need queues"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
     """module variable -> offset of its address behind the kernel's parameters"""
+
+    def access(self, space: str) -> str:
+        """Name of the function that accounts for an access of shared or global memory."""
+        granule = self.shared_granule_log2 if space == "shared" else self.global_granule_log2
+        return f"ws_{'exact_' if self.options.exact else ''}access_{space}_{granule}"
 
     def site(self, instruction: Instruction, space: str, access: str) -> int:
         self.sites.append(AccessSite(instruction.source.line, space, access))

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from ..emit import WARP, Builder, Value, constant, constants
 from ..lanes import Lanes
+from ..ordering import ARRIVE
 from ..program import Instruction, Pair
 from . import layout as L
 from .runtime.helper import Helper, arg, i32
+from .signals import fence, report
 from .translator import Translator, barrier_operands
 
 _UNIFORM = Lanes((0,) * WARP)
@@ -183,8 +185,7 @@ def _createpolicy(t: Translator, i: Instruction) -> None:
 
 
 def _nothing(t: Translator, i: Instruction) -> None:
-    """Fences and hints: blocks run one after another and a warp's accesses in order, so there is nothing to wait
-    for."""
+    """Hints."""
 
 
 def _trap(t: Translator, i: Instruction) -> None:
@@ -203,6 +204,8 @@ def _bar(t: Translator, i: Instruction) -> None:
     if i.has("arrive"):
         number = t.of_first_lane(barrier_operands(i)[0])
         t.count("barriers", i.source.line, per_warp=1)
+        if t.unit.options.exact:
+            report(t.b, ARRIVE, t.warp_index(), t.b.resize(number, "i64"))
         t.b.call("ws_bar_arrive", "void", Value("ptr", "%w"), Value("ptr", "%c"), _active(t), number)
     else:
         _bar_result(t, i)
@@ -226,12 +229,12 @@ def _bar_result(t: Translator, i: Instruction) -> None:
 
 _VOTES_OF_WARP = (L.ContextLayout.VOTE_COUNT, L.ContextLayout.VOTE_LANES)
 _IGNORED = (
-    "membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
     "pmevent",
 )  # fmt: skip
 
 HANDLERS: dict[str, Callable[[Translator, Instruction], None]] = {
     "shfl": _shfl, "vote": _vote, "activemask": _activemask, "match": _match, "redux": _redux,
-    "elect": _elect, "createpolicy": _createpolicy,
+    "membar": fence, "fence": fence, "elect": _elect, "createpolicy": _createpolicy,
     "trap": _trap, "call": _call, "bar": _bar, "barrier": _bar, **dict.fromkeys(_IGNORED, _nothing),
 }  # fmt: skip

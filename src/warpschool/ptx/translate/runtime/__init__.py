@@ -10,8 +10,15 @@ from __future__ import annotations
 from functools import cache
 
 from ...emit import module_text
-from . import async_copy, barriers, bounds, counting, movement, named, races, rounding
+from . import async_copy, barriers, bounds, counting, exact, movement, named, races, rounding
 from .helper import Helper
+
+
+@cache
+def exact_module() -> tuple[str, tuple[str, ...]]:
+    """IR text of the exact race shadow, which only launches with a race need, and its functions' names."""
+    functions = exact.functions()
+    return module_text(functions.values(), Helper.declarations, functions), tuple(functions)
 
 
 @cache
@@ -37,6 +44,7 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         "ws_async_commit": async_copy.async_commit(),
         "ws_async_wait": async_copy.async_wait(),
         **{f"ws_directed_{op}": rounding.directed(op) for op in rounding.OPERANDS},
+        **{f"ws_flight_{g}": races.flight(g) for g in (0, 1, 2)},
         **{f"ws_race_shared_{g}": races.race_shared(g) for g in (0, 1, 2)},
         **{f"ws_race_global_{g}": races.race_global(g) for g in (0, 1, 2)},
         **{f"ws_access_global_{g}": races.access_global(g) for g in (0, 1, 2)},

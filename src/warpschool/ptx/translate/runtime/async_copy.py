@@ -78,9 +78,11 @@ def _land(b: Helper, queue: Value, entry: Value, lanes: Value, checked: Value) -
         site = b.load(I32, b.offset(entry, _SITE))
         for granule in (0, 1, 2):
             with b.if_(b.icmp("eq", checked, i32(granule + 1))):
-                b.call(
-                    f"ws_race_shared_{granule}", "void", WORKER, CONTEXT, to, lanes, size, site, i32(L.WRITE)
-                )  # fmt: skip
+                b.call(f"ws_flight_{granule}", "void", WORKER, to, lanes, size, i32(0))
+                b.call(f"ws_race_shared_{granule}", "void", WORKER, CONTEXT, to, lanes, size, site, i32(L.WRITE))
+            with b.if_(b.icmp("eq", checked, i32(granule + 4))):
+                landed = b.worker("landed", "ptr")  # of the exact race shadow, which is loaded on demand
+                b.emit(f"call void {landed.text}({WORKER}, {CONTEXT}, {to}, {lanes}, {size}, {site}, i32 {granule})")
 
 
 def _drop_landed(b: Helper, queue: Value) -> None:

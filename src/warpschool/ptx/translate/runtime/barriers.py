@@ -4,20 +4,43 @@ from __future__ import annotations
 
 from ...emit import WARP, Value
 from .. import layout as L
-from .helper import CONTEXT, I32, I64, WORKER, Helper, arg, i32
+from .helper import CONTEXT, I32, I64, MASK, WORKER, Helper, arg, i32
 
 
 def warp_sync() -> str:
-    """__syncwarp: what this warp did before is ordered before what it does from now on."""
+    """__syncwarp of the lanes `mask`, each with the lanes it names: what they did before is ordered before what they
+    do from now on. Where that is not the whole warp, only the exact race shadow can tell."""
     b = Helper()
+    masks = arg(I32, "masks", WARP)
     b.label("entry")
     at = b.offset(WORKER, L.field("time"))
     now = b.load(I32, at)
-    later = b.intrinsic("umin", b.add_const(now, 1), i32(L.LAST_TIME))
+    exact = b.worker("exact", I32)
+    last = b.or_(b.sub(i32(0), exact), i32(L.LAST_TIME))  # no limit to exact times
+    later = b.intrinsic("umin", b.add_const(now, 1), last)
     b.store(later, at)
+    live = b.load(I32, b.offset(CONTEXT, L.ContextLayout.LIVE))
+    left_out = b.and_(b.not_(masks), b.splat(live))
+    whole = b.mask_bits(b.icmp("eq", left_out, b.like(left_out, 0)))
+    everybody = b.icmp("eq", b.and_(b.and_(whole, MASK), live), live)
+    all_meet, some_meet, done = b.new_label("all"), b.new_label("some"), b.new_label("done")
+    b.branch(everybody, all_meet, some_meet)
+    b.label(all_meet)
     b.store(later, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+    b.br(done)
+    b.label(some_meet)
+    with b.if_(b.icmp("ne", exact, i32(0))):
+        warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
+        table = b.offset(b.worker("lane_syncs", "ptr"), b.shl(b.resize(warp, I64), 12))
+        slots = b.stack(masks)
+        with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+            row = b.offset(table, b.shl(b.resize(lane, I64), 7))
+            with b.loop(i32(WARP)) as other, b.if_(b.lane_active(other, b.element(slots, I32, lane))):
+                b.store(later, b.let("ptr", 0, f"getelementptr i32, {row}, {other}"))
+    b.br(done)
+    b.label(done)
     b.ret()
-    return b.define("ws_warp_sync", "void", WORKER, CONTEXT)
+    return b.define("ws_warp_sync", "void", WORKER, CONTEXT, masks, MASK)
 
 
 def block_barrier() -> str:
@@ -107,7 +130,7 @@ def _open_warp_barriers(b: Helper, pcs: Value, meeting: Value, gone: Value, chec
         at = b.offset(CONTEXT, L.ContextLayout.PCS)
         b.store(b.select(free, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), at, align=64)
         with b.if_(b.icmp("ne", checked, i32(0))):
-            b.call("ws_warp_sync", "void", WORKER, CONTEXT)
+            b.call("ws_warp_sync", "void", WORKER, CONTEXT, masks, b.mask_bits(free))
         b.ret(i32(-1))
         b.label(b.new_label("unreached"))
 

@@ -24,7 +24,8 @@ def hazard() -> str:
         record = b.offset(b.worker("hazards", "ptr"), b.mul(count, i64(ctypes.sizeof(L.HazardRecord))))
         values = {
             "kind": KIND, "site": SITE, "block": b.worker("block", I64), "lane": lane, "address": address,
-            "state": state, "warp": b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX)),
+            "state": state, "other_site": b.worker("other_site", I32),
+            "warp": b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX)),
         }  # fmt: skip
         for name, value in values.items():
             b.store(value, b.offset(record, getattr(L.HazardRecord, name).offset))

@@ -8,7 +8,7 @@ from .helper import CONTEXT, I32, I64, MASK, WORKER, Helper, arg, i32, i64
 
 _C = L.ContextLayout
 ONE_FOR_ALL = 1 << 32
-"""Flag of ws_named_release's result: a single barrier let all warps go on."""
+"""Flag of ws_named_release's result: a single barrier let all warps of the block go on."""
 
 
 def arrive() -> str:
@@ -47,15 +47,14 @@ def release() -> str:
     b = Helper()
     contexts, stride, warps = arg("ptr", "contexts"), arg(I64, "stride"), arg(I64, "warps")
     b.label("entry")
-    waiting, expected, votes, lanes, opened = (
-        b.stack(Value(I32, "zeroinitializer", L.NAMED_BARRIERS)) for _ in range(5)
+    waiting, expected, votes, lanes, opened, taken = (
+        b.stack(Value(I32, "zeroinitializer", L.NAMED_BARRIERS)) for _ in range(6)
     )
-    alive, alive_bits = b.variable(I32, i32(0)), b.variable(I64, i64(0))
+    alive = b.variable(I32, i32(0))
     with b.loop(warps) as warp:
         context, lives, waits, who = _waiting(b, contexts, stride, warp)
         with b.if_(lives):
             b.increment(alive, i32(32))
-            b.store(b.or_(b.load(I64, alive_bits), b.binary("shl", i64(1), warp)), alive_bits)
         with b.if_(waits):
             number = b.load(I32, b.offset(context, _C.BARRIER_ID))
             b.increment(_cell(b, waiting, number), _threads(b, context, who))
@@ -68,13 +67,17 @@ def release() -> str:
     released, numbers = b.variable(I64, i64(0)), b.variable(I32, i32(0))
     arrivals = b.offset(WORKER, L.field("arrivals"))
     with b.loop(warps) as warp:
-        context, _, waits, _ = _waiting(b, contexts, stride, warp)
+        context, _, waits, who = _waiting(b, contexts, stride, warp)
         with b.if_(waits):
             number = b.load(I32, b.offset(context, _C.BARRIER_ID))
             count = b.load(I32, _cell(b, expected, number))
             wanted = b.select(b.icmp("eq", count, i32(0)), b.load(I32, alive), count)
-            there = b.add(b.load(I32, _cell(b, waiting, number)), b.load(I32, _cell(b, arrivals, number)))
-            with b.if_(b.icmp("uge", there, wanted)):
+            passed_by = b.load(I32, _cell(b, arrivals, number))
+            there = b.add(b.load(I32, _cell(b, waiting, number)), passed_by)
+            # more than the count have come: they belong to the barrier's next turn
+            free = b.icmp("ult", b.add(b.load(I32, _cell(b, taken, number)), passed_by), wanted)
+            with b.if_(b.and_(free, b.icmp("uge", there, wanted))):
+                b.increment(_cell(b, taken, number), _threads(b, context, who))
                 b.store(b.or_(b.load(I64, released), b.binary("shl", i64(1), warp)), released)
                 b.store(i32(1), _cell(b, opened, number))
                 for array, at in ((votes, _C.VOTE_COUNT), (lanes, _C.VOTE_LANES)):
@@ -83,7 +86,7 @@ def release() -> str:
     with b.loop(i32(L.NAMED_BARRIERS)) as number, b.if_(b.icmp("ne", b.load(I32, _cell(b, opened, number)), i32(0))):
         b.store(i32(0), _cell(b, arrivals, number))
         b.increment(numbers, i32(1))
-    everyone = b.icmp("eq", b.load(I64, released), b.load(I64, alive_bits))
+    everyone = b.icmp("eq", b.load(I64, released), b.sub(b.binary("shl", i64(1), warps), i64(1)))
     single = b.icmp("eq", b.load(I32, numbers), i32(1))
     flag = b.select(b.and_(everyone, single), i64(ONE_FOR_ALL), i64(0))
     b.ret(b.or_(b.load(I64, released), flag))

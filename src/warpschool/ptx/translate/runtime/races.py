@@ -102,6 +102,24 @@ def race_shared(granule_log2: int) -> str:
     return b.define(f"ws_race_shared_{granule_log2}", "void", WORKER, CONTEXT, offset, MASK, SIZE, SITE, KIND)
 
 
+def flight(granule_log2: int) -> str:
+    """Marks shared memory that an asynchronous copy is on its way to (`flying` 1), or has reached (0)."""
+    b = Helper()
+    offset, flying = arg(I32, "offset", WARP), arg(I32, "flying")
+    b.label("entry")
+    shadow, offsets = b.worker("shadow", "ptr"), b.stack(offset)
+    granules = b.binary("lshr", b.add(SIZE, i32((1 << granule_log2) - 1)), i32(granule_log2))
+    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+        first = b.lshr(b.element(offsets, I32, lane), granule_log2)
+        with b.loop(granules) as k:
+            slot = b.offset(shadow, b.shl(b.resize(b.add(first, k), I64), 2))
+            state = b.load(I32, slot)
+            landed = b.select(b.icmp("eq", state, i32(L.IN_FLIGHT)), i32(0), state)
+            b.store(b.select(b.icmp("ne", flying, i32(0)), i32(L.IN_FLIGHT), landed), slot)
+    b.ret()
+    return b.define(f"ws_flight_{granule_log2}", "void", WORKER, offset, MASK, SIZE, flying)
+
+
 def race_global(granule_log2: int) -> str:
     """Race check of a global access. The state's high half is the block's index + 1; -1 stands for several readers."""
     b = Helper()

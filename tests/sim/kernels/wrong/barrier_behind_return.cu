@@ -1,0 +1,11 @@
+// A warp has returned before the barrier.
+// launch: grid=1 block=64
+extern "C" __global__ void k(const float* x, float* y, int* state, int n)
+{
+    const int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    __shared__ float s[64];
+    if (t >= 32) return;
+    s[t] = x[i];
+    __syncthreads();  // expect: SYNC
+    y[i] = s[31 - t];
+}
