@@ -30,6 +30,7 @@ TOPICS = {
     "lab03": "coalesced access, transposes",
     "lab04": "bank conflicts: padding, swizzling",
     "lab05": "work per thread: register tiles, wide loads, double buffering",
+    "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
 }
 
 
@@ -85,6 +86,31 @@ def gemm_table() -> str:
     return "\n".join(lines)
 
 
+def winograd_table() -> str:
+    """Winograd's convolution against cuDNN, from benchmarks/winograd.py."""
+    found = _figures("winograd_h200.json")
+    if found is None:
+        return f"{NOT_MEASURED} `python benchmarks/winograd.py` measures it on a GPU."
+    vgg = [row for row in found["rows"] if row["layer"].startswith("vgg")]
+    worst = max(vgg, key=lambda row: row["ratio"])
+    (lenet,) = (row for row in found["rows"] if row["layer"] == "lenet2")
+    total = {name: sum(row[name] for row in vgg) for name in ("time_ms", "cudnn_ms")}
+    rows = [
+        ("VGG16's 13 convolutions, batch 32", "F(4x4,3x3)", total["time_ms"], total["cudnn_ms"]),
+        (f"of them the one with least gain: {worst['layer']}", worst["method"], worst["time_ms"],
+         worst["cudnn_ms"]),
+        ("32 to 64 channels of 12 x 12, filters of 5 x 5, batch 10,000", lenet["method"], lenet["time_ms"],
+         lenet["cudnn_ms"]),
+    ]  # fmt: skip
+    lines = [
+        f"Lab 09's references in single precision on an {found['device']}, the filters' transform included, in turns "
+        "with cuDNN (benchmark mode, TF32 off), L2 flushed.",
+        "", "| layers | method | time | cuDNN | of cuDNN's time |", "|---|---|---:|---:|---:|",
+    ]  # fmt: skip
+    lines += [f"| {a} | {b} | {ours:.2f} ms | {theirs:.2f} ms | {ours / theirs:.2f} |" for a, b, ours, theirs in rows]
+    return "\n".join(lines)
+
+
 def _article(cpu: str) -> str:
     return f"an {cpu}" if cpu[:1] in "AEIOU" else f"a {cpu}"
 
@@ -94,7 +120,12 @@ def _figures(name: str) -> dict[str, Any] | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-TABLES: dict[str, Callable[[], str]] = {"labs": labs_table, "simulator": simulator_table, "gemm": gemm_table}
+TABLES: dict[str, Callable[[], str]] = {
+    "labs": labs_table,
+    "simulator": simulator_table,
+    "gemm": gemm_table,
+    "winograd": winograd_table,
+}
 
 
 def updated(text: str) -> str:
