@@ -176,7 +176,7 @@ class Bench:
             unit=unit, note=note,
         )  # fmt: skip
         self.rows.append(row)
-        print(_text(row), flush=True)
+        print(row_text(row), flush=True)
         return row
 
 
@@ -325,7 +325,7 @@ def run_sparse(bench: Bench) -> None:
         )  # fmt: skip
 
 
-def _text(row: Row) -> str:
+def row_text(row: Row) -> str:
     sizes = "x".join(str(value) for value in row.sizes.values())
     tiles = ",".join(str(value) for value in row.constants.values())
     doubt = "" if row.stable else " not stable"

@@ -149,12 +149,13 @@ class Program:
         kernel = self.kernel(launch.entry)
         if launch.shared_bytes > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = launch.shared_bytes
-        arguments = tuple(self._argument(parameter, launch, plan, arrays) for parameter in launch.arguments)
+        arguments = tuple(self.argument(parameter, launch, plan, arrays) for parameter in launch.arguments)
         return kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes, **simulator)
 
-    def _argument(
+    def argument(
         self, parameter: Parameter, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray]
     ) -> DeviceArray | np.generic:
+        """What a launch passes for a parameter: an array, its tensor map, or a scalar of the right type."""
         if parameter.box:
             array = arrays[parameter.name]
             shape = plan.arrays[parameter.name].shape

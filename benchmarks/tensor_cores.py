@@ -1,0 +1,176 @@
+"""The kernels of lab 07 on a GPU, against cuBLAS and PyTorch in the same run.
+
+    python benchmarks/tensor_cores.py [--out FILE] [--seconds 0.5] [--only STEP ...]
+
+Half in, float32 accumulation; the reference is cuBLAS (PyTorch's `mm`, reduced-precision accumulation off) with the
+same type of result: float for 01 to 05, half for 06_wgmma. 8-bit integers: `torch._int_mm`. Every kernel is first
+checked against a float64 product of some rows, then timed in turns with the reference, the L2 cache flushed before
+each sample; the ratio is the median of the rounds' ratios. Steps that this GPU cannot run are named and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+try:
+    import cupy
+    import torch
+except ImportError:
+    raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
+import numpy as np
+from gemm import CHECKED_ROWS, SOLUTIONS, Row, row_text
+
+import warpschool as ws
+from warpschool.compare import compare, tolerance_for
+from warpschool.contract import Contract, parse_contract
+from warpschool.errors import DeviceUnavailable, NeedsError
+from warpschool.launcher import Program
+from warpschool.measurement import Rules
+
+LAB = "lab07_tensor_cores"
+STEPS = ("01_wmma_naive", "02_wmma_shared", "03_wmma_pipelined", "04_wmma_int8", "05_mma_ptx", "06_wgmma")
+LARGE = ((4096, 4096, 4096), (8192, 8192, 8192))
+SIZES = ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (5000, 3000, 2008), (1111, 4097, 3001))
+"""for the geometric mean: the fourth is ragged, and no side of the fifth is a multiple of 8"""
+
+
+class Product:
+    """A step's kernel on matrices of one size; `work` launches it once."""
+
+    def __init__(self, program: Program, m: int, n: int, k: int) -> None:
+        contract = program.contract
+        device = program.module.device
+        scalars = {p.name: 1.0 if p.name == "alpha" else 0.0 for p in contract.parameters() if not p.is_array}
+        self.sizes = {"M": m, "N": n, "K": k}
+        plan = contract.bind(scalars | self.sizes)
+        self.arrays = {name: device.empty(array.shape or (), array.dtype) for name, array in plan.arrays.items()}
+        for name, array in plan.arrays.items():
+            if array.is_given:
+                self.arrays[name].native[...] = _random(array.shape or (), array.dtype)
+        launch = plan.launches[0]
+        kernel = program.kernel(launch.entry)
+        if launch.shared_bytes > kernel.max_dynamic_shared_size_bytes:
+            kernel.max_dynamic_shared_size_bytes = launch.shared_bytes
+        self.registers = int(kernel.attributes["num_regs"])
+        arguments = tuple(program.argument(p, launch, plan, self.arrays) for p in launch.arguments)
+        self.work = lambda: kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
+        self.a, self.b, self.result = (self.arrays[name].native for name in ("A", "B", _result(contract)))
+
+    def error(self) -> float:
+        """Largest error of some rows as a share of what is allowed; raises ArithmeticError if an element is wrong."""
+        self.result.view(cupy.uint8).fill(0xFF)
+        self.work()
+        m, k = self.a.shape
+        rows = np.sort(np.random.default_rng(1).permutation(m)[:CHECKED_ROWS])
+        left, right = self.a[rows].astype(cupy.float64), self.b.astype(cupy.float64)
+        expected, scale = cupy.asnumpy(left @ right), cupy.asnumpy(abs(left) @ abs(right))
+        is_integer = self.result.dtype.kind == "i"
+        tolerance = tolerance_for(self.result.dtype, k, scale=None if is_integer else scale)
+        got = cupy.asnumpy(self.result[rows])
+        report = compare(got, expected.astype(np.int64) if is_integer else expected, tolerance=tolerance)
+        if not report.ok:
+            raise ArithmeticError(str(report))
+        bound = tolerance.bound(expected)
+        return float((np.abs(got - expected) / np.where(bound > 0, bound, 1)).max())
+
+    def reference(self) -> tuple[str, Callable[[], Any]]:
+        """cuBLAS on the same matrices, with the same type of result."""
+        a, b = (torch.as_tensor(matrix, device="cuda") for matrix in (self.a, self.b))
+        if self.result.dtype == np.float32:
+            return "cuBLAS, float out", lambda: torch.mm(a, b, out_dtype=torch.float32)
+        if self.result.dtype == np.float16:
+            out = torch.empty(self.result.shape, dtype=torch.float16, device="cuda")
+            return "cuBLAS, half out", lambda: torch.mm(a, b, out=out)
+        return "torch._int_mm", lambda: torch._int_mm(a, b)
+
+
+def _result(contract: Contract) -> str:
+    return next(p.name for p in contract.parameters() if p.direction == "out")
+
+
+def _random(shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    if dtype.kind == "f":
+        return cupy.random.standard_normal(shape, dtype=cupy.float32).astype(dtype)
+    return cupy.random.randint(-127, 128, shape).astype(dtype)
+
+
+def measure(steps: Iterable[str], sizes: Iterable[tuple[int, int, int]], part: str, rules: Rules) -> list[Row]:
+    """Check and time these steps at these sizes."""
+    rows = []
+    for step in steps:
+        path = SOLUTIONS / LAB / f"{step}.cu"
+        contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
+        program = Program(contract, device="gpu")
+        for m, n, k in sizes:
+            try:
+                product = Product(program, m, n, k)
+            except (NeedsError, DeviceUnavailable) as reason:
+                print(f"{part:10s} {step:20s} {m}x{n}x{k}: left out: {reason.message}")
+                continue
+            error = product.error()
+            against, reference = product.reference()
+            found = ws.benchmark_ratio(product.work, reference, device="gpu", rules=rules)
+            mine, other = found.candidate.median_ms, found.reference.median_ms
+            assert mine is not None and other is not None and found.speed is not None and found.error is not None
+            amount = 2.0 * m * n * k
+            rows.append(
+                Row(
+                    part=part, step=f"{LAB}/{step}", sizes=product.sizes, constants={}, registers=product.registers,
+                    max_error=error, time_ms=mine, reference_ms=other, ratio=found.speed, ratio_error=found.error,
+                    stable=found.stable, reference=against, rate=amount / mine * 1e-9,
+                    reference_rate=amount / other * 1e-9, unit="TFLOP/s",
+                )
+            )  # fmt: skip
+            print(row_text(rows[-1]), flush=True)
+    return rows
+
+
+def _summary(rows: list[Row]) -> dict[str, dict[str, float]]:
+    """Each step's ratios at the large sizes, and its geometric mean over the others."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row.part == "large":
+            found.setdefault(row.step.split("/")[1], {})[str(row.sizes["M"])] = row.ratio
+    for step, figures in found.items():
+        logs = [math.log(row.ratio) for row in rows if row.part == "sizes" and row.step.endswith(step)]
+        if logs:
+            figures["geometric_mean"] = math.exp(sum(logs) / len(logs))
+            figures["sizes"] = len(logs)
+    return found
+
+
+def main() -> None:
+    """Run everything, print a line for each measurement, write them all as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the results to this JSON file")
+    parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=STEPS, help="these steps only")
+    options = parser.parse_args()
+    cupy.random.seed(1)
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    device = ws.get_device("gpu")
+    rules = Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20)
+    steps = [step for step in options.only if (SOLUTIONS / LAB / f"{step}.cu").exists()]
+    rows = measure(steps, LARGE, "large", rules)
+    rows += measure([step for step in steps if not step.startswith("01")], SIZES, "sizes", rules)
+    summary = _summary(rows)
+    print(json.dumps(summary, indent=1))
+    if options.out:
+        result = {
+            "device": device.description, "cuda_driver": device.driver, "torch": torch.__version__,
+            "cublas": cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()),
+            "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "python": platform.python_version(),
+            "flush": "L2 flushed before each sample", "summary": summary, "rows": [asdict(row) for row in rows],
+        }  # fmt: skip
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
