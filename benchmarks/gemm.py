@@ -12,27 +12,19 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-os.environ["CUPY_TF32"] = "0"  # read when CuPy is imported: the reference computes in full float32
-
-try:
-    import cupy
-except ImportError:
-    raise SystemExit("this needs a GPU and CuPy: pip install 'warpschool[cuda13]' (or [cuda12])") from None
+import harness
 import numpy as np
+from harness import CHECKED_ROWS, Row, Step, cupy, geometric_mean
 
 import warpschool as ws
-from warpschool.contract import parse_contract
 from warpschool.measurement import Rules
 
-ROOT = Path(__file__).parent.parent
-SOLUTIONS = ROOT / "solutions"
 LAB05 = "lab05_work_per_thread"
 LADDER = (
     "lab01_naive_gemm/01_naive",
@@ -69,7 +61,6 @@ SIZES = (
     (4100, 1300, 2500),
 )
 DENSITIES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
-CHECKED_ROWS = 48
 TILE_NAMES = ("TSM", "TSN", "TSK", "WSM", "WSN", "WPTM", "WPTN")
 TILES = (
     (128, 256, 8, 64, 64, 16, 8),
@@ -106,78 +97,21 @@ TUNED: dict[tuple[int, int, int], tuple[int, ...]] = {
 """What `--tune` found best on an H200; sizes that are not here use the file's own constants."""
 
 
-class Step:
-    """A kernel file compiled for the GPU with some constants."""
+class Bench(harness.Bench):
+    """Checks each step before timing it against cuBLAS."""
 
-    def __init__(self, name: str, constants: Mapping[str, int] | None = None) -> None:
-        self.name = name
-        self.constants = dict(constants or {})
-        path = SOLUTIONS / f"{name}.cu"
-        self.contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
-        module = ws.RawModule(code=self.contract.source, name=path.name, constants=self.constants, device="gpu")
-        self.kernel = module.get_function(self.contract.launches[0].entry)
-
-    @property
-    def registers(self) -> int:
-        return int(self.kernel.attributes["num_regs"])
-
-    def work(self, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> Callable[[], Any]:
-        """A function that launches the kernel once on these CuPy arrays."""
-        launch = self.contract.bind(sizes, constants=self.constants).launches[0]
-        arguments = tuple(arrays[p.name] if p.is_array else np.int32(sizes[p.name]) for p in launch.arguments)
-        return lambda: self.kernel(launch.grid, launch.block, arguments)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One measurement; `ratio` above 1 means faster than the reference, rates are in `unit`."""
-
-    part: str
-    step: str
-    sizes: dict[str, int]
-    constants: dict[str, int]
-    registers: int
-    max_error: float
-    time_ms: float
-    reference_ms: float
-    ratio: float
-    ratio_error: float
-    stable: bool
-    reference: str
-    rate: float
-    reference_rate: float
-    unit: str
-    note: str = ""
-
-
-@dataclass
-class Bench:
-    """Runs steps and collects rows."""
-
-    rules: Rules
-    rows: list[Row] = field(default_factory=list)
-
-    def add(
+    def check(
         self, part: str, step: Step, sizes: Mapping[str, int], arrays: Mapping[str, Any],
         reference: Callable[[], Any], *, amount: float, reference_amount: float | None = None,
         against: str = "cuBLAS", unit: str = "TFLOP/s", note: str = "",
     ) -> Row:  # fmt: skip
         """Check a step, time it in turns with the reference, and print the row; `amount`: operations or bytes."""
-        whole = amount if reference_amount is None else reference_amount
         work = step.work(sizes, arrays)
-        error = _max_error(work, arrays)
-        found = ws.benchmark_ratio(work, reference, device="gpu", rules=self.rules)
-        mine, other = found.candidate.median_ms, found.reference.median_ms
-        assert mine is not None and other is not None and found.speed is not None and found.error is not None
-        row = Row(
-            part=part, step=step.name, sizes=dict(sizes), constants=step.constants, registers=step.registers,
-            max_error=error, time_ms=mine, reference_ms=other, ratio=found.speed, ratio_error=found.error,
-            stable=found.stable, reference=against, rate=amount / mine * 1e-9, reference_rate=whole / other * 1e-9,
-            unit=unit, note=note,
+        return self.add(
+            part, step.name, sizes, work, reference, error=_max_error(work, arrays), amount=amount,
+            reference_amount=reference_amount, against=against, unit=unit, registers=step.registers,
+            constants=step.constants, note=note,
         )  # fmt: skip
-        self.rows.append(row)
-        print(row_text(row), flush=True)
-        return row
 
 
 def _max_error(work: Callable[[], Any], arrays: Mapping[str, Any]) -> float:
@@ -223,7 +157,7 @@ def run_ladder(bench: Bench) -> None:
     """Every step at one size."""
     sizes, arrays, reference, flop = _product(*LADDER_SIZE)
     for name in (*LADDER, *BRANCHES):
-        bench.add("ladder" if name in LADDER else "branches", Step(name), sizes, arrays, reference, amount=flop)
+        bench.check("ladder" if name in LADDER else "branches", Step(name), sizes, arrays, reference, amount=flop)
 
 
 def run_sizes(bench: Bench, *, tune: bool) -> None:
@@ -232,9 +166,10 @@ def run_sizes(bench: Bench, *, tune: bool) -> None:
         sizes, arrays, reference, flop = _product(*size)
         tiles = _best_tiles(sizes, arrays) if tune else TUNED.get(size)
         constants = dict(zip(TILE_NAMES, tiles, strict=True)) if tiles else {}
-        bench.add("sizes", Step(LAST, constants), sizes, arrays, reference, amount=flop, note="tuned" if tiles else "")
+        note = "tuned" if tiles else ""
+        bench.check("sizes", Step(LAST, constants), sizes, arrays, reference, amount=flop, note=note)
         if tiles:
-            bench.add("defaults", Step(LAST), sizes, arrays, reference, amount=flop)
+            bench.check("defaults", Step(LAST), sizes, arrays, reference, amount=flop)
 
 
 def run_copies(bench: Bench) -> None:
@@ -245,7 +180,7 @@ def run_copies(bench: Bench) -> None:
     copy = cupy.empty_like(a)
     for name in TRANSPOSES:
         arrays = {"A": a, "At": out, "C": out, "expected": (a.T[picked].astype(cupy.float64), picked, 1)}
-        bench.add(
+        bench.check(
             "copies", Step(name), {"M": rows, "N": cols}, arrays, lambda: cupy.copyto(copy, a),
             amount=2.0 * a.nbytes, against="a copy", unit="TB/s",
         )  # fmt: skip
@@ -288,7 +223,7 @@ def run_batched(bench: Bench) -> None:
         tall, out = a.reshape(batch // each, each * n, n), cupy.empty((batch // each, each * n, n), cupy.float32)
         sizes = {"BATCH": batch, "SHARE": each, "M": n, "N": n, "K": n}
         note = "U shared by 32 images" if each > 1 else "U not shared"
-        bench.add("batched", step, sizes, arrays, _matmul(tall, b, out), amount=flop, note=note)
+        bench.check("batched", step, sizes, arrays, _matmul(tall, b, out), amount=flop, note=note)
 
 
 def run_transposes(bench: Bench) -> None:
@@ -300,7 +235,7 @@ def run_transposes(bench: Bench) -> None:
         b = arrays["Bt"] if tb else arrays["B"]
         op_a, op_b, out = a.T if ta else a, b.T if tb else b, cupy.empty((m, n), cupy.float32)
         step = Step(f"{LAB05}/09_transposes", {"TRANSPOSE_A": ta, "TRANSPOSE_B": tb})
-        bench.add(
+        bench.check(
             "transposes", step, sizes, arrays | {"A": a, "B": b}, _matmul(op_a, op_b, out), amount=flop,
             note="NT"[ta] + "NT"[tb],
         )  # fmt: skip
@@ -319,26 +254,10 @@ def run_sparse(bench: Bench) -> None:
             "row_start": row_start, "column": column.astype(cupy.int32), "value": kept[rows, column],
             "B": arrays["B"], "C": arrays["C"], "expected": _expected(kept, arrays["B"]),
         }  # fmt: skip
-        bench.add(
+        bench.check(
             "sparse", step, sizes | {"NNZ": len(column)}, given, reference,
             amount=2.0 * len(column) * sizes["N"], reference_amount=flop, note=f"density {density}",
         )  # fmt: skip
-
-
-def row_text(row: Row) -> str:
-    sizes = "x".join(str(value) for value in row.sizes.values())
-    tiles = ",".join(str(value) for value in row.constants.values())
-    doubt = "" if row.stable else " not stable"
-    sure = f"error {row.ratio_error:.1%}{doubt}"
-    return (
-        f"{row.part:10s} {row.step.split('/')[-1]:20s} {sizes:16s} {row.time_ms:9.4f} ms {row.rate:6.2f} {row.unit} "
-        f"{row.ratio:6.3f} of {row.reference} ({sure}) {row.registers:3d} regs {tiles} {row.note}"
-    )
-
-
-def _geometric_mean(values: Iterator[float]) -> float:
-    logs = [math.log(value) for value in values]
-    return math.exp(sum(logs) / len(logs))
 
 
 def _summary(rows: list[Row]) -> dict[str, float]:
@@ -348,7 +267,7 @@ def _summary(rows: list[Row]) -> dict[str, float]:
         if row.part == "ladder" and row.step == LAST:
             found["last_step_4096"] = row.ratio
     if any(row.part == "sizes" for row in rows):
-        found["geometric_mean_over_sizes"] = _geometric_mean(row.ratio for row in rows if row.part == "sizes")
+        found["geometric_mean_over_sizes"] = geometric_mean(row.ratio for row in rows if row.part == "sizes")
     found |= {row.note: row.ratio for row in rows if row.part == "batched"}
     return found
 

@@ -21,7 +21,8 @@ from typing import Any
 import cupy
 import numpy as np
 import torch
-from gemm import CHECKED_ROWS, LADDER_SIZE, SOLUTIONS, Row, Step, _text
+from gemm import LADDER_SIZE
+from harness import CHECKED_ROWS, SOLUTIONS, Bench, Step
 
 import warpschool as ws
 from warpschool.compare import Tolerance, compare, tolerance_for
@@ -49,31 +50,6 @@ class Unrolled(Step):
         launch = self.contract.bind(sizes).launches[0]
         arguments = tuple(arrays[p.name] if p.is_array else np.int32(sizes[p.name]) for p in launch.arguments)
         return lambda: self.kernel(launch.grid, launch.block, arguments)
-
-
-class Bench:
-    """Runs steps and collects rows."""
-
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.rows: list[Row] = []
-
-    def add(
-        self, part: str, step: Step, sizes: Mapping[str, int], work: Callable[[], Any], reference: Callable[[], Any], *,
-        error: float, amount: float, against: str, unit: str, note: str = "",
-    ) -> None:  # fmt: skip
-        """Time a checked step in turns with a reference and print the row; `amount`: operations or bytes of both."""
-        found = ws.benchmark_ratio(work, reference, device="gpu", rules=self.rules)
-        mine, other = found.candidate.median_ms, found.reference.median_ms
-        assert mine is not None and other is not None and found.speed is not None and found.error is not None
-        row = Row(
-            part=part, step=step.name, sizes=dict(sizes), constants=step.constants, registers=step.registers,
-            max_error=error, time_ms=mine, reference_ms=other, ratio=found.speed, ratio_error=found.error,
-            stable=found.stable, reference=against, rate=amount / mine * 1e-9, reference_rate=amount / other * 1e-9,
-            unit=unit, note=note,
-        )  # fmt: skip
-        self.rows.append(row)
-        print(_text(row), flush=True)
 
 
 def _error(result: Any, expected: np.ndarray, tolerance: Tolerance) -> float:
@@ -107,8 +83,9 @@ def run_half(bench: Bench, unrolls: list[int]) -> None:
             work()
             error = _error(c[rows], expected, tolerance)
             bench.add(
-                "half", step, sizes, work, lambda: torch.matmul(ta, tb, out=out), error=error,
-                amount=2.0 * m * n * k, against="cuBLAS, tensor cores", unit="TFLOP/s",
+                "half", step.name, sizes, work, lambda: torch.matmul(ta, tb, out=out), error=error,
+                registers=step.registers, constants=step.constants, amount=2.0 * m * n * k,
+                against="cuBLAS, tensor cores", unit="TFLOP/s",
             )  # fmt: skip
 
 
@@ -126,8 +103,8 @@ def run_int8(bench: Bench, unrolls: list[int]) -> None:
         work()
         error = _error(c[rows], expected, tolerance_for(np.int32))
         bench.add(
-            "int8", step, sizes, work, lambda: torch._int_mm(ta, tb), error=error, amount=2.0 * m * n * k,
-            against="torch._int_mm, tensor cores", unit="TOP/s",
+            "int8", step.name, sizes, work, lambda: torch._int_mm(ta, tb), error=error, amount=2.0 * m * n * k,
+            against="torch._int_mm, tensor cores", unit="TOP/s", registers=step.registers, constants=step.constants,
         )  # fmt: skip
 
 
@@ -160,8 +137,9 @@ def run_quantize(bench: Bench) -> None:
         if not (worst <= 0.5001 and bool((abs(scale * 127 - limits) <= 1e-6 * limits).all())):
             raise ArithmeticError(f"an element is {worst} steps from its integer")
         bench.add(
-            "quantize", step, sizes, work, lambda: cupy.copyto(copy, half), error=worst,
-            amount=float(2 * x.nbytes + q.nbytes), against="a copy of half of X", unit="TB/s",
+            "quantize", step.name, sizes, work, lambda: cupy.copyto(copy, half), error=worst,
+            registers=step.registers, constants=step.constants, amount=float(2 * x.nbytes + q.nbytes),
+            against="a copy of half of X", unit="TB/s",
             note="a scale for each row" if per_row else "one scale",
         )  # fmt: skip
 

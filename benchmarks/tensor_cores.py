@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from harness import CHECKED_ROWS, SOLUTIONS, Bench, Row, cupy, geometric_mean
+
 try:
-    import cupy
     import torch
 except ImportError:
-    raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
-import numpy as np
-from gemm import CHECKED_ROWS, SOLUTIONS, Row, row_text
+    raise SystemExit("the reference is PyTorch's: pip install 'warpschool[cuda13,torch]'") from None
 
 import warpschool as ws
 from warpschool.compare import compare, tolerance_for
@@ -101,35 +100,22 @@ def _random(shape: tuple[int, ...], dtype: np.dtype) -> Any:
     return cupy.random.randint(-127, 128, shape).astype(dtype)
 
 
-def measure(steps: Iterable[str], sizes: Iterable[tuple[int, int, int]], part: str, rules: Rules) -> list[Row]:
+def measure(bench: Bench, part: str, steps: Iterable[str], sizes: Iterable[tuple[int, int, int]]) -> None:
     """Check and time these steps at these sizes."""
-    rows = []
     for step in steps:
         path = SOLUTIONS / LAB / f"{step}.cu"
-        contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
-        program = Program(contract, device="gpu")
+        program = Program(parse_contract(path.read_text(encoding="utf-8"), name=path.name), device="gpu")
         for m, n, k in sizes:
             try:
                 product = Product(program, m, n, k)
             except (NeedsError, DeviceUnavailable) as reason:
                 print(f"{part:10s} {step:20s} {m}x{n}x{k}: left out: {reason.message}")
                 continue
-            error = product.error()
             against, reference = product.reference()
-            found = ws.benchmark_ratio(product.work, reference, device="gpu", rules=rules)
-            mine, other = found.candidate.median_ms, found.reference.median_ms
-            assert mine is not None and other is not None and found.speed is not None and found.error is not None
-            amount = 2.0 * m * n * k
-            rows.append(
-                Row(
-                    part=part, step=f"{LAB}/{step}", sizes=product.sizes, constants={}, registers=product.registers,
-                    max_error=error, time_ms=mine, reference_ms=other, ratio=found.speed, ratio_error=found.error,
-                    stable=found.stable, reference=against, rate=amount / mine * 1e-9,
-                    reference_rate=amount / other * 1e-9, unit="TFLOP/s",
-                )
+            bench.add(
+                part, f"{LAB}/{step}", product.sizes, product.work, reference, error=product.error(),
+                amount=2.0 * m * n * k, against=against, unit="TFLOP/s", registers=product.registers,
             )  # fmt: skip
-            print(row_text(rows[-1]), flush=True)
-    return rows
 
 
 def _summary(rows: list[Row]) -> dict[str, dict[str, float]]:
@@ -139,10 +125,9 @@ def _summary(rows: list[Row]) -> dict[str, dict[str, float]]:
         if row.part == "large":
             found.setdefault(row.step.split("/")[1], {})[str(row.sizes["M"])] = row.ratio
     for step, figures in found.items():
-        logs = [math.log(row.ratio) for row in rows if row.part == "sizes" and row.step.endswith(step)]
-        if logs:
-            figures["geometric_mean"] = math.exp(sum(logs) / len(logs))
-            figures["sizes"] = len(logs)
+        ratios = [row.ratio for row in rows if row.part == "sizes" and row.step.endswith(step)]
+        if ratios:
+            figures |= {"geometric_mean": geometric_mean(ratios), "sizes": len(ratios)}
     return found
 
 
@@ -156,18 +141,18 @@ def main() -> None:
     cupy.random.seed(1)
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     device = ws.get_device("gpu")
-    rules = Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20)
+    bench = Bench(Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20))
     steps = [step for step in options.only if (SOLUTIONS / LAB / f"{step}.cu").exists()]
-    rows = measure(steps, LARGE, "large", rules)
-    rows += measure([step for step in steps if not step.startswith("01")], SIZES, "sizes", rules)
-    summary = _summary(rows)
+    measure(bench, "large", steps, LARGE)
+    measure(bench, "sizes", [step for step in steps if not step.startswith("01")], SIZES)
+    summary = _summary(bench.rows)
     print(json.dumps(summary, indent=1))
     if options.out:
         result = {
             "device": device.description, "cuda_driver": device.driver, "torch": torch.__version__,
             "cublas": cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()),
             "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "python": platform.python_version(),
-            "flush": "L2 flushed before each sample", "summary": summary, "rows": [asdict(row) for row in rows],
+            "flush": "L2 flushed before each sample", "summary": summary, "rows": [asdict(row) for row in bench.rows],
         }  # fmt: skip
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
