@@ -48,6 +48,7 @@ _CLASSES = {
     "integer": "integer and logic operations, address arithmetic included",
     "memory_global": "loads, stores and atomics to global memory",
     "memory_shared": "loads, stores and atomics to shared memory",
+    "tensor": "matrix products on tensor cores",
     "control": "branches, barriers and predicates",
     "conversion": "conversions between types",
     "special": "special functions: square root, sine, exponential, reciprocal",
@@ -163,7 +164,17 @@ COUNTERS: tuple[Counter, ...] = (
         "dot_instructions", None, "instructions",
         "Dot products of four 8-bit integers with four others (dp4a), per thread" + _PTX + ".",
     ),
-    Counter("tensor_instructions", None, "instructions", "Matrix instructions on tensor cores, per warp" + _PTX + "."),
+    # tensor cores
+    Counter("tensor_instructions", None, "instructions", "Matrix products on tensor cores, per warp" + _PTX + "."),
+    Counter(
+        "tensor_pipe_instructions", "sm__inst_executed_pipe_tensor.sum", "instructions",
+        "Machine instructions of the tensor pipe that these products become on sm_90.",
+    ),
+    Counter("tensor_operations", None, "operations", "Multiplications and additions of matrix products."),
+    Counter(
+        "tensor_instructions_copying", None, "instructions",
+        "Matrix products issued by a warp while a cp.async group of its threads is committed and not yet waited for.",
+    ),
     Counter("barriers", None, "instructions", "Block-wide barriers, counted once per warp."),
     Counter(
         "divergent_branches", None, "branches",

@@ -98,10 +98,14 @@ CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
 """Modifier -> what must hold of an instruction that has it."""
 
 
+_TWICE = frozenset({"wmma", "mma"})
+"""Instructions that may name a layout or a type of elements for each operand."""
+
+
 def problem(i: Instruction) -> str:
     """What is wrong with the modifiers of `i`, in words; "" if nothing is."""
     present = [m for m in i.modifiers if m not in i.types]
-    if len(set(present)) != len(present):
+    if len(set(present)) != len(present) and i.opcode not in _TWICE:
         return "a modifier stands there twice"
     chosen = frozenset(present)
     for group in EXCLUSIVE:

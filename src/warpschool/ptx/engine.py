@@ -30,7 +30,7 @@ from ..model.specs import LIMITS
 from . import cfg
 from .emit import WARP
 from .hazards import Reporter
-from .jit import MASKED, Code, exact_function
+from .jit import MASKED, Code, exact_function, wide_vectors
 from .lanes import MAX_GRID_X
 from .memory import Allocation, Memory
 from .ordering import Order
@@ -136,7 +136,8 @@ class SimKernel:
         options = options or Options()
         key = (block, options, wide_grid)
         if key not in self._built:
-            self._built[key] = Code(translate(self.kernel, block, options, wide_grid=wide_grid))
+            made = translate(self.kernel, block, options, wide_grid=wide_grid, wide_vectors=wide_vectors())
+            self._built[key] = Code(made)
         return self._built[key]
 
     def launch(

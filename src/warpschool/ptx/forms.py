@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from . import matrices
 from .combinations import problem
 from .program import WIDTH_BITS, Address, Immediate, Instruction, Operand, Pair, Register, Sink, Special, Symbol, Vector
 
@@ -26,7 +27,8 @@ class Need:
     """What an operand must be.
 
     `role`: "to" destination, "of" source, "at" address, "number" immediate. `width` in bits, 1 for predicates. `wider`
-    allows wider registers, `count` asks for a vector, `beside` for an optional predicate destination, `%r1|%p1`.
+    allows wider registers, `count` asks for a vector, `braces` for one even of a single element, `beside` for an
+    optional predicate destination, `%r1|%p1`.
     """
 
     role: str
@@ -34,6 +36,7 @@ class Need:
     wider: bool = False
     count: int = 1
     beside: bool = False
+    braces: bool = False
 
 
 Rule = Callable[[Instruction], Iterable[Need]]
@@ -196,6 +199,41 @@ def _createpolicy(i: Instruction) -> list[Need]:
     return [_to(64), *([Need("at")] if i.has("range") else []), *numbers]
 
 
+def _held(role: str, held: matrices.Fragment) -> Need:
+    """The registers of a fragment."""
+    return Need(role, held.register_bits, count=held.registers, braces=True)
+
+
+def _wmma(i: Instruction) -> list[Need]:
+    try:
+        if "mma" in i.modifiers:
+            return _matrix_product(i)
+        held = matrices.tile(i).fragment
+    except matrices.NoSuchMatrix as error:
+        raise UnknownForm(str(error)) from None
+    stride = [_of(32)] if len(i.operands) == 3 else []
+    if i.has("store"):
+        return [Need("at"), _held("of", held), *stride]
+    return [_held("to", held), Need("at"), *stride]
+
+
+def _matrix_product(i: Instruction) -> list[Need]:
+    try:
+        p = matrices.product(i)
+    except matrices.NoSuchMatrix as error:
+        raise UnknownForm(str(error)) from None
+    return [_held("to" if operand == "d" else "of", p.fragment(operand)) for operand in "dabc"]
+
+
+def _matrix_move(i: Instruction) -> list[Need]:
+    count = next((int(m[1:]) for m in i.modifiers if m in ("x1", "x2", "x4")), 0)
+    if not count or not i.has("m8n8"):
+        raise UnknownForm("this shape")
+    to_registers = i.opcode == "ldmatrix"
+    registers = Need("to" if to_registers else "of", 32, count=count, braces=True)
+    return [registers, Need("at")] if to_registers else [Need("at"), registers]
+
+
 def _nothing(i: Instruction) -> list[Need]:
     return []
 
@@ -207,6 +245,13 @@ def _form(rule: Rule, types: str = "", modifiers: str = "", counts: tuple[int, .
 _CARRY = "u32 s32 u64 s64"
 _MEMORY = f"{_SPACES} {_CACHE} {_ORDER} v2 v4 v8 unified"
 _ATOMIC = f"{_SPACES} {_ORDER} {_BOOLEAN} add inc dec min max noftz v2 v4"
+
+_MATRIX = "sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128"
+_PRODUCT = (
+    f"{_MATRIX} m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256 m8n8k16 satfinite xor and popc rn "
+    "s4 u4 b1"
+)
+_MATRIX_TYPES = "f16 bf16 tf32 f32 f64 s8 u8 s32"
 
 FORMS: dict[str, Form] = {
     "add": _form(_same(2), f"{_INT} {_PACKED_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
@@ -288,6 +333,13 @@ FORMS: dict[str, Form] = {
     "nanosleep": _form(lambda i: [_of(32)], "u32"),
     "griddepcontrol": _form(_nothing, "", "launch_dependents wait", (0,)),
     "trap": _form(_nothing, "", "", (0,)), "brkpt": _form(_nothing, "", "", (0,)),
+    "wmma": _form(
+        _wmma, _MATRIX_TYPES, f"{_PRODUCT} load store mma a b c d {_SPACES}", tuple(range(5)),
+    ),
+    "mma": _form(_matrix_product, _MATRIX_TYPES, _PRODUCT, tuple(range(5))),
+    "ldmatrix": _form(_matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
+    "stmatrix": _form(_matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
+    "movmatrix": _form(_widths(32, 32), "b16", "sync aligned m8n8 trans"),
     "cp": _form(_cp, "", f"async ca cg {_SPACES} commit_group wait_group wait_all L2::64B L2::128B L2::256B", (0,)),
 }  # fmt: skip
 
@@ -314,7 +366,9 @@ class Checker:
             if Vector not in key:  # a vector's length is part of the form, but not of the key
                 self.needs[key] = needs
         for need, operand in zip(needs, i.operands, strict=True):
-            if type(operand) is Register and need.count == 1 and need.width == self.widths[operand.name]:
+            if need.braces:
+                pass
+            elif type(operand) is Register and need.count == 1 and need.width == self.widths[operand.name]:
                 if need.role in ("to", "of"):
                     continue
             elif type(operand) is Immediate and need.role == "of" and need.count == 1:
@@ -323,9 +377,9 @@ class Checker:
                 raise FormError(f"operand {i.operands.index(operand) + 1} is not what this instruction takes")
 
     def fits(self, need: Need, operand: Operand) -> bool:
-        if isinstance(operand, Register) and need.count == 1:
+        if isinstance(operand, Register) and need.count == 1 and not need.braces:
             return need.role in ("to", "of") and self.width_fits(need, operand)
-        if need.count > 1:
+        if need.count > 1 or need.braces:
             single = Need(need.role, need.width, need.wider)
             return (
                 isinstance(operand, Vector)

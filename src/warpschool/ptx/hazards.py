@@ -17,6 +17,7 @@ _KINDS = {
     L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",
     L.LOCAL_OUT_OF_BOUNDS: "out-of-bounds", L.UNINITIALIZED: "uninitialized", L.DIVERGENT_BARRIER: "divergent-barrier",
     L.MISALIGNED: "misaligned", L.SHARED_MISALIGNED: "misaligned", L.WARP_SYNC: "warp-sync",
+    L.WARP_MATRIX: "warp-sync",
 }  # fmt: skip
 _FAR = DEFAULT_CAPACITY  # no pointer of the kernel, moved by any index, gets there
 _PAST = {L.WRITE: "wrote", L.READ: "read", L.ATOMIC: "updated atomically", L.READ_AFTER_WRITE: "wrote and read"}
@@ -68,8 +69,17 @@ class Reporter:
                 return f"{who} {verb} outside {self._where(record, array, offset)}"
             case "uninitialized":
                 return f"{who} {verb} {array} at byte {offset}, which no thread of the block has written"
+            case "misaligned" if record.state:
+                return (
+                    f"{who} {verb} a fragment of {array} at byte {offset}: the start and the stride of a fragment must "
+                    f"be multiples of {record.state} bytes"
+                )
             case "misaligned":
                 return f"{who} {verb} {array} at byte {offset}, which is not aligned to the access's size"
+            case "warp-sync" if record.kind == L.WARP_MATRIX and record.state:
+                return f"{who} gives this matrix instruction another address or stride than lane 0 of its warp"
+            case "warp-sync" if record.kind == L.WARP_MATRIX:
+                return f"{who} executes a matrix instruction without all 32 lanes of its warp"
             case "warp-sync":
                 return f"{who} takes a value from a lane that does not take part in this instruction"
         raise AssertionError(record.kind)

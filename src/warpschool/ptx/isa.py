@@ -126,6 +126,17 @@ _TABLE: list[Row] = [
         "vote": "vote: all, any, uni, ballot", "match": "lanes with equal values", "redux": "reduction over a warp",
         "activemask": "mask of the active lanes", "elect": "one leader among the lanes of a mask",
     }),
+    *_rows(TENSOR, "9.7.14.4", {
+        "wmma": "wmma.load, wmma.store and wmma.mma in every shape, layout and type up to sm_90",
+    }, writes=_not_store),
+    *_rows(TENSOR, "9.7.14.5", {
+        "mma": "mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, int8, int4, b1",
+        "ldmatrix": "ldmatrix: one, two or four 8 x 8 matrices from shared memory, also transposed",
+        "movmatrix": "movmatrix: an 8 x 8 matrix transposed between lanes",
+    }),
+    *_rows(TENSOR, "9.7.14.5", {
+        "stmatrix": "stmatrix: one, two or four 8 x 8 matrices to shared memory, also transposed",
+    }, writes=_never),
     *_rows(CONTROL, "9.7.12", {
         "bra": "branch", "brx": "indexed branch (switch table)", "ret": "return", "exit": "end of the thread",
     }, writes=_never),

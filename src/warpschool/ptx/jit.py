@@ -37,6 +37,11 @@ def _features() -> str:
     return features.flatten()
 
 
+def wide_vectors() -> bool:
+    """Whether the host has 32 registers of 64 bytes: AVX-512."""
+    return "+avx512f" in _features().split(",")
+
+
 def _machine(level: int) -> llvm.TargetMachine:
     _start()
     return llvm.Target.from_default_triple().create_target_machine(
@@ -88,6 +93,7 @@ class Code:
                 _exact_engine()
         limit = _LARGE_CHECKED if translation.unit.options.check else _LARGE
         self._level = 0 if translation.instruction_count > limit else 1
+        _add_library(translation.unit.library)
         self._engines = [_compiled(translation.ir, self._level, promote=translation.full_names)]
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
         self.masked_plan: CounterPlan | None = None
@@ -98,12 +104,26 @@ class Code:
         with _masked_lock:
             if self.masked_plan is None:
                 ir, plan = self.translation.masked()
+                _add_library(self.translation.unit.library)
                 self._engines.append(_compiled(ir, self._level))
                 self.masked_address = self._engines[1].get_function_address("masked")
                 self.masked_plan = plan
 
 
 _masked_lock = threading.Lock()
+_library: dict[str, llvm.ExecutionEngine] = {}
+"""Functions for tensor cores, by name, compiled once per process."""
+
+
+def _add_library(functions: dict[str, str]) -> None:
+    """Compiles those functions that are not there yet and makes their names known to kernels."""
+    for name, text in functions.items():
+        if name in _library:
+            continue
+        engine = _compiled(text, 2)
+        with _lock:
+            llvm.add_symbol(name, engine.get_function_address(name))
+            _library[name] = engine
 
 
 def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str) -> None:

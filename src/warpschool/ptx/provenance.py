@@ -78,7 +78,8 @@ def written_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
     found: Roots = NONE
     for block in kernel.blocks:
         for i in block.instructions:
-            if i.opcode not in ("st", "atom", "red") or i.space in ("shared", "local", "param"):
+            stores = i.opcode in ("st", "atom", "red") or (i.opcode == "wmma" and i.has("store"))
+            if not stores or i.space in ("shared", "local", "param"):
                 continue
             address = i.operands[1] if i.opcode == "atom" else i.operands[0]
             if not isinstance(address, Address):

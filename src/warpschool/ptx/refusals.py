@@ -9,6 +9,8 @@ from .program import Instruction, Module, SourceLine
 _HOPPER = "an sm_90a GPU (Hopper: H100, H200)"
 _CLUSTERS = "an sm_90 or newer GPU (Hopper, Blackwell)"
 _BLACKWELL = "an sm_100a GPU (Blackwell: B200)"
+_BLACKWELL_GEFORCE = "an sm_120a GPU (Blackwell: GeForce RTX 50)"
+_ADA = "an sm_89 or newer GPU (Ada, Hopper and later)"
 _AMPERE = "an sm_80 or newer GPU (Ampere and later)"
 _TURING = "an sm_75 or newer GPU (Turing and later)"
 _ANY = "any CUDA GPU"
@@ -22,13 +24,8 @@ _BY_OPCODE = {
     "clusterlaunchcontrol": ("thread-block cluster instruction", _BLACKWELL),
     "tensormap": ("tensor memory access (TMA)", _CLUSTERS),
     "multimem": ("multi-GPU memory instruction", _CLUSTERS),
-    "stmatrix": ("matrix store", _CLUSTERS),
     "mbarrier": ("memory barrier object", _AMPERE),
     "cp": ("asynchronous copy", _AMPERE),
-    "mma": ("tensor-core product", _AMPERE),
-    "wmma": ("tensor-core product", _TURING),
-    "ldmatrix": ("matrix load", _TURING),
-    "movmatrix": ("matrix transpose", _TURING),
     "tex": ("texture fetch", _ANY),
     "tld4": ("texture fetch", _ANY),
     "txq": ("texture query", _ANY),
@@ -47,6 +44,17 @@ _BY_MODIFIER = {
     ("st", "async"): ("thread-block cluster store", _CLUSTERS),
     ("red", "async"): ("thread-block cluster reduction", _CLUSTERS),
     ("barrier", "cluster"): ("thread-block cluster barrier", _CLUSTERS),
+    ("mma", "sp"): ("sparse tensor-core product", _AMPERE),
+    ("mma", "sp::ordered_metadata"): ("sparse tensor-core product", _AMPERE),
+    ("mma", "kind::f8f6f4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
+    ("mma", "kind::mxf8f6f4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
+    ("mma", "kind::mxf4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
+    ("mma", "kind::mxf4nvf4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
+    ("mma", "e4m3"): ("tensor-core product of 8-bit floats", _ADA),
+    ("mma", "e5m2"): ("tensor-core product of 8-bit floats", _ADA),
+    ("ldmatrix", "m16n16"): ("load of 8-bit matrices", _BLACKWELL),
+    ("ldmatrix", "m8n16"): ("load of 8-bit matrices", _BLACKWELL),
+    ("stmatrix", "m16n8"): ("store of 8-bit matrices", _BLACKWELL),
 }
 
 

@@ -6,7 +6,7 @@ It is the reference that the translated code is tested against. Every thread is 
 skipped: counters come from every lane's address, and rounding is exact where NumPy lacks a mode.
 """
 
-from . import async_copy, bits, control, convert, floating, integer, memory, warp
+from . import async_copy, bits, control, convert, floating, integer, memory, tensor_memory, warp
 from .machine import OracleResult, run
 from .table import HANDLERS
 
@@ -21,5 +21,6 @@ __all__ = [
     "integer",
     "memory",
     "run",
+    "tensor_memory",
     "warp",
 ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..emit import module_text
 from ..lanes import LaneAnalysis
+from ..matrices import tile
 from ..optimistic import optimistic_loads
 from ..program import (
     Address,
@@ -66,8 +67,18 @@ class Translation:
         return 2 * len(self.unit.sites) + self.instruction_count + len(self.unit.kernel.blocks) + 1
 
 
-def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, wide_grid: bool = False) -> Translation:
-    """Translates `kernel` for blocks of shape `block`. `wide_grid`: do not assume blockIdx.x below MAX_GRID_X."""
+def translate(
+    kernel: Kernel,
+    block: tuple[int, int, int],
+    options: Options,
+    *,
+    wide_grid: bool = False,
+    wide_vectors: bool = True,
+) -> Translation:
+    """Translates `kernel` for blocks of shape `block`.
+
+    `wide_grid`: do not assume blockIdx.x below MAX_GRID_X. `wide_vectors`: the host has 32 registers of 64 bytes.
+    """
     kernel = _with_barrier_results(kernel)
     analysis = LaneAnalysis(kernel, block, wide_grid)
     kernel = _split_at_guards(kernel, analysis)
@@ -88,6 +99,7 @@ def translate(kernel: Kernel, block: tuple[int, int, int], options: Options, *, 
         spin_heads=_spin_heads(kernel),
         optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
+        wide_vectors=wide_vectors,
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
     parts = parts_of(unit)
@@ -145,7 +157,9 @@ def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:
     smallest = 4
     for block in kernel.blocks:
         for i in block.instructions:
-            if (
+            if i.opcode == "wmma" and not i.has("mma") and i.space in spaces:
+                smallest = min([smallest, *(r.size for shared in (False, True) for r in tile(i).requests(shared))])
+            elif (
                 i.opcode in ("ld", "ldu", "st", "atom", "red")
                 and i.space in spaces
                 and any(isinstance(o, Address) for o in i.operands)

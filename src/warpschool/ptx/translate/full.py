@@ -44,6 +44,7 @@ class Full(Translator):
 
     def put(self, register: str, value: Value, own: Lanes) -> None:
         value = self.as_storage(register, value)
+        self.versions[register] = self.versions.get(register, 0) + 1
         for lanes in (0, 2, 4, WARP):
             self.known.pop((register, lanes), None)
         form = self.form(register)
@@ -79,6 +80,7 @@ class Full(Translator):
             form, kind = self.form(name), self.storage(name)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
+        b.lines += self.area_lines()
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
         b.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
         for e in part.entries:

@@ -25,6 +25,7 @@ class Masked(Translator):
 
     def put(self, register: str, value: Value, own: Lanes) -> None:
         value = self.as_storage(register, value)
+        self.versions[register] = self.versions.get(register, 0) + 1
         self.known[register, WARP] = value if value.lanes else self.b.splat(value)
         self.defined.add(register)
 
@@ -33,6 +34,7 @@ class Masked(Translator):
         entries = set() if self.unit.options.parted else set(entries_of(self.unit))
         pcs_at = self._pcs_at
         b.label("entry")
+        start = len(b.lines)
         # warps that come back from a barrier: their lanes may go on
         status = b.load("i32", b.offset(Value("ptr", "%c"), self.unit.context.STATUS))
         b.branch(b.icmp("eq", b.lshr(status, 16), constant("i32", L.YIELDED)), "dispatch", "awake")
@@ -64,6 +66,7 @@ class Masked(Translator):
         self.pcs = pcs
         for block in self.kernel.blocks:
             self._block(block, block.index in entries)
+        b.lines[start:start] = self.area_lines()
         return b.function("i32 @masked(ptr noalias %c, ptr noalias %w)")
 
     def _pcs_at(self) -> Value:

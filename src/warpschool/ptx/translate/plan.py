@@ -61,7 +61,9 @@ def instruction_class(opcode: str, modifiers: tuple[str, ...]) -> str:
     """The class under which an instruction is counted."""
     if opcode == "cp":
         return "memory_global"
-    if opcode in ("ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix"):
+    if opcode == "mma" or (opcode == "wmma" and "mma" in modifiers):
+        return "tensor"
+    if opcode in ("ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "wmma"):
         spaces = {m.split("::")[0] for m in modifiers}
         if "shared" in spaces:
             return "memory_shared"
@@ -72,12 +74,10 @@ def instruction_class(opcode: str, modifiers: tuple[str, ...]) -> str:
         return "conversion"
     if opcode in ("ex2", "lg2", "sin", "cos", "rcp", "sqrt", "rsqrt", "tanh"):
         return "special"
-    if opcode in ("wmma", "mma"):
-        return "tensor"
     if opcode in ("dp4a", "dp2a"):
         return "dot"
     types = set(modifiers)
-    if opcode in ("mov", "shfl", "vote", "membar", "fence", "activemask", "match"):
+    if opcode in ("mov", "shfl", "vote", "membar", "fence", "activemask", "match", "movmatrix"):
         return "other"
     for name, members in (("fp64", {"f64"}), ("fp32", {"f32"}), ("fp16", {"f16", "f16x2", "bf16", "bf16x2"})):
         if types & members:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...errors import UnsupportedInstruction, WarpschoolError
 from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant
+from ..isa import INSTRUCTIONS, TENSOR
 from ..lanes import ZERO, LaneAnalysis, Lanes
 from ..program import (
     Block,
@@ -78,6 +79,10 @@ class Unit:
     """identities of loads that only guess what a compare-and-swap will find"""
     copies_async: bool = False
     """whether the kernel uses cp.async, so that warps need queues"""
+    library: dict[str, str] = field(default_factory=dict)
+    """functions for tensor cores that this kernel calls, by name: IR text; they are compiled apart from it"""
+    wide_vectors: bool = True
+    """whether the host has 32 vector registers of 64 bytes"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
     """module variable -> offset of its address behind the kernel's parameters"""
 
@@ -104,6 +109,10 @@ class Translator:
         """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first
         lanes"""
         self.defined: set[str] = set()
+        self.versions: dict[str, int] = {}
+        """how often translated code has written a register so far"""
+        self.areas: dict[str, int] = {}
+        """memory of the function, by name: bytes"""
         self.scratch: dict[object, Value] = {}
         """values computed once per block"""
         self.groups: dict[object, Any] = {}
@@ -128,6 +137,15 @@ class Translator:
 
     def put(self, register: str, value: Value, own: Lanes) -> None:
         raise NotImplementedError
+
+    def area(self, name: str, nbytes: int) -> Value:
+        """Memory of the function that all its blocks share."""
+        self.areas[name] = max(nbytes, self.areas.get(name, 0))
+        return Value("ptr", f'%"area {name}"')
+
+    def area_lines(self) -> list[str]:
+        """The areas as allocations, for the function's entry."""
+        return [f'%"area {name}" = alloca [{size} x i8], align 64' for name, size in self.areas.items()]
 
     def slot(self, register: str) -> Value:
         return self.b.offset(Value("ptr", "%c"), self.unit.context.slots[register])
@@ -295,7 +313,7 @@ class Translator:
             raise refused(self.kernel.module, i.source, what, NEXT_STEP) from error
 
     def _instruction(self, i: Instruction) -> None:
-        from . import access, async_copy, atomics, carry, warp
+        from . import access, async_copy, atomics, carry, tensor, warp
 
         if carry.uses_carry(i):
             carry.translate(self, i)
@@ -307,6 +325,8 @@ class Translator:
             atomics.translate(self, i)
         elif i.opcode == "cp":
             async_copy.translate(self, i)
+        elif INSTRUCTIONS[i.opcode].kind == TENSOR:
+            tensor.translate(self, i)
         elif i.opcode in warp.HANDLERS:
             warp.HANDLERS[i.opcode](self, i)
         else:

@@ -45,6 +45,7 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         "ws_async_wait": async_copy.async_wait(),
         **{f"ws_directed_{op}": rounding.directed(op) for op in rounding.OPERANDS},
         **{f"ws_flight_{g}": races.flight(g) for g in (0, 1, 2)},
+        "ws_async_under_way": async_copy.async_under_way(),
         **{f"ws_race_shared_{g}": races.race_shared(g) for g in (0, 1, 2)},
         **{f"ws_race_global_{g}": races.race_global(g) for g in (0, 1, 2)},
         **{f"ws_access_global_{g}": races.access_global(g) for g in (0, 1, 2)},

@@ -131,3 +131,20 @@ def async_wait() -> str:
     _drop_landed(b, queue)
     b.ret()
     return b.define("ws_async_wait", "void", WORKER, CONTEXT, MASK, pending, checked)
+
+
+def async_under_way() -> str:
+    """1 if some lane of the warp has committed a copy that has not landed, else 0."""
+    b = Helper()
+    b.label("entry")
+    queue = _queue(b)
+    commits = b.load(I32, b.offset(queue, COMMITS), WARP, align=64)
+    with b.loop(b.load(I32, queue)) as k:
+        entry = _entry(b, queue, k)
+        group = b.load(I32, b.offset(entry, _GROUP), WARP, align=64)
+        committed = b.and_(b.mask_bits(b.icmp("slt", group, commits)), b.load(I32, entry))
+        with b.if_(b.icmp("ne", committed, i32(0)), likely=True):
+            b.ret(i64(1))
+            b.label(b.new_label("unreached"))
+    b.ret(i64(0))
+    return b.define("ws_async_under_way", I64, WORKER, CONTEXT)

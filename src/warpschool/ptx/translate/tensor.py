@@ -1,0 +1,282 @@
+"""Matrix instructions: `wmma`, `mma`, `ldmatrix`, `stmatrix`, `movmatrix` (PTX ISA 9.7.14).
+
+A product works on matrices in memory: registers are stored, put in order by a fragment's table, widened, multiplied by
+outer products, and read back. The functions that do this come from `tensor_forms`, `tensor_products` and
+`tensor_tiles`; they are compiled once per process and kept in the disk cache. Here is only which of them an instruction
+calls. All of it needs the whole warp: where lanes are missing, the instruction is a hazard and gives zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..emit import WARP, Value, constant
+from ..lanes import Lanes
+from ..matrices import Product, product, tile
+from ..program import Address, Instruction, Operand, Register, Vector
+from . import layout as L
+from . import tensor_moves
+from .access import inferred_space
+from .convert import SHARED_WINDOW
+from .tensor_forms import Form, accumulator_form, across, input_form, memory_form, pack, unpack
+from .tensor_products import NARROW, WIDE, widen, widened_bytes
+from .tensor_products import product as product_function
+from .tensor_tiles import Mode, load_tile, store_tile
+from .translator import Translator
+
+_WORKER, _CONTEXT, _ALL = Value("ptr", "%w"), Value("ptr", "%c"), constant("i32", -1)
+MISSING_LANES, UNLIKE_OPERANDS = 0, 1
+"""What a WARP_MATRIX hazard says, in its state."""
+
+
+def translate(t: Translator, i: Instruction) -> None:
+    """Any matrix instruction."""
+    if i.opcode in ("ldmatrix", "stmatrix", "movmatrix"):
+        tensor_moves.translate(t, i)
+    elif i.has("load"):
+        _load(t, i)
+    elif i.has("store"):
+        _store(t, i)
+    else:
+        _product(t, i)
+
+
+def call(t: Translator, function: tuple[str, str], *arguments: Value) -> None:
+    """Calls a function of the library."""
+    name, text = function
+    t.unit.library[name] = text
+    t.b.call(name, "void", *arguments)
+
+
+# ---------------------------------------------------------------- the whole warp
+
+
+def hazard(t: Translator, i: Instruction, lane: Value, what: int) -> None:
+    site = t.unit.site(i, "warp", "read")
+    t.b.call(
+        "ws_hazard", "void", _WORKER, _CONTEXT, constant("i32", L.WARP_MATRIX), constant("i32", site), lane,
+        constant("i64", 0), constant("i64", what),
+    )  # fmt: skip
+
+
+@contextmanager
+def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
+    """Code for the case that all 32 lanes are here; else the instruction is a hazard.
+
+    What the code computes must stay in memory: values do not leave it.
+    """
+    if not t.masked:
+        yield
+        return
+    b, mask = t.b, t.mask_bits  # type: ignore[attr-defined]
+    whole, missing, end = b.new_label("whole"), b.new_label("missing"), b.new_label("either")
+    b.branch(b.icmp("eq", mask, _ALL), whole, missing)
+    b.label(missing)
+    if t.unit.options.check:
+        absent = b.call("llvm.cttz.i32", "i32", mask, Value("i1", "true"))
+        hazard(t, i, absent, MISSING_LANES)
+    b.br(end)
+    b.label(whole)
+    yield
+    b.br(end)
+    b.label(end)
+
+
+def uniform(t: Translator, i: Instruction, operand: Operand, type_: str) -> Value:
+    """An operand that must be the same in all lanes; that it is not is a hazard, and lane 0's is taken."""
+    b = t.b
+    if not isinstance(operand, Register) or (not t.masked and t.pattern(operand.name).uniform):
+        return t.source(operand, type_, 0)
+    values = t.source(operand, type_, WARP)
+    first = b.extract(values, 0)
+    if t.unit.options.check:
+        differs = b.icmp("ne", values, b.splat(first))
+        bits = b.mask_bits(differs)
+        if t.masked:
+            bits = b.and_(bits, t.mask_bits)  # type: ignore[attr-defined]
+            whole = b.icmp("eq", t.mask_bits, _ALL)  # type: ignore[attr-defined]
+            bits = b.select(whole, bits, b.like(bits, 0))
+        with b.if_(b.icmp("ne", bits, b.like(bits, 0)), likely=False):
+            hazard(t, i, b.call("llvm.cttz.i32", "i32", bits, Value("i1", "true")), UNLIKE_OPERANDS)
+    return first
+
+
+# ---------------------------------------------------------------- registers and matrices
+
+
+def registers_of(operand: Operand) -> tuple[Operand, ...]:
+    assert isinstance(operand, Vector)
+    return operand.elements
+
+
+def save_lanes(t: Translator, registers: tuple[Operand, ...], bits: int, area: Value) -> None:
+    """Stores registers one after the other."""
+    for k, register in enumerate(registers):
+        value = t.source(register, f"b{bits}", WARP)
+        t.b.store(value, t.b.offset(area, k * WARP * bits // 8), align=64)
+
+
+def clear_lanes(t: Translator, registers: tuple[Operand, ...], bits: int, area: Value) -> None:
+    """Zeros in their place."""
+    for k in range(len(registers)):
+        t.b.store(constant(f"i{bits}", 0, WARP), t.b.offset(area, k * WARP * bits // 8), align=64)
+
+
+def restore_lanes(t: Translator, registers: tuple[Operand, ...], bits: int, area: Value) -> None:
+    """Reads registers that lie one after the other."""
+    for k, register in enumerate(registers):
+        t.write(register, t.b.load(f"i{bits}", t.b.offset(area, k * WARP * bits // 8), WARP, align=64), Lanes())
+
+
+def _matrix(t: Translator, operand: Operand, form: Form, area: str) -> Value:
+    """The matrix that registers hold, in memory."""
+    lanes, matrix = t.area("lanes", form.lane_bytes), t.area(area, form.nbytes)
+    save_lanes(t, registers_of(operand), form.held.register_bits, lanes)
+    call(t, pack(form), lanes, matrix)
+    return matrix
+
+
+def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value, i: Instruction) -> None:
+    """Spreads a matrix over registers; where the warp is not whole, they become 0."""
+    lanes = t.area("lanes", form.lane_bytes)
+    registers, bits = registers_of(operand), form.held.register_bits
+    if t.masked:
+        clear_lanes(t, registers, bits, lanes)
+        b, whole = t.b, t.b.icmp("eq", t.mask_bits, _ALL)  # type: ignore[attr-defined]
+        with b.if_(whole):
+            call(t, unpack(form), matrix, lanes)
+    else:
+        call(t, unpack(form), matrix, lanes)
+    restore_lanes(t, registers, bits, lanes)
+
+
+# ---------------------------------------------------------------- products
+
+
+def _product(t: Translator, i: Instruction) -> None:
+    p = product(i)
+    _count_product(t, i, p)
+    to, *sources = i.operands
+    inputs = {name: _input(t, p, name, operand) for name, operand in zip("ab", sources, strict=False)}
+    start = _matrix(t, sources[2], accumulator_form(p, "c"), "c")
+    form = accumulator_form(p, "d")
+    result = t.area("d", form.nbytes)
+    vectors, single = ("a", "b") if across(p) == "m" else ("b", "a")
+    function = product_function(p, WIDE if t.unit.wide_vectors else NARROW)
+    with whole_warp(t, i):
+        if p.quarters:
+            _quarters(t, p, function, inputs[vectors], inputs[single], start, result)
+        else:
+            call(t, function, inputs[vectors], inputs[single], start, result)
+    _to_registers(t, to, form, result, i)
+
+
+def _quarters(
+    t: Translator, p: Product, function: tuple[str, str], vectors: Value, single: Value, start: Value, result: Value
+) -> None:
+    """Four products of 8 x 8 x 4: B's columns lie in vectors, all quarters' side by side."""
+    b = t.b
+    size = {"f16": 2, "f32": 4}
+    for q in range(4):
+        mine = t.area("quarter", 4 * 4 * 8)
+        for k in range(4):
+            b.store(b.load("float", b.offset(vectors, 4 * (32 * k + 8 * q)), 8), b.offset(mine, 32 * k))
+        place = [b.offset(x, 64 * q * size[type_]) for x, type_ in ((start, p.c), (result, p.d))]
+        call(t, function, mine, b.offset(single, 4 * 32 * q), *place)
+
+
+def _input(t: Translator, p: Product, name: str, operand: Operand) -> Value:
+    """A or B as the product takes it; made once per block as long as its registers stay the same."""
+    form = input_form(p, name)
+    widening = widen(form, p, name)
+    registers = registers_of(operand)
+    versions = tuple((str(r), t.versions.get(r.name, 0) if isinstance(r, Register) else 0) for r in registers)
+    key = ("matrix", form.name, widening and widening[0], versions)
+    if key not in t.scratch:
+        label = f"{name} {len([k for k in t.scratch if isinstance(k, tuple) and k[0] == 'matrix'])}"
+        matrix = _matrix(t, operand, form, f"matrix {label}")
+        if widening is not None:
+            wide = t.area(f"wide {label}", widened_bytes(form))
+            call(t, widening, matrix, wide)
+            matrix = wide
+        t.scratch[key] = matrix
+    return t.scratch[key]
+
+
+def _count_product(t: Translator, i: Instruction, p: Product) -> None:
+    line = i.source.line
+    t.count("tensor_instructions", line, per_warp=1)
+    t.count("tensor_pipe_instructions", line, per_warp=p.pipe_instructions)
+    t.count("tensor_operations", line, per_warp=p.operations)
+    if t.unit.copies_async and t.unit.options.count:
+        cell = t.unit.plan.cell()
+        t.unit.plan.named(cell, "tensor_instructions_copying", line)
+        t.bump(cell, t.b.call("ws_async_under_way", "i64", _WORKER, _CONTEXT))
+
+
+# ---------------------------------------------------------------- wmma.load, wmma.store
+
+
+def _load(t: Translator, i: Instruction) -> None:
+    form = memory_form(tile(i).fragment)
+    matrix = t.area("matrix", form.nbytes)
+    _move(t, i, i.operands[1], form, matrix, is_load=True)
+    _to_registers(t, i.operands[0], form, matrix, i)
+
+
+def _store(t: Translator, i: Instruction) -> None:
+    form = memory_form(tile(i).fragment)
+    matrix = _matrix(t, i.operands[1], form, "matrix")
+    _move(t, i, i.operands[0], form, matrix, is_load=False)
+
+
+def _move(t: Translator, i: Instruction, where: Operand, form: Form, matrix: Value, *, is_load: bool) -> None:
+    """Memory to matrix or back."""
+    assert isinstance(where, Address)
+    b, moved = t.b, tile(i)
+    address = b.add_const(b.resize(uniform(t, i, where.base, "u64"), "i64"), where.offset)
+    stride = constant("i64", moved.line_bytes)
+    if len(i.operands) == 3:
+        elements = b.resize(uniform(t, i, i.operands[2], "u32"), "i64")
+        stride = b.lshr(b.mul(elements, b.like(elements, form.held.bits)), 3)
+    space = inferred_space(t, where) or "generic" if i.space == "generic" else i.space
+    booked = "global" if space in ("generic", "const", "local") else space
+    verb = "load" if is_load else "store"
+    requests = moved.requests(booked == "shared")
+    t.count(f"{booked}_{verb}_requests", i.source.line, per_warp=sum(r.opens for r in requests))
+    t.count(f"{booked}_{verb}_bytes", i.source.line, per_lane=sum(r.size for r in requests))
+    site = constant("i32", t.unit.site(i, booked, "read" if is_load else "write"))
+    make = load_tile if is_load else store_tile
+
+    def go(place: str) -> None:
+        at = b.resize(b.resize(address, "i32"), "i64", signed=True) if place == "shared" else address
+        counter = _counter(t, i, place, verb)
+        call(t, make(moved, form, tile_mode(t, place)), _WORKER, _CONTEXT, at, stride, matrix, site, counter)
+
+    with whole_warp(t, i):
+        if space != "generic":
+            go(booked)
+            return
+        in_shared = b.icmp("eq", b.lshr(address, 56), constant("i64", SHARED_WINDOW >> 56))
+        with b.if_(in_shared):
+            go("shared")
+        with b.if_(b.not_(in_shared)):
+            go("global")
+
+
+def tile_mode(t: Translator, space: str) -> Mode:
+    o = t.unit.options
+    granule = t.unit.shared_granule_log2 if space == "shared" else t.unit.global_granule_log2
+    return Mode(space, o.check, o.count, granule)
+
+
+def _counter(t: Translator, i: Instruction, space: str, verb: str) -> Value:
+    """Cells for sectors, or for wavefronts and bank conflicts."""
+    if not t.unit.options.count:
+        return Value("ptr", "null")
+    names = ("wavefronts", "bank_conflicts") if space == "shared" else ("sectors", "sectors_ideal")
+    cell = t.unit.plan.cell(2)
+    for k, name in enumerate(names):
+        t.unit.plan.named(cell + k, f"{space}_{verb}_{name}", i.source.line)
+    return t.counter_pointer(cell)
