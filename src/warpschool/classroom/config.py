@@ -16,7 +16,6 @@ from nbgrader.preprocessors import (
     ClearMarkScheme,
     ClearOutput,
     ComputeChecksums,
-    IncludeHeaderFooter,
     LockCells,
     OverwriteCells,
     OverwriteKernelspec,
@@ -30,6 +29,7 @@ from warpschool.classroom.preprocessors import (
     CheckSource,
     GradeHandIn,
     KeepStarters,
+    NamedHeaderFooter,
     SaveScores,
     ShowResults,
 )
@@ -54,7 +54,7 @@ def configure(config: Any, file: str | Path, *, source: str = "source") -> None:
     config.CourseDirectory.source_directory = source
     config.CourseDirectory.db_url = f"sqlite:///{root / 'gradebook.db'}?timeout={DATABASE_WAIT_S}"
     config.GenerateAssignment.preprocessors = [
-        CheckSource, AddRubrics, IncludeHeaderFooter, LockCells, KeepStarters, ClearOutput, CheckCellMetadata,
+        CheckSource, AddRubrics, NamedHeaderFooter, LockCells, KeepStarters, ClearOutput, CheckCellMetadata,
         ComputeChecksums, SaveCells, ClearHiddenTests, ClearMarkScheme, ComputeChecksums, CheckCellMetadata,
     ]  # fmt: skip
     config.Autograde.exporter_class = HandInExporter

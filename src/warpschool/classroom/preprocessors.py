@@ -9,7 +9,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook
-from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
+from nbgrader.preprocessors import ClearSolutions, IncludeHeaderFooter, NbGraderPreprocessor
 
 from warpschool.classroom.exporters import HANDIN
 from warpschool.classroom.folder import ClassFolder, folder_of
@@ -66,6 +66,19 @@ class AddRubrics(_ClassPreprocessor):
             rubric = rubrics.get(grade_id(cell))
             if rubric and cell.metadata.get("nbgrader", {}).get("task") and MARK_SCHEME[0] not in cell.source:
                 cell.source = "\n".join([cell.source, "", MARK_SCHEME[0], rubric, MARK_SCHEME[1]])
+        return nb, resources
+
+
+class NamedHeaderFooter(IncludeHeaderFooter):
+    """nbgrader's header and footer, with cell ids that are the same in every release; it would draw them at random."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
+        """Put the header before and the footer behind a notebook."""
+        own = {id(cell) for cell in nb.cells}
+        nb, resources = super().preprocess(nb, resources)
+        for place, cell in enumerate(nb.cells):
+            if id(cell) not in own:
+                cell["id"] = f"around-{place}"
         return nb, resources
 
 

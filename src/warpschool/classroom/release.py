@@ -15,6 +15,11 @@ from warpschool.grading.criteria import criteria_of
 
 def require_releasable(assignment: Assignment, course: Course) -> None:
     """Raise CourseError that lists all that is wrong with an instructor's notebook."""
+    if not assignment.kernel_cells and not any("ws.check_" in cell.source for cell in assignment.cells):
+        raise CourseError(
+            f"{assignment.name} is no lab of warpschool: it has neither a %%kernel cell nor a ws.check_ call",
+            next_step="Keep other notebooks in a course of their own, with nbgrader's own configuration.",
+        )
     found = [*_leaks(assignment, course), *_points(assignment), *_checks(assignment, course)]
     if found:
         raise CourseError(
