@@ -86,7 +86,8 @@ def as_canvas(lines: Iterable[Line], template: str) -> str:
     """Canvas' gradebook file with our scores: its own export is the template, for only Canvas knows its ids.
 
     Students are matched by "SIS Login ID", "SIS User ID" or "ID"; the assignment's column is the one that begins with
-    its name, and is added where there is none. Raises ArgumentError where no student matches.
+    its name, and is added where there is none. Open grades leave what is there.
+    Raises ArgumentError where no student matches.
     """
     rows = list(csv.reader(io.StringIO(template)))
     if not rows or "Student" not in rows[0]:
@@ -107,12 +108,12 @@ def as_canvas(lines: Iterable[Line], template: str) -> str:
                 continue
             student = next((row[key] for key in keys if key < len(row) and row[key] in found), None)
             line = found[student].get(assignment) if student is not None else None
-            if line is not None and line.score is not None:
-                row[column] = _number(line.score)
+            if line is not None:
                 matched += 1
+                row[column] = _number(line.score) if line.score is not None else row[column]
     if not matched:
         raise ArgumentError(
-            "no student of the gradebook is in Canvas' file, or none has a final grade",
+            "no student of the gradebook is in Canvas' file",
             next_step="Student ids here must be Canvas' SIS Login ID, SIS User ID or ID.",
         )
     return _table(head, body)

@@ -15,13 +15,15 @@ from nbgrader.api import Gradebook
 
 from warpschool.classroom.folder import ClassFolder
 from warpschool.errors import GradingError
-from warpschool.grading.assignment import MANUAL, Assignment, GradedCell, grade_id
+from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id
 from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Criterion, Result
 from warpschool.grading.sources import Source
 from warpschool.viz.annotated import marked_source
 from warpschool.viz.page import cell, escape, facts, page, scrolling, slug
 
+MAX_SAID = 12
+"""lines of a check cell in Python"""
 HINTS = 2
 """Of the three levels: a nudge and a place; the pseudocode stays behind `warpschool hint`."""
 
@@ -126,7 +128,8 @@ def _overview(record: Record, assignment: Assignment, marks: Marks) -> str:
         if given is None or score is None:
             continue
         rows.append(
-            f'<tr><th scope="row">{escape(_what(graded))}<span class="title">{escape(graded.grade_id)}</span></th>'
+            f'<tr><th scope="row">{escape(_what(graded))}<span class="title">{escape(graded.grade_id)}</span>'
+            f"{_said(graded, score)}</th>"
             f"{_state(score, given)}{cell(_points(given))}</tr>"
         )
     if marks.seconds_late > 0:
@@ -142,6 +145,12 @@ def _what(graded: GradedCell) -> str:
     """What a cell is about: a check cell says so in its first line, a task in its heading."""
     first = graded.source.strip().split("\n", 1)[0].lstrip("# ").strip()
     return "Answer in your own words" if graded.kind == MANUAL else first
+
+
+def _said(graded: GradedCell, score: CellScore) -> str:
+    """What a check cell in Python printed."""
+    lines = score.text.strip().splitlines() if graded.kind == PYTHON and score.state is State.GRADED else []
+    return "".join(f'<span class="title">{escape(line)}</span>' for line in lines[:MAX_SAID])
 
 
 def _points(given: Given) -> str:
@@ -195,7 +204,7 @@ def _criteria(result: Result) -> str:
 def _counted(criterion: Criterion) -> str:
     """What a criterion counts, and what it counted."""
     lines = [f"Counted: {criterion.counts}"] if criterion.counts else []
-    lines += getattr(criterion, "measured", ())
+    lines += criterion.measured
     return "".join(f'<span class="title">{escape(line)}</span>' for line in lines)
 
 

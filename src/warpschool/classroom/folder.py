@@ -79,9 +79,10 @@ class ClassFolder:
         raise CourseError(f"the class has no assignment '{name}'", next_step=advice)
 
     def handins(self, assignment: str) -> dict[str, Path]:
-        """Return student -> folder of what was handed in for an assignment, in order."""
+        """Return student -> folder of what was handed in for an assignment, in order; links are no hand-ins."""
         folders = sorted((self.root / self.submitted).glob(f"*/{assignment}"))
-        return {folder.parent.name: folder for folder in folders if folder.is_dir() and not folder.is_symlink()}
+        real = (f for f in folders if f.is_dir() and not (f.is_symlink() or f.parent.is_symlink()))
+        return {folder.parent.name: folder for folder in real}
 
 
 def folder_of(coursedir: Any) -> ClassFolder:
