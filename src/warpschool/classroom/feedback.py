@@ -204,7 +204,7 @@ def _criteria(result: Result) -> str:
 def _counted(criterion: Criterion) -> str:
     """What a criterion counts, and what it counted."""
     lines = [f"Counted: {criterion.counts}"] if criterion.counts else []
-    lines += criterion.measured
+    lines += getattr(criterion, "measured", ())
     return "".join(f'<span class="title">{escape(line)}</span>' for line in lines)
 
 

@@ -162,10 +162,6 @@ def _step(request: pytest.FixtureRequest) -> Step:
     return step
 
 
-MOST_MEASURED = 8
-"""lines of one criterion"""
-
-
 class Recorder:
     """A plugin object that collects one Criterion for each criterion of the session."""
 
@@ -176,7 +172,6 @@ class Recorder:
         self.arch = ""
         self._infos: dict[str, CriterionInfo] = {}
         self._outcomes: dict[str, list[Judgement]] = {}
-        self._measured: dict[str, list[str]] = {}
         self._lines: list[str] = []
 
     @property
@@ -218,7 +213,6 @@ class Recorder:
             outcome = Judgement(Verdict.AC, "", fraction=1.0)
         else:
             return report
-        self._measured.setdefault(item.name.split("[")[0], []).extend(_measured(item))
         self._outcomes.setdefault(item.name.split("[")[0], []).append(outcome)
         return report
 
@@ -243,20 +237,10 @@ class Recorder:
         else:
             gravest = Judgement(Verdict.SE, "this criterion was not run")
         line = gravest.line
-        measured = tuple(dict.fromkeys(self._measured.get(info.id, ())))[:MOST_MEASURED]
         return Criterion(
             info.id, info.title, info.weight, gravest.fraction, gravest.verdict, gravest.seen, line, self._code(line),
-            info.counts, info.hint, gravest.secret, measured,
+            info.counts, info.hint, gravest.secret,
         )  # fmt: skip
 
     def _code(self, line: int) -> str:
         return readable(self._lines[line - 1].rstrip()[:200]) if 1 <= line <= len(self._lines) else ""
-
-
-def _measured(item: pytest.Item) -> list[str]:
-    """What the test has held against budgets; the next one begins with nothing."""
-    kernel = getattr(item, "funcargs", {}).get("kernel")
-    if kernel is None:
-        return []
-    found, kernel.measured = kernel.measured, []
-    return found

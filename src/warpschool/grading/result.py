@@ -11,7 +11,6 @@ from warpschool.errors import GradingError
 from warpschool.grading.verdicts import Verdict, worst
 
 FORMAT = 2
-_TUPLES = ("hint", "measured")
 _SECRET_CASE = "This fails in a case that is not public: other sizes and other numbers than those of your own checks."
 
 
@@ -20,8 +19,7 @@ class Criterion:
     """One graded criterion: `fraction` of `weight` was earned.
 
     `seen` is what was observed, `line` the student's line (0: none to blame) and `code` its text. `secret` says that it
-    was observed in a case that an instructor's secret seed drew: students then read `shown`. `measured` is what was
-    held against budgets, met or not, in public cases.
+    was observed in a case that an instructor's secret seed drew: students then read `shown`.
     """
 
     id: str
@@ -35,7 +33,6 @@ class Criterion:
     counts: str = ""
     hint: tuple[str, ...] = ()
     secret: bool = False
-    measured: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -131,7 +128,7 @@ class Result:
             if data.pop("format") != FORMAT:
                 raise ValueError("another format")
             criteria = tuple(
-                Criterion(**{**item, "verdict": Verdict(item["verdict"]), **{k: tuple(item[k]) for k in _TUPLES}})
+                Criterion(**{**item, "verdict": Verdict(item["verdict"]), "hint": tuple(item["hint"])})
                 for item in data.pop("criteria")
             )
             score, max_score = data.pop("score"), data.pop("max_score")

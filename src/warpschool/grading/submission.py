@@ -19,7 +19,6 @@ from warpschool.contract import Contract, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import get_device
 from warpschool.errors import GradingError, WarpschoolError
-from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.launcher import Program, RunResult
 
@@ -36,8 +35,6 @@ class Submission:
         self.nvrtc = nvrtc
         self.arch = arch
         self.on_gpu = on_gpu
-        self.measured: list[str] = []
-        """what was held against budgets so far, in words; secret cases are left out"""
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
 
     @property
@@ -117,17 +114,13 @@ class Submission:
 
     def within(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
         """Raise Judgement (PERF) unless `actual <= limit`; NaN, "nothing to measure", is over every limit."""
-        said = f"{what}: {_amount(actual, unit)}; at most {_amount(limit, unit)}"
-        self._note(said)
         if not actual <= limit:
-            self._fail(Verdict.PERF, said, line=line)
+            self._fail(Verdict.PERF, f"{what}: {_amount(actual, unit)}; at most {_amount(limit, unit)}", line=line)
 
     def at_least(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
         """Raise Judgement (PERF) unless `actual >= limit`."""
-        said = f"{what}: {_amount(actual, unit)}; at least {_amount(limit, unit)}"
-        self._note(said)
         if not actual >= limit:
-            self._fail(Verdict.PERF, said, line=line)
+            self._fail(Verdict.PERF, f"{what}: {_amount(actual, unit)}; at least {_amount(limit, unit)}", line=line)
 
     def no_excess_sectors(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, loads: bool = True,
@@ -208,7 +201,6 @@ class Submission:
         self, run: RunResult, what: str, unit: str, excess: Callable[[Counters], int], requests: str
     ) -> None:
         total = excess(run.counters)
-        self._note(f"at {_sizes_text(run)}: {what} take {total:,} {unit} more than needed")
         if not total:
             return
         line, counters = max(run.lines.items(), key=lambda item: (excess(item[1]), -item[0]))
@@ -217,10 +209,6 @@ class Submission:
         self._fail(
             Verdict.PERF, f"at {_sizes_text(run)}: {what} take {total:,} {unit} more than needed{share}", line=line
         )
-
-    def _note(self, said: str) -> None:
-        if not in_secret_case() and said not in self.measured:
-            self.measured.append(said)
 
     def _fail(self, verdict: Verdict, seen: str, *, line: int = 0) -> NoReturn:
         raise Judgement(verdict, seen, line=line)
