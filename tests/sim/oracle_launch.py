@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from warpschool.ptx.calls import function_number
 from warpschool.ptx.cfg import build_kernel
 from warpschool.ptx.memory import Memory
 from warpschool.ptx.oracle import OracleResult, run
@@ -35,7 +36,7 @@ def bind(module: Module, memory: Memory) -> dict[str, int]:
             found[v.name].view()[: len(v.initial)] = np.frombuffer(v.initial, np.uint8)
     for v in module.globals.values():
         for offset, symbol, addend in v.relocations:
-            address = found[symbol].address + addend if symbol in found else 0
+            address = function_number(module, symbol) if symbol in module.functions else found[symbol].address + addend
             found[v.name].view()[offset : offset + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
     return {name: a.address for name, a in found.items()}
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from warpschool.errors import UnsupportedInstruction
 from warpschool.ptx import order
+from warpschool.ptx.calls import STACK_BYTES
 from warpschool.ptx.cfg import build_kernel
 from warpschool.ptx.parse import parse
 from warpschool.ptx.program import (
@@ -375,16 +376,10 @@ def test_runtime_functions_stay_calls():
     assert written(first) == (first.operands[0].name,)
 
 
-RECURSION = """.func g(.param .b32 a);
-.func f(.param .b32 a) { { .param .b32 x; call g, (x); } ret; }
-.func g(.param .b32 a) { { .param .b32 x; call f, (x); } ret; }"""
-
-
 @pytest.mark.parametrize(
     ("declarations", "body", "message"),
     [
-        ("", "{ .param .b32 x; p: .callprototype _ (.param .b32 _); call %rd1, (x), p; }", "function pointers"),
-        (RECURSION, "{ .param .b32 x; call f, (x); }", "'f' calls itself"),
+        ("", "{ .param .b32 x; p: .callprototype _ (.param .b32 _); call %rd1, (x), p; }", "no function of"),
         (".extern .func malloc(.param .b64 a);", "{ .param .b64 x; call malloc, (x); }", "no function 'malloc'"),
         (FUNCTIONS, "{ .param .b32 y; call (y), twice; }", "wrong number"),
         (FUNCTIONS, "{ .param .b32 y; call (y), twice, (%r1); }", r"\.param variables"),
@@ -405,7 +400,6 @@ def test_refused_calls(declarations, body, message):
         ("mapa.u64 %rd1, %rd2, 1;", "sm_90"),
         ("ld.shared::cluster.u32 %r1, [%r2];", "sm_90"),
         ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [t, {%f1, %f2}];", "any CUDA GPU"),
-        ("bar.arrive 1, 64;", "any CUDA GPU"),
         ("frobnicate.u32 %r1, %r2;", "on a GPU"),
     ],
 )
@@ -499,3 +493,16 @@ def test_speed():
     count = sum(len(f.body) for f in module.functions.values())
     best = min(timed(text) for _ in range(3))
     assert best / count * 3000 < 0.2
+
+
+COUNTDOWN = """.func f(.param .b32 a) {
+ .reg .b32 %r; .reg .pred %p; ld.param.b32 %r, [a]; setp.eq.s32 %p, %r, 0; @%p bra done; add.s32 %r, %r, -1;
+ { .param .b32 x; st.param.b32 [x], %r; call f, (x); }
+done: ret; }"""
+
+
+def test_recursion_is_called_on_a_stack():
+    k = kernel("{ .param .b32 x; st.param.b32 [x], 3; call f, (x); } ret;", declarations=COUNTDOWN)
+    assert k.local_bytes >= STACK_BYTES
+    switches = [b.terminator for b in k.blocks if isinstance(b.terminator, Switch)]
+    assert [len(s.targets) for s in switches] == [2]  # back to the kernel, and to the call in f

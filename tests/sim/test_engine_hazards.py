@@ -117,6 +117,47 @@ def test_trap_and_print_limit():
         run('for (int k = 0; k < 1000; ++k) printf("%d\\n", k);', 64, print_limit=4096)
 
 
+DEEP = """__device__ __noinline__ int deep(int n, volatile float* p)
+{
+    return n == 0 ? (int)p[0] : deep(n - 1, p) + 1;
+}
+extern "C" __global__ void k(float* x, float* y, int n) { y[threadIdx.x] = deep(n + threadIdx.x, x); }
+"""
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_call_stack_has_an_end(parted):
+    ptx, x, y = compile_cuda(DEEP).ptx, np.zeros(1, np.float32), np.zeros(40, np.float32)
+    done = launch(ptx, "k", (1,), (40,), x, y, np.int32(30), parted=parted)
+    assert np.array_equal(done.arrays[1], 30 + np.arange(40))
+    with pytest.raises(KernelTrap, match="recursion is too deep") as error:
+        launch(ptx, "k", (1,), (40,), x, y, np.int32(1 << 20), parted=parted)
+    assert error.value.line == 3
+
+
+def test_call_through_a_wild_pointer():
+    source = """typedef float (*F)(float);
+__device__ __noinline__ float twice(float v) { return 2 * v; }
+__device__ F table[2] = {twice, 0};
+extern "C" __global__ void k(float* y, int n) {
+    y[threadIdx.x] = table[n](threadIdx.x);
+}
+"""
+    ptx, y = compile_cuda(source).ptx, np.zeros(32, np.float32)
+    assert np.array_equal(launch(ptx, "k", (1,), (32,), y, np.int32(0)).arrays[0], 2 * np.arange(32))
+    with pytest.raises(KernelTrap, match="pointer that is no function") as error:
+        launch(ptx, "k", (1,), (32,), y, np.int32(1))
+    assert error.value.line == 5
+
+
+@pytest.mark.parametrize(("target", "kib"), [("75", 64), ("80", 163), ("86", 99), ("90", 227), ("120", 99)])
+def test_shared_memory_is_that_of_the_gpu_compiled_for(target, kib):
+    ptx = compile_cuda('extern "C" __global__ void k() { extern __shared__ int s[]; s[0] = 1; }', arch=f"compute_{target}").ptx
+    launch(ptx, "k", (1,), (1,), shared_bytes=kib << 10)
+    with pytest.raises(LaunchError, match=f"on sm_{target} the limits"):
+        launch(ptx, "k", (1,), (1,), shared_bytes=(kib << 10) + 4)
+
+
 @pytest.mark.parametrize(("grid", "block"), [(0, 32), (1, 0), (1, 2048), (1 << 31, 32)])
 def test_impossible_launch(grid, block):
     with pytest.raises(LaunchError):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import MemoryLimitExceeded
-from .inline import Flat, inline
+from .calls import flatten
+from .inline import Flat
 from .liveness import TooManyLive, find_live
 from .order import TooTangled, min_pc_order
 from .placement import place
@@ -51,7 +52,7 @@ def build_kernel(module: Module, entry: str) -> Kernel:
     function = module.functions[entry]
     if not function.is_entry:
         raise KeyError(entry)
-    flat = inline(module, function)
+    flat = flatten(module, function)
     drafts = _split(_without_guards(flat.code))
     first = _simplify(drafts)
     try:

@@ -28,6 +28,7 @@ from ..errors import (
 )
 from ..model.specs import LIMITS
 from . import cfg
+from .calls import STACK_BYTES, function_number
 from .emit import WARP
 from .hazards import Reporter
 from .jit import MASKED, Code, exact_function, wide_vectors
@@ -100,7 +101,10 @@ def bind(module: Module, memory: Memory) -> dict[str, Allocation]:
         view[:] = 0
         view[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
         for offset, symbol, addend in variable.relocations:
-            address = placed[symbol].address + addend if symbol in placed else 1
+            if symbol in module.functions:
+                address = function_number(module, symbol)
+            else:
+                address = placed[symbol].address + addend if symbol in placed else 1
             view[offset : offset + 8] = np.frombuffer(struct.pack("<Q", address), np.uint8)
     return placed
 
@@ -192,6 +196,19 @@ class SimKernel:
             raise LaunchError(
                 f"{name}: the parameter block has {len(params)} bytes, the kernel takes {self.kernel.param_bytes}"
             )
+
+
+_ENDLESS = "Check the loop's condition, and that every thread changes the variable it tests."
+_WAITING = (
+    "Check the loop's condition. If it waits for another block: on the simulator blocks run one after another to their "
+    "end, so only an earlier block can have set what this one waits for; on a GPU that is the only safe order, too."
+)
+_TRAPS = {
+    L.FAULT_ASSERT: "an assertion failed",
+    L.FAULT_TRAP: "the kernel executed trap",
+    L.FAULT_STACK: f"a thread's calls need more than their stack of {STACK_BYTES >> 10} KB: the recursion is too deep",
+    L.FAULT_POINTER: "a call through a pointer that is no function of this signature",
+}
 
 
 class _Launch:
@@ -367,13 +384,12 @@ class _Launch:
             raise StepLimitExceeded(
                 f"{block} ran this loop until its budget of {self.block_budget:,} iterations was used up: "
                 "most likely it never ends",
-                next_step="Check the loop's condition, and that every thread changes the variable it tests.",
+                next_step=_WAITING if self.unit.spin_heads else _ENDLESS,
                 **where,
             )
         if fault.fault == L.FAULT_PRINT:
             raise PrintLimitExceeded(f"{block} printed more than the limit of {self.print_limit:,} bytes", **where)
-        what = "an assertion failed" if fault.fault == L.FAULT_ASSERT else "the kernel executed trap"
-        raise KernelTrap(f"{what} in {block}", **where)
+        raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
 
     def _hazards(self, workers: list[_Worker]) -> tuple[Hazard, ...]:
         reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)

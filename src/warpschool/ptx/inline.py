@@ -1,4 +1,4 @@
-"""Calls are inlined: one flat list of instructions per kernel.
+"""Calls are inlined: one flat list of instructions per kernel. (`calls` does those that cannot be.)
 
 Names of the n-th inlined call end in `@n`, which cannot occur in a PTX identifier. Calls of functions without a body
 stay as `call` instructions with operands (result register or sink, function symbol, arguments...).
@@ -6,6 +6,7 @@ stay as `call` instructions with operands (result register or sink, function sym
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from .call_parameters import CallParameters, in_local_memory
@@ -60,14 +61,18 @@ class _Frame:
     after: list[Instruction | str] = field(default_factory=list)
 
 
-def inline(module: Module, function: Function) -> Flat:
-    """Copies `function` with every call replaced by the callee's body. Raises UnsupportedInstruction."""
-    return _Inliner(module, function).run()
+def inline(module: Module, function: Function, *, outlined: Collection[str] = (), tag: str = "") -> Flat:
+    """Copies `function` with every call replaced by the callee's body. Raises UnsupportedInstruction.
+
+    Calls of the functions `outlined` and calls through pointers stay, as `call.stack` with operands (parameter blocks
+    of the results, callee, parameter blocks of the arguments). `tag` ends every name of the copy.
+    """
+    return _Inliner(module, function, outlined, tag).run()
 
 
 class _Inliner:
-    def __init__(self, module: Module, function: Function) -> None:
-        self.module = module
+    def __init__(self, module: Module, function: Function, outlined: Collection[str], tag: str) -> None:
+        self.module, self.outlined, self.tag = module, outlined, tag
         self.code: list[Instruction | str] = []
         self.registers: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
@@ -78,7 +83,7 @@ class _Inliner:
         self.copied: set[str] = set()
         own = (i.source.file for i in function.body if isinstance(i, Instruction) and i.source.line)
         self.home_file = next(own, 0)
-        self.frames = [self.frame(function, "", {})]
+        self.frames = [self.frame(function, tag, {})]
 
     def frame(self, function: Function, suffix: str, blocks: dict[str, str]) -> _Frame:
         """Starts a copy of `function`: its registers and variables under their new names."""
@@ -205,29 +210,19 @@ class _Inliner:
     def call(self, frame: _Frame, i: Instruction) -> None:
         i = i.with_(source=self.source(frame, i))
         returned, callee, arguments, *_ = i.operands
-        if not isinstance(callee, Symbol):
-            raise unsupported(
-                self.module,
-                i,
-                "the simulator does not execute calls through function pointers",
-                next_step="Call the function by its name, or choose between functions with a switch.",
-            )
         assert isinstance(returned, Vector) and isinstance(arguments, Vector)
-        function = self.module.functions.get(callee.name)
-        if callee.name in self.active:
-            raise unsupported(
-                self.module,
-                i,
-                f"the simulator does not execute recursive functions, and '{callee.name}' calls itself",
-                next_step="Write the recursion as a loop.",
-            )
         self.calls += 1
-        suffix = f"@{self.calls}"
+        suffix = f"@{self.calls}{self.tag}"
         skip = f"skip{suffix}"
         if i.guard:
             guard = Guard(i.guard.register + frame.suffix, not i.guard.negated)
             self.code.append(Instruction("bra", ("skip",), (), guard, i.source, i.ptx_line, (skip,)))
         after: list[Instruction | str] = [skip] if i.guard else []
+        if not isinstance(callee, Symbol) or callee.name in self.outlined:
+            self.stacked(frame, i, callee, returned, arguments)
+            self.code.extend(after)
+            return
+        function = self.module.functions.get(callee.name)
         if function is None:
             self.external(frame, i, callee.name, returned, arguments)
             self.code.extend(after)
@@ -242,6 +237,22 @@ class _Inliner:
         inner.call = i.source
         self.frames.append(inner)
         self.active.add(function.name)
+
+    def stacked(self, frame: _Frame, i: Instruction, callee: Operand, returned: Vector, arguments: Vector) -> None:
+        """Leaves a call for `calls`: its parameters are in local memory."""
+        if isinstance(callee, Symbol):
+            function = self.module.functions[callee.name]
+            if (len(arguments.elements), len(returned.elements)) != (len(function.params), len(function.returns)):
+                raise refused(self.module, i.source, f"the call of '{function.name}' has the wrong number of arguments")
+        else:
+            callee = self.rename(frame, callee)
+        lists = []
+        for operands in (returned, arguments):
+            names = [self.block(frame, i, o, 0) for o in operands.elements]
+            for name in names:
+                self.parameters.blocks[name].addressed = True
+            lists.append(Vector(tuple(Symbol(name) for name in names)))
+        self.code.append(Instruction("call", ("stack",), (lists[0], callee, lists[1]), None, i.source, i.ptx_line))
 
     def block(self, frame: _Frame, i: Instruction, operand: Operand, size_bytes: int) -> str:
         """The parameter block that a call names."""
@@ -264,14 +275,14 @@ class _Inliner:
         values: list[Operand] = []
         for k, argument in enumerate(arguments.elements):
             block = self.block(frame, i, argument, 0)
-            value = Register(f"%argument{k}@{self.calls}")
+            value = Register(f"%argument{k}@{self.calls}{self.tag}")
             self.registers[value.name] = type_name = self.scalar(i, block)
             self.append(Instruction("ld", ("param", type_name), (value, _at(block)), None, i.source, i.ptx_line))
             values.append(value)
         result: Operand = Sink()
         if returned.elements:
             block = self.block(frame, i, returned.elements[0], 0)
-            result = Register(f"%result@{self.calls}")
+            result = Register(f"%result@{self.calls}{self.tag}")
             self.registers[result.name] = type_name = self.scalar(i, block)
         self.code.append(Instruction("call", ("uni",), (result, Symbol(name), *values), None, i.source, i.ptx_line))
         if isinstance(result, Register):

@@ -27,7 +27,9 @@ def _createpolicy(lanes: Lanes, i: Instruction) -> None:
 
 @handler("trap")
 def _trap(lanes: Lanes, i: Instruction) -> None:
-    raise KernelTrap(f"the kernel executed trap in {_first_thread(lanes)}", line=i.source.line)
+    what = {"stack": "the call stack is full", "pointer": "a call through a pointer that is no function"}
+    told = next((text for word, text in what.items() if i.has(word)), "the kernel executed trap")
+    raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)
 
 
 @handler("call")

@@ -33,6 +33,8 @@ class Counts:
 
     def instruction(self, i: Instruction, warps: int, threads: int) -> None:
         """One instruction, executed by `warps` warps with `threads` active lanes in all."""
+        if i.has("skip"):  # stands for a predicate, or moves the call stack
+            return
         line = i.source.line
         self.add("warp_instructions", line, warps)
         self.add("thread_instructions", line, threads)

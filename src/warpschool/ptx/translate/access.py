@@ -114,6 +114,8 @@ def _book(t: Translator, a: Access) -> None:
     """The counts that do not depend on addresses."""
     line = a.instruction.source.line
     verb = "load" if a.is_load else "store"
+    if a.instruction.has("skip"):  # the call stack's own
+        return
     if a.space in ("global", "shared", "local"):
         t.count(f"{a.space}_{verb}_requests", line, per_warp=1)
         if a.space != "local":

@@ -240,6 +240,8 @@ class Full(Translator):
         for k, t in enumerate(targets[:-1]):
             counters = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), counters)
         self._write_back(block.live_out)
+        if self.unit.options.count:
+            self.count_parting(counters, constant("i1", 1, WARP), line)
         self._leave(counters)
 
 

@@ -181,6 +181,8 @@ class Masked(Translator):
                 following = constants("i16", [targets[-1]] * WARP)
                 for k, t in enumerate(targets[:-1]):
                     following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)
+                if self.unit.options.count:
+                    self.count_parting(following, self.mask, line)
                 return following
         raise AssertionError(terminator)
 

@@ -400,6 +400,17 @@ class Translator:
         if name:
             self.count(name, line, per_lane=1)
 
+    def count_parting(self, following: Value, mask: Value, line: int) -> None:
+        """Counts a switch whose lanes go to different blocks."""
+        b = self.b
+        ends = []
+        for name, neutral in (("min", L.EXITED), ("max", 0)):
+            taken = b.select(mask, following, b.like(following, neutral))
+            ends.append(b.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
+        cell = self.unit.plan.cell()
+        self.unit.plan.named(cell, "divergent_branches", line)
+        self.bump(cell, b.resize(b.icmp("ne", *ends), "i64"))
+
     def counter_pointer(self, cell: int) -> Value:
         return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
 

@@ -189,7 +189,8 @@ def _nothing(t: Translator, i: Instruction) -> None:
 
 
 def _trap(t: Translator, i: Instruction) -> None:
-    t.fault(L.FAULT_TRAP, i.source.line)
+    code = L.FAULT_STACK if i.has("stack") else L.FAULT_POINTER if i.has("pointer") else L.FAULT_TRAP
+    t.fault(code, i.source.line)
     t.b.label(t.b.new_label("after"))
 
 
