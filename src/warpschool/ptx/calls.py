@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from .declarations import align_up
 from .inline import Flat, inline
@@ -50,20 +51,30 @@ def function_number(module: Module, name: str) -> int:
 
 def flatten(module: Module, entry: Function) -> Flat:
     """A kernel's code in one list: calls inlined, those that cannot be on a stack."""
+    if all(f.is_entry for f in module.functions.values()) and not _calls_pointer(entry):
+        return inline(module, entry)
     graph = _CallGraph(module)
     outlined = graph.outlined(entry)
     flat = inline(module, entry, outlined=outlined.keys())
     if outlined or any(isinstance(i, Instruction) and i.has("stack") for i in flat.code):
         flat = _Stacker(module, entry, flat, outlined, graph).run()
-    code = [_with_numbers(module, i) if isinstance(i, Instruction) else i for i in flat.code]
-    return Flat(code, flat.registers, flat.variables)
+    for k, i in enumerate(flat.code):
+        if isinstance(i, Instruction) and i.opcode == "mov" and isinstance(i.operands[1], Symbol):
+            flat.code[k] = _with_numbers(module, i)
+    return flat
+
+
+def _calls_pointer(function: Function) -> bool:
+    calls = (i for i in function.body if isinstance(i, Instruction) and i.opcode == "call")
+    return any(not isinstance(i.operands[1], Symbol) for i in calls)
 
 
 def _with_numbers(module: Module, i: Instruction) -> Instruction:
     """Addresses of functions as numbers."""
-    if i.opcode != "mov" or not isinstance(i.operands[1], Symbol) or i.operands[1].name not in module.functions:
+    source = i.operands[1]
+    if not isinstance(source, Symbol) or source.name not in module.functions:
         return i
-    return replace(i, operands=(i.operands[0], Immediate(function_number(module, i.operands[1].name))))
+    return replace(i, operands=(i.operands[0], Immediate(function_number(module, source.name))))
 
 
 # ---------------------------------------------------------------- who calls whom
@@ -82,10 +93,17 @@ class _CallGraph:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.targets = self._addressed()
-        self.edges = {name: set(self._called(f)) for name, f in module.functions.items()}
+        self.edges: dict[str, set[str]] = {}
+        """callees of the functions looked at so far"""
 
-    def _addressed(self) -> set[str]:
+    def called(self, name: str) -> set[str]:
+        if name not in self.edges:
+            self.edges[name] = set(self._called(self.module.functions[name]))
+        return self.edges[name]
+
+    @cached_property
+    def targets(self) -> set[str]:
+        """Functions whose address is taken."""
         functions = self.module.functions
         found = {symbol for v in self.module.globals.values() for _, symbol, _ in v.relocations if symbol in functions}
         for f in functions.values():
@@ -117,7 +135,7 @@ class _CallGraph:
         found: set[str] = set()
         pending = [name]
         while pending:
-            fresh = self.edges[pending.pop()] - found
+            fresh = self.called(pending.pop()) - found
             found |= fresh
             pending += fresh
         return found

@@ -124,7 +124,8 @@ class _Inliner:
         return Flat(self.code, self.registers, self.variables)
 
     def copy(self, frame: _Frame, i: Instruction) -> None:
-        i = _without_hint(i)
+        if _HINT in i.modifiers:
+            i = _without_hint(i)
         if frame.checker:
             self.check(frame, frame.checker, i)
         if len(self.code) > MAX_INSTRUCTIONS or len(self.registers) > 2 * MAX_INSTRUCTIONS:
@@ -305,8 +306,6 @@ _HINT = "L2::cache_hint"
 
 def _without_hint(i: Instruction) -> Instruction:
     """A cache hint names a policy in the last operand: neither matters here."""
-    if _HINT not in i.modifiers:
-        return i
     return replace(i, modifiers=tuple(m for m in i.modifiers if m != _HINT), operands=i.operands[:-1])
 
 
