@@ -33,7 +33,7 @@ def test_feedback_says_what_where_and_why(small_class):
         gradebook.find_comment("m-explain", "mini", "mini", "bob").manual_comment = "Nearly <there>."
         gradebook.db.commit()
     page = feedback(small_class, "bob")
-    assert "4.16667 of 7 points" in page
+    assert "4.17 of 7 points" in page
     assert "OOB: an access outside an array" in page
     assert '<tr class="hit"><th scope="row">▸ 18</th>' in page, "the line is marked in the source"
     assert "Hints:" in page

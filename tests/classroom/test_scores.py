@@ -32,6 +32,7 @@ def test_scores_comments_and_what_waits_for_people(small_class):
     assert said.startswith("OOB: an access outside an array.") and "01_saxpy.cu:" in said
 
 
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_nbgraders_own_autograde_gives_the_same(small_class):
     from nbgrader.apps.api import NbGraderAPI
 
@@ -173,6 +174,19 @@ def test_a_class_is_never_graded_with_two_versions(small_class, monkeypatch):
     small_class.hand_in("bob")
     with pytest.raises(CourseError, match=r"nvrtc: then 1[\d.]+, now 99\.9"):
         small_class.grade()
+    with pytest.raises(GradingError, match=r"1 of 1 submissions of mini were graded otherwise"):
+        small_class.app.convert("grade", "mini", student="bob")  # nbgrader's own command and button
+
+
+def test_what_was_never_released_is_said(small_class):
+    import shutil
+
+    shutil.copytree(small_class.root / "source" / "mini", small_class.root / "source" / "other")
+    (small_class.root / "source" / "other" / "mini.ipynb").rename(small_class.root / "source" / "other" / "other.ipynb")
+    from warpschool.classroom.rounds import grade_class
+
+    with pytest.raises(CourseError, match="other is not in the gradebook yet"):
+        grade_class(small_class.app, "other")
 
 
 def test_nothing_is_graded_twice(small_class):

@@ -97,9 +97,8 @@ def _body(
 ) -> Iterator[str]:
     state = "" if marks.is_final else " so far"
     yield f"<h1>{escape(_title(assignment))}</h1>"
-    yield (
-        f'<p class="lead">{escape(record.student)}: <b>{marks.score:g} of {marks.points:g} points{state}</b></p>'
-    )
+    total = f"{_number(marks.score)} of {_number(marks.points)} points{state}"
+    yield f'<p class="lead">{escape(record.student)}: <b>{total}</b></p>'
     if record.problem:
         yield f'<p class="notice bad">Your notebook could not be read: {escape(record.problem)}</p>'
     for note in record.notes:
@@ -134,9 +133,9 @@ def _overview(record: Record, assignment: Assignment, marks: Marks) -> str:
         )
     if marks.seconds_late > 0:
         late = f"{marks.seconds_late / 3600:.1f} hours late"
-        rows.append(f'<tr><th scope="row">Late</th>{cell(late)}{cell(f"-{marks.penalty:g}", "bad")}</tr>')
+        rows.append(f'<tr><th scope="row">Late</th>{cell(late)}{cell(f"-{_number(marks.penalty)}", "bad")}</tr>')
     head = "".join(f'<th scope="col">{name}</th>' for name in ("graded", "state", "points"))
-    total = f'<tr><th scope="row">Total</th><td></td>{cell(f"{marks.score:g} of {marks.points:g}")}</tr>'
+    total = f'<tr><th scope="row">Total</th><td></td>{cell(f"{_number(marks.score)} of {_number(marks.points)}")}</tr>'
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}{total}</tbody></table>"
     return scrolling("points", table)
 
@@ -154,7 +153,12 @@ def _said(graded: GradedCell, score: CellScore) -> str:
 
 
 def _points(given: Given) -> str:
-    return f"open, of {given.points:g}" if given.waits and not given.by_hand else f"{given.score:g} of {given.points:g}"
+    score = "open," if given.waits and not given.by_hand else _number(given.score)
+    return f"{score} of {_number(given.points)}"
+
+
+def _number(points: float) -> str:
+    return f"{round(points, 2):g}"
 
 
 def _state(score: CellScore, given: Given) -> str:

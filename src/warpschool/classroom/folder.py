@@ -27,8 +27,8 @@ class ClassFolder:
     root: Path
     source: str = "source"
     submitted: str = "submitted"
-    results: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """what this run has found out already: key of a job -> its result, the grader's failures included"""
+    results: Mapping[str, Any] | None = field(default=None, compare=False)
+    """what a run of `grade_class` has found out: key of a job -> its result, failures included; None outside of one"""
 
     @cached_property
     def policy(self) -> ClassPolicy:
@@ -87,7 +87,7 @@ class ClassFolder:
 
 def folder_of(coursedir: Any) -> ClassFolder:
     """Return the class that nbgrader's CourseDirectory object stands for."""
-    results = getattr(coursedir, "warpschool_results", {})
+    results = getattr(coursedir, "warpschool_results", None)
     return ClassFolder(Path(coursedir.root), coursedir.source_directory, coursedir.submitted_directory, results)
 
 

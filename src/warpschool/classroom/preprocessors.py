@@ -14,7 +14,7 @@ from nbgrader.preprocessors import ClearSolutions, IncludeHeaderFooter, NbGrader
 from warpschool.classroom.exporters import HANDIN
 from warpschool.classroom.folder import ClassFolder, folder_of
 from warpschool.classroom.gradebook import apply
-from warpschool.classroom.grading import grade_handin
+from warpschool.classroom.grading import grade_handin, require_one_version
 from warpschool.classroom.late import coursedir_of
 from warpschool.classroom.release import require_releasable
 from warpschool.classroom.reports import look_at_report
@@ -107,6 +107,9 @@ class GradeHandIn(_ClassPreprocessor):
                 next_step=f"Rename it to {about['assignment']}.ipynb, or make an assignment {about['notebook']}.",
             )
         assignment = folder.assignment(about["assignment"])
+        if folder.results is None:  # nbgrader's own command; `grade_class` has looked at the whole class already
+            others = {s: r for s, r in folder.records.of(assignment.name).items() if s != about["student"]}
+            require_one_version(assignment, others, folder)
         handin = read_handin(Path(resources[HANDIN]), assignment)
         record = grade_handin(folder, assignment, handin, student=about["student"])
         report = look_at_report(Path(resources[HANDIN]).parent, most_pages=folder.policy.max_pages)

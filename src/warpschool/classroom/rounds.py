@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpschool.classroom.folder import GRADING, ClassFolder
-from warpschool.classroom.grading import jobs_of
+from warpschool.classroom.grading import jobs_of, require_one_version
 from warpschool.classroom.nbgrader_app import ClassApp
 from warpschool.classroom.quarantine import clear
 from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading import batch
 from warpschool.grading.assignment import Assignment
 from warpschool.grading.handin import read_handin
-from warpschool.grading.records import Record, mixed_versions, versions_today
+from warpschool.grading.records import Record
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def plan(folder: ClassFolder, assignment: Assignment, *, students: Sequence[str]
     chosen = {name: path for name, path in handins.items() if not students or name in students}
     records = folder.records.of(assignment.name)
     stays = {name: record for name, record in records.items() if not (regrade and name in chosen)}
-    _require_one_version(assignment, stays, versions_today(assignment, folder.policy.grading, folder.course))
+    require_one_version(assignment, stays, folder)
     wanted = {}
     for student, path in chosen.items():
         notebook = path / f"{assignment.name}.ipynb"
@@ -80,23 +80,6 @@ def plan(folder: ClassFolder, assignment: Assignment, *, students: Sequence[str]
 
 def _is_new(record: Record | None, notebook: Any, assignment: Assignment) -> bool:
     return record is None or not record.is_complete or read_handin(notebook, assignment).sha256 != record.handin
-
-
-def _require_one_version(assignment: Assignment, records: Mapping[str, Record], today: Mapping[str, str]) -> None:
-    """A class is never graded with mixed versions."""
-    mixed = mixed_versions(records, today)
-    if not mixed:
-        return
-    names = sorted({key for other in mixed.values() for key in other})
-    lines = [f"  {key}: then {_some(mixed, key)}, now {today[key]}" for key in names[:6]]
-    raise CourseError(
-        f"{len(mixed)} of {len(records)} submissions of {assignment.name} were graded otherwise:\n" + "\n".join(lines),
-        next_step=f"Grade all of them anew; it names every changed score: warpschool grade {assignment.name} --regrade",
-    )
-
-
-def _some(mixed: Mapping[str, Mapping[str, str]], key: str) -> str:
-    return next(other[key] for other in mixed.values() if key in other)
 
 
 def grade_class(
@@ -111,6 +94,7 @@ def grade_class(
     """
     folder = app.folder
     assignment = folder.assignment(name)
+    _require_released(app, name)
     with _only_writer(folder):
         moved = [path for place in folder.handins(name).values() for path in clear(place)]
         wanted = plan(folder, assignment, students=students, regrade=regrade)
@@ -133,6 +117,13 @@ def grade_class(
         tuple(s for s, path in everybody.items() if not os.path.lexists(path / f"{name}.ipynb")), failed,
         tuple(changes(before, graded)), tuple(str(path) for path in moved),
     )  # fmt: skip
+
+
+def _require_released(app: ClassApp, name: str) -> None:
+    with app.gradebook() as gradebook:
+        if name not in [found.name for found in gradebook.assignments]:
+            advice = f"Release it first: warpschool release {name}"
+            raise CourseError(f"{name} is not in the gradebook yet", next_step=advice)
 
 
 def _written(

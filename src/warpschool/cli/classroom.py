@@ -283,15 +283,20 @@ def _row(student: str, record: Record) -> list[Cell]:
     verdicts = "BAD" if record.problem else " ".join(f"{v} {n}" if n > 1 else v for v, n in counts.items())
     waits = [cell.grade_id for cell in record.cells if cell.state is State.PERSON]
     return [
-        student, f"{known:g}", f"{sum(cell.points for cell in record.cells):g}",
+        student, _points(known), _points(sum(cell.points for cell in record.cells)),
         Text(verdicts, style="bold green" if set(counts) == {"AC"} else "bold red"), ", ".join(waits),
         "; ".join(filter(None, (record.problem, *record.notes, record.report))),
     ]  # fmt: skip
 
 
 def _change(change: Change) -> list[Cell]:
-    before, after = ("open" if score is None else f"{score:g}" for score in (change.before, change.after))
-    return [change.student, change.grade_id, before, after, f"{change.points:g}"]
+    before, after = ("open" if score is None else _points(score) for score in (change.before, change.after))
+    return [change.student, change.grade_id, before, after, _points(change.points)]
+
+
+def _points(value: float) -> str:
+    """Points for people: two decimals are enough, and the gradebook has all of them."""
+    return f"{round(value, 2):g}"
 
 
 def _waiting(lines: list[Line]) -> str:
