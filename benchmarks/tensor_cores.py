@@ -60,7 +60,8 @@ class Product:
         self.registers = int(kernel.attributes["num_regs"])
         arguments = tuple(program.argument(p, launch, plan, self.arrays) for p in launch.arguments)
         self.work = lambda: kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes)
-        self.a, self.b, self.result = (self.arrays[name].native for name in ("A", "B", _result(contract)))
+        self.a, self.result = (self.arrays[name].native for name in ("A", _result(contract)))
+        self.b = self.arrays["Bt"].native.T if "Bt" in self.arrays else self.arrays["B"].native
 
     def error(self) -> float:
         """Largest error of some rows as a share of what is allowed; raises ArithmeticError if an element is wrong."""
@@ -87,7 +88,9 @@ class Product:
         if self.result.dtype == np.float16:
             out = torch.empty(self.result.shape, dtype=torch.float16, device="cuda")
             return "cuBLAS, half out", lambda: torch.mm(a, b, out=out)
-        return "torch._int_mm", lambda: torch._int_mm(a, b)
+        n, k = -b.shape[1] % 8, -b.shape[0] % 8  # _int_mm takes multiples of 8 only: the rest is filled with zeros
+        a, turned = torch.nn.functional.pad(a, (0, k)), torch.nn.functional.pad(b.t(), (0, k, 0, n))
+        return "torch._int_mm", lambda: torch._int_mm(a, turned.t())
 
 
 def _result(contract: Contract) -> str:

@@ -34,6 +34,8 @@ GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""
 CASE = {"M": 512, "N": 512, "K": 512}
 WARP = 32
+RECORDED = ("gemm_*.json", "half_precision_*.json", "tensor_cores_*.json")
+"""Files of benchmarks/results/ with a row for each measurement of a step."""
 _OLDEST_COMPILED = "sm_75"
 _MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
 
@@ -230,7 +232,7 @@ def _ptx(contract: Contract) -> tuple[list[str], list[Block]]:
 
 @dataclass(frozen=True)
 class Measured:
-    """A time that `benchmarks/gemm.py` took; `ratio` is the speed as a multiple of the reference's."""
+    """A time that a benchmark of products took; `ratio` is the speed as a multiple of the reference's."""
 
     device: str
     step: str
@@ -246,10 +248,10 @@ class Measured:
 
 
 def measured(*, course: Course | None = None) -> tuple[Measured, ...]:
-    """Return every row of benchmarks/results/gemm_*.json; empty where the course carries none."""
-    root = (course or Course.find()).root
+    """Return every row of the recorded benchmarks of `RECORDED`; empty where the course carries none."""
+    folder = (course or Course.find()).root / "benchmarks" / "results"
     rows: list[Measured] = []
-    for path in sorted((root / "benchmarks" / "results").glob("gemm_*.json")):
+    for path in (path for pattern in RECORDED for path in sorted(folder.glob(pattern))):
         result = json.loads(path.read_text("utf-8"))
         names = [field.name for field in fields(Measured) if field.name != "device"]
         rows += [Measured(device=result["device"], **{name: row[name] for name in names}) for row in result["rows"]]
@@ -260,6 +262,11 @@ def headline(step: Step) -> dict[str, str]:
     """A step's title, idea and limits, as its header states them."""
     header = read_header(_text(step), file=step.file_name)
     return {"title": header.title, "Idea": header.text_of("Idea"), "Limits": header.text_of("Limits")}
+
+
+def is_for_one_gpu(step: Step) -> bool:
+    """Whether a step is written for one architecture, so that no simulator runs it and nothing can be counted."""
+    return bool(_contract(step).target)
 
 
 def _text(step: Step) -> str:

@@ -8,12 +8,15 @@ import warpschool as ws
 from warpschool.authoring.__main__ import main
 from warpschool.authoring.starters import find_holes, make_starter, stale_starters, write_starters
 from warpschool.compile import compile_cuda
+from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import CourseError
 from warpschool.grading import Verdict
 
 COURSE = Course.find()
 STEPS = [step for step in COURSE.steps() if step.solution is not None]
+HEAVY = tuple(f"lab07_tensor_cores/{name}" for name in ("02_wmma_shared", "03_wmma_pipelined", "04_wmma_int8"))
+"""Steps whose kernels take long to translate: in full runs only."""
 each_step = pytest.mark.parametrize("step", STEPS, ids=str)
 
 
@@ -47,13 +50,19 @@ def test_hole_tells_its_size(step):
         assert abs(hole.announced_lines - hole.solution_lines) <= max(1, hole.solution_lines // 5), hole.task
 
 
-@each_step
+@pytest.mark.parametrize(
+    "step", [pytest.param(s, marks=pytest.mark.slow if s.name in HEAVY else ()) for s in STEPS], ids=str
+)
 def test_starter_compiles_runs_and_fails_clearly(step):
     source = make_starter(solution_text(step))
-    compile_cuda(source, name=step.file_name)
+    contract = parse_contract(source, name=step.file_name)
+    compile_cuda(source, name=step.file_name, arch=contract.arch)
     if step.grader is None:
         pytest.skip("no grader yet")
     result = ws.check(step.name, source, device="sim")
+    if contract.target:
+        assert result.verdict is Verdict.SKIP and contract.target in result.seen
+        return
     clear = (Verdict.WA, Verdict.PERF, Verdict.OOB, Verdict.RACE, Verdict.UNINIT)
     assert result.verdict in clear, result.to_json()
     failed = [criterion for criterion in result.criteria if not criterion.ok]

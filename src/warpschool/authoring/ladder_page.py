@@ -12,11 +12,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from warpschool.course import Course, Step
-from warpschool.ladder import CASE, CLASSES, Measured, StepCost, change, headline, measure, measured
+from warpschool.ladder import (
+    CASE,
+    CLASSES,
+    Measured,
+    StepCost,
+    change,
+    headline,
+    is_for_one_gpu,
+    measure,
+    measured,
+)
 
 PAGE = Path("docs/learn/ladder.md")
 LAST = "lab05_work_per_thread/07_warp_tiled"
-LABS = ("lab01", "lab02", "lab03", "lab04", "lab05")
+LABS = ("lab01", "lab02", "lab03", "lab04", "lab05", "lab06", "lab07")
 _INTRODUCTION = """\
 <!-- Written by `python -m warpschool.authoring.ladder_page`. Do not edit. -->
 
@@ -60,7 +70,7 @@ def page(course: Course) -> str:
     costs = {step.name: measure(step, course=course) for step in (*rungs, *branches)}
     times = best_times(measured(course=course))
     devices = sorted({time.device for time in times.values()})
-    note = f" Times were measured by `benchmarks/gemm.py` on an {' and an '.join(devices)}." if devices else ""
+    note = f" Times were measured by the scripts in `benchmarks/` on an {' and an '.join(devices)}." if devices else ""
     case = ", ".join(f"{name} = {value}" for name, value in CASE.items())
     parts = [
         _INTRODUCTION.format(case=case, times=note),
@@ -75,8 +85,8 @@ def page(course: Course) -> str:
 
 
 def _is_linked(step: Step, course: Course) -> bool:
-    """Whether a From line leads to or from the step; the others have nothing to be compared with."""
-    return bool(step.follows or course.successors(step.name))
+    """Whether a From line leads to or from the step, and the simulator runs it; others cannot be compared."""
+    return bool(step.follows or course.successors(step.name)) and not is_for_one_gpu(step)
 
 
 def best_times(rows: Iterable[Measured]) -> dict[str, Measured]:

@@ -13,6 +13,7 @@ from warpschool.course import Course, Step
 from warpschool.device import get_device, gpu_problem
 from warpschool.errors import CompilerMissing, CourseError, WarpschoolError
 from warpschool.grading.verdicts import Verdict, judge
+from warpschool.ladder import is_for_one_gpu
 from warpschool.launcher import Program
 from warpschool.profile import REPORT_GPU, make_report
 from warpschool.tour.gpu import time_on_gpu
@@ -46,6 +47,11 @@ def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course 
         unfinished = [step.idea for step in lab.steps if step not in finished]
         if unfinished:
             left_out.append(f"{lab.name}: {', '.join(unfinished)} (no reference or no graded tests yet)")
+        for_one_gpu = [step for step in finished if is_for_one_gpu(step)]
+        if for_one_gpu:
+            names = ", ".join(step.idea for step in for_one_gpu)
+            left_out.append(f"{lab.name}: {names} (for one kind of GPU; nothing can be counted)")
+        finished = [step for step in finished if step not in for_one_gpu]
         steps += finished if every_step else _furthest(course, finished)
     if not steps:
         raise CourseError(

@@ -1,0 +1,111 @@
+"""What is graded in lab07_tensor_cores/05_mma_ptx: C = A * B by ldmatrix and mma.sync, from swizzled tiles."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion
+from warpschool.grading.budgets import require_registers
+from warpschool.grading.cases import check_no_race, check_product
+
+FULL_TILES = [(128, 256, 32), (128, 256, 96)]
+RAGGED = [(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 24)]
+ALIGNED = (128, 256, 128)
+LONG = (128, 256, 2048)
+IN_FLIGHT = 0.9
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "Which row of 16 bytes does lane l name for ldmatrix, if four matrices of 8 x 8 make 16 x 16 elements?",
+        "Rows 0 to 15 by lanes 0 to 15, and the same rows eight columns further on by lanes 16 to 31.",
+        "A: row y + lane % 16, chunk 2 * step + lane / 16; B: row lane % 16, chunk x / CHUNK + 2 * j + lane / 16",
+    ],
+)
+def test_correct(kernel, rng):
+    for m, n, k in FULL_TILES:
+        check_product(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "Does what lies outside the matrices change which lane holds which element?",
+        "No: tiles are always whole, with zeros outside, and store_pair leaves out what is outside.",
+        "all i, all turns, whatever M, N and K are",
+    ],
+)
+def test_ragged(kernel, rng):
+    for m, n, k in RAGGED:
+        check_product(kernel, rng, m, n, k)
+
+
+@criterion(
+    "No race",
+    weight=1,
+    hint=[
+        "A thread that has waited knows that its own copies have landed. Whose copies does it read?",
+        "Everybody's: a barrier after the wait. The same barrier says that the oldest stage may be overwritten.",
+        "copies go to `last`, the stage of the tile before this one",
+    ],
+)
+def test_race(kernel, rng):
+    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
+    check_product(kernel, rng, *ALIGNED)
+
+
+@criterion(
+    "No excess wavefronts",
+    weight=3,
+    hint=[
+        "ldmatrix reads eight rows of 16 bytes at a time. In which banks do eight rows of a tile lie, chunk by chunk?",
+        "place_in_A and place_in_B move every chunk by its row's number: copies and ldmatrix must both ask them.",
+        "beginA[step] = place_in_A(y + lane % 16, step * 2 + lane / 16), not row * TSK + ...",
+    ],
+    counts="wavefronts of shared memory, and sectors, beyond the fewest, at M = 128, N = 256, K = 128: "
+    "none; bytes of global loads and copies: at most M N K / 16",
+)
+def test_conflicts(kernel, rng):
+    m, n, k = ALIGNED
+    case = check_product(kernel, rng, m, n, k)
+    counters = kernel.counters(*case)
+    kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
+    kernel.no_excess_wavefronts(*case)
+    kernel.no_excess_sectors(*case)
+    kernel.within(counters.loaded_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
+
+
+@criterion(
+    "Every product on tensor cores, copies under way",
+    weight=2,
+    hint=[
+        "How many mma.sync of 16 x 8 x 16 does a warp's tile need for one step?",
+        "FRAGS_M * FRAGS_N calls of multiply; four registers of B hold two fragments, of 8 columns each.",
+        "multiply(sum[i][j], a[step % 2][i], &b[step % 2][j / 2][j % 2 * 2])",
+    ],
+    counts="at M = 128, N = 256, K = 2048: operations of tensor cores, exactly 2 M N K; matrix products that are "
+    "issued while the warp has a committed copy that it has not waited for, at least 90 %",
+)
+def test_tensor(kernel, rng):
+    m, n, k = LONG
+    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
+    kernel.at_least(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
+    kernel.within(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
+    kernel.within(counters.fma_instructions, 0, "multiply-adds of threads")
+    share = counters.tensor_instructions_copying / counters.tensor_instructions
+    kernel.at_least(share, IN_FLIGHT, "share of matrix products with a copy under way")
+
+
+@criterion(
+    "Enough registers",
+    weight=1,
+    hint=[
+        "128 sums and two steps of fragments: how many registers is that of 255?",
+        "About 230: whatever else is kept in arrays must have few elements, and indices known to the compiler.",
+        "beginA and beginB hold offsets in halves, one for each step and one for each pair of fragments",
+    ],
+    counts="registers of a block, at most 65536; bytes that are spilled, for sm_80: none",
+)
+def test_registers(kernel, rng):
+    require_registers(kernel, kernel.run(*check_product(kernel, rng, *ALIGNED)))
