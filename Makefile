@@ -3,6 +3,7 @@
 #   make test           the tests that take minutes at most                             (ARGS="-k tiled" for some)
 #   make test-all       all tests, the slow ones too
 #   make lint           ruff and mypy
+#   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
 #   make bench          the simulator's speed, measured
 #   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
 #   make wheel          build the wheel into dist/
@@ -13,9 +14,10 @@ PY = $(VENV)/bin/python
 PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet --constraint constraints.txt
 CORE = $(VENV)/core.stamp
 DEV = $(VENV)/dev.stamp
+DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour test test-all lint bench fuzz wheel clean
+.PHONY: help tour test test-all lint docs bench fuzz wheel clean
 .DELETE_ON_ERROR:
 
 help:
@@ -33,6 +35,9 @@ test-all: $(DEV)
 lint: $(DEV)
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+
+docs: $(DOCS)
+	@$(PY) scripts/site.py $(ARGS)
 
 bench: $(DEV)
 	@$(PY) benchmarks/simulator.py $(ARGS)
@@ -61,6 +66,11 @@ $(CORE): pyproject.toml constraints.txt
 $(DEV): $(CORE)
 	@echo "[3/3] installing the tools for tests"
 	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(DOCS): $(DEV)
+	@echo "installing the generator of the site"
+	@$(PIP) --no-build-isolation --editable '.[docs]'
 	@touch $@
 
 clean:

@@ -1,0 +1,153 @@
+"""Builds the documentation: pages of docs/, the labs with their outputs, the command line and the Python interface.
+
+    python scripts/site.py [--no-run] [--out FOLDER]        (make docs)
+
+The labs are rendered as a student finds them: starters, not solutions, executed on the simulator. An executed notebook
+is kept in build/notebooks until it or the library changes. `--no-run` renders them without outputs, in seconds.
+Needs the docs extra: pip install 'warpschool[docs]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import warpschool as ws
+from warpschool.course import Course, Lab
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+SOURCE = BUILD / "site-source"
+KEPT = BUILD / "notebooks"
+SECTIONS = (("Learn", "learn"), ("Teach", "teach"), ("Reference", "reference"), ("Design", "design"))
+CELL_SECONDS = 600
+
+HOME = """# warpschool
+
+A lab course on GPU kernels that runs its students' real CUDA C++ on any laptop, with no GPU: NVIDIA's own compiler
+makes PTX of a kernel, a simulator runs it at native speed, counts what Nsight Compute counts, and names every race,
+out-of-bounds access and missing barrier by line and thread. Where there is a GPU, the same file runs there.
+
+- **Learn**: [the labs](learn/labs/index.md), and [the ladder](learn/ladder.md): one idea a step.
+- **Teach**: release, grade and return a class's work.
+- **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md).
+- **Design**: [how the simulator works](design/simulator.md).
+"""
+PYTHON = "# The Python interface\n\nAll of it is reached through `import warpschool as ws`.\n"
+
+
+def prepare(*, run: bool) -> None:
+    """Fill build/site-source."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", SOURCE)
+    (SOURCE / "index.md").write_text(HOME, encoding="utf-8")
+    (SOURCE / "reference" / "commands.md").write_text(_commands(), encoding="utf-8")
+    (SOURCE / "reference" / "python.md").write_text(_python(), encoding="utf-8")
+    folder = SOURCE / "learn" / "labs"
+    folder.mkdir()
+    labs = [lab for lab in Course(ROOT).labs() if lab.notebook is not None]
+    for number, lab in enumerate(labs, start=1):
+        print(f"[{number}/{len(labs)}] {lab.name}", flush=True)
+        (folder / f"{lab.name}.ipynb").write_text(_notebook(lab, run=run), encoding="utf-8")
+    (folder / "index.md").write_text(_index(labs), encoding="utf-8")
+
+
+def _commands() -> str:
+    """The command line's own help."""
+    command = [sys.executable, "-m", "typer", "warpschool.cli.app", "utils", "docs", "--name", "warpschool"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return text.replace("# `warpschool`", "# The command line", 1)
+
+
+def _python() -> str:
+    """One entry a public name; mkdocstrings reads the docstrings."""
+    names = [name for name in ws.__all__ if not name.startswith("_")]
+    where = {name: getattr(getattr(ws, name), "__module__", "warpschool") for name in names}
+    return PYTHON + "".join(f"\n::: {where[name]}.{name}\n" for name in names)
+
+
+def _index(labs: Iterable[Lab]) -> str:
+    lines = ["# The labs", "", "| lab | steps |", "|---|---|"]
+    for lab in labs:
+        steps = "<br>".join(f"{step.idea}: {step.title}" for step in lab.steps)
+        lines.append(f"| [{lab.name}]({lab.name}.ipynb) | {steps} |")
+    return "\n".join(lines) + "\n"
+
+
+def _notebook(lab: Lab, *, run: bool) -> str:
+    """The lab's notebook as text, executed once for each version of it and of the library."""
+    assert lab.notebook is not None
+    text = lab.notebook.read_text(encoding="utf-8")
+    if not run:
+        return text
+    kept = KEPT / f"{lab.name}-{_fingerprint(lab)}.ipynb"
+    if not kept.exists():
+        for old in KEPT.glob(f"{lab.name}-*"):
+            old.unlink()
+        KEPT.mkdir(parents=True, exist_ok=True)
+        kept.write_text(_executed(text), encoding="utf-8")
+    return kept.read_text(encoding="utf-8")
+
+
+def _fingerprint(lab: Lab) -> str:
+    found = hashlib.sha256()
+    folders = ("src", f"labs/{lab.name}", f"grader/{lab.name}")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    for path in sorted(path for path in files if path.suffix in (".py", ".ipynb", ".json", ".toml")):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _executed(text: str) -> str:
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook: Any = nbformat.reads(text, as_version=4)
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(
+            notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
+        ).execute()
+    return nbformat.writes(notebook)
+
+
+def navigation() -> list[dict[str, Any]]:
+    """Sections in the order of SECTIONS; in each, the labs first, then pages by name."""
+    found: list[dict[str, Any]] = [{"Home": "index.md"}]
+    for title, folder in SECTIONS:
+        pages = sorted(path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder).glob("*.md"))
+        labs = sorted(path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder / "labs").glob("*.ipynb"))
+        inside: list[Any] = [{"Labs": [f"{folder}/labs/index.md", *labs]}] if labs else []
+        if pages or inside:
+            found.append({title: inside + pages})
+    return found
+
+
+def build(out: Path | None) -> Path:
+    """Run mkdocs; any warning, a dead link among them, is an error. Returns the site's folder."""
+    from mkdocs.commands.build import build as run_mkdocs
+    from mkdocs.config import load_config
+
+    given = {"site_dir": str(out)} if out else {}
+    config = load_config(str(ROOT / "mkdocs.yml"), strict=True, nav=navigation(), **given)
+    run_mkdocs(config)
+    return Path(config["site_dir"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-run", action="store_true", help="render the labs without running them")
+    parser.add_argument("--out", type=Path, help="where the site goes (default: build/site)")
+    options = parser.parse_args()
+    prepare(run=not options.no_run)
+    print(f"the site is in {build(options.out.resolve() if options.out else None)}")
+
+
+if __name__ == "__main__":
+    main()
