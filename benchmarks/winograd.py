@@ -37,16 +37,17 @@ from warpschool.nn.winograd_pipeline import FewChannels, Transformed, Winograd
 from warpschool.nn.winograd_source import sources
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
-TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS", "STRIP")
-TILES = tuple(
-    (*tiles, strip)
-    for tiles in (
-        (64, 128, 8, 32, 64, 8, 8, 4),
-        (128, 128, 8, 32, 64, 8, 8, 2),
-        (128, 64, 8, 64, 32, 8, 8, 4),
-        (128, 64, 8, 64, 32, 8, 8, 3),
-    )
-    for strip in (1, 2, 4, 8)
+TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS")
+FLAT = (64, 128, 8, 32, 64, 8, 8, 4)
+SQUARE = (128, 128, 8, 32, 64, 8, 8, 2)
+TALL = (128, 64, 8, 64, 32, 8, 8, 3)
+TILES = (
+    FLAT,
+    SQUARE,
+    TALL,
+    (64, 128, 8, 32, 64, 8, 8, 3),
+    (128, 64, 8, 64, 32, 8, 8, 4),
+    (64, 128, 16, 32, 64, 8, 8, 3),
 )
 """Tile sets of 03_batched_gemm that `--tune` tries: those named in TILE_NAMES, in this order."""
 FLOPS = 50e12
@@ -70,9 +71,6 @@ def _vgg(number: int, channels: int, filters: int, size: int, best: tuple[int, .
     return Layer(name=f"vgg{number:02d}", problem=problem, tiles=best)
 
 
-FLAT = (64, 128, 8, 32, 64, 8, 8, 4, 4)
-SQUARE = (128, 128, 8, 32, 64, 8, 8, 2, 1)
-TALL = (128, 64, 8, 64, 32, 8, 8, 3, 1)
 LAYERS = (
     _vgg(1, 3, 64, 224),
     _vgg(2, 64, 64, 224, FLAT),

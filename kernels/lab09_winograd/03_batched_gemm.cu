@@ -5,18 +5,15 @@
 //          needs nine for a result: 36 against 144. U and V have their k, the channel, along the rows: both go
 //          into shared memory as they are.
 // From:    lab05_work_per_thread/08_batched.cu
-//          Few channels are a short sum, and a tile's first loads and last stores weigh as much as its products.
-//          So a block takes STRIP tiles, one after another: the next one sets out before this one is complete.
-// Limits:  V and M move through memory: with 64 channels that takes as long as the products.
+// Limits:  few channels are a short sum: with 64, moving V and M takes as long as the products.
 // Entry:   batched_gemm(const float U[POSITIONS,C,F] in, const float V[POSITIONS,C,P] in,
 //                       float M[POSITIONS,F,P] out, int POSITIONS, int C, int F, int P)
 // Needs:   POSITIONS <= 65535
-// Launch:  batched_gemm block=(THREADS) grid=(cdiv(P, TSP * STRIP), cdiv(F, TSF), POSITIONS)
+// Launch:  batched_gemm block=(THREADS) grid=(cdiv(P, TSP), cdiv(F, TSF), POSITIONS)
 
 constexpr int TSF = 64;           // a block computes TSF x TSP elements of a product
 constexpr int TSP = 128;
 constexpr int TSC = 8;            // channels in one tile
-constexpr int STRIP = 4;          // tiles that a block computes, one after another
 constexpr int WSF = 32;           // a warp computes WSF x WSP of them
 constexpr int WSP = 64;
 constexpr int WPTF = 8;           // work per thread: WPTF x WPTP elements
@@ -105,17 +102,20 @@ batched_gemm(const float* __restrict__ U, const float* __restrict__ V, float* __
     const int x = warp % (TSP / WSP) * WSP + (lane / 4 % (RTSP / 2) * 2 + lane % 2) * 4;
     const int y = warp / (TSP / WSP) * WSF + (lane / 4 / (RTSP / 2) * 2 + lane / 2 % 2) * 4;
     const int f0 = blockIdx.y * TSF;
-    const int first = blockIdx.x * TSP * STRIP;
-    const int end = min(P, first + TSP * STRIP);
+    const int p0 = blockIdx.x * TSP;
     float4 nextU[LOADS_U];  // the tile in flight
     float4 nextV[LOADS_V];
     float u[2][WPTF];       // elements for two channels: one being multiplied, one in flight
     float v[2][WPTP];
     float sum[WPTF][WPTP] = {};
 
-    // From global memory to registers: starts the loads of channels c0 to c0 + TSC, waits for none.
-    const auto load = [&](int p0, int c0) {
-        // BEGIN SOLUTION: float4s of both tiles: without questions in whole tiles, else by load_quad (about 25 lines)
+    // Tiles that lie inside the matrices, all float4s aligned, are read through pointers that move along the channels.
+    const bool whole = F % 4 == 0 && P % 4 == 0 && f0 + TSF <= F && p0 + TSP <= P;
+    const float* fromU = U + row_of(thread, 0, TSF) * F + f0 + col_of(thread, 0, TSF);
+    const float* fromV = V + row_of(thread, 0, TSP) * P + p0 + col_of(thread, 0, TSP);
+
+    const auto load = [&](int c0) {  // from global memory to registers: starts the loads, waits for none
+        // BEGIN SOLUTION: float4s of both tiles: by fromU and fromV in whole tiles, else by load_quad (about 21 lines)
         // END SOLUTION
     };
     const auto store = [&](int buffer) {  // from registers to shared memory
@@ -133,49 +133,43 @@ batched_gemm(const float* __restrict__ U, const float* __restrict__ V, float* __
         }
     };
 
-    load(first, 0);
+    load(0);
     store(0);
     __syncthreads();
     fetch(0, 0);
-    for (int p0 = first; p0 < end; p0 += TSP) {
-        for (int c0 = 0; c0 < C; c0 += 2 * TSC) {
+    for (int c0 = 0; c0 < C; c0 += 2 * TSC) {
+        #pragma unroll
+        for (int buffer = 0; buffer < 2; ++buffer) {  // two tiles a turn, so that `buffer` is a constant
             #pragma unroll
-            for (int buffer = 0; buffer < 2; ++buffer) {  // two tiles a turn, so that `buffer` is a constant
+            for (int c = 0; c < TSC; ++c) {
+                if (c == LOAD_AT && (buffer == 0 || c0 + 2 * TSC < C)) {
+                    load(c0 + (buffer + 1) * TSC);  // past the last channel zeros; nothing for a turn that never comes
+                }
+                if (c == STORE_AT) {
+                    store(1 - buffer);
+                }
+                if (c + 1 < TSC) {
+                    fetch(buffer, c + 1);
+                } else {
+                    __syncthreads();  // the next tile is complete, and nobody reads this one any more
+                    fetch(1 - buffer, 0);
+                }
                 #pragma unroll
-                for (int c = 0; c < TSC; ++c) {
-                    if (c == LOAD_AT) {  // the next channels, zeros behind the last one, or the next tile's first
-                        const bool last = buffer == 1 && c0 + 2 * TSC >= C;
-                        const int next = last ? p0 + TSP : p0;
-                        if (next < end) load(next, last ? 0 : c0 + (buffer + 1) * TSC);
-                    }
-                    if (c == STORE_AT) {
-                        store(1 - buffer);
-                    }
-                    if (c + 1 < TSC) {
-                        fetch(buffer, c + 1);
-                    } else {
-                        __syncthreads();  // the next tile is complete, and nobody reads this one any more
-                        fetch(1 - buffer, 0);
-                    }
+                for (int i = 0; i < WPTF; ++i) {
                     #pragma unroll
-                    for (int i = 0; i < WPTF; ++i) {
-                        #pragma unroll
-                        for (int turn = 0; turn < WPTP; ++turn) {
-                            const int j = i % 2 == 0 ? turn : WPTP - 1 - turn;  // to and fro, as in lab 05
-                            sum[i][j] += u[c % 2][i] * v[c % 2][j];
-                        }
+                    for (int turn = 0; turn < WPTP; ++turn) {
+                        const int j = i % 2 == 0 ? turn : WPTP - 1 - turn;  // to and fro, as in lab 05
+                        sum[i][j] += u[c % 2][i] * v[c % 2][j];
                     }
                 }
             }
         }
-        #pragma unroll
-        for (int i = 0; i < WPTF; ++i) {
-            #pragma unroll
-            for (int j = 0; j < WPTP; j += 4) {
-                const float4 quad = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-                store_quad(M, F, P, f0 + y + i / 4 * 4 * RTSF + i % 4, p0 + x + j * RTSP, quad);
-                sum[i][j] = sum[i][j + 1] = sum[i][j + 2] = sum[i][j + 3] = 0.0f;
-            }
+    }
+
+    for (int i = 0; i < WPTF; ++i) {
+        for (int j = 0; j < WPTP; j += 4) {
+            const float4 quad = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            store_quad(M, F, P, f0 + y + i / 4 * 4 * RTSF + i % 4, p0 + x + j * RTSP, quad);
         }
     }
 }

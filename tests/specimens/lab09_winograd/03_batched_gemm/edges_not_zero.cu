@@ -2,12 +2,11 @@
 // Entry:   batched_gemm(const float U[POSITIONS,C,F] in, const float V[POSITIONS,C,P] in,
 //                       float M[POSITIONS,F,P] out, int POSITIONS, int C, int F, int P)
 // Needs:   POSITIONS <= 65535
-// Launch:  batched_gemm block=(THREADS) grid=(cdiv(P, TSP * STRIP), cdiv(F, TSF), POSITIONS)
+// Launch:  batched_gemm block=(THREADS) grid=(cdiv(P, TSP), cdiv(F, TSF), POSITIONS)
 
 constexpr int TSF = 64;
 constexpr int TSP = 128;
 constexpr int TSC = 8;
-constexpr int STRIP = 4;
 constexpr int WSF = 32;
 constexpr int WSP = 64;
 constexpr int WPTF = 8;
@@ -82,18 +81,19 @@ batched_gemm(const float* __restrict__ U, const float* __restrict__ V, float* __
     const int x = warp % (TSP / WSP) * WSP + (lane / 4 % (RTSP / 2) * 2 + lane % 2) * 4;
     const int y = warp / (TSP / WSP) * WSF + (lane / 4 / (RTSP / 2) * 2 + lane / 2 % 2) * 4;
     const int f0 = blockIdx.y * TSF;
-    const int first = blockIdx.x * TSP * STRIP;
-    const int end = min(P, first + TSP * STRIP);
+    const int p0 = blockIdx.x * TSP;
     float4 nextU[LOADS_U];
     float4 nextV[LOADS_V];
     float u[2][WPTF];
     float v[2][WPTP];
     float sum[WPTF][WPTP] = {};
 
-    const auto load = [&](int p0, int c0) {
-        if (F % 4 == 0 && P % 4 == 0 && f0 + TSF <= F && p0 + TSP <= P) {
-            const float* fromU = U + (c0 + row_of(thread, 0, TSF)) * F + f0 + col_of(thread, 0, TSF);
-            const float* fromV = V + (c0 + row_of(thread, 0, TSP)) * P + p0 + col_of(thread, 0, TSP);
+    const bool whole = F % 4 == 0 && P % 4 == 0 && f0 + TSF <= F && p0 + TSP <= P;
+    const float* fromU = U + row_of(thread, 0, TSF) * F + f0 + col_of(thread, 0, TSF);
+    const float* fromV = V + row_of(thread, 0, TSP) * P + p0 + col_of(thread, 0, TSP);
+
+    const auto load = [&](int c0) {
+        if (whole) {
             #pragma unroll
             for (int i = 0; i < LOADS_U; ++i) {
                 nextU[i] = *reinterpret_cast<const float4*>(fromU + i * STEP_U * F);
@@ -102,6 +102,8 @@ batched_gemm(const float* __restrict__ U, const float* __restrict__ V, float* __
             for (int i = 0; i < LOADS_V; ++i) {
                 nextV[i] = *reinterpret_cast<const float4*>(fromV + i * STEP_V * P);  // expect: OOB
             }
+            fromU += TSC * F;
+            fromV += TSC * P;
         } else {
             #pragma unroll
             for (int i = 0; i < LOADS_U; ++i) {
@@ -134,49 +136,43 @@ batched_gemm(const float* __restrict__ U, const float* __restrict__ V, float* __
         }
     };
 
-    load(first, 0);
+    load(0);
     store(0);
     __syncthreads();
     fetch(0, 0);
-    for (int p0 = first; p0 < end; p0 += TSP) {
-        for (int c0 = 0; c0 < C; c0 += 2 * TSC) {
+    for (int c0 = 0; c0 < C; c0 += 2 * TSC) {
+        #pragma unroll
+        for (int buffer = 0; buffer < 2; ++buffer) {
             #pragma unroll
-            for (int buffer = 0; buffer < 2; ++buffer) {
+            for (int c = 0; c < TSC; ++c) {
+                if (c == LOAD_AT && (buffer == 0 || c0 + 2 * TSC < C)) {
+                    load(c0 + (buffer + 1) * TSC);
+                }
+                if (c == STORE_AT) {
+                    store(1 - buffer);
+                }
+                if (c + 1 < TSC) {
+                    fetch(buffer, c + 1);
+                } else {
+                    __syncthreads();
+                    fetch(1 - buffer, 0);
+                }
                 #pragma unroll
-                for (int c = 0; c < TSC; ++c) {
-                    if (c == LOAD_AT) {
-                        const bool last = buffer == 1 && c0 + 2 * TSC >= C;
-                        const int next = last ? p0 + TSP : p0;
-                        if (next < end) load(next, last ? 0 : c0 + (buffer + 1) * TSC);
-                    }
-                    if (c == STORE_AT) {
-                        store(1 - buffer);
-                    }
-                    if (c + 1 < TSC) {
-                        fetch(buffer, c + 1);
-                    } else {
-                        __syncthreads();
-                        fetch(1 - buffer, 0);
-                    }
+                for (int i = 0; i < WPTF; ++i) {
                     #pragma unroll
-                    for (int i = 0; i < WPTF; ++i) {
-                        #pragma unroll
-                        for (int turn = 0; turn < WPTP; ++turn) {
-                            const int j = i % 2 == 0 ? turn : WPTP - 1 - turn;
-                            sum[i][j] += u[c % 2][i] * v[c % 2][j];
-                        }
+                    for (int turn = 0; turn < WPTP; ++turn) {
+                        const int j = i % 2 == 0 ? turn : WPTP - 1 - turn;
+                        sum[i][j] += u[c % 2][i] * v[c % 2][j];
                     }
                 }
             }
         }
-        #pragma unroll
-        for (int i = 0; i < WPTF; ++i) {
-            #pragma unroll
-            for (int j = 0; j < WPTP; j += 4) {
-                const float4 quad = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-                store_quad(M, F, P, f0 + y + i / 4 * 4 * RTSF + i % 4, p0 + x + j * RTSP, quad);
-                sum[i][j] = sum[i][j + 1] = sum[i][j + 2] = sum[i][j + 3] = 0.0f;
-            }
+    }
+
+    for (int i = 0; i < WPTF; ++i) {
+        for (int j = 0; j < WPTP; j += 4) {
+            const float4 quad = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            store_quad(M, F, P, f0 + y + i / 4 * 4 * RTSF + i % 4, p0 + x + j * RTSP, quad);
         }
     }
 }
