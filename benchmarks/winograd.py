@@ -38,18 +38,16 @@ from warpschool.nn.winograd_source import sources
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
 TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS")
-FLAT = (64, 128, 8, 32, 64, 8, 8, 4)
-SQUARE = (128, 128, 8, 32, 64, 8, 8, 2)
-TALL = (128, 64, 8, 64, 32, 8, 8, 3)
 TILES = (
-    FLAT,
-    SQUARE,
-    TALL,
+    (64, 128, 8, 32, 64, 8, 8, 4),
+    (128, 128, 8, 32, 64, 8, 8, 2),
+    (128, 64, 8, 64, 32, 8, 8, 3),
     (64, 128, 8, 32, 64, 8, 8, 3),
     (128, 64, 8, 64, 32, 8, 8, 4),
     (64, 128, 16, 32, 64, 8, 8, 3),
 )
 """Tile sets of 03_batched_gemm that `--tune` tries: those named in TILE_NAMES, in this order."""
+FLAT, SQUARE, TALL = TILES[:3]
 FLOPS = 50e12
 BYTES_PER_SECOND = 4.3e12
 CHECKED_IMAGES, CHECKED_FILTERS = 2, 8

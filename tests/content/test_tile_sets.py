@@ -1,4 +1,4 @@
-"""Every tile set that the autotuner tries is a right kernel: `benchmarks/gemm.py` only decides which is fast."""
+"""Every tile set that a benchmark tries is a right kernel: the benchmark only decides which is fast."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from warpschool.course import Course
 from warpschool.launcher import Program
 from warpschool.notebook.runs import random_inputs
 
-GEMM = Path(__file__).parents[2] / "benchmarks" / "gemm.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RAGGED = {"M": 139, "N": 261, "K": 45}
+RAGGED_BATCH = {"POSITIONS": 2, "C": 45, "F": 139, "P": 261}
 
 
-def constant(name: str) -> tuple:
-    """A constant of the benchmark, which cannot be imported without a GPU."""
-    for node in ast.parse(GEMM.read_text("utf-8")).body:
+def constant(name: str, file: str = "gemm.py") -> tuple:
+    """A constant of a benchmark, which cannot be imported without a GPU."""
+    for node in ast.parse((BENCHMARKS / file).read_text("utf-8")).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and target.id == name:
             return ast.literal_eval(node.value)
-    raise LookupError(f"{GEMM.name} has no constant {name}")
+    raise LookupError(f"{file} has no constant {name}")
 
 
 SETS = constant("TILES")
@@ -45,3 +46,21 @@ def test_is_right_without_hazards_and_bank_conflicts(tiles: tuple[int, ...]) -> 
     report = compare(result.outputs["C"], expected, tolerance=tolerance_for(np.float32, k=RAGGED["K"]), name="C")
     assert report.ok, report
     assert result.counters.shared_load_bank_conflicts == result.counters.shared_store_bank_conflicts == 0
+
+
+@pytest.mark.parametrize(
+    "tiles", [pytest.param(tiles, marks=[pytest.mark.slow] if k else [], id="x".join(map(str, tiles)))
+              for k, tiles in enumerate(reversed(constant("TILES", "winograd.py")))],
+)  # fmt: skip
+def test_batched_product_is_right_without_hazards_and_bank_conflicts(tiles: tuple[int, ...]) -> None:
+    step = Course.find().step("lab09_winograd/03_batched_gemm")
+    contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
+    constants = dict(zip(constant("TILE_NAMES", "winograd.py"), tiles, strict=True))
+    inputs = random_inputs(contract.bind(RAGGED_BATCH, constants=constants))
+    result = Program(contract, device="sim", constants=constants).run(RAGGED_BATCH, inputs)
+    assert not result.hazards
+    expected = inputs["U"].astype(np.float64).transpose(0, 2, 1) @ inputs["V"]
+    tolerance = tolerance_for(np.float32, k=RAGGED_BATCH["C"])
+    report = compare(result.outputs["M"], expected, tolerance=tolerance, name="M")
+    assert report.ok, report
+    assert result.counters.shared_bank_conflicts == 0
