@@ -47,7 +47,7 @@ TILES = (
     (64, 128, 16, 32, 64, 8, 8, 3),
 )
 """Tile sets of 03_batched_gemm that `--tune` tries: those named in TILE_NAMES, in this order."""
-FLAT, SQUARE, TALL = TILES[:3]
+FLAT, TALL, DEEP = TILES[0], TILES[2], TILES[5]
 FLOPS = 50e12
 BYTES_PER_SECOND = 4.3e12
 CHECKED_IMAGES, CHECKED_FILTERS = 2, 8
@@ -71,16 +71,16 @@ def _vgg(number: int, channels: int, filters: int, size: int, best: tuple[int, .
 
 LAYERS = (
     _vgg(1, 3, 64, 224),
-    _vgg(2, 64, 64, 224, FLAT),
+    _vgg(2, 64, 64, 224, DEEP),
     _vgg(3, 64, 128, 112, FLAT),
-    _vgg(4, 128, 128, 112, FLAT),
-    _vgg(5, 128, 256, 56, SQUARE),
-    _vgg(6, 256, 256, 56, SQUARE),
-    _vgg(7, 256, 256, 56, SQUARE),
+    _vgg(4, 128, 128, 112, DEEP),
+    _vgg(5, 128, 256, 56, DEEP),
+    _vgg(6, 256, 256, 56, DEEP),
+    _vgg(7, 256, 256, 56, DEEP),
     _vgg(8, 256, 512, 28, TALL),
     _vgg(9, 512, 512, 28, TALL),
     _vgg(10, 512, 512, 28, TALL),
-    *(_vgg(n, 512, 512, 14, TALL) for n in (11, 12, 13)),
+    *(_vgg(n, 512, 512, 14, DEEP) for n in (11, 12, 13)),
     Layer(
         name="lenet2",
         problem=Convolution(batch=10_000, channels=32, height=12, width=12, filters=64, rows=5, cols=5),
