@@ -9,7 +9,7 @@ for each layer; without it those found on an H200 (TUNED) are used. Sections:
 
     digits        the two layers of lab 10's network on 10,000 images
     network       the layers of Yolo and ResNet, one image
-    vgg16_fp16    the 13 layers of VGG16, 32 images, half precision
+    vgg16_fp16    the 13 layers of VGG16, 32 images, half precision in NHWC (in float32: benchmarks/winograd.py)
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,8 @@ def _implicit(layer: Layer) -> list[Constants]:
 
 
 SHAPES = (
-    (2, 8, 4, 8, 2), (2, 8, 4, 4, 3), (2, 8, 8, 4, 2), (2, 16, 4, 4, 2), (2, 16, 8, 4, 1), (1, 16, 4, 4, 2),
-    (4, 8, 8, 8, 1), (4, 8, 8, 4, 2), (1, 8, 4, 8, 1), (3, 8, 4, 1, 2), (3, 8, 4, 2, 1), (3, 8, 2, 2, 2),
-    (3, 8, 2, 1, 3), (2, 8, 2, 1, 3), (2, 8, 4, 1, 2), (1, 16, 2, 1, 2), (2, 16, 2, 1, 2), (1, 8, 2, 1, 2),
-    (4, 8, 4, 1, 2),
+    (2, 8, 8, 4, 2), (2, 8, 4, 4, 4), (2, 8, 4, 1, 2), (2, 8, 2, 1, 4), (2, 4, 2, 1, 6), (3, 8, 2, 1, 5),
+    (3, 4, 4, 1, 4), (3, 4, 2, 1, 8), (1, 8, 2, 1, 4), (1, 16, 2, 1, 2),
 )  # fmt: skip
 """QUADS, FPT, IMAGES, GROUPS and BLOCKS of 12_register_tiles that `--tune` tries."""
 
@@ -124,42 +123,102 @@ def _registers(layer: Layer) -> list[Constants]:
     for quads, filters, images, groups, blocks in SHAPES:
         lanes = -(-images * -(-places // quads) // 32) * 32
         threads, useful = lanes * groups, images * places / quads
-        if threads > 512 or lanes > 1.12 * useful or filters * groups > p.filters or threads * blocks < 192:
+        if threads > 576 or lanes > 1.12 * useful or filters * groups > p.filters or threads * blocks < 192:
             continue
+        loads = -(-images * p.height * p.width // (4 if p.width % 4 == p.pad % 4 == 0 else 1) // threads)
         found += [
             {
-                "FILTER_R": p.rows, "FILTER_S": p.cols, "LOADS": 2, "SETS": sets, "QUADS": quads, "FPT": filters,
-                "IMAGES": images, "GROUPS": groups, "BLOCKS": blocks, "MOST": threads,
+                "FILTER_R": p.rows, "FILTER_S": p.cols, "LOADS": min(loads, 4), "SETS": sets, "QUADS": quads,
+                "FPT": filters, "IMAGES": images, "GROUPS": groups, "BLOCKS": blocks, "MOST": threads,
+                "STREAMED": streamed,
             }
-            for sets in ((2, 8) if p.channels == 1 else (1,))
+            for sets in ((2, 4) if p.channels == 1 else (1,))
+            for streamed in (0, 1)
         ]  # fmt: skip
     return found
 
 
-CANDIDATES: dict[str, Callable[[Layer], list[Constants]]] = {IMPLICIT: _implicit, REGISTERS: _registers}
+def _half(layer: Layer) -> list[Constants]:
+    """Tile sets of 11_fp16_implicit_gemm that are no wider than the filters."""
+    names = ("TSM", "TSN", "WSM", "WSN", "STAGES", "BLOCKS")
+    tiles = (
+        (128, 64, 64, 32, 3, 2), (128, 128, 64, 64, 3, 2), (128, 256, 64, 64, 4, 1), (256, 128, 64, 64, 4, 1),
+        (256, 64, 64, 32, 4, 1), (256, 64, 64, 64, 3, 1),
+    )  # fmt: skip
+    return [dict(zip(names, t, strict=True)) for t in tiles if t[1] <= max(64, layer.problem.filters)]
+
+
+CANDIDATES: dict[str, Callable[[Layer], list[Constants]]] = {
+    IMPLICIT: _implicit, REGISTERS: _registers, HALF: _half,
+}  # fmt: skip
 TUNED: dict[str, Constants] = {}
 """What `--tune` found best on an H200: "step layer" -> constants; what is not here uses the first candidate."""
 
 
-class Kernel:
-    """A kernel file compiled for the GPU with some constants, and its launches for one layer."""
+@cache
+def _program(step: str, constants: tuple[tuple[str, int], ...]) -> Program:
+    path = ROOT / "solutions" / f"{step}.cu"
+    contract = parse_contract(path.read_text("utf-8"), name=path.name)
+    return Program(contract, device="gpu", constants=dict(constants))
 
-    def __init__(self, step: str, constants: Mapping[str, int], layer: Layer, x: Any, w: Any) -> None:
-        path = ROOT / "solutions" / f"{step}.cu"
-        contract = parse_contract(path.read_text("utf-8"), name=path.name)
-        self.program = Program(contract, device="gpu", constants=constants)
-        device = self.program.module.device
-        self.y = device.empty(layer.problem.output_shape, x.dtype)
-        arrays = {"x": device.asarray(x), "w": device.asarray(w), "y": self.y}
-        self.launches: tuple[Launch, ...] = self.program.enqueue(layer.problem.sizes, arrays)
 
-    def work(self) -> None:
-        for launch in self.launches:
+class Case:
+    """A layer's arrays for one step, in the layout and precision that the step takes."""
+
+    def __init__(self, layer: Layer, step: str) -> None:
+        self.layer, self.step, self.is_half = layer, step, step == HALF
+        p = self.problem = layer.problem
+        torch.manual_seed(1)
+        self.x, self.w = (torch.rand(shape, device="cuda") * 2 - 1 for shape in (p.image_shape, p.filter_shape))
+        given = [self.x, self.w]
+        if self.is_half:
+            self.x, self.w = (a.half().to(memory_format=torch.channels_last) for a in given)
+            missing = -p.channels % 8  # channels come in groups of 16 bytes; zeros change nothing
+            given = [
+                torch.nn.functional.pad(a.permute(0, 2, 3, 1), (0, missing)).contiguous() for a in (self.x, self.w)
+            ]
+        self.sizes = p.sizes | ({"C": given[0].shape[3]} if self.is_half else {})
+        device = ws.get_device("gpu")
+        self.arrays = {name: device.asarray(cupy.asarray(a)) for name, a in zip("xw", given, strict=True)}
+        n, f, h, v = p.output_shape
+        self.y = device.empty((n, h, v, f) if self.is_half else p.output_shape, cupy.asarray(given[0]).dtype)
+
+    def launches(self, constants: Mapping[str, int]) -> tuple[Launch, ...]:
+        """Launch the step once with these constants."""
+        return _program(self.step, tuple(sorted(constants.items()))).enqueue(self.sizes, self.arrays | {"y": self.y})
+
+    def library(self) -> Any:
+        """cuDNN's convolution of the same arrays."""
+        return torch.nn.functional.conv2d(self.x, self.w, stride=self.problem.stride, padding=self.problem.pad)
+
+    def max_error(self, launches: tuple[Launch, ...]) -> float:
+        """Largest error of some images, as a multiple of the expected one; ArithmeticError if it is too large."""
+        p = self.problem
+        self.y.native.fill(math.nan)
+        _again(launches)()
+        actual = torch.as_tensor(self.y.native, device="cuda")
+        if self.is_half:
+            actual = actual.permute(0, 3, 1, 2)
+        if bool(torch.isnan(actual).any()):
+            raise ArithmeticError(f"{self.layer.name}: an element of y was not written, or is NaN")
+        picked = torch.linspace(0, p.batch - 1, min(CHECKED_IMAGES, p.batch), device="cuda").long()
+        exact = torch.nn.functional.conv2d(self.x[picked].double(), self.w.double(), stride=p.stride, padding=p.pad)
+        # terms are at most 1: partial sums grow to sqrt(terms) / 3, and roundings add up like a random walk
+        expected = 2.0**-24 * p.terms + (2.0**-11 * float(exact.abs().max()) if self.is_half else 0.0)
+        error = float((actual[picked] - exact).abs().max()) / expected
+        if not error <= 8.0:
+            raise ArithmeticError(
+                f"{self.layer.name}: the result is wrong: {error:.1f} times the expected rounding error"
+            )
+        return error
+
+
+def _again(launches: tuple[Launch, ...]) -> Callable[[], None]:
+    def work() -> None:
+        for launch in launches:
             launch.again()
 
-    @property
-    def registers(self) -> int:
-        return max(self.program.kernel(launch.kernel).attributes["num_regs"] for launch in self.launches)
+    return work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,44 +247,39 @@ class Bench:
     """Measures kernels and collects rows."""
 
     rules: Rules
-    tune: bool
+    tuned: tuple[str, ...]
+    """steps whose constants are searched"""
     rows: list[Row] = field(default_factory=list)
 
     def add(self, section: str, layer: Layer, step: str) -> None:
         """Check a step at a layer, time it in turns with cuDNN, and print the row."""
-        p = layer.problem
-        torch.manual_seed(1)
-        x = torch.rand(p.image_shape, device="cuda") * 2 - 1
-        w = torch.rand(p.filter_shape, device="cuda") * 2 - 1
-        constants = self.constants(step, layer, cupy.asarray(x), cupy.asarray(w))
-        kernel = Kernel(step, constants, layer, cupy.asarray(x), cupy.asarray(w))
-        error = _max_error(kernel, layer, x, w)
-
-        def reference() -> Any:
-            return torch.nn.functional.conv2d(x, w, stride=p.stride, padding=p.pad)
-
-        found = ws.benchmark_ratio(kernel.work, reference, device="gpu", rules=self.rules)
+        case = Case(layer, step)
+        constants = self.constants(case)
+        launches = case.launches(constants)
+        error = case.max_error(launches)
+        found = ws.benchmark_ratio(_again(launches), case.library, device="gpu", rules=self.rules)
         mine, other = found.candidate.median_ms, found.reference.median_ms
         assert mine is not None and other is not None and found.speed is not None and found.error is not None
+        program = _program(step, tuple(sorted(constants.items())))
+        registers = max(int(program.kernel(launch.kernel).attributes["num_regs"]) for launch in launches)
         row = Row(
-            section=section, layer=layer.name, step=step, sizes=p.sizes, constants=constants,
-            registers=kernel.registers, max_error=error, time_ms=mine, reference_ms=other, ratio=1 / found.speed,
-            ratio_error=found.error, stable=found.stable, tflop_per_s=p.flop / mine * 1e-9,
+            section=section, layer=layer.name, step=step, sizes=case.sizes, constants=constants, registers=registers,
+            max_error=error, time_ms=mine, reference_ms=other, ratio=1 / found.speed, ratio_error=found.error,
+            stable=found.stable, tflop_per_s=layer.problem.flop / mine * 1e-9,
         )  # fmt: skip
         self.rows.append(row)
         print(_text(row), flush=True)
 
-    def constants(self, step: str, layer: Layer, x: Any, w: Any) -> Constants:
+    def constants(self, case: Case) -> Constants:
         """The constants to use: the fastest candidate when tuning, else what is on record."""
-        candidates = CANDIDATES[step](layer)
-        key = f"{step} {layer.name}"
-        if not self.tune:
+        candidates = CANDIDATES[case.step](case.layer)
+        key = f"{case.step.split('/')[1]} {case.layer.name}"
+        if case.step.split("/")[1] not in self.tuned:
             return TUNED.get(key, candidates[0])
         times: list[tuple[float, Constants]] = []
         for constants in candidates:
             try:
-                kernel = Kernel(step, constants, layer, x, w)
-                time = ws.benchmark(kernel.work, device="gpu", rules=QUICK).median_ms
+                time = ws.benchmark(_again(case.launches(constants)), device="gpu", rules=QUICK).median_ms
             except WarpschoolError as error:
                 print(f"  {constants}: {str(error).splitlines()[0]}")
                 continue
@@ -234,23 +288,6 @@ class Bench:
         for time, constants in times[:3]:
             print(f"  {key}: {time:.4f} ms {constants}")
         return times[0][1]
-
-
-def _max_error(kernel: Kernel, layer: Layer, x: Any, w: Any) -> float:
-    """Largest error of some images; raises ArithmeticError if it is too large."""
-    p = layer.problem
-    kernel.y.native.fill(math.nan)
-    kernel.work()
-    actual = torch.as_tensor(kernel.y.native, device="cuda")
-    if bool(torch.isnan(actual).any()):
-        raise ArithmeticError(f"{layer.name}: an element of y was not written, or is NaN")
-    picked = torch.linspace(0, p.batch - 1, min(CHECKED_IMAGES, p.batch), device="cuda").long()
-    exact = torch.nn.functional.conv2d(x[picked].double(), w.double(), stride=p.stride, padding=p.pad)
-    # terms are at most 1: partial sums grow to sqrt(terms) / 3, and roundings add up like a random walk
-    error = float((actual[picked] - exact).abs().max()) / (2.0**-24 * p.terms)
-    if not error <= 8.0:
-        raise ArithmeticError(f"{layer.name}: the result is wrong: {error:.1f} times the expected rounding error")
-    return error
 
 
 def _text(row: Row) -> str:
@@ -277,11 +314,18 @@ def run_network(bench: Bench) -> None:
         bench.add("network", layer, IMPLICIT)
 
 
-SECTIONS: dict[str, Callable[[Bench], None]] = {"digits": run_digits, "network": run_network}
+def run_half(bench: Bench) -> None:
+    """Half precision on tensor cores."""
+    for layer in VGG16:
+        bench.add("vgg16_fp16", layer, HALF)
+
+
+SECTIONS: dict[str, Callable[[Bench], None]] = {"digits": run_digits, "network": run_network, "vgg16_fp16": run_half}
 
 
 def _summary(rows: Iterable[Row]) -> dict[str, float]:
-    """The best ratio of each layer, and the geometric mean over a section's layers."""
+    """The best ratio of each layer; for a section their geometric mean, and the ratio of all times together."""
+    rows = list(rows)
     best: dict[tuple[str, str], float] = {}
     for row in rows:
         key = (row.section, row.layer)
@@ -290,6 +334,11 @@ def _summary(rows: Iterable[Row]) -> dict[str, float]:
     for section in {section for section, _ in best}:
         logs = [math.log(ratio) for (its, _), ratio in best.items() if its == section]
         found[f"{section}: geometric mean"] = math.exp(sum(logs) / len(logs))
+        fastest: dict[str, tuple[float, float]] = {}
+        for row in (row for row in rows if row.section == section):
+            fastest[row.layer] = min(fastest.get(row.layer, (math.inf, 0.0)), (row.time_ms, row.reference_ms))
+        mine, theirs = (sum(times[side] for times in fastest.values()) for side in (0, 1))
+        found[f"{section}: all layers"] = mine / theirs
     return dict(sorted(found.items()))
 
 
@@ -297,7 +346,10 @@ def main() -> None:
     """Run the sections, print a line for each measurement, write them all as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
-    parser.add_argument("--tune", action="store_true", help="search the constants of each kernel for each layer")
+    steps = [step.split("/")[1] for step in CANDIDATES]
+    parser.add_argument(
+        "--tune", nargs="*", choices=steps, metavar="STEP", help="search the constants of these steps (none named: all)"
+    )
     parser.add_argument("--seconds", type=float, default=0.5, help="longest time for one measurement")
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=list(SECTIONS), help="sections to run")
     arguments = parser.parse_args()
@@ -311,7 +363,9 @@ def main() -> None:
         "python": platform.python_version(),
     }
     print(f"{device.description}, driver for CUDA {device.driver}, cuDNN {versions['cudnn']}")
-    bench = Bench(Rules(max_seconds=arguments.seconds), arguments.tune)
+    bench = Bench(
+        Rules(max_seconds=arguments.seconds), () if arguments.tune is None else tuple(arguments.tune or steps)
+    )
     for section in arguments.only:
         SECTIONS[section](bench)
     summary = _summary(bench.rows)

@@ -17,7 +17,7 @@
 // Needs:   R == FILTER_R, S == FILTER_S, STRIDE == 1, H + 2 * PAD >= R, W + 2 * PAD >= S, LANES * GROUPS <= MOST
 // Scratch: turned
 // Launch:  turn block=(256) grid=(cdiv(C * R * S * FP, 256))
-// Launch:  conv block=(LANES, GROUPS) grid=(cdiv(BATCH, IMAGES * SETS), FP / FB) shared=8 * (IMAGES * PLANE + R * S * FB)
+// Launch:  conv block=(LANES, GROUPS) grid=(cdiv(BATCH, IMAGES * SETS) * (FP / FB)) shared=8 * (IMAGES * PLANE + R * S * FB)
 
 #include <cuda_pipeline.h>
 
@@ -32,7 +32,9 @@ constexpr int MOST = 288;            // threads of a block, at most
 constexpr int BLOCKS = 1;            // blocks that share a multiprocessor
 constexpr int FB = GROUPS * FPT;
 constexpr int WINDOW = (FILTER_S + 6) / 4 * 4;  // floats of a row that a quad needs, in whole float4s
+constexpr int ROWS_AT_ONCE = FILTER_R;  // rows of a window that become straight code
 constexpr int LOADS = 3;             // copies of a thread whose places are found beforehand
+constexpr int STREAMED = 0;
 constexpr int BANKS = 32;
 
 static_assert(FPT % 4 == 0, "a thread's filters come in float4s");
@@ -71,20 +73,23 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
     const int PITCH = COLS + (4 * QW + BANKS * COLS - COLS) % BANKS;  // rows and images follow each other in the banks
     const int PLANE = ROWS * PITCH + (4 * T + BANKS * ROWS * PITCH - ROWS * PITCH) % BANKS;  // as the threads do
     const int STAGE = IMAGES * PLANE + FILTER_R * FILTER_S * FB;
-    const int FP = gridDim.y * FB;
+    const int FP = (F + FB - 1) / FB * FB;
     const int threads = blockDim.x * GROUPS;
     const int thread = threadIdx.y * blockDim.x + threadIdx.x;
     const int image = min((int)threadIdx.x / T, IMAGES - 1);  // lanes past the last image repeat its work
-    const int f0 = blockIdx.y * FB;
-    const int n0 = blockIdx.x * IMAGES * SETS;
+    const int f0 = blockIdx.x % (FP / FB) * FB;  // neighbouring blocks read the same images
+    const int n0 = blockIdx.x / (FP / FB) * IMAGES * SETS;
     const int steps = min(SETS, (BATCH - n0 + IMAGES - 1) / IMAGES) * C;
     float sum[FPT][QUADS][4] = {};
 
-    int from[QUADS];  // where in a stage the windows of the thread's quads begin
+    int from[QUADS];   // where in a stage the windows of the thread's quads begin,
+    int place[QUADS];  // and where in a channel of y their results stand
     #pragma unroll
     for (int q = 0; q < QUADS; ++q) {
-        const int quad = min((int)threadIdx.x % T + q * T, OH * QW - 1);
-        from[q] = image * PLANE + quad / QW * PITCH + quad % QW * 4;
+        const int quad = threadIdx.x % T + q * T;
+        const int inside = min(quad, OH * QW - 1);
+        from[q] = image * PLANE + inside / QW * PITCH + inside % QW * 4;
+        place[q] = threadIdx.x < IMAGES * T && quad < OH * QW ? quad / QW * OW + quad % QW * 4 : -1;
     }
 
     // Images are copied by 16 bytes where all rows are aligned, else by 4. Elements outside are zero, now and forever.
@@ -114,12 +119,12 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
             __pipeline_memcpy_async(to, at, 4);
         }
     };
-    const auto load = [&](int step) {  // starts the copies of one channel of one set of images
-        float* stage = shared + step % 2 * STAGE;
-        const int c = step % C;
-        const int n = n0 + step / C * IMAGES;
-        const int here = min(pieces, (BATCH - n) * (H * W / wide));  // fewer images in the last set
-        const float* images = x + (n * C + c) * H * W;
+    const float* images = x + n0 * C * H * W;  // what is copied next: a channel of a set of images,
+    const float* weights = turned + f0;        // and of the filters
+    int channel = 0;
+    int left = (BATCH - n0) * (H * W / wide);  // pieces of this channel until the batch ends
+    const auto load = [&](float* stage) {      // starts the copies
+        const int here = min(pieces, left);
         #pragma unroll
         for (int l = 0; l < LOADS; ++l) {
             if (thread + l * threads < here) {
@@ -129,28 +134,34 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
         for (int i = thread + LOADS * threads; i < here; i += threads) {
             copy(stage + target_of(i), images + source_of(i));
         }
-        float* filters = stage + IMAGES * PLANE;
         for (int i = thread; i < FILTER_R * FILTER_S * FB / 4; i += threads) {
-            const int k = c * FILTER_R * FILTER_S + i / (FB / 4);
-            __pipeline_memcpy_async(filters + i * 4, turned + k * FP + f0 + i % (FB / 4) * 4, 16);
+            __pipeline_memcpy_async(
+                stage + IMAGES * PLANE + i * 4, weights + i / (FB / 4) * FP + i % (FB / 4) * 4, 16);
+        }
+        images += H * W;
+        weights += FILTER_R * FILTER_S * FP;
+        if (++channel == C) {  // the next set
+            channel = 0;
+            images += (IMAGES - 1) * C * H * W;
+            weights = turned + f0;
+            left -= pieces;
         }
     };
 
-    if (steps > 0) {
-        load(0);
-    }
-    __pipeline_commit();
+    load(shared);
+    int added = 0;  // channels of this set
+    int n = n0 + image;
     for (int step = 0; step < steps; ++step) {
-        if (step + 1 < steps) {
-            load(step + 1);
-        }
+        float* stage = shared + step % 2 * STAGE;
         __pipeline_commit();
-        __pipeline_wait_prior(1);
-        __syncthreads();  // the stage is complete
-        const float* stage = shared + step % 2 * STAGE;
+        __pipeline_wait_prior(0);
+        __syncthreads();  // this stage is complete, and nobody reads the other one any more
+        if (step + 1 < steps) {
+            load(shared + (step + 1) % 2 * STAGE);
+        }
         const float* filters = stage + IMAGES * PLANE + threadIdx.y * FPT;
         // BEGIN SOLUTION: for each row of the window QUADS pieces of the image, used S times (about 27 lines)
-        #pragma unroll
+        #pragma unroll ROWS_AT_ONCE
         for (int r = 0; r < FILTER_R; ++r) {
             float piece[QUADS][WINDOW];
             #pragma unroll
@@ -178,26 +189,25 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
             }
         }
         // END SOLUTION
-        if (step % C == C - 1) {  // all channels of these images
-            const int n = n0 + step / C * IMAGES + image;
+        if (++added == C) {  // all channels of these images
+            float* results = y + (n * F + f0 + threadIdx.y * FPT) * (OH * OW);
             #pragma unroll
             for (int q = 0; q < QUADS; ++q) {
-                const int quad = threadIdx.x % T + q * T;
-                const int col = quad % QW * 4;
-                const bool valid = threadIdx.x < IMAGES * T && n < BATCH && quad < OH * QW;
                 #pragma unroll
                 for (int f = 0; f < FPT; ++f) {
-                    const int filter = f0 + threadIdx.y * FPT + f;
-                    float* to = y + ((n * F + filter) * OH + quad / QW) * OW + col;
-                    if (valid && filter < F) {
-                        if (OW % 4 == 0) {
-                            *reinterpret_cast<float4*>(to) =
-                                make_float4(sum[f][q][0], sum[f][q][1], sum[f][q][2], sum[f][q][3]);
+                    float* to = results + f * (OH * OW) + place[q];
+                    const bool exists = place[q] >= 0 && n < BATCH && f0 + threadIdx.y * FPT + f < F;
+                    if (exists && OW % 4 == 0) {
+                        const float4 quad = make_float4(sum[f][q][0], sum[f][q][1], sum[f][q][2], sum[f][q][3]);
+                        if (STREAMED) {
+                            __stcs(reinterpret_cast<float4*>(to), quad);
                         } else {
-                            #pragma unroll
-                            for (int e = 0; e < 4; ++e) {
-                                if (col + e < OW) to[e] = sum[f][q][e];
-                            }
+                            *reinterpret_cast<float4*>(to) = quad;
+                        }
+                    } else if (exists) {
+                        #pragma unroll
+                        for (int e = 0; e < 4; ++e) {
+                            if (place[q] % OW + e < OW) to[e] = sum[f][q][e];
                         }
                     }
                     #pragma unroll
@@ -206,7 +216,8 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
                     }
                 }
             }
+            added = 0;
+            n += IMAGES;
         }
-        __syncthreads();  // nobody reads this stage any more
     }
 }

@@ -58,6 +58,26 @@ def test_every_road_is_right_for_every_stride_padding_and_size(name, case):
     assert result.y.shape == problem.output_shape
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_integers_on_tensor_cores_are_exact(case):
+    problem = Convolution(**CASES[case])
+    x, w = problem.arrays(np.random.default_rng(5), np.int8)
+    result = pipelines.run(pipelines.OneFile(program("09_int8_wmma")), x, w, stride=problem.stride, pad=problem.pad)
+    assert result.hazards == () and result.y.dtype == np.int32
+    np.testing.assert_array_equal(result.y.get(), convolve(x, w, stride=problem.stride, pad=problem.pad))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_half_precision_is_rounded_once(case):
+    problem = Convolution(**CASES[case])
+    x, w = problem.arrays(np.random.default_rng(5), np.float16)
+    own = pipelines.ChannelsLast(program("11_fp16_implicit_gemm"))
+    result = pipelines.run(own, x, w, stride=problem.stride, pad=problem.pad)
+    expected = convolve(x, w, stride=problem.stride, pad=problem.pad)
+    assert result.hazards == () and result.y.shape == problem.output_shape
+    assert not (np.abs(result.y.get() - expected) > 2.0**-11 * np.abs(expected) + 1e-4).any()
+
+
 @pytest.mark.parametrize("name", roads())
 def test_every_road_refuses_shapes_that_do_not_fit_and_shows_both(name):
     with pytest.raises(ArgumentError, match=r"\[1, 2, 5, 5\], filters \[1, 3, 3, 3\]"):

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from warpschool.device import DeviceArray
-from warpschool.device.protocol import Device
 from warpschool.launcher import Program
 from warpschool.nn.convolution import Convolution
-from warpschool.nn.pipelines import Convolved, require_device
+from warpschool.nn.pipelines import Convolved, array_library, require_device
 
 
 class Fft:
@@ -28,7 +27,7 @@ class Fft:
     def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
         rows, cols = spectrum(problem)
         points = rows * cols
-        library = _library(self.device)
+        library = array_library(self.device)
         pad, stride, width = problem.pad, problem.stride, 2 * (cols - 1) or 1
         images = library.pad(x.native, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
         spectra = {"X": _transform(library, images, (rows, width)), "W": _transform(library, w.native, (rows, width))}
@@ -62,11 +61,6 @@ def product_flop(problem: Convolution) -> int:
     """Operations of the products: eight for a complex multiply-add."""
     rows, cols = spectrum(problem)
     return 8 * problem.batch * problem.filters * problem.channels * rows * cols
-
-
-def _library(device: Device) -> Any:
-    """NumPy, or CuPy for a GPU."""
-    return getattr(device, "cupy", np)
 
 
 def _transform(library: Any, planes: Any, size: tuple[int, int]) -> Any:

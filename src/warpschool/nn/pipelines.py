@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -89,8 +89,8 @@ class OneFile:
         self.device = require_device(program)
 
     def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
-        y = self.device.empty(problem.output_shape, x.dtype, name="y")
         plan = self.program.contract.bind(problem.sizes, constants=self.program.constants)
+        y = self.device.empty(problem.output_shape, plan.arrays["y"].dtype, name="y")
         scratch = sum(_bytes_of(plan.arrays[name]) for name in plan.contract.scratch)
         return Convolved(y, self.program.enqueue(problem.sizes, {"x": x, "w": w, "y": y}), scratch)
 
@@ -186,3 +186,36 @@ def pooling_order(y: np.ndarray) -> np.ndarray:
     batch, filters, rows, cols = y.shape
     windows = y.reshape(batch, filters, rows // 2, 2, cols // 2, 2).transpose(0, 1, 2, 3, 5, 4)
     return np.ascontiguousarray(windows).reshape(batch, filters, 2 * rows, cols // 2)
+
+
+class ChannelsLast:
+    """A kernel file that takes half-precision images as NHWC and filters as FRSC, in groups of eight channels.
+
+    Takes and returns NCHW as the other pipelines do: turned round before and after, channels and filters padded.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.device = require_device(program)
+
+    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+        library, group = array_library(self.device), 8
+        channels, filters = -problem.channels % group, -problem.filters % group
+        images = library.pad(x.native.transpose(0, 2, 3, 1), ((0, 0), (0, 0), (0, 0), (0, channels)))
+        weights = library.pad(w.native.transpose(0, 2, 3, 1), ((0, filters), (0, 0), (0, 0), (0, channels)))
+        arrays = {
+            name: self.device.asarray(library.ascontiguousarray(values, dtype=np.float16), name=name)
+            for name, values in (("x", images), ("w", weights))
+        }
+        sizes = problem.sizes | {"C": problem.channels + channels, "F": problem.filters + filters}
+        batch, count, rows, cols = problem.output_shape
+        y = self.device.empty((batch, rows, cols, count + filters), np.float16, name="y")
+        launches = self.program.enqueue(sizes, arrays | {"y": y})
+        turned = library.ascontiguousarray(y.native[..., :count].transpose(0, 3, 1, 2))
+        scratch = y.nbytes + sum(array.nbytes for array in arrays.values())
+        return Convolved(self.device.asarray(turned, name="y"), launches, scratch)
+
+
+def array_library(device: Device) -> Any:
+    """Return NumPy, or CuPy for a GPU: what works on a device array's `native`."""
+    return getattr(device, "cupy", np)
