@@ -109,8 +109,8 @@ def _implicit(layer: Layer) -> list[Constants]:
 
 
 SHAPES = (
-    (2, 8, 8, 4, 2), (2, 8, 4, 4, 4), (2, 8, 4, 1, 2), (2, 8, 2, 1, 4), (2, 4, 2, 1, 6), (3, 8, 2, 1, 5),
-    (3, 4, 4, 1, 4), (3, 4, 2, 1, 8), (1, 8, 2, 1, 4), (1, 16, 2, 1, 2),
+    (2, 8, 8, 4, 2), (2, 8, 4, 4, 4), (9, 4, 2, 8, 1), (9, 4, 2, 4, 2), (9, 4, 2, 2, 4), (6, 4, 4, 2, 2),
+    (6, 4, 4, 1, 4), (3, 8, 4, 1, 2), (3, 8, 2, 1, 4), (1, 8, 2, 1, 4),
 )  # fmt: skip
 """QUADS, FPT, IMAGES, GROUPS and BLOCKS of 12_register_tiles that `--tune` tries."""
 
@@ -130,10 +130,8 @@ def _registers(layer: Layer) -> list[Constants]:
             {
                 "FILTER_R": p.rows, "FILTER_S": p.cols, "LOADS": min(loads, 4), "SETS": sets, "QUADS": quads,
                 "FPT": filters, "IMAGES": images, "GROUPS": groups, "BLOCKS": blocks, "MOST": threads,
-                "STREAMED": streamed,
             }
             for sets in ((2, 4) if p.channels == 1 else (1,))
-            for streamed in (0, 1)
         ]  # fmt: skip
     return found
 
@@ -142,8 +140,8 @@ def _half(layer: Layer) -> list[Constants]:
     """Tile sets of 11_fp16_implicit_gemm that are no wider than the filters."""
     names = ("TSM", "TSN", "WSM", "WSN", "STAGES", "BLOCKS")
     tiles = (
-        (128, 64, 64, 32, 3, 2), (128, 128, 64, 64, 3, 2), (128, 256, 64, 64, 4, 1), (256, 128, 64, 64, 4, 1),
-        (256, 64, 64, 32, 4, 1), (256, 64, 64, 64, 3, 1),
+        (128, 64, 64, 32, 3, 2), (256, 64, 64, 32, 3, 1), (256, 64, 64, 64, 4, 1), (128, 128, 64, 64, 2, 2),
+        (128, 128, 64, 64, 3, 1), (256, 128, 64, 64, 3, 1), (256, 128, 64, 64, 2, 1), (128, 256, 64, 64, 3, 1),
     )  # fmt: skip
     return [dict(zip(names, t, strict=True)) for t in tiles if t[1] <= max(64, layer.problem.filters)]
 

@@ -16,8 +16,6 @@ ODD = [
     convolution(1, 16, (23, 11), 8, (7, 11), stride=3, pad=4),
 ]
 COUNTED = convolution(4, 64, 12, 64, 3)
-PRODUCTS = 2048
-"""of one matrix instruction: 16 x 8 x 16"""
 EDGE = 64
 """of a block's tile: what is loaded serves that many products at least"""
 NHWC = (0, 2, 3, 1)
@@ -106,11 +104,12 @@ def test_bytes(kernel, rng):
         "mma.sync multiplies 16 x 8 x 16; nothing is left for ordinary multiplications.",
         "for i < WSM / 16, j < WSN / 8: multiply(sum[i][j], a[i], ...)",
     ],
-    counts="matrix instructions, at the same case: at least one for each 2048 products, and no single-precision ones",
+    counts="operations on tensor cores, at the same case: at least two for each product; and no "
+    "single-precision multiply-adds",
 )
 def test_tensor(kernel, rng):
     counters = kernel.counters(*check_half(kernel, rng, COUNTED))
-    kernel.at_least(counters.tensor_instructions, COUNTED.products / PRODUCTS, "matrix instructions")
+    kernel.at_least(counters.tensor_operations, 2 * COUNTED.products, "operations on tensor cores")
     kernel.within(counters.fma_instructions, 0, "single-precision multiply-adds")
 
 

@@ -15,12 +15,18 @@ SIZES = ((70, 51, 45), (128, 64, 96), (128, 128, 128), (256, 256, 256))
 """values for a file's sizes, in turn; the first ones that its Needs lines allow are taken"""
 GIVEN = {"PAD": 1, "CROP": 1}
 """sizes that are no array's dimension and mean something of their own"""
+CONVOLUTION = {
+    "BATCH": 3, "C": 8, "H": 12, "W": 16, "F": 16, "R": 5, "S": 5, "STRIDE": 1, "PAD": 2, "F0": 0, "PART": 16,
+}  # fmt: skip
+"""sizes for files that have a STRIDE"""
 STEPS = [step for step in Course.find().steps() if step.solution is not None]
 
 
 def chosen_sizes(contract: Contract) -> dict[str, float]:
     """Sizes for every integer parameter, 1.5 for every other scalar."""
     scalars = {p.name: p for p in contract.parameters() if not p.is_array}
+    if "STRIDE" in scalars:
+        return {name: CONVOLUTION[name] for name in scalars if name in CONVOLUTION}
     for values in SIZES:
         sizes = {
             name: GIVEN.get(name, values[k % len(values)]) if parameter.is_size else 1.5
@@ -39,7 +45,7 @@ def test_both_devices_agree(step) -> None:
     contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
     sizes = chosen_sizes(contract)
     plan = contract.bind(sizes)
-    if any(array.is_given and array.dtype.kind != "f" for array in plan.arrays.values()):
+    if any(array.is_given and (array.dtype.kind != "f" or array.shape is None) for array in plan.arrays.values()):
         pytest.skip("random numbers are no input for it: test_check.py runs it with the grader's")
     rng = np.random.default_rng(1)
     arrays = {
@@ -53,4 +59,5 @@ def test_both_devices_agree(step) -> None:
     assert runs["gpu"].overwritten == runs["sim"].overwritten == ()
     assert runs["gpu"].outputs.keys() == runs["sim"].outputs.keys()
     for name, expected in runs["sim"].outputs.items():
-        np.testing.assert_allclose(runs["gpu"].outputs[name], expected, rtol=1e-4, atol=1e-4, err_msg=name)
+        rtol = 2e-3 if expected.dtype == np.float16 else 1e-4
+        np.testing.assert_allclose(runs["gpu"].outputs[name], expected, rtol=rtol, atol=1e-4, err_msg=name)
