@@ -1,15 +1,18 @@
 // 11_fp16_implicit_gemm.cu: an implicit product of matrices on tensor cores, for half precision in NHWC.
 // Idea:    if channels are the innermost axis, eight of them are 16 bytes of one window's element: a chunk that one
 //          copy brings from global to shared memory, or fills with zeros where the element lies outside the image.
-//          k counts channels, then s, then r; the results are places x filters, so y is NHWC too. The chunks of a row
-//          of 128 bytes are stored in an order that depends on the row (a swizzle): eight rows' chunks, which
-//          ldmatrix reads at once, lie in all 32 banks. STAGES - 1 tiles are on their way while one is multiplied.
+//          The results are places x filters, so y is NHWC too. The chunks of a row of 128 bytes are stored in an
+//          order that depends on the row (a swizzle): eight rows' chunks, which ldmatrix reads at once, lie in all 32
+//          banks. STAGES - 1 tiles are on their way while one is multiplied. Where channels come in whole tiles, all
+//          elements of the window follow each other for the same channels: neighbouring windows share most of what
+//          they read, and find it in the L1 cache. (The L2 cache cannot deliver two tiles as fast as they are
+//          multiplied.)
 // From:    09_int8_wmma.cu
 // Limits:  mma.sync leaves Hopper's tensor cores waiting: they are made for wgmma.
 // Entry:   conv(const half x[BATCH,H,W,C] in, const half w[F,R,S,C] in, half y[BATCH,OH,OW,F] out,
 //               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
 // Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1
-// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 32, S <= 32, C % 8 == 0, F % 8 == 0
+// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 16, S <= 16, C % 8 == 0, F % 8 == 0
 // Launch:  conv block=(THREADS) grid=(cdiv(BATCH * OH * OW, TSM) * cdiv(F, TSN)) shared=STAGES * STAGE_BYTES
 
 #include <cuda_fp16.h>
@@ -43,6 +46,13 @@ __device__ void load_matrices(unsigned (&to)[4], const half* row)
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address));
+}
+
+// Starts to copy 16 bytes, or 16 zeros, to shared memory; keeps what it reads in the L1 cache.
+__device__ void copy_cached(half* to, const half* from, bool exists)
+{
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(exists ? 16 : 0));
 }
 
 // sum += a * b for 16 places x 16 steps of k x 8 filters.
@@ -83,32 +93,32 @@ conv(const half* __restrict__ x, const half* __restrict__ w, half* __restrict__ 
 
     // A thread copies the same chunk of rows thread / 8, thread / 8 + ROWS, ... of both tiles.
     const int chunk = thread % 8;
-    int corner[TSM / ROWS];          // where the window of a place begins
-    unsigned rows[TSM / ROWS] = {};  // bits: rows of the window that lie inside the image; none for places past M
-    unsigned cols[TSM / ROWS] = {};
+    int corner[TSM / ROWS];     // where the window of a place begins
+    unsigned valid[TSM / ROWS];  // bits 0 to 15: rows of the window that lie inside the image; bits 16 to 31: columns
     #pragma unroll
     for (int i = 0; i < TSM / ROWS; ++i) {
         const int place = row0 + thread / 8 + i * ROWS;
         const int top = place / OW % OH * STRIDE - PAD;
         const int left = place % OW * STRIDE - PAD;
         corner[i] = (place / (OH * OW) * H + top) * W * C + left * C;
-        rows[i] = place < M ? inside(top, R, H) : 0;
-        cols[i] = inside(left, S, W);
+        valid[i] = place < M ? inside(top, R, H) | inside(left, S, W) << 16 : 0;
     }
-    int k = chunk * CHUNK;  // what the thread copies next: the element (r, s) of a window, from channel c on
-    int c = k;
+    // What the thread copies next: of element (r, s) of a window, eight channels from c on.
+    int c = chunk * CHUNK;
     int r = 0;
     int s = 0;
-    const auto carry = [&]() {
-        while (c >= C) {
-            c -= C;
-            if (++s == S) {
-                s = 0;
-                ++r;
-            }
+    const bool whole = C % TSK == 0;  // a tile holds one element of the window, TSK channels of it
+    const int tiles = whole ? R * S * (C / TSK) : (K + TSK - 1) / TSK;
+    const auto next_element = [&]() {
+        if (++s == S) {
+            s = 0;
+            ++r;
         }
     };
-    carry();
+    while (!whole && c >= C) {
+        c -= C;
+        next_element();
+    }
 
     const auto load = [&](int stage) {  // starts the copies of a tile, of zeros past K
         half* windows = shared + stage * (TSM + TSN) * TSK;
@@ -124,7 +134,7 @@ conv(const half* __restrict__ x, const half* __restrict__ w, half* __restrict__ 
         __pipeline_commit();
     }
     int stage = 0;
-    for (int k0 = 0; k0 < K; k0 += TSK) {
+    for (int tile = 0; tile < tiles; ++tile) {
         __pipeline_wait_prior(STAGES - 2);
         __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         load((stage + STAGES - 1) % STAGES);

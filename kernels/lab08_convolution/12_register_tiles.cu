@@ -34,7 +34,6 @@ constexpr int FB = GROUPS * FPT;
 constexpr int WINDOW = (FILTER_S + 6) / 4 * 4;  // floats of a row that a quad needs, in whole float4s
 constexpr int ROWS_AT_ONCE = FILTER_R;  // rows of a window that become straight code
 constexpr int LOADS = 3;             // copies of a thread whose places are found beforehand
-constexpr int STREAMED = 0;
 constexpr int BANKS = 32;
 
 static_assert(FPT % 4 == 0, "a thread's filters come in float4s");
@@ -171,12 +170,8 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
                     float* to = results + f * (OH * OW) + place[q];
                     const bool exists = place[q] >= 0 && n < BATCH && f0 + threadIdx.y * FPT + f < F;
                     if (exists && OW % 4 == 0) {
-                        const float4 quad = make_float4(sum[f][q][0], sum[f][q][1], sum[f][q][2], sum[f][q][3]);
-                        if (STREAMED) {
-                            __stcs(reinterpret_cast<float4*>(to), quad);
-                        } else {
-                            *reinterpret_cast<float4*>(to) = quad;
-                        }
+                        *reinterpret_cast<float4*>(to) =
+                            make_float4(sum[f][q][0], sum[f][q][1], sum[f][q][2], sum[f][q][3]);
                     } else if (exists) {
                         #pragma unroll
                         for (int e = 0; e < 4; ++e) {
