@@ -1,4 +1,4 @@
-"""The convolutions of labs 08, 09 and 12 on a GPU, against cuDNN in the same run.
+"""The convolutions of lab 08 on a GPU, against cuDNN in the same run.
 
     python benchmarks/convolution.py [--out FILE] [--tune] [--seconds 0.5] [--only SECTION ...]
 
@@ -8,7 +8,6 @@ multiple of cuDNN's, the median of the rounds' ratios: below 1 is faster. `--tun
 for each layer; without it those found on an H200 (TUNED) are used. Sections:
 
     digits        the two layers of lab 10's network on 10,000 images
-    network       the layers of Yolo and ResNet, one image
     vgg16_fp16    the 13 layers of VGG16, 32 images, half precision in NHWC (in float32: benchmarks/winograd.py)
 """
 
@@ -70,18 +69,6 @@ def _layer(name: str, batch: int, channels: int, size: int, filters: int, window
 
 
 DIGITS = (_layer("conv1", 10_000, 1, 28, 32, 5, 1, 0), _layer("conv2", 10_000, 32, 12, 64, 5, 1, 0))
-NETWORK = tuple(
-    _layer(name, 1, channels, size, filters, window, stride, window // 2)
-    for name, filters, channels, size, window, stride in (
-        ("Y0", 32, 3, 544, 3, 1), ("Y2", 64, 32, 272, 3, 1), ("Y4", 128, 64, 136, 3, 1), ("Y5", 64, 128, 136, 1, 1),
-        ("Y8", 256, 128, 68, 3, 1), ("Y9", 128, 256, 68, 1, 1), ("Y12", 512, 256, 34, 3, 1),
-        ("Y13", 256, 512, 34, 1, 1), ("Y18", 1024, 512, 17, 3, 1), ("Y19", 512, 1024, 17, 1, 1),
-        ("R1", 64, 3, 224, 7, 2), ("R2", 64, 64, 56, 3, 1), ("R3", 64, 64, 56, 1, 1), ("R4", 128, 64, 56, 3, 2),
-        ("R5", 128, 64, 56, 1, 2), ("R6", 128, 128, 28, 3, 1), ("R7", 256, 128, 28, 3, 2), ("R8", 256, 128, 28, 1, 1),
-        ("R9", 256, 256, 14, 3, 1), ("R10", 512, 512, 14, 3, 2), ("R11", 512, 256, 14, 1, 2),
-        ("R12", 512, 512, 7, 3, 1),
-    )
-)  # fmt: skip
 VGG16 = tuple(
     _layer(f"conv{number}", 32, channels, size, filters, 3, 1, 1)
     for number, (channels, filters, size) in enumerate(
@@ -109,8 +96,8 @@ def _implicit(layer: Layer) -> list[Constants]:
 
 
 SHAPES = (
-    (2, 8, 8, 4, 2), (2, 8, 4, 4, 4), (9, 4, 2, 8, 1), (9, 4, 2, 4, 2), (9, 4, 2, 2, 4), (6, 4, 4, 2, 2),
-    (6, 4, 4, 1, 4), (3, 8, 4, 1, 2), (3, 8, 2, 1, 4), (1, 8, 2, 1, 4),
+    (2, 8, 8, 4, 2), (2, 8, 4, 4, 4), (3, 8, 4, 1, 2), (3, 8, 2, 1, 4), (2, 8, 4, 1, 2), (1, 8, 2, 1, 4),
+    (1, 16, 2, 1, 2),
 )  # fmt: skip
 """QUADS, FPT, IMAGES, GROUPS and BLOCKS of 12_register_tiles that `--tune` tries."""
 
@@ -131,17 +118,25 @@ def _registers(layer: Layer) -> list[Constants]:
                 "FILTER_R": p.rows, "FILTER_S": p.cols, "LOADS": min(loads, 4), "SETS": sets, "QUADS": quads,
                 "FPT": filters, "IMAGES": images, "GROUPS": groups, "BLOCKS": blocks, "MOST": threads,
             }
-            for sets in ((2, 4) if p.channels == 1 else (1,))
+            for sets in _sets(-(-p.batch // images) * -(-p.filters // (filters * groups)), blocks, p.channels)
         ]  # fmt: skip
     return found
+
+
+def _sets(blocks: int, resident: int, channels: int) -> list[int]:
+    """How many sets of images a block takes: one, or where a set has one channel so many that blocks come in waves."""
+    if channels > 1:
+        return [1]
+    at_once = ws.get_device("gpu").spec.sms * resident
+    return sorted({-(-blocks // (at_once * waves)) for waves in (1, 2, 4)})
 
 
 def _half(layer: Layer) -> list[Constants]:
     """Tile sets of 11_fp16_implicit_gemm that are no wider than the filters."""
     names = ("TSM", "TSN", "WSM", "WSN", "STAGES", "BLOCKS")
     tiles = (
-        (128, 64, 64, 32, 3, 2), (256, 64, 64, 32, 3, 1), (256, 64, 64, 64, 4, 1), (128, 128, 64, 64, 2, 2),
-        (128, 128, 64, 64, 3, 1), (256, 128, 64, 64, 3, 1), (256, 128, 64, 64, 2, 1), (128, 256, 64, 64, 3, 1),
+        (128, 64, 64, 32, 3, 2), (128, 128, 64, 64, 2, 2), (128, 128, 64, 64, 3, 1), (256, 128, 64, 64, 3, 1),
+        (256, 64, 64, 32, 3, 1),
     )  # fmt: skip
     return [dict(zip(names, t, strict=True)) for t in tiles if t[1] <= max(64, layer.problem.filters)]
 
@@ -306,19 +301,13 @@ def run_digits(bench: Bench) -> None:
             bench.add("digits", layer, step)
 
 
-def run_network(bench: Bench) -> None:
-    """Small batches: few blocks, and cuDNN is weak."""
-    for layer in NETWORK:
-        bench.add("network", layer, IMPLICIT)
-
-
 def run_half(bench: Bench) -> None:
     """Half precision on tensor cores."""
     for layer in VGG16:
         bench.add("vgg16_fp16", layer, HALF)
 
 
-SECTIONS: dict[str, Callable[[Bench], None]] = {"digits": run_digits, "network": run_network, "vgg16_fp16": run_half}
+SECTIONS: dict[str, Callable[[Bench], None]] = {"digits": run_digits, "vgg16_fp16": run_half}
 
 
 def _summary(rows: Iterable[Row]) -> dict[str, float]:

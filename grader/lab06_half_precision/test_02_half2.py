@@ -22,7 +22,9 @@ def run_and_compare(kernel, rng, m, n, k, **given):
     arrays = kernel.inputs(sizes, rng, **given)
     run = kernel.run(sizes, arrays)
     a, b = arrays["A"].astype(np.float64), arrays["B"].astype(np.float64)
-    kernel.check_against(run, {"C": a @ b}, k=k, accumulator="float16", promoted_every=PROMOTE, scale=abs(a) @ abs(b))
+    kernel.check_against(
+        run, {"C": a @ b}, k=k, accumulator="float16", promoted_every=PROMOTE, scale=abs(a) @ abs(b)
+    )
     return sizes, arrays, run
 
 
