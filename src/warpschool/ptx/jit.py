@@ -14,7 +14,7 @@ from ..compile import cache
 from ..errors import UnsupportedInstruction
 from .translate import Translation
 from .translate.plan import CounterPlan
-from .translate.runtime import exact_module, runtime_module
+from .translate.runtime import rare_modules, runtime_module
 
 _LARGE, _LARGE_CHECKED = 2_500, 1_200
 """PTX instructions above which code generation favours its own speed over the code's: without and with checks."""
@@ -49,22 +49,8 @@ def _machine(level: int) -> llvm.TargetMachine:
     )
 
 
-@functools.cache
-def _runtime_engine() -> llvm.ExecutionEngine:
-    """Compiles the helpers once per process and makes their names known to the kernels."""
-    text, names = runtime_module()
-    module = llvm.parse_assembly(text)
-    engine = llvm.create_mcjit_compiler(module, _machine(2))
-    engine.finalize_object()
-    for name in names:
-        llvm.add_symbol(name, engine.get_function_address(name))
-    return engine
-
-
-@functools.cache
-def _exact_engine() -> llvm.ExecutionEngine:
-    """Compiles the exact race shadow, when the first race is looked into."""
-    text, names = exact_module()
+def _engine_of(text: str, names: tuple[str, ...]) -> llvm.ExecutionEngine:
+    """Compiles helpers and makes their names known to what is compiled after them."""
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _machine(2))
     engine.finalize_object()
     for name in names:
@@ -72,10 +58,28 @@ def _exact_engine() -> llvm.ExecutionEngine:
     return engine
 
 
+@functools.cache
+def _runtime_engine() -> llvm.ExecutionEngine:
+    """Compiles the helpers once per process."""
+    return _engine_of(*runtime_module())
+
+
+@functools.cache
+def _rare_engine(group: str) -> llvm.ExecutionEngine:
+    return _engine_of(*rare_modules()[group])
+
+
+def _load_helpers(ir: str) -> None:
+    """Compiles the groups of rare helpers that a kernel calls."""
+    for group, (_, names) in rare_modules().items():
+        if any(f"@{name}(" in ir for name in names):
+            _rare_engine(group)
+
+
 def exact_function(name: str) -> int:
     """Address of a function of the exact race shadow."""
     with _lock:
-        return _exact_engine().get_function_address(name)
+        return _rare_engine("exact").get_function_address(name)
 
 
 MASKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -87,10 +91,6 @@ class Code:
 
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
-        if translation.unit.options.exact:
-            with _lock:
-                _runtime_engine()
-                _exact_engine()
         limit = _LARGE_CHECKED if translation.unit.options.check else _LARGE
         self._level = 0 if translation.instruction_count > limit else 1
         _add_library(translation.unit.library)
@@ -138,6 +138,7 @@ def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.Execut
     """An engine with the module's code, from the disk cache where it was compiled before."""
     with _lock:  # LLVM's global context is not thread-safe
         _runtime_engine()
+        _load_helpers(ir)
         machine = _machine(level)
         version = ".".join(map(str, llvm.llvm_version_info))
         key = cache.content_key(ir, llvm.get_host_cpu_name(), _features(), str(level), version)

@@ -268,7 +268,7 @@ def _move(t: Translator, i: Instruction, where: Operand, form: Form, matrix: Val
 def tile_mode(t: Translator, space: str) -> Mode:
     o = t.unit.options
     granule = t.unit.shared_granule_log2 if space == "shared" else t.unit.global_granule_log2
-    return Mode(space, o.check, o.count, granule)
+    return Mode(space, o.check, o.count, granule, o.exact)
 
 
 def _counter(t: Translator, i: Instruction, space: str, verb: str) -> Value:

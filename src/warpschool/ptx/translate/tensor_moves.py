@@ -112,7 +112,7 @@ def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, co
     kind = i32(L.READ if is_load else L.WRITE)
     result = b.variable(I32, every)
     exact, end = b.new_label("exact"), b.new_label("allowed")
-    if is_load:
+    if is_load and not mode.exact:
         limit = b.sub(b.resize(b.worker("shared_bytes", I64), I32), i32(_ROW_BYTES))
         used = b.shuffle(offset, range(count)) if count < WARP else offset
         odd = b.icmp("ne", b.and_const(used, _ROW_BYTES - 1), b.like(used, 0))
@@ -130,7 +130,7 @@ def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, co
         b.br(exact)
     b.label(exact)
     found = b.call(
-        f"ws_access_shared_{mode.granule}", I32, WORKER, CONTEXT, offset, every, i32(_ROW_BYTES), SITE, kind,
+        mode.access, I32, WORKER, CONTEXT, offset, every, i32(_ROW_BYTES), SITE, kind,
         Value("ptr", "null"), i32(1),
     )  # fmt: skip
     b.store(found, result)

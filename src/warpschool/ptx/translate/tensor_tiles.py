@@ -31,10 +31,18 @@ class Mode:
     check: bool
     count: bool
     granule: int
+    exact: bool = False
+    """with the exact race shadow"""
 
     @property
     def name(self) -> str:
-        return f"{self.space}{'_checked' if self.check else ''}{'_counted' if self.count else ''}_{self.granule}"
+        how = f"{'_exact' if self.exact else ''}{'_checked' if self.check else ''}{'_counted' if self.count else ''}"
+        return f"{self.space}{how}_{self.granule}"
+
+    @property
+    def access(self) -> str:
+        """Name of the function that accounts for an access."""
+        return f"ws_{'exact_' if self.exact else ''}access_{self.space}_{self.granule}"
 
     @property
     def address(self) -> str:
@@ -63,7 +71,7 @@ class _Mover:
             self._count()
         if not mode.check:
             self._copy_lines()
-        elif self.is_load:
+        elif self.is_load and not mode.exact:
             quick, careful = b.new_label("quick"), b.new_label("careful")
             b.branch(self._harmless(careful), quick, careful, likely=True)
             b.label(quick)
@@ -185,7 +193,7 @@ class _Mover:
         for k, r in enumerate(self.requests):
             addresses = self._addresses(r)
             lanes = b.call(
-                f"ws_access_{mode.space}_{mode.granule}", I32, WORKER, CONTEXT, addresses, _ALL, i32(r.size), SITE,
+                mode.access, I32, WORKER, CONTEXT, addresses, _ALL, i32(r.size), SITE,
                 i32(self.kind), _NULL, i32(1),
             )  # fmt: skip
             self._copy_lanes(k, r, addresses, lanes)

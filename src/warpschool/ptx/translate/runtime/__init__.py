@@ -14,16 +14,30 @@ from . import async_copy, barriers, bounds, counting, exact, movement, named, ra
 from .helper import Helper
 
 
-@cache
-def exact_module() -> tuple[str, tuple[str, ...]]:
-    """IR text of the exact race shadow, which only launches with a race need, and its functions' names."""
-    functions = exact.functions()
+def _group(functions: dict[str, str]) -> tuple[str, tuple[str, ...]]:
     return module_text(functions.values(), Helper.declarations, functions), tuple(functions)
 
 
 @cache
+def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Helpers that few kernels call, compiled when one does: group -> IR text and the functions' names."""
+    return {
+        "rounding": _group({f"ws_directed_{op}": rounding.directed(op) for op in rounding.OPERANDS}),
+        "named": _group({"ws_bar_arrive": named.arrive(), "ws_named_release": named.release()}),
+        "copies": _group({
+            "ws_async_issue": async_copy.async_issue(),
+            "ws_async_commit": async_copy.async_commit(),
+            "ws_async_wait": async_copy.async_wait(),
+            "ws_async_under_way": async_copy.async_under_way(),
+            **{f"ws_flight_{g}": races.flight(g) for g in (0, 1, 2)},
+        }),
+        "exact": _group(exact.functions()),
+    }  # fmt: skip
+
+
+@cache
 def runtime_module() -> tuple[str, tuple[str, ...]]:
-    """IR text of all helpers, and their names."""
+    """IR text of the helpers that most kernels call, and their names."""
     functions = {
         "ws_hazard": bounds.hazard(),
         "ws_find": bounds.find(),
@@ -37,15 +51,7 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         "ws_check_local": bounds.check_local(),
         "ws_warp_sync": barriers.warp_sync(),
         "ws_idle": barriers.idle(),
-        "ws_bar_arrive": named.arrive(),
-        "ws_named_release": named.release(),
         "ws_block_barrier": barriers.block_barrier(),
-        "ws_async_issue": async_copy.async_issue(),
-        "ws_async_commit": async_copy.async_commit(),
-        "ws_async_wait": async_copy.async_wait(),
-        **{f"ws_directed_{op}": rounding.directed(op) for op in rounding.OPERANDS},
-        **{f"ws_flight_{g}": races.flight(g) for g in (0, 1, 2)},
-        "ws_async_under_way": async_copy.async_under_way(),
         **{f"ws_race_shared_{g}": races.race_shared(g) for g in (0, 1, 2)},
         **{f"ws_race_global_{g}": races.race_global(g) for g in (0, 1, 2)},
         **{f"ws_access_global_{g}": races.access_global(g) for g in (0, 1, 2)},
