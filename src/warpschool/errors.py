@@ -108,7 +108,11 @@ class ArgumentError(WarpschoolError, TypeError):
 
 
 class LaunchError(WarpschoolError, ValueError):
-    """Grid, block or shared memory are outside what the chip allows."""
+    """Grid, block or shared memory are outside what the chip allows; `line` is the Launch line's where there is one."""
+
+    def __init__(self, message: str, *, line: int = 0, next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.line = line
 
 
 class SimulationError(WarpschoolError):

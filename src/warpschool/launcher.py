@@ -18,7 +18,7 @@ from warpschool.contract import ArrayPlan, ConstantFill, Contract, LaunchPlan, P
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Kernel, Launch, RawModule
 from warpschool.device.protocol import Device
-from warpschool.errors import ArgumentError
+from warpschool.errors import ArgumentError, LaunchError
 from warpschool.patterns import poison
 from warpschool.suggest import did_you_mean
 
@@ -150,7 +150,11 @@ class Program:
         if launch.shared_bytes > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = launch.shared_bytes
         arguments = tuple(self.argument(parameter, launch, plan, arrays) for parameter in launch.arguments)
-        return kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes, **simulator)
+        try:
+            return kernel(launch.grid, launch.block, arguments, shared_mem=launch.shared_bytes, **simulator)
+        except LaunchError as error:
+            error.line = error.line or launch.line
+            raise
 
     def argument(
         self, parameter: Parameter, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray]

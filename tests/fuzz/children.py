@@ -154,8 +154,8 @@ def warm_up() -> None:
 
 def _limit(mode: str) -> None:
     """Limits of a child, and no disk cache, which 20,000 kernels would fill."""
-    limit = ADDRESS_SPACE[mode]
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()  # inherited, arenas and all
+    resource.setrlimit(resource.RLIMIT_AS, (held + ADDRESS_SPACE[mode],) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     cache.load = lambda kind, key: None
     cache.store = lambda kind, key, entry: False

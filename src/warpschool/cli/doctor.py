@@ -87,7 +87,7 @@ def _simulator() -> Finding:
     import numpy as np
 
     from warpschool.launcher import run_kernel
-    from warpschool.ptx.engine import available_threads
+    from warpschool.ptx import available_threads, host
 
     start = time.perf_counter()
     x = np.arange(100, dtype=np.float32)
@@ -98,7 +98,7 @@ def _simulator() -> Finding:
     if not np.array_equal(run.outputs["y"], 2 * x):
         return Finding("simulator", "broken", "a test kernel gave wrong results", "Please report this processor.")
     took = f"a test kernel compiled and ran in {time.perf_counter() - start:.2f} s"
-    return Finding("simulator", "ok", f"{took}; cores to use: {available_threads()}")
+    return Finding("simulator", "ok", f"{took}; cores to use: {available_threads()}, vectors: {host.simd()}")
 
 
 def _gpu() -> Finding:

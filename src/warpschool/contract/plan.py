@@ -237,6 +237,7 @@ def _launch(contract: Contract, launch: Launch, values: Mapping[str, int]) -> La
         suffix = f" (with {with_values})" if with_values else ""
         raise LaunchError(
             f"{contract.name}:{launch.line}: the launch of '{launch.entry}' asks for {problem}{suffix}",
+            line=launch.line,
             next_step="Change block, grid or shared in the Launch line, or the constexprs that it uses.",
         )
     parameters = contract.entry(launch.entry).parameters

@@ -90,6 +90,9 @@ CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
     "ftz": lambda i: any(t in ("f32", "f16", "f16x2", "bf16", "bf16x2", "f64") for t in i.types),
     "sat": _saturates,
     "relu": _clips,
+    **dict.fromkeys(
+        _BOOLEANS, lambda i: i.opcode not in ("atom", "red") or (i.type[0] == "b" and i.type not in FLOAT_TYPES)
+    ),
     "cc": lambda i: i.type in ("u32", "s32", "u64", "s64"),
     "const": lambda i: i.opcode in ("ld", "cvta", "isspacep"),
     "ballot": lambda i: i.opcode != "vote" or i.type == "b32",

@@ -7,12 +7,9 @@ that way, so that the lowest block's hazard is the one reported.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import re
 import struct
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,33 +26,31 @@ from ..errors import (
 from ..model.specs import LIMITS
 from . import cfg
 from .calls import STACK_BYTES, function_number
-from .emit import WARP
 from .hazards import Reporter
-from .jit import MASKED, Code, exact_function, wide_vectors
+from .jit import Code, wide_vectors
 from .lanes import MAX_GRID_X
 from .memory import Allocation, Memory
-from .ordering import Order
 from .parse import parse
 from .printf import format_records
 from .program import Kernel, Module, Param
 from .record import Hazard, LaunchRecord, Triple
 from .translate import Options, translate
 from .translate import layout as L
-from .translate.runtime.async_copy import QUEUE_BYTES
 from .translate.runtime.exact import CELL_BYTES
+from .worker import Worker, available_threads, in_threads, interruptible
 
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
 STATIC_SHARED_LIMIT = 48 << 10
 DEFAULT_STEP_LIMIT = 1 << 28
 """Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
 _LEAST_BLOCK_BUDGET = 1 << 22
+BLOCKS_AT_FULL_BUDGET = 16
+"""A launch may spend this many times its step limit: no more than so many blocks can use up their whole budget."""
 _SNAPSHOT_LIMIT = 512 << 20
 _SHADOW_LIMIT = 2 << 30
 """Most memory of the exact race shadow's global part."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
-_STACK_BYTES = 256 << 20
-"""Stack of a worker: code that LLVM compiled quickly keeps every vector there. Address space, not memory."""
 
 
 def load_module(ptx: str) -> Module:
@@ -72,21 +67,6 @@ def shared_limit(target: str) -> int:
     number = int(digits[1]) if digits else 0
     known = [(10 * major + minor, row.shared_bytes_per_block) for (major, minor), row in LIMITS.items()]
     return max((row for row in known if row[0] <= number), default=min(known))[1]
-
-
-def available_threads() -> int:
-    """Cores to use: $WARPSCHOOL_THREADS, else by affinity and the cgroup's quota, where there is one."""
-    if os.environ.get("WARPSCHOOL_THREADS", "").isdecimal():
-        return max(1, int(os.environ["WARPSCHOOL_THREADS"]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as f:
-            quota, period = f.read().split()
-        if quota != "max":
-            cores = min(cores, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        pass
-    return cores
 
 
 def bind(module: Module, memory: Memory) -> dict[str, Allocation]:
@@ -140,8 +120,8 @@ class SimKernel:
         options = options or Options()
         key = (block, options, wide_grid)
         if key not in self._built:
-            made = translate(self.kernel, block, options, wide_grid=wide_grid, wide_vectors=wide_vectors())
-            self._built[key] = Code(made)
+            translation = translate(self.kernel, block, options, wide_grid=wide_grid, wide_vectors=wide_vectors())
+            self._built[key] = interruptible(lambda: Code(translation))
         return self._built[key]
 
     def launch(
@@ -166,7 +146,7 @@ class SimKernel:
         """
         self._validate(grid, block, params, shared_bytes)
         code = self.build(block, Options(check, count, parted=parted), wide_grid=grid[0] > MAX_GRID_X)
-        run = _Launch(self, code, grid, block, params, shared_bytes, step_limit, print_limit)
+        run = Launching(self, code, grid, block, params, shared_bytes, step_limit, print_limit)
         return run.execute(threads or available_threads())
 
     def _validate(self, grid: Triple, block: Triple, params: bytes, shared_bytes: int) -> None:
@@ -211,7 +191,7 @@ _TRAPS = {
 }
 
 
-class _Launch:
+class Launching:
     """One launch: memory for its workers, the runs, and the account afterwards."""
 
     def __init__(
@@ -227,6 +207,7 @@ class _Launch:
         self.blocks = grid[0] * grid[1] * grid[2]
         self.step_limit, self.print_limit = step_limit, print_limit
         self._refuse_giants()
+        self.launch_budget = BLOCKS_AT_FULL_BUDGET * step_limit
         self.block_budget = max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // self.blocks)
         self.given = params
         self.params = self._parameter_block(params)
@@ -265,7 +246,7 @@ class _Launch:
         if before is None:
             parallel = 1
         workers = self._run(parallel, written)
-        if before and parallel > 1 and any(w.struct.fault or w.struct.hazard_count for w in workers):
+        if before and parallel > 1 and self._order_shows(workers):
             before.restore()
             workers = self._run(1, written)
         self._raise_fault(workers)
@@ -279,7 +260,7 @@ class _Launch:
     ) -> tuple[Hazard, ...]:
         """The hazards with races named exactly, or found to be none: from another run with the exact shadow."""
         code = self.kernel.build(self.block, replace(self.options, exact=True), wide_grid=self.grid[0] > MAX_GRID_X)
-        again = _Launch(
+        again = Launching(
             self.kernel, code, self.grid, self.block, self.given, self.dynamic_bytes, self.step_limit, self.print_limit
         )
         after = _Snapshot.of(written)
@@ -296,11 +277,11 @@ class _Launch:
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Hazard], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
-        worker = _Worker(self, self._shadows(written))
+        worker = Worker(self, self._shadows(written))
         worker.listen(partial=self.unit.partial_order)
         done = 0
 
-        def work(worker: _Worker) -> None:
+        def work(worker: Worker) -> None:
             nonlocal done
             while done < self.blocks and not worker.struct.fault:
                 most = _ENOUGH_STEPS if worker.struct.hazard_count else _MOST_STEPS
@@ -309,10 +290,18 @@ class _Launch:
                 worker.run(done, done + 1)
                 done += 1
 
-        _in_threads([worker], work)
+        in_threads([worker], work)
         worker.compile_then_run = None
         found = [h for h in self._hazards([worker]) if h.kind == "race"]
         return found, done == self.blocks and not worker.struct.fault
+
+    def _order_shows(self, workers: list[Worker]) -> bool:
+        """Whether the outcome depends on which block came first: hazards, faults, and limits for the whole launch."""
+        return (
+            any(w.struct.fault or w.struct.hazard_count for w in workers)
+            or sum(w.steps for w in workers) > self.launch_budget
+            or sum(w.struct.print_used for w in workers) > self.print_limit
+        )
 
     def _written_allocations(self) -> list[Allocation]:
         """Allocations that some block may write, from where the stores' pointers come from."""
@@ -331,10 +320,10 @@ class _Launch:
                 found[allocation.address] = allocation
         return list(found.values())
 
-    def _run(self, count: int, written: list[Allocation]) -> list[_Worker]:
+    def _run(self, count: int, written: list[Allocation]) -> list[Worker]:
         try:
             shadows = self._shadows(written)
-            workers = [_Worker(self, shadows) for _ in range(count)]
+            workers = [Worker(self, shadows) for _ in range(count)]
         except MemoryError:
             raise MemoryLimitExceeded(
                 f"{self.kernel.kernel.name}: no memory for blocks of {self.block} with "
@@ -345,7 +334,7 @@ class _Launch:
         taken = iter(range(0, self.blocks, chunk))
         lock = threading.Lock()
 
-        def work(worker: _Worker) -> None:
+        def work(worker: Worker) -> None:
             while not worker.struct.fault:
                 with lock:
                     first = next(taken, None)
@@ -353,7 +342,7 @@ class _Launch:
                     return
                 worker.run(first, min(first + chunk, self.blocks))
 
-        _in_threads(workers, work)
+        in_threads(workers, work)
         for worker in workers:
             worker.compile_then_run = None  # it refers to the worker: do not leave that to the garbage collector
         return workers
@@ -371,7 +360,7 @@ class _Launch:
         return sum((a.nbytes >> self.unit.global_granule_log2) * CELL_BYTES for a in written)
 
     # -- account --------------------------------------------------------------------------------------------------
-    def _raise_fault(self, workers: list[_Worker]) -> None:
+    def _raise_fault(self, workers: list[Worker]) -> None:
         for w in workers:
             if w.error is not None:
                 raise w.error
@@ -381,6 +370,12 @@ class _Launch:
         where: dict[str, Any] = {"file": self.kernel.file, "line": int(fault.fault_site)}
         block = f"block {tuple(fault.ctaid)}"
         if fault.fault == L.FAULT_BUDGET:
+            if fault.started < self.block_budget:
+                raise StepLimitExceeded(
+                    f"the launch has used up its budget of {self.launch_budget:,} loop iterations in {block}",
+                    next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
+                    **where,
+                )
             raise StepLimitExceeded(
                 f"{block} ran this loop until its budget of {self.block_budget:,} iterations was used up: "
                 "most likely it never ends",
@@ -391,7 +386,7 @@ class _Launch:
             raise PrintLimitExceeded(f"{block} printed more than the limit of {self.print_limit:,} bytes", **where)
         raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
 
-    def _hazards(self, workers: list[_Worker]) -> tuple[Hazard, ...]:
+    def _hazards(self, workers: list[Worker]) -> tuple[Hazard, ...]:
         reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)
         hazards: dict[tuple[str, int, str, str], Hazard] = {}  # an unrolled line has many accesses: tell it once
         for w in workers:
@@ -400,7 +395,7 @@ class _Launch:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _counted(self, workers: list[_Worker]) -> dict[int, dict[str, int]]:
+    def _counted(self, workers: list[Worker]) -> dict[int, dict[str, int]]:
         """Counters by source line, of both functions and all workers."""
         lines = self.unit.plan.evaluate(np.add.reduce([w.counters for w in workers]))
         parted = [w.masked_counters for w in workers if w.masked_counters is not None]
@@ -411,7 +406,7 @@ class _Launch:
                     into[name] = into.get(name, 0) + value
         return dict(sorted(lines.items()))
 
-    def _account(self, workers: list[_Worker]) -> LaunchRecord:
+    def _account(self, workers: list[Worker]) -> LaunchRecord:
         lines = self._counted(workers)
         totals = {"blocks": self.blocks}
         for names in lines.values():
@@ -452,138 +447,3 @@ def _ordered(kernel: Kernel) -> bool:
             if i.has("volatile") and i.space != "shared":
                 return True
     return False
-
-
-class _Worker:
-    """One host thread's share of a launch."""
-
-    def __init__(self, launch: _Launch, shadows: dict[int, np.ndarray]) -> None:
-        self.launch = launch
-        unit = launch.unit
-        plan, sites = unit.plan, launch.code.translation.most_sites
-        warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
-        self.counters = np.zeros(max(1, plan.size), np.uint64)
-        self.sites = (L.Site * sites)()
-        self.hazards = (L.HazardRecord * L.HAZARD_CAPACITY)()
-        self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
-        self.contexts = _contexts(unit.context.size, launch.block)
-        self.context_bytes = unit.context.size * warps
-        self.shared = _aligned(launch.shared_bytes + 64)
-        cell = CELL_BYTES if launch.options.exact else 4
-        self.shadow = _aligned(((launch.shared_bytes >> unit.shared_granule_log2) + 16) * cell)
-        allocations = launch.kernel.memory.allocations
-        self.allocations = (L.Site * max(1, len(allocations)))()
-        for entry, a in zip(self.allocations, allocations, strict=False):
-            shadow = shadows.get(a.address)
-            entry.low, entry.high = a.address, a.end
-            entry.shadow = shadow.ctypes.data if shadow is not None else 0
-        self.shadows = shadows
-        prints = any(name.startswith("print_") for name in unit.helpers)
-        self.print_buffer = np.zeros(launch.print_limit if prints else 8, np.uint8)
-        s = self.struct = L.Worker()
-        s.nctaid[:] = launch.grid
-        s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
-        s.shared_bytes, s.dynamic_bytes = launch.shared_bytes, launch.dynamic_bytes
-        s.other_site = L.NO_SITE
-        s.params, s.counters = launch.params.ctypes.data, self.counters.ctypes.data
-        s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
-        s.hazard_seen = self.seen.ctypes.data
-        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(allocations)
-        self.masked_counters: np.ndarray | None = None
-        self.error: BaseException | None = None
-        self.compile_then_run: object = None
-        if launch.code.masked_plan is not None:
-            self._enter_masked()
-        else:
-            callback = MASKED(self._first_masked)
-            self.compile_then_run = callback
-            # not ctypes.cast: its result and the callback would keep each other, this worker and its arena alive
-            s.masked = ctypes.c_void_p.from_buffer(callback).value
-        self.pending = _aligned(QUEUE_BYTES * warps if unit.copies_async else 64)
-        s.pending = self.pending.ctypes.data
-        s.block_budget = launch.block_budget
-        s.print, s.print_limit = self.print_buffer.ctypes.data, launch.print_limit
-
-    def listen(self, *, partial: bool) -> None:
-        """Follows what happens before what, for the exact race shadow."""
-        words = self.contexts[: self.context_bytes].view(np.uint32)
-        rows = words.reshape(-1, self.launch.unit.context.size // 4)
-        self.struct.exact = 1
-        self.struct.time = 1
-        self.struct.landed = exact_function("ws_exact_landed")
-        self.order = Order(self.struct, rows, len(rows), partial=partial)
-
-    def run(self, first: int, last: int) -> None:
-        """Runs blocks first..last-1; releases the GIL."""
-        self.launch.code.run(ctypes.addressof(self.struct), self.contexts.ctypes.data, first, last)
-
-    def _enter_masked(self) -> None:
-        """Counters for `masked`, and its address in place of the call that compiles it."""
-        code = self.launch.code
-        assert code.masked_plan is not None
-        self.masked_counters = np.zeros(max(1, code.masked_plan.size), np.uint64)
-        self.struct.masked_counters = self.masked_counters.ctypes.data
-        self.struct.masked = code.masked_address
-
-    def _first_masked(self, context: int, worker: int) -> int:
-        """Called by the driver when lanes part for the first time: compiles `masked`, then runs it."""
-        try:
-            self.launch.code.compile_masked()
-            self._enter_masked()
-        except BaseException as error:  # must not escape into machine code: the launch raises it afterwards
-            self.error = error
-            self.struct.fault = L.FAULT_STOPPED
-            return L.FAULTED << 16
-        return MASKED(self.launch.code.masked_address)(context, worker)
-
-    def stop(self) -> None:
-        """Makes the running range end soon."""
-        self.struct.stop = 1
-        self.struct.budget = 0
-
-    def printed(self) -> bytes:
-        return self.print_buffer[: self.struct.print_used].tobytes()
-
-
-def _contexts(size: int, block: Triple) -> np.ndarray:
-    """The warps' contexts with what never changes: each warp's index and the lanes that exist."""
-    threads = block[0] * block[1] * block[2]
-    warps = -(-threads // WARP)
-    contexts = _aligned(size * warps)
-    words = contexts[: size * warps].reshape(warps, size).view(np.uint32)
-    words[:, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
-    words[:, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
-    words[-1, L.ContextLayout.LIVE // 4] = (1 << (threads - (warps - 1) * WARP)) - 1
-    return contexts
-
-
-def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:
-    """`nbytes` zero bytes at a page's start.
-
-    Generated code pins its stack to a page too: where spills, contexts and shared memory lie by chance, accesses 4 KB
-    apart are mistaken for each other by the host's load-store unit and cost up to 40 %.
-    """
-    raw = np.zeros(nbytes + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
-    return raw[start : start + nbytes]
-
-
-def _in_threads(workers: list[_Worker], work: Callable[[_Worker], None]) -> None:
-    """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment."""
-    threads = [threading.Thread(target=work, args=(w,), daemon=True) for w in workers]
-    usual = threading.stack_size(_STACK_BYTES)
-    try:
-        for t in threads:
-            t.start()
-    finally:
-        threading.stack_size(usual)
-    try:
-        for t in threads:
-            t.join()
-    except BaseException:
-        while any(t.is_alive() for t in threads):
-            for w in workers:
-                w.stop()
-            for t in threads:
-                t.join(0.005)
-        raise

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import ctypes
 import functools
-import os
 import threading
 
 import llvmlite.binding as llvm
 
 from ..compile import cache
 from ..errors import UnsupportedInstruction
+from . import host
 from .translate import Translation
 from .translate.plan import CounterPlan
 from .translate.runtime import rare_modules, runtime_module
@@ -27,25 +27,15 @@ def _start() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def _features() -> str:
-    """Host features; WARPSCHOOL_SIMD=avx2 leaves AVX-512 out (for comparing results across machines)."""
-    features = llvm.get_host_cpu_features()
-    if os.environ.get("WARPSCHOOL_SIMD") == "avx2":
-        for name in features:
-            if name.startswith(("avx512", "amx", "avx10")):
-                features[name] = False
-    return features.flatten()
-
-
 def wide_vectors() -> bool:
     """Whether the host has 32 registers of 64 bytes: AVX-512."""
-    return "+avx512f" in _features().split(",")
+    return host.has("avx512f")
 
 
 def _machine(level: int) -> llvm.TargetMachine:
     _start()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=_features(), opt=level, jit=True
+        cpu=llvm.get_host_cpu_name(), features=host.flags(), opt=level, jit=True
     )
 
 
@@ -141,7 +131,7 @@ def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.Execut
         _load_helpers(ir)
         machine = _machine(level)
         version = ".".join(map(str, llvm.llvm_version_info))
-        key = cache.content_key(ir, llvm.get_host_cpu_name(), _features(), str(level), version)
+        key = cache.content_key(ir, llvm.get_host_cpu_name(), host.flags(), str(level), version)
         entry = cache.load("object", key)
         if entry is None:
             module = _parsed(ir)

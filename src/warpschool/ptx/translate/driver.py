@@ -117,7 +117,8 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
         (b.binary("urem", block, grid[0]), b.binary("urem", rest, grid[1]), b.binary("udiv", rest, grid[1]))
     ):
         b.store(b.resize(value, "i32"), b.offset(WORKER, L.field("ctaid") + 4 * axis))
-    b.store(b.load("i64", b.offset(WORKER, L.field("block_budget"))), b.offset(WORKER, L.field("budget")))
+    _start_budget(b)
+    b.store(i64(0), b.offset(WORKER, L.field("clock")))  # a clock that ran on would tell which worker runs the block
     if unit.named:
         nobody = Value("i32", "zeroinitializer", L.NAMED_BARRIERS)
         b.store(nobody, b.offset(WORKER, L.field("arrivals")))
@@ -148,6 +149,17 @@ def _clear_exact_shadow(b: Helper, unit: Unit) -> None:
     unset = constant("i8", -1)
     size = b.worker("shared_bytes", "i64")
     b.call("llvm.memset.p0.i64", "void", b.worker("shared", "ptr"), unset, size, Value("i1", "false"))
+
+
+def _start_budget(b: Helper) -> None:
+    """The block's loop iterations: its share, or what the blocks before it have left."""
+    budget, started, launch = (b.offset(WORKER, L.field(name)) for name in ("budget", "started", "launch_budget"))
+    used = b.sub(b.load("i64", started), b.load("i64", budget))
+    left = b.sub(b.load("i64", launch), used)
+    share = b.intrinsic("smin", b.load("i64", b.offset(WORKER, L.field("block_budget"))), left)
+    b.store(left, launch)
+    b.store(share, started)
+    b.store(share, budget)
 
 
 def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: int, in_lockstep: bool) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from .. import host
 from ..emit import WARP, Builder, Value, constant
 from ..program import Instruction
 from .runtime import rounding
@@ -72,6 +73,8 @@ def widen(b: Builder, x: Value, type_: str) -> Value:
 
 def narrow(b: Builder, x: Value, type_: str) -> Value:
     """x rounded to nearest even in a narrower format."""
+    if type_ == "half" and x.type == "double" and not host.has("avx512fp16"):
+        x = _to_odd_float(b, x)  # no other x86 rounds an f64 to a half: LLVM would call a routine that is not there
     if type_ != "bfloat":
         return x if x.type == type_ else b.convert("fptrunc", x, type_)
     if x.type == "double":

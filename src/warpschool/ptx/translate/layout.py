@@ -36,6 +36,8 @@ class Worker(ctypes.Structure):
         ("hazard_count", ctypes.c_uint64),
         ("budget", ctypes.c_int64),  # loop iterations (per warp) left for this block
         ("block_budget", ctypes.c_int64),
+        ("started", ctypes.c_int64),  # budget with which the current block started
+        ("launch_budget", ctypes.c_int64),  # loop iterations left for all blocks of this worker
         ("stop", ctypes.c_uint32),  # set from outside: end after the current step
         ("fault", ctypes.c_uint32),  # Fault code
         ("fault_site", ctypes.c_uint32),  # source line of the fault

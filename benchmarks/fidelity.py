@@ -1,0 +1,236 @@
+"""The simulator against silicon: the same launches on both, outputs and counters compared.
+
+    python benchmarks/fidelity.py [--no-ncu] [--out FILE]       all of it, on a machine with a GPU
+    python benchmarks/fidelity.py plan FOLDER                   the simulator's half, anywhere
+    python benchmarks/fidelity.py gpu FOLDER [--no-ncu]         the GPU's half: needs CuPy, and ncu for counters
+    python benchmarks/fidelity.py compare FOLDER [--out FILE]   the report, from both
+
+`scripts/fidelity_page.py` makes a page of the docs from the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from nsight import Profiled, find_ncu, known_metrics, profiled
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+CHUNK = 64
+"""Launches to one run of ncu: a run that is stopped loses no more than this."""
+
+_G = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
+METRICS = {
+    "global_load_requests": _G.format("requests", "global", "ld"),
+    "global_load_sectors": _G.format("sectors", "global", "ld"),
+    "global_store_requests": _G.format("requests", "global", "st"),
+    "global_store_sectors": _G.format("sectors", "global", "st"),
+    "global_atomic_requests": _G.format("requests", "global", "atom"),
+    "global_reduction_requests": _G.format("requests", "global", "red"),
+    "local_load_requests": _G.format("requests", "local", "ld"),
+    "local_store_requests": _G.format("requests", "local", "st"),
+    "shared_load_requests": "smsp__inst_executed_op_shared_ld.sum",
+    "shared_store_requests": "smsp__inst_executed_op_shared_st.sum",
+    "shared_load_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "sass_shared_load_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "sass_shared_store_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "async_copy_requests": "smsp__inst_executed_op_ldgsts.sum",
+    "warp_instructions": "smsp__inst_executed.sum",
+    "fma_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "divergent_branches": "smsp__sass_branch_targets_threads_divergent.sum",
+    "registers": "launch__registers_per_thread",
+    "occupancy": "sm__maximum_warps_per_active_cycle_pct",
+}
+"""our name -> Nsight Compute's"""
+
+
+# ---------------------------------------------------------------- the simulator's half
+
+
+def make_plan(folder: Path) -> None:
+    """Runs every case on the simulator and writes what a GPU needs to repeat it, and what to expect."""
+    from fidelity_cases import all_cases, record
+
+    import warpschool as ws
+
+    started = time.monotonic()
+    launches = record(all_cases())
+    texts: list[str] = []
+    rows, arrays, expected = [], {}, {}
+    for k, launch in enumerate(launches):
+        if launch.ptx not in texts:
+            texts.append(launch.ptx)
+        for j, (before, after) in enumerate(zip(launch.before, launch.after, strict=True)):
+            arrays[f"{k}/before/{j}"], expected[f"{k}/after/{j}"] = before, after
+        arrays |= {f"{k}/variable/{name}": value for name, value in launch.variables.items()}
+        rows.append({
+            "case": launch.case, "group": launch.group, "ptx": texts.index(launch.ptx), "entry": launch.entry,
+            "grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes,
+            "arguments": [[a[0], *(x.hex() if isinstance(x, bytes) else x for x in a[1:])] for a in launch.arguments],
+            "arrays": len(launch.before), "variables": list(launch.variables), "counters": launch.counters,
+            "kind": launch.kind, "unordered": launch.unordered,
+        })  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    versions = {"warpschool": ws.__version__, "nvrtc": str(_nvrtc())}
+    (folder / "plan.json").write_text(json.dumps({"launches": rows, "ptx": texts, "versions": versions}))
+    np.savez_compressed(folder / "arrays.npz", **arrays)
+    np.savez_compressed(folder / "expected.npz", **expected)
+    print(f"{len(rows)} launches of {len({r['case'] for r in rows})} cases in {time.monotonic() - started:.1f} s")
+
+
+def _nvrtc() -> object:
+    from warpschool.compile import compiler_report
+
+    return compiler_report().get("nvrtc")
+
+
+# ---------------------------------------------------------------- the GPU's half
+
+
+def run_gpu(folder: Path, *, ncu: str | None, seconds: float) -> None:
+    """Repeats the plan on the GPU; with ncu under it, in chunks, none of which starts when the time is used up."""
+    begun = time.monotonic()
+    count = len(json.loads((folder / "plan.json").read_text())["launches"])
+    metrics = known_metrics(ncu, METRICS.values()) if ncu else []
+    if ncu:
+        missing = sorted(name for name, metric in METRICS.items() if metric not in metrics)
+        print(f"ncu: {len(metrics)} metrics; this chip has none for {', '.join(missing) or 'nothing'}", flush=True)
+    for first in range(0, count, CHUNK):
+        started = time.monotonic()
+        if started - begun > seconds:
+            print(f"out of time: launches {first} to {count - 1} are left out", flush=True)
+            break
+        last = min(first + CHUNK, count)
+        command = [sys.executable, str(HERE / "fidelity_gpu.py"), str(folder), str(first), str(last)]
+        if ncu:
+            found = profiled(ncu, command, metrics)
+            counted = [{"kernel": p.kernel, "metrics": p.metrics} for p in found]
+            (folder / f"ncu-{first}.json").write_text(json.dumps(counted))
+        else:
+            subprocess.run(command, check=True)
+        print(f"launches {first} to {last - 1}: {time.monotonic() - started:.1f} s", flush=True)
+
+
+# ---------------------------------------------------------------- the report
+
+
+def compare(folder: Path) -> dict:
+    """Outputs and counters of every launch, side by side."""
+    plan = json.loads((folder / "plan.json").read_text())
+    ours = dict(np.load(folder / "arrays.npz")) | dict(np.load(folder / "expected.npz"))
+    theirs: dict[str, np.ndarray] = {}
+    counted: dict[int, Profiled] = {}
+    for path in sorted(folder.glob("gpu-*.npz")):
+        theirs |= dict(np.load(path))
+    for path in sorted(folder.glob("ncu-*.json")):
+        first = int(path.stem.split("-")[1])
+        counted |= {first + k: Profiled(**p) for k, p in enumerate(json.loads(path.read_text()))}
+    ends = {int(path.stem.split("-")[1]): int(theirs.pop(f"end/{path.stem}")) for path in folder.glob("gpu-*.npz")}
+
+    def done_on_gpu(k: int) -> bool:
+        return any(first <= k < end for first, end in ends.items())
+
+    rows = []
+    for k, launch in enumerate(plan["launches"]):
+        if not done_on_gpu(k):
+            continue
+        row = {key: launch[key] for key in ("case", "group", "entry", "grid", "block")}
+        row["outputs"] = _outputs(launch, k, ours, theirs)
+        if k in counted:
+            if counted[k].kernel != launch["entry"]:
+                raise SystemExit(f"launch {k}: ncu saw {counted[k].kernel}, the plan says {launch['entry']}")
+            row["counters"] = _counters(launch, counted[k].metrics)
+        rows.append(row)
+    chip = json.loads((folder / "chip.json").read_text())
+    return {"what": "fidelity", "device": chip["name"], "driver": chip["driver"], "versions": plan["versions"],
+            "launches": rows}  # fmt: skip
+
+
+def _outputs(launch: dict, k: int, ours, theirs) -> dict:
+    """How many values differ, and by how many units in the last place."""
+    kind = np.dtype(launch["kind"])
+    values = differ = 0
+    histogram: dict[str, int] = {}
+    for j in range(launch["arrays"]):
+        before = ours[f"{k}/before/{j}"]
+        a, b = ours[f"{k}/after/{j}"], theirs.get(f"{k}/after/{j}", before)  # the GPU tells what it changed
+        if (a == before).all() and (b == before).all():
+            continue  # an input
+        if a.nbytes % kind.itemsize:
+            kind = np.dtype("uint8")
+        a, b = a.view(kind), b.view(kind)
+        values += a.size
+        if kind.kind == "f":
+            distance = _ulps(a, b)
+            differ += int((distance > 0).sum())
+            for low, high, name in ((1, 1, "1"), (2, 2, "2"), (3, 4, "3-4"), (5, 16, "5-16"), (17, 1 << 62, "more")):
+                n = int(((distance >= low) & (distance <= high)).sum())
+                if n:
+                    histogram[name] = histogram.get(name, 0) + n
+        else:
+            differ += int((a != b).sum())
+    return {"values": values, "differ": differ, "ulps": histogram, "unordered": launch["unordered"]}
+
+
+def _ulps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Distance in representable numbers; NaNs equal each other."""
+    signed = {2: np.int16, 4: np.int32, 8: np.int64}[a.dtype.itemsize]
+
+    def ordered(x: np.ndarray) -> np.ndarray:
+        bits = x.view(signed).astype(object if x.dtype.itemsize == 8 else np.int64)
+        low = np.iinfo(signed).min
+        return np.where(bits < 0, low - bits, bits)
+
+    both_nan = np.isnan(a) & np.isnan(b)
+    distance = np.where(both_nan, 0, np.abs(ordered(a) - ordered(b)))
+    return np.minimum(distance, 1 << 62).astype(np.int64)
+
+
+def _counters(launch: dict, metrics: dict[str, float]) -> dict[str, list]:
+    """name -> [simulator, GPU]; None where the simulator has no such counter."""
+    found = {}
+    for name, metric in METRICS.items():
+        if metric in metrics:
+            value = metrics[metric]
+            found[name] = [launch["counters"].get(name, 0), int(value) if value == int(value) else value]
+            if name in ("registers", "occupancy") or name.startswith("sass_"):
+                found[name][0] = None
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("part", nargs="?", choices=("plan", "gpu", "compare"), help="one part; without it, all of them")
+    parser.add_argument("folder", nargs="?", type=Path, help="where the parts find each other's files")
+    parser.add_argument("--no-ncu", action="store_true", help="compare outputs alone")
+    parser.add_argument("--seconds", type=float, default=1e9, help="start no further run on the GPU after this time")
+    parser.add_argument("--out", type=Path, default=RESULTS / "fidelity.json")
+    a = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = a.folder or Path(temporary)
+        ncu = None if a.no_ncu else find_ncu()
+        if a.part in (None, "plan"):
+            make_plan(folder)
+        if a.part in (None, "gpu"):
+            if ncu is None and not a.no_ncu:
+                print("no ncu on this machine: outputs are compared, counters are not", file=sys.stderr)
+            run_gpu(folder, ncu=ncu, seconds=a.seconds)
+        if a.part in (None, "compare"):
+            report = compare(folder)
+            a.out.write_text(json.dumps(report, indent=0) + "\n")
+            print(f"{len(report['launches'])} launches on {report['device']}: {os.path.relpath(a.out)}")
+
+
+if __name__ == "__main__":
+    main()

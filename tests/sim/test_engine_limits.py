@@ -1,0 +1,131 @@
+"""Limits end a launch the same way everywhere: steps, printing, threads, memory; and Ctrl-C at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from warpschool.compile import compile_cuda
+from warpschool.errors import MemoryLimitExceeded, PrintLimitExceeded, StepLimitExceeded
+from warpschool.ptx import Memory
+
+from .engine_launch import launch
+
+THREADS = (1, 2, 16)
+
+
+def ptx(source: str) -> str:
+    return compile_cuda(source, name="kernel.cu").ptx
+
+
+def outcome(text: str, error: type[Exception], grid: int, *arguments, **options) -> set[str]:
+    """What the launch says on any number of host threads."""
+    said = set()
+    for threads in THREADS:
+        with pytest.raises(error) as found:
+            launch(text, "k", (grid,), (64,), *arguments, threads=threads, **options)
+        said.add(f"{found.value.line}: {found.value}")
+    return said
+
+
+LOOP = """extern "C" __global__ void k(int* y, int n) {
+    int sum = 0;
+    for (int i = 0; i < n; ++i)
+        sum = sum * 3 + (sum >> 5) + i;
+    y[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+"""
+
+
+def test_an_endless_loop_ends_at_its_block_and_line():
+    text = ptx(LOOP.replace("++i", "i += 0"))
+    (said,) = outcome(text, StepLimitExceeded, 8, np.zeros(512, np.int32), np.int32(5), step_limit=1000)
+    assert "block (0, 0, 0)" in said and "its budget of 1,000 iterations" in said
+    assert said.startswith(("3:", "4:")), said
+
+
+def test_many_blocks_share_the_budget_of_a_launch():
+    """No block exceeds its own share, all together exceed 16 times the limit, at the same block for any threads."""
+    text, arguments = ptx(LOOP), (np.zeros(64 * 64, np.int32), np.int32(4000))
+    per_block = launch_steps(text, arguments)
+    limit = per_block + 10
+    (said,) = outcome(text, StepLimitExceeded, 64, *arguments, step_limit=limit)
+    assert f"budget of {16 * limit:,} loop iterations in block (16, 0, 0)" in said
+    launch(text, "k", (16,), (64,), *arguments, step_limit=limit, threads=2)
+
+
+def launch_steps(text: str, arguments) -> int:
+    """Loop iterations of one block: the smallest limit under which it ends."""
+    low, high = 1, 1 << 20
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            launch(text, "k", (1,), (64,), *arguments, step_limit=middle)
+            high = middle
+        except StepLimitExceeded:
+            low = middle + 1
+    return low
+
+
+def test_printing_ends_at_the_same_block_for_any_threads():
+    text = ptx('extern "C" __global__ void k() {\n\n    if (threadIdx.x < 4)\n        printf("%d\\n", blockIdx.x);\n}\n')
+    (said,) = outcome(text, PrintLimitExceeded, 64, print_limit=4000)
+    assert "kernel.cu:4" in said and "4,000 bytes" in said
+
+
+def test_too_many_threads_and_too_much_memory_are_refused():
+    text = ptx('extern "C" __global__ void k() { }')
+    with pytest.raises(StepLimitExceeded, match="268,435,456 warps"):
+        launch(text, "k", (1 << 30,), (1024,))
+    with pytest.raises(MemoryLimitExceeded, match="big"):
+        text = ptx('__device__ float big[1 << 30];\nextern "C" __global__ void k() { big[threadIdx.x] = 1; }')
+        launch(text, "k", (1,), (1,))
+    with pytest.raises(MemoryLimitExceeded, match="simulated memory are in use"):
+        Memory(limit_bytes=1 << 20).allocate((1 << 20) + 1, "a")
+
+
+KERNELS = {
+    "loop": ("for (unsigned i = 0; i < n; i += 0) sum = sum * 3 + i;", 1, 1),
+    "parted loop": ("if (threadIdx.x & 1) for (unsigned i = 0; i < n; i += 0) sum = sum * 3 + i;", 1, 1),
+    "barriers": ("__shared__ unsigned s[64]; for (unsigned i = 0; i < n; i += 0) { s[threadIdx.x] = i + sum; __syncthreads(); sum += s[63 - threadIdx.x]; __syncthreads(); }", 1, 1),
+    "short blocks": ("for (unsigned i = 0; i < 100; ++i) sum = sum * 3 + i * n;", 1 << 22, 2),
+}  # fmt: skip
+
+INTERRUPTED = """
+import sys, threading, time
+import warpschool as ws
+import numpy as np
+body, grid, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+source = 'extern "C" __global__ void k(unsigned* y, unsigned n) { unsigned sum = threadIdx.x; ' + body + ' if (sum == 12345) y[0] = sum; }'
+module = ws.RawModule(code=source, device="sim")
+kernel, y = module.get_function("k"), module.device.zeros((1,), np.uint32)
+kernel((1,), (64,), (y, np.uint32(0)))
+threading.Timer(0.3, lambda: print("running", flush=True)).start()
+try:
+    kernel((grid,), (64,), (y, np.uint32(5)), threads=threads, step_limit=1 << 50)
+except KeyboardInterrupt:
+    print("interrupted", time.time(), flush=True)
+kernel((1,), (64,), (y, np.uint32(0)))
+print("usable", flush=True)
+"""
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_ctrl_c_stops_a_launch_at_once(name):
+    body, grid, threads = KERNELS[name]
+    command = [sys.executable, "-c", INTERRUPTED, body, str(grid), str(threads)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "running\n"
+        sent = time.time()
+        process.send_signal(signal.SIGINT)
+        said = process.stdout.readline().split()
+        assert said[0] == "interrupted"
+        assert process.stdout.readline() == "usable\n"
+    took = float(said[1]) - sent
+    assert took < (0.2 if os.getloadavg()[0] < 2 else 1.0), f"{took:.2f} s"
