@@ -31,7 +31,7 @@ def arguments(name: str) -> list:
     return [values[key] for key in PROBES["kernels"][name]["arguments"]]
 
 
-SLOW = {"gemm_tiled16"}
+SLOW = {"gemm_tiled16", "wmma_global"}
 RUNS = [
     pytest.param(name, dialect, marks=pytest.mark.slow if name in SLOW else ())
     for name in PROBES["kernels"]

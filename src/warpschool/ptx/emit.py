@@ -97,6 +97,10 @@ def constants(type_: str, values: Sequence[int]) -> Value:
     return Value(type_, f"<{items}>", len(values))
 
 
+_ZEROS = frozenset({"0", "splat (i32 0)", "0x0000000000000000", "splat (float 0x0000000000000000)"})
+"""Texts of zeros, which stay constants when their bits are read as another type."""
+
+
 class Builder:
     """Collects the lines of one function body and the declarations that it needs."""
 
@@ -237,6 +241,8 @@ class Builder:
         lanes = x.lanes if lanes is None else lanes
         if (x.type, x.lanes) == (type_, lanes):
             return x
+        if x.text in _ZEROS and x.lanes == lanes:
+            return constant(type_, 0, lanes)
         return self.let(type_, lanes, f"bitcast {x} to {ir_type(type_, lanes)}")
 
     def call(self, name: str, result: str, *args: Value, lanes: int = 0) -> Value:

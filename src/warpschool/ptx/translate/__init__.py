@@ -33,6 +33,7 @@ from ..program import (
 from ..provenance import pointer_roots, written_roots
 from . import convert, floating, integer  # noqa: F401  (registers the handlers)
 from .driver import write_driver
+from .frames import find_frames, frames_bytes
 from .full import Full, parts_of
 from .layout import MAX_BLOCKS, context_layout
 from .masked import Masked
@@ -90,8 +91,11 @@ def translate(
             f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
         )
     roots = pointer_roots(kernel)
+    frames = find_frames(kernel, lambda name: not analysis.of(name).known)
     unit = Unit(
-        kernel, block, analysis, options, context_layout(kernel, lambda name: lanes_of(analysis.of(name))), roots,
+        kernel, block, analysis, options,
+        context_layout(kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames)), roots,
+        frames=frames,
         global_granule_log2=_granule_log2(kernel, ("global", "generic")),
         shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
         named=_is_named(kernel),

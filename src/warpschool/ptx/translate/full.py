@@ -21,6 +21,7 @@ from ..program import (
     written,
 )
 from . import layout as L
+from .frames import ResidentFrames
 from .translator import Translator, Unit, lanes_of, last_line
 
 
@@ -30,12 +31,15 @@ class Full(Translator):
     def __init__(self, unit: Unit, part: Part) -> None:
         super().__init__(unit)
         self.part = part
+        self.frames = ResidentFrames(self, unit.frames)
 
     def get(self, register: str, lanes: int) -> Value:
         key = (register, lanes)
         if key not in self.known:
             form = self.form(register)
-            if form == lanes:
+            if register in self.frames.of:
+                self.frames.read(self.frames.of[register])
+            elif form == lanes:
                 self.known[key] = self._load_home(register, form)
             else:
                 assert lanes > form, f"{register} needs {form} lanes"
@@ -52,7 +56,10 @@ class Full(Translator):
             self.known[register, WARP] = value
             value = self.first_lanes(value, form)
         self.known[register, form] = self.widen(value, own, form)
-        self.defined.add(register)
+        if register in self.frames.of:
+            self.frames.dirty.add(register)
+        else:
+            self.defined.add(register)
 
     def _load_home(self, register: str, form: int) -> Value:
         return self.b.load(self.storage(register), self._home(register), form, align=64 if form == WARP else None)
@@ -76,7 +83,7 @@ class Full(Translator):
         b.label("entry")
         # the frame starts a page: see engine._aligned
         b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
-        for name in sorted(mentioned):
+        for name in sorted(mentioned - self.frames.of.keys()):
             form, kind = self.form(name), self.storage(name)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
@@ -85,7 +92,8 @@ class Full(Translator):
         b.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
         for e in part.entries:
             b.label(f"E{e}")
-            for name in sorted(self.kernel.blocks[e].live_in):
+            self.frames.enter(self.kernel.blocks[e].live_in)
+            for name in sorted(self.kernel.blocks[e].live_in - self.frames.of.keys()):
                 self._store_home(name, self.restore(name, self.form(name)))
             b.br(f"F{e}")
         b.lines += body
@@ -95,6 +103,7 @@ class Full(Translator):
         b = self.b
         self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
         self.carry = None
+        self.frames.dirty = set()
         b.label(f"F{block.index}")
         if block.index in self.unit.spin_heads:
             self._yield(block)
@@ -158,6 +167,7 @@ class Full(Translator):
         b.ret(b.load("i32", Value("ptr", "%parted_code")))
 
     def _write_back(self, live: frozenset[str]) -> None:
+        self.frames.flush_live(live)
         for name in sorted(self.defined & live):
             self._store_home(name, self.known[name, self.form(name)])
 
@@ -183,7 +193,8 @@ class Full(Translator):
                 mask = self.barrier_predicate(i)
                 if mask is not None:
                     b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))
-                for name in sorted(block.live_out & self.unsaved[block.index]):
+                self.frames.flush_live(block.live_out)
+                for name in sorted(block.live_out & self.unsaved[block.index] - self.frames.of.keys()):
                     self.save(name, self.get(name, self.form(name)))
                 b.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, i):

@@ -159,16 +159,19 @@ class ContextLayout:
 
     scalars: dict[str, int]
     slots: dict[str, int]
+    frames: int
     local: int
     size: int
 
     STATUS, WARP_INDEX, SYNC_TIME, LIVE, PREDICATE, PARTICIPANTS, PCS = 0, 4, 8, 12, 16, 20, 64
     BARRIER_ID, BARRIER_COUNT, VOTE_COUNT, VOTE_LANES, WARP_MASKS = 24, 28, 32, 36, 128
+    STALE = 40
     """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the
-    barrier; the second row: of kernels with named barriers, and the lanes' masks at warp barriers"""
+    barrier; the second row: of kernels with named barriers, and the lanes' masks at warp barriers; STALE: whether
+    registers that `full` keeps as matrices (`frames`) were last written in their slots"""
 
 
-def context_layout(kernel: Kernel, form: Callable[[str], int]) -> ContextLayout:
+def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int = 0) -> ContextLayout:
     """Places for all registers that live across blocks; `form` tells in how many lanes `full` keeps a register."""
     live = sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)})
     meets = any(isinstance(b.terminator, WarpBarrier) for b in kernel.blocks)
@@ -183,6 +186,7 @@ def context_layout(kernel: Kernel, form: Callable[[str], int]) -> ContextLayout:
     for name in sorted(live, key=lambda n: form(n) != WARP):  # the vectors of `full` first, next to the scalars
         slots[name] = offset
         offset += max(64, WARP * BITS[storage(kernel.registers[name])] // 8)
-    local = -(-offset // 128) * 128
+    frames = -(-offset // 64) * 64
+    local = -(-(frames + frames_bytes) // 128) * 128
     size = local + WARP * kernel.local_bytes
-    return ContextLayout(scalars, slots, local, -(-size // 256) * 256 + 64)
+    return ContextLayout(scalars, slots, frames, local, -(-size // 256) * 256 + 64)

@@ -35,6 +35,8 @@ class Masked(Translator):
         pcs_at = self._pcs_at
         b.label("entry")
         start = len(b.lines)
+        if self.unit.frames:
+            b.store(constant("i32", 1), b.offset(Value("ptr", "%c"), self.unit.context.STALE))
         # warps that come back from a barrier: their lanes may go on
         status = b.load("i32", b.offset(Value("ptr", "%c"), self.unit.context.STATUS))
         b.branch(b.icmp("eq", b.lshr(status, 16), constant("i32", L.YIELDED)), "dispatch", "awake")

@@ -19,6 +19,8 @@ from . import layout as L
 from . import tensor_moves
 from .access import inferred_space
 from .convert import SHARED_WINDOW
+from .frames import Frame
+from .full import Full
 from .tensor_forms import Form, accumulator_form, across, input_form, memory_form, pack, unpack
 from .tensor_products import NARROW, WIDE, widen, widened_bytes
 from .tensor_products import product as product_function
@@ -129,16 +131,42 @@ def restore_lanes(t: Translator, registers: tuple[Operand, ...], bits: int, area
         t.write(register, t.b.load(f"i{bits}", t.b.offset(area, k * WARP * bits // 8), WARP, align=64), Lanes())
 
 
+def resident(t: Translator, operand: Operand, form: Form) -> Frame | None:
+    """The frame in which an operand is kept as a matrix, if it is."""
+    return t.frames.find(operand, form) if isinstance(t, Full) else None
+
+
 def _matrix(t: Translator, operand: Operand, form: Form, area: str) -> Value:
     """The matrix that registers hold, in memory."""
+    frame = resident(t, operand, form)
+    if frame is not None:
+        assert isinstance(t, Full)
+        return t.frames.current(frame)
     lanes, matrix = t.area("lanes", form.lane_bytes), t.area(area, form.nbytes)
     save_lanes(t, registers_of(operand), form.held.register_bits, lanes)
     call(t, pack(form), lanes, matrix)
     return matrix
 
 
-def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value, i: Instruction) -> None:
-    """Spreads a matrix over registers; where the warp is not whole, they become 0."""
+def _target(t: Translator, operand: Operand, form: Form, area: str) -> Value:
+    """Where a result is written as a matrix."""
+    frame = resident(t, operand, form)
+    if frame is not None:
+        assert isinstance(t, Full)
+        return t.frames.at(frame)
+    return t.area(area, form.nbytes)
+
+
+def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) -> None:
+    """A matrix has been written to its target: spreads it over registers, unless they are kept as a matrix.
+
+    Where the warp is not whole, the registers become 0.
+    """
+    frame = resident(t, operand, form)
+    if frame is not None:
+        assert isinstance(t, Full)
+        t.frames.written(frame)
+        return
     lanes = t.area("lanes", form.lane_bytes)
     registers, bits = registers_of(operand), form.held.register_bits
     if t.masked:
@@ -161,7 +189,7 @@ def _product(t: Translator, i: Instruction) -> None:
     inputs = {name: _input(t, p, name, operand) for name, operand in zip("ab", sources, strict=False)}
     start = _matrix(t, sources[2], accumulator_form(p, "c"), "c")
     form = accumulator_form(p, "d")
-    result = t.area("d", form.nbytes)
+    result = _target(t, to, form, "d")
     vectors, single = ("a", "b") if across(p) == "m" else ("b", "a")
     function = product_function(p, WIDE if t.unit.wide_vectors else NARROW)
     with whole_warp(t, i):
@@ -169,7 +197,7 @@ def _product(t: Translator, i: Instruction) -> None:
             _quarters(t, p, function, inputs[vectors], inputs[single], start, result)
         else:
             call(t, function, inputs[vectors], inputs[single], start, result)
-    _to_registers(t, to, form, result, i)
+    _to_registers(t, to, form, result)
 
 
 def _quarters(
@@ -220,9 +248,9 @@ def _count_product(t: Translator, i: Instruction, p: Product) -> None:
 
 def _load(t: Translator, i: Instruction) -> None:
     form = memory_form(tile(i).fragment)
-    matrix = t.area("matrix", form.nbytes)
+    matrix = _target(t, i.operands[0], form, "matrix")
     _move(t, i, i.operands[1], form, matrix, is_load=True)
-    _to_registers(t, i.operands[0], form, matrix, i)
+    _to_registers(t, i.operands[0], form, matrix)
 
 
 def _store(t: Translator, i: Instruction) -> None:

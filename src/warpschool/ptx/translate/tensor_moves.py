@@ -91,8 +91,8 @@ def _function(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str,
     if mode.check:
         may = _allowed(b, mode, offset, rows, every, 8 * count, is_load)
     b.emit(f"%{MASK.text[1:]} = bitcast {may} to i32")
-    whole, careful, end = b.new_label("whole"), b.new_label("careful"), b.new_label("moved")
     shared = b.convert("ptrtoint", b.worker("shared", "ptr"), I64)
+    whole, careful, end = b.new_label("whole"), b.new_label("careful"), b.new_label("moved")
     b.branch(b.icmp("eq", MASK, every), whole, careful, likely=True)
     b.label(whole)
     for m in range(count):

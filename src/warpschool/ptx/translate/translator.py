@@ -34,6 +34,7 @@ from ..refusals import refused
 from . import layout as L
 from . import nans
 from .floating import canonical_nan
+from .frames import Frame
 from .plan import AccessSite, CounterPlan, arithmetic_counter, instruction_class
 from .values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 
@@ -81,6 +82,8 @@ class Unit:
     """whether the kernel uses cp.async, so that warps need queues"""
     library: dict[str, str] = field(default_factory=dict)
     """functions for tensor cores that this kernel calls, by name: IR text; they are compiled apart from it"""
+    frames: tuple[Frame, ...] = ()
+    """lists of registers that `full` keeps as matrices"""
     wide_vectors: bool = True
     """whether the host has 32 vector registers of 64 bytes"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
