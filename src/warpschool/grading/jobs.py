@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import json
+import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -18,7 +20,7 @@ from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import GradingError
 from warpschool.grading.limits import Limits
-from warpschool.grading.provenance import provenance
+from warpschool.grading.provenance import library_versions, provenance
 from warpschool.grading.result import Result
 from warpschool.grading.runner import check_source, no_result
 from warpschool.grading.sources import Source
@@ -142,13 +144,21 @@ class PythonJob:
         """The content address of this job's outcome."""
         return content_key(
             "python", notebook=hashlib.sha256(self.notebook.encode()).hexdigest(), points=dict(self.points),
-            seed=self.seed, secret=self.secret, policy=self.policy, isolation="none",
+            seed=self.seed, secret=self.secret, policy=self.policy, **_python_versions(self.policy),
         )  # fmt: skip
 
     def run(self) -> PythonOutcome:
-        """Leave every cell to a person: the students' Python is not run."""
-        text = "Student Python is not run here: a person grades this cell."
-        return PythonOutcome({name: CellOutcome(name, Verdict.SKIP, 0.0, text) for name in self.grade_ids})
+        """Run the check cells; see `python_cells` for what of the student's Python runs, and where."""
+        from warpschool.grading import python_cells
+
+        notebook = json.loads(self.notebook)
+        cells = {}
+        for name in self.grade_ids:
+            points = self.points[name]
+            found = python_cells.check(notebook, name, points=points, policy=self.policy)
+            fraction = found.value / points if points else 0.0
+            cells[name] = CellOutcome(name, found.verdict, fraction, found.text, found.png, found.isolation)
+        return PythonOutcome(cells, _python_versions(self.policy))
 
     def failed(self, why: str) -> PythonOutcome:
         """Return the outcome that says that none could be had."""
@@ -203,6 +213,18 @@ def from_wire(data: Mapping[str, Any]) -> Job:
 def _versions(root: str, step: str, device: str, secret: str) -> dict[str, str]:
     """Everything but source and seed that the outcome depends on; looked at once in each process."""
     return provenance(_step(root, step), device=get_device(device).description, secret=secret)
+
+
+@functools.cache
+def _python_versions(policy: str) -> dict[str, str]:
+    """Everything but the notebook that a Python cell's outcome depends on."""
+    from warpschool.grading.sandbox import bubblewrap_problem
+
+    return {
+        **library_versions(), "python": platform.python_version(),
+        "matplotlib": importlib.metadata.version("matplotlib"),
+        "isolation": (bubblewrap_problem() or "bubblewrap") if policy == "sandbox" else policy,
+    }  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1024)

@@ -39,16 +39,22 @@ def code_hash() -> str:
 
 def provenance(step: Step, *, device: str, nvrtc: str = "", arch: str = "", secret: str = "") -> dict[str, str]:
     """Return the versions and places that a result names; results that differ in them are not compared."""
-    return {
-        "warpschool": warpschool.__version__,
+    return library_versions(nvrtc) | {
         "content": content_hash(step),
-        "counters": str(COUNTERS_VERSION),
-        "code": code_hash(),
         "cases": f"secret, {fingerprint(secret)}" if secret else "public",
-        "nvrtc": nvrtc or str(compiler_report().get("nvrtc", "none")),
         "arch": arch or DEFAULT_ARCH,
         "device": device,
         "isolation": ISOLATION,
+    }
+
+
+def library_versions(nvrtc: str = "") -> dict[str, str]:
+    """Return the versions that every outcome depends on."""
+    return {
+        "warpschool": warpschool.__version__,
+        "code": code_hash(),
+        "counters": str(COUNTERS_VERSION),
+        "nvrtc": nvrtc or str(compiler_report().get("nvrtc", "none")),
         "machine": platform.machine(),
         "llvmlite": importlib.metadata.version("llvmlite"),
         "numpy": importlib.metadata.version("numpy"),

@@ -1,0 +1,136 @@
+"""Where students' Python runs: in bubblewrap, without network, without other files than Python and the course.
+
+Nothing of the machine is visible inside but the interpreter, its packages, the library, and the course's public part,
+all read-only; home is an empty folder in memory; the answer leaves through a pipe-sized file. What is left running
+when the answer is there dies with the sandbox's process namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import site
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from warpschool.course import Course
+
+HOME = "/home/student"
+MOST_ANSWER_BYTES = 8 << 20
+_HIDDEN = ("solutions", "grader")
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
+_TRIAL_S = 20.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a child ended: what it answered, how it ended, and the end of what it said on stderr."""
+
+    answer: bytes
+    code: int
+    log: str
+    timed_out: bool = False
+
+
+@functools.cache
+def bubblewrap_problem() -> str:
+    """Why students' Python cannot be run in bubblewrap on this machine; "" where it can."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return "bubblewrap is not installed (Debian: apt-get install bubblewrap)"
+    try:
+        trial = subprocess.run(
+            [program, *_namespaces(), "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"],
+            capture_output=True, text=True, timeout=_TRIAL_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not start: {error}"
+    if trial.returncode:
+        return f"bubblewrap may not make namespaces here: {trial.stderr.strip()[-200:]}"
+    return ""
+
+
+def run_isolated(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -> Finished:
+    """Run `python -m module` with a job on its standard input, and return what it wrote to standard output.
+
+    Everything that it started is dead afterwards.
+    """
+    command = [sys.executable, "-P", "-m", module]
+    if in_bubblewrap:
+        command = [*_bubblewrap(), *command]
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=answer, stderr=log, cwd="/", env=_environment(),
+            start_new_session=True,
+        )  # fmt: skip
+        timed_out = False
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(job.encode(), timeout=wall_s)
+            timed_out = process.returncode is None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        return Finished(_start(answer, MOST_ANSWER_BYTES), process.returncode, _end(log), timed_out)
+
+
+def _start(file: IO[bytes], most: int) -> bytes:
+    file.seek(0)
+    return file.read(most)
+
+
+def _end(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 4000))
+    return file.read().decode("utf-8", "replace")
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of the grader's own environment but where Python finds its modules and the compiler its cache."""
+    wanted = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "WARPSCHOOL_CACHE", "XDG_CACHE_HOME", "CUDA_PATH")
+    own = {name: os.environ[name] for name in wanted if name in os.environ}
+    if "PYTHONPATH" in own:
+        own["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in own["PYTHONPATH"].split(os.pathsep) if p)
+    return own | {
+        "HOME": os.environ.get("HOME", "/"), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
+        "WARPSCHOOL_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0",
+    }  # fmt: skip
+
+
+def _namespaces() -> list[str]:
+    return ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+
+
+def _bubblewrap() -> list[str]:
+    """The command that closes everything off; see the module's text."""
+    options = [shutil.which("bwrap") or "bwrap", *_namespaces()]
+    options += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
+    for path in dict.fromkeys([*_SYSTEM, *map(str, _python_folders())]):
+        if os.path.exists(path):
+            options += ["--ro-bind", path, path]
+    content = Course.find().root
+    for name in ("kernels", "labs"):
+        options += ["--ro-bind-try", str(content / name), str(content / name)]
+    for name in _HIDDEN:  # an installed course lies inside the packages
+        if (content / name).is_dir():
+            options += ["--tmpfs", str(content / name)]
+    options += ["--chdir", HOME]
+    for name, value in {"HOME": HOME, "XDG_CACHE_HOME": f"{HOME}/.cache", "MPLCONFIGDIR": f"{HOME}/.mpl"}.items():
+        options += ["--setenv", name, value]
+    return [*options, "--unsetenv", "WARPSCHOOL_CACHE"]
+
+
+def _python_folders() -> list[Path]:
+    """The interpreter, its packages, and where the library is imported from."""
+    package = Path(__file__).resolve().parents[2]
+    found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent, package]
+    found += [Path(folder) for folder in site.getsitepackages()]
+    return [folder for folder in found if folder != Path("/") and folder.is_dir()]

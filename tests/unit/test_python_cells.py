@@ -1,0 +1,157 @@
+"""Check cells in Python: students' numbers are data, their code runs in bubblewrap, and neither reaches the check."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from warpschool.grading import python_cells
+from warpschool.grading.jobs import PythonJob, from_wire, to_wire
+from warpschool.grading.python_cells import AS_DATA, SANDBOX, TOGETHER, check
+from warpschool.grading.python_child import decoded, encoded
+from warpschool.grading.sandbox import bubblewrap_problem
+from warpschool.grading.verdicts import Verdict
+
+needs_bubblewrap = pytest.mark.skipif(bool(bubblewrap_problem()), reason=bubblewrap_problem() or "bubblewrap is here")
+SETUP = "%matplotlib inline\nimport numpy as np\nimport warpschool as ws\nLIMIT = 3"
+CHECK = "# The answer.\npoints = ws.check_prediction(answer, LIMIT * 14, what='answer', points=2)\npoints"
+FORGERY = "answer = 1\nimport warpschool as ws\nws.check_prediction = lambda *a, **k: 2.0\nLIMIT = 0\nx = [1]"
+
+
+def notebook(*own: str, check_source: str = CHECK, starter: str = "") -> dict:
+    def cell(source, **marks):
+        return {"cell_type": "code", "source": source, "metadata": {"nbgrader": marks} if marks else {}}
+
+    return {"cells": [
+        cell(SETUP, grade_id="setup", locked=True, grade=False, solution=False),
+        *(cell(source, grade_id=f"own-{n}", locked=False, grade=False, solution=True) for n, source in enumerate(own)),
+        cell("raise SystemExit('only draws')", grade_id="draw", locked=True, grade=False, solution=False),
+        cell(check_source, grade_id="check", locked=True, grade=True, solution=False, points=2),
+    ]}  # fmt: skip
+
+
+def checked(*own: str, policy: str = "sandbox", **options):
+    return check(notebook(*own, **options), "check", points=2.0, policy=policy)
+
+
+@pytest.mark.parametrize(("own", "verdict", "value"), [
+    ("answer = 42", "AC", 2.0), ("answer = 6 * 7.0", "AC", 2.0), ("half = 21\nanswer = half * 2", "AC", 2.0),
+    ("answer = None", "WA", 0.0), ("answer = 'forty-two'", "WA", 0.0), ("# nothing", "WA", 0.0),
+    ("answer = (", "WA", 0.0),
+])  # fmt: skip
+def test_numbers_are_read_as_data(own, verdict, value):
+    found = checked(own, policy="manual")  # no Python of the student is run, so this policy allows it
+    assert (found.verdict.value, found.value, found.isolation) == (verdict, value, AS_DATA)
+
+
+@pytest.mark.parametrize("own", ["answer = 10 ** 10 ** 10", "answer = 9 ** 64 ** 2", "answer = open(0).read()",
+                                 "answer = [0] * 10 ** 9", "answer = 42 if True else 0"])  # fmt: skip
+def test_what_would_have_to_be_run_goes_to_a_person_without_a_sandbox(own, monkeypatch):
+    assert checked(own, policy="manual").verdict is Verdict.SKIP
+    monkeypatch.setattr(python_cells, "bubblewrap_problem", lambda: "bubblewrap is not installed")
+    found = checked(own)
+    assert (found.verdict, found.value) == (Verdict.SKIP, 0.0) and "A person grades this cell" in found.text
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(("own", "verdict", "value"), [
+    ("answer = np.arange(43)[-1]", "AC", 2.0), (FORGERY, "WA", 0.0), slow("answer = sum(range(7)) * 2", "AC", 2.0),
+    slow("class Any:\n    __eq__ = lambda *_: True\nanswer = Any()", "WA", 0.0), slow("answer = 1 / 0", "WA", 0.0),
+    slow("answer = open('/etc/passwd').read()", "WA", 0.0),
+    slow("import os\nos.kill(os.getppid(), 9)\nos.kill(os.getpid(), 9)\nanswer = 42", "RTE", 0.0),
+    slow("get_ipython().input_transformers_cleanup.append(lambda lines: ['2.0'])\nanswer = [1]", "WA", 0.0),
+    slow("import sys, os\nos.write(3, b'{}')\nsys.stdout.write('2.0')\nanswer = sum([42])", "AC RTE", None),
+])  # fmt: skip
+def test_other_code_runs_in_bubblewrap_and_cannot_reach_the_check(own, verdict, value):
+    found = checked(own)
+    assert found.verdict.value in verdict.split(), found
+    assert value is None or found.value == value
+    assert found.isolation == SANDBOX
+
+
+@needs_bubblewrap
+def test_the_sandbox_has_no_network_no_secrets_and_an_empty_home(tmp_path, monkeypatch):
+    """The student's code reports what it finds; nothing of it may be there."""
+    secret = tmp_path / "gradebook.db"
+    secret.write_text("canary")
+    monkeypatch.setenv("WARPSCHOOL_CANARY", "canary")
+    probe = f"""
+import os, socket, glob
+def tries(action):
+    try:
+        return repr(action())
+    except BaseException as error:
+        return type(error).__name__
+answer = str(dict(
+    secret=tries(lambda: open({str(secret)!r}).read()),
+    environment=[name for name in os.environ if 'CANARY' in name],
+    home=[name for name in os.listdir(os.path.expanduser('~')) if not name.startswith('.')],
+    network=tries(lambda: socket.create_connection(('127.0.0.1', 22), 1)),
+    interfaces=[name for _, name in socket.if_nameindex()],
+    processes=len([n for n in os.listdir('/proc') if n.isdigit()]) < 5,
+    references=glob.glob(os.path.join(os.path.dirname(ws.__file__), '..', '..', 'solutions', '*')),
+    writes=tries(lambda: open(os.path.join(os.path.dirname(ws.__file__), 'x'), 'w')),
+))
+"""
+    found = checked(probe, check_source="print(answer)\n2.0 if answer else 0.0")
+    said = found.text
+    assert "'home': []" in said and "'environment': []" in said and "'interfaces': ['lo']" in said, said
+    assert "'processes': True" in said and "'references': []" in said
+    assert "canary" not in said and "'secret': 'FileNotFoundError'" in said
+    assert "'writes': 'OSError'" in said or "'writes': 'PermissionError'" in said
+
+
+@needs_bubblewrap
+@pytest.mark.slow
+def test_what_a_submission_leaves_running_dies_with_the_sandbox(tmp_path):
+    marker = f"warpschool-daemon-{os.getpid()}"
+    child = f"    os.setsid()\n    os.execvp('sleep', ['{marker}', '300'])"
+    daemon = f"import os, time\nif os.fork() == 0:\n{child}\nanswer = sum([42])"
+    assert checked(daemon).verdict is Verdict.AC
+    running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if marker.encode() in p.read_bytes()]
+    assert not running
+
+
+@needs_bubblewrap
+def test_a_function_is_checked_beside_the_students_code_and_says_so():
+    own = "def double(x):\n    return 2 * x"
+    found = checked(own, check_source="float(double(21) == 42) * 2")
+    assert (found.verdict, found.value, found.isolation) == (Verdict.AC, 2.0, TOGETHER)
+
+
+def test_a_check_that_gives_no_number_of_points_is_the_graders_fault():
+    for source in ("'2.0'", "float('nan')"):
+        assert checked("answer = 42", check_source=f"answer\n{source}").verdict is Verdict.SE
+    assert checked("answer = 42", check_source="assert answer == 42").value == 2.0
+    failed = checked("answer = 41", check_source="assert answer == 42, 'not yet'")
+    assert (failed.verdict, failed.value) == (Verdict.WA, 0.0) and "not yet" in failed.text
+
+
+def test_values_keep_their_types():
+    for value in (None, True, 3, 2.5, "x", [1, (2, 3)], {"a": {1, 2}}, np.float32(1.5), np.arange(6.0).reshape(2, 3)):
+        again = decoded(json.loads(json.dumps(encoded(value))))
+        assert type(again) is type(value) and np.all(again == value)
+    with pytest.raises(TypeError):
+        encoded(print)
+    for nonsense in (["plain", [1]], ["code", "x"], 5, ["array", "O", [], ""]):
+        with pytest.raises((ValueError, TypeError)):
+            decoded(nonsense)
+
+
+def test_a_job_of_cells_is_stored_like_any_other():
+    job = PythonJob(json.dumps(notebook("answer = 42")), ("check",), {"check": 2.0}, policy="manual")
+    outcome = job.run()
+    assert outcome.verdict is Verdict.AC and outcome.cells["check"].fraction == 1.0
+    assert outcome.to_json() == job.run().to_json()
+    again = from_wire(json.loads(json.dumps(to_wire(job))))
+    assert again.key == job.key and again.decode(outcome.to_json()) == outcome
+    assert shutil.which("bwrap") is None or outcome.provenance["isolation"] == "manual"
