@@ -21,7 +21,7 @@ from warpschool.device import gpu_problem
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 ANSI = re.compile(r"\x1b\[")
 COMMANDS = ("tour", "check", "profile", "doctor", "start", "status", "hint", "diff", "solution", "bench", "grade",
-            "release", "lab")  # fmt: skip
+            "release", "alike", "lab")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

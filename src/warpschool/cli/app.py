@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from warpschool import __version__
-from warpschool.cli import bench, check, classroom, course, doctor, grade, profile, tour
+from warpschool.cli import alike, bench, check, classroom, course, doctor, grade, profile, tour
 from warpschool.cli.failures import EXIT_CODES
 
 app = typer.Typer(
@@ -44,6 +44,6 @@ for command, panel in (
     (course.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
     (course.solution, LEARN), (course.lab, LEARN),
     (classroom.quickstart, TEACH), (classroom.release, TEACH), (classroom.import_, TEACH), (grade.grade, TEACH),
-    (classroom.rubric, TEACH), (classroom.feedback, TEACH), (classroom.export, TEACH),
+    (alike.alike, TEACH), (classroom.rubric, TEACH), (classroom.feedback, TEACH), (classroom.export, TEACH),
 ):  # fmt: skip
     app.command(command.__name__.rstrip("_"), rich_help_panel=panel, epilog=EXIT_CODES)(command)

@@ -24,22 +24,12 @@ from warpschool.cli.failures import INTERRUPTED, LACKING, guarded, report
 from warpschool.cli.files import require_writable_target, try_write
 from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain
 from warpschool.cli.output import Cell, Output
-from warpschool.errors import ArgumentError, CourseError
 
 if TYPE_CHECKING:
-    from warpschool.course import Course, Step
     from warpschool.grading import Result
+    from warpschool.grading.folders import Submitted
 
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """One file to grade; `student` is the part of its path that names no step."""
-
-    student: str
-    step: Step
-    path: Path
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,7 @@ def grade(
         str,
         typer.Argument(
             metavar="LAB|DIR",
-            help="An assignment of the class around here, or a folder of STUDENT/labNN_topic/NN_idea.cu.",
+            help="An assignment of the class around here, or a folder of STUDENT/labNN_topic/NN_idea.cu or .ipynb.",
         ),
     ],
     student: Students = None,
@@ -81,7 +71,7 @@ def grade(
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
-    """Grade a class's assignment into nbgrader's gradebook, or a folder of kernels.
+    """Grade a class's assignment into nbgrader's gradebook, or a folder of kernels and notebooks.
 
     Of an assignment: what is new or changed since it was graded; no student's Python is run for a kernel's points.
     Of a folder: one result for each file (--step, --device, --seed, --out, --store and --secret-seed-file are for
@@ -91,6 +81,7 @@ def grade(
     Example: warpschool grade lab02 --workers 2; or: warpschool grade submissions/ --out results.json
     """
     from warpschool.course import Course
+    from warpschool.grading.folders import find_submissions
 
     output = Output(as_json=as_json, plain=plain)
     require_one_place(scheduler=scheduler, slurm=slurm)
@@ -105,7 +96,7 @@ def grade(
         require_writable_target(out)
     found, foreign = find_submissions(folder, Course.find(), step)
     batch = Batch(str(device), seed or 0, secret_seed_file, store, workers, scheduler, slurm)
-    done, interrupted = _graded(found, folder, batch, output)
+    done, interrupted = _graded(found, batch, output)
     graded = [(item, done[item]) for item in found if item in done]
     document = _document(graded, foreign, planned=len(found))
     output.data(document)
@@ -124,60 +115,24 @@ def grade(
         raise typer.Exit(LACKING)
 
 
-def find_submissions(folder: Path, course: Course, step: str | None) -> tuple[list[Submitted], list[str]]:
-    """The .cu files below a folder with their steps, in order, and those that belong to no graded step."""
-    if not folder.is_dir():
-        raise ArgumentError(f"{folder} is no folder", next_step="Name the folder that holds the submissions.")
-    wanted = course.step(step) if step else None
-    found, foreign = [], []
-    for path in sorted(folder.rglob("*.cu")):
-        inside = path.relative_to(folder)
-        if wanted is not None:
-            found.append(Submitted(str(inside.with_suffix("")), wanted, path))
-            continue
-        try:
-            own_step = course.step("/".join(inside.with_suffix("").parts[-2:]))
-        except CourseError:
-            own_step = None
-        if own_step is None or own_step.grader is None:
-            foreign.append(str(inside))
-            continue
-        found.append(Submitted(_student(inside.parts[:-2]), own_step, path))
-    if not found:
-        others = f"; {len(foreign)} .cu files belong to no graded step" if foreign else ""
-        raise ArgumentError(
-            f"{folder} holds no submission{others}",
-            next_step="Expected STUDENT/labNN_topic/NN_idea.cu; or name the step of all files: --step lab02/01",
-        )
-    return found, foreign
-
-
-def _student(folders: tuple[str, ...]) -> str:
-    """The folders above a step's own; a personal copy's `kernels` says nothing about whose it is."""
-    return "/".join(folders[:-1] if folders[-1:] == ("kernels",) else folders) or "."
-
-
 def _graded(
-    found: list[Submitted], folder: Path, batch: Batch, output: Output
+    found: list[Submitted], batch: Batch, output: Output
 ) -> tuple[dict[Submitted, Result], bool]:
     """The results so far, and whether Ctrl-C ended it."""
     from warpschool.compile.cache import cache_root
     from warpschool.grading.batch import run
-    from warpschool.grading.intake import read_submitted
     from warpschool.grading.jobs import KernelJob, unreadable
     from warpschool.grading.result import Result
     from warpschool.grading.secret import read_secret
     from warpschool.grading.store import Store
-    from warpschool.grading.submission import MAX_SOURCE_BYTES
 
     secret = read_secret(batch.secret_file) if batch.secret_file else ""
     done: dict[Submitted, Result] = {}
     waiting: dict[KernelJob, list[Submitted]] = {}
     for item in found:
-        data, problem = read_submitted(item.path, folder, most_bytes=MAX_SOURCE_BYTES)
-        job = KernelJob(item.step.name, data, seed=batch.seed, device=batch.device, secret=secret)
-        if problem:
-            done[item] = unreadable(job, problem)
+        job = KernelJob(item.step.name, item.data, seed=batch.seed, device=batch.device, secret=secret)
+        if item.problem:
+            done[item] = unreadable(job, item.problem)
         else:
             waiting.setdefault(job, []).append(item)
     with batch_progress(output, len(found)) as progress:

@@ -1,8 +1,9 @@
 """The pytest plugin: fixtures for grader tests, and a recorder that turns their outcomes into criteria.
 
 `python -m pytest grader` runs every grader file against the references in solutions/. `--submission=kernels` takes the
-starters, `--submission=FILE` one file, `--submission-device=gpu` the GPU. `warpschool.grading.check` runs the same
-tests in a child process, with a Recorder.
+starters, `--submission=FILE` one file, `--submission=DIR` a student's folder of kernels or notebooks,
+`--submission-device=gpu` the GPU; points end the report. `warpschool.grading.check` runs the same tests in a child
+process, with a Recorder.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.criteria import CriterionInfo, info_of
+from warpschool.grading.folders import Submitted, find_submissions
+from warpschool.grading.points import PointsReport
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
@@ -46,6 +49,7 @@ class State:
         self.job = job
         self.choice = choice
         self._loaded: dict[tuple[str, str], Submission | Judgement] = {}
+        self._folder: dict[str, Submitted] | None = None
 
     def submission(self, step: Step) -> Submission:
         """Return the step's submission; raises Judgement where it cannot be run at all."""
@@ -57,6 +61,15 @@ class State:
             return self._load(step, "reference")
         except Judgement as judgement:
             raise GradingError(f"the reference of {step} is broken: {judgement.seen}") from judgement
+
+    def measured(self) -> list[str]:
+        """What the submissions under test have measured since this was asked last."""
+        found: list[str] = []
+        for (_, role), loaded in self._loaded.items():
+            if role == "submission" and isinstance(loaded, Submission):
+                found += loaded.measured
+                loaded.measured = []
+        return found
 
     def _load(self, step: Step, role: str) -> Submission:
         key = (step.name, role)
@@ -80,7 +93,21 @@ class State:
         if self.choice == "kernels":
             return _read(step, step.starter)
         path = Path(self.choice)
+        if path.is_dir():
+            return self._handed_in(step, path)
         return path.read_bytes(), path.name
+
+    def _handed_in(self, step: Step, folder: Path) -> tuple[bytes, str]:
+        """The step's source in a folder of kernels or notebooks; raises Judgement where there is none."""
+        if self._folder is None:
+            course = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
+            self._folder = {item.step.name: item for item in find_submissions(folder, course)[0]}
+        found = self._folder.get(step.name)
+        if found is None:
+            raise Judgement(Verdict.BAD, f"{step.file_name}: nothing was handed in for this step")
+        if found.problem:
+            raise Judgement(Verdict.BAD, found.problem)
+        return found.data, step.file_name
 
 
 def _read(step: Step, path: Path | None) -> tuple[bytes, str]:
@@ -98,8 +125,10 @@ def _contract_of(step: Step) -> Contract:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("warpschool")
-    group.addoption("--submission", default="solutions", help="'solutions', 'kernels' or a .cu file: what is graded")
+    what = "'solutions', 'kernels', a .cu file, or a folder of kernels or notebooks: what is graded"
+    group.addoption("--submission", default="solutions", help=what)
     group.addoption("--submission-device", default="sim", choices=("sim", "gpu"), help="where the kernels run")
+    group.addoption("--gradescope", metavar="FILE", help="write the points as Gradescope's results.json")
     group.addoption("--grading-seed", type=int, default=0, help="seed of all random inputs")
 
 
@@ -111,6 +140,8 @@ def pytest_configure(config: pytest.Config) -> None:
     state = State(recorder.job if recorder else job, options.submission)
     config.stash[_STATE] = state
     use_secret(state.job.secret)
+    if recorder is None:
+        config.pluginmanager.register(PointsReport(step_of, judged, options.gradescope))
 
 
 def step_of(path: Path) -> Step | None:
@@ -168,6 +199,18 @@ def _step(request: pytest.FixtureRequest) -> Step:
     return step
 
 
+def judged(item: pytest.Item, info: pytest.ExceptionInfo[BaseException]) -> Judgement:
+    """Return the judgement that the failure of a test stands for."""
+    if isinstance(info.value, pytest.skip.Exception):
+        return Judgement(Verdict.SKIP, info.value.msg or "")
+    judgement = judge(info.value)
+    judgement.secret = in_secret_case()
+    if judgement.verdict is Verdict.SE:
+        place = next((e for e in reversed(info.traceback) if Path(e.path) == item.path), info.traceback[-1])
+        return Judgement(Verdict.SE, f"{Path(place.path).name}:{place.lineno + 1}: {judgement.seen}")
+    return judgement
+
+
 class Recorder:
     """A plugin object that collects one Criterion for each criterion of the session."""
 
@@ -178,6 +221,7 @@ class Recorder:
         self.arch = ""
         self._infos: dict[str, CriterionInfo] = {}
         self._outcomes: dict[str, list[Judgement]] = {}
+        self._measured: dict[str, list[str]] = {}
         self._lines: list[str] = []
 
     @property
@@ -214,23 +258,15 @@ class Recorder:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
         report = yield
         if call.excinfo is not None:
-            outcome = self._judged(item, call.excinfo)
+            outcome = judged(item, call.excinfo)
         elif call.when == "call":
             outcome = Judgement(Verdict.AC, "", fraction=1.0)
         else:
             return report
-        self._outcomes.setdefault(item.name.split("[")[0], []).append(outcome)
+        name = item.name.split("[")[0]
+        self._measured.setdefault(name, []).extend(item.config.stash[_STATE].measured())
+        self._outcomes.setdefault(name, []).append(outcome)
         return report
-
-    def _judged(self, item: pytest.Item, info: pytest.ExceptionInfo[BaseException]) -> Judgement:
-        if isinstance(info.value, pytest.skip.Exception):
-            return Judgement(Verdict.SKIP, info.value.msg or "")
-        judgement = judge(info.value)
-        judgement.secret = in_secret_case()
-        if judgement.verdict is Verdict.SE:
-            place = next((e for e in reversed(info.traceback) if Path(e.path) == item.path), info.traceback[-1])
-            return Judgement(Verdict.SE, f"{Path(place.path).name}:{place.lineno + 1}: {judgement.seen}")
-        return judgement
 
     def _criterion(self, info: CriterionInfo) -> Criterion:
         """A criterion is met when all its cases are; else the gravest case speaks, the first of equals."""
@@ -245,7 +281,7 @@ class Recorder:
         line = gravest.line
         return Criterion(
             info.id, info.title, info.weight, gravest.fraction, gravest.verdict, gravest.seen, line, self._code(line),
-            info.counts, info.hint, gravest.secret,
+            info.counts, info.hint, gravest.secret, tuple(self._measured.get(info.id, ())),
         )  # fmt: skip
 
     def _code(self, line: int) -> str:

@@ -19,7 +19,8 @@ class Criterion:
     """One graded criterion: `fraction` of `weight` was earned.
 
     `seen` is what was observed, `line` the student's line (0: none to blame) and `code` its text. `secret` says that it
-    was observed in a case that an instructor's secret seed drew: students then read `shown`.
+    was observed in a case that an instructor's secret seed drew: students then read `shown`. `measured`: counts that
+    were held against a limit, in words.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Criterion:
     counts: str = ""
     hint: tuple[str, ...] = ()
     secret: bool = False
+    measured: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -128,7 +130,7 @@ class Result:
             if data.pop("format") != FORMAT:
                 raise ValueError("another format")
             criteria = tuple(
-                Criterion(**{**item, "verdict": Verdict(item["verdict"]), "hint": tuple(item["hint"])})
+                Criterion(**{**item, "verdict": Verdict(item["verdict"]), **_tuples(item)})
                 for item in data.pop("criteria")
             )
             score, max_score = data.pop("score"), data.pop("max_score")
@@ -146,6 +148,10 @@ class Result:
 
     def __str__(self) -> str:
         return to_text(self)
+
+
+def _tuples(item: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {"hint": tuple(item["hint"]), "measured": tuple(item["measured"])}
 
 
 def make_result(

@@ -1,0 +1,78 @@
+"""Writes docs/reference/result.schema.json and verdicts.md from the library's dataclasses; --check compares only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from warpschool.grading.schema import result_schema
+from warpschool.grading.verdicts import Verdict
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+ABOUT = """\
+# Verdicts and results
+
+A check ends with one verdict for each criterion; the verdict of the whole is the gravest of them. The table is in that
+order: what stands higher wins. So a kernel that does not compile is CE whatever else is wrong with it, a race is told
+before wrong numbers, and a counter over its budget (PERF) is told only for a kernel that is right.
+
+`SE` stands above all because it is no statement about the student: a check that ended with it was tried three times,
+is not stored, has no score, and blocks the grade until somebody looks. Processes that are killed from outside, a
+machine out of memory and a broken grader file end there. `SKIP` is neither right nor wrong: the criterion was not
+checked here and counts neither in the score nor in its maximum.
+
+| verdict | meaning | whose move |
+|---|---|---|
+"""
+RESULTS = """
+## The result as JSON
+
+`warpschool check STEP --json`, the files of `warpschool grade --store DIR`, and `Result.to_json()` write the same
+document; its schema is [result.schema.json](result.schema.json). Keys are sorted and numbers are the shortest that mean
+the same, so equal results are equal bytes: the same source, seed and versions give the same file on every x86-64
+machine. What a result may depend on stands in `provenance`:
+
+| key | what it names |
+|---|---|
+| `warpschool`, `code` | the library's version, and a hash of its modules |
+| `content` | a hash of the step's grader, starter and reference |
+| `counters` | the version of the counters' meanings |
+| `cases` | `public`, or `secret` with a fingerprint of the secret seed |
+| `nvrtc`, `arch` | the compiler and the virtual architecture |
+| `device`, `machine` | the simulator or a GPU; the processor's kind |
+| `isolation` | how the kernel was kept away from everything else |
+| `llvmlite`, `numpy` | packages that take part in every run |
+
+A class is never graded with two sets of these: another version is another content address, so older results are not
+found, and a worker with other versions than the command's is refused.
+
+Points are `weight` x `fraction`. Weights belong to the grader; what a lab is worth stands in its notebook only.
+
+*Written by `scripts/result_schema.py` from `warpschool.grading`.*
+"""
+MOVES = {"SE": "the teacher's", "SKIP": "a person's, or a GPU's", "AC": "nobody's"}
+
+
+def page() -> str:
+    rows = (f"| {v} | {v.meaning} | {MOVES.get(v, 'the student' + chr(39) + 's')} |\n" for v in Verdict)
+    return ABOUT + "".join(rows) + RESULTS
+
+
+def main() -> None:
+    files = {
+        FOLDER / "result.schema.json": json.dumps(result_schema(), indent=2) + "\n",
+        FOLDER / "verdicts.md": page(),
+    }
+    stale = [path for path, text in files.items() if not path.is_file() or path.read_text("utf-8") != text]
+    if "--check" in sys.argv[1:]:
+        if stale:
+            raise SystemExit(f"{stale[0]} is out of date: run python scripts/result_schema.py")
+        return
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path], "utf-8")
+
+
+if __name__ == "__main__":
+    main()

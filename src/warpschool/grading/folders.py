@@ -1,0 +1,95 @@
+"""Folders of submissions outside nbgrader: `STUDENT/labNN_topic/NN_idea.cu`, and notebooks named like their lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warpschool.course import Course, Lab, Step
+from warpschool.errors import ArgumentError, CourseError
+from warpschool.grading.intake import read_submitted
+from warpschool.grading.submission import MAX_SOURCE_BYTES
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """One kernel to grade; `student` is the part of its path that names no step, `problem` why it cannot be read."""
+
+    student: str
+    step: Step
+    path: Path
+    data: bytes = field(default=b"", repr=False)
+    problem: str = ""
+
+
+def find_submissions(folder: Path, course: Course, step: str | None = None) -> tuple[list[Submitted], list[str]]:
+    """Return the kernels below a folder with their steps, in order, and the files that belong to no graded step.
+
+    With `step` every .cu file is for that step. Raises ArgumentError where there is nothing to grade.
+    """
+    if not folder.is_dir():
+        raise ArgumentError(f"{folder} is no folder", next_step="Name the folder that holds the submissions.")
+    found: list[Submitted] = []
+    foreign: list[str] = []
+    for path in sorted([*folder.rglob("*.cu"), *(folder.rglob("*.ipynb") if step is None else ())]):
+        if ".ipynb_checkpoints" in path.parts:
+            continue
+        own = list(_kernel(path, folder, course, step) if path.suffix == ".cu" else _notebook(path, folder, course))
+        found += own
+        if not own:
+            foreign.append(str(path.relative_to(folder)))
+    if not found:
+        others = f"; {len(foreign)} files belong to no graded step" if foreign else ""
+        raise ArgumentError(
+            f"{folder} holds no submission{others}",
+            next_step="Expected STUDENT/labNN_topic/NN_idea.cu or STUDENT/labNN_topic.ipynb; or name the step of all "
+            "files: --step lab02/01",
+        )
+    return found, foreign
+
+
+def _kernel(path: Path, folder: Path, course: Course, wanted: str | None) -> Iterator[Submitted]:
+    """A kernel file, if it is for a graded step."""
+    inside = path.relative_to(folder)
+    if wanted is not None:
+        step, student = course.step(wanted), str(inside.with_suffix(""))
+    else:
+        try:
+            step, student = course.step("/".join(inside.with_suffix("").parts[-2:])), _student(inside.parts[:-2])
+        except CourseError:
+            return
+    if step.grader is not None:
+        data, problem = read_submitted(path, folder, most_bytes=MAX_SOURCE_BYTES)
+        yield Submitted(student, step, path, data, problem)
+
+
+def _notebook(path: Path, folder: Path, course: Course) -> Iterator[Submitted]:
+    """The kernels of a lab's notebook, read as text; one for each graded step of the lab, whatever the file is like."""
+    from warpschool.grading.assignment import read_assignment
+    from warpschool.grading.handin import read_handin
+
+    try:
+        lab: Lab = course.lab(path.stem)
+    except CourseError:
+        return
+    if lab.notebook is None or lab.name != path.stem:
+        return
+    _, problem = read_submitted(path, folder, most_bytes=0)  # whether it is a file at all
+    assignment = read_assignment(lab.notebook)
+    handin = read_handin(path, assignment) if not problem else None
+    if handin is not None:
+        problem = handin.problem
+    inside = path.relative_to(folder).parts[:-1]
+    student = _student(inside[:-1] if inside[-1:] == (lab.name,) else inside)
+    for step in lab.steps:
+        if step.grader is None or step.name not in assignment.steps:
+            continue
+        source = handin.kernels.get(step.name) if handin is not None else None
+        data = source.data if source is not None else b""
+        yield Submitted(student, step, path, data, problem)
+
+
+def _student(folders: tuple[str, ...]) -> str:
+    """The folders above a step's own; a personal copy's `kernels` says nothing about whose it is."""
+    return "/".join(folders[:-1] if folders[-1:] == ("kernels",) else folders) or "."

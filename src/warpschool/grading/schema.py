@@ -1,0 +1,78 @@
+"""The JSON schema of results, made from the dataclasses, so that the two cannot drift apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from warpschool.grading.result import FORMAT, Result
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"},
+          type(None): {"type": "null"}}  # fmt: skip
+_NOTES = {
+    "Result": {
+        "step": "labNN_topic/NN_idea", "verdict": "the gravest of all criteria's", "seed": "of all random inputs",
+        "source": "name, sha256 and origin of what was graded",
+        "provenance": "versions and places; results that differ in them are not compared",
+        "seen": "why the file could not be run at all", "line": "the student's line, 0 for none", "code": "its text",
+    },
+    "Criterion": {
+        "id": "name of the test function", "title": "what people read", "weight": "its share of the step's points",
+        "fraction": "of the weight that was earned", "seen": "what was observed",
+        "line": "the student's line, 0 for none", "code": "its text",
+        "counts": "what is counted, and why", "hint": "a nudge, a place, pseudocode",
+        "secret": "observed in a case of the secret seed: not for students", "measured": "counts held against limits",
+    },
+}  # fmt: skip
+
+
+def result_schema() -> dict[str, Any]:
+    """Return the JSON schema of what `Result.to_json` writes."""
+    whole = schema_of(Result, title="A result of warpschool")
+    whole["properties"] |= {
+        "format": {"const": FORMAT, "description": "of this document"},
+        "score": {"type": ["number", "null"], "description": "sum of weight x fraction; null for SE: no grade"},
+        "max_score": {"type": "number", "description": "sum of the weights that were counted"},
+    }
+    whole["required"] = sorted(whole["properties"])
+    return {"$schema": DIALECT, **whole}
+
+
+def schema_of(record: type, *, title: str = "") -> dict[str, Any]:
+    """Return the schema of a dataclass; every field is required, and no other is allowed."""
+    hints = typing.get_type_hints(record)
+    notes = _NOTES.get(record.__name__, {})
+    properties = {}
+    for field in dataclasses.fields(record):
+        properties[field.name] = _of_type(hints[field.name])
+        if field.name in notes:
+            properties[field.name]["description"] = notes[field.name]
+    return {
+        "title": title or record.__name__, "type": "object", "properties": properties, "required": sorted(properties),
+        "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _of_type(kind: Any) -> dict[str, Any]:
+    """The schema of an annotation; raises TypeError for one that has none here."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in _PLAIN:
+        return dict(_PLAIN[kind])
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return {"enum": [str(member) for member in kind]}
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return schema_of(kind)
+    if origin in (tuple, list, Sequence):
+        return {"type": "array", "items": _of_type(arguments[0])}
+    if origin in (Mapping, dict):
+        return {"type": "object", "additionalProperties": _of_type(arguments[1])}
+    if origin in (types.UnionType, typing.Union):
+        return {"anyOf": [_of_type(argument) for argument in arguments]}
+    raise TypeError(f"no schema for {kind}")
+
+
