@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36)])
 ALIGNED = (256, 256, 256)
 HALF_BYTES = 2
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128

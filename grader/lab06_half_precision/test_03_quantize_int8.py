@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 
 SHAPES = [(8, 128), (64, 256), (3, 1024)]
-RAGGED = [(1, 1), (31, 33), (9, 127), (33, 130), (2, 6)]
+RAGGED = practice([(1, 1), (31, 33), (9, 127), (33, 130), (2, 6)])
 ALIGNED = (64, 256)
 MOST = 127
 NO_CLIP = 1e30

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import check_convolution, convolution
 
 FIRST = convolution(2, 1, 28, 32, 5)  # the two layers of the digits' network, with few images
 SECOND = convolution(2, 32, 12, 64, 5)
 PLAIN = [convolution(2, 1, 28, 3, 5), convolution(1, 3, 12, 4, 5), convolution(2, 4, 8, 3, 1)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 1, 1, 1),
     convolution(3, 2, (7, 13), 5, (3, 2), stride=2, pad=1),
     convolution(1, 2, (40, 37), 2, 3, pad=1),
     convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
-]
+])
 
 
 @criterion(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import RACES, check_convolution, convolution
 
 LAYERS = {24: convolution(2, 1, 28, 32, 5), 8: convolution(2, 32, 12, 8, 5)}
 """edge of a channel of the result -> a layer of the digits' network (of the second, an eighth of the filters)"""
 PLAIN = [convolution(2, 1, 28, 3, 5), convolution(1, 3, 12, 4, 5), convolution(2, 4, 8, 3, 1)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 1, 1, 1),
     convolution(3, 2, (7, 13), 5, (3, 2), stride=2, pad=1),
     convolution(1, 2, (40, 37), 2, 3, pad=1),
     convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
-]
+])
 
 
 @criterion(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import convolution
 from warpschool.nn import convolve
 from warpschool.nn.pipelines import im2col
 
 PLAIN = [convolution(2, 1, 28, 1, 5), convolution(1, 3, 12, 1, 5), convolution(2, 4, 8, 1, 1)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 1, 1, 1),
     convolution(3, 2, (7, 13), 1, (3, 2), stride=2, pad=1),
     convolution(1, 2, (40, 37), 1, 3, pad=1),
     convolution(2, 1, (23, 11), 1, (7, 11), stride=3, pad=4),
-]
+])
 ALIGNED = convolution(2, 8, 12, 1, 5)
 """8 x 8 windows: a row of cols for one (c, r, s) has 64 elements"""
 NAMES = ("BATCH", "C", "H", "W", "R", "S", "STRIDE", "PAD")

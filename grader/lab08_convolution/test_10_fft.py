@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 
 PLAIN = [(4, 1, 8, 64), (4, 3, 4, 128), (8, 5, 4, 32)]
-ODD = [(1, 1, 1, 1), (3, 2, 5, 77), (5, 7, 3, 130), (2, 1, 9, 33)]
+ODD = practice([(1, 1, 1, 1), (3, 2, 5, 77), (5, 7, 3, 130), (2, 1, 9, 33)])
 COUNTED = (8, 4, 16, 256)
 REUSE = 4  # images and filters that a thread computes in the reference
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.winograd_cases import check_filters
 
 WHOLE = [(32, 8), (64, 16)]
-RAGGED = [(1, 1), (33, 3), (31, 17), (70, 9)]
+RAGGED = practice([(1, 1), (33, 3), (31, 17), (70, 9)])
 ALIGNED = {"F": 64, "C": 16}
 OPERATIONS = 72  # 8 for each of 3 columns and 6 rows
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.winograd_cases import check_images
 
 WHOLE = [(1, 2, 18, 18, 0), (2, 3, 10, 34, 0)]
-RAGGED = [(2, 3, 14, 14, 1), (1, 1, 1, 1, 1), (1, 2, 3, 5, 0), (3, 2, 13, 9, 1), (1, 1, 33, 31, 0), (1, 1, 5, 6, 2)]
+RAGGED = practice(
+    [(2, 3, 14, 14, 1), (1, 1, 1, 1, 1), (1, 2, 3, 5, 0), (3, 2, 13, 9, 1), (1, 1, 33, 31, 0), (1, 1, 5, 6, 2)],
+    needs=lambda batch, c, h, w, pad: h + 2 * pad >= 3 and w + 2 * pad >= 3,
+)
 ALIGNED = {"BATCH": 1, "C": 4, "H": 32, "W": 64, "PAD": 1}
 TILES = 8 * 16
 OPERATIONS = 156  # 13 for each of 6 columns and 6 rows

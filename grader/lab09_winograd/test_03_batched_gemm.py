@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import RACES
 from warpschool.grading.winograd_cases import check_products
 
 FULL_TILES = [(2, 16, 64, 128), (3, 32, 128, 640)]
-RAGGED = [(1, 1, 1, 1), (2, 3, 64, 130), (3, 17, 33, 31), (2, 20, 64, 768), (1, 40, 70, 7)]
+RAGGED = practice([(1, 1, 1, 1), (2, 3, 64, 130), (3, 17, 33, 31), (2, 20, 64, 768), (1, 40, 70, 7)])
 ALIGNED = (36, 32, 64, 128)
 RESULTS = 4 * 4  # of a tile
 DIRECT = 9 * RESULTS  # products that they take without the transforms

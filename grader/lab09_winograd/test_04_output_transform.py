@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.winograd_cases import check_results
 
 WHOLE = [(1, 2, 16, 16), (2, 3, 8, 32)]
-RAGGED = [(2, 3, 14, 14), (1, 1, 1, 1), (3, 2, 13, 9), (1, 2, 3, 5), (1, 1, 31, 18), (2, 1, 17, 2)]
+RAGGED = practice([(2, 3, 14, 14), (1, 1, 1, 1), (3, 2, 13, 9), (1, 2, 3, 5), (1, 1, 31, 18), (2, 1, 17, 2)])
 ALIGNED = {"BATCH": 1, "F": 4, "OH": 32, "OW": 64}
 TILES = 8 * 16
 OPERATIONS = 100  # 10 for each of 6 columns and 4 rows

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.winograd_cases import check_epilogue
 
 WHOLE = [(1, 2, 16, 16), (2, 3, 8, 32)]
-RAGGED = [(2, 2, 14, 14), (1, 1, 2, 2), (3, 2, 13, 9), (1, 2, 3, 5), (1, 1, 31, 18)]
+RAGGED = practice([(2, 2, 14, 14), (1, 1, 2, 2), (3, 2, 13, 9), (1, 2, 3, 5), (1, 1, 31, 18)])
 SHIFTED = [(2, 3, 14, 14), (1, 2, 13, 9), (1, 1, 6, 18), (2, 1, 2, 3), (1, 1, 17, 30)]
 ALIGNED = {"BATCH": 1, "F": 4, "OH": 32, "OW": 64, "CROP": 0}
 ONE_PASS = 1.05  # the bias is asked for again by every thread

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.winograd_cases import check_first_layer
 
 WHOLE = [(1, 16, 16, 32, 1), (2, 10, 18, 64, 0)]
-RAGGED = [(2, 14, 14, 33, 1), (1, 3, 3, 1, 0), (1, 13, 9, 5, 1), (1, 5, 22, 40, 0)]
+RAGGED = practice([(2, 14, 14, 33, 1), (1, 3, 3, 1, 0), (1, 13, 9, 5, 1), (1, 5, 22, 40, 0)])
 ALIGNED = {"BATCH": 1, "H": 32, "W": 64, "F": 64, "PAD": 1}
 TILES = 8 * 16
 PADDED = 36 * 8 + 30  # multiply-adds for a tile and filter: products with 8 channels, five of them zeros; A^T M A

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import RACES
 from warpschool.grading.winograd_cases import check_fused
 
 WHOLE = [(1, 4, 8, 16, 64, 1), (2, 8, 16, 32, 64, 1)]
-RAGGED = [(2, 5, 14, 14, 33, 1), (1, 3, 9, 37, 70, 0), (1, 1, 3, 3, 1, 0), (1, 6, 17, 8, 3, 1)]
+RAGGED = practice([(2, 5, 14, 14, 33, 1), (1, 3, 9, 37, 70, 0), (1, 1, 3, 3, 1, 0), (1, 6, 17, 8, 3, 1)])
 ONE_BLOCK = {"BATCH": 1, "C": 16, "H": 8, "W": 16, "F": 64, "PAD": 1}
 TILES = 4 * 8
 POSITIONS = 16

@@ -127,7 +127,7 @@ body("second entry that is valid", "AC",
      '    if (i < n) z[i] = a * x[i] + y[i];\n    asm volatile("ret;\\n}\\n.visible .entry evil()\\n{\\n");')
 body("broken assembly", "RJ", '    asm volatile("this is no instruction;");\n    if (i < n) z[i] = 0;')
 body("forged line table", "OOB", '    asm volatile(".loc 1 1 0");\n    z[n + i] = a;')
-body("unsupported instruction", "RJ", '    asm volatile("pmevent 1;");\n    if (i < n) z[i] = 0;')
+body("unsupported instruction", "RJ", '    asm volatile("barrier.cluster.arrive;");\n    if (i < n) z[i] = 0;')
 body("declares a giant by assembly", "LE",
      '    asm volatile(".shared .b8 giant[2000000000];");\n    if (i < n) z[i] = a * x[i] + y[i];')
 
@@ -158,12 +158,12 @@ extern "C" __global__ void fill(float* room, int n) { room[0] = n; }
 """ + OPEN + RIGHT_BODY + "}\n")
 body("device malloc loop", "RJ", "    while (true) { void* p = malloc(1 << 20); if (!p) break; ((char*)p)[0] = 1; }")
 body("new without end", "RJ", "    for (;;) { float* p = new float[1 << 20]; p[0] = a; z[0] = p[0]; }")
-add("recursion", "RJ", HEADER + "__device__ __noinline__ int f(int k) { return k < 2 ? k : f(k - 1) + f(k - 2); }\n"
+add("recursion", "RTE", HEADER + "__device__ __noinline__ int f(int k) { return k < 2 ? k : f(k - 1) + f(k - 2); }\n"
     + OPEN + INDEX + "    if (i < n) z[i] = f(n + 20);\n}\n")
-add("endless recursion", "RJ",
+add("endless recursion", "RTE",
     HEADER + "__device__ __noinline__ float f(float v, const float* x) { return x[0] + f(v + 1, x) * 2; }\n"
     + OPEN + INDEX + "    if (i < n) z[i] = f(a, x);\n}\n")
-body("virtual functions", "RJ", "    A one; B two; A* p = x[0] > 0 ? &one : &two; if (i < n) z[i] = p->f(i) + a * x[i] + y[i];",
+body("virtual functions", "AC", "    A one; B two; A* p = x[0] > 0 ? &one : &two; if (i < n) z[i] = p->f(i) + a * x[i] + y[i];",
      before="struct A { __device__ virtual int f(int k) { return 0; } };\n"
      "struct B : A { __device__ int f(int k) override { return 0; } };\n")
 

@@ -192,3 +192,30 @@ def test_slurm_gets_a_script_that_starts_one_worker():
     script = slurm_script()
     assert script.startswith("#!")
     assert "#SBATCH -J warpschool" in script and "--mem=2G" in script and "distributed.cli.dask_worker" in script
+
+
+def test_secret_cases_are_of_the_same_kind_and_only_there_with_a_secret():
+    from warpschool.grading.cases import convolution
+    from warpschool.grading.secret import in_secret_case, practice, read_secret, use_secret
+
+    sizes = practice([(1, 32, 0.5), (17, 64, 0.9), (40, 128, 0.1)])
+    problems = practice([convolution(1, 1, 1, 1, 1), convolution(3, 2, (7, 13), 5, (3, 2), stride=2, pad=1)])
+    even = practice([2, 9, 40], needs=lambda n: n % 2 == 0)
+    assert list(sizes) == [(1, 32, 0.5), (17, 64, 0.9), (40, 128, 0.1)] and len(problems) == 2
+    try:
+        use_secret("an instructor's secret")
+        seen = [(case, in_secret_case()) for case in sizes]
+        assert [secret for _, secret in seen] == [False] * 3 + [True] * 2 and not in_secret_case()
+        for m, n, density in (case for case, secret in seen if secret):
+            assert 1 <= m <= 40 and n in (32, 64, 96, 128) and 0.1 <= density <= 0.9
+        assert list(sizes) == [case for case, _ in seen] and len(sizes) == 5 and sizes[4] == seen[4][0]
+        assert len(problems) > 2 and all(case.height >= case.rows - 2 * case.pad for case in problems)
+        assert all(n % 2 == 0 for n in list(even)[3:]) and len(even) == 5
+        first = list(sizes)
+        use_secret("another")
+        assert list(sizes) != first
+    finally:
+        use_secret("")
+    assert len(sizes) == 3
+    with pytest.raises(Exception, match="token_hex"):
+        read_secret(Path("/nowhere"))

@@ -8,17 +8,18 @@ practice then: a kernel that knows them by heart fails.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpschool.errors import ArgumentError
+from warpschool.errors import ArgumentError, WarpschoolError
 
 SECRET_CASES = 2
 LEAST_SECRET_BYTES = 16
@@ -75,9 +76,10 @@ def read_secret(path: Path) -> str:
 class Cases(Sequence[Any]):
     """Public cases, and behind them those that the secret seed draws; see `practice`."""
 
-    def __init__(self, public: Sequence[Any], count: int) -> None:
+    def __init__(self, public: Sequence[Any], count: int, needs: Callable[..., bool] | None) -> None:
         self.public = tuple(public)
         self.more = count
+        self.needs = needs
 
     def __iter__(self) -> Iterator[Any]:
         for is_secret, found in ((False, self.public), (True, self.drawn())):
@@ -99,22 +101,38 @@ class Cases(Sequence[Any]):
         rng = np.random.default_rng([zlib.crc32(repr(self.public).encode()), *secret_words(_state.secret)])
         found: list[Any] = []
         for _ in range(_TRIES):
-            case = self._draw(rng)
-            if case not in self.public and case not in found:
+            try:
+                case = self._draw(rng)
+            except WarpschoolError:  # sizes that do not go together
+                continue
+            if case not in self.public and case not in found and self._is_possible(case):
                 found.append(case)
             if len(found) == self.more:
                 break
         return tuple(found)
 
+    def _is_possible(self, case: Any) -> bool:
+        return self.needs is None or self.needs(*(case if isinstance(case, tuple) else (case,)))
+
     def _draw(self, rng: np.random.Generator) -> Any:
+        first = self.public[0]
+        if dataclasses.is_dataclass(first) and not isinstance(first, type):
+            names = [field.name for field in dataclasses.fields(first)]
+            values = {name: [getattr(case, name) for case in self.public] for name in names}
+            return dataclasses.replace(first, **{name: _between(rng, values[name]) for name in names})
         if not isinstance(self.public[0], tuple):
             return _between(rng, self.public)
         return tuple(_between(rng, values) for values in zip(*self.public, strict=True))
 
 
-def practice(public: Sequence[Any], *, count: int = SECRET_CASES) -> Cases:
-    """Return sizes, or tuples of sizes, to which a secret seed adds `count` more of the same kind."""
-    return Cases(public, count)
+def practice(
+    public: Sequence[Any], *, count: int = SECRET_CASES, needs: Callable[..., bool] | None = None
+) -> Cases:
+    """Return sizes, or tuples or dataclasses of sizes, to which a secret seed adds `count` more of the same kind.
+
+    `needs` says which drawn ones are possible; it gets the sizes of a tuple one by one.
+    """
+    return Cases(public, count, needs)
 
 
 def _between(rng: np.random.Generator, values: Sequence[Any]) -> Any:

@@ -1,0 +1,290 @@
+"""A class of 300 graded on this machine: minutes, workers against each other, memory, and five kills.
+
+    python benchmarks/grading.py                       everything; writes results/grading.json
+    python benchmarks/grading.py --students 20 --kills 2      a short one, printed only
+
+Each student hands in a notebook of lab 02: right, wrong or hostile kernels made from the specimens, half-right
+predictions, every tenth a copy of somebody else's. All other sources differ by a comment, so that each is compiled,
+simulated and judged on its own, with an empty compile cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+from warpschool.course import Course
+from warpschool.grading.assignment import Assignment, read_assignment
+from warpschool.grading.batch import run
+from warpschool.grading.handin import read_handin
+from warpschool.grading.jobs import Job, Policy
+from warpschool.grading.records import kernel_jobs, python_job
+from warpschool.grading.store import Store
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "grading.json"
+LAB, STEP = "lab02_tiling", "lab02_tiling/01_tiled"
+COPIES = 10  # every tenth student
+HOSTILE = {
+    "endless loop": ("__syncthreads();", "while (true) { sum += 1.0f; } __syncthreads();"),
+    "include": ("constexpr int TILE", '#include "/etc/passwd"\nconstexpr int TILE'),
+    "printf flood": ("__syncthreads();", 'for (int p = 0; p < 100000; ++p) printf("spam spam spam %d\\n", p);'),
+    "forged pointer": ("__syncthreads();", "*(float*)0x7f0000001000ull = sum; __syncthreads();"),
+    "template bomb": ("constexpr int TILE", """\
+template <int D, int I> struct T {
+    static __device__ int f(int x) { return T<D - 1, 2 * I>::f(x) + T<D - 1, 2 * I + 1>::f(x); }
+};
+template <int I> struct T<0, I> { static __device__ int f(int x) { return x * I; } };
+__device__ int bomb(int x) { return T<16, 1>::f(x); }
+constexpr int TILE"""),
+}  # fmt: skip
+"""name -> (text of the reference, what stands there instead)"""
+
+
+def kernels() -> list[tuple[int, str]]:
+    """(weight, source): how often each kernel is handed in."""
+    course = Course.find().step(STEP)
+    right = course.solution.read_text()
+    wrong = [path.read_text() for path in sorted((ROOT / "tests" / "specimens" / STEP).glob("*.cu"))]
+    found = [(36, right), (8, course.starter.read_text()), *((4, text) for text in wrong)]
+    for name, (old, new) in HOSTILE.items():
+        assert old in right, name
+        found.append((1, right.replace(old, new, 1)))
+    return found
+
+
+def make_class(folder: Path, students: int, *, salt: str) -> None:
+    """Write a notebook for each student."""
+    chance = random.Random(2026)
+    master = json.loads(Course.find().lab(LAB).notebook.read_text())
+    weights, sources = zip(*kernels(), strict=True)
+    texts: list[str] = []
+    for number in range(students):
+        source = chance.choices(sources, weights)[0] + f"\n// {salt} {number}\n"
+        if number % COPIES == COPIES - 1:
+            source = chance.choice(texts)
+        texts.append(source)
+        notebook = json.loads(json.dumps(master))
+        for cell in notebook["cells"]:
+            name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+            if name == "lab02-01-kernel":
+                cell["source"] = f"%%kernel {STEP}\n{source}"
+            elif name == "lab02-01-predict":
+                cell["source"] = f"times_fewer_bytes = {chance.choice([16, 32, 8])}\nbarriers_per_warp = {number % 20}"
+        target = folder / f"student{number:03}"
+        target.mkdir(parents=True)
+        (target / f"{LAB}.ipynb").write_text(json.dumps(notebook))
+
+
+def jobs_of(folder: Path, assignment: Assignment) -> list[Job]:
+    """The jobs of all notebooks."""
+    found: list[Job] = []
+    policy = Policy()
+    for path in sorted(folder.glob("*/*.ipynb")):
+        handin = read_handin(path, assignment)
+        found += kernel_jobs(handin, assignment, policy).values()
+        job = python_job(handin, assignment, policy)
+        found += [job] if job is not None else []
+    return found
+
+
+class PeakMemory:
+    """The most memory that one worker and its children held at once, sampled; in MB that no other process shares."""
+
+    def __init__(self) -> None:
+        self.most_mb = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        own = psutil.Process()
+        while not self._over.wait(0.2):
+            for worker in own.children():
+                total = 0
+                try:
+                    for process in (worker, *worker.children(recursive=True)):
+                        total += process.memory_full_info().uss
+                except psutil.Error:
+                    pass
+                self.most_mb = max(self.most_mb, total / (1 << 20))
+
+
+def grade(folder: Path, store: Path, workers: int) -> dict[str, object]:
+    """Grade a class once and say how that went."""
+    assignment = read_assignment(Course.find().lab(LAB).notebook)
+    started, used = time.monotonic(), processor_s()
+    jobs = jobs_of(folder, assignment)
+    read_s = time.monotonic() - started
+    verdicts: Counter[str] = Counter()
+    times: list[float] = []
+    with PeakMemory() as memory:
+        for job, outcome in run(jobs, store=Store(store), workers=workers):
+            verdicts[f"{type(job).__name__} {outcome.verdict}"] += 1
+            times.append(time.monotonic() - started)
+    distinct = len({job.key for job in jobs})
+    seconds = times[-1] - times[0] if len(times) > 1 else float("nan")
+    return {
+        "workers": workers, "jobs": len(jobs), "distinct_jobs": distinct, "read_s": round(read_s, 2),
+        "wall_s": round(time.monotonic() - started, 1), "processor_s": round(processor_s() - used, 1),
+        "jobs_per_s_when_running": round((distinct - 1) / seconds, 3),
+        "peak_worker_mb": round(memory.most_mb), "verdicts": dict(sorted(verdicts.items())),
+    }  # fmt: skip
+
+
+def processor_s() -> float:
+    """Processor time of this process and of all that it started and saw the end of: load changes it little."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def scaling(folder: Path, students: int, rounds: int) -> dict[str, object]:
+    """One worker against two, in turns, on classes of the same kernels with other comments."""
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for turn in range(rounds):
+        for workers in (1, 2):
+            place = folder / f"scaling-{turn}-{workers}"
+            make_class(place / "in", students, salt=f"turn {turn} workers {workers}")
+            with own_cache(place / "cache"):
+                said = grade(place / "in", place / "results", workers)
+            rates[workers].append(float(str(said["jobs_per_s_when_running"])))
+    best = {workers: max(found) for workers, found in rates.items()}
+    return {"students": students, "jobs_per_s": {str(w): r for w, r in rates.items()},
+            "speedup": round(best[2] / best[1], 2)}  # fmt: skip
+
+
+class own_cache:
+    """An empty compile cache for a while."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __enter__(self) -> None:
+        self.before = os.environ.get("WARPSCHOOL_CACHE")
+        os.environ["WARPSCHOOL_CACHE"] = str(self.folder)
+
+    def __exit__(self, *_: object) -> None:
+        os.environ.pop("WARPSCHOOL_CACHE")
+        if self.before is not None:
+            os.environ["WARPSCHOOL_CACHE"] = self.before
+
+
+def kills(folder: Path, students: int, count: int) -> dict[str, object]:
+    """Kill some part `count` times at random moments, start again where it was the command, and compare the results."""
+    make_class(folder / "in", students, salt="killed")
+    grade(folder / "in", folder / "calm", 1)
+    chance, killed = random.Random(7), []
+    command = [sys.executable, __file__, "--only-grade", str(folder / "in"), "--store", str(folder / "stormy")]
+    starts, process = 1, subprocess.Popen(command)
+    while process.poll() is None or process.returncode != 0:
+        if process.poll() is not None:
+            starts, process = starts + 1, subprocess.Popen(command)
+        if len(killed) >= count:
+            process.wait()
+            continue
+        time.sleep(chance.uniform(3, 9))
+        victim = victim_of(process.pid, chance, must_be_main=len(killed) in (1, 3))
+        if victim is not None:
+            name, target = victim
+            try:
+                os.kill(target, signal.SIGKILL)
+                killed.append(name)
+            except ProcessLookupError:
+                continue
+    same = [texts(folder / name) for name in ("calm", "stormy")]
+    return {"students": students, "killed": killed, "starts": starts, "results": len(same[0]),
+            "identical": same[0] == same[1]}  # fmt: skip
+
+
+def victim_of(pid: int, chance: random.Random, *, must_be_main: bool) -> tuple[str, int] | None:
+    """Some part of the run: the command itself, a worker, a check, a compiler."""
+    if must_be_main:
+        return "command", pid
+    try:
+        found = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return None
+    named = []
+    for process in found:
+        try:
+            words = " ".join(process.cmdline())
+        except psutil.Error:
+            continue
+        for text, name in (("compile/child.py", "compiler"), ("grading.child", "check"), ("python_child", "cells"),
+                           ("multiprocessing", "worker")):  # fmt: skip
+            if text in words:
+                named.append((name, process.pid))
+                break
+    return chance.choice(named) if named else None
+
+
+def texts(store: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in store.glob("*/*.json")}
+
+
+def machine() -> dict[str, object]:
+    """What this ran on; siblings are hyperthreads of one core."""
+    siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+    model = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith("model name")), "")  # fmt: skip
+    return {"processor": model, "cores": os.cpu_count(), "siblings_of_core_0": siblings.read_text().strip(),
+            "load_average": [round(value, 2) for value in os.getloadavg()]}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--students", type=int, default=300)
+    parser.add_argument("--scaling", type=int, default=24, metavar="N", help="students in each turn of one against two")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--write", action="store_true", help="write benchmarks/results/grading.json")
+    parser.add_argument("--only-grade", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--store", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only_grade:
+        grade(options.only_grade, options.store, 2)
+        return
+    found: dict[str, object] = {"machine": machine(), "lab": LAB}
+    with tempfile.TemporaryDirectory(prefix="warpschool-grading-") as name:
+        folder = Path(name)
+        if options.students:
+            make_class(folder / "class", options.students, salt="the class")
+            with own_cache(folder / "cache"):
+                found["class"] = {"students": options.students} | grade(folder / "class", folder / "results", 2)
+            keep(found, write=options.write)
+        if options.scaling:
+            found["scaling"] = scaling(folder, options.scaling, 2)
+            keep(found, write=options.write)
+        if options.kills:
+            found["killed"] = kills(folder / "kills", max(8, options.scaling), options.kills)
+            keep(found, write=options.write)
+
+
+def keep(found: dict[str, object], *, write: bool) -> None:
+    """Print what is known so far, and write it where that was asked for."""
+    found["machine_afterwards"] = machine()
+    print(json.dumps(found), flush=True)
+    if write:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
