@@ -151,6 +151,20 @@ def _grading() -> Finding:
     return _package("teaching", "nbgrader", "nbgrader", "teach")
 
 
+def _workers() -> Finding:
+    return _package("workers", "distributed", "Dask", "cluster")
+
+
+def _sandbox() -> Finding:
+    from warpschool.grading.sandbox import bubblewrap_problem
+
+    problem = bubblewrap_problem()
+    if problem:
+        advice = "Only for grading: without it a person grades the cells that need a student's Python."
+        return Finding("sandbox", "no", problem, advice)
+    return Finding("sandbox", "ok", "bubblewrap")
+
+
 def _package(what: str, module: str, name: str, extra: str) -> Finding:
     if importlib.util.find_spec(module) is None:
         return Finding(what, "no", f"{name} is not installed", f"pip install 'warpschool[{extra}]'")
@@ -163,5 +177,5 @@ def _terminal() -> Finding:
 
 
 _LOOKS: tuple[Callable[[], Finding], ...] = (
-    _python, _compiler, _simulator, _gpu, _course, _cache, _notebooks, _grading, _terminal
+    _python, _compiler, _simulator, _gpu, _course, _cache, _notebooks, _grading, _workers, _sandbox, _terminal,
 )  # fmt: skip
