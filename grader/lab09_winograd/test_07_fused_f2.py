@@ -84,7 +84,7 @@ def test_products(kernel, rng):
     hint=[
         "What would the four kernels of steps 01 to 04 read and write?",
         "U, V and M stay in shared memory and registers: pixels and weights come in, results go out.",
-        "only `pixels` and `g` are loaded, only y is stored",
+        "only `pixels` and `weights` are loaded, only y is stored",
     ],
     counts="bytes of global loads and stores where one block is enough, BATCH = 1, C = 16, H = 8, W = 16, F = 64, "
     "PAD = 1: at most those of x, w and y and a quarter more",

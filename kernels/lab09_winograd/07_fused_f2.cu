@@ -72,6 +72,7 @@ fused_f2(const float* __restrict__ x, const float* __restrict__ w, float* __rest
 {
     __shared__ __align__(16) float memory[POSITIONS * TSC * (TSF + TILES)];
     __shared__ __align__(16) float pixels[TSC][ROWS][PITCH];
+    __shared__ float weights[TSF][TSC * 9 + 1];           // an odd number: lanes read different banks
     float* const tileU = memory;                          // [position][channel][filter]
     float* const tileV = memory + POSITIONS * TSC * TSF;  // [position][channel][tile]
     const int OH = H + 2 * PAD - 2;
@@ -98,19 +99,21 @@ fused_f2(const float* __restrict__ x, const float* __restrict__ w, float* __rest
             const float* from = image + (static_cast<size_t>(c0 + c) * H + row) * W + col;
             if (lane < COLS) pixels[c][i % ROWS][lane] = inside ? *from : 0.0f;
         }
+        // The weights of these channels, neighbours in w: a row for each filter, a weight for each lane.
+        for (int f = warp; f < TSF; f += THREADS / 32) {
+            for (int i = lane; i < TSC * 9; i += 32) {
+                const bool exists = f0 + f < F && c0 + i / 9 < C;
+                weights[f][i] = exists ? w[(static_cast<size_t>(f0 + f) * C + c0) * 9 + i] : 0.0f;
+            }
+        }
+        __syncthreads();
         {
             const int f = thread % TSF;
             const int c = thread / TSF;
-            float g[9] = {};
-            if (f0 + f < F && c0 + c < C) {
-                const float* from = w + (static_cast<size_t>(f0 + f) * C + c0 + c) * 9;
-                #pragma unroll
-                for (int i = 0; i < 9; ++i) g[i] = from[i];
-            }
+            const float* g = &weights[f][c * 9];
             // BEGIN SOLUTION: U = G g G^T; number i of it to tileU[(i * TSC + c) * TSF + f] (about 11 lines)
             // END SOLUTION
         }
-        __syncthreads();
         if (warp < TSC) {  // one channel for each warp, one tile for each lane
             float d[4][4];
             #pragma unroll
@@ -135,7 +138,7 @@ fused_f2(const float* __restrict__ x, const float* __restrict__ w, float* __rest
                 // END SOLUTION
             }
         }
-        __syncthreads();  // U, V and pixels are free again
+        __syncthreads();  // U, V, pixels and weights are free again
     }
 
     // Sums of ROUND filters at a time, [position][filter][tile]: warp k takes the filter of lanes 4 k to 4 k + 3.

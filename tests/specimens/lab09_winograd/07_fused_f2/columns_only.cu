@@ -57,6 +57,7 @@ fused_f2(const float* __restrict__ x, const float* __restrict__ w, float* __rest
 {
     __shared__ __align__(16) float memory[POSITIONS * TSC * (TSF + TILES)];
     __shared__ __align__(16) float pixels[TSC][ROWS][PITCH];
+    __shared__ float weights[TSF][TSC * 9 + 1];
     float* const tileU = memory;
     float* const tileV = memory + POSITIONS * TSC * TSF;
     const int OH = H + 2 * PAD - 2;
@@ -82,15 +83,17 @@ fused_f2(const float* __restrict__ x, const float* __restrict__ w, float* __rest
             const float* from = image + (static_cast<size_t>(c0 + c) * H + row) * W + col;
             if (lane < COLS) pixels[c][i % ROWS][lane] = inside ? *from : 0.0f;
         }
+        for (int f = warp; f < TSF; f += THREADS / 32) {
+            for (int i = lane; i < TSC * 9; i += 32) {
+                const bool exists = f0 + f < F && c0 + i / 9 < C;
+                weights[f][i] = exists ? w[(static_cast<size_t>(f0 + f) * C + c0) * 9 + i] : 0.0f;
+            }
+        }
+        __syncthreads();
         {
             const int f = thread % TSF;
             const int c = thread / TSF;
-            float g[9] = {};
-            if (f0 + f < F && c0 + c < C) {
-                const float* from = w + (static_cast<size_t>(f0 + f) * C + c0 + c) * 9;
-                #pragma unroll
-                for (int i = 0; i < 9; ++i) g[i] = from[i];
-            }
+            const float* g = &weights[f][c * 9];
             float middle[3][4];
             #pragma unroll
             for (int s = 0; s < 3; ++s) transform_filter(middle[s], g[s], g[3 + s], g[6 + s]);
@@ -102,7 +105,6 @@ fused_f2(const float* __restrict__ x, const float* __restrict__ w, float* __rest
                 for (int j = 0; j < 4; ++j) tileU[((i * 4 + j) * TSC + c) * TSF + f] = u[j];
             }
         }
-        __syncthreads();
         if (warp < TSC) {
             float d[4][4];
             #pragma unroll
