@@ -30,6 +30,7 @@ TOPICS = {
     "lab03": "coalesced access, transposes",
     "lab04": "bank conflicts: padding, swizzling",
     "lab05": "work per thread: register tiles, wide loads, double buffering",
+    "lab08": "convolution: direct, im2col, implicit GEMM, layouts, tensor cores, frequencies",
     "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
 }
 
@@ -111,6 +112,29 @@ def winograd_table() -> str:
     return "\n".join(lines)
 
 
+def convolution_table() -> str:
+    """Lab 08's fastest kernels against cuDNN, from benchmarks/convolution.py."""
+    found = _figures("convolution_h200.json")
+    if found is None:
+        return f"{NOT_MEASURED} `python benchmarks/convolution.py` measures it on a GPU."
+    digits = [row for row in found["rows"] if row["section"] == "digits"]
+    best = {row["layer"]: row for row in sorted(digits, key=lambda row: -row["time_ms"])}
+    half = [row for row in found["rows"] if row["section"] == "vgg16_fp16"]
+    rows = [
+        ("{C} to {F} channels of {H} x {W}, filters of {R} x {S}, batch {BATCH:,}".format(**row["sizes"]), row["step"],
+         row["time_ms"], row["reference_ms"])
+        for row in sorted(best.values(), key=lambda row: row["layer"])
+    ]  # fmt: skip
+    total = (sum(row[name] for row in half) for name in ("time_ms", "reference_ms"))
+    rows.append(("VGG16's 13 convolutions in half precision, batch 32", half[0]["step"], *total))
+    lines = [
+        f"Lab 08's fastest references on an {found['device']}, measured in the same way.",
+        "", "| layers | step | time | cuDNN | of cuDNN's time |", "|---|---|---:|---:|---:|",
+    ]  # fmt: skip
+    lines += [f"| {a} | `{b}` | {ours:.2f} ms | {theirs:.2f} ms | {ours / theirs:.2f} |" for a, b, ours, theirs in rows]
+    return "\n".join(lines)
+
+
 def _article(cpu: str) -> str:
     return f"an {cpu}" if cpu[:1] in "AEIOU" else f"a {cpu}"
 
@@ -125,6 +149,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "simulator": simulator_table,
     "gemm": gemm_table,
     "winograd": winograd_table,
+    "convolution": convolution_table,
 }
 
 

@@ -97,17 +97,6 @@ def test_register_tiles_for_other_filters(constants):
         pipelines.run(pipelines.OneFile(own), x, np.zeros((9, 3, 5, 5), np.float32), pad=1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tiles", [(64, 256, 64, 64, 16, 8), (32, 128, 32, 32, 8, 4), (64, 64, 32, 64, 8, 8)])
-def test_implicit_gemm_compiled_for_a_size(tiles):
-    constants = dict(zip(("TSM", "TSN", "WSM", "WSN", "WPTM", "WPTN"), tiles, strict=True))
-    fixed = {"FIXED_R": 3, "FIXED_S": 3, "FIXED_STRIDE": 1, "FIXED_PAD": 1}
-    problem = Convolution(batch=2, channels=5, height=9, width=10, filters=70, rows=3, cols=3, pad=1)
-    x, w = problem.arrays(np.random.default_rng(7))
-    result = pipelines.run(pipelines.OneFile(program("07_implicit_gemm", **constants, **fixed)), x, w, pad=1)
-    assert result.hazards == () and not np.abs(result.y.get() - convolve(x, w, pad=1)).max() > 2e-5
-
-
 @pytest.mark.parametrize(("edge", "channels", "reuse"), [(24, 1, 18.37), (8, 4, 11.11)])
 def test_reuse_of_the_shared_tile_is_what_the_formula_says(edge, channels, reuse):
     problem = Convolution(

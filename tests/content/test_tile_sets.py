@@ -12,6 +12,7 @@ from warpschool.compare import compare, tolerance_for
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.launcher import Program
+from warpschool.nn import Convolution, convolve, pipelines
 from warpschool.notebook.runs import random_inputs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -64,3 +65,42 @@ def test_batched_product_is_right_without_hazards_and_bank_conflicts(tiles: tupl
     report = compare(result.outputs["M"], expected, tolerance=tolerance, name="M")
     assert report.ok, report
     assert result.counters.shared_bank_conflicts == 0
+
+
+def check_convolution(step: str, constants: dict[str, int], problem: Convolution, dtype: str = "float32") -> None:
+    found = Course.find().step(f"lab08_convolution/{step}")
+    contract = parse_contract(found.solution.read_text("utf-8"), name=found.file_name)
+    own = Program(contract, device="sim", constants=constants)
+    x, w = problem.arrays(np.random.default_rng(1), dtype)
+    pipeline = pipelines.ChannelsLast(own) if dtype == "float16" else pipelines.OneFile(own)
+    result = pipelines.run(pipeline, x, w, stride=problem.stride, pad=problem.pad)
+    assert not result.hazards
+    expected = convolve(x, w, stride=problem.stride, pad=problem.pad)
+    report = compare(result.y.get(), expected, tolerance=tolerance_for(dtype, k=problem.terms), name="y")
+    assert report.ok, report
+    assert result.counters.shared_bank_conflicts == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiles", constant("IMPLICIT_TILES", "convolution.py"), ids=lambda t: "x".join(map(str, t)))
+def test_implicit_product_is_right(tiles: tuple[int, ...]) -> None:
+    constants = dict(zip(constant("IMPLICIT_NAMES", "convolution.py"), tiles, strict=True))
+    constants |= {"FIXED_R": 3, "FIXED_S": 3, "FIXED_STRIDE": 1, "FIXED_PAD": 1}
+    problem = Convolution(batch=2, channels=5, height=9, width=10, filters=70, rows=3, cols=3, pad=1)
+    check_convolution("07_implicit_gemm", constants, problem)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiles", constant("HALF_TILES", "convolution.py"), ids=lambda t: "x".join(map(str, t)))
+def test_half_precision_product_is_right(tiles: tuple[int, ...]) -> None:
+    constants = dict(zip(constant("HALF_NAMES", "convolution.py"), tiles, strict=True))
+    problem = Convolution(batch=2, channels=64, height=9, width=10, filters=70, rows=3, cols=3, stride=2, pad=1)
+    check_convolution("11_fp16_implicit_gemm", constants, problem, "float16")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", constant("SHAPES", "convolution.py"), ids=lambda s: "x".join(map(str, s)))
+def test_register_tiles_are_right(shape: tuple[int, ...]) -> None:
+    constants = dict(zip(("QUADS", "FPT", "IMAGES", "GROUPS", "BLOCKS"), shape, strict=True))
+    problem = Convolution(batch=9, channels=2, height=12, width=12, filters=41, rows=5, cols=5)
+    check_convolution("12_register_tiles", constants | {"MOST": 576, "BLOCKS": 1, "SETS": 2}, problem)
