@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from warpschool.grading.schema import result_schema
+from warpschool.grading.schema import record_schema, result_schema
 from warpschool.grading.verdicts import Verdict
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -47,6 +47,9 @@ machine. What a result may depend on stands in `provenance`:
 A class is never graded with two sets of these: another version is another content address, so older results are not
 found, and a worker with other versions than the command's is refused.
 
+`warpschool grade LAB` keeps one record for each submission of a class, `grading/records/LAB/STUDENT.json`, with all its
+results and scores; its schema is [record.schema.json](record.schema.json).
+
 Points are `weight` x `fraction`. Weights belong to the grader; what a lab is worth stands in its notebook only.
 
 *Written by `scripts/result_schema.py` from `warpschool.grading`.*
@@ -62,6 +65,7 @@ def page() -> str:
 def main() -> None:
     files = {
         FOLDER / "result.schema.json": json.dumps(result_schema(), indent=2) + "\n",
+        FOLDER / "record.schema.json": json.dumps(record_schema(), indent=2) + "\n",
         FOLDER / "verdicts.md": page(),
     }
     stale = [path for path, text in files.items() if not path.is_file() or path.read_text("utf-8") != text]

@@ -27,6 +27,16 @@ def marked(cell, name, **marks):
     return cell
 
 
+def prediction(notebook):
+    """The same notebook with a prediction to make and the check of it, worth 2 points."""
+    check = "# Yours.\nimport warpschool as ws\nws.check_prediction(said, 42, what='said', points=2)"
+    notebook.cells[3:3] = [
+        marked(new_code_cell("said = None"), "m-predict", solution=True),
+        marked(new_code_cell(check), "m-predicted", grade=True, locked=True, points=2),
+    ]
+    return notebook
+
+
 def mini_notebook(*, kernel_points=4, task_points=3):
     """The instructor's notebook."""
     starter = Course.find().step(STEP).starter.read_text("utf-8").rstrip("\n")

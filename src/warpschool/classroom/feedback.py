@@ -148,7 +148,8 @@ def _what(graded: GradedCell) -> str:
 
 def _said(graded: GradedCell, score: CellScore) -> str:
     """What a check cell in Python printed."""
-    lines = score.text.strip().splitlines() if graded.kind == PYTHON and score.state is State.GRADED else []
+    text = score.text if graded.kind == PYTHON and score.state is State.GRADED else ""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Out[")]
     return "".join(f'<span class="title">{escape(line)}</span>' for line in lines[:MAX_SAID])
 
 

@@ -26,6 +26,7 @@ from warpschool.grading.result import to_text
 from warpschool.grading.rubrics import read_rubrics
 from warpschool.viz.displays import result_html
 
+GRADERS_IMAGE = "The image below was drawn when this cell was graded.\n"
 Processed = tuple[NotebookNode, Any]
 MARK_SCHEME = "### BEGIN MARK SCHEME", "### END MARK SCHEME"
 """nbgrader's delimiters"""
@@ -137,6 +138,10 @@ class ShowResults(_ClassPreprocessor):
                 new_output("display_data", {"text/html": result_html(result), "text/plain": to_text(result)})
                 for result in shown
             ]
+            png = record.outcomes.get(score.grade_id, {}).get("png", "")
+            if png:
+                cell.outputs.append(new_output("stream", name="stdout", text=GRADERS_IMAGE))
+                cell.outputs.append(new_output("display_data", {"image/png": png}))
             if score.text:
                 cell.outputs.append(new_output("stream", name="stdout", text=score.text + "\n"))
             if score.score is not None:

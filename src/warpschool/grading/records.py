@@ -62,7 +62,7 @@ class Record:
     handin: str
     cells: tuple[CellScore, ...]
     results: Mapping[str, Result]
-    outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    outcomes: Mapping[str, Mapping[str, str | float]] = field(default_factory=dict)
     problem: str = ""
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from warpschool.grading.records import FORMAT as RECORD_FORMAT
+from warpschool.grading.records import Record
 from warpschool.grading.result import FORMAT, Result
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -20,6 +22,17 @@ _NOTES = {
         "source": "name, sha256 and origin of what was graded",
         "provenance": "versions and places; results that differ in them are not compared",
         "seen": "why the file could not be run at all", "line": "the student's line, 0 for none", "code": "its text",
+    },
+    "Record": {
+        "assignment": "the lab", "student": "nbgrader's id", "handin": "sha256 of the notebook",
+        "cells": "one for each cell with points", "outcomes": "grade id -> what a check cell in Python gave",
+        "problem": "why the notebook could not be read", "notes": "what a grader should know",
+        "versions": "what a class must have in common", "kernel_cells": "grade id -> step",
+        "report": "what is to be said of a PDF beside the notebook",
+    },
+    "CellScore": {
+        "points": "what the cell is worth", "score": "null while it waits", "state": "graded, person, failed",
+        "answer": "a hash of what was graded", "text": "what the check said",
     },
     "Criterion": {
         "id": "name of the test function", "title": "what people read", "weight": "its share of the step's points",
@@ -38,6 +51,18 @@ def result_schema() -> dict[str, Any]:
         "format": {"const": FORMAT, "description": "of this document"},
         "score": {"type": ["number", "null"], "description": "sum of weight x fraction; null for SE: no grade"},
         "max_score": {"type": "number", "description": "sum of the weights that were counted"},
+    }
+    whole["required"] = sorted(whole["properties"])
+    return {"$schema": DIALECT, **whole}
+
+
+def record_schema() -> dict[str, Any]:
+    """Return the JSON schema of what `Record.to_json` writes: one graded submission of a class."""
+    whole = schema_of(Record, title="A graded submission of warpschool")
+    result = {key: value for key, value in result_schema().items() if key != "$schema"}
+    whole["properties"] |= {
+        "format": {"const": RECORD_FORMAT, "description": "of this document"},
+        "results": {"type": "object", "additionalProperties": result, "description": "step -> its result"},
     }
     whole["required"] = sorted(whole["properties"])
     return {"$schema": DIALECT, **whole}
