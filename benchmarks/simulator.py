@@ -40,6 +40,8 @@ def _kernels(size: int) -> dict[str, tuple[Path, dict[str, int], tuple, tuple]]:
         "tiled 16": (tiled, {"TILE": 16}, (tiles, tiles), (16, 16)),
         "tiled 32": (tiled, {"TILE": 32}, (-(-size // 32),) * 2, (32, 32)),
         "register blocked 64x64": (HERE / "kernels" / "register_blocked.cu", {}, (size // 64, size // 64), (64,)),
+        "WMMA 64x64": (HERE / "kernels" / "wmma_registers.cu", {}, (size // 64, size // 64), (32,)),
+        "WMMA, shared": (HERE / "kernels" / "wmma.cu", {}, (-(-size // 128),) * 2, (128,)),
     }
 
 
@@ -58,9 +60,11 @@ import numpy as np
 import warpschool as ws
 from warpschool.compile import compile_cuda
 source, constants, grid, block, size, check = open(sys.argv[1]).read(), *map(eval, sys.argv[2:])
+kind = np.float16 if "half *A" in source else np.float32
 ws.RawModule(code='extern "C" __global__ void warm() {}', device="sim").get_function("warm")((1,), (1,), ())
 device = ws.get_device("sim")
-a, b, c = (device.asarray(np.ones((size, size), np.float32)) for _ in range(3))
+a, b = (device.asarray(np.ones((size, size), kind)) for _ in range(2))
+c = device.asarray(np.ones((size, size), np.float32))
 start = time.perf_counter()
 kernel = ws.RawModule(code=source, constants=constants, device="sim").get_function("matmul")
 kernel(grid, block, (a, b, c, *[np.int32(size)] * 3), check=check, count=check, threads=1)
@@ -84,19 +88,24 @@ def measure(size: int, repeat: int) -> dict:
 
     rng = np.random.default_rng(0)
     host = [rng.standard_normal((size, size)).astype(np.float32) for _ in range(2)]
-    expected = host[0].astype(np.float64) @ host[1]
     device = ws.get_device("sim")
-    a, b = (device.asarray(h, name=n) for h, n in zip(host, "AB", strict=True))
+    inputs = {
+        kind: [device.asarray(h.astype(kind), name=n) for h, n in zip(host, "AB", strict=True)]
+        for kind in (np.float32, np.float16)
+    }
     c = device.empty((size, size), np.float32, name="C")
     entries = _kernels(size)
     runs: dict[str, dict[str, Callable[[], object]]] = {}
     for name, (source, constants, grid, block) in entries.items():
         kernel = ws.RawModule(code=source.read_text(), constants=constants, device="sim").get_function("matmul")
 
-        def run(kernel=kernel, grid=grid, block=block, **options: object) -> object:
-            return kernel(grid, block, (a, b, c, *[np.int32(size)] * 3), **options)
+        kind = np.float16 if name.startswith("WMMA") else np.float32
+
+        def run(kernel=kernel, grid=grid, block=block, kind=kind, **options: object) -> object:
+            return kernel(grid, block, (*inputs[kind], c, *[np.int32(size)] * 3), **options)
 
         launch = run()
+        expected = host[0].astype(kind).astype(np.float64) @ host[1].astype(kind)
         error = float(np.abs(device.asnumpy(c) - expected).max())
         if not error < 1e-3 or launch.hazards:
             raise SystemExit(f"{name}: wrong result (error {error}) or hazards {launch.hazards}")
@@ -199,7 +208,7 @@ def table(result: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--size", type=int, default=512, help="M = N = K, a multiple of 64")
+    parser.add_argument("--size", type=int, default=512, help="M = N = K, a multiple of 128")
     parser.add_argument("--repeat", type=int, default=30, help="rounds of interleaved timings; the best counts")
     parser.add_argument("--json", type=Path, default=HERE / "results" / "simulator.json", help="where the figures go")
     arguments = parser.parse_args()

@@ -4,7 +4,7 @@ A fragment is one operand of a tensor-core product, spread over the registers of
 tiles, eight rows high for A (eight columns wide for B): lane 4g + t holds row g of the tile and, of its four groups of
 neighbouring elements along k, group t. Accumulators are tiles of 8 x 8 with two neighbouring elements per lane.
 The PTX ISA (9.7.14) gives these layouts for `mma`; for `wmma` it leaves them open, and the tables here are those of
-sm_75 to sm_90, read off the machine code that ptxas makes of `wmma.load` and `wmma.store`.
+sm_80 to sm_90, read off the machine code that ptxas makes of `wmma.load` and `wmma.store`.
 
     >>> held = fragment("mma", "m16n8k16", "f16", "a")
     >>> held.positions[5, 1].tolist()          # lane 5, register 1: (row, column) of its two elements

@@ -162,7 +162,7 @@ class ResidentFrames:
 
     # -- the seam to `masked` -------------------------------------------------------------------------------------
     def enter(self, live: frozenset[str]) -> None:
-        """At an entry: if the warp comes from `masked`, gathers the matrices from the registers' slots."""
+        """At the function's entry: if the warp comes from `masked`, gathers the matrices from the registers' slots."""
         t, b = self.t, self.t.b
         if not self.frames:
             return

@@ -80,6 +80,8 @@ class Full(Translator):
         mentioned = _mentioned(blocks)
         self._leave_block(mentioned)
         body, b.lines = b.lines, []
+        self.frames.enter(frozenset().union(*(self.kernel.blocks[e].live_in for e in part.entries)))
+        entering, b.lines = b.lines, []
         b.label("entry")
         # the frame starts a page: see engine._aligned
         b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
@@ -88,11 +90,11 @@ class Full(Translator):
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
         b.lines += self.area_lines()
+        b.lines += entering
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
         b.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
         for e in part.entries:
             b.label(f"E{e}")
-            self.frames.enter(self.kernel.blocks[e].live_in)
             for name in sorted(self.kernel.blocks[e].live_in - self.frames.of.keys()):
                 self._store_home(name, self.restore(name, self.form(name)))
             b.br(f"F{e}")
