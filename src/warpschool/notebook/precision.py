@@ -70,7 +70,7 @@ def own_errors(
 
         def compute(a: numerics.Matrix, b: numerics.Matrix, own: Program = own) -> npt.NDArray[np.float64]:
             arrays = {"A": a.astype(np.float16), "B": b.astype(np.float16)}
-            run = own.run({"M": len(a), "N": b.shape[1], "K": a.shape[1]}, arrays, check=False)
+            run = own.run({"M": len(a), "N": b.shape[1], "K": a.shape[1]}, arrays)
             return run.outputs["C"].astype(np.float64)
 
         found.append(numerics.Precision(step.split("/")[-1], compute))
@@ -94,7 +94,7 @@ def own_layer(choices: Mapping[str, tuple[bool, float]], work: Layer | None = No
         x, x_scale = _quantised(quantise[per_row], work.activations, clip)
         w, w_scale = _quantised(quantise[per_row], work.weights, np.inf)
         sizes = {"M": len(x), "N": len(w), "K": x.shape[1]}
-        sums = multiply.run(sizes, {"A": x, "Bt": w}, check=False).outputs["C"]
+        sums = multiply.run(sizes, {"A": x, "Bt": w}).outputs["C"]
         with np.errstate(invalid="ignore", over="ignore"):
             parts = (
                 numerics.mean_squared_error(x * x_scale, work.activations),
@@ -113,5 +113,5 @@ def _quantised(
     own: Program, x: npt.NDArray[np.float32], clip: float
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
     """The student's own integers, and the scale of each row as a column."""
-    run = own.run({"M": x.shape[0], "K": x.shape[1], "clip": min(clip, 1e30)}, {"X": x}, check=False)
+    run = own.run({"M": x.shape[0], "K": x.shape[1], "clip": min(clip, 1e30)}, {"X": x})
     return run.outputs["Q"], run.outputs["scale"].astype(np.float64)[:, None]
