@@ -86,7 +86,8 @@ def row(note: str, who: str, seen: Profiled) -> dict:
             "shared memory read in GB/s": rate("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", 128),
             "shared memory written in GB/s": rate("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum", 128),
             "occupancy": held / 100 if held is not None else None,
-            "global load efficiency": load / 100 if load is not None else None,
+            # 0 where all loads are cp.async, which this metric does not see
+            "global load efficiency": load / 100 if load else None,
             "global store efficiency": store / 100 if store is not None else None,
         },
         "metrics": m,

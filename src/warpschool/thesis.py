@@ -1,11 +1,13 @@
 """Table 6 of the thesis on VGG16 with Winograd convolutions that labs 05, 09 and 13 follow, and its columns for us.
 
 The thesis multiplies 36 x 32 pairs of 256 x 256 matrices (36 positions of a Winograd tile, 32 images) on a GTX 1080, in
-four stages and with cuBLAS. What Nsight Compute would have to record of our kernels, and did not, stays None.
+four stages and with cuBLAS. Nsight Compute's part of our columns comes from benchmarks/results/table6_*.json
+(benchmarks/table6_ncu.py); what it did not record stays None.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -56,9 +58,21 @@ def our_columns(*, course: Course | None = None) -> tuple[Column, ...]:
     for run in runs:
         use = next((use for use in cost.uses if _is_named(use.gpu, run.device)), None)
         held = use.occupancy.fraction if use and use.occupancy else None
-        columns.append(Column(f"08_batched, {run.note}", _ours(run, cost.counters, held)))
-        columns.append(Column(f"{run.reference}, {run.note}", _theirs(run)))
+        for who, values in (("08_batched", _ours(run, cost.counters, held)), (run.reference, _theirs(run))):
+            counted = counted_by_nsight(course, run.device, who, run.note)
+            known = {name: value for name, value in values.items() if value is not None}
+            columns.append(Column(f"{who}, {run.note}", values | counted | known))
     return tuple(columns)
+
+
+def counted_by_nsight(course: Course, device: str, who: str, note: str) -> dict[str, float | None]:
+    """Return what Nsight Compute recorded of one kernel on one device: metric -> value; empty without a record."""
+    for path in sorted((course.root / "benchmarks" / "results").glob("table6_*.json")):
+        result = json.loads(path.read_text("utf-8"))
+        for row in result["rows"]:
+            if (result["device"], row["who"], row["note"]) == (device, who, note):
+                return dict(row["values"])
+    return {}
 
 
 def _ours(run: Measured, two_products: Counters, occupancy: float | None) -> dict[str, float | None]:

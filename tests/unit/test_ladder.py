@@ -134,14 +134,25 @@ def test_thesis_table_takes_ours_from_records_only(monkeypatch):
     monkeypatch.setattr(thesis, "measured", lambda course: ())
     assert thesis.our_columns() == ()
     assert "no recorded runs" in repr(stages.table_six())
-    made_up = ladder.Measured("NVIDIA H200", **{k: v for k, v in row().items() if k not in ("reference_ms", "stable")})
+    made_up = ladder.Measured("NVIDIA H200 PCIe", **{k: v for k, v in row().items() if k not in ("reference_ms", "stable")})
     monkeypatch.setattr(thesis, "measured", lambda course: (made_up,))
     ours, theirs = thesis.our_columns()
     assert ours.values["time in ms"] == 2.0 and theirs.values["time in ms"] == 1.0
     assert ours.values["share of the peak"] == pytest.approx(20 / 66.9, rel=0.01)
     assert ours.values["global load efficiency"] == 1
-    assert ours.values["L2 hits of reads"] is None
+    assert ours.values["L2 hits of reads"] is None  # no Nsight record has this device
     assert "not recorded" in repr(stages.table_six())
+
+
+def test_thesis_table_takes_nsight_records_of_the_same_run(course, monkeypatch):
+    folder = course.root / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    rows = [{"who": "cuBLAS", "note": "U not shared", "values": {"instructions per clock": 3.5, "occupancy": None}}]
+    (folder / "table6_x.json").write_text(json.dumps({"device": "NVIDIA X", "rows": rows}))
+    assert thesis.counted_by_nsight(course, "NVIDIA X", "cuBLAS", "U not shared")["instructions per clock"] == 3.5
+    assert thesis.counted_by_nsight(course, "NVIDIA Y", "cuBLAS", "U not shared") == {}
+    recorded = thesis.counted_by_nsight(Course.find(), "NVIDIA H200", "08_batched", "U not shared")
+    assert recorded["DRAM read in GB/s"] > 0 and 0 < recorded["L2 hits of reads"] < 1
 
 
 def test_unknown_devices_have_no_peak(monkeypatch):

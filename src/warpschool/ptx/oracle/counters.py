@@ -69,13 +69,15 @@ class Counts:
     def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """Shared memory: 64-bit accesses go half a warp at a time, 128-bit ones a quarter.
 
+        Twice as many lanes go together where every lane i wants the address of lane i^1, or every one that of i^2.
         A phase takes as many wavefronts as the busiest bank has distinct words; all but one are bank conflicts.
         """
         warp, lane = np.nonzero(active)
         if not len(warp):
             return
         phases = {8: 2, 16: 4}.get(size, 1)
-        phase = warp * phases + lane * phases // WARP
+        own_phases = np.where(_in_pairs(address, active), max(1, phases // 2), phases)
+        phase = warp * phases + lane * own_phases[warp] // WARP
         word = address[active].astype(np.int64) // WORD_BYTES
         words = (phase << _KEY_BITS | word)[:, None] + np.arange(max(1, size // WORD_BYTES))
         words = np.unique(words)
@@ -85,6 +87,16 @@ class Counts:
         self.add(f"shared_{kind}_bytes", line, len(warp) * size)
         self.add(f"shared_{kind}_wavefronts", line, ways.sum())
         self.add(f"shared_{kind}_bank_conflicts", line, np.maximum(ways - 1, 0).sum())
+
+
+def _in_pairs(address: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Warps whose lanes i and i^1 all want the same address, or all lanes i and i^2; as an H200 pairs them."""
+    lanes = np.arange(WARP)
+    found = np.zeros(len(address), bool)
+    for distance in (1, 2):
+        differs = (address != address[:, lanes ^ distance]) & active & active[:, lanes ^ distance]
+        found |= ~differs.any(axis=1)
+    return found
 
 
 def _sectors(address: np.ndarray, active: np.ndarray, size: int) -> tuple[int, int]:

@@ -72,14 +72,20 @@ def translate_shared(t: Translator, a: Access) -> None:
 
 
 def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
-    """(wavefronts, conflicts) of one request of a full warp: 32 lanes a phase, 16 for 8 bytes, 8 for 16 bytes."""
+    """(wavefronts, conflicts) of one request of a full warp: 32 lanes a phase, 16 for 8 bytes, 8 for 16 bytes.
+
+    Wide accesses take twice as many lanes a phase where every lane i wants the address of lane i^1, or every one that
+    of i^2 (measured on an H200, benchmarks/fidelity.py).
+    """
     unit = max(4, bytes_)
-    per_phase = 128 // unit
+    side_by_side = 128 // unit
+    paired = any(all(offsets[n] == offsets[n ^ distance] for n in range(WARP)) for distance in (1, 2))
+    per_phase = min(WARP, side_by_side * (2 if paired else 1))
     wavefronts = phases = 0
     for first in range(0, WARP, per_phase):
         banks: dict[int, set[int]] = {}
         for o in offsets[first : first + per_phase]:
-            banks.setdefault(o // unit % per_phase, set()).add(o // unit)
+            banks.setdefault(o // unit % side_by_side, set()).add(o // unit)
         wavefronts += max(len(words) for words in banks.values())
         phases += 1
     return wavefronts, wavefronts - phases

@@ -61,11 +61,21 @@ def count_constant() -> str:
     return b.define("ws_count_constant", "void", address, MASK, counter)
 
 
+def _in_pairs(b: Helper, offset: Value, distance: int) -> Value:
+    """Whether every active lane wants the address of lane i^distance, where that one is active too."""
+    lanes = [n ^ distance for n in range(WARP)]
+    active = b.bits_mask(MASK)
+    partner = b.shuffle(active, lanes)
+    differs = b.and_(b.icmp("ne", offset, b.shuffle(offset, lanes)), b.and_(active, partner))
+    return b.icmp("eq", b.mask_bits(differs), i32(0))
+
+
 def count_shared() -> str:
     """counter[0] += wavefronts, counter[1] += bank conflicts.
 
     A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. In a phase
     each bank delivers one word a wavefront: a phase takes as many wavefronts as the busiest bank has distinct words.
+    Phases of wide accesses hold twice as many lanes where lanes pair up (see shared_memory.bank_conflicts).
     """
     b = Helper()
     offset, counter = arg(I32, "offset", WARP), arg("ptr", "counter")
@@ -74,7 +84,9 @@ def count_shared() -> str:
     shift = b.call("llvm.cttz.i32", I32, unit_bytes, Value("i1", "true"))
     units = b.binary("lshr", offset, b.splat(shift))
     groups = b.binary("lshr", i32(128), shift)  # units that fit the 32 banks side by side
-    lanes_per_phase = groups
+    wide = b.icmp("ugt", SIZE, i32(4))
+    twice = b.and_(wide, b.or_(_in_pairs(b, offset, 1), _in_pairs(b, offset, 2)))
+    lanes_per_phase = b.binary("shl", groups, b.resize(twice, I32))
     phases = b.binary("udiv", i32(WARP), lanes_per_phase)
     slot = b.stack(units)
     histogram = b.let("ptr", 0, f"alloca <{WARP} x i8>, align 32")

@@ -1,0 +1,185 @@
+"""Writes docs/reference/fidelity.md from what benchmarks/fidelity.py recorded; --check compares only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "fidelity.md"
+RESULTS = ROOT / "benchmarks" / "results"
+GROUPS = {
+    "global": "global access patterns", "shared": "shared access patterns", "references": "references of the course",
+    "math": "math functions", "atomics": "atomics", "divergence": "divergence", "warp": "shuffles and votes",
+    "packed": "packed arithmetic", "memory": "memory spaces",
+}  # fmt: skip
+EXACT = ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors")
+SHARED = (
+    "shared_load_requests", "shared_load_wavefronts", "shared_load_bank_conflicts",
+    "shared_store_requests", "shared_store_wavefronts", "shared_store_bank_conflicts",
+)  # fmt: skip
+OTHERS = (
+    "global_atomic_requests", "global_reduction_requests", "local_load_requests", "local_store_requests",
+    "fma_instructions", "divergent_branches",
+)  # fmt: skip
+WHY = {
+    "merged": "ptxas merges neighbouring 4- and 8-byte shared loads of a thread into wide ones (LDS.64, LDS.128), and "
+    "lets two threads' loads of one loop share registers. Requests fall, and with them the wavefronts of what was "
+    "merged; a column that all lanes read at a stride then conflicts less often. PTX has the loads as they are written.",
+    "predicated": "ptxas turns a short branch into predicated instructions: warps without an active lane issue them "
+    "too. PTX branches around them. Such a request has no wavefront and no sector.",
+    "red": "An atomic whose result nobody uses: the PTX says atom, the machine code RED. Their sum is the same.",
+    "retry": "A CAS loop repeats where another thread was faster: the number of rounds is the hardware's timing.",
+    "repeated": "The source reads an element several times; ptxas keeps the first value.",
+    "registers": "ptxas finds that the small array fits in registers; the PTX has it in local memory.",
+    "noise": "Arbitration of the load-store unit, a handful in tens of thousands of requests, and different in each run.",
+    "shared atomics": "Nsight Compute counts atomics on shared memory among loads or stores; here they have a counter.",
+}
+
+
+def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str:
+    """Key of WHY for a difference; "" for one that nothing explains."""
+    case, space = row["case"], counter.split("_")[0]
+    if case == "add_by_cas":
+        return "retry"
+    if counter in ("global_atomic_requests", "global_reduction_requests"):
+        pair = [row["counters"].get(c, [0, 0]) for c in ("global_atomic_requests", "global_reduction_requests")]
+        return "red" if sum(p[0] for p in pair) == sum(p[1] for p in pair) else ""
+    if space == "local":
+        return "registers" if theirs < ours else ""
+    if space == "global":
+        return "repeated" if theirs < ours and case == "votes" else ""
+    if counter == "divergent_branches":
+        return "predicated"
+    if counter.endswith("bank_conflicts") and ours == 0 and theirs < 0.001 * row["counters"]["shared_load_requests"][1]:
+        return "noise"
+    if counter.endswith("wavefronts") and 0 < theirs - ours == _noise(row):
+        return "noise"
+    if counter.startswith("shared_") and theirs < ours:
+        return "merged"
+    if counter.endswith("requests") and row["group"] == "atomics":
+        return "shared atomics"
+    return "predicated" if counter.endswith("requests") else "merged" if counter.endswith("wavefronts") else ""
+
+
+def _noise(row: dict[str, Any]) -> float:
+    ours, theirs = row["counters"]["shared_load_bank_conflicts"]
+    return theirs - ours
+
+
+def page(found: dict[str, Any]) -> str:
+    rows = found["launches"]
+    counted = [row for row in rows if "counters" in row]
+    lines = [
+        "# The simulator against silicon", "",
+        f"{len(rows)} launches, the same PTX and inputs on both: the simulator, and an {found['device']} "
+        f"under Nsight Compute. `python benchmarks/fidelity.py` repeats it on any machine with a GPU; "
+        "`scripts/fidelity_page.py` writes this page from its record.", "",
+        "| kernels | launches | values compared | values that differ | global requests and sectors equal "
+        "| shared requests equal | bank conflicts equal |", "|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for group, title in GROUPS.items():
+        own = [row for row in rows if row["group"] == group]
+        if own:
+            lines.append(_group_row(title, own))
+    lines += ["", *_outputs(rows), "", "## Counters that differ", ""]
+    differences = _differences(counted)
+    total = sum(len(row["counters"]) for row in counted)
+    lines += [
+        f"{total:,} counters were compared, {len(differences)} differ. Each for one of these reasons:", "",
+    ]  # fmt: skip
+    by_reason: dict[str, list[tuple[str, str, float, float]]] = {}
+    for row, counter, ours, theirs in differences:
+        by_reason.setdefault(reason(row, counter, ours, theirs), []).append((row["case"], counter, ours, theirs))
+    for key, text in (*WHY.items(), ("", "Not explained.")):
+        if key in by_reason:
+            lines += [f"**{len(by_reason[key])} times.** {text}", "", *_table(by_reason[key]), ""]
+    lines += _machine(counted)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _group_row(title: str, rows: list[dict[str, Any]]) -> str:
+    values, differ = (sum(row["outputs"][key] for row in rows) for key in ("values", "differ"))
+
+    def equal(names: tuple[str, ...]) -> str:
+        counted = [row["counters"] for row in rows if "counters" in row]
+        same = sum(all(c[n][0] == c[n][1] for n in names if n in c) for c in counted)
+        return f"{same} of {len(counted)}"
+
+    conflicts = ("shared_load_bank_conflicts", "shared_store_bank_conflicts")
+    requests = ("shared_load_requests", "shared_store_requests")
+    return f"| {title} | {len(rows)} | {values:,} | {differ:,} | {equal(EXACT)} | {equal(requests)} | {equal(conflicts)} |"
+
+
+def _outputs(rows: list[dict[str, Any]]) -> list[str]:
+    wrong = [row for row in rows if row["outputs"]["differ"]]
+    if not wrong:
+        return ["All outputs are equal, bit for bit."]
+    lines = ["Outputs that are not equal bit for bit, by their distance in units in the last place:", ""]
+    lines += ["| kernel | values | equal | 1 | 2 | 3-4 | 5-16 | more |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    for row in wrong:
+        out = row["outputs"]
+        note = " (additions in the hardware's order)" if out["unordered"] else ""
+        cells = " | ".join(f"{out['ulps'].get(name, 0):,}" for name in ("1", "2", "3-4", "5-16", "more"))
+        lines.append(f"| `{row['case']}`{note} | {out['values']:,} | {out['values'] - out['differ']:,} | {cells} |")
+    lines += ["", "PTX states bounds, not bits, for `.approx` instructions, and the simulator keeps to those bounds."]
+    return lines
+
+
+def _differences(rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str, float, float]]:
+    names = (*EXACT, *SHARED, *OTHERS)
+    return [
+        (row, name, *row["counters"][name])
+        for row in rows
+        for name in names
+        if name in row["counters"] and row["counters"][name][0] != row["counters"][name][1]
+    ]
+
+
+def _table(found: list[tuple[str, str, float, float]], most: int = 60) -> list[str]:
+    """One line per counter and pair of values: the cases that share them together."""
+    together: dict[tuple[str, float, float], list[str]] = {}
+    for case, counter, ours, theirs in found:
+        together.setdefault((counter, ours, theirs), []).append(case)
+    lines = ["| counter | simulator | GPU | kernels |", "|---|---:|---:|---|"]
+    for (counter, ours, theirs), cases in list(together.items())[:most]:
+        named = ", ".join(f"`{case}`" for case in dict.fromkeys(cases[:4]))
+        more = f" and {len(cases) - 4} more" if len(cases) > 4 else ""
+        lines.append(f"| {counter} | {ours:,.0f} | {theirs:,.0f} | {named}{more} |")
+    return lines
+
+
+def _machine(rows: list[dict[str, Any]]) -> list[str]:
+    """Instructions: PTX against machine code, which no counter promises to equal."""
+    ratios = sorted(row["counters"]["warp_instructions"][1] / max(1, row["counters"]["warp_instructions"][0])
+                    for row in rows if row["counters"].get("warp_instructions", [0, 0])[0])  # fmt: skip
+    if not ratios:
+        return []
+    registers = Counter(int(row["counters"]["registers"][1]) for row in rows if "registers" in row["counters"])
+    return [
+        "## Machine code", "",
+        "Instruction totals are PTX's. The machine code of these kernels executes "
+        f"{ratios[len(ratios) // 10]:.2f} to {ratios[-1 - len(ratios) // 10]:.2f} times as many instructions (the middle "
+        f"80 % of them; the median is {ratios[len(ratios) // 2]:.2f}). They use {min(registers)} to {max(registers)} "
+        "registers a thread.",
+    ]  # fmt: skip
+
+
+def main() -> int:
+    found = json.loads((RESULTS / "fidelity_h200.json").read_text("utf-8"))
+    text = page(found)
+    if "--check" in sys.argv:
+        if not PAGE.is_file() or PAGE.read_text("utf-8") != text:
+            print(f"{PAGE.name} is out of date: run python scripts/fidelity_page.py", file=sys.stderr)
+            return 1
+        return 0
+    PAGE.write_text(text, "utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
