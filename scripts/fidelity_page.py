@@ -26,16 +26,18 @@ OTHERS = (
     "fma_instructions", "divergent_branches",
 )  # fmt: skip
 WHY = {
-    "merged": "ptxas merges neighbouring 4- and 8-byte shared loads of a thread into wide ones (LDS.64, LDS.128), and "
-    "lets two threads' loads of one loop share registers. Requests fall, and with them the wavefronts of what was "
-    "merged; a column that all lanes read at a stride then conflicts less often. PTX has the loads as they are written.",
+    "merged": "ptxas merges neighbouring 4- and 8-byte shared loads of a thread into wide ones (LDS.64, LDS.128). "
+    "Requests fall, and with them wavefronts; a column that all lanes read at a stride then conflicts less often. The "
+    "simulator counts the loads of the PTX.",
     "predicated": "ptxas turns a short branch into predicated instructions: warps without an active lane issue them "
     "too. PTX branches around them. Such a request has no wavefront and no sector.",
     "red": "An atomic whose result nobody uses: the PTX says atom, the machine code RED. Their sum is the same.",
     "retry": "A CAS loop repeats where another thread was faster: the number of rounds is the hardware's timing.",
     "repeated": "The source reads an element several times; ptxas keeps the first value.",
     "registers": "ptxas finds that the small array fits in registers; the PTX has it in local memory.",
-    "noise": "Arbitration of the load-store unit, a handful in tens of thousands of requests, and different in each run.",
+    "sequence": "One PTX instruction (a square root, a quotient, a reciprocal) is a sequence of machine instructions, "
+    "with fused multiply-adds among them and a branch for subnormal numbers; and ptxas contracts or splits products.",
+    "noise": "Arbitration in the load-store unit: a handful in ten thousand requests, and other ones in each run.",
     "shared atomics": "Nsight Compute counts atomics on shared memory among loads or stores; here they have a counter.",
 }
 
@@ -52,9 +54,12 @@ def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str
         return "registers" if theirs < ours else ""
     if space == "global":
         return "repeated" if theirs < ours and case == "votes" else ""
+    if counter == "fma_instructions" and row["group"] == "math":
+        return "sequence"
     if counter == "divergent_branches":
-        return "predicated"
-    if counter.endswith("bank_conflicts") and ours == 0 and theirs < 0.001 * row["counters"]["shared_load_requests"][1]:
+        return "predicated" if theirs < ours else "sequence"
+    few = 0.002 * row["counters"]["shared_load_wavefronts"][1]
+    if counter.endswith("bank_conflicts") and ours == 0 and theirs < few:
         return "noise"
     if counter.endswith("wavefronts") and 0 < theirs - ours == _noise(row):
         return "noise"
@@ -96,9 +101,13 @@ def page(found: dict[str, Any]) -> str:
         by_reason.setdefault(reason(row, counter, ours, theirs), []).append((row["case"], counter, ours, theirs))
     for key, text in (*WHY.items(), ("", "Not explained.")):
         if key in by_reason:
-            lines += [f"**{len(by_reason[key])} times.** {text}", "", *_table(by_reason[key]), ""]
+            lines += [f"**{_times(len(by_reason[key]))}.** {text}", "", *_table(by_reason[key]), ""]
     lines += _machine(counted)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _times(count: int) -> str:
+    return "Once" if count == 1 else f"{count} times"
 
 
 def _group_row(title: str, rows: list[dict[str, Any]]) -> str:
@@ -111,7 +120,8 @@ def _group_row(title: str, rows: list[dict[str, Any]]) -> str:
 
     conflicts = ("shared_load_bank_conflicts", "shared_store_bank_conflicts")
     requests = ("shared_load_requests", "shared_store_requests")
-    return f"| {title} | {len(rows)} | {values:,} | {differ:,} | {equal(EXACT)} | {equal(requests)} | {equal(conflicts)} |"
+    cells = (title, len(rows), f"{values:,}", f"{differ:,}", equal(EXACT), equal(requests), equal(conflicts))
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _outputs(rows: list[dict[str, Any]]) -> list[str]:
@@ -125,7 +135,11 @@ def _outputs(rows: list[dict[str, Any]]) -> list[str]:
         note = " (additions in the hardware's order)" if out["unordered"] else ""
         cells = " | ".join(f"{out['ulps'].get(name, 0):,}" for name in ("1", "2", "3-4", "5-16", "more"))
         lines.append(f"| `{row['case']}`{note} | {out['values']:,} | {out['values'] - out['differ']:,} | {cells} |")
-    lines += ["", "PTX states bounds, not bits, for `.approx` instructions, and the simulator keeps to those bounds."]
+    lines += [
+        "",
+        "PTX states bounds, not bits, for `.approx` instructions (absolute ones for sine, cosine and logarithm); "
+        "the simulator keeps to them.",
+    ]
     return lines
 
 
@@ -162,9 +176,9 @@ def _machine(rows: list[dict[str, Any]]) -> list[str]:
     return [
         "## Machine code", "",
         "Instruction totals are PTX's. The machine code of these kernels executes "
-        f"{ratios[len(ratios) // 10]:.2f} to {ratios[-1 - len(ratios) // 10]:.2f} times as many instructions (the middle "
-        f"80 % of them; the median is {ratios[len(ratios) // 2]:.2f}). They use {min(registers)} to {max(registers)} "
-        "registers a thread.",
+        f"{ratios[len(ratios) // 10]:.2f} to {ratios[-1 - len(ratios) // 10]:.2f} times as many instructions (the "
+        f"middle 80 % of them; the median is {ratios[len(ratios) // 2]:.2f}). They use {min(registers)} to "
+        f"{max(registers)} registers a thread.",
     ]  # fmt: skip
 
 

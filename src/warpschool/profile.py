@@ -7,7 +7,7 @@ report.counters, report.lines, report.occupancy
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ from warpschool.errors import CompileError, ContractError, LaunchError
 from warpschool.launcher import Program, RunResult
 from warpschool.ptx import Memory, SimKernel, load_module
 from warpschool.ptx.jit import assembly
+from warpschool.ptx.listing import lane_listing
+from warpschool.ptx.translate import Options, Translation, translate
 
 REPORT_GPU = "rtx2080ti"
 """The GPU that occupancy and the roofline speak of where none is named."""
@@ -192,11 +194,19 @@ def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> Lau
     )  # fmt: skip
 
 
+_STAGES: dict[str, Callable[[Translation], str]] = {
+    "lanes": lambda made: lane_listing(made.unit.kernel, made.unit.analysis),
+    "ir": lambda made: made.ir,
+    "asm": assembly,
+}
+"""The stages between a launch's PTX and its machine code, as texts."""
+
+
 def generated_code(
     source: str, what: str, sizes: Mapping[str, float] | None = None, *, name: str = "kernel.cu",
     constants: Mapping[str, int] | None = None,
 ) -> list[tuple[str, str]]:  # fmt: skip
-    """What a kernel file becomes: (title, text) of its "ptx", or of each launch's LLVM "ir" or host "asm".
+    """What a kernel file becomes: (title, text) of its "ptx", or of each launch's "lanes", LLVM "ir" or host "asm".
 
     IR and assembly are those of a launch with all counters and checks. Raises as `profile_source` does.
     """
@@ -208,7 +218,8 @@ def generated_code(
     module = load_module(compiled.ptx)
     found = {}
     for launch in plan.launches:
-        built = SimKernel(module, launch.entry, Memory()).build(launch.block)
-        text = assembly(built.translation) if what == "asm" else built.translation.ir
+        kernel = SimKernel(module, launch.entry, Memory()).kernel
+        translation = translate(kernel, launch.block, Options())
+        text = _STAGES[what](translation)
         found[f"{launch.entry} in blocks of {launch.block}, with counters and checks"] = text
     return list(found.items())

@@ -273,7 +273,9 @@ def test_profile_of_a_kernel_with_a_hazard_fails(folder):
     assert "out-of-bounds" in (folder / "page.html").read_text()
 
 
-@pytest.mark.parametrize(("what", "word"), [("ptx", ".visible .entry saxpy"), ("ir", "define"), ("asm", "run_blocks:")])
+@pytest.mark.parametrize(
+    ("what", "word"), [("ptx", ".visible .entry saxpy"), ("lanes", "uniform"), ("ir", "define"), ("asm", "run_blocks:")]
+)
 def test_profile_emits_code(what, word):
     result = run("profile", SAXPY.solution, "--emit", what)
     assert result.exit_code == OK

@@ -134,7 +134,8 @@ def test_thesis_table_takes_ours_from_records_only(monkeypatch):
     monkeypatch.setattr(thesis, "measured", lambda course: ())
     assert thesis.our_columns() == ()
     assert "no recorded runs" in repr(stages.table_six())
-    made_up = ladder.Measured("NVIDIA H200 PCIe", **{k: v for k, v in row().items() if k not in ("reference_ms", "stable")})
+    values = {k: v for k, v in row().items() if k not in ("reference_ms", "stable")}
+    made_up = ladder.Measured("NVIDIA H200 PCIe", **values)
     monkeypatch.setattr(thesis, "measured", lambda course: (made_up,))
     ours, theirs = thesis.our_columns()
     assert ours.values["time in ms"] == 2.0 and theirs.values["time in ms"] == 1.0

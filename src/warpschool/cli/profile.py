@@ -22,6 +22,7 @@ class Emit(StrEnum):
     """What `--emit` prints instead of the report."""
 
     ptx = "ptx"
+    lanes = "lanes"
     ir = "ir"
     asm = "asm"
     counters = "counters"
@@ -43,7 +44,7 @@ def profile(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page.")] = None,
     emit: Annotated[
         Emit | None,
-        typer.Option(help="Print only this: PTX, the simulator's LLVM IR or host assembly, or the counters."),
+        typer.Option(help="Print one stage: PTX, lane patterns, LLVM IR, host assembly; or the counters."),
     ] = None,
     as_json: AsJson = False,
     plain: Plain = False,
@@ -95,5 +96,5 @@ def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float]
     from warpschool.profile import generated_code
 
     for title, text in generated_code(source, emit.value, sizes, name=name, constants=constants):
-        comment = "//" if emit is Emit.ptx else ";" if emit is Emit.ir else "#"
+        comment = "//" if emit in (Emit.ptx, Emit.lanes) else ";" if emit is Emit.ir else "#"
         typer.echo(f"{comment} {title}\n{text.rstrip()}")
