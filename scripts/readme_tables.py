@@ -30,6 +30,8 @@ TOPICS = {
     "lab03": "coalesced access, transposes",
     "lab04": "bank conflicts: padding, swizzling",
     "lab05": "work per thread: register tiles, wide loads, double buffering",
+    "lab06": "half precision and 8-bit integers, and what they cost",
+    "lab07": "tensor cores: wmma, cp.async, mma.sync, and Hopper's wgmma",
     "lab08": "convolution: direct, im2col, implicit GEMM, layouts, tensor cores, frequencies",
     "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
 }
