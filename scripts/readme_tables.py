@@ -89,6 +89,27 @@ def gemm_table() -> str:
     return "\n".join(lines)
 
 
+def tensor_table() -> str:
+    """Lab 07 against cuBLAS, from benchmarks/tensor_cores.py."""
+    found = _figures("tensor_cores_h200.json")
+    if found is None:
+        return NOT_MEASURED
+    lines = [
+        f"Half in, float32 sums (04: 8-bit integers) on an {found['device']}, each step in one run with cuBLAS for the "
+        "same types, L2 flushed.",
+        "",
+        "| step | 4096³ | of cuBLAS's speed | 8192³ | of cuBLAS's speed |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    rows = {(row["step"], row["sizes"]["M"]): row for row in found["rows"] if row["part"] == "large"}
+    for step in dict.fromkeys(step for step, _ in rows):
+        cells = [
+            f"{rows[step, size]['rate']:.0f} TFLOP/s | {rows[step, size]['ratio']:.2f}" for size in (4096, 8192)
+        ]
+        lines.append(f"| `{step}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def winograd_table() -> str:
     """Winograd's convolution against cuDNN, from benchmarks/winograd.py."""
     found = _figures("winograd_h200.json")
@@ -150,6 +171,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "labs": labs_table,
     "simulator": simulator_table,
     "gemm": gemm_table,
+    "tensor": tensor_table,
     "winograd": winograd_table,
     "convolution": convolution_table,
 }

@@ -43,6 +43,8 @@ def chosen_sizes(contract: Contract) -> dict[str, float]:
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_both_devices_agree(step) -> None:
     contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
+    if contract.target:
+        pytest.skip(f"only {contract.target} runs it, no simulator: test_check.py grades it")
     sizes = chosen_sizes(contract)
     plan = contract.bind(sizes)
     if any(array.is_given and (array.dtype.kind != "f" or array.shape is None) for array in plan.arrays.values()):

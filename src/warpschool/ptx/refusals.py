@@ -39,6 +39,7 @@ _BY_OPCODE = {
     "stackrestore": ("run-time stack allocation", _ANY),
 }
 _BY_MODIFIER = {
+    ("prefetch", "tensormap"): ("tensor memory access (TMA)", _CLUSTERS),
     ("cp", "bulk"): ("bulk asynchronous copy (TMA)", _CLUSTERS),
     ("cp", "reduce"): ("bulk asynchronous reduction (TMA)", _CLUSTERS),
     ("st", "async"): ("thread-block cluster store", _CLUSTERS),
