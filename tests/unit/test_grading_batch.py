@@ -117,7 +117,7 @@ def children_of(pid: int, *, name: str) -> list[int]:
     return found
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := condition():
