@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from warpschool.ptx.combinations import problem
-from warpschool.ptx.forms import FORMS, FormError, Need
+from warpschool.ptx.forms import FORMS, FormError, Need, UnknownForm
 from warpschool.ptx.operands import SPECIAL_REGISTERS
 from warpschool.ptx.program import WIDTH_BITS, Immediate, Instruction
 
@@ -224,7 +224,7 @@ class Mutator:
         for number in r.sample(range(7), 7):
             try:
                 needs = list(form.rule(Instruction(opcode, modifiers, (Immediate(0),) * number)))
-            except (FormError, KeyError, ValueError, IndexError):
+            except (FormError, UnknownForm, KeyError, ValueError, IndexError):
                 continue
             made = Instruction(opcode, modifiers, (Immediate(0),) * number)
             if len(needs) == number and (r.random() < 0.1 or not problem(made)):
