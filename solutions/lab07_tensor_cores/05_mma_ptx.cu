@@ -155,9 +155,9 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
     unsigned a[2][FRAGS_M][4];      // fragments for two steps of k: one being multiplied, one in flight
     unsigned b[2][FRAGS_N / 2][4];  // two fragments of B each
     float sum[FRAGS_M][FRAGS_N][4] = {};
+    int beginA[STEPS] = {};  // where a lane's rows begin; 16 rows further on all is swizzled alike
+    int beginB[FRAGS_N / 2] = {};
     // BEGIN SOLUTION: where a lane's row of 16 x 16 elements begins: A's by step of k, B's by columns (about 8 lines)
-    int beginA[STEPS];  // 16 rows further on all is swizzled alike
-    int beginB[FRAGS_N / 2];
     #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         beginA[step] = place_in_A(y + lane % 16, step * 2 + lane / 16);

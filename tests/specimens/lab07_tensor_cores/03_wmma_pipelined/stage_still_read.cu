@@ -75,7 +75,7 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
         if (whole && k0 + TSK <= K) {
             #pragma unroll
             for (int row = 0; row < TSM; row += ROWS_A) {
-                __pipeline_memcpy_async(toA + row * LDA, fromA + row * K + k0, 16);
+                __pipeline_memcpy_async(toA + row * LDA, fromA + row * K + k0, 16);  // expect: RACE
             }
             #pragma unroll
             for (int row = 0; row < TSK; row += ROWS_B) {
@@ -106,7 +106,7 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
         const half* tileB = tileA + TSM * LDA;
         #pragma unroll
         for (int i = 0; i < FRAGS_M; ++i) {
-            load_matrix_sync(a[step % 2][i], tileA + (y + i * 16) * LDA + step * 16, LDA);  // expect: RACE
+            load_matrix_sync(a[step % 2][i], tileA + (y + i * 16) * LDA + step * 16, LDA);
         }
         #pragma unroll
         for (int j = 0; j < FRAGS_N; ++j) {

@@ -134,8 +134,8 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
     unsigned a[2][FRAGS_M][4];
     unsigned b[2][FRAGS_N / 2][4];
     float sum[FRAGS_M][FRAGS_N][4] = {};
-    int beginA[STEPS];
-    int beginB[FRAGS_N / 2];
+    int beginA[STEPS] = {};
+    int beginB[FRAGS_N / 2] = {};
     #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         beginA[step] = place_in_A(y + lane % 16, step * 2 + lane / 16);
