@@ -96,7 +96,7 @@ def test_every_lab_is_understood():
             continue
         assignment = read_assignment(lab.notebook)
         graded = {part.step for cell in assignment.cells for part in cell.parts}
-        assert graded == set(assignment.kernel_cells.values()), "every kernel cell is worth something"
+        assert graded and graded <= set(assignment.kernel_cells.values()), "a bonus may be worth nothing"
         assert {cell.kind for cell in assignment.cells} <= {"kernel", "python", "manual"}
 
 
