@@ -61,10 +61,11 @@ def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course 
 
 
 def _furthest(course: Course, steps: list[Step]) -> list[Step]:
-    """The step with the longest ladder behind it; among equals the last that a later lab builds on, else the last."""
+    """The step with the longest ladder behind it; among equals the last that later labs continue, or the last."""
 
     def rank(step: Step) -> tuple[int, bool, str]:
-        goes_on = any(after.lab != step.lab for after in course.successors(step.name))
+        later = [after for after in course.successors(step.name) if after.lab != step.lab]
+        goes_on = any(_entries(after) == _entries(step) for after in later)
         return _rungs(course, step), goes_on, step.name
 
     return [max(steps, key=rank)] if steps else []

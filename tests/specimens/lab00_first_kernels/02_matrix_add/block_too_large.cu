@@ -2,7 +2,7 @@
 // Entry:   matrix_add(const float A[M,N] in, const float B[M,N] in, float C[M,N] out, int M, int N)
 // Launch:  matrix_add block=(BLOCK_X, BLOCK_Y) grid=(cdiv(N, BLOCK_X), cdiv(M, BLOCK_Y))
 
-// expect: LE
+// expect: LE line 3
 
 constexpr int BLOCK_X = 32;
 constexpr int BLOCK_Y = 64; 

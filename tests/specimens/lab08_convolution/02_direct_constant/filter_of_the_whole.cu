@@ -6,8 +6,6 @@
 // Constant: filters <- part
 // Launch:  conv block=(cdiv(OW, cdiv(OW, MOST)), cdiv(OH, cdiv(OH, MOST))) grid=(BATCH * PART, cdiv(OH, MOST), cdiv(OW, MOST))
 
-// expect: WA
-
 constexpr int MOST = 32;
 constexpr int ROOM = 16384;
 
@@ -32,7 +30,7 @@ extern "C" __global__ void conv(const float* __restrict__ x, float* __restrict__
                     const int h = row * STRIDE + r - PAD;
                     const int v = col * STRIDE + s - PAD;
                     if (0 <= h && h < H && 0 <= v && v < W) {
-                        sum += x[((n * C + c) * H + h) * W + v] * filters[(((F0 + f) * C + c) * R + r) * S + s];
+                        sum += x[((n * C + c) * H + h) * W + v] * filters[(((F0 + f) * C + c) * R + r) * S + s];  // expect: OOB
                     }
                 }
             }
