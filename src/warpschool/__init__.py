@@ -32,6 +32,7 @@ _PUBLIC = {
     "check_cell": "grading",
     "run": "notebook.runs",
     "check_prediction": "notebook.predictions",
+    "show_access": "views.access",
     "load_ipython_extension": "notebook",
 }
 """public name -> the module that defines it"""
@@ -55,6 +56,7 @@ __all__ = [
     "get_device",
     "occupancy",
     "run",
+    "show_access",
 ]
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from .notebook.predictions import check_prediction
     from .notebook.runs import run
     from .timing import Timing, benchmark, benchmark_ratio
+    from .views.access import show_access
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from warpschool.contract import Contract
 from warpschool.counters import SECTOR_BYTES, Counters
+from warpschool.device import DeviceArray, Launch
 from warpschool.device.arguments import pack
 from warpschool.device.launch import UnmeasuredHazards
 from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
@@ -155,6 +156,35 @@ def trace(
     return Trace(tuple(access for outcome in outcomes for access in outcome.accesses))
 
 
+def trace_launch(launch: Launch, *, block: int = 0) -> Trace:
+    """Run one block (by its linear number) of a finished launch again and return what its lanes touched.
+
+    The block finds the arrays as they are now and leaves them as they are. Raises ArgumentError for a launch on a GPU,
+    for a block that the grid does not have, and for kernels that order their warps; StepLimitExceeded after
+    `STEP_LIMIT` basic blocks.
+    """
+    call = launch.call
+    if call is None or not isinstance(launch.device, SimDevice):
+        raise ArgumentError(
+            f"{launch.kernel} ran on {launch.device.description}, where nobody saw what each lane touched",
+            next_step='Run it with device="sim" and show that launch.',
+        )
+    if not 0 <= block < launch.blocks:
+        raise ArgumentError(f"there is no block {block}: the grid has {launch.blocks:,}", next_step="Take block=0.")
+    memory, module = launch.device.memory, call.kernel._loaded.module
+    found = [memory.find(a.address) for a in call.arguments if isinstance(a, DeviceArray)]
+    arrays = {allocation.address: allocation for allocation in found if allocation is not None}
+    kernel = _Kernel(module, call.kernel._loaded.sim)
+    with launch.device._lock:
+        kept = [(a, a.view().copy()) for a in (*arrays.values(), *module._placed.values())]
+        try:
+            outcome = kernel.trace(launch.grid, launch.block, call.scalars, launch.shared_mem, block)
+        finally:
+            for allocation, content in kept:
+                allocation.view()[:] = content
+    return Trace(outcome.accesses)
+
+
 # ---------------------------------------------------------------- the device
 
 
@@ -186,13 +216,19 @@ class _Kernel(SimLoadedKernel):
         self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], *, shared_bytes: int, stream: Any,
         options: LaunchOptions,
     ) -> Outcome:  # fmt: skip
+        device: Any = self.device
+        return self.trace(grid, block, arguments, shared_bytes, device.traced_block)
+
+    def trace(
+        self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], shared_bytes: int, number: int
+    ) -> _Outcome:
+        """Run block `number` in the interpreter."""
         self.sim._validate(grid, block, pack(self.params, arguments), shared_bytes)
         recorder = _Recorder(kernel=self.sim, warps=-(-block[0] * block[1] * block[2] // WARP))
-        device: Any = self.device
         result = oracle.run(
             self.sim.kernel, self.device.memory, grid, block, pack(self.params, arguments), shared_bytes=shared_bytes,
             globals={name: allocation.address for name, allocation in self.sim.globals.items()},
-            step_limit=STEP_LIMIT, blocks=(device.traced_block,), counts=recorder,
+            step_limit=STEP_LIMIT, blocks=(number,), counts=recorder,
         )  # fmt: skip
         return _Outcome(
             Counters(result.counters), {line: Counters(counts) for line, counts in result.lines.items()},

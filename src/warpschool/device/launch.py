@@ -61,6 +61,18 @@ def not_measured(reason: str = NOT_MEASURED) -> Outcome:
 
 
 @dataclass(frozen=True, eq=False)
+class Call:
+    """What a launch was made of, so that it can be looked at again: the kernel, and its arguments as they were passed.
+
+    `scalars` are the arguments as the device takes them: addresses and numbers.
+    """
+
+    kernel: Any
+    arguments: Sequence[Any]
+    scalars: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Launch:
     """One finished (on the GPU: enqueued) launch. `str(launch)` is a report."""
 
@@ -76,6 +88,12 @@ class Launch:
     outcome: Outcome = field(repr=False)
     _again: Callable[[], Launch] = field(repr=False)
     _resources: Callable[[], Any] = field(repr=False)
+    call: Call | None = field(default=None, repr=False)
+
+    @property
+    def source(self) -> str:
+        """The CUDA source that the kernel is from; "" where it is not known."""
+        return str(self.call.kernel.module.code) if self.call else ""
 
     @property
     def counters(self) -> Counters:

@@ -22,7 +22,7 @@ from ..suggest import did_you_mean
 from .arguments import Parameter, checked_dims, convert, parameters
 from .arrays import DeviceArray, checked_dtype
 from .find import get_device
-from .launch import Launch
+from .launch import Call, Launch
 from .protocol import Device, LaunchOptions, LoadedKernel, LoadedModule
 from .signature import declared_parameters
 
@@ -171,6 +171,7 @@ class Kernel:
                 outcome=outcome,
                 _again=run,
                 _resources=lambda: self.resources,
+                call=Call(self, arguments, scalars),
             )
 
         return run()

@@ -94,6 +94,11 @@ def _cell(column: LineColumn, counters: Counters | None) -> str:
     return f'{escape(value)} <span class="waste">({escape(waste)}</span>'
 
 
+def coloured_html(line: str) -> str:
+    """One line of CUDA C++ as HTML in colour."""
+    return _code(coloured_lines(line)[0]) if line else ""
+
+
 def _code(pieces: Sequence[Piece]) -> str:
     return "".join(escape(t) if kind == "plain" else f'<span class="t-{kind}">{escape(t)}</span>' for kind, t in pieces)
 

@@ -9,6 +9,9 @@ from importlib import resources
 
 from warpschool.viz.columns import percent
 
+_DARK_AROUND = ':is([data-jp-theme-light="false"], .vscode-dark, [data-md-color-scheme="slate"]) .warpschool'
+"""JupyterLab and its exports, VS Code, the site: where the theme around a display is dark."""
+
 
 @cache
 def style_sheet() -> str:
@@ -21,8 +24,8 @@ def style_sheet() -> str:
 def notebook_box(content: str) -> str:
     """Content for a notebook's output, with styles that touch nothing around it and follow JupyterLab's theme."""
     css = _sections()
-    scoped = f".warpschool {{ {css['light']} color: var(--ink); {css['parts']} }}"
-    dark = f'[data-jp-theme-light="false"] .warpschool {{ {css["dark"]} }}'
+    scoped = f".warpschool {{ color-scheme: light; {css['light']} color: var(--ink); {css['parts']} }}"
+    dark = f"{_DARK_AROUND} {{ color-scheme: dark; {css['dark']} }}"
     return f'<div class="warpschool"><style>\n{scoped}\n{dark}\n</style>\n{content}</div>'
 
 

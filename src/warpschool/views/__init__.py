@@ -1,0 +1,3 @@
+"""What `ws.show_access`, `ws.show_fragments`, `ws.show_timeline`, `ws.roofline` and `ws.diff` show."""
+
+from __future__ import annotations

@@ -1,0 +1,111 @@
+"""SVG by hand: small drawings that follow the light or dark colours of the page they stand in.
+
+An SVG in an `<img>` sees the `color-scheme` of that element, so one file serves both themes. It paints its own
+background, so that a browser that does not pass the scheme on shows a readable card all the same.
+"""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+
+# Okabe and Ito's palette, lightened for dark backgrounds: it stays distinct with every common form of colour blindness.
+_LIGHT = {
+    "paper": "#ffffff", "ink": "#1c2024", "soft": "#59626c", "line": "#cdd2d8", "faint": "#f1f2f4", "used": "#0072b2",
+    "on-used": "#ffffff", "waste": "#c26a00", "waste-soft": "#fbe6c8", "on-waste": "#1c2024", "good": "#00795a",
+    "bad": "#b3261e", "bad-soft": "#fbdcd9",
+}  # fmt: skip
+_DARK = {
+    "paper": "#1b1f23", "ink": "#e4e7ea", "soft": "#a5aeb8", "line": "#454d56", "faint": "#262b31", "used": "#5ab4e6",
+    "on-used": "#0d1114", "waste": "#f0ac4a", "waste-soft": "#4a3716", "on-waste": "#f3f4f5", "good": "#4fc79f",
+    "bad": "#ff8a80", "bad-soft": "#54221e",
+}  # fmt: skip
+SERIES_LIGHT = ("#0072b2", "#c26a00", "#00795a", "#a8327d", "#5b4bb7", "#59626c")
+SERIES_DARK = ("#5ab4e6", "#f0ac4a", "#4fc79f", "#e08bc0", "#a99cf0", "#a5aeb8")
+_FONT = "system-ui,-apple-system,'Segoe UI','Noto Sans',sans-serif"
+
+
+def _theme(colours: dict[str, str], series: tuple[str, ...]) -> str:
+    named = colours | {f"s{number}": colour for number, colour in enumerate(series)}
+    return ":root{" + ";".join(f"--{name}:{colour}" for name, colour in named.items()) + "}"
+
+
+_STYLE = (
+    _theme(_LIGHT, SERIES_LIGHT)
+    + f"@media (prefers-color-scheme:dark){{{_theme(_DARK, SERIES_DARK)}}}"
+    + f"text{{font:12px {_FONT};fill:var(--ink)}}.s{{fill:var(--soft)}}.b{{font-weight:600}}.m{{text-anchor:middle}}"
+    + ".e{text-anchor:end}.k{font-size:10px}.u{fill:var(--used)}.ou{fill:var(--on-used)}.ow{fill:var(--on-waste)}"
+    + ".w{fill:url(#hatch)}.o{fill:none;stroke:var(--line)}.p{fill:var(--paper)}.f{fill:var(--faint)}"
+    + ".x{fill:var(--waste-soft);stroke:var(--waste)}.l{stroke:var(--soft);fill:none}.g{stroke:var(--line);fill:none}"
+)
+_HATCH = (
+    '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect width="6" height="6" style="fill:var(--waste-soft)"/>'
+    '<rect width="2" height="6" style="fill:var(--waste)"/></pattern>'
+)
+
+
+class Svg:
+    """A drawing under construction; coordinates are pixels from the upper left corner.
+
+    Classes: u used, w waste (hatched), x extra, o outline, f faint, l and g lines; of text s soft, b bold, m centred,
+    e right-aligned, k small, ou and ow on used and waste.
+    """
+
+    def __init__(self, width: float, height: float) -> None:
+        self.width = width
+        self.height = height
+        self._parts: list[str] = []
+
+    def rect(
+        self, x: float, y: float, width: float, height: float, kind: str, *, style: str = "", r: float = 0
+    ) -> None:
+        """A box; `r` rounds its corners."""
+        corner = f' rx="{_n(r)}"' if r else ""
+        self._parts.append(
+            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"{corner}{_kind(kind, style)}/>'
+        )
+
+    def line(self, x0: float, y0: float, x1: float, y1: float, kind: str = "l", *, style: str = "") -> None:
+        """A straight line."""
+        self._parts.append(f'<path d="M{_n(x0)} {_n(y0)}L{_n(x1)} {_n(y1)}"{_kind(kind, style)}/>')
+
+    def path(self, d: str, kind: str = "l", *, style: str = "") -> None:
+        """A path in SVG's own notation."""
+        self._parts.append(f'<path d="{d}"{_kind(kind, style)}/>')
+
+    def text(self, x: float, y: float, said: object, kind: str = "", *, style: str = "", turn: float = 0) -> None:
+        """Text whose baseline starts at (x, y), turned by `turn` degrees around it; it is escaped."""
+        turned = f' transform="rotate({_n(turn)} {_n(x)} {_n(y)})"' if turn else ""
+        self._parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{_kind(kind, style)}{turned}>{escape(str(said))}</text>')
+
+    def circle(self, x: float, y: float, radius: float, kind: str = "", *, style: str = "") -> None:
+        """A circle around (x, y)."""
+        self._parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"{_kind(kind, style)}/>')
+
+    def __str__(self) -> str:
+        size = f'width="{_n(self.width)}" height="{_n(self.height)}" viewBox="0 0 {_n(self.width)} {_n(self.height)}"'
+        body = "".join(self._parts)
+        hatch = f"<defs>{_HATCH}</defs>" if 'class="w"' in body else ""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{_STYLE}</style>{hatch}'
+            f'<rect width="{_n(self.width)}" height="{_n(self.height)}" class="p"/>{body}</svg>'
+        )
+
+
+def image(svg: Svg | str, alt: str, *, width: float = 0, height: float = 0) -> str:
+    """The `<img>` of a drawing, with its text."""
+    if isinstance(svg, Svg):
+        width, height = svg.width, svg.height
+    size = f' width="{_n(width)}" height="{_n(height)}"' if width and height else ""
+    data = base64.b64encode(str(svg).encode()).decode()
+    return f'<img alt="{escape(alt)}"{size} src="data:image/svg+xml;base64,{data}">'
+
+
+def _kind(kind: str, style: str) -> str:
+    return (f' class="{kind}"' if kind else "") + (f' style="{escape(style)}"' if style else "")
+
+
+def _n(value: float) -> str:
+    """A number in as few characters as a drawing needs."""
+    return f"{value:.1f}".rstrip("0").rstrip(".")
