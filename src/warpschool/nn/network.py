@@ -1,0 +1,190 @@
+"""Networks composed of layers, run by kernels that are passed in.
+
+    kernels = Kernels({"lab10/01": text}, device="sim")              # your kernel; references where you give none
+    network = Network(digits_layers(), kernels, parameters=weights("digits"))
+    labels = network.classify(load().test.pixels(), progress=True)   # int32 [1000]
+    session = network.session(batch=100)                             # graph, arrays and launches of one batch
+    session["x"].set(images); session.run(); session["labels"].get()
+
+Whose kernels ran is in `network.table()`. Starters, students' kernels and references take the same way, on either
+device. `build(layers, batch, image_shape)` gives the graph alone: whoever trains appends a loss and goes back along
+`graph.tape` with further calls before making a Session; whoever has other layers writes classes with a `forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.progress import track
+
+from warpschool.errors import ArgumentError, SimulationError
+from warpschool.nn.graph import Graph
+from warpschool.nn.layers import (
+    Argmax,
+    AveragePool,
+    BiasRelu,
+    Convolve,
+    ConvolvePool,
+    FullyConnected,
+    Layer,
+    MaxPool,
+    WinogradPool,
+)
+from warpschool.nn.session import Kernels, Session
+
+PIXELS = (1, 28, 28)
+FORMS = ("plain", "pooled", "fused", "winograd")
+"""How a convolution, its bias, ReLU and pooling are shared out among kernels: one each; the last three in one; all in
+one; the second convolution by Winograd's method with the rest in its last transform."""
+BATCH = 100
+"""Images at a time on the simulator."""
+GPU_BATCH = 10_000
+
+
+def digits_layers(form: str = "fused", *, labels: bool = True) -> tuple[Layer, ...]:
+    """The network of the ECE 408 report: two convolutions of 5 x 5 with 32 and 64 filters, means, 128 and 10 features.
+
+    `labels`: end with the classes rather than their scores. Raises ArgumentError for an unknown form.
+    """
+    body = (*_stage("1", 32, form), *_stage("2", 64, form))
+    head: tuple[Layer, ...] = (
+        FullyConnected(name="fc1", outputs=128, relu=True), FullyConnected(name="fc2", outputs=10),
+    )  # fmt: skip
+    return (*body, *head, Argmax()) if labels else (*body, *head)
+
+
+def _stage(number: str, filters: int, form: str) -> tuple[Layer, ...]:
+    conv, relu, pool = f"conv{number}", f"relu{number}", f"pool{number}"
+    if form not in FORMS:
+        raise ArgumentError(f"there is no form {form!r} of this network", next_step=f"There are {', '.join(FORMS)}.")
+    if form == "plain":
+        return (
+            Convolve(name=conv, filters=filters, size=5), BiasRelu(name=relu, of=conv), AveragePool(name=pool),
+        )  # fmt: skip
+    if form == "pooled":
+        return Convolve(name=conv, filters=filters, size=5), AveragePool(name=pool, of=conv)
+    if form == "winograd" and number == "2":
+        return (WinogradPool(name=conv, filters=filters, size=5),)
+    return (ConvolvePool(name=conv, filters=filters, size=5),)
+
+
+def lenet5_layers(*, labels: bool = True) -> tuple[Layer, ...]:
+    """LeNet-5 (LeCun, Bottou, Bengio, Haffner 1998) as it is built today: ReLU and the largest of 2 x 2."""
+    layers: tuple[Layer, ...] = (
+        Convolve(name="conv1", filters=6, size=5, pad=2), BiasRelu(name="relu1", of="conv1"), MaxPool(name="pool1"),
+        Convolve(name="conv2", filters=16, size=5), BiasRelu(name="relu2", of="conv2"), MaxPool(name="pool2"),
+        FullyConnected(name="fc1", outputs=120, relu=True), FullyConnected(name="fc2", outputs=84, relu=True),
+        FullyConnected(name="fc3", outputs=10),
+    )  # fmt: skip
+    return (*layers, Argmax()) if labels else layers
+
+
+def with_steps(layers: Iterable[Layer], **steps: str) -> tuple[Layer, ...]:
+    """Return the layers, those named with another kernel: with_steps(layers, conv1="lab08_convolution/01_direct")."""
+    chosen = tuple(layers)
+    for name in steps:
+        if name not in {layer.name for layer in chosen}:
+            raise ArgumentError(f"there is no layer {name!r}")
+    changed: list[Any] = [replace(layer, step=steps[layer.name]) if layer.name in steps else layer for layer in chosen]  # type: ignore[type-var]
+    return tuple(changed)
+
+
+def build(
+    layers: Sequence[Layer], batch: int, image_shape: Sequence[int] = PIXELS, *, dtype: npt.DTypeLike = np.float32
+) -> Graph:
+    """Return the graph of one batch: input "x" [batch, *image_shape], output the last layer's."""
+    graph = Graph()
+    value = graph.input("x", (batch, *image_shape), dtype)
+    for layer in layers:
+        value = layer.forward(graph, value)
+    graph.output(value)
+    return graph
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose kernel a layer runs."""
+
+    layer: str
+    step: str
+    whose: str
+
+
+class Network:
+    """Layers, the kernels that run them, and parameters; one session for each size of batch that was asked for.
+
+    Further keywords go to each session: `stream`, `guarded`, and launch options such as check=False and count=False.
+    """
+
+    def __init__(
+        self, layers: Sequence[Layer], kernels: Kernels, *, parameters: Mapping[str, npt.ArrayLike],
+        image_shape: Sequence[int] = PIXELS, dtype: npt.DTypeLike = np.float32, **sessions: Any,
+    ) -> None:  # fmt: skip
+        self.layers, self.kernels = tuple(layers), kernels
+        self.parameters = {name: np.asarray(values) for name, values in parameters.items()}
+        self.image_shape, self.dtype = tuple(image_shape), np.dtype(dtype)
+        self._options = sessions
+        self._sessions: dict[int, Session] = {}
+
+    def session(self, batch: int) -> Session:
+        """Return the session for batches of that size, parameters loaded."""
+        if batch not in self._sessions:
+            graph = build(self.layers, batch, self.image_shape, dtype=self.dtype)
+            session = Session(graph, self.kernels, **self._options)
+            session.load(self.parameters)
+            self._sessions[batch] = session
+        return self._sessions[batch]
+
+    @property
+    def result(self) -> str:
+        """The name of the last layer's array."""
+        return self.layers[-1].name
+
+    def table(self) -> list[Origin]:
+        """Return for each call which step it runs and whose file that is."""
+        calls = self.session(1).graph.calls
+        return [Origin(call.layer, call.step, self.kernels.origin(call)) for call in calls]
+
+    def classify(
+        self, images: npt.ArrayLike, *, batch: int | None = None, progress: bool = False, every: bool = False
+    ) -> np.ndarray:
+        """Return the last layer's results for all images, a batch at a time; `progress` shows a bar.
+
+        The simulator checks and counts the first batch of each size, `every`: all of them. Raises ArgumentError for
+        images of another shape, SimulationError for kernels with races or accesses out of bounds.
+        """
+        x = np.asarray(images, self.dtype)
+        if x.shape[1:] != self.image_shape:
+            raise ArgumentError(f"the network takes images {list(self.image_shape)}, not {list(x.shape[1:])}")
+        size = batch or (GPU_BATCH if self.kernels.device.measures_time else BATCH)
+        found = [self._one(x[first : first + size], every) for first in _batches(len(x), size, progress)]
+        return np.concatenate(found) if found else np.empty(0, np.int32)
+
+    def _one(self, x: np.ndarray, every: bool) -> np.ndarray:
+        session = self.session(len(x))
+        session["x"].set(x)
+        session.run()
+        if session.checked:
+            _refuse(session)
+            if not every:
+                session.relax()
+        return session[self.result].get()
+
+
+def _refuse(session: Session) -> None:
+    """Raise SimulationError for the first hazard of the last run."""
+    for call, launches in session.launches:
+        for hazard in (hazard for launch in launches for hazard in launch.hazards):
+            raise SimulationError(
+                f"layer {call.layer}, {call.step}: {hazard.kind}: {hazard.message}", file=hazard.file,
+                line=hazard.line, next_step=f"warpschool check {call.step} shows more.",
+            )  # fmt: skip
+
+
+def _batches(count: int, size: int, progress: bool) -> Iterator[int]:
+    starts = range(0, count, size)
+    yield from track(starts, description=f"{count:,} images", transient=True) if progress else starts

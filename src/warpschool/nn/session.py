@@ -1,0 +1,230 @@
+"""A graph with kernels and memory on a device.
+
+    session = Session(graph, Kernels(device="sim"))
+    session["x"].set(images); session["conv1.weight"].set(weights)
+    session.run()
+    session["conv1"].get()
+
+`Kernels` finds the file for a step: the one that it was given, else the course's reference. All arrays live in one
+arena; see `warpschool.nn.arena`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpschool.contract import Contract, parse_contract
+from warpschool.counters import Counters
+from warpschool.course import Course
+from warpschool.device import DeviceArray, Launch, get_device
+from warpschool.device.protocol import Device
+from warpschool.errors import ArgumentError
+from warpschool.launcher import Program
+from warpschool.nn.arena import Arena, plan
+from warpschool.nn.graph import Call, Graph, Value, scratch_name, spans
+from warpschool.suggest import did_you_mean
+
+
+class Kernels:
+    """Kernel files by step, compiled for one device when they are first needed.
+
+    `own` holds files that take the place of references: contracts, source texts or paths, by step ("lab10/01" will do).
+    """
+
+    def __init__(
+        self, own: Mapping[str, Contract | str | Path] | None = None, *, device: str | Device = "auto"
+    ) -> None:
+        self.device = get_device(device) if isinstance(device, str) else device
+        self._course = Course.find()
+        given = {self._course.step(name).name: source for name, source in (own or {}).items()}
+        self.own = {step: _contract(source, self._course.step(step).file_name) for step, source in given.items()}
+        self._contracts = dict(self.own)
+        self._programs: dict[tuple[Any, ...], Program] = {}
+
+    def contract(self, kernel: str | Contract) -> Contract:
+        """Return the file for a step: the one that was given, else the reference."""
+        if isinstance(kernel, Contract):
+            return kernel
+        if kernel not in self._contracts:
+            step = self._course.step(kernel)
+            if step.solution is None:
+                raise ArgumentError(
+                    f"{kernel} has no reference here", next_step=f"Give your own: Kernels(own={{{kernel!r}: ...}})."
+                )
+            self._contracts[kernel] = _contract(step.solution, step.file_name)
+        return self._contracts[kernel]
+
+    def program(self, call: Call) -> Program:
+        """Return the compiled file of a call."""
+        key = (call.kernel if isinstance(call.kernel, str) else call.kernel.source, call.constants)
+        if key not in self._programs:
+            self._programs[key] = Program(
+                self.contract(call.kernel), device=self.device, constants=dict(call.constants)
+            )
+        return self._programs[key]
+
+    def origin(self, call: Call) -> str:
+        """Say whose kernel a call runs: "yours", "reference" or "written by a program"."""
+        if isinstance(call.kernel, Contract):
+            return "written by a program"
+        return "yours" if call.kernel in self.own else "reference"
+
+
+def _contract(source: Contract | str | Path, name: str) -> Contract:
+    if isinstance(source, Contract):
+        return source
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    return parse_contract(text, name=name)
+
+
+@dataclass(eq=False)
+class _Bound:
+    """A call with its program and its arrays on the device."""
+
+    call: Call
+    program: Program
+    arrays: dict[str, DeviceArray]
+    launches: tuple[Launch, ...] = ()
+
+    @property
+    def repeats(self) -> bool:
+        """Whether launching again is all there is to do: nothing to zero, no constants to fill."""
+        contract = self.program.contract
+        return bool(self.launches) and not contract.zeroed and not contract.constants
+
+
+class Session:
+    """A graph with kernels and memory on one device.
+
+    `guarded`: every array in an allocation of its own, so that the simulator names the array that a kernel runs off,
+    and finds what is read before it is written; None: on the simulator. Otherwise there is one allocation, in which
+    arrays that are never needed at once share their place. Further keywords, `stream` among them, go to each launch.
+    """
+
+    def __init__(
+        self, graph: Graph, kernels: Kernels, *, guarded: bool | None = None, stream: Any = None, **launching: Any
+    ) -> None:
+        self.graph, self.kernels, self.device = graph, kernels, kernels.device
+        self.guarded = self.device.counts if guarded is None else guarded
+        self._stream, self._launching = stream, {**launching, "stream": stream}
+        programs = [kernels.program(call) for call in graph.calls]
+        scratch = [_scratch(call, program) for call, program in zip(graph.calls, programs, strict=True)]
+        self.layout = plan(spans(graph, scratch))
+        """where each array lies in the arena; guarded sessions only say how large it would be"""
+        make = self._alone if self.guarded else Arena(self.device, self.layout).array
+        self._arrays = {name: make(name, value.shape, value.dtype) for name, value in graph.values.items()}
+        self._bound = []
+        for number, (call, program) in enumerate(zip(graph.calls, programs, strict=True)):
+            arrays = {own: _part(self._arrays[value.name], value) for own, value in call.arrays.items()}
+            arrays |= {v.name: make(scratch_name(number, v), v.shape, v.dtype) for v in scratch[number]}
+            self._bound.append(_Bound(call, program, arrays))
+        self._prepared = False
+
+    def _alone(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> DeviceArray:
+        return self.device.empty(shape, dtype, name=name)
+
+    def __getitem__(self, name: str) -> DeviceArray:
+        """An array by its name in the graph. Only inputs, parameters and outputs are sure to be intact after a run."""
+        if name not in self._arrays:
+            raise ArgumentError(f"there is no array {name!r}", next_step=did_you_mean(name, sorted(self._arrays)))
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def load(self, parameters: Mapping[str, npt.ArrayLike]) -> None:
+        """Copy parameters to the device. Raises ArgumentError, with the names, where they are not the graph's own."""
+        wanted = self.graph.parameters
+        missing, foreign = sorted(set(wanted) - set(parameters)), sorted(set(parameters) - set(wanted))
+        if missing or foreign:
+            told = "; ".join(f"{what}: {', '.join(names)}" for what, names in
+                             (("missing", missing), ("unknown", foreign)) if names)  # fmt: skip
+            raise ArgumentError(f"these are not the network's parameters ({told})")
+        for name, value in wanted.items():
+            host = np.asarray(parameters[name])
+            if host.shape != value.shape:
+                raise ArgumentError(f"{name} has shape {list(host.shape)}, the network's has {list(value.shape)}")
+            self._arrays[name].set(host.astype(value.dtype))
+        self.changed()
+
+    def changed(self) -> None:
+        """Say that parameters are new: what is computed from them alone is computed again by the next run."""
+        self._prepared = False
+
+    def run(self) -> None:
+        """Enqueue all calls in order, without waiting. Calls that depend on parameters only run where these are new."""
+        with self._in_stream():
+            for bound in self._bound:
+                if self._prepared and bound.call.once:
+                    continue
+                if bound.repeats:
+                    bound.launches = tuple(launch.again() for launch in bound.launches)
+                else:
+                    bound.launches = bound.program.enqueue(bound.call.sizes, bound.arrays, **self._launching)
+        self._prepared = True
+
+    @property
+    def checked(self) -> bool:
+        """Whether the last run looked for hazards."""
+        return self.device.counts and self._launching.get("check", self.device.options.check)
+
+    def relax(self) -> None:
+        """Let the simulator neither check nor count later runs, which is several times faster.
+
+        For kernels that were checked in a run before and whose addresses do not depend on what the arrays hold.
+        """
+        if self.device.counts:
+            self._launching |= {"check": False, "count": False}
+            for bound in self._bound:
+                bound.launches = ()
+
+    def _in_stream(self) -> AbstractContextManager[Any]:
+        """Fills and copies of a call go where its launches go."""
+        return nullcontext() if self._stream is None else self._stream
+
+    # ---------------------------------------------------------------- what happened
+
+    @property
+    def launches(self) -> list[tuple[Call, tuple[Launch, ...]]]:
+        """Each call with the launches of its last run."""
+        return [(bound.call, bound.launches) for bound in self._bound]
+
+    @property
+    def counters(self) -> Counters:
+        """The sum over the last run's launches. Raises NotMeasured on a device that does not count."""
+        return sum((launch.counters for _, launches in self.launches for launch in launches), Counters())
+
+    @property
+    def hazards(self) -> tuple[Any, ...]:
+        """All hazards of the last run. Raises NotMeasured on a device that looks for none."""
+        return tuple(h for _, launches in self.launches for launch in launches for h in launch.hazards)
+
+    def again(self, layer: str) -> Callable[[], None]:
+        """Return a function that launches one layer's kernels once more, on whatever the arrays hold now."""
+        chosen = [launch for call, launches in self.launches if call.layer == layer for launch in launches]
+
+        def work() -> None:
+            for launch in chosen:
+                launch.again()
+
+        return work
+
+
+def _scratch(call: Call, program: Program) -> list[Value]:
+    """The arrays that the call's own file wants besides those that the graph brings."""
+    bound = program.contract.bind(call.sizes, constants=program.constants)
+    wanted = [bound.arrays[name] for name in program.contract.scratch if name not in call.arrays]
+    return [Value(array.name, array.shape or (), array.dtype) for array in wanted]
+
+
+def _part(array: DeviceArray, value: Value) -> DeviceArray:
+    if value.size == array.size:
+        return array
+    return array.reshape(array.size)[value.first : value.first + value.size]
