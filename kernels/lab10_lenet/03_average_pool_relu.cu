@@ -18,6 +18,6 @@ extern "C" __global__ void average_pool_relu(const float* __restrict__ x, const 
     const int PW = W / 2;
     const int window = blockIdx.x * THREADS + threadIdx.x;
 
-    // BEGIN SOLUTION: as in 02, but each element first gets its channel's bias and ReLU (about 11 lines)
+    // BEGIN SOLUTION: as in 02, but each element first gets its channel's bias and ReLU (about 10 lines)
     // END SOLUTION
 }

@@ -24,7 +24,7 @@ extern "C" __global__ void average_pool_relu(const float* __restrict__ x, const 
     const int first = blockIdx.x * THREADS;  // the block's first window
     const int window = first + threadIdx.x;
 
-    // BEGIN SOLUTION: copy 2 * THREADS elements of upper rows and as many of lower rows (about 11 lines)
+    // BEGIN SOLUTION: copy 2 * THREADS elements of upper rows and as many of lower rows (about 12 lines)
     // END SOLUTION
 
     // BEGIN SOLUTION: this thread's window: bias, ReLU, mean (about 7 lines)

@@ -84,7 +84,7 @@ fully_connected(const float* __restrict__ x, const float* __restrict__ w, const 
     __syncthreads();
     for (int k0 = 0, buffer = 0; k0 < IN; k0 += TSK, buffer = 1 - buffer) {
         load(k0 + TSK);  // past IN this is a tile of zeros
-        // BEGIN SOLUTION: for each step of k an outer product of WPTM elements of x and WPTN of w (about 18 lines)
+        // BEGIN SOLUTION: for each step of k an outer product of WPTM elements of x and WPTN of w (about 16 lines)
         // END SOLUTION
         store(1 - buffer);
         __syncthreads();  // the next tiles are complete, and nobody reads these any more

@@ -19,7 +19,7 @@ extern "C" __global__ void softmax(const float* __restrict__ x, float* __restric
     float largest = -3.0e38f;  // of the scores that this lane has seen: less than any of them,
     float sum = 0.0f;          // and the sum of exp(score - largest)
 
-    // BEGIN SOLUTION: this lane's classes lane, lane + 32, ...; then all lanes together by shuffles (about 15 lines)
+    // BEGIN SOLUTION: this lane's classes lane, lane + 32, ...; then all lanes together by shuffles (about 12 lines)
     // END SOLUTION
 
     // BEGIN SOLUTION: the probabilities (about 3 lines)

@@ -166,7 +166,7 @@ conv_relu_pool(const float* __restrict__ x, const float* __restrict__ turned, co
         for (int i = 0; i < WINDOW; i += 4) {
             get_quad(&piece[0][i], stage + from + i);
         }
-        // BEGIN SOLUTION: for each row of the filters one more row of the image, used by both rows (about 22 lines)
+        // BEGIN SOLUTION: for each row of the filters one more row of the image, used by both rows (about 23 lines)
         // END SOLUTION
         if (++added == C) {  // all channels of these images
             const int row = pair / QW;
@@ -176,7 +176,7 @@ conv_relu_pool(const float* __restrict__ x, const float* __restrict__ turned, co
                 const int filter = f0 + threadIdx.y * FPT + f;
                 const bool exists = works && n < BATCH && filter < F;
                 float means[2] = {};
-                // BEGIN SOLUTION: bias, ReLU and mean of both windows, from sum[f] (about 7 lines)
+                // BEGIN SOLUTION: bias, ReLU and mean of both windows, from sum[f] (about 6 lines)
                 // END SOLUTION
                 float* to = y + ((static_cast<size_t>(n) * F + filter) * PH + row) * PW + col;
                 if (exists && PW % 2 == 0) {

@@ -10,7 +10,7 @@ constexpr int HALF = 16;      // threads that reduce one image's scores together
 
 extern "C" __global__ void argmax(const float* __restrict__ x, int* __restrict__ label, int BATCH, int CLASSES)
 {
-    // BEGIN SOLUTION: this thread's image: the first of its largest scores (about 12 lines)
+    // BEGIN SOLUTION: this thread's image: the first of its largest scores (about 13 lines)
     const int image = blockIdx.x * THREADS + threadIdx.x;
     if (image < BATCH) {
         const float* scores = x + static_cast<size_t>(image) * CLASSES;
