@@ -60,4 +60,4 @@ def test_ragged(kernel, rng):
 def test_loads(kernel, rng):
     m, n, k = ALIGNED
     counters = kernel.counters(*run_and_compare(kernel, rng, m, n, k))
-    kernel.within(counters.loaded_bytes, m * n * 2 * k * 4, "requested bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, m * n * 2 * k * 4, "requested bytes of global loads", unit="bytes")

@@ -63,5 +63,5 @@ def test_beta_zero(kernel, rng):
 def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     counters = kernel.counters(*run_and_compare(kernel, rng, m, n, k, alpha=1.5, beta=-0.75))
-    kernel.within(counters.loaded_bytes, m * n * (2 * k + 1) * 4, "requested bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, m * n * (2 * k + 1) * 4, "requested bytes of global loads", unit="bytes")
     kernel.within(counters.global_store_bytes, m * n * 4, "requested bytes of global stores", unit="bytes")

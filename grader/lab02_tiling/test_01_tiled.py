@@ -76,4 +76,4 @@ def test_race(kernel, rng):
 def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     counters = kernel.counters(*run_and_compare(kernel, rng, m, n, k))
-    kernel.within(counters.loaded_bytes, 8 * m * n * k // TILE, "requested bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 8 * m * n * k // TILE, "requested bytes of global loads", unit="bytes")

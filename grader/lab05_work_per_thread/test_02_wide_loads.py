@@ -68,8 +68,8 @@ def test_race(kernel, rng):
 def test_wide_loads(kernel, rng):
     m, n, k = ALIGNED
     run = kernel.run(*check_product(kernel, rng, m, n, k))
-    kernel.within(run.counters.loaded_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
-    require_wide(kernel, run, "global_load", "async_copy")
+    kernel.within(run.counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+    require_wide(kernel, run, "global_load")
 
 
 @criterion(

@@ -100,4 +100,4 @@ def test_wavefronts(kernel, rng):
 def test_global_bytes(kernel, rng):
     m, n, k = ALIGNED
     counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.within(counters.loaded_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")

@@ -104,7 +104,7 @@ def test_registers(kernel, rng):
 def test_shared_bytes(kernel, rng):
     m, n, k = ALIGNED
     counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.within(counters.loaded_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
     per_product = counters.shared_load_bytes / (m * n * k)
     kernel.within(per_product, AHEAD * 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")
 

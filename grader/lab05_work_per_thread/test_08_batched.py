@@ -96,6 +96,6 @@ def test_bytes(kernel, rng):
     batch, _, m, n, k = ALIGNED
     counters = run_and_compare(kernel, rng, *ALIGNED)[2].counters
     products = batch * m * n * k
-    kernel.within(counters.loaded_bytes, 8 * products // REUSE, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 8 * products // REUSE, "bytes of global loads", unit="bytes")
     per_product = counters.shared_load_bytes / products
     kernel.within(per_product, AHEAD * 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")

@@ -122,7 +122,7 @@ def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     sizes, arrays, run = run_and_compare(kernel, rng, *ALIGNED)
     counters, products = run.counters, m * n * k
-    kernel.within(counters.loaded_bytes, 2 * HALF_BYTES * products // REUSE, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 2 * HALF_BYTES * products // REUSE, "bytes of global loads", unit="bytes")
     kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
     kernel.within(counters.shared_load_bytes / products, HALF_BYTES * (1 / 8 + 1 / 8), "bytes of shared loads, each")
     kernel.no_excess_sectors(sizes, arrays)

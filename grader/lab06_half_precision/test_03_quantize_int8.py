@@ -109,4 +109,4 @@ def test_bytes(kernel, rng):
     m, k = ALIGNED
     sizes, arrays, run = run_and_compare(kernel, numbers(rng, m, k))
     kernel.no_excess_sectors(sizes, arrays)
-    kernel.within(run.counters.loaded_bytes, 8 * m * k + 256 * m, "bytes of global loads", unit="bytes")
+    kernel.within(run.counters.global_load_bytes, 8 * m * k + 256 * m, "bytes of global loads", unit="bytes")

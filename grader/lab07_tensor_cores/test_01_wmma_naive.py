@@ -80,4 +80,4 @@ def test_tensor(kernel, rng):
 def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     counters = run_and_compare(kernel, rng, m, n, k, beta=0.5).counters
-    kernel.within(counters.loaded_bytes, m * n * k // 4 + 4 * m * n, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, m * n * k // 4 + 4 * m * n, "bytes of global loads", unit="bytes")

@@ -84,7 +84,7 @@ def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     counters = kernel.counters(*check_product(kernel, rng, m, n, k))
     kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
-    kernel.within(counters.loaded_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
 
 
 @criterion(

@@ -89,7 +89,7 @@ def test_in_flight(kernel, rng):
 def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     case = check_product(kernel, rng, m, n, k)
-    kernel.within(kernel.counters(*case).loaded_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
+    kernel.within(kernel.counters(*case).global_load_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
     kernel.no_excess_sectors(*case)
     kernel.no_excess_wavefronts(*case)
 

@@ -105,6 +105,6 @@ def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     sizes, arrays = case(rng, m, n, k)
     run = run_and_compare(kernel, sizes, arrays)
-    kernel.within(run.counters.loaded_bytes, m * n * k // 32, "bytes of global loads", unit="bytes")
+    kernel.within(run.counters.global_load_bytes, m * n * k // 32, "bytes of global loads", unit="bytes")
     kernel.no_excess_sectors(sizes, arrays)
     kernel.no_excess_wavefronts(sizes, arrays)

@@ -73,7 +73,7 @@ def test_conflicts(kernel, rng):
     kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
     kernel.no_excess_wavefronts(*case)
     kernel.no_excess_sectors(*case)
-    kernel.within(counters.loaded_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
 
 
 @criterion(

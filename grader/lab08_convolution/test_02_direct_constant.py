@@ -103,4 +103,4 @@ def test_uniform(kernel, rng):
     counters = check_whole(kernel, rng, COUNTED).counters
     kernel.at_least(counters.constant_load_requests, 1, "loads from constant memory")
     kernel.within(counters.constant_load_passes, counters.constant_load_requests, "passes of the constant cache")
-    kernel.within(counters.loaded_bytes, 4 * COUNTED.products, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 4 * COUNTED.products, "bytes of global loads", unit="bytes")

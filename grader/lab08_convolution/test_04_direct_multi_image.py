@@ -77,7 +77,7 @@ def test_filter(kernel, rng):
     counters = kernel.counters(*check_convolution(kernel, rng, SECOND))
     planes = SECOND.filters * SECOND.channels
     limit = 4 * planes * (SECOND.batch * 12 * 12 + SECOND.batch // IMAGES * 5 * 5)
-    kernel.within(counters.loaded_bytes, limit, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
 
 
 @criterion(

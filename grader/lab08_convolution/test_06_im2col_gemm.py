@@ -73,4 +73,4 @@ def test_race(kernel, rng):
 )
 def test_loads(kernel, rng):
     counters = kernel.counters(*check_convolution(kernel, rng, COUNTED))
-    kernel.within(counters.loaded_bytes, 8 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 8 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")

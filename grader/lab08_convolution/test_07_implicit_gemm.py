@@ -79,7 +79,7 @@ def test_stores(kernel, rng):
     results = COUNTED.products // COUNTED.terms
     kernel.within(len(kernel.contract.scratch), 0, "scratch arrays")
     kernel.within(counters.global_store_bytes, 4 * results, "bytes of global stores", unit="bytes")
-    kernel.within(counters.loaded_bytes, 8 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 8 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")
 
 
 @criterion(

@@ -88,4 +88,4 @@ def test_race(kernel, rng):
 def test_tensor(kernel, rng):
     counters = kernel.counters(*check_exact(kernel, rng, COUNTED))
     kernel.at_least(counters.tensor_operations, 2 * COUNTED.products, "operations on tensor cores")
-    kernel.within(counters.loaded_bytes, 2 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 2 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")

@@ -86,5 +86,5 @@ def test_bytes(kernel, rng):
     case = check_epilogue(kernel, rng, **ALIGNED)
     counters = case.run.counters
     needed = sum(array.nbytes for array in (*case.arrays.values(), case.run.outputs["y"]))
-    moved = counters.loaded_bytes + counters.global_store_bytes
+    moved = counters.global_load_bytes + counters.global_store_bytes
     kernel.within(moved, int(ONE_PASS * needed), "bytes of global loads and stores", unit="bytes")

@@ -93,5 +93,5 @@ def test_bytes(kernel, rng):
     case = check_fused(kernel, rng, **ONE_BLOCK)
     counters = case.run.counters
     needed = sum(array.nbytes for array in (*case.arrays.values(), case.run.outputs["y"]))
-    moved = counters.loaded_bytes + counters.global_store_bytes
+    moved = counters.global_load_bytes + counters.global_store_bytes
     kernel.within(moved, int(BYTES * needed), "bytes of global loads and stores", unit="bytes")

@@ -16,7 +16,7 @@ from .errors import NotMeasured
 SECTOR_BYTES = 32
 """Global memory moves in sectors of this size."""
 NOT_MEASURED = "not measured on this device"
-VERSION = 2
+VERSION = 3
 """Goes up when a counter of this table counts something else: a class is not graded with two versions."""
 
 
@@ -59,17 +59,17 @@ COUNTERS: tuple[Counter, ...] = (
     # global memory
     Counter(
         "global_load_requests", _lsu("requests", "global", "ld"), "requests",
-        "Warp-wide loads from global memory.",
+        "Warp-wide loads from global memory, cp.async copies included as Nsight Compute includes them.",
     ),
     Counter(
         "global_load_sectors", _lsu("sectors", "global", "ld"), "sectors",
-        "32-byte sectors that global loads touch.",
+        "32-byte sectors that global loads and cp.async copies touch.",
     ),
     Counter(
         "global_load_sectors_ideal", None, "sectors",
         "Fewest sectors that could hold the distinct bytes of each global load request.",
     ),
-    Counter("global_load_bytes", None, "bytes", "Bytes that active threads ask for in global loads."),
+    Counter("global_load_bytes", None, "bytes", "Bytes that active threads ask for in global loads and cp.async."),
     Counter(
         "global_store_requests", _lsu("requests", "global", "st"), "requests",
         "Warp-wide stores to global memory.",
@@ -91,13 +91,13 @@ COUNTERS: tuple[Counter, ...] = (
         "global_reduction_requests", _lsu("requests", "global", "red"), "requests",
         "Warp-wide atomics without a result.",
     ),
-    Counter("async_copy_requests", None, "requests", "Warp-wide cp.async copies from global to shared memory."),
-    Counter("async_copy_sectors", None, "sectors", "32-byte sectors that cp.async copies read."),
     Counter(
-        "async_copy_sectors_ideal", None, "sectors",
-        "Fewest sectors that could hold the distinct bytes of each cp.async request.",
+        "async_copy_requests", None, "instructions",
+        "Warp-wide cp.async copies from global to shared memory, those that only fill with zeros included.",
     ),
-    Counter("async_copy_bytes", None, "bytes", "Bytes that active threads copy with cp.async."),
+    Counter(
+        "async_copy_bytes", None, "bytes", "Bytes that active threads write to shared memory with cp.async, zeros included."
+    ),
     # constant memory
     Counter("constant_load_requests", None, "requests", "Warp-wide loads from constant memory."),
     Counter(
@@ -286,8 +286,7 @@ class Counters(Mapping[str, int]):
     @property
     def global_load_efficiency(self) -> float:
         """Ideal sectors / sectors of global loads: 1 is perfectly coalesced."""
-        ideal = self.global_load_sectors_ideal + self.async_copy_sectors_ideal
-        return ratio(ideal, self.global_load_sectors + self.async_copy_sectors)
+        return ratio(self.global_load_sectors_ideal, self.global_load_sectors)
 
     @property
     def global_store_efficiency(self) -> float:
@@ -297,8 +296,7 @@ class Counters(Mapping[str, int]):
     @property
     def excess_load_sectors(self) -> int:
         """Sectors of global loads and cp.async copies beyond the ideal."""
-        ideal = self.global_load_sectors_ideal + self.async_copy_sectors_ideal
-        return self.global_load_sectors + self.async_copy_sectors - ideal
+        return self.global_load_sectors - self.global_load_sectors_ideal
 
     @property
     def excess_store_sectors(self) -> int:
@@ -318,17 +316,12 @@ class Counters(Mapping[str, int]):
     @property
     def global_bytes(self) -> int:
         """Bytes that threads ask for in global loads, cp.async copies and stores."""
-        return self.loaded_bytes + self.global_store_bytes
-
-    @property
-    def loaded_bytes(self) -> int:
-        """Bytes that threads fetch from global memory, by loads or by cp.async."""
-        return self.global_load_bytes + self.async_copy_bytes
+        return self.global_load_bytes + self.global_store_bytes
 
     @property
     def global_sector_bytes(self) -> int:
         """Bytes of all sectors that global loads and stores touch."""
-        return SECTOR_BYTES * (self.global_load_sectors + self.async_copy_sectors + self.global_store_sectors)
+        return SECTOR_BYTES * (self.global_load_sectors + self.global_store_sectors)
 
     @property
     def flops(self) -> int:
@@ -344,10 +337,10 @@ class Counters(Mapping[str, int]):
     def data_reuse(self) -> float:
         """How often a byte that was loaded from global memory is multiplied.
 
-        A multiply-add multiplies two 4-byte operands: 8 x fma_instructions / loaded_bytes. A naive matrix product
+        A multiply-add multiplies two 4-byte operands: 8 x fma_instructions / global_load_bytes. A naive matrix product
         loads both operands anew for each multiply-add (1); T x T tiles in shared memory use each element T times (T).
         """
-        return ratio(8 * self.fma_instructions, self.loaded_bytes)
+        return ratio(8 * self.fma_instructions, self.global_load_bytes)
 
     @property
     def fma_share(self) -> float:

@@ -88,9 +88,9 @@ def test_no_bank_conflicts(idea, sizes):
 def test_the_epilogue_and_the_fused_kernel_pass_over_memory_once():
     pooled = run("05_fused_epilogue", {"BATCH": 1, "F": 4, "OH": 32, "OW": 64, "CROP": 0}).counters
     assert pooled.global_store_bytes == 4 * 4 * 16 * 32
-    assert pooled.loaded_bytes < 1.03 * 4 * 36 * 4 * 8 * 16
+    assert pooled.global_load_bytes < 1.03 * 4 * 36 * 4 * 8 * 16
     fused = run("07_fused_f2", {"BATCH": 1, "C": 16, "H": 8, "W": 16, "F": 64, "PAD": 1}).counters
-    assert fused.loaded_bytes + fused.global_store_bytes == 4 * (16 * 128 + 64 * 16 * 9 + 64 * 128)
+    assert fused.global_load_bytes + fused.global_store_bytes == 4 * (16 * 128 + 64 * 16 * 9 + 64 * 128)
 
 
 # ---------------------------------------------------------------- the notebook's tools

@@ -130,7 +130,7 @@ def test_every_rung_keeps_entry_and_parameters():
 
 def test_every_rung_asks_for_no_more_bytes_than_the_one_before():
     costs = [counted(name) for name in LADDER]
-    loaded = [c.loaded_bytes for c in costs]
+    loaded = [c.global_load_bytes for c in costs]
     shared = [c.shared_load_wavefronts for c in costs[1:]]
     assert loaded == sorted(loaded, reverse=True)
     assert all(later <= 1.01 * earlier for earlier, later in pairwise(shared))

@@ -38,7 +38,7 @@ def counted(step: str):
 
 def test_halves_and_bytes_ask_for_fewer_bytes():
     steps = ("lab05/05_vectorized", f"{LAB06}01_half_storage", f"{LAB06}04_gemm_int8")
-    loaded = [counted(step).loaded_bytes for step in steps]
+    loaded = [counted(step).global_load_bytes for step in steps]
     assert loaded == [loaded[0], loaded[0] // 2, loaded[0] // 4]
 
 

@@ -50,7 +50,7 @@ def test_barriers_of_a_block():
 
 def test_wide_accesses_pass_and_narrow_ones_name_their_line():
     kernel, run = ran()
-    require_wide(kernel, run, "global_load", "async_copy", "global_store", "shared_load")
+    require_wide(kernel, run, "global_load", "global_store", "shared_load")
     # `volatile` keeps the compiler from making one store of four
     kernel, run = ran(f"volatile float* z = y; {NARROW.replace('y[', 'z[')}")
     require_wide(kernel, run, "global_load", "shared_load")

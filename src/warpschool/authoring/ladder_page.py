@@ -141,7 +141,7 @@ def per_product(cost: StepCost) -> list[str]:
     """Loaded bytes, shared bytes, passes, excess sectors and bank conflicts, divided by the products."""
     counted, products = cost.counters, cost.products
     values = (
-        counted.loaded_bytes / products,
+        counted.global_load_bytes / products,
         counted.shared_load_bytes / products,
         32 * counted.shared_load_wavefronts / products,
         counted.excess_sectors / products,

@@ -12,7 +12,6 @@ FULL_REQUEST_BYTES = WARP * 16
 REGISTERS_PER_SM = 65_536
 _WHAT = {
     "global_load": "bytes that a warp loads from global memory by one instruction",
-    "async_copy": "bytes that a warp copies from global memory by one cp.async",
     "global_store": "bytes that a warp stores to global memory by one instruction",
     "shared_load": "bytes that a warp loads from shared memory by one instruction",
 }
@@ -27,7 +26,7 @@ def shared_bytes_of_blocks(kernel: Submission, run: RunResult) -> int:
 def require_wide(kernel: Submission, run: RunResult, *kinds: str, fraction: float = 0.75) -> None:
     """Raise Judgement (PERF) if a source line's accesses of one of the kinds are narrower than 16 bytes a lane.
 
-    Kinds are "global_load", "async_copy", "global_store" and "shared_load". Bytes are requested bytes, on average over
+    Kinds are "global_load" (cp.async included), "global_store" and "shared_load". Bytes are requested bytes, on average over
     the line's requests; less than all of the 512 are accepted, since lanes at the end of a tile may rest.
     """
     for kind in kinds:

@@ -63,7 +63,7 @@ class Road:
     @property
     def reuse(self) -> float:
         """Products of the direct method for each float loaded from global memory."""
-        return ratio(self.problem.products, self.counters.loaded_bytes / 4)
+        return ratio(self.problem.products, self.counters.global_load_bytes / 4)
 
     @property
     def idle(self) -> float:

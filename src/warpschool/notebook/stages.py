@@ -115,7 +115,7 @@ def _cells(stage: Stage, gpu: str) -> list[str]:
         spilled = f"{use.resources.spill_load_bytes + use.resources.spill_store_bytes:,}"
         occupancy = f"{use.occupancy.fraction:.0%}" if use.occupancy else "does not fit"
     return [
-        stage.name, f"{cost.mix['FMA']:.0%}", f"{counted.loaded_bytes / products:.3g}",
+        stage.name, f"{cost.mix['FMA']:.0%}", f"{counted.global_load_bytes / products:.3g}",
         f"{counted.shared_load_bytes / products:.3g}", f"{32 * counted.shared_load_wavefronts / products:.3g}",
         f"{cost.barriers_per_block:g}", registers, spilled, occupancy, f"{stage.instructions:,}",
         "not measured" if stage.time_ms is None else f"{stage.time_ms:.3g}",

@@ -53,12 +53,10 @@ class Counts:
         self.add(f"global_{kind}_sectors_ideal", line, ideal)
 
     def async_access(self, line: int, address: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int) -> None:
-        """A cp.async of `size` bytes per lane; lanes that only fill with zeros read nothing."""
-        sectors, ideal = _sectors(address, reading, size)
+        """A cp.async of `size` bytes per lane: a load for the lanes that read; the others only fill with zeros."""
+        self.global_access("load", line, address, reading, size)
         self.add("async_copy_requests", line, active.any(axis=1).sum())
         self.add("async_copy_bytes", line, active.sum() * size)
-        self.add("async_copy_sectors", line, sectors)
-        self.add("async_copy_sectors_ideal", line, ideal)
 
     def constant_access(self, line: int, address: np.ndarray, active: np.ndarray) -> None:
         """A load from constant memory: a pass for each distinct word."""

@@ -51,10 +51,12 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
     t.count("async_copy_bytes", line, per_lane=size.bits)
     counter = Value("ptr", "null")
     if t.unit.options.count:
-        cell = t.unit.plan.cell(2)
-        t.unit.plan.named(cell, "async_copy_sectors", line)
-        t.unit.plan.named(cell + 1, "async_copy_sectors_ideal", line)
+        cell = t.unit.plan.cell(4)
+        for k, what in enumerate(("sectors", "sectors_ideal", "requests", "bytes")):
+            t.unit.plan.named(cell + k, f"global_load_{what}", line)
         counter = t.counter_pointer(cell)
+        t.bump(cell + 2, b.resize(b.icmp("ne", reads, constant("i32", 0)), "i64"))
+        t.bump(cell + 3, b.mul(b.resize(b.call("llvm.ctpop.i32", "i32", reads), "i64"), constant("i64", size.bits)))
     flag, bytes_ = constant("i32", int(check)), constant("i32", size.bits)
     fetched = b.call(
         t.unit.access("global"), "i32", _WORKER, _CONTEXT, address, reads, bytes_,
