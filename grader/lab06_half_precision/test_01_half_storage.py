@@ -69,7 +69,8 @@ def test_race(kernel, rng):
 def test_bytes(kernel, rng):
     m, n, k = ALIGNED
     counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.within(counters.global_load_bytes, 2 * HALF_BYTES * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+    limit = 2 * HALF_BYTES * m * n * k // REUSE
+    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
 
 
 @criterion(

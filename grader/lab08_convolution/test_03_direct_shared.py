@@ -82,7 +82,8 @@ def test_reuse(kernel, rng):
         planes = problem.batch * problem.filters * problem.channels
         window = problem.rows
         limit = 4 * planes * ((edge + window - 1) ** 2 + window**2)
-        kernel.within(counters.global_load_bytes, limit, f"bytes of global loads, results of {edge} x {edge}", unit="bytes")
+        what = f"bytes of global loads, results of {edge} x {edge}"
+        kernel.within(counters.global_load_bytes, limit, what, unit="bytes")
 
 
 @criterion(

@@ -92,7 +92,8 @@ def test_bytes(kernel, rng):
     results = COUNTED.products // COUNTED.terms
     places = results // COUNTED.filters
     whole = -(-places // 128) * 128 / places
-    kernel.within(counters.global_load_bytes, 4 / EDGE * whole * COUNTED.products, "bytes of global loads", unit="bytes")
+    limit = 4 / EDGE * whole * COUNTED.products
+    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
     kernel.within(counters.global_store_bytes, 2 * results, "bytes of global stores", unit="bytes")
 
 

@@ -96,7 +96,8 @@ COUNTERS: tuple[Counter, ...] = (
         "Warp-wide cp.async copies from global to shared memory, those that only fill with zeros included.",
     ),
     Counter(
-        "async_copy_bytes", None, "bytes", "Bytes that active threads write to shared memory with cp.async, zeros included."
+        "async_copy_bytes", None, "bytes",
+        "Bytes that active threads write to shared memory with cp.async, zeros included.",
     ),
     # constant memory
     Counter("constant_load_requests", None, "requests", "Warp-wide loads from constant memory."),

@@ -26,8 +26,8 @@ def shared_bytes_of_blocks(kernel: Submission, run: RunResult) -> int:
 def require_wide(kernel: Submission, run: RunResult, *kinds: str, fraction: float = 0.75) -> None:
     """Raise Judgement (PERF) if a source line's accesses of one of the kinds are narrower than 16 bytes a lane.
 
-    Kinds are "global_load" (cp.async included), "global_store" and "shared_load". Bytes are requested bytes, on average over
-    the line's requests; less than all of the 512 are accepted, since lanes at the end of a tile may rest.
+    Kinds are "global_load" (cp.async included), "global_store" and "shared_load". Bytes are requested bytes, on average
+    over the line's requests; less than all of the 512 are accepted, since lanes at the end of a tile may rest.
     """
     for kind in kinds:
         for line, counters in run.lines.items():

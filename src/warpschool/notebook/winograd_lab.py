@@ -96,9 +96,8 @@ def stage_costs(pipeline: Winograd, problem: Convolution, *, seed: int = 0) -> T
     for launch in done.launches:
         c = launch.counters
         adds = c.fadd_instructions + c.fmul_instructions
-        rows.append(
-            (launch.kernel, f"{c.fma_instructions:,}", f"{adds:,}", f"{c.global_load_bytes:,}", f"{c.global_store_bytes:,}")
-        )
+        counts = (c.fma_instructions, adds, c.global_load_bytes, c.global_store_bytes)
+        rows.append((launch.kernel, *(f"{count:,}" for count in counts)))
     error = np.abs(pipeline.device.asnumpy(done.y) - convolve(x, w, pad=problem.pad)).max()
     products = sum(launch.counters.fma_instructions for launch in done.launches if launch.kernel == "batched_gemm")
     note = (
