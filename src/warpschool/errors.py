@@ -21,6 +21,7 @@
     │   ├── StepLimitExceeded      too many loop iterations: most likely an endless loop
     │   ├── MemoryLimitExceeded    more device memory than the limit
     │   ├── PrintLimitExceeded     printf wrote more than the limit
+    │   ├── KernelDeadlock         threads wait for arrivals at a barrier that never come
     │   └── KernelTrap             the kernel executed trap or failed an assert
     ├── GradingError               the grader itself is at fault
     ├── OutputError                a file cannot be written: read-only folder, full disk
@@ -143,6 +144,10 @@ class MemoryLimitExceeded(SimulationError):
 
 class PrintLimitExceeded(SimulationError):
     """printf wrote more than the limit."""
+
+
+class KernelDeadlock(SimulationError):
+    """Threads wait for arrivals at a barrier object that never come."""
 
 
 class KernelTrap(SimulationError):

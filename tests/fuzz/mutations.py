@@ -53,7 +53,7 @@ HEAD_LINES = (
     ".extern .func (.param .b32 func_retval0) vprintf(.param .b64 a, .param .b64 b);", ".visible .entry", ".tex .u64 t;",
 )  # fmt: skip
 _MODIFIERS = sorted({m for form in FORMS.values() for m in form.modifiers} | set(WIDTH_BITS) | {"foo", "cluster", "v3"})
-_OPCODES = [*sorted(FORMS), "wgmma", "tex", "mma", "call", "elect", "ldmatrix", "bogus", "vadd", "mbarrier"]
+_OPCODES = [*sorted(FORMS), "wgmma", "tex", "mma", "call", "elect", "ldmatrix", "bogus", "vadd", "mapa"]
 
 
 class Seed:

@@ -26,6 +26,7 @@ from warpschool.grading.verdicts import Verdict, judge, verdict_of_hazard, worst
         (errors.StepLimitExceeded("x"), Verdict.TLE),
         (errors.MemoryLimitExceeded("x"), Verdict.MLE),
         (errors.PrintLimitExceeded("x"), Verdict.OLE),
+        (errors.KernelDeadlock("x"), Verdict.SYNC),
         (errors.KernelTrap("x"), Verdict.RTE),
         (errors.DeviceFault("x"), Verdict.RTE),
         (MemoryError(), Verdict.MLE),

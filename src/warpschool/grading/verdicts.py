@@ -81,6 +81,7 @@ _OF_ERROR: tuple[tuple[type[Exception], Verdict], ...] = (  # subclasses before 
     (errors.StepLimitExceeded, Verdict.TLE),
     (errors.MemoryLimitExceeded, Verdict.MLE),
     (errors.PrintLimitExceeded, Verdict.OLE),
+    (errors.KernelDeadlock, Verdict.SYNC),
     (errors.KernelTrap, Verdict.RTE),
     (errors.DeviceFault, Verdict.RTE),
     (MemoryError, Verdict.MLE),

@@ -33,7 +33,7 @@ EXCLUSIVE = (
     ROUNDING | {"approx", "full"}, COMPARISONS | {"wide"}, _BOOLEANS, _words("v2 v4 v8"), _words("clamp wrap"),
     _words("l r"), _SHUFFLES, _PROPERTIES, _PERMUTATIONS, _words("weak volatile relaxed acquire release acq_rel sc"),
     _words("cta cluster gpu sys gl"), _words("launch_dependents wait"),
-    _words("commit_group wait_group wait_all ca cg"),
+    _words("commit_group wait_group wait_all ca cg mbarrier"),
 )  # fmt: skip
 """Of each of these an instruction has one at most."""
 
@@ -56,7 +56,11 @@ REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], 
     "atom": ((_ATOMIC, bool),), "red": ((_ATOMIC, bool),),
     "cvta": ((_ADDRESS_SPACES, bool),), "isspacep": ((_ADDRESS_SPACES, bool),),
     "dp2a": ((_words("lo hi"), bool),), "brx": ((_words("idx"), bool),),
-    "cp": ((_words("async"), bool), (_words("commit_group wait_group wait_all ca cg"), bool)),
+    "cp": (
+        (_words("async"), bool), (_words("commit_group wait_group wait_all ca cg mbarrier"), bool),
+        (_words("arrive"), lambda i: i.has("mbarrier")),
+    ),
+    "mbarrier": ((_words("init inval arrive arrive_drop test_wait try_wait pending_count"), bool),),
 }  # fmt: skip
 """Opcode -> sets of which an instruction has exactly one, where the condition holds."""
 _ONLY_IF_REQUIRED = {"setp": _BOOLEANS, "set": _BOOLEANS, "mul": _PARTS, "mad": _PARTS, "lop3": _words("and or")}
@@ -95,6 +99,8 @@ CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
     ),
     "cc": lambda i: i.type in ("u32", "s32", "u64", "s64"),
     "const": lambda i: i.opcode in ("ld", "cvta", "isspacep"),
+    "parity": lambda i: i.has("test_wait") or i.has("try_wait"),
+    "noComplete": lambda i: i.has("arrive") or i.has("arrive_drop"),
     "ballot": lambda i: i.opcode != "vote" or i.type == "b32",
     **dict.fromkeys(("all", "any", "uni"), lambda i: i.opcode != "vote" or i.type == "pred"),
 }

@@ -7,6 +7,7 @@ that way, so that the lowest block's hazard is the one reported.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import struct
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import (
+    KernelDeadlock,
     KernelTrap,
     LaunchError,
     MemoryLimitExceeded,
@@ -26,6 +28,7 @@ from ..errors import (
 from ..model.specs import LIMITS
 from . import cfg
 from .calls import STACK_BYTES, function_number
+from .emit import WARP
 from .hazards import Reporter
 from .jit import Code, wide_vectors
 from .lanes import MAX_GRID_X
@@ -37,6 +40,7 @@ from .record import Hazard, LaunchRecord, Triple
 from .translate import Options, translate
 from .translate import layout as L
 from .translate.runtime.exact import CELL_BYTES
+from .translate.runtime.mbarriers import COUNT_BITS, COUNT_MASK
 from .worker import Worker, available_threads, in_threads, interruptible
 
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
@@ -384,7 +388,22 @@ class Launching:
             )
         if fault.fault == L.FAULT_PRINT:
             raise PrintLimitExceeded(f"{block} printed more than the limit of {self.print_limit:,} bytes", **where)
+        if fault.fault == L.FAULT_DEADLOCK:
+            raise self._deadlock(fault, block, where)
         raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
+
+    def _deadlock(self, fault: L.Worker, block: str, where: dict[str, Any]) -> KernelDeadlock:
+        reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)
+        offset = int(fault.waiting_at)
+        state = ctypes.c_uint64.from_address(fault.shared + offset).value
+        expected, missing = state & COUNT_MASK, state >> COUNT_BITS & COUNT_MASK
+        thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
+        return KernelDeadlock(
+            f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
+            f"{expected - missing:,} of {expected:,} arrivals have come and nobody else is about to arrive",
+            next_step="Compare the count that the object was set up with to the threads that arrive in every phase.",
+            **where,
+        )
 
     def _hazards(self, workers: list[Worker]) -> tuple[Hazard, ...]:
         reporter = Reporter(self.unit, self.kernel.memory, self.grid, self.kernel.file)

@@ -180,7 +180,24 @@ def _barrier(i: Instruction) -> list[Need]:
     return [_to(32 if i.has("popc") else 1), *[_of(32)] * (2 if len(i.operands) == 4 else 1), _of(1)]
 
 
+def _mbarrier(i: Instruction) -> list[Need]:
+    at, extra = Need("at"), [_of(32)] * max(0, len(i.operands) - 2)
+    if i.has("init"):
+        return [at, _of(32)]
+    if i.has("inval"):
+        return [at]
+    if i.has("pending_count"):
+        return [_to(32), _of(64)]
+    if i.has("arrive") or i.has("arrive_drop"):
+        return [_to(64), at, *extra[:1]]
+    return [_to(1), at, _of(32 if i.has("parity") else 64), *(extra[1:2] if i.has("try_wait") else [])]
+
+
 def _cp(i: Instruction) -> list[Need]:
+    if i.has("mbarrier") != bool(i.types):
+        raise FormError("it has the wrong number of types")
+    if i.has("mbarrier"):
+        return [Need("at")]
     if i.has("commit_group") or i.has("wait_all"):
         return []
     if i.has("wait_group"):
@@ -340,7 +357,15 @@ FORMS: dict[str, Form] = {
     "ldmatrix": _form(_matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "stmatrix": _form(_matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "movmatrix": _form(_widths(32, 32), "b16", "sync aligned m8n8 trans"),
-    "cp": _form(_cp, "", f"async ca cg {_SPACES} commit_group wait_group wait_all L2::64B L2::128B L2::256B", (0,)),
+    "mbarrier": _form(
+        _mbarrier, "b64",
+        f"init inval arrive arrive_drop test_wait try_wait pending_count parity noComplete {_SPACES} {_ORDER}",
+    ),
+    "cp": _form(
+        _cp, "b64",
+        f"async ca cg mbarrier arrive noinc {_SPACES} commit_group wait_group wait_all L2::64B L2::128B L2::256B",
+        (0, 1),
+    ),
 }  # fmt: skip
 
 

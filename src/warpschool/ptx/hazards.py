@@ -39,7 +39,7 @@ class Reporter:
     file: str
 
     def tell(self, record: L.HazardRecord) -> Hazard:
-        thread = self._thread(record.warp, record.lane)
+        thread = self.thread(record.warp, record.lane)
         block = unravel(record.block, self.grid)
         if record.kind == L.DIVERGENT_BARRIER:
             return self._divergence(record, block, thread)
@@ -52,7 +52,7 @@ class Reporter:
                 record.address,
             )
             if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED):
-                array = self._shared_array(offset)
+                array = self.shared_array(offset)
         common: dict[str, Any] = {
             "kind": _KINDS[record.kind], "line": site.line, "file": self.file, "block": block, "thread": thread,
             "access": site.access, "space": site.space, "array": array, "address": offset,
@@ -104,13 +104,13 @@ class Reporter:
         if record.kind == L.RACE and owner not in (0, record.block + 1, 0xFFFFFFFF):
             other_block = unravel(owner - 1, self.grid)
         several = state & (L.MANY_WARPS | L.MANY_LANES) or owner == 0xFFFFFFFF
-        other = None if several else self._thread(state >> L.WARP_SHIFT & 31, state & 31)
+        other = None if several else self.thread(state >> L.WARP_SHIFT & 31, state & 31)
         if owner == 0xFFFFFFFF:
             whom = "threads of several blocks"
         elif state & L.MANY_WARPS:
             whom = "threads of several warps"
         elif state & L.MANY_LANES:
-            first = self._thread(state >> L.WARP_SHIFT & 31, 0)
+            first = self.thread(state >> L.WARP_SHIFT & 31, 0)
             whom = f"several threads of the warp of thread {first}"
         else:
             whom = f"thread {other}"
@@ -120,7 +120,7 @@ class Reporter:
         known: dict[str, Any] = {"other_thread": other, "other_block": other_block, "other_line": line}
         if line:  # the exact shadow: of several threads it names the last
             known |= {
-                "other_thread": self._thread(state >> L.WARP_SHIFT & 31, state & 31),
+                "other_thread": self.thread(state >> L.WARP_SHIFT & 31, state & 31),
                 "other_block": other_block or common["block"],
             }
             past += f" in line {line}"
@@ -136,10 +136,10 @@ class Reporter:
         whole_warp = record.state >> 32 & 1
         state = record.state & 0xFFFFFFFF
         if whole_warp:
-            other = self._thread(record.address // WARP, record.address % WARP)
+            other = self.thread(record.address // WARP, record.address % WARP)
             gone, place = state >> 16 == L.DONE, state & 0xFFFF
         else:
-            other = self._thread(record.warp, record.address)
+            other = self.thread(record.warp, record.address)
             gone, place = state == L.EXITED, state & (L.MAX_BLOCKS - 1)
         elsewhere = 0 if gone else self._barrier_line(place)
         doing = "has already returned" if gone else f"waits at the barrier of line {elsewhere}"
@@ -167,7 +167,7 @@ class Reporter:
                 return source.line
         return 0
 
-    def _thread(self, warp: int, lane: int) -> Triple:
+    def thread(self, warp: int, lane: int) -> Triple:
         return unravel(warp * WARP + lane, self.unit.block)
 
     def _locate(self, address: int) -> tuple[str, int]:
@@ -177,7 +177,7 @@ class Reporter:
             return "global memory", address
         return found.name or "an array", address - found.address
 
-    def _shared_array(self, offset: int) -> str:
+    def shared_array(self, offset: int) -> str:
         for v in self.unit.kernel.variables.values():
             if v.space == "shared" and v.offset <= offset < v.offset + v.size_bytes:
                 return f"shared {source_name(v.name)}"

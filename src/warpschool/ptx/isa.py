@@ -42,6 +42,10 @@ def _reduction(i: Instruction) -> bool:
     return "red" in i.modifiers
 
 
+def _not_set_up(i: Instruction) -> bool:
+    return "init" not in i.modifiers and "inval" not in i.modifiers
+
+
 @dataclass(frozen=True)
 class Row:
     """One instruction of the table."""
@@ -118,9 +122,15 @@ _TABLE: list[Row] = [
     }),
     *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"}),
     *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, writes=_never),
-    *_rows(EFFECT, "9.7.9.25", {"cp": "cp.async from global to shared memory, commit and wait groups"}, writes=_never),
+    *_rows(EFFECT, "9.7.9.25", {
+        "cp": "cp.async from global to shared memory; groups or a barrier object to wait for it",
+    }, writes=_never),
     *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result"}),
     *_rows(ATOMIC, "9.7.13.6", {"red": "atomic reduction without result"}, writes=_never),
+    *_rows(ATOMIC, "9.7.13.15", {
+        "mbarrier": "barrier object in shared memory: init, inval, arrive, arrive_drop, test_wait, try_wait, "
+                    "pending_count",
+    }, writes=_not_set_up),
     *_rows(WARP, "9.7.9.6", {"shfl": "exchange registers within a warp"}),
     *_rows(WARP, "9.7.13.9", {
         "vote": "vote: all, any, uni, ballot", "match": "lanes with equal values", "redux": "reduction over a warp",

@@ -230,7 +230,7 @@ class LaneAnalysis:
         if opcode in ("vote", "redux"):  # one result for the warp, if its lanes name one mask
             mask = self.operand(operands[-1]) if "sync" in instruction.modifiers else UNIFORM
             return None if mask is None else UNIFORM if mask.uniform else VARYING
-        if opcode in ("atom", "shfl", "match", "elect", "wmma", "mma", "ldmatrix", "movmatrix"):
+        if opcode in ("atom", "mbarrier", "shfl", "match", "elect", "wmma", "mma", "ldmatrix", "movmatrix"):
             return VARYING
         sources = [self.operand(o) for o in operands[1:]]
         if any(s is None for s in sources):

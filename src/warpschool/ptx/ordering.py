@@ -6,7 +6,8 @@ warp. For every warp this keeps the set of stretches that it is ordered behind:
 - a barrier makes its warps know what each of them knew and did;
 - a fence notes what its warp knows; an atomic or a volatile or relaxed store behind it gives that away at its address,
   and who reads it there (atomic, volatile, relaxed) knows it from then on. `__threadfence_block` gives it to the same
-  block only. What a barrier joins includes what was fenced: fence, barrier, one thread's atomic is fine.
+  block only. What a barrier joins includes what was fenced: fence, barrier, one thread's atomic is fine;
+- an arrival at a barrier object gives away what its warp knows to those that then find the phase over.
 
 No fence is asked for on the reading side. Sets are tuples of pairs (low, high), rising and apart.
 """
@@ -23,8 +24,8 @@ from .translate import layout as L
 Stretches = tuple[tuple[int, int], ...]
 BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL = range(6)
 """events"""
-READS, WRITES, UPDATES, RELEASES = 1, 2, 4, 8
-"""flags of a signal"""
+READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
+"""flags of a signal; the last two: at a barrier object, an arrival, and one that ends the phase"""
 LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 _ADDRESSES = ctypes.c_uint64 * 32
 
@@ -113,6 +114,8 @@ class Order:
         self.running = -1
         self.table[:] = 0
         self.arrays.clear()
+        self.arriving: dict[int, _Signal] = {}
+        """what the arrivals at a barrier object give away when its phase is over"""
 
     def run(self, warp: int) -> None:
         """Another warp's turn."""
@@ -156,15 +159,18 @@ class Order:
 
     def signal(self, warp: int, addresses: set[int], flags: int) -> None:
         """An atomic, or a volatile or relaxed access."""
-        if flags & RELEASES:
+        if flags & (RELEASES | ARRIVES):
             self.fence(warp, whole_gpu=True)
             self.worker.time += 1
         for address in addresses:
+            if flags & (ARRIVES | COMPLETES):
+                self._meet(warp, address, over=bool(flags & COMPLETES))
+                continue
             found = self.signals.get(address)
             if found is not None and flags & (READS | UPDATES):
                 self._acquire(warp, found)
             if flags & (WRITES | UPDATES):
-                self._release(warp, address, found if flags & UPDATES else None)
+                self.signals[address] = self._given(warp, found if flags & UPDATES else None)
 
     # -- knowledge --------------------------------------------------------------------------------------------------
     def _acquire(self, warp: int, found: _Signal) -> None:
@@ -175,8 +181,15 @@ class Order:
                 self._synced(warp, found.warps[warp])
         self._know(warp, union(self.known[warp], learned))
 
-    def _release(self, warp: int, address: int, before: _Signal | None) -> None:
-        """A plain store forgets what the address passed on; an update adds to it."""
+    def _meet(self, warp: int, address: int, *, over: bool) -> None:
+        """At a barrier object, what an arrival gives away is learnt by those that find its phase over."""
+        if not over:
+            self.arriving[address] = self._given(warp, self.arriving.get(address))
+        elif (found := self.arriving.pop(address, None)) is not None:
+            self.signals[address] = found
+
+    def _given(self, warp: int, before: _Signal | None) -> _Signal:
+        """What an address passes on from now on. A plain store forgets what was there; an update adds to it."""
         block = self.worker.block
         old = before or _Signal()
         here = old.block == block
@@ -188,7 +201,7 @@ class Order:
         )
         if self.fence_time[warp]:
             new.warps[warp] = self.fence_time[warp]
-        self.signals[address] = new
+        return new
 
     def _know(self, warp: int, stretches: Stretches) -> None:
         if stretches == self.known[warp]:

@@ -24,7 +24,6 @@ _BY_OPCODE = {
     "clusterlaunchcontrol": ("thread-block cluster instruction", _BLACKWELL),
     "tensormap": ("tensor memory access (TMA)", _CLUSTERS),
     "multimem": ("multi-GPU memory instruction", _CLUSTERS),
-    "mbarrier": ("memory barrier object", _AMPERE),
     "cp": ("asynchronous copy", _AMPERE),
     "tex": ("texture fetch", _ANY),
     "tld4": ("texture fetch", _ANY),
@@ -39,6 +38,9 @@ _BY_OPCODE = {
     "stackrestore": ("run-time stack allocation", _ANY),
 }
 _BY_MODIFIER = {
+    **dict.fromkeys(
+        (("mbarrier", m) for m in ("expect_tx", "complete_tx")), ("transaction count of a bulk copy (TMA)", _CLUSTERS)
+    ),
     ("prefetch", "tensormap"): ("tensor memory access (TMA)", _CLUSTERS),
     ("cp", "bulk"): ("bulk asynchronous copy (TMA)", _CLUSTERS),
     ("cp", "reduce"): ("bulk asynchronous reduction (TMA)", _CLUSTERS),

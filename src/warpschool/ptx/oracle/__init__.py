@@ -2,11 +2,11 @@
 
 It is the reference that the translated code is tested against. Every thread is a lane of NumPy arrays of shape
 (warps, 32); every instruction has one small handler (`integer`, `bits`, `floating`, `convert`, `memory`, `async_copy`,
-`warp`, `control`); `machine` moves the lanes through the basic blocks in min-PC order. Nothing is cached, nothing is
-skipped: counters come from every lane's address, and rounding is exact where NumPy lacks a mode.
+`mbarriers`, `warp`, `control`); `machine` moves the lanes through the basic blocks in min-PC order. Nothing is cached,
+nothing is skipped: counters come from every lane's address, and rounding is exact where NumPy lacks a mode.
 """
 
-from . import async_copy, bits, control, convert, floating, integer, memory, tensor_memory, warp
+from . import async_copy, bits, control, convert, floating, integer, mbarriers, memory, tensor_memory, warp
 from .machine import OracleResult, run
 from .table import HANDLERS
 
@@ -19,6 +19,7 @@ __all__ = [
     "convert",
     "floating",
     "integer",
+    "mbarriers",
     "memory",
     "run",
     "tensor_memory",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..program import Immediate, Instruction, Register
+from ..program import Immediate, Instruction, Register, Sink
+from . import mbarriers
 from .lanes import Copy, Lanes
 from .memory import Places
 from .table import first_of, handler, unsupported
@@ -12,6 +13,9 @@ from .table import first_of, handler, unsupported
 
 @handler("cp")
 def _cp(lanes: Lanes, i: Instruction) -> None:
+    if i.has("mbarrier"):
+        _tie(lanes, i)
+        return
     action = first_of(i, "commit_group", "wait_group", "wait_all", "ca", "cg")
     if not i.has("async") or action is None:
         raise unsupported(i)
@@ -54,6 +58,17 @@ def _start(lanes: Lanes, i: Instruction) -> None:
         number = int(lanes.row_numbers[row, 0])
         copy = Copy(int(lanes.state.block_of_row[number, 0]), int(target.address[row, lane]), data[row, lane].copy())
         lanes.state.copies.setdefault((number, int(lane)), [[]])[-1].append(copy)
+
+
+def _tie(lanes: Lanes, i: Instruction) -> None:
+    """A barrier object is to wait for the lanes' copies: they land here, which is as early as may be."""
+    for row, lane in np.argwhere(lanes.mask):
+        for group in lanes.state.copies.get((int(lanes.row_numbers[row, 0]), int(lane)), []):
+            for copy in group:
+                _land(lanes, copy)
+            group.clear()
+    if i.has("noinc"):  # else the phase waits for one more, which has just arrived
+        mbarriers.arrive(lanes, i, Sink(), i.operands[0], Immediate(1))
 
 
 def _land(lanes: Lanes, copy: Copy) -> None:

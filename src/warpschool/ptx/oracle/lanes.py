@@ -104,6 +104,10 @@ class State:
         """the block barrier's instruction"""
         self.copies: dict[tuple[int, int], list[list[Copy]]] = {}
         """(row, lane) -> its groups of asynchronous copies that have not landed; the last group is still open"""
+        self.gives_way = np.zeros(self.shape, np.bool_)
+        """lanes that have looked at a barrier object in vain: the others go on before them"""
+        self.failed_waits = 0
+        """since an arrival or the end of a wait"""
         self.brought = np.zeros(self.shape, np.bool_)
         """the predicate that a lane brought to a bar.red"""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import SimulationError, StepLimitExceeded
+from ...errors import KernelDeadlock, SimulationError, StepLimitExceeded
 from ..memory import Memory
 from ..program import (
     Barrier,
@@ -31,6 +31,7 @@ from .table import HANDLERS, Handler, unsupported
 
 NOT_WAITING, AT_WARP_BARRIER = -1, -2
 _FAR = 1 << 40
+MOST_FAILED_WAITS = 10_000
 MAX_ROWS = 64
 """Most warps that run side by side."""
 
@@ -89,7 +90,7 @@ def run(
 
 def _depends_on_order(kernel: Kernel) -> bool:
     """Whether results may depend on which warp runs first: then warps run one at a time, as the simulator does."""
-    ordered = ("atom", "red", "membar", "fence", "call")
+    ordered = ("atom", "red", "membar", "fence", "mbarrier", "call")
     return any(i.opcode in ordered or i.has("volatile") for b in kernel.blocks for i in b.instructions)
 
 
@@ -110,9 +111,9 @@ class _Run:
     def run(self) -> None:
         state = self.state
         while not state.done.all():
-            runnable = ~state.done & (state.waits_at == NOT_WAITING)
+            runnable = ~state.done & (state.waits_at == NOT_WAITING) & ~state.gives_way
             if not runnable.any():
-                self.release_barriers()
+                self.wake()
                 continue
             rows = slice(None)
             if self.one_by_one:
@@ -203,6 +204,18 @@ class _Run:
             block = int(self.state.block_of_row[lanes.row_numbers[row, 0], 0])
             key = (block, int(numbers[row, np.argmax(lanes.mask[row])]))
             self.arrivals[key] = self.arrivals.get(key, 0) + WARP
+
+    def wake(self) -> None:
+        """Nobody can go on: those that gave way look again, or the barriers open at which all have come."""
+        state = self.state
+        if not state.gives_way.any():
+            self.release_barriers()
+            return
+        if state.failed_waits > MOST_FAILED_WAITS:
+            row, lane = np.argwhere(state.gives_way)[0]
+            line = self.line_of(int(state.pc[row, lane]))
+            raise KernelDeadlock(f"{state.place(row, lane)} waits at a barrier object for ever", line=line)
+        state.gives_way[:] = False
 
     def release_barriers(self) -> None:
         """Opens every block barrier at which all expected threads wait; an exited thread is expected nowhere."""

@@ -105,6 +105,7 @@ def translate(
         computed_floats=computed_floats(kernel),
         wide_vectors=wide_vectors,
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
+        barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
     parts = parts_of(unit)
     functions: list[str] = []
@@ -137,7 +138,7 @@ _FENCES = frozenset({"acquire", "release", "acq_rel", "sc"})
 def _has_fences(kernel: Kernel) -> bool:
     """Whether threads may be ordered by fences, acquires and releases."""
     return any(
-        i.opcode in ("membar", "fence") or not _FENCES.isdisjoint(i.modifiers)
+        i.opcode in ("membar", "fence", "mbarrier") or not _FENCES.isdisjoint(i.modifiers)
         for block in kernel.blocks
         for i in block.instructions
     )
@@ -149,7 +150,7 @@ _SIGNALS = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 def _spin_heads(kernel: Kernel) -> frozenset[int]:
     """Heads of loops in kernels whose threads may wait for each other by looking at memory."""
     may_wait = any(
-        i.opcode == "atom" or (i.opcode == "ld" and not _SIGNALS.isdisjoint(i.modifiers))
+        i.opcode in ("atom", "mbarrier") or (i.opcode == "ld" and not _SIGNALS.isdisjoint(i.modifiers))
         for block in kernel.blocks
         for i in block.instructions
     )

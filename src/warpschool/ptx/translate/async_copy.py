@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..emit import WARP, Value, constant
 from ..program import Address, Immediate, Instruction
 from . import layout as L
+from . import mbarriers
 from .access import Access, vector_address
-from .translator import Translator
+from .translator import Translator, Unit
 from .values import unsupported
 
 _WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")
@@ -15,8 +16,12 @@ _WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")
 def translate(t: Translator, i: Instruction) -> None:
     """cp.async, its commit and its waits; other copies raise UnsupportedInstruction."""
     mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
-    checked = constant("i32", _checks(t))
-    if i.has("commit_group"):
+    checked = constant("i32", checks(t.unit))
+    if i.has("mbarrier"):
+        address, mask = mbarriers.addresses(t, i, i.operands[0], "atomic")
+        site, announced = constant("i32", len(t.unit.sites) - 1), constant("i32", int(not i.has("noinc")))
+        t.b.call("ws_async_track", "void", _WORKER, _CONTEXT, address, mask, site, announced)
+    elif i.has("commit_group"):
         t.b.call("ws_async_commit", "void", _WORKER, _CONTEXT, mask)
     elif i.has("wait_all"):
         t.b.call("ws_async_wait", "void", _WORKER, _CONTEXT, mask, constant("i32", -1), checked)
@@ -31,10 +36,15 @@ def translate(t: Translator, i: Instruction) -> None:
         raise unsupported(i)
 
 
-def _checks(t: Translator) -> int:
+def checks(unit: Unit) -> int:
     """0 where nothing is checked, else log2 of the race shadow's granule + 1; + 3 for the exact shadow."""
-    o = t.unit.options
-    return t.unit.shared_granule_log2 + (4 if o.exact else 1) if o.check else 0
+    o = unit.options
+    return unit.shared_granule_log2 + (4 if o.exact else 1) if o.check else 0
+
+
+def settle(t: Translator, address: Value) -> None:
+    """The warp's copies land for which the barrier object at `address` waits."""
+    t.b.call("ws_async_settle", "void", _WORKER, _CONTEXT, address, constant("i32", checks(t.unit)))
 
 
 def _issue(t: Translator, i: Instruction, mask: Value) -> None:

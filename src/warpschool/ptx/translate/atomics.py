@@ -35,7 +35,7 @@ def translate(t: Translator, i: Instruction) -> None:
     _book(t, i, space, has_result)
     b = t.b
     mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
-    address, mask = _host_addresses(t, a, mask)
+    address, mask = host_addresses(t, a, mask)
     name = _helper(t, i, operation, i.type)
     for k, parts in enumerate(zip(*elements, strict=True)):
         vectors = [t.source(o, i.type, WARP) for o in parts]
@@ -59,14 +59,14 @@ def _book(t: Translator, i: Instruction, space: str, has_result: bool) -> None:
         t.count("global_atomic_requests" if has_result else "global_reduction_requests", line, per_warp=1)
 
 
-def _host_addresses(t: Translator, a: Access, mask: Value) -> tuple[Value, Value]:
+def host_addresses(t: Translator, a: Access, mask: Value, kind: int = L.ATOMIC) -> tuple[Value, Value]:
     """Host address of every lane, and the lanes that may go on."""
     b, check = t.b, t.unit.options.check
     null = Value("ptr", "null")
     fixed = (
         constant("i32", a.bytes_),
         constant("i32", a.site),
-        constant("i32", L.ATOMIC),
+        constant("i32", kind),
         null,
         constant("i32", int(check)),
     )

@@ -14,6 +14,7 @@ from ..emit import WARP, Value, constant, constants
 from ..ordering import BLOCK, OPEN, RUN
 from ..program import Barrier
 from . import layout as L
+from .async_copy import checks
 from .full import Part
 from .runtime.async_copy import ENTRIES, QUEUE_BYTES
 from .runtime.exact import CELL_BYTES
@@ -39,7 +40,7 @@ def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
     vote_slots = [b.let("ptr", 0, "alloca i32") for _ in range(2)] if _votes(unit) else []
     lockstep_slot, start_slot = b.let("ptr", 0, "alloca i32"), b.let("ptr", 0, "alloca i64")
     in_lockstep = threads % WARP == 0 and not vote_slots and not unit.options.parted and not unit.named
-    in_lockstep = in_lockstep and not unit.options.exact
+    in_lockstep = in_lockstep and not unit.options.exact and not unit.barrier_objects
     with b.loop(b.sub(last, first)) as k:
         block = b.add(first, k)
         _start_block(b, unit, block, grid)
@@ -118,6 +119,7 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
     ):
         b.store(b.resize(value, "i32"), b.offset(WORKER, L.field("ctaid") + 4 * axis))
     _start_budget(b)
+    b.store(i32(0), b.offset(WORKER, L.field("failed_waits")))
     b.store(i64(0), b.offset(WORKER, L.field("clock")))  # a clock that ran on would tell which worker runs the block
     if unit.named:
         nobody = Value("i32", "zeroinitializer", L.NAMED_BARRIERS)
@@ -352,6 +354,8 @@ def _run_warp(
         with b.if_(b.icmp("eq", outcome, i32(L.FAULTED)), likely=False):
             b.ret()
             b.label(b.new_label("unreached"))
+        if unit.barrier_objects and unit.copies_async:
+            b.call("ws_async_settle", "void", WORKER, context, i64(0), i32(checks(unit)))
         b.store(result, b.offset(context, _C.STATUS))
         ended = b.icmp("eq", outcome, i32(L.DONE))
         with b.if_(ended):

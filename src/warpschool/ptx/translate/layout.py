@@ -56,6 +56,9 @@ class Worker(ctypes.Structure):
         ("known", ctypes.c_void_p),  # per warp: pointer to pairs of times, and their number (see ordering)
         ("on_sync", ctypes.c_void_p),  # called at barriers, fences and signals
         ("signal_addresses", ctypes.c_uint64 * 32),  # of the signal that on_sync is told of
+        ("failed_waits", ctypes.c_uint32),  # waits at barrier objects in vain, since an arrival or a wait's end
+        ("waiting_thread", ctypes.c_uint32),  # warp and lane of the last of them
+        ("waiting_at", ctypes.c_uint64),  # the object's offset in shared memory
         ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
         ("print_used", ctypes.c_uint32),
         ("print_limit", ctypes.c_uint32),
@@ -110,6 +113,7 @@ HAZARD_KINDS = 11
 
 # fault codes
 FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT, FAULT_STACK, FAULT_POINTER = range(1, 8)
+FAULT_DEADLOCK = 8
 
 # what full() and masked() return: (code << 16) | block
 DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(7)

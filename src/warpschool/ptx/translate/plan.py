@@ -68,7 +68,7 @@ def instruction_class(opcode: str, modifiers: tuple[str, ...]) -> str:
         if "shared" in spaces:
             return "memory_shared"
         return "other" if spaces & {"param", "local", "const"} else "memory_global"
-    if opcode in ("bra", "brx", "call", "ret", "exit", "bar", "barrier", "trap"):
+    if opcode in ("bra", "brx", "call", "ret", "exit", "bar", "barrier", "mbarrier", "trap"):
         return "control"
     if opcode in ("cvt", "cvta"):
         return "conversion"

@@ -67,7 +67,7 @@ def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozen
 def _may_write_shared(i: Instruction) -> bool:
     if i.opcode == "wmma" and not i.has("store"):
         return False
-    return i.opcode in ("st", "atom", "red", "cp", "wmma", "stmatrix") and i.space in ("shared", "generic")
+    return i.opcode in ("st", "atom", "red", "cp", "mbarrier", "wmma", "stmatrix") and i.space in ("shared", "generic")
 
 
 def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:

@@ -80,6 +80,8 @@ class Unit:
     """identities of loads that only guess what a compare-and-swap will find"""
     copies_async: bool = False
     """whether the kernel uses cp.async, so that warps need queues"""
+    barrier_objects: bool = False
+    """whether the kernel uses mbarrier, so that copies may land when nobody of their warp waits"""
     library: dict[str, str] = field(default_factory=dict)
     """functions for tensor cores that this kernel calls, by name: IR text; they are compiled apart from it"""
     frames: tuple[Frame, ...] = ()

@@ -9,6 +9,7 @@ from ..lanes import Lanes
 from ..ordering import ARRIVE
 from ..program import Instruction, Pair
 from . import layout as L
+from . import mbarriers
 from .runtime.helper import Helper, arg, i32
 from .signals import fence, report
 from .translator import Translator, barrier_operands
@@ -237,5 +238,6 @@ _IGNORED = (
 HANDLERS: dict[str, Callable[[Translator, Instruction], None]] = {
     "shfl": _shfl, "vote": _vote, "activemask": _activemask, "match": _match, "redux": _redux,
     "membar": fence, "fence": fence, "elect": _elect, "createpolicy": _createpolicy,
+    "mbarrier": mbarriers.translate,
     "trap": _trap, "call": _call, "bar": _bar, "barrier": _bar, **dict.fromkeys(_IGNORED, _nothing),
 }  # fmt: skip

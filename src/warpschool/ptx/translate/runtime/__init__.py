@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...emit import module_text
-from . import async_copy, barriers, bounds, counting, exact, movement, named, races, rounding
+from . import async_copy, barriers, bounds, counting, exact, mbarriers, movement, named, races, rounding
 from .helper import Helper
 
 
@@ -29,6 +29,10 @@ def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
             "ws_async_commit": async_copy.async_commit(),
             "ws_async_wait": async_copy.async_wait(),
             "ws_async_under_way": async_copy.async_under_way(),
+            "ws_async_track": async_copy.async_track(),
+            "ws_async_settle": async_copy.async_settle(),
+            "ws_mbarrier_arrive": mbarriers.arrive(),
+            "ws_mbarrier_waited": mbarriers.waited(),
             **{f"ws_flight_{g}": races.flight(g) for g in (0, 1, 2)},
         }),
         "exact": _group(exact.functions()),

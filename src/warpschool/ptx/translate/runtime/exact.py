@@ -89,6 +89,14 @@ class _Step:
         for value, k in ((self.time, _TIME), (who or self.mine, _WHO), (self.block, _BLOCK), (SITE, _SITE)):
             b.store(value, b.offset(self.cell, at + k))
 
+    def follows_own_write(self) -> Value:
+        """Whether this is an atomic right behind the lane's own plain write, which others must still be ordered
+        after."""
+        b = self.b
+        then, who, block = self.entry(WRITTEN)
+        same = b.and_(b.icmp("eq", who, self.me), b.icmp("eq", block, self.block))
+        return b.and_(self.is_atomic, b.and_(same, b.icmp("eq", then, self.time)))
+
     def remember_read(self) -> None:
         """Into the entry of the same warp, an empty one, or one that this read comes after; else into the second."""
         b = self.b
@@ -159,7 +167,8 @@ def step() -> str:
     b.label(writes)
     s.conflicts(FIRST_READ, L.READ)
     s.conflicts(SECOND_READ, L.READ)
-    s.put(WRITTEN)
+    with b.if_(b.not_(s.follows_own_write())):
+        s.put(WRITTEN)
     b.store(i32(0), b.offset(cell, FIRST_READ))
     b.store(i32(0), b.offset(cell, SECOND_READ))
     b.br(done)
