@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.errors import ArgumentError
+from warpschool.mismatch import WrongMap, wrong_map
 from warpschool.patterns import describe
 
 _SHOWN = 5
@@ -111,7 +112,10 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The outcome; `worst` has the largest error measured in its own tolerance, `pattern` is "" when none was found."""
+    """The outcome; `worst` has the largest error measured in its own tolerance, `pattern` is "" when none was found.
+
+    `map` says where the wrong elements stand; None where all is right.
+    """
 
     ok: bool
     wrong: int
@@ -121,6 +125,7 @@ class Comparison:
     pattern: str
     tolerance: Tolerance
     name: str = "result"
+    map: WrongMap | None = field(default=None, repr=False)
 
     @property
     def worst_error(self) -> float:
@@ -172,8 +177,9 @@ def compare(
     first = tuple(_mismatch(got, wanted, bound, index) for index in places[:_SHOWN])
     pattern = describe(got, wanted, bad, bound)
     return Comparison(
-        False, len(places), got.size, first, _mismatch(got, wanted, bound, np.array(worst)), pattern, tolerance, name
-    )
+        False, len(places), got.size, first, _mismatch(got, wanted, bound, np.array(worst)), pattern, tolerance, name,
+        wrong_map(bad, name=name, pattern=pattern),
+    )  # fmt: skip
 
 
 def _errors(

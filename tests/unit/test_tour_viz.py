@@ -16,10 +16,12 @@ from warpschool.model import Roofline
 from warpschool.notebook.display import register_displays
 from warpschool.viz.annotated import annotated_source
 from warpschool.viz.columns import percent, shares, short, times, used_columns
-from warpschool.viz.displays import launch_html, result_html, run_html
+from warpschool.viz.displays import launch_html, run_html
 from warpschool.viz.frame import array_in, frame
 from warpschool.viz.highlight import coloured_lines
+from warpschool.viz.notes import Note
 from warpschool.viz.page import page
+from warpschool.viz.result_display import result_html
 from warpschool.viz.roofline import Point, figure_svg, plottable, roofline_figure
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
@@ -109,7 +111,7 @@ def test_the_array_of_a_message(message, array):
 
 def test_annotated_source_shades_hot_lines_and_puts_messages_below():
     lines = {1: Counters(warp_instructions=99), 2: Counters(warp_instructions=1)}
-    text = annotated_source("hot<T>();\ncold();\n", lines, name="k.cu", hits={2: "race: <b>"})
+    text = annotated_source("hot<T>();\ncold();\n", lines, name="k.cu", notes=[Note(2, "race: <b>")])
     rows = re.findall(r"<tr.*?</tr>", text, re.DOTALL)[1:]
     assert 'class="hot"' in rows[0] and "99 %" in rows[0] and "hot&lt;T&gt;();" in rows[0]
     assert 'class="hot"' not in rows[1]
@@ -161,7 +163,7 @@ def test_launches_and_runs_show_counters_and_hazards():
 
 def test_a_result_shows_verdict_finding_and_hint():
     said = result_html(check(SAXPY.name, SAXPY.starter, device="sim"))
-    assert "WA, wrong results" in said and "✗ WA" in said and "Hint: Which element" in said
+    assert "WA, wrong results" in said and "✗ WA" in said and "a nudge</summary><p>Which element" in said
     good = result_html(check(SAXPY.name, SAXPY.solution, device="sim"))
     assert "✓ met" in good and "Hint" not in good
 

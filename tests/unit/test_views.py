@@ -6,6 +6,7 @@ import base64
 import html
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -13,8 +14,16 @@ import pytest
 from rich.console import Console
 
 import warpschool as ws
+from warpschool.course import Course
 from warpschool.errors import ArgumentError
+from warpschool.grading import Result
 from warpschool.launcher import run_kernel
+from warpschool.mismatch import wrong_map
+from warpschool.viz.annotated import marked_source
+from warpschool.viz.displays import launch_html
+from warpschool.viz.mismatch_picture import mismatch_exhibit
+from warpschool.viz.notes import hazard_notes
+from warpschool.viz.result_display import result_html
 
 TURN = """// turn.cu: a column of a tile, and an array that the kernel changes.
 // Entry:   turn(const float x[n] in, float y[n] inout, int n)
@@ -25,7 +34,7 @@ extern "C" __global__ void turn(const float* __restrict__ x, float* __restrict__
     const int i = threadIdx.x;
     tile[(i % 32) * 32 + i / 32] = x[(i * 8) % n];  // <b>"turned" & stored</b>
     __syncthreads();
-    y[i] += tile[(i % 32) * 32 + i / 32];
+    y[blockIdx.x * 64 + i] += tile[(i % 32) * 32 + i / 32];
 }
 """
 SIZE = 512
@@ -110,7 +119,8 @@ def test_what_does_not_fit_says_what_there_is(run):
 
 def test_pictures_that_follow_each_other_have_buttons_and_a_still():
     source = TURN.replace(
-        "y[i] += tile[(i % 32) * 32 + i / 32];", "for (int k = 0; k < n / 64; ++k) { y[i] += x[k * 64 + i]; }"
+        "y[blockIdx.x * 64 + i] += tile[(i % 32) * 32 + i / 32];",
+        "for (int k = 0; k < n / 64; ++k) { y[blockIdx.x * 64 + i] += x[k * 64 + i]; }",
     )
     x = np.arange(SIZE, dtype=np.float32)
     run = run_kernel(source, {"n": SIZE}, {"x": x, "y": x}, device="sim")
@@ -130,3 +140,112 @@ def test_a_terminal_gets_text(run):
     said = out.getvalue()
     assert "Warp 0 makes one request here" in said and "first byte" in said and "lane 31" in said
     assert "<" not in repr(ws.show_access(run, 10)).replace("<b>", "")
+
+
+# ---------------------------------------------------------------- findings on their lines
+
+RACE = (
+    "race: thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4, which thread (3, 0, 0) wrote in line 2: "
+    "without a barrier between"
+)
+
+
+def test_a_race_stands_on_both_lines_with_both_threads():
+    source = "int a;\ntile[i] = 1;\n\n\nx = tile[j];\n"
+    first, second = hazard_notes(source, 5, RACE)
+    assert (first.line, second.line, second.is_second) == (5, 2, True)
+    assert first.text.startswith("① race: thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4: without a")
+    assert second.text == "② thread (3, 0, 0) wrote it here"
+    assert source.split("\n")[4][first.start : first.start + first.width] == "tile[j]"
+    assert source.split("\n")[1][second.start : second.start + second.width] == "tile[i]"
+    table = marked_source(source, [first, second], name="k.cu", around=0)
+    rows = re.findall(r"<tr.*?</tr>", table)
+    kinds = [re.match(r'<tr(?: class="([^"]*)")?', row)[1] for row in rows]
+    assert kinds == [None, "gap", "hit second", "note second", "gap", "hit", "note"]
+    assert "<mark>tile[i]</mark>" in html.unescape(re.sub(r"</?span[^>]*>", "", rows[2]))
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) waits at "
+         "the barrier of line 2", "② thread (1, 0, 0) waits at the barrier here"),
+        ("thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) has "
+         "already returned", "② thread (1, 0, 0) has already returned"),
+        ("thread (0, 0, 0) of block (0, 0, 0) reads shared t at byte 0, which several threads of the warp of thread "
+         "(0, 0, 0) wrote in line 2: without a barrier between",
+         "② several threads of the warp of thread (0, 0, 0) (one is thread (7, 0, 0)) wrote it here"),
+        ("thread (0, 0, 0) of block (0, 0, 0) writes x at byte 0, which thread (0, 0, 0) of block (1, 0, 0) wrote: no "
+         "barrier orders blocks", "② thread (0, 0, 0) of block (1, 0, 0) wrote it"),
+    ],
+)  # fmt: skip
+def test_every_meeting_of_two_threads_is_told_twice(message, said):
+    notes = hazard_notes("a;\nb;\nc;", 3, message, other=(7, 0, 0))
+    assert [note.text for note in notes][1] == said
+    assert notes[1].line == (2 if "line 2" in message else 3)
+
+
+def test_other_findings_are_one_note_and_a_line_that_is_not_there_none():
+    assert [n.text for n in hazard_notes("a;", 1, "loads take <40> sectors")] == ["loads take <40> sectors"]
+    assert hazard_notes("a;", 2, RACE) == hazard_notes("a;", 0, RACE) == []
+
+
+def test_a_launch_shows_source_counters_and_hazards(run):
+    said = launch_html(run.launches[0])
+    assert "No hazards" in said and "load sectors" in said and "&lt;b&gt;" in said and "<b>&quot;" not in said
+    racing = TURN.replace("__syncthreads();", "").replace("* 32 + i / 32];", "* 2 + i / 32];", 1)
+    x = np.arange(SIZE, dtype=np.float32)
+    bad = run_kernel(racing, {"n": SIZE}, {"x": x, "y": x}, device="sim")
+    assert bad.hazards and '<tr class="note"><td></td>' in launch_html(bad.launches[0])
+
+
+# ---------------------------------------------------------------- wrong results
+
+
+@pytest.mark.parametrize("shape", [(1,), (100,), (3, 5), (33, 17), (127, 200), (2, 3, 40, 5), (1, 1000)])
+def test_a_map_of_wrong_elements_adds_up(shape):
+    rng = np.random.default_rng(len(shape))
+    bad = rng.uniform(size=shape) < 0.3
+    bad.flat[0] = True
+    found = wrong_map(bad, name="C")
+    assert len({len(row) for row in found.rows}) == 1 and len(found.rows) <= 32 and len(found.rows[0]) <= 64
+    assert found.wrong == bad.sum() and found.count == bad.size
+    flat = bad.reshape(-1, bad.shape[-1]) if bad.ndim > 1 else None
+    if flat is not None:
+        for row, marks in enumerate(found.rows):
+            for column, mark in enumerate(marks):
+                r, c = row * found.box_rows, column * found.box_columns
+                share = flat[r : r + found.box_rows, c : c + found.box_columns].mean()
+                expected = "#" if share == 1 else "." if not share else str(min(9, int(np.ceil(10 * share - 1e-9))))
+                assert mark == expected
+    exhibit = mismatch_exhibit(found)
+    assert len(images(exhibit.html())) == 1 and str(found.wrong) in exhibit.alt.replace(",", "")
+
+
+def test_a_map_says_where():
+    bad = np.zeros((20, 30), bool)
+    bad[4:6] = bad[10, 3:9] = bad[10, 20] = True
+    found = wrong_map(bad, name="<C>", pattern="zero: a & b")
+    assert "rows 4 to 5, columns 0 to 29; row 10, columns 3 to 8, 20." in mismatch_exhibit(found).alt
+    assert mismatch_exhibit(found).sheets[0].rows[1] == ("row 10", "columns 3 to 8, 20")
+    assert "<C>" not in mismatch_exhibit(found).html()
+    assert str(found).splitlines()[11] == "...######...........#........."
+    assert wrong_map(np.zeros((3, 3), bool), name="C") is None
+
+
+def test_a_result_carries_its_map_and_its_hints():
+    step = Course.find().step("lab02_tiling/01_tiled")
+    source = step.solution.read_text().replace("row < M && col < N", "row < M - 1 && col < N")
+    result = ws.check(step.name, source, device="sim")
+    ragged = result.criterion("Right answers")
+    assert ragged.wrong.rows[-1] == "#" * len(ragged.wrong.rows[-1]) and set("".join(ragged.wrong.rows[:-1])) == {"."}
+    assert Result.from_json(result.to_json()) == result
+    hidden = replace(result, criteria=tuple(replace(c, secret=not c.ok) for c in result.criteria)).for_student()
+    assert not any(c.wrong for c in hidden.criteria)
+    markup = result_html(result, source=source)
+    alts = [alt for alt, _ in images(markup)]
+    assert any("Map of C" in alt and "elements are wrong" in alt for alt in alts)
+    nudge, place, pseudocode = ragged.hint
+    opened = html.unescape(markup)
+    assert opened.index(nudge) < opened.index(place) < opened.index(pseudocode)
+    assert markup.count('<details class="hint">') == 3 * sum(not c.ok for c in result.criteria)

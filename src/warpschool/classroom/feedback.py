@@ -6,7 +6,7 @@ What only graders may see is not in it: no question's mark scheme, no rubric, no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import nbformat
@@ -20,6 +20,8 @@ from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Criterion, Result
 from warpschool.grading.sources import Source
 from warpschool.viz.annotated import marked_source
+from warpschool.viz.frame import split_case
+from warpschool.viz.notes import Note, hazard_notes
 from warpschool.viz.page import cell, escape, facts, page, scrolling, slug
 
 MAX_SAID = 12
@@ -192,7 +194,7 @@ def _step(
         if comments.get(name):
             yield f'<div class="notice"><b>Your teacher:</b> <span class="said">{escape(comments[name])}</span></div>'
     if source:
-        yield marked_source(source, _line_marks(result), name=f"{step.split('/')[-1]}.cu")
+        yield marked_source(source, _line_notes(result, source), name=f"{step.split('/')[-1]}.cu")
 
 
 def _criteria(result: Result) -> str:
@@ -229,16 +231,16 @@ def _findings(result: Result) -> Iterator[str]:
             yield f"<p>Hints:</p><ul>{''.join(f'<li>{escape(hint)}</li>' for hint in hints)}</ul>"
 
 
-def _line_marks(result: Result) -> dict[int, str]:
-    """Line -> what was seen there; what several criteria saw alike is said once."""
-    found: dict[int, list[str]] = {}
-    places = [(result.line, result.seen), *((c.line, c.seen) for c in result.criteria)]
-    for line, seen in places:
+def _line_notes(result: Result, source: str) -> list[Note]:
+    """What was seen, on its line and on that of the other thread where there is one; equal findings once."""
+    notes: list[Note] = []
+    for line, seen in [(result.line, result.seen), *((c.line, c.seen) for c in result.criteria)]:
         if line and seen:
-            first = seen.strip().split("\n", 1)[0]
-            if first not in found.setdefault(line, []):
-                found[line].append(first)
-    return {line: "\n".join(texts) for line, texts in found.items()}
+            case, message = split_case(seen.strip().split("\n", 1)[0])
+            found = hazard_notes(source, line, message)
+            notes += [replace(note, text=f"at {case}: {note.text}" if case and not note.is_second else note.text)
+                      for note in found]  # fmt: skip
+    return notes
 
 
 def _source(record: Record, step: str, graded: NotebookNode) -> str | None:

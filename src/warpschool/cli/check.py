@@ -139,6 +139,9 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: 
         output.show(f"    the same{where} as in '{like}'{f', at {case}' if case else ''}", style="dim")
         return
     draw_finding(output, source, criterion.line, criterion.seen)
+    if criterion.wrong is not None and criterion.wrong.wrong < criterion.wrong.count:
+        for row in str(criterion.wrong).splitlines():
+            output.show("    ", row, style="dim")
     if criterion.counts and str(criterion.verdict) == "PERF":
         output.show(f"    counted: {criterion.counts}", style="dim")
     if criterion.hint:

@@ -281,7 +281,7 @@ class Recorder:
         line = gravest.line
         return Criterion(
             info.id, info.title, info.weight, gravest.fraction, gravest.verdict, gravest.seen, line, self._code(line),
-            info.counts, info.hint, gravest.secret, tuple(self._measured.get(info.id, ())),
+            info.counts, info.hint, gravest.secret, tuple(self._measured.get(info.id, ())), gravest.wrong,
         )  # fmt: skip
 
     def _code(self, line: int) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 
 from warpschool.errors import GradingError
 from warpschool.grading.verdicts import Verdict, worst
+from warpschool.mismatch import WrongMap
 
-FORMAT = 2
+FORMAT = 3
 _SECRET_CASE = "This fails in a case that is not public: other sizes and other numbers than those of your own checks."
 
 
@@ -20,7 +21,7 @@ class Criterion:
 
     `seen` is what was observed, `line` the student's line (0: none to blame) and `code` its text. `secret` says that it
     was observed in a case that an instructor's secret seed drew: students then read `shown`. `measured`: counts that
-    were held against a limit, in words.
+    were held against a limit, in words. `wrong`: where an output is wrong.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Criterion:
     hint: tuple[str, ...] = ()
     secret: bool = False
     measured: tuple[str, ...] = ()
+    wrong: WrongMap | None = None
 
     @property
     def shown(self) -> str:
@@ -130,7 +132,7 @@ class Result:
             if data.pop("format") != FORMAT:
                 raise ValueError("another format")
             criteria = tuple(
-                Criterion(**{**item, "verdict": Verdict(item["verdict"]), **_tuples(item)})
+                Criterion(**{**item, "verdict": Verdict(item["verdict"]), **_parts(item)})
                 for item in data.pop("criteria")
             )
             score, max_score = data.pop("score"), data.pop("max_score")
@@ -143,15 +145,23 @@ class Result:
 
     def for_student(self) -> Result:
         """Return the result without what secret cases showed."""
-        hidden = (replace(c, seen=c.shown, line=0, code="", secret=False) if c.secret else c for c in self.criteria)
-        return replace(self, criteria=tuple(hidden))
+        return replace(self, criteria=tuple(_without_secret(c) if c.secret else c for c in self.criteria))
 
     def __str__(self) -> str:
         return to_text(self)
 
 
-def _tuples(item: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {"hint": tuple(item["hint"]), "measured": tuple(item["measured"])}
+def _without_secret(criterion: Criterion) -> Criterion:
+    return replace(criterion, seen=criterion.shown, line=0, code="", secret=False, wrong=None)
+
+
+def _parts(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a criterion that JSON has no types for."""
+    return {"hint": tuple(item["hint"]), "measured": tuple(item["measured"]), "wrong": _map(item["wrong"])}
+
+
+def _map(data: Mapping[str, Any] | None) -> WrongMap | None:
+    return None if data is None else WrongMap(**{**data, "shape": tuple(data["shape"]), "rows": tuple(data["rows"])})
 
 
 def make_result(

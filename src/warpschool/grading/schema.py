@@ -40,6 +40,12 @@ _NOTES = {
         "line": "the student's line, 0 for none", "code": "its text",
         "counts": "what is counted, and why", "hint": "a nudge, a place, pseudocode",
         "secret": "observed in a case of the secret seed: not for students", "measured": "counts held against limits",
+        "wrong": "where an output is wrong",
+    },
+    "WrongMap": {
+        "name": "the array", "shape": "its dimensions", "height": "rows after folding", "columns": "likewise",
+        "box_rows": "rows of elements that a character stands for", "box_columns": "columns of elements, likewise",
+        "rows": ". right, 1 to 9 tenths wrong, # all wrong", "wrong": "elements", "pattern": "what they have in common",
     },
 }  # fmt: skip
 

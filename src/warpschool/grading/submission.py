@@ -102,7 +102,9 @@ class Submission:
             )
             result = compare(got, reference, tolerance=tolerance, name=name)
             if not result.ok:
-                self._fail(Verdict.WA, f"at {_sizes_text(run)}: {result}")
+                judgement = Judgement(Verdict.WA, f"at {_sizes_text(run)}: {result}")
+                judgement.wrong = result.map
+                raise judgement
 
     def counters(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from warpschool import errors
+from warpschool.mismatch import WrongMap
 
 
 class Verdict(StrEnum):
@@ -108,6 +109,8 @@ class Judgement(AssertionError):
     """
 
     secret = False
+    wrong: WrongMap | None = None
+    """where an output is wrong, if that is what was seen"""
 
     def __init__(self, verdict: Verdict, seen: str, *, line: int = 0, fraction: float = 0.0) -> None:
         super().__init__(f"{verdict}: {seen}")

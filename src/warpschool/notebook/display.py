@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+from warpschool.compare import Comparison
+from warpschool.course import Course
 from warpschool.device import Launch
-from warpschool.grading import Result
+from warpschool.errors import WarpschoolError
+from warpschool.grading import Result, find_source
 from warpschool.launcher import RunResult
-from warpschool.viz.displays import launch_html, result_html, run_html
+from warpschool.viz.displays import launch_html, run_html
+from warpschool.viz.mismatch_picture import mismatch_exhibit
+from warpschool.viz.page import escape, notebook_box
+from warpschool.viz.result_display import result_html
 
-_BUILDERS = {Launch: launch_html, RunResult: run_html, Result: result_html}
+
+def _result(result: Result) -> str:
+    """A result with the student's source where it is still the one that was checked."""
+    try:
+        source = find_source(Course.find().step(result.step))
+    except WarpschoolError:
+        return result_html(result)
+    same = source.sha256 == result.source.get("sha256")
+    return result_html(result, source=source.data.decode("utf-8", "replace") if same else "")
+
+
+def _comparison(comparison: Comparison) -> str:
+    said = f"<pre>{escape(comparison)}</pre>"
+    return notebook_box(said + (mismatch_exhibit(comparison.map).html() if comparison.map else ""))
+
+
+_BUILDERS = {Launch: launch_html, RunResult: run_html, Result: _result, Comparison: _comparison}
 
 
 def register_displays(shell: Any) -> None:
@@ -17,5 +39,5 @@ def register_displays(shell: Any) -> None:
     formatters = shell.display_formatter.formatters
     for kind, build in _BUILDERS.items():
         formatters["text/html"].for_type(kind, build)
-    for kind in (Launch, Result):
+    for kind in (Launch, Result, Comparison):
         formatters["text/plain"].for_type(kind, lambda thing, printer, _cycle: printer.text(str(thing)))

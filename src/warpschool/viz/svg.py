@@ -56,6 +56,11 @@ class Svg:
         self.width = width
         self.height = height
         self._parts: list[str] = []
+        self._defs = ""
+
+    def define(self, markup: str) -> None:
+        """Something to refer to by its id: a pattern, a marker."""
+        self._defs += markup
 
     def rect(
         self, x: float, y: float, width: float, height: float, kind: str, *, style: str = "", r: float = 0
@@ -86,9 +91,10 @@ class Svg:
     def __str__(self) -> str:
         size = f'width="{_n(self.width)}" height="{_n(self.height)}" viewBox="0 0 {_n(self.width)} {_n(self.height)}"'
         body = "".join(self._parts)
-        hatch = f"<defs>{_HATCH}</defs>" if 'class="w"' in body else ""
+        defs = self._defs + (_HATCH if 'class="w"' in body else "")
+        defs = f"<defs>{defs}</defs>" if defs else ""
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{_STYLE}</style>{hatch}'
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{_STYLE}</style>{defs}'
             f'<rect width="{_n(self.width)}" height="{_n(self.height)}" class="p"/>{body}</svg>'
         )
 
