@@ -31,6 +31,7 @@ _PUBLIC = {
     "check": "grading",
     "check_cell": "grading",
     "run": "notebook.runs",
+    "trace": "debugger",
     "check_prediction": "notebook.predictions",
     "show_access": "views.access",
     "load_ipython_extension": "notebook",
@@ -57,11 +58,13 @@ __all__ = [
     "occupancy",
     "run",
     "show_access",
+    "trace",
 ]
 
 if TYPE_CHECKING:
     from .compile import compile_cuda
     from .counters import Counters
+    from .debugger import trace
     from .device import DeviceArray, Kernel, Launch, RawModule, get_device
     from .errors import WarpschoolError
     from .grading import check, check_cell

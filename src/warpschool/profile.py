@@ -27,7 +27,7 @@ from warpschool.ptx.translate import Options, Translation, translate
 
 REPORT_GPU = "rtx2080ti"
 """The GPU that occupancy and the roofline speak of where none is named."""
-_ONE_SIZE, _SEVERAL_SIZES = 4096, 128
+_ONE_SIZE, SEVERAL_SIZES = 4096, 128
 _CONVOLUTION = {
     "BATCH": 4, "C": 16, "H": 16, "W": 16, "F": 32, "R": 5, "S": 5, "STRIDE": 1, "PAD": 2, "CROP": 0, "POSITIONS": 36,
     "F0": 0, "PART": 32,
@@ -145,7 +145,7 @@ def usual_sizes(contract: Contract) -> dict[str, int | float]:
     computed = {size.name for size in contract.sizes}
     scalars = {p.name: p for p in contract.parameters() if not p.is_array and p.name not in computed}
     sizes = [name for name, parameter in scalars.items() if parameter.is_size]
-    usual = _ONE_SIZE if len(sizes) == 1 else _SEVERAL_SIZES
+    usual = _ONE_SIZE if len(sizes) == 1 else SEVERAL_SIZES
     named = _CONVOLUTION if {"C", "F"} & set(sizes) else {}  # channels and filters, where a product has M, N and K
     return {name: named.get(name, usual) if parameter.is_size else 1.0 for name, parameter in scalars.items()}
 

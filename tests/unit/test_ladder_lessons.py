@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from warpschool.trace import Access
+from warpschool.accesses import Access
 from warpschool.viz import ladder_lessons
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from warpschool import __version__
-from warpschool.cli import alike, bench, check, classroom, course, doctor, grade, profile, tour
+from warpschool.cli import alike, bench, check, classroom, course, debug, doctor, grade, profile, tour
 from warpschool.cli.failures import EXIT_CODES
 
 app = typer.Typer(
@@ -40,7 +40,7 @@ def _options(
 
 
 for command, panel in (
-    (tour.tour, LOOK), (profile.profile, LOOK), (doctor.doctor, LOOK), (bench.bench, LOOK),
+    (tour.tour, LOOK), (profile.profile, LOOK), (debug.debug, LOOK), (doctor.doctor, LOOK), (bench.bench, LOOK),
     (course.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
     (course.solution, LEARN), (course.lab, LEARN),
     (classroom.quickstart, TEACH), (classroom.release, TEACH), (classroom.import_, TEACH), (grade.grade, TEACH),

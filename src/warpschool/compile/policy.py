@@ -52,7 +52,7 @@ _FREE_OPTIONS = re.compile(
     r"--?(?:use_fast_math|ftz=.+|prec-sqrt=.+|prec-div=.+|fmad=.+|restrict|extra-device-vectorization|device-int128"
     r"|disable-warnings|w|display-error-number|no-display-error-number|diag-suppress=[\d,]+|diag-warn=[\d,]+"
     r"|diag-error=[\d,]+|maxrregcount=\d+|std=c\+\+(?:11|14|17|20)|define-macro=.+|undefine-macro=.+"
-    r"|dopt=on|minimal|builtin-initializer-list=.+|Wno-.+)|-D\s?\w.*|-U\s?\w+"
+    r"|device-debug|dopt=on|minimal|builtin-initializer-list=.+|Wno-.+)|-D\s?\w.*|-U\s?\w+"
 )
 
 
@@ -104,7 +104,7 @@ def check_options(options: Sequence[str]) -> tuple[str, ...]:
             raise PolicyError(
                 f"the compiler option {option!r} is not allowed",
                 next_step="Allowed are -D, -U, -std=, --use_fast_math, --fmad=, --ftz=, --prec-div=, --prec-sqrt=, "
-                "--maxrregcount=, --restrict, --dopt=on and the options about warnings. "
+                "--maxrregcount=, --restrict, --device-debug, --dopt=on and the options about warnings. "
                 "The architecture is the argument `arch`; line information and CUDA's include folders are always on.",
             )
     return tuple(options)

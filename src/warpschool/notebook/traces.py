@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from warpschool.accesses import Trace, trace
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
 from warpschool.errors import CourseError
 from warpschool.notebook.runs import own_contract, random_inputs
-from warpschool.trace import Trace, trace
 
 
 def own(step: str, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None, block: int = 0) -> Trace:
-    """Trace one block of the student's own kernel; see `warpschool.trace.trace`."""
+    """Trace one block of the student's own kernel; see `warpschool.accesses.trace`."""
     return _traced(own_contract(step), sizes, constants, block)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpschool.accesses import Access, Trace, trace_launch
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.launcher import RunResult
-from warpschool.trace import Access, Trace, trace_launch
 from warpschool.viz.access_picture import bank_svg, sector_svg
 from warpschool.viz.exhibit import Exhibit, Frame
 from warpschool.viz.sheet import Sheet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from warpschool.accesses import Access
 from warpschool.counters import SECTOR_BYTES
-from warpschool.trace import Access
 from warpschool.viz.svg import Svg
 
 _WIDTH = 904

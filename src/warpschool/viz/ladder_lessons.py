@@ -1,6 +1,6 @@
 """Pictures of labs 03 to 05: which lane touches which sector and bank, and what an inner loop is made of.
 
-They draw what `warpschool.trace` recorded; None, where a kernel made no such request, is drawn as a sentence.
+They draw what `warpschool.accesses` recorded; None, where a kernel made no such request, is drawn as a sentence.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from warpschool.accesses import Access
 from warpschool.counters import SECTOR_BYTES
-from warpschool.trace import Access
 from warpschool.viz.lessons import BLUE, GREEN, GREY, ORANGE, RED
 
 _FLOAT_BYTES = 4

@@ -7,7 +7,7 @@ on order (atomics, fences, printf), blocks run one after the other and each warp
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,8 @@ _FAR = 1 << 40
 MOST_FAILED_WAITS = 10_000
 MAX_ROWS = 64
 """Most warps that run side by side."""
+Watch = Callable[[Lanes, Instruction], None]
+"""Sees every instruction that some lanes are about to execute."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,14 @@ def run(
     step_limit: int | None = None,
     blocks: Sequence[int] | None = None,
     counts: Counts | None = None,
+    watch: Watch | None = None,
 ) -> OracleResult:
     """Runs the blocks of a launch, all of them or those with the given linear numbers.
 
     `params` is the kernel's parameter block, `shared_bytes` the dynamic shared memory, `globals` the addresses in
     `memory` of the module's .global and .const variables. `step_limit` bounds the basic blocks that any one block of
-    threads executes; more raises StepLimitExceeded. Raises UnsupportedInstruction and KernelTrap.
+    threads executes; more raises StepLimitExceeded. `watch` is called before each instruction. Raises
+    UnsupportedInstruction and KernelTrap.
     """
     sizes = [tuple(s) + (1,) * (3 - len(s)) for s in (grid, block)]
     launch = Launch(
@@ -81,7 +85,8 @@ def run(
     together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // warps)
     with np.errstate(all="ignore"):
         for first in range(0, len(blocks), together):
-            _Run(launch, blocks[first : first + together], one_by_one=in_order, step_limit=step_limit).run()
+            side_by_side = blocks[first : first + together]
+            _Run(launch, side_by_side, one_by_one=in_order, step_limit=step_limit, watch=watch).run()
     launch.count_instructions()
     launch.counts.totals["blocks"] += len(blocks)
     lines = {line: dict(names) for line, names in sorted(launch.counts.lines.items())}
@@ -97,8 +102,11 @@ def _depends_on_order(kernel: Kernel) -> bool:
 class _Run:
     """Some thread blocks on their way through the kernel, side by side."""
 
-    def __init__(self, launch: Launch, blocks: Sequence[int], *, one_by_one: bool, step_limit: int | None) -> None:
+    def __init__(
+        self, launch: Launch, blocks: Sequence[int], *, one_by_one: bool, step_limit: int | None, watch: Watch | None
+    ) -> None:
         self.launch = launch
+        self.watch = watch
         self.kernel = launch.kernel
         self.state = State(launch, blocks)
         self.steps_left = step_limit if step_limit is not None else -1
@@ -140,10 +148,15 @@ class _Run:
         self.launch.executed(block, warps, threads)
         for i in block.instructions:
             self.launch.clock += 1
+            if self.watch:
+                self.watch(lanes, i)
             if i.opcode in ("bar", "barrier"):
                 self.pass_by(lanes, i)
             else:
                 _handler(i)(lanes, i)
+        end = getattr(block.terminator, "instruction", None)
+        if self.watch and end is not None:
+            self.watch(lanes, end)
         self.move_on(block, lanes)
         self.release_warp_barriers(lanes)
 

@@ -1,0 +1,314 @@
+"""The names in PTX that was compiled for debugging: which variable is where, at which instruction.
+
+NVRTC writes DWARF 2 into such PTX as `.section`s of numbers and labels. A label stands for an address there; here it
+stands for its line in the PTX text, which every instruction knows of itself. A register is named by the bytes of its
+name (DW_OP_regx, PTX ISA 11.5), a variable in local memory by its frame's name and an offset.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from elftools.common.exceptions import DWARFError
+from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
+
+_SECTION = re.compile(r"\.section\s+(\S+)\s*\{?")
+_LABEL = re.compile(r"([$\w]+):")
+_NUMBERS = re.compile(r"\.b(8|16|32|64)\s+(.+)")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]+)"')
+_UNITS = ("debug_info", "debug_abbrev", "debug_loc")
+_ADDRESS, _REGISTER, _PLUS = 0x03, 0x90, 0x23
+_BOOLEAN, _FLOAT = 2, 4
+_SIGNED = (5, 6, 13)
+_NAMES = 1 << 40
+"""Numbers from here on stand for symbols that are no labels, in the order in which they appear."""
+_HALVES = {"__half": np.dtype(np.float16), "__half_raw": np.dtype(np.float16)}
+MOST_BYTES = 4096
+"""Variables larger than this are left out."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a variable is in the PTX lines [first, last): a register, or an offset into a frame of local memory."""
+
+    first: int
+    last: int
+    register: str = ""
+    frame: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Type:
+    """A C++ type: its name, and the NumPy type that reads its bytes; `points_to` is the pointee of a pointer."""
+
+    name: str
+    dtype: np.dtype
+    points_to: Type | None = None
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a function, visible in the PTX lines [first, last); `line` is that of its declaration."""
+
+    name: str
+    type: Type
+    line: int
+    first: int
+    last: int
+    places: tuple[Place, ...]
+
+    def at(self, ptx_line: int) -> Place | None:
+        """Where the variable is just before the instruction on a PTX line; None out of scope or before it exists."""
+        if not self.first <= ptx_line < self.last:
+            return None
+        return next((place for place in self.places if place.first <= ptx_line < place.last), None)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the kernel file: source name, name in PTX, PTX lines [first, last), variables, outer ones first."""
+
+    name: str
+    symbol: str
+    first: int
+    last: int
+    variables: tuple[Variable, ...]
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """All functions of a PTX file, and its types by name; both are empty in PTX without debugging information."""
+
+    functions: tuple[Function, ...] = ()
+    types: dict[str, Type] | None = None
+
+    def function_at(self, ptx_line: int) -> Function | None:
+        return next((f for f in self.functions if f.first <= ptx_line < f.last), None)
+
+
+def read_symbols(ptx: str, source_name: str) -> Symbols:
+    """Return the names in a PTX text that was made from a file; what cannot be read is left out."""
+    sections, names = _sections(ptx)
+    if "debug_info" not in sections:
+        return Symbols()
+    try:
+        own = {int(number) for number, name in _FILE.findall(ptx) if name == source_name}
+        return _Reader(_dwarf(sections), names, own).symbols()
+    except (DWARFError, KeyError, ValueError, IndexError):
+        return Symbols()
+
+
+def _sections(ptx: str) -> tuple[dict[str, bytes], list[str]]:
+    """The bytes of each section, with a label's PTX line for the label, and the names of other symbols."""
+    texts: dict[str, list[tuple[int, str]]] = {}
+    labels: dict[str, int] = {}
+    current: list[tuple[int, str]] | None = None
+    for number, text in enumerate(ptx.split("\n"), start=1):
+        line = text.strip()
+        if found := _SECTION.match(line):
+            current = texts.setdefault(found[1].lstrip("."), [])
+        elif line == "}":
+            current = None
+        elif (found := _LABEL.fullmatch(line)) and current is None:
+            labels.setdefault(found[1], number)
+        elif current is not None and (found := _NUMBERS.match(line)):
+            current.extend((int(found[1]) // 8, part.strip()) for part in found[2].split(","))
+    names: list[str] = []
+    sections = {
+        name: b"".join(_number(t, labels, names).to_bytes(8, "little", signed=True)[:size] for size, t in parts)
+        for name, parts in texts.items()
+    }
+    return sections, names
+
+
+def _number(text: str, labels: dict[str, int], names: list[str]) -> int:
+    if re.fullmatch(r"-?\d+", text):
+        return int(text) if int(text) < 1 << 63 else int(text) - (1 << 64)
+    if text.startswith("."):  # an offset into another section
+        return int(text.partition("+")[2] or 0)
+    if text in labels:
+        return labels[text]
+    if text not in names:
+        names.append(text)
+    return _NAMES + names.index(text)
+
+
+def _dwarf(sections: dict[str, bytes]) -> DWARFInfo:
+    def section(name: str) -> DebugSectionDescriptor | None:
+        data = sections.get(name)
+        return None if data is None else DebugSectionDescriptor(io.BytesIO(data), f".{name}", 0, len(data), 0)
+
+    count = DWARFInfo.__init__.__code__.co_argcount
+    others = dict.fromkeys(DWARFInfo.__init__.__code__.co_varnames[2:count])
+    known = {f"{name}_sec": section(name) for name in _UNITS}
+    config = DwarfConfig(little_endian=True, machine_arch="x64", default_address_size=8)
+    return DWARFInfo(config=config, **others | known)
+
+
+class _Reader:
+    """One pass over a file's DWARF."""
+
+    def __init__(self, dwarf: DWARFInfo, names: list[str], own_files: set[int]) -> None:
+        self.dwarf = dwarf
+        self.names = names
+        self.own_files = own_files
+        self.types: dict[int, Type | None] = {}
+        self.lists: Any = dwarf.location_lists()
+
+    def symbols(self) -> Symbols:
+        functions = []
+        for unit in self.dwarf.iter_CUs():
+            for die in unit.get_top_DIE().iter_children():
+                if die.tag == "DW_TAG_subprogram" and self.is_own(die):
+                    functions.append(self.function(die))
+                elif die.tag in ("DW_TAG_structure_type", "DW_TAG_base_type", "DW_TAG_typedef"):
+                    self.type_of(die)
+        named = {found.name: found for found in self.types.values() if found is not None}
+        return Symbols(tuple(functions), named)
+
+    def is_own(self, die: Any) -> bool:
+        """Whether a function has code and stands in the kernel file: those of CUDA's headers are not stepped into."""
+        file = die.attributes.get("DW_AT_decl_file")
+        return "DW_AT_low_pc" in die.attributes and file is not None and file.value in self.own_files
+
+    def function(self, die: Any) -> Function:
+        first, last = _span(die)
+        symbol = _text(die, "DW_AT_MIPS_linkage_name") or _text(die, "DW_AT_name")
+        return Function(
+            _text(die, "DW_AT_name") or symbol, symbol, first, last, tuple(self.variables(die, first, last))
+        )
+
+    def variables(self, die: Any, first: int, last: int) -> Iterator[Variable]:
+        """The variables of a scope and of those inside it."""
+        for child in die.iter_children():
+            if child.tag == "DW_TAG_lexical_block":
+                yield from self.variables(child, *_span(child))
+            elif child.tag in ("DW_TAG_variable", "DW_TAG_formal_parameter"):
+                found = self.variable(child, first, last)
+                if found is not None:
+                    yield found
+
+    def variable(self, die: Any, first: int, last: int) -> Variable | None:
+        type_ = self.type_of(_referred(die))
+        location = die.attributes.get("DW_AT_location")
+        name = _text(die, "DW_AT_name")
+        if not name or type_ is None or location is None or type_.dtype.itemsize > MOST_BYTES:
+            return None
+        if isinstance(location.value, int):
+            listed: list[Any] = self.lists.get_location_list_at_offset(location.value)
+            found = [self.place(entry.loc_expr, entry.begin_offset, entry.end_offset) for entry in listed]
+        else:
+            found = [self.place(location.value, first, last)]
+        places = tuple(place for place in found if place is not None)
+        line = die.attributes["DW_AT_decl_line"].value if "DW_AT_decl_line" in die.attributes else 0
+        return Variable(name, type_, line, first, last, places) if places else None
+
+    def place(self, expression: list[int], first: int, last: int) -> Place | None:
+        """The meaning of a location expression; None for one that is neither of the two known kinds."""
+        data = bytes(expression)
+        if not data:
+            return None
+        if data[0] == _REGISTER:
+            code = _uleb128(data[1:])
+            return Place(first, last, register=code.to_bytes(8, "big").lstrip(b"\0").decode("ascii"))
+        if data[0] == _ADDRESS and len(data) >= 9:
+            symbol = int.from_bytes(data[1:9], "little") - _NAMES
+            offset = _uleb128(data[10:]) if len(data) > 10 and data[9] == _PLUS else 0
+            if 0 <= symbol < len(self.names):
+                return Place(first, last, frame=self.names[symbol], offset=offset)
+        return None
+
+    # ---------------------------------------------------------------- types
+
+    def type_of(self, die: Any) -> Type | None:
+        if die is None:
+            return None
+        if die.offset not in self.types:
+            self.types[die.offset] = None  # a struct may hold a pointer to itself
+            self.types[die.offset] = self.read_type(die)
+        return self.types[die.offset]
+
+    def read_type(self, die: Any) -> Type | None:
+        name = _text(die, "DW_AT_name")
+        match die.tag:
+            case "DW_TAG_base_type":
+                return _base_type(name, die)
+            case "DW_TAG_pointer_type" | "DW_TAG_reference_type":
+                target = self.type_of(_referred(die))
+                return Type(f"{target.name if target else 'void'}*", np.dtype(np.uint64), target)
+            case "DW_TAG_array_type":
+                return self.array(die)
+            case "DW_TAG_structure_type" | "DW_TAG_class_type":
+                return self.structure(name, die)
+            case "DW_TAG_enumeration_type":
+                return Type(name, np.dtype(f"i{die.attributes['DW_AT_byte_size'].value}"))
+        inner = self.type_of(_referred(die))  # const, volatile, restrict, typedef
+        return inner and Type(name or inner.name, inner.dtype, inner.points_to)
+
+    def array(self, die: Any) -> Type | None:
+        element = self.type_of(_referred(die))
+        bounds = [c.attributes.get("DW_AT_upper_bound") for c in die.iter_children()]
+        if element is None or None in bounds:
+            return None
+        shape = tuple(bound.value + 1 for bound in bounds if bound is not None)
+        written = "".join(f"[{length}]" for length in shape)
+        base, inner = element.dtype.subdtype or (element.dtype, ())
+        return Type(element.name + written, np.dtype((base, (*shape, *inner))))
+
+    def structure(self, name: str, die: Any) -> Type | None:
+        if name in _HALVES:
+            return Type(name, _HALVES[name])
+        if "DW_AT_byte_size" not in die.attributes:
+            return None
+        names, formats, offsets = [], [], []
+        for member in die.iter_children():
+            type_ = self.type_of(_referred(member)) if member.tag == "DW_TAG_member" else None
+            where = member.attributes.get("DW_AT_data_member_location")
+            label = _text(member, "DW_AT_name")
+            if type_ is None or where is None or not label or label in names:
+                continue
+            names.append(label)
+            formats.append(type_.dtype)
+            offsets.append(where.value if isinstance(where.value, int) else _uleb128(bytes(where.value[1:])))
+        if not names:
+            return None
+        fields = {
+            "names": names, "formats": formats, "offsets": offsets, "itemsize": die.attributes["DW_AT_byte_size"].value
+        }  # fmt: skip
+        return Type(name, np.dtype(fields))  # type: ignore[call-overload]
+
+
+def _base_type(name: str, die: Any) -> Type | None:
+    encoding, size = die.attributes["DW_AT_encoding"].value, die.attributes["DW_AT_byte_size"].value
+    kind = "b" if encoding == _BOOLEAN else "f" if encoding == _FLOAT else "i" if encoding in _SIGNED else "u"
+    if size not in (1, 2, 4, 8):
+        return None
+    return Type(name, np.dtype(bool) if kind == "b" else np.dtype(f"{kind}{size}"))
+
+
+def _span(die: Any) -> tuple[int, int]:
+    return die.attributes["DW_AT_low_pc"].value, die.attributes["DW_AT_high_pc"].value
+
+
+def _text(die: Any, attribute: str) -> str:
+    found = die.attributes.get(attribute)
+    return found.value.decode("utf-8", "replace") if found else ""
+
+
+def _referred(die: Any) -> Any:
+    return die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
+
+
+def _uleb128(data: bytes) -> int:
+    value = 0
+    for position, byte in enumerate(data):
+        value |= (byte & 0x7F) << 7 * position
+        if byte < 0x80:
+            break
+    return value
