@@ -42,8 +42,9 @@ from warpschool.nn import Convolution
 
 ROOT = Path(__file__).parent.parent
 LAB08 = "lab08_convolution"
-IMPLICIT, REGISTERS, HALF = (
-    f"{LAB08}/{name}" for name in ("07_implicit_gemm", "12_register_tiles", "11_fp16_implicit_gemm")
+IMPLICIT, REGISTERS, HALF, HOPPER = (
+    f"{LAB08}/{name}"
+    for name in ("07_implicit_gemm", "12_register_tiles", "11_fp16_implicit_gemm", "13_wgmma_implicit_gemm")
 )
 CHECKED_IMAGES = 8
 QUICK = Rules(warmup_ms=5.0, min_samples=7, max_samples=15, max_seconds=0.3)
@@ -93,6 +94,12 @@ HALF_TILES = (
     (256, 64, 64, 32, 3, 1),
 )  # fmt: skip
 """The same for 11_fp16_implicit_gemm."""
+HOPPER_NAMES = ("TSF", "TSP", "TSK", "STAGES", "CLUSTER_F", "CLUSTER")
+HOPPER_TILES = (
+    (128, 256, 64, 3, 2, 2), (128, 256, 64, 3, 1, 2), (128, 128, 64, 5, 2, 2), (64, 256, 64, 4, 1, 2),
+    (64, 512, 32, 4, 1, 2), (64, 256, 32, 8, 1, 2), (64, 512, 16, 6, 1, 2),
+)  # fmt: skip
+"""The same for 13_wgmma_implicit_gemm."""
 
 
 def _implicit(layer: Layer) -> list[Constants]:
@@ -143,8 +150,16 @@ def _half(layer: Layer) -> list[Constants]:
     return [dict(zip(HALF_NAMES, t, strict=True)) for t in HALF_TILES if t[1] <= max(64, layer.problem.filters)]
 
 
+def _hopper(layer: Layer) -> list[Constants]:
+    """Tile sets of 13_wgmma_implicit_gemm whose clusters are no wider than the filters."""
+    p = layer.problem
+    found = [dict(zip(HOPPER_NAMES, t, strict=True)) for t in HOPPER_TILES]
+    fitting = [t for t in found if t["TSF"] * t["CLUSTER_F"] <= max(64, p.filters)]
+    return [t for t in fitting if t["TSF"] == min(128, max(64, p.filters))]
+
+
 CANDIDATES: dict[str, Callable[[Layer], list[Constants]]] = {
-    IMPLICIT: _implicit, REGISTERS: _registers, HALF: _half,
+    IMPLICIT: _implicit, REGISTERS: _registers, HALF: _half, HOPPER: _hopper,
 }  # fmt: skip
 TUNED: dict[tuple[str, str], Constants] = {
     (IMPLICIT, "conv1"): {"TSM": 32, "TSN": 128},
@@ -165,7 +180,7 @@ class Case:
     """A layer's arrays for one step, in the layout and precision that the step takes."""
 
     def __init__(self, layer: Layer, step: str) -> None:
-        self.layer, self.step, self.is_half = layer, step, step == HALF
+        self.layer, self.step, self.is_half = layer, step, step in (HALF, HOPPER)
         p = self.problem = layer.problem
         torch.manual_seed(1)
         self.x, self.w = (torch.rand(shape, device="cuda") * 2 - 1 for shape in (p.image_shape, p.filter_shape))
@@ -311,7 +326,8 @@ def run_digits(bench: Bench) -> None:
 def run_half(bench: Bench) -> None:
     """Half precision on tensor cores."""
     for layer in VGG16:
-        bench.add("vgg16_fp16", layer, HALF)
+        for step in (HALF, HOPPER):
+            bench.add("vgg16_fp16", layer, step)
 
 
 SECTIONS: dict[str, Callable[[Bench], None]] = {"digits": run_digits, "vgg16_fp16": run_half}

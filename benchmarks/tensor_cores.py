@@ -1,20 +1,23 @@
 """The kernels of lab 07 on a GPU, against cuBLAS and PyTorch in the same run.
 
-    python benchmarks/tensor_cores.py [--out FILE] [--seconds 0.5] [--only STEP ...]
+    python benchmarks/tensor_cores.py [--out FILE] [--tune] [--seconds 0.5] [--only STEP ...]
 
 Half in, float32 accumulation; the reference is cuBLAS (PyTorch's `mm`, reduced-precision accumulation off) with the
 same type of result: float for 01 to 05, half for 06_wgmma. 8-bit integers: `torch._int_mm`. Every kernel is first
 checked against a float64 product of some rows, then timed in turns with the reference, the L2 cache flushed before
 each sample; the ratio is the median of the rounds' ratios. Steps that this GPU cannot run are named and left out.
+`--tune` searches the tiles of 03 and 05 for each of five sizes; without it those found on an H200 (TUNED) are used.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +38,28 @@ from warpschool.measurement import Rules
 
 LAB = "lab07_tensor_cores"
 STEPS = ("01_wmma_naive", "02_wmma_shared", "03_wmma_pipelined", "04_wmma_int8", "05_mma_ptx", "06_wgmma")
+QUICK = Rules(warmup_ms=2.0, min_samples=7, max_samples=15, max_seconds=0.2)
 LARGE = ((4096, 4096, 4096), (8192, 8192, 8192))
 SIZES = ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (5000, 3000, 2008), (1111, 4097, 3001))
 """for the geometric mean: the fourth is ragged, and no side of the fifth is a multiple of 8"""
+
+
+TILE_NAMES = ("TSM", "TSN", "TSK", "STAGES", "WSM", "WSN")
+TILES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "03_wmma_pipelined": (
+        (128, 256, 32, 4, 64, 64), (256, 128, 32, 4, 64, 64), (128, 128, 32, 4, 64, 64), (128, 128, 64, 3, 64, 32),
+        (128, 128, 32, 3, 64, 32), (64, 128, 32, 4, 32, 64), (64, 128, 64, 3, 32, 32), (64, 64, 64, 4, 32, 32),
+        (64, 64, 64, 4, 16, 64), (64, 64, 32, 4, 32, 32),
+    ),
+    "05_mma_ptx": (
+        (128, 256, 32, 6, 64, 64), (256, 128, 32, 6, 64, 64), (128, 128, 32, 4, 64, 64), (128, 128, 64, 3, 64, 64),
+        (128, 128, 64, 3, 64, 32), (64, 128, 64, 4, 32, 64), (64, 128, 64, 4, 32, 32), (128, 64, 64, 4, 32, 32),
+        (64, 64, 64, 4, 32, 32), (64, 64, 64, 6, 32, 32), (64, 64, 32, 6, 32, 32),
+    ),
+}  # fmt: skip
+"""Tile sets that `--tune` tries: those named in TILE_NAMES, in this order; the first is the file's own."""
+TUNED: dict[tuple[str, int, int, int], tuple[int, ...]] = {}
+"""What `--tune` found best on an H200; steps and sizes that are not here use the file's own constants."""
 
 
 class Product:
@@ -48,7 +70,7 @@ class Product:
         device = program.module.device
         scalars = {p.name: 1.0 if p.name == "alpha" else 0.0 for p in contract.parameters() if not p.is_array}
         self.sizes = {"M": m, "N": n, "K": k}
-        plan = contract.bind(scalars | self.sizes)
+        plan = contract.bind(scalars | self.sizes, constants=program.constants)
         self.arrays = {name: device.empty(array.shape or (), array.dtype) for name, array in plan.arrays.items()}
         for name, array in plan.arrays.items():
             if array.is_given:
@@ -103,13 +125,16 @@ def _random(shape: tuple[int, ...], dtype: np.dtype) -> Any:
     return cupy.random.randint(-127, 128, shape).astype(dtype)
 
 
-def measure(bench: Bench, part: str, steps: Iterable[str], sizes: Iterable[tuple[int, int, int]]) -> None:
-    """Check and time these steps at these sizes."""
+def measure(
+    bench: Bench, part: str, steps: Iterable[str], sizes: Iterable[tuple[int, int, int]], *,
+    tuned: Container[str] = (),
+) -> None:  # fmt: skip
+    """Check and time these steps at these sizes; the tiles of those in `tuned` are searched first."""
     for step in steps:
-        path = SOLUTIONS / LAB / f"{step}.cu"
-        program = Program(parse_contract(path.read_text(encoding="utf-8"), name=path.name), device="gpu")
         for m, n, k in sizes:
             try:
+                tiles = TUNED.get((step, m, n, k), ()) if step not in tuned else best_tiles(step, m, n, k)
+                program = _program(step, tiles)
                 product = Product(program, m, n, k)
             except (NeedsError, DeviceUnavailable) as reason:
                 print(f"{part:10s} {step:20s} {m}x{n}x{k}: left out: {reason.message}")
@@ -118,7 +143,27 @@ def measure(bench: Bench, part: str, steps: Iterable[str], sizes: Iterable[tuple
             bench.add(
                 part, f"{LAB}/{step}", product.sizes, product.work, reference, error=product.error(),
                 amount=2.0 * m * n * k, against=against, unit="TFLOP/s", registers=product.registers,
+                constants=program.constants,
             )  # fmt: skip
+
+
+@cache
+def _program(step: str, tiles: tuple[int, ...] = ()) -> Program:
+    path = SOLUTIONS / LAB / f"{step}.cu"
+    constants = dict(zip(TILE_NAMES, tiles, strict=True)) if tiles else {}
+    return Program(parse_contract(path.read_text(encoding="utf-8"), name=path.name), device="gpu", constants=constants)
+
+
+def best_tiles(step: str, m: int, n: int, k: int) -> tuple[int, ...]:
+    """The fastest tile set of a step for these sizes; () where it is the file's own."""
+    times: dict[tuple[int, ...], float] = {}
+    for tiles in TILES[step]:
+        product = Product(_program(step, tiles), m, n, k)
+        product.error()
+        times[tiles] = ws.benchmark(product.work, device="gpu", rules=QUICK).median_ms or math.inf
+    best = sorted(times, key=lambda tiles: times[tiles])
+    print(f"  {step} {m}x{n}x{k}: {'; '.join(f'{tiles} {times[tiles]:.4f} ms' for tiles in best[:3])}")
+    return () if best[0] == TILES[step][0] else best[0]
 
 
 def _summary(rows: list[Row]) -> dict[str, dict[str, float]]:
@@ -138,6 +183,7 @@ def main() -> None:
     """Run everything, print a line for each measurement, write them all as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
+    parser.add_argument("--tune", action="store_true", help="search the tiles of 03 and 05 for each size")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
     parser.add_argument("--only", nargs="+", choices=STEPS, default=STEPS, help="these steps only")
     options = parser.parse_args()
@@ -147,7 +193,8 @@ def main() -> None:
     bench = Bench(Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20))
     steps = [step for step in options.only if (SOLUTIONS / LAB / f"{step}.cu").exists()]
     measure(bench, "large", steps, LARGE)
-    measure(bench, "sizes", [step for step in steps if not step.startswith("01")], SIZES)
+    others = [step for step in steps if not step.startswith("01")]
+    measure(bench, "sizes", others, SIZES, tuned=TILES if options.tune else ())
     summary = _summary(bench.rows)
     print(json.dumps(summary, indent=1))
     if options.out:

@@ -163,7 +163,10 @@ class Program:
         if parameter.box:
             array = arrays[parameter.name]
             shape = plan.arrays[parameter.name].shape
-            return self.module.device.tensor_map(array.reshape(shape or array.shape), launch.boxes[parameter.name])
+            name = parameter.name
+            return self.module.device.tensor_map(
+                array.reshape(shape or array.shape), launch.boxes[name], launch.windows.get(name, ())
+            )
         if parameter.is_array:
             return arrays[parameter.name]
         return parameter.ctype.dtype.type(plan.scalars[parameter.name])

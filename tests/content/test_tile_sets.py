@@ -67,6 +67,28 @@ def test_batched_product_is_right_without_hazards_and_bank_conflicts(tiles: tupl
     assert result.counters.shared_bank_conflicts == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [{"M": 139, "N": 264, "K": 72}, {"M": 70, "N": 261, "K": 45}], ids=["whole", "odd"])
+@pytest.mark.parametrize(
+    ("name", "tiles"),
+    [pytest.param(name, tiles, id=f"{name[:2]}-{'x'.join(map(str, tiles))}")
+     for name, sets in constant("TILES", "tensor_cores.py").items() for tiles in sets],
+)  # fmt: skip
+def test_product_on_tensor_cores_is_right(name: str, tiles: tuple[int, ...], sizes: dict[str, int]) -> None:
+    step = Course.find().step(f"lab07_tensor_cores/{name}")
+    contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
+    constants = dict(zip(constant("TILE_NAMES", "tensor_cores.py"), tiles, strict=True))
+    inputs = random_inputs(contract.bind(sizes, constants=constants))
+    result = Program(contract, device="sim", constants=constants).run(sizes, inputs)
+    assert not result.hazards
+    expected = inputs["A"].astype(np.float64) @ inputs["B"]
+    scale = np.abs(inputs["A"].astype(np.float64)) @ np.abs(inputs["B"])
+    tolerance = tolerance_for(np.float32, k=sizes["K"], scale=scale)
+    report = compare(result.outputs["C"], expected, tolerance=tolerance, name="C")
+    assert report.ok, report
+    assert result.counters.shared_load_bank_conflicts == 0
+
+
 def check_convolution(step: str, constants: dict[str, int], problem: Convolution, dtype: str = "float32") -> None:
     found = Course.find().step(f"lab08_convolution/{step}")
     contract = parse_contract(found.solution.read_text("utf-8"), name=found.file_name)

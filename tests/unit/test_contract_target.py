@@ -48,6 +48,8 @@ def test_target_and_boxes_are_read():
         (changed("map=(ROWS, 32)", "map=(ROWS)"), EntryError, ["boxes of rows and columns", "map=(128, 64)"]),
         (changed("x[M,N] in", "x[N] in"), EntryError, ["describes a matrix"]),
         (changed("map=(ROWS, 32)", "map=(ROW, 32)"), ContractError, ["'ROW' is unknown", "Did you mean ROWS?"]),
+        (changed("map=(ROWS, 32)", "map=(1, ROWS, 32)"), EntryError, ["one side for each, at most 5"]),
+        (changed("map=(ROWS, 32)", "map=im2col(ROWS, 32, 3, 3, 1, 1)"), EntryError, ["images in NHWC", "map=im2col("]),
         (changed("const __grid_constant__ CUtensorMap x", "const float* x"), EntryError,
          ["'const float* x' in the source", "const __grid_constant__ CUtensorMap x"]),
     ],
@@ -63,6 +65,22 @@ def test_boxes_that_no_tensor_map_has(box):
     contract = parse_contract(changed("map=(ROWS, 32)", f"map={box}"))
     with pytest.raises(ContractError, match="boxes of"):
         contract.bind({"M": 100, "N": 96})
+
+
+def test_maps_of_windows_and_of_more_axes_than_sides():
+    entry = "copy(const float x[B,H,W,C] in map=im2col(ROWS, 32, R, R, 2, 1), float y[B,H,W,C] out map=(ROWS, 32), "
+    old = "copy(const float x[M,N] in map=(ROWS, 32), float y[M,N] out, int M, int N)"
+    sizes = ["B", "H", "W", "C", "R"]
+    source = changed(old, f"{entry}{', '.join(f'int {size}' for size in sizes)})")
+    parameters = f"const __grid_constant__ CUtensorMap y, {', '.join(f'int {size}' for size in sizes)})"
+    source = source.replace("float* y, int M, int N)", parameters).replace("y[0] = tile[0];", "")
+    contract = parse_contract(source)
+    launch = contract.bind({"B": 2, "H": 9, "W": 8, "C": 32, "R": 3}).launches[0]
+    assert launch.boxes == {"x": (64, 32), "y": (64, 32)}
+    assert launch.windows == {"x": (3, 3, 2, 1)}
+    assert "in map=im2col(ROWS, 32, R, R, 2, 1)" in str(contract.entries[0])
+    with pytest.raises(ContractError, match="boxes of 1025 x 32"):
+        contract.bind({"B": 2, "H": 9, "W": 8, "C": 32, "R": 3}, constants={"ROWS": 1025})
 
 
 def test_without_the_target_shared_memory_is_less():

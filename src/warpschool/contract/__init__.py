@@ -20,7 +20,7 @@ The header is the first block of `//` lines of the file. The grammar ('x' litera
     parameter  = scalar | array
     scalar     = type name
     array      = [ "const" ] type name "[" condition { "," condition } "]" ("in" | "out" | "inout") [ map ]
-    map        = "map" "=" "(" condition "," condition ")"
+    map        = "map" "=" [ "im2col" ] "(" condition { "," condition } ")"
     launch     = name { "block" "=" dims | "grid" "=" dims | "shared" "=" condition }
     dims       = "(" condition [ "," condition [ "," condition ] ] ")"
     condition    (and all below it: see `warpschool.contract.expressions`)
@@ -32,8 +32,10 @@ declared in elements: `float4 A[M,K]` is a float array of M x K that the kernel 
 shared memory in bytes. Every kernel with an Entry line has a Launch line; launches run in order. Arrays that share a
 name are one array, so the second kernel of a file reads what the first one wrote.
 
-A matrix with a `map` reaches the kernel as a tensor map, `const __grid_constant__ CUtensorMap`, that describes it to
-the tensor memory accelerator in boxes of so many rows and columns; boxes 128 bytes wide are swizzled (128B mode).
+An array with a `map` reaches the kernel as a tensor map, `const __grid_constant__ CUtensorMap`, that describes it to
+the tensor memory accelerator in boxes with these sides, last axis last; where there are fewer sides than axes, the
+first axes count as one. Images in NHWC can have a map for windows instead, `map=im2col(places, channels, R, S, STRIDE,
+PAD)`: a box holds so many channels of one element of so many windows. Boxes 128, 64 or 32 bytes wide are swizzled.
 """
 
 from __future__ import annotations

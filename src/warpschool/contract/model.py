@@ -29,7 +29,9 @@ class Parameter:
     dims: tuple[Expression, ...] | None = None
     direction: str = ""
     box: tuple[Expression, ...] = field(default=(), compare=False)
-    """rows and columns of the boxes of its tensor map, for an array that the kernel gets as one; each file's choice"""
+    """sides of the boxes of its tensor map, for an array that the kernel gets as one; each file's choice"""
+    window: tuple[Expression, ...] = field(default=(), compare=False)
+    """rows, columns, stride and padding of the windows that an im2col map walks through"""
 
     @property
     def is_array(self) -> bool:
@@ -44,7 +46,8 @@ class Parameter:
         if self.dims is None:
             return f"{self.ctype.name} {self.name}"
         const = "const " if self.direction == "in" else ""
-        box = f" map=({', '.join(map(_plain, self.box))})" if self.box else ""
+        kind = "im2col" if self.window else ""
+        box = f" map={kind}({', '.join(map(_plain, (*self.box, *self.window)))})" if self.box else ""
         return f"{const}{self.ctype.name} {self.name}[{','.join(map(_plain, self.dims))}] {self.direction}{box}"
 
 

@@ -18,6 +18,10 @@ _SIZES_FORM = "Write: // Sizes: OH = (H + 2*PAD - R) / STRIDE + 1"
 _NEEDS_FORM = "Write: // Needs: H + 2*PAD >= R, C % 4 == 0"
 _TARGET_FORM = "Write: // Target: sm_90a"
 _MAP_FORM = "Write the rows and columns of a box: const half A[M,K] in map=(128, 64)"
+_IM2COL_FORM = (
+    "Write places and channels of a box, then the windows: const half x[BATCH,H,W,C] in map=im2col(128, 64, R, S, "
+    "STRIDE, PAD)"
+)
 _CONSTANT_FORM = "Write: // Constant: filters <- w"
 
 
@@ -101,19 +105,30 @@ class EntryParser:
         is_const = any(word.text == "const" for word in words)
         if is_const and direction != "in":
             raise reader.fault(f"'{words[-1].text}' is const but marked {direction}", write="Drop const, or write in.")
-        return Parameter(words[-1].text, ctype, words[-1].line, dims, direction, self._box(reader, len(dims)))
+        return Parameter(words[-1].text, ctype, words[-1].line, dims, direction, *self._map(reader, len(dims)))
 
-    def _box(self, reader: TokenReader, rank: int) -> tuple[Expression, ...]:
-        """The box behind `map=`, or () where there is none."""
+    def _map(self, reader: TokenReader, rank: int) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+        """The sides of the box behind `map=`, and the window of an im2col map; () where there is none."""
         if reader.here.text != "map":
-            return ()
+            return (), ()
         word = reader.take()
         reader.expect("=", write=_MAP_FORM)
-        reader.expect("(", write=_MAP_FORM)
-        box = self._list(reader, ")", write=_MAP_FORM)
-        if not len(box) == rank == 2:
-            raise reader.fault("a tensor map describes a matrix in boxes of rows and columns", at=word, write=_MAP_FORM)
-        return box
+        is_im2col = reader.here.text == "im2col"
+        form = _IM2COL_FORM if is_im2col else _MAP_FORM
+        if is_im2col:
+            reader.take()
+        reader.expect("(", write=form)
+        numbers = self._list(reader, ")", write=form)
+        if is_im2col:
+            if rank != 4 or len(numbers) != 6:
+                raise reader.fault("an im2col map describes images in NHWC and their windows", at=word, write=form)
+            return numbers[:2], numbers[2:]
+        if not 2 <= len(numbers) <= min(rank, 5):
+            raise reader.fault(
+                "a tensor map describes a matrix in boxes of rows and columns, or more axes with one side for each, "
+                "at most 5", at=word, write=form,
+            )  # fmt: skip
+        return numbers, ()
 
     def _scalar(self, reader: TokenReader, words: list[Token]) -> Parameter:
         name = words[-1]

@@ -70,8 +70,10 @@ class LaunchPlan:
     shared_bytes: int
     arguments: tuple[Parameter, ...]
     line: int
-    boxes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """rows and columns of the boxes of arrays that the kernel gets as tensor maps"""
+    boxes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """sides of the boxes of arrays that the kernel gets as tensor maps"""
+    windows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """rows, columns, stride and padding of the windows of im2col maps"""
 
 
 @dataclass(frozen=True)
@@ -242,18 +244,29 @@ def _launch(contract: Contract, launch: Launch, values: Mapping[str, int]) -> La
         )
     parameters = contract.entry(launch.entry).parameters
     boxes = {parameter.name: _box(contract, parameter, values) for parameter in parameters if parameter.box}
-    return LaunchPlan(launch.entry, grid, block, shared, parameters, launch.line, boxes)
+    windows = {
+        parameter.name: tuple(_value(contract, tree, values, parameter.line) for tree in parameter.window)
+        for parameter in parameters
+        if parameter.window
+    }
+    return LaunchPlan(launch.entry, grid, block, shared, parameters, launch.line, boxes, windows)
 
 
-def _box(contract: Contract, parameter: Parameter, values: Mapping[str, int]) -> tuple[int, int]:
-    rows, columns = (_value(contract, tree, values, parameter.line) for tree in parameter.box)
-    width = columns * parameter.ctype.nbytes
-    if not (1 <= rows <= 256 and 1 <= columns <= 256 and width % 16 == 0):
+def _box(contract: Contract, parameter: Parameter, values: Mapping[str, int]) -> tuple[int, ...]:
+    box = tuple(_value(contract, tree, values, parameter.line) for tree in parameter.box)
+    most = 1024 if parameter.window else 256
+    if not all(1 <= side <= most for side in box[:-1]) or not 1 <= box[-1] <= 256 or _width(parameter, box) % 16:
         raise ContractError(
-            f"'{parameter}' has boxes of {rows} x {columns} elements", file=contract.name, line=parameter.line,
-            next_step="A box has 1 to 256 rows and columns, and rows of a multiple of 16 bytes.",
+            f"'{parameter}' has boxes of {' x '.join(map(str, box))} elements", file=contract.name,
+            line=parameter.line,
+            next_step="A box has sides of 1 to 256 (im2col: 1,024 places), and rows of a multiple of 16 bytes.",
         )  # fmt: skip
-    return rows, columns
+    return box
+
+
+def _width(parameter: Parameter, box: tuple[int, ...]) -> int:
+    """Bytes of a row of a box."""
+    return box[-1] * parameter.ctype.nbytes
 
 
 def _dim3(contract: Contract, launch: Launch, trees: tuple[Expression, ...], values: Mapping[str, int]) -> Dim3:

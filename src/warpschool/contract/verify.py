@@ -110,7 +110,7 @@ def _verify_expressions(contract: Contract) -> None:
     for condition in contract.needs:
         _verify_known(contract, condition.tree, known)
     for parameter in contract.parameters():
-        for tree in (*(parameter.dims or ()), *parameter.box):
+        for tree in (*(parameter.dims or ()), *parameter.box, *parameter.window):
             _verify_known(contract, tree, known)
     for launch in contract.launches:
         for tree in (*launch.block, *launch.grid, launch.shared):

@@ -158,9 +158,9 @@ class GpuDevice:
         array[...] = np.zeros((), kind)
         return array
 
-    def tensor_map(self, array: DeviceArray, box: tuple[int, int]) -> np.generic:
+    def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
         """See `warpschool.device.tensor_map`."""
-        return tensor_map(array, box)
+        return tensor_map(array, box, window)
 
     def pointer(self, value: Any) -> int | None:
         if isinstance(value, DeviceArray):

@@ -165,8 +165,8 @@ class Device(Protocol):
     def asnumpy(self, array: DeviceArray, *, stream: Any = None) -> np.ndarray:
         """Copies a device array to the host."""
 
-    def tensor_map(self, array: DeviceArray, box: tuple[int, int]) -> np.generic:
-        """What the tensor memory accelerator must know of a matrix; DeviceUnavailable on the simulator."""
+    def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
+        """What the tensor memory accelerator must know of an array; DeviceUnavailable on the simulator."""
 
     def copy_to_host(self, array: DeviceArray, out: np.ndarray, stream: Any) -> None: ...
     def copy_from_host(self, array: DeviceArray, source: np.ndarray, stream: Any) -> None: ...

@@ -161,7 +161,7 @@ class SimDevice:
         """An ordinary host array of zeros: the simulator has no copies to speed up."""
         return np.zeros(checked_shape(shape), checked_dtype(dtype))
 
-    def tensor_map(self, array: DeviceArray, box: tuple[int, int]) -> NoReturn:
+    def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> NoReturn:
         """Raises DeviceUnavailable: the simulator has no tensor memory accelerator."""
         raise DeviceUnavailable(
             "the simulator has no tensor memory accelerator (TMA)",

@@ -1,0 +1,59 @@
+"""What is graded in lab08_convolution/13_wgmma_implicit_gemm, on a GPU of sm_90a only: half precision by wgmma.
+
+Everywhere else the step is skipped and says so. There are no counters: the simulator runs neither wgmma nor the TMA.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.grading import criterion
+from warpschool.grading.cases import convolution
+from warpschool.nn import convolve
+
+PLAIN = [convolution(2, 64, 8, 64, 1), convolution(9, 64, 12, 128, 3, pad=1), convolution(2, 128, 20, 256, 3)]
+ODD = [
+    convolution(1, 8, 1, 8, 1),
+    convolution(3, 8, (7, 13), 16, (3, 2), stride=2, pad=1),
+    convolution(2, 72, (33, 35), 136, 3, pad=1),
+    convolution(1, 16, (23, 11), 8, (7, 11), stride=3, pad=4),
+]
+NHWC = (0, 2, 3, 1)
+
+
+def check_half(kernel, rng, problem):
+    """Accumulated in float32, rounded once to half."""
+    arrays = kernel.inputs(problem.sizes, rng)
+    x, w = (arrays[name].transpose(0, 3, 1, 2) for name in ("x", "w"))
+    expected = convolve(x, w, stride=problem.stride, pad=problem.pad).transpose(NHWC)
+    sums = convolve(np.abs(x), np.abs(w), stride=problem.stride, pad=problem.pad).transpose(NHWC)
+    kernel.check_against(kernel.run(problem.sizes, arrays), {"y": expected}, k=problem.terms, scale=sums)
+
+
+@criterion(
+    "Right answers",
+    weight=4,
+    hint=[
+        "Which element of the windows, and which channels, does a step multiply, and where do they land?",
+        "Element (r, s), channels c to c + TSK - 1: a block asks for its share of places and of filters, for everybody "
+        "who needs them, and announces the bytes of a whole tile, for the others bring the rest.",
+        "copy_windows(..., corner, r, s, c, same_places, ...); copy_filters(..., f, r, s, c, same_filters, ...)",
+    ],
+)
+def test_correct(kernel, rng):
+    for problem in PLAIN:
+        check_half(kernel, rng, problem)
+
+
+@criterion(
+    "Right for every stride, padding and size",
+    weight=3,
+    hint=[
+        "What does the TMA bring for elements outside the image, channels past C, and places past the last image?",
+        "Zeros, and always the bytes of the whole box. So nothing needs a guard; but what is announced must be whole.",
+        "expect_bytes(&full[stage], BYTES_X + BYTES_W) for every step",
+    ],
+)
+def test_odd(kernel, rng):
+    for problem in ODD:
+        check_half(kernel, rng, problem)
