@@ -33,7 +33,11 @@ _PUBLIC = {
     "run": "notebook.runs",
     "trace": "debugger",
     "check_prediction": "notebook.predictions",
+    "diff": "views.diff",
+    "roofline": "views.roofline",
     "show_access": "views.access",
+    "show_fragments": "views.fragments",
+    "show_timeline": "views.timeline",
     "load_ipython_extension": "notebook",
 }
 """public name -> the module that defines it"""
@@ -53,11 +57,15 @@ __all__ = [
     "check_cell",
     "check_prediction",
     "compile_cuda",
+    "diff",
     "find_gpu",
     "get_device",
     "occupancy",
+    "roofline",
     "run",
     "show_access",
+    "show_fragments",
+    "show_timeline",
     "trace",
 ]
 
@@ -73,6 +81,10 @@ if TYPE_CHECKING:
     from .notebook.runs import run
     from .timing import Timing, benchmark, benchmark_ratio
     from .views.access import show_access
+    from .views.diff import diff
+    from .views.fragments import show_fragments
+    from .views.roofline import roofline
+    from .views.timeline import show_timeline
 
 
 def __getattr__(name: str) -> Any:

@@ -15,11 +15,16 @@ from rich.console import Console
 
 import warpschool as ws
 from warpschool.course import Course
-from warpschool.errors import ArgumentError
+from warpschool.errors import ArgumentError, CompileError, CourseError, NotMeasured
 from warpschool.grading import Result
 from warpschool.launcher import run_kernel
 from warpschool.mismatch import wrong_map
+from warpschool.model import Roof, Roofline
+from warpschool.notebook import cells
+from warpschool.ptx.fragments import fragment
+from warpschool.timeline import Recorder, Span, Timeline, make_timeline
 from warpschool.viz.annotated import marked_source
+from warpschool.viz.cell_display import compiled_html, failed_html
 from warpschool.viz.displays import launch_html
 from warpschool.viz.mismatch_picture import mismatch_exhibit
 from warpschool.viz.notes import hazard_notes
@@ -249,3 +254,178 @@ def test_a_result_carries_its_map_and_its_hints():
     opened = html.unescape(markup)
     assert opened.index(nudge) < opened.index(place) < opened.index(pseudocode)
     assert markup.count('<details class="hint">') == 3 * sum(not c.ok for c in result.criteria)
+
+
+# ---------------------------------------------------------------- kernel cells
+
+
+def test_the_compilers_messages_stand_below_their_lines():
+    source = TURN.replace("* 8) % n];", "* 8) % m];").replace("    y[blockIdx.x", "\ty[blockIdc.x")
+    with pytest.raises(CompileError) as caught:
+        ws.compile_cuda(source, name="turn.cu")
+    shown = html.unescape(re.sub(r"</?span[^>]*>", "", failed_html("lab/turn", "turn.cu", caught.value, source)))
+    assert "✗ does not compile: 2 errors" in shown
+    rows = re.findall(r"<tr.*?</tr>", shown, re.DOTALL)
+    first = next(k for k, row in enumerate(rows) if "<mark>m</mark>" in row)
+    assert "▸ 8" in rows[first] and 'error: identifier "m" is undefined' in rows[first + 1]
+    second = next(k for k, row in enumerate(rows) if "<mark>blockIdc</mark>" in row)
+    assert "▸ 10" in rows[second] and "blockIdc" in rows[second + 1]
+
+
+def test_a_kernel_that_compiles_is_shown_in_colour():
+    shown = compiled_html("lab/turn", "turn.cu", ["turn: 10 registers"], TURN)
+    assert "✓ compiles" in shown and '<span class="t-keyword">const</span>' in shown and "turn: 10 registers" in shown
+
+
+# ---------------------------------------------------------------- roofline
+
+
+def test_kernels_stand_under_the_roofs_of_any_gpu():
+    own = Roofline("My <GPU>", 1000.0, (Roof("DRAM", 100.0),))
+    counters = ws.Counters(fma_instructions=1000, global_load_sectors=100, global_load_bytes=3200)
+    shown = ws.roofline({"mine": counters}, gpu=own, measured_ms={"mine": 2000 / 40 * 1e-6})
+    [row] = shown.sheets[0].rows
+    assert row == ("mine", "2,000", "0.625", "62", "6 %", "DRAM", "40")
+    [(alt, svg)] = images(shown._repr_html_())
+    assert "mine at 0.625 FLOP per byte, bound 62 GFLOP/s, measured 40" in alt
+    assert "My <GPU>" in alt and "<GPU>" not in shown._repr_html_()
+    assert "mine, measured" in drawn_texts(svg) and "not measurements" in str(shown)
+    named = ws.roofline(counters, counters, gpu="rtx2080ti")
+    assert [row[0] for row in named.sheets[0].rows] == ["kernel", "kernel (2)"]
+    with pytest.raises(ArgumentError, match="none of these"):
+        ws.roofline(ws.Counters(global_load_sectors=1))
+    with pytest.raises(ArgumentError, match="speaks of other"):
+        ws.roofline({"mine": counters}, measured_ms={"other": 1.0})
+
+
+# ---------------------------------------------------------------- fragments
+
+
+def test_fragments_name_the_lane_of_each_element():
+    shown = ws.show_fragments("mma", "m16n8k16", "f16", lane=5)
+    assert [frame.label[:9] for frame in shown.frames] == ["Operand A", "Operand B", "Operand C"]
+    held = fragment("mma", "m16n8k16", "f16", "a")
+    rows = held.positions[5].reshape(-1, 2).tolist()
+    assert all(f"({row}, {column})" in shown.frames[0].alt for row, column in rows)
+    assert shown.sheets[0].rows[5][2] == " ".join(f"({r}, {c})" for r, c in held.positions[5, 1].tolist())
+    (_, svg), *_ = images(shown._repr_html_())
+    lanes = [text for text in drawn_texts(svg) if text and re.fullmatch(r"\d+|r\d", text)]
+    assert lanes.count("r3") == 64 and svg.count("stroke-width:2.4") == len(rows)
+    integers = ws.show_fragments("mma", "m16n8k32", "s8")
+    assert "with sums in s32" in integers.title
+    with pytest.raises(ArgumentError, match="m9n9k9") as caught:
+        ws.show_fragments("mma", "m9n9k9", "f16")
+    assert "m16n8k16 (f16 bf16" in str(caught.value)
+    with pytest.raises(ArgumentError, match="lane 32"):
+        ws.show_fragments("mma", "m16n8k16", "f16", lane=32)
+
+
+def test_the_fragments_of_a_kernel(run):
+    with pytest.raises(ArgumentError, match="no matrix instruction"):
+        ws.show_fragments(run)
+    step = Course.find().step("lab07_tensor_cores/01_wmma_naive")
+    sizes = {"M": 16, "N": 16, "K": 16, "alpha": 1.0, "beta": 0.0}
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.uniform(-1, 1, (16, 16)).astype(t) for name, t in zip("ABC", ("f2", "f2", "f4"), strict=True)}
+    product = run_kernel(step.solution.read_text(), sizes, arrays, device="sim")
+    assert ws.show_fragments(product).title == "wmma m16n16k16, f16 with sums in f32"
+
+
+# ---------------------------------------------------------------- timelines
+
+SPANS = [
+    Span("in <1>", "stream 1", 0.0, 1.0, "copy in"), Span("conv", "stream 1", 1.0, 3.0), Span("b", "stream 2", 0.5, 2.0)
+]  # fmt: skip
+
+
+def test_a_recorded_timeline_is_shown_anywhere(tmp_path):
+    timeline = make_timeline("a GPU", SPANS)
+    assert timeline.length_ms == 3.0 and timeline.work_ms == 4.5 and timeline.at_once_ms() == pytest.approx(1.5)
+    path = tmp_path / "timeline.json"
+    path.write_text(timeline.to_json())
+    shown = ws.show_timeline(path)
+    assert "4.5 ms of work in 3 ms: for 50 % of the time two or more things ran at once." in shown.finding
+    [(alt, svg)] = images(shown._repr_html_())
+    assert "in <1> in stream 1 from 0 to 1 ms" in alt and "<1>" not in shown._repr_html_()
+    assert {"stream 1", "stream 2", "copy in", "kernel", "▪ conv", "↓ in <1>"} <= set(drawn_texts(svg))
+    assert "nothing overlaps" in ws.show_timeline(SPANS[:2]).finding
+    assert [row[0] for row in shown.sheets[0].rows] == ["in <1>", "b", "conv"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", '{"format": 9, "device": "", "spans": []}', '{"format": 1, "device": "", "spans": []}',
+     '{"format": 1, "device": "d", "spans": [{"name": "a", "stream": "s", "start_ms": 2.0, "end_ms": 1.0}]}'],
+)  # fmt: skip
+def test_what_is_no_timeline_says_so(text, tmp_path):
+    (tmp_path / "t.json").write_text(text)
+    with pytest.raises(ArgumentError):
+        ws.show_timeline(tmp_path / "t.json")
+
+
+class Clock:
+    """A device whose events take the time of one counter."""
+
+    measures_time, description = True, "a clock"
+
+    def __init__(self):
+        self.now = 0.0
+
+    def Event(self):
+        device = self
+
+        class Event:
+            def record(self, stream=None):
+                device.now += 1.0
+                self.time = device.now
+
+        return Event()
+
+    def elapsed_ms(self, start, end):
+        return end.time - start.time
+
+    def synchronize(self):
+        pass
+
+
+def test_a_recorder_puts_events_around_work():
+    device, one, two = Clock(), object(), object()
+    recorder = Recorder(device)
+    with recorder.span("in", one, kind="copy in"), recorder.span("kernel", two):
+        pass
+    with recorder.span("out"):
+        pass
+    timeline = recorder.finish()
+    assert [(s.name, s.stream, s.start_ms, s.end_ms) for s in timeline.spans] == [
+        ("in", "stream 1", 1.0, 4.0), ("kernel", "stream 2", 2.0, 3.0), ("out", "default stream", 5.0, 6.0),
+    ]  # fmt: skip
+    assert Timeline.from_json(timeline.to_json()) == timeline
+    with pytest.raises(NotMeasured, match="no clock"):
+        Recorder(ws.get_device("sim"))
+
+
+# ---------------------------------------------------------------- two steps
+
+
+def test_a_difference_shows_lines_and_counters():
+    shown = ws.diff("lab01/01", "lab02/01", {"M": 32, "N": 32, "K": 32}, references=True)
+    assert "14 lines added, 3 removed" in shown.finding and "global load bytes ÷ 16" in shown.finding
+    rows = {row[0]: row[1:] for row in shown.sheets[0].rows}
+    assert rows["fma instructions"] == ("32,768", "32,768", "same") and rows["barriers"][2] == "new"
+    markup = shown._repr_html_()
+    assert markup.count('<tr class="added">') == 14 and '<span class="hidden">removed</span>-' in markup
+    assert "+    __shared__ float tileA[TILE][TILE];" in str(shown) and shown.note == "Counted at M = N = K = 32."
+
+
+def test_a_difference_takes_ones_own_kernels():
+    source = Course.find().step("lab00/01").solution.read_text()
+    cells.remember("lab00_first_kernels/01_saxpy", source.replace("int i =", "int i = <b>"))
+    try:
+        shown = ws.diff("lab00/01", "lab00/01")
+        assert "The code is the same" in shown.finding and "not counted" in shown.note and not shown.sheets
+        cells.remember("lab00_first_kernels/01_saxpy", source)
+        assert "every counter is the same" in ws.diff("lab00/01", "lab00/01", {"n": 64}).finding
+    finally:
+        cells.forget_all()
+    with pytest.raises(CourseError):
+        ws.diff("lab00/01", "lab77/01")

@@ -10,7 +10,8 @@ from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
 from warpschool.notebook.cells import remember
-from warpschool.notebook.show import show_text
+from warpschool.notebook.show import show, show_text
+from warpschool.viz.cell_display import compiled_html, failed_html
 
 
 @magics_class
@@ -44,12 +45,12 @@ def _compiles(step: str, name: str, source: str) -> bool:
         compile_cuda(source, name=name)
         resources = resource_usage(source, name=name)
     except WarpschoolError as error:
-        show_text(str(error), failed=True)
+        show(str(error), failed_html(step, name, error, source))
         return False
     uses = [
         f"{entry.name}: {used.registers} registers, {used.shared_bytes:,} bytes of shared memory"
         for entry in contract.entries
         if (used := resources.get(entry.name)) is not None
     ]
-    show_text("\n".join([f"{step} compiles.", *uses]))
+    show("\n".join([f"{step} compiles.", *uses]), compiled_html(step, name, uses, source))
     return True

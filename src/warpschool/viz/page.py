@@ -16,21 +16,21 @@ _DARK_AROUND = ':is([data-jp-theme-light="false"], .vscode-dark, [data-md-color-
 @cache
 def style_sheet() -> str:
     """The CSS of a page of its own."""
-    css = _sections()
+    css = style_sections()
     dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css['dark']} }} }}"
     return f":root {{ color-scheme: light dark; {css['light']} }}\n{dark}\n{css['page']}\n{css['parts']}\n"
 
 
 def notebook_box(content: str) -> str:
     """Content for a notebook's output, with styles that touch nothing around it and follow JupyterLab's theme."""
-    css = _sections()
+    css = style_sections()
     scoped = f".warpschool {{ color-scheme: light; {css['light']} color: var(--ink); {css['parts']} }}"
     dark = f"{_DARK_AROUND} {{ color-scheme: dark; {css['dark']} }}"
     return f'<div class="warpschool"><style>\n{scoped}\n{dark}\n</style>\n{content}</div>'
 
 
 @cache
-def _sections() -> dict[str, str]:
+def style_sections() -> dict[str, str]:
     """The parts of page.css by name."""
     text = (resources.files("warpschool.viz") / "page.css").read_text(encoding="utf-8")
     pieces = re.split(r"/\* == (\w+) == \*/", text)

@@ -14,6 +14,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from warpschool.model import Roofline
+from warpschool.viz.page import style_sections
+from warpschool.viz.svg import image
 
 _THEME = {"#010101": "var(--ink)", "#020202": "var(--soft)", "#030303": "var(--line)", "#040404": "var(--accent)",
           "#050505": "var(--warn)", "#060606": "var(--panel)", "#070707": "var(--paper)"}  # fmt: skip
@@ -74,8 +76,8 @@ def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
     return figure
 
 
-def figure_svg(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
-    """Return a figure as SVG to put into a page: its text stays text, its colours follow the page, `alt` is its text.
+def figure_image(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
+    """Return a figure as an `<img>`: its text stays text, its colours follow light and dark, `alt` is its text.
 
     Equal figures give equal bytes.
     """
@@ -89,8 +91,15 @@ def figure_svg(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
     svg = re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1system-ui, sans-serif", svg)
     for stand_in, colour in _THEME.items():
         svg = svg.replace(stand_in, colour)
-    label = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    style = f'<style>{_colours()}</style><rect width="100%" height="100%" style="fill:var(--panel)"/>'
+    head = svg.index(">") + 1
+    return image(svg[:head] + style + svg[head:], alt)
+
+
+def _colours() -> str:
+    """The page's colours, for a picture that does not see the page."""
+    sections = style_sections()
+    return f":root{{{sections['light']}}}@media (prefers-color-scheme:dark){{:root{{{sections['dark']}}}}}"
 
 
 def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom: float) -> None:

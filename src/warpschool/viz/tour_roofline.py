@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def roofline_section(tour: Tour) -> str:
     """The section of the page; "" where no step computes anything."""
     # Here and not above: matplotlib takes a while to load.
-    from warpschool.viz.roofline import figure_svg, plottable, roofline_figure
+    from warpschool.viz.roofline import figure_image, plottable, roofline_figure
 
     roofline = Roofline.of(tour.roofline_gpu)
     shown = plottable(_points(tour))
@@ -27,7 +27,7 @@ def roofline_section(tour: Tour) -> str:
         return ""
     products = {step.short_name for step in tour.steps if step.report and step.report.counters.fma_instructions}
     finding = _finding([point for point in shown if point.label in products] or shown)
-    figure = figure_svg(roofline_figure(shown, roofline), alt=_alt(roofline, shown, finding), prefix="roofline-plot")
+    figure = figure_image(roofline_figure(shown, roofline), alt=_alt(roofline, shown, finding), prefix="roofline-plot")
     caption = escape(_caption(tour, roofline, shown))
     return (
         '<h2 id="roofline">What limits them</h2>\n'

@@ -1,0 +1,52 @@
+"""`show_timeline`: what ran when in which stream of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpschool.timeline import Span, Timeline, make_timeline, read_timeline
+from warpschool.viz.columns import percent
+from warpschool.viz.exhibit import Exhibit, Frame
+from warpschool.viz.sheet import Sheet
+from warpschool.viz.timeline_picture import timeline_svg
+
+
+def show_timeline(recorded: Timeline | Sequence[Span] | str | Path) -> Exhibit:
+    """Show a recorded timeline: a row for each stream, a bar for each copy and kernel.
+
+    `recorded` is a `warpschool.timeline.Timeline`, spans, or the path of a timeline that was saved as JSON. Recording
+    needs a GPU (`warpschool.timeline.Recorder`); showing does not. Raises ArgumentError for what is no timeline.
+    """
+    if isinstance(recorded, str | Path):
+        timeline = read_timeline(recorded)
+    else:
+        timeline = recorded if isinstance(recorded, Timeline) else make_timeline("a device", list(recorded))
+    finding = _finding(timeline)
+    streams = len({span.stream for span in timeline.spans})
+    label = f"{len(timeline.spans)} spans in {streams} stream{'s' * (streams != 1)} on {timeline.device}."
+    told = "; ".join(_told(span) for span in timeline.spans[:12])
+    more = len(timeline.spans) - 12
+    alt = f"Timeline. {finding} {told}{f'; and {more} more' if more > 0 else ''}."
+    frame = Frame(timeline_svg(timeline), label, alt)
+    return Exhibit(f"Timeline on {timeline.device}", finding, (frame,), (_sheet(timeline),))
+
+
+def _finding(timeline: Timeline) -> str:
+    at_once, length = timeline.at_once_ms(), timeline.length_ms
+    said = f"{timeline.work_ms:.3g} ms of work in {length:.3g} ms"
+    if not at_once:
+        return f"{said}: nothing overlaps."
+    return f"{said}: for {percent(at_once / length)} of the time two or more things ran at once."
+
+
+def _told(span: Span) -> str:
+    return f"{span.name} in {span.stream} from {span.start_ms:.3g} to {span.end_ms:.3g} ms"
+
+
+def _sheet(timeline: Timeline) -> Sheet:
+    rows = [
+        [span.name, span.stream, span.kind, f"{span.start_ms:.4g}", f"{span.end_ms:.4g}", f"{span.duration_ms:.4g}"]
+        for span in timeline.spans
+    ]
+    return Sheet.of("Spans", ["span", "stream", "kind", "start in ms", "end in ms", "took ms"], rows)
