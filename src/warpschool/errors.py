@@ -120,10 +120,18 @@ class SimulationError(WarpschoolError):
     """The simulator stopped a kernel; `file` and `line` are the student's where known."""
 
     def __init__(self, message: str, *, file: str = "", line: int = 0, next_step: str = "") -> None:
-        where = f"{file}:{line}: " if file and line else f"line {line}: " if line else ""
-        super().__init__(where + message, next_step=next_step)
+        super().__init__(_placed(message, file, line), next_step=next_step)
         self.file = file
         self.line = line
+
+    def place(self, file: str, line: int) -> None:
+        """Names the place where the launch was asked for, if the message names none yet."""
+        if not self.line:
+            self.message, self.file, self.line = _placed(self.message, file, line), file, line
+
+
+def _placed(message: str, file: str, line: int) -> str:
+    return (f"{file}:{line}: " if file and line else f"line {line}: " if line else "") + message
 
 
 class PtxSyntaxError(SimulationError):

@@ -18,7 +18,7 @@ from warpschool.contract import ArrayPlan, ConstantFill, Contract, LaunchPlan, P
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Kernel, Launch, RawModule
 from warpschool.device.protocol import Device
-from warpschool.errors import ArgumentError, LaunchError
+from warpschool.errors import ArgumentError, LaunchError, MemoryLimitExceeded, SimulationError
 from warpschool.patterns import poison
 from warpschool.suggest import did_you_mean
 
@@ -104,7 +104,7 @@ class Program:
         hosts = _checked(plan, hosts)
         device = self.module.device
         self._reset_variables()
-        on_device = {name: _allocate(device, array, hosts.get(name)) for name, array in plan.arrays.items()}
+        on_device = {name: _allocated(plan, device, array, hosts.get(name)) for name, array in plan.arrays.items()}
         _fill_constants(plan, self.module, hosts)
         launches = tuple(self._launch(launch, plan, on_device, simulator) for launch in plan.launches)
         device.synchronize()
@@ -155,6 +155,9 @@ class Program:
         except LaunchError as error:
             error.line = error.line or launch.line
             raise
+        except SimulationError as error:  # a limit that this launch is over before it has begun
+            error.place(plan.contract.name, launch.line)
+            raise
 
     def argument(
         self, parameter: Parameter, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray]
@@ -200,13 +203,23 @@ def _needed(array: ArrayPlan) -> str:
     return f"{array.dtype}{list(array.shape) if array.shape is not None else ''}"
 
 
+def _allocated(plan: Plan, device: Device, array: ArrayPlan, host: np.ndarray | None) -> DeviceArray:
+    try:
+        return _allocate(device, array, host)
+    except MemoryLimitExceeded as error:
+        error.place(plan.contract.name, array.line)
+        raise
+
+
 def _allocate(device: Device, array: ArrayPlan, host: np.ndarray | None) -> DeviceArray:
     if host is not None:
         return device.asarray(host, name=array.name)
     shape = array.shape or ()
     if array.zeroed:
         return device.zeros(shape, array.dtype, name=array.name)
-    return device.asarray(np.full(shape, poison(array.dtype)[0]), name=array.name)
+    on_device = device.empty(shape, array.dtype, name=array.name)  # refuses what is too large before the host tries
+    on_device.set(np.full(shape, poison(array.dtype)[0]))
+    return on_device
 
 
 def _fill_constants(plan: Plan, module: RawModule, hosts: Mapping[str, np.ndarray]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpschool.contract import parse_contract
-from warpschool.errors import ArgumentError, LaunchError, NeedsError
+from warpschool.errors import ArgumentError, LaunchError, MemoryLimitExceeded, NeedsError, StepLimitExceeded
 from warpschool.launcher import Program, run_kernel
 from warpschool.patterns import is_poison
 
@@ -217,6 +217,22 @@ def test_an_impossible_launch_is_refused_with_its_line():
     source = BATCHED.replace("block=(32)", "block=(n)")
     with pytest.raises(LaunchError, match=r"kernel.cu:2: the launch of 'scale' asks for block x = 2000"):
         run_kernel(source, {"a": 1}, {"x": uniform(1, 2000, dtype="float64")}, device="sim")
+
+
+HUGE = """\
+// Entry:  count(int y[m,m] out, int n, int m)
+// Launch: count block=(1024) grid=(n)
+extern "C" __global__ void count(int* y, int n, int m) { if (threadIdx.x + blockIdx.x < m) y[threadIdx.x] = n; }
+"""
+
+
+def test_limits_of_the_simulation_name_the_line_that_goes_over():
+    """Too many threads: the Launch line; too large an array: its Entry line."""
+    with pytest.raises(StepLimitExceeded, match=r"^huge\.cu:2: count: a launch of 1,073,741,824 blocks") as launch:
+        run_kernel(HUGE, {"n": 1 << 30, "m": 1}, {}, name="huge.cu")
+    with pytest.raises(MemoryLimitExceeded, match=r"^huge\.cu:1: y of 68,719,476,736 bytes does not fit") as entry:
+        run_kernel(HUGE, {"n": 1, "m": 1 << 17}, {}, name="huge.cu")
+    assert (launch.value.line, entry.value.line) == (2, 1)
 
 
 def test_enqueue_works_on_device_arrays_and_zeroes_what_the_header_says():

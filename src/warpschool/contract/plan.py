@@ -44,6 +44,8 @@ class ArrayPlan:
     shape: tuple[int, ...] | None
     direction: str
     zeroed: bool = False
+    line: int = field(default=0, compare=False)
+    """of its Entry or Constant line"""
 
     @property
     def dtype(self) -> np.dtype:
@@ -198,7 +200,7 @@ def _arrays(contract: Contract, values: Mapping[str, int]) -> dict[str, ArrayPla
         if before is None or before.shape is None:
             is_zeroed = parameter.name in contract.zeroed
             arrays[parameter.name] = ArrayPlan(
-                parameter.name, parameter.ctype, shape, directions[parameter.name], is_zeroed
+                parameter.name, parameter.ctype, shape, directions[parameter.name], is_zeroed, parameter.line
             )
         elif math.prod(before.shape) != math.prod(shape):
             raise ContractError(
@@ -206,7 +208,7 @@ def _arrays(contract: Contract, values: Mapping[str, int]) -> dict[str, ArrayPla
                 file=contract.name, line=parameter.line, next_step="Both must hold the same number of elements.",
             )  # fmt: skip
     for fill in contract.constants:
-        arrays.setdefault(fill.array, ArrayPlan(fill.array, fill.ctype, None, "in"))
+        arrays.setdefault(fill.array, ArrayPlan(fill.array, fill.ctype, None, "in", line=fill.line))
     return arrays
 
 

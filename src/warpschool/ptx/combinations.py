@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .program import FLOAT_TYPES, Instruction
+from .program import FLOAT8_TYPES, FLOAT_TYPES, Instruction
 
 
 def _words(text: str) -> frozenset[str]:
@@ -42,6 +42,10 @@ def _whole(i: Instruction) -> bool:
     return i.type not in FLOAT_TYPES
 
 
+def _float8(i: Instruction) -> bool:
+    return not FLOAT8_TYPES.isdisjoint(i.types)
+
+
 REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], ...]] = {
     "mul": ((_PARTS, _whole),), "mad": ((_PARTS, _whole),),
     "mul24": ((_words("lo hi"), _whole),), "mad24": ((_words("lo hi"), _whole),), "madc": ((_words("lo hi"), _whole),),
@@ -55,6 +59,7 @@ REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], 
     "redux": ((_words("add min max and or xor"), bool), (_words("sync"), bool)),
     "atom": ((_ATOMIC, bool),), "red": ((_ATOMIC, bool),),
     "cvta": ((_ADDRESS_SPACES, bool),), "isspacep": ((_ADDRESS_SPACES, bool),),
+    "cvt": ((_words("rn"), _float8), (_words("satfinite"), lambda i: i.types[0] in FLOAT8_TYPES)),
     "dp2a": ((_words("lo hi"), bool),), "brx": ((_words("idx"), bool),),
     "cp": (
         (_words("async"), bool), (_words("commit_group wait_group wait_all ca cg mbarrier"), bool),
@@ -80,7 +85,7 @@ def _saturates(i: Instruction) -> bool:
 def _clips(i: Instruction) -> bool:
     if i.opcode in ("min", "max"):
         return i.type in ("s32", "s16x2", *_HALVES)
-    return any(t in _HALVES or t == "tf32" for t in i.types)
+    return any(t in _HALVES or t in FLOAT8_TYPES or t == "tf32" for t in i.types)
 
 
 CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
@@ -88,12 +93,13 @@ CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
     **dict.fromkeys(("rz", "rm", "rp"), lambda i: i.opcode == "cvt" or (_some_float(i) and i.type not in _HALVES)),
     "rna": lambda i: i.opcode == "cvt",
     **dict.fromkeys(("rni", "rzi", "rmi", "rpi"), lambda i: i.opcode == "cvt" and i.type in FLOAT_TYPES),
-    **dict.fromkeys(_UNORDERED, _some_float),
+    **dict.fromkeys(_UNORDERED, lambda i: i.type in FLOAT_TYPES),
     **dict.fromkeys(("approx", "full"), _some_float),
     **dict.fromkeys(("NaN", "xorsign"), lambda i: i.type in FLOAT_TYPES),
     "ftz": lambda i: any(t in ("f32", "f16", "f16x2", "bf16", "bf16x2", "f64") for t in i.types),
     "sat": _saturates,
     "relu": _clips,
+    "satfinite": lambda i: i.opcode != "cvt" or i.types[0] in FLOAT8_TYPES,
     **dict.fromkeys(
         _BOOLEANS, lambda i: i.opcode not in ("atom", "red") or (i.type[0] == "b" and i.type not in FLOAT_TYPES)
     ),

@@ -333,6 +333,8 @@ class Launching:
                 f"{self.kernel.kernel.name}: no memory for blocks of {self.block} with "
                 f"{self.kernel.kernel.local_bytes:,} bytes of local memory per thread on {count} host threads",
                 next_step="Use smaller arrays inside the kernel, or smaller blocks.",
+                file=self.kernel.file,
+                line=_first_line(self.kernel.kernel),
             ) from None
         chunk = max(1, self.blocks // (count * 8)) if count > 1 else self.blocks
         taken = iter(range(0, self.blocks, chunk))
@@ -452,6 +454,10 @@ class _Snapshot:
     def restore(self) -> None:
         for allocation, data in self.copies:
             allocation.view()[:] = data
+
+
+def _first_line(kernel: Kernel) -> int:
+    return next((i.source.line for block in kernel.blocks for i in block.instructions if i.source.line), 0)
 
 
 _SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})

@@ -11,7 +11,20 @@ from dataclasses import dataclass
 
 from . import matrices
 from .combinations import problem
-from .program import WIDTH_BITS, Address, Immediate, Instruction, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from .program import (
+    FLOAT8_TYPES,
+    WIDTH_BITS,
+    Address,
+    Immediate,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
 
 
 class FormError(Exception):
@@ -119,13 +132,22 @@ def _setp(i: Instruction) -> list[Need]:
     return [_to(1, beside=True), *[_of(_width(i.type))] * 2, *other]
 
 
+_PAIRS = ("f16x2", "bf16x2")
+
+
 def _set(i: Instruction) -> list[Need]:
+    to, of = i.types
+    usual = {"f16": "u16 s16 u32 s32 f16 f32", "bf16": "u16 s16 u32 s32 bf16"}.get(of, "u32 s32 f16 bf16 f32")
+    if to not in (("u32", "s32", of) if of in _PAIRS else usual.split()):
+        raise FormError(f"'.{of}' is not compared to give '.{to}'")
     other = [_of(1)] if len(i.operands) == 4 else []
     return [_to(_width(i.types[0])), *[_of(_width(i.type))] * 2, *other]
 
 
 def _lop3(i: Instruction) -> list[Need]:
     other = [_of(1)] if len(i.operands) == 6 else []
+    if other and not isinstance(i.operands[0], Pair):
+        raise FormError("with a predicate it has two results, d|p")
     return [_to(32, beside=bool(other)), *[_of(32)] * 3, Need("number"), *other]
 
 
@@ -143,7 +165,16 @@ def _mov(i: Instruction) -> list[Need]:
 
 def _cvt(i: Instruction) -> list[Need]:
     to, of = (_width(t) for t in i.types)
-    return [_to(to, wider=True), *[_of(of, wider=True)] * (2 if len(i.operands) == 3 else 1)]
+    sources = 2 if len(i.operands) == 3 else 1
+    if not FLOAT8_TYPES.isdisjoint(i.types):
+        if (*i.types, sources) not in _FLOAT8_PAIRS:
+            raise UnknownForm(f"'.{'.'.join(i.types)}' with {sources} sources")
+        return [_to(to), *[_of(of)] * sources]
+    return [_to(to, wider=True), *[_of(of, wider=True)] * sources]
+
+
+_FLOAT8_PAIRS = {pair for t in FLOAT8_TYPES for pair in ((t, "f32", 2), (t, "f16x2", 1), ("f16x2", t, 1))}
+"""Conversions of 8-bit numbers: result, source, and how many sources."""
 
 
 def _count(i: Instruction) -> int:
@@ -151,12 +182,14 @@ def _count(i: Instruction) -> int:
 
 
 def _element(role: str, i: Instruction) -> Need:
-    if _count(i) * _width(i.type) > 256:
+    if _count(i) * _width(i.type) > 256 or (i.type == "b128" and (_count(i) > 1 or i.space in ("param", "const"))):
         raise FormError("the vector is too long")
     return Need(role, _width(i.type), wider=True, count=_count(i))
 
 
 def _atom(i: Instruction) -> list[Need]:
+    if i.type == "b128" and not (i.has("cas") or i.has("exch")):
+        raise UnknownForm("the type '.b128' but for cas and exch")
     sources = 2 if i.has("cas") else 1
     exact = [Need(role, _width(i.type), count=_count(i)) for role in ("to", *["of"] * sources)]
     return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
@@ -316,16 +349,16 @@ FORMS: dict[str, Form] = {
     "shl": _form(_widths(None, None, 32), _BITS),
     "shr": _form(_widths(None, None, 32), f"{_BITS} {_INT}"),
     "prmt": _form(_widths(32, 32, 32, 32), "b32", "f4e b4e rc8 ecl ecr rc16"),
-    "mov": _form(_mov, f"pred {_INT} {_BITS} f16 bf16 f32 f64 f16x2 bf16x2"),
+    "mov": _form(_mov, f"pred {_INT} {_BITS} b128 f16 bf16 f32 f64 f16x2 bf16x2"),
     "cvta": _form(_same(1), "u32 u64", f"to {_SPACES}"),
     "isspacep": _form(lambda i: [_to(1), _of(64)], "", _SPACES, (0,)),
     "cvt": Form(
-        _cvt, _ANY_TYPE | {"tf32"}, _words(_ROUND, "rna rni rzi rmi rpi ftz sat relu"), (2,)
+        _cvt, _ANY_TYPE | FLOAT8_TYPES | {"tf32"}, _words(_ROUND, "rna rni rzi rmi rpi ftz sat satfinite relu"), (2,)
     ),
-    "ld": Form(lambda i: [_element("to", i), Need("at")], _ANY_TYPE, _words(_MEMORY)),
+    "ld": Form(lambda i: [_element("to", i), Need("at")], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
     "ldu": Form(lambda i: [_element("to", i), Need("at")], _ANY_TYPE, _words("global v2 v4")),
-    "st": Form(lambda i: [Need("at"), _element("of", i)], _ANY_TYPE, _words(_MEMORY)),
-    "atom": _form(_atom, f"{_BITS} u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
+    "st": Form(lambda i: [Need("at"), _element("of", i)], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
+    "atom": _form(_atom, f"{_BITS} b128 u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
     "red": _form(_atom, f"b32 b64 u32 s32 u64 s64 {_FLOAT}", _ATOMIC),
     "shfl": _form(_shfl, "b32", "sync up down bfly idx"),
     "vote": _form(_vote, "pred b32", "sync all any uni ballot"),

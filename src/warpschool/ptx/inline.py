@@ -27,6 +27,7 @@ from .program import (
     Vector,
 )
 from .refusals import misformed, refusal, refused, unsupported
+from .wide import in_halves
 
 MAX_INSTRUCTIONS = 300_000
 """Most instructions of a kernel once its calls are inlined."""
@@ -121,7 +122,7 @@ class _Inliner:
                 self.copy(frame, item)
         if self.parameters.blocks:
             self.code = self.parameters.lowered(self.code)
-        return Flat(self.code, self.registers, self.variables)
+        return Flat(in_halves(self.code, self.registers), self.registers, self.variables)
 
     def copy(self, frame: _Frame, i: Instruction) -> None:
         if _HINT in i.modifiers:

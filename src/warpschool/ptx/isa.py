@@ -118,7 +118,8 @@ _TABLE: list[Row] = [
     }),
     *_rows(VALUE, "9.7.9", {
         "mov": "copy, pack, unpack, address of a variable", "cvta": "convert to or from a generic address",
-        "cvt": "convert between types with rounding and saturation", "isspacep": "test an address's state space",
+        "cvt": "convert between types with rounding and saturation; pairs of e4m3 and e5m2",
+        "isspacep": "test an address's state space",
     }),
     *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"}),
     *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, writes=_never),

@@ -12,7 +12,7 @@ from typing import Any
 WIDTH_BITS = {
     "pred": 1,
     "b8": 8, "u8": 8, "s8": 8,
-    "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16,
+    "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "e4m3x2": 16, "e5m2x2": 16,
     "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32,
     "b64": 64, "u64": 64, "s64": 64, "f64": 64,
     "b128": 128,
@@ -20,6 +20,7 @@ WIDTH_BITS = {
 """Width in bits of every PTX fundamental and packed type (PTX ISA, 5.2)."""
 
 FLOAT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "tf32"})
+FLOAT8_TYPES = frozenset({"e4m3x2", "e5m2x2"})
 SIGNED_TYPES = frozenset({"s8", "s16", "s32", "s64", "s16x2"})
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..program import FLOAT_TYPES, WIDTH_BITS, Instruction, Vector
-from . import exact
+from ..program import FLOAT8_TYPES, FLOAT_TYPES, WIDTH_BITS, Instruction, Vector
+from . import exact, float8
 from .floating import finish, flush, narrow, relu
 from .lanes import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Lanes
 from .table import first_of, handler, unsupported, value
@@ -24,9 +24,10 @@ def _mov(lanes: Lanes, i: Instruction) -> None:
         lanes.write(destination, _packed(lanes, i, source), i.type)
     elif isinstance(destination, Vector):
         width = WIDTH_BITS[i.type] // len(destination.elements)
-        bits = lanes.read(source, f"u{WIDTH_BITS[i.type]}")
+        bits = lanes.read(source, f"b{WIDTH_BITS[i.type]}")
         for k, element in enumerate(destination.elements):
-            lanes.write(element, bits >> bits.dtype.type(k * width), f"b{width}")
+            part = bits >> k * width if i.type == "b128" else bits >> bits.dtype.type(k * width)
+            lanes.write(element, part & (1 << width) - 1 if i.type == "b128" else part, f"b{width}")
     else:
         type_name = i.type if i.type == "pred" else f"b{WIDTH_BITS[i.type]}"
         lanes.write(destination, lanes.read(source, type_name), type_name)
@@ -35,6 +36,11 @@ def _mov(lanes: Lanes, i: Instruction) -> None:
 def _packed(lanes: Lanes, i: Instruction, source: Vector) -> np.ndarray:
     """Elements side by side, the first in the lowest bits."""
     width = WIDTH_BITS[i.type] // len(source.elements)
+    if i.type == "b128":
+        parts = [
+            lanes.read(element, f"u{width}").astype(object) << k * width for k, element in enumerate(source.elements)
+        ]
+        return sum(parts[1:], parts[0])
     total = np.zeros((), np.uint64)
     for k, element in enumerate(source.elements):
         total = total | lanes.read(element, f"u{width}").astype(np.uint64) << np.uint64(k * width)
@@ -64,7 +70,14 @@ def _cvt(lanes: Lanes, i: Instruction) -> None:
     if len(i.types) != 2:
         raise unsupported(i)
     to, source = i.types
+    if source in FLOAT8_TYPES:
+        lanes.write(i.operands[0], float8.decoded(i, lanes.read(i.operands[1], "u16"), source), to)
+        return
     xs = [lanes.read(o, source) for o in i.operands[1:]]
+    if to in FLOAT8_TYPES:
+        both = np.stack(np.broadcast_arrays(xs[1], xs[0]), axis=-1) if len(xs) == 2 else xs[0]
+        lanes.write(i.operands[0], float8.encoded(i, both, to), "u16")
+        return
     if len(xs) == 2:  # cvt.f16x2.f32 d, upper, lower
         if to not in PACKED:
             raise unsupported(i)

@@ -207,6 +207,9 @@ def _atom(lanes: Lanes, i: Instruction) -> None:
     sources = [
         np.stack([np.broadcast_to(lanes.bits(e), lanes.mask.shape) for e in _listed(v)], axis=-1) for v in values
     ]
+    if i.type == "b128":
+        _swap_wide(lanes, i, places, [source[..., 0] for source in sources])
+        return
     old = np.zeros((*lanes.mask.shape, count), f"u{width}")
     for mask, view, index in places.chunks():
         space = next(s for s, m in places.masks.items() if (m & mask).any())
@@ -222,3 +225,14 @@ def _atom(lanes: Lanes, i: Instruction) -> None:
     if returns:
         for k, element in enumerate(_listed(i.operands[0])):
             lanes.write(element, old[..., k], _integer_type(i.type))
+
+
+def _swap_wide(lanes: Lanes, i: Instruction, places: Places, sources: list[np.ndarray]) -> None:
+    """atom.cas and atom.exch of 16 bytes, which are one Python integer."""
+    old = np.zeros(lanes.mask.shape, object)
+    for mask, view, index in places.chunks():
+        for (row, lane), at in zip(np.argwhere(mask), index, strict=True):
+            before = old[row, lane] = int.from_bytes(view[at].tobytes(), "little")
+            if i.has("exch") or before == sources[0][row, lane]:
+                view[at] = np.frombuffer(int(sources[-1][row, lane]).to_bytes(16, "little"), np.uint8)
+    lanes.write(i.operands[0], old, "b128")

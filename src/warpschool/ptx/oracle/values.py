@@ -10,7 +10,8 @@ import numpy as np
 
 from ..program import WIDTH_BITS
 
-UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+UNSIGNED: dict[int, type] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64, 128: np.object_}
+"""NumPy types by width; 128 bits are Python's integers."""
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _FLOAT = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "tf32": np.float32}
 PACKED = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16"}

@@ -25,7 +25,7 @@ def translate(t: Translator, i: Instruction) -> None:
     operands = i.operands[1:] if has_result else i.operands
     where = operands[0]
     operation = next((m for m in i.modifiers if m in _OPERATIONS), None)
-    if operation is None or not isinstance(where, Address) or bytes_of(i.type) > 8:
+    if operation is None or not isinstance(where, Address):
         raise unsupported(i)
     space = i.space
     if space == "generic":

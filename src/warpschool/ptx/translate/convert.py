@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..emit import Builder, Value
-from ..program import WIDTH_BITS, Instruction, Pair, Vector
+from ..program import FLOAT8_TYPES, WIDTH_BITS, Instruction, Pair, Vector
+from . import float8
 from .floating import canonical_nan, flush, narrow, relu, round_directed, saturate, two_sum, widen
 from .values import LLVM_TYPE, is_float, unsupported, value
 
@@ -153,6 +154,8 @@ def _cvt(b: Builder, i: Instruction, x: Value, *more: Value) -> Value:
     if len(i.types) < 2:
         raise unsupported(i)
     to, of = i.types[0], i.type
+    if not FLOAT8_TYPES.isdisjoint((to, of)):
+        return float8.convert(b, i, x, *more)
     if more or to in ("f16x2", "bf16x2"):
         return _pack_halves(b, i, to, x, *more)
     if to == "tf32" or not (to in LLVM_TYPE and of in LLVM_TYPE):

@@ -13,14 +13,15 @@ from typing import TypeVar
 
 from ...errors import UnsupportedInstruction
 from ..emit import Builder, Value
-from ..program import WIDTH_BITS, Instruction
+from ..program import FLOAT8_TYPES, WIDTH_BITS, Instruction
 
 Handler = Callable[..., "Value | tuple[Value, ...]"]
 H = TypeVar("H", bound=Handler)
 
 LLVM_TYPE = {"pred": "i1", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "tf32": "float"} | {
     f"{kind}{bits}": f"i{bits}" for kind in "bus" for bits in (8, 16, 32, 64)
-} | {"b128": "i128"} | dict.fromkeys(("f16x2", "bf16x2", "u16x2", "s16x2"), "i32")  # fmt: skip
+} | {"b128": "i128"} | dict.fromkeys(FLOAT8_TYPES, "i16")  # fmt: skip
+LLVM_TYPE |= dict.fromkeys(("f16x2", "bf16x2", "u16x2", "s16x2"), "i32")
 
 NEXT_STEP = "See the page of supported PTX; on a GPU the kernel runs with --device gpu."
 
