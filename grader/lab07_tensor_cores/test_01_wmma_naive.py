@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 
-SHAPES = [(16, 16, 16), (64, 32, 48), (80, 112, 16), (16, 160, 96)]
+SHAPES = practice([(16, 16, 16), (64, 32, 48), (80, 112, 16), (16, 160, 96)])
 ALIGNED = (128, 128, 128)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 256, 32), (128, 256, 96)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 24)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 24)])
 ALIGNED = (128, 256, 128)
 LONG = (128, 256, 1024)
 IN_FLIGHT = 0.9

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import RACES
 
 FULL_TILES = [(128, 256, 64), (128, 256, 192)]
-RAGGED = [(1, 1, 1), (31, 33, 17), (17, 40, 80), (130, 264, 36)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 80), (130, 264, 36)])
 ALIGNED = (128, 256, 256)
 LONG = (128, 256, 2048)
 IN_FLIGHT = 0.9

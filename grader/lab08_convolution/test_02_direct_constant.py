@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import convolution
 from warpschool.nn import convolve
 from warpschool.nn.pipelines import parts
 
 PLAIN = [convolution(2, 1, 28, 3, 5), convolution(1, 3, 12, 4, 5)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 1, 1, 1),
     convolution(3, 2, (7, 13), 5, (3, 2), stride=2, pad=1),
     convolution(1, 2, (40, 37), 2, 3, pad=1),
     convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
-]
+])
 SECOND = convolution(1, 32, 12, 64, 5)
 """64 filters of 32 x 5 x 5 have 51,200 elements: four parts"""
 COUNTED = convolution(2, 1, 28, 32, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpschool.counters import ratio
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import RACES, check_convolution, convolution
 
 FIRST = convolution(4, 1, 28, 8, 5)
@@ -11,12 +11,12 @@ SECOND = convolution(4, 32, 12, 8, 5)
 IMAGES = 4
 LANES = 31  # of 32 lanes at work for a multiply-add
 PLAIN = [convolution(4, 1, 28, 2, 5), convolution(4, 3, 12, 4, 5), convolution(8, 4, 8, 3, 1)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 1, 1, 1),
     convolution(7, 2, (7, 13), 5, (3, 2), stride=2, pad=1),
     convolution(2, 2, (40, 37), 2, 3, pad=1),
     convolution(5, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
-]
+])
 
 
 @criterion(

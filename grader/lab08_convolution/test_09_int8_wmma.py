@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import RACES, convolution
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 1, 28, 5, 5), convolution(2, 4, 12, 64, 5), convolution(1, 64, 8, 64, 1)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 1, 1, 1),
     convolution(3, 2, (7, 13), 5, (3, 2), stride=2, pad=1),
     convolution(2, 2, (17, 19), 70, 3, pad=1),
     convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
-]
+])
 COUNTED = convolution(4, 16, 12, 64, 5)
 REUSE = 16
 

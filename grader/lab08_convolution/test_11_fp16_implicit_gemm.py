@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import RACES, convolution
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 8, 12, 64, 5), convolution(3, 64, 8, 64, 1), convolution(2, 64, 8, 64, 3, pad=1)]
-ODD = [
+ODD = practice([
     convolution(1, 8, 1, 8, 1),
     convolution(3, 8, (7, 13), 16, (3, 2), stride=2, pad=1),
     convolution(2, 24, (9, 11), 72, 3, pad=1),
     convolution(1, 16, (23, 11), 8, (7, 11), stride=3, pad=4),
-]
+])
 COUNTED = convolution(4, 64, 12, 64, 3)
 EDGE = 64
 """of a block's tile: what is loaded serves that many products at least"""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import RACES, check_convolution, convolution
 
 PLAIN = [convolution(4, 1, 28, 8, 5), convolution(4, 3, 12, 8, 5)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 5, 1, 5),
     convolution(5, 3, (9, 11), 11, 5, pad=2),
     convolution(7, 2, (12, 8), 3, 5, pad=1),
     convolution(2, 1, (7, 14), 9, 5),
-]
+])
 COUNTED = convolution(8, 8, 12, 16, 5)
 
 
