@@ -96,6 +96,14 @@ COUNTERS: tuple[Counter, ...] = (
         "Warp-wide cp.async copies from global to shared memory, those that only fill with zeros included.",
     ),
     Counter(
+        "async_copy_sectors", None, "sectors", "32-byte sectors of global memory that each cp.async request reads."
+    ),
+    Counter(
+        "async_copy_sectors_placed", None, "sectors",
+        "The share of cp.async in global_load_sectors: past L1 (.cg) a sector counts once for each 32 bytes of shared "
+        "memory that it goes to.",
+    ),
+    Counter(
         "async_copy_bytes", None, "bytes",
         "Bytes that active threads write to shared memory with cp.async, zeros included.",
     ),
@@ -286,8 +294,8 @@ class Counters(Mapping[str, int]):
 
     @property
     def global_load_efficiency(self) -> float:
-        """Ideal sectors / sectors of global loads: 1 is perfectly coalesced."""
-        return ratio(self.global_load_sectors_ideal, self.global_load_sectors)
+        """Ideal sectors / sectors of global loads and cp.async copies: 1 is perfectly coalesced."""
+        return ratio(self.global_load_sectors_ideal, self.sectors_read)
 
     @property
     def global_store_efficiency(self) -> float:
@@ -297,7 +305,12 @@ class Counters(Mapping[str, int]):
     @property
     def excess_load_sectors(self) -> int:
         """Sectors of global loads and cp.async copies beyond the ideal."""
-        return self.global_load_sectors - self.global_load_sectors_ideal
+        return self.sectors_read - self.global_load_sectors_ideal
+
+    @property
+    def sectors_read(self) -> int:
+        """Sectors of global memory that loads and cp.async copies read, wherever the copies put them."""
+        return self.global_load_sectors - self.async_copy_sectors_placed + self.async_copy_sectors
 
     @property
     def excess_store_sectors(self) -> int:
@@ -322,7 +335,7 @@ class Counters(Mapping[str, int]):
     @property
     def global_sector_bytes(self) -> int:
         """Bytes of all sectors that global loads and stores touch."""
-        return SECTOR_BYTES * (self.global_load_sectors + self.global_store_sectors)
+        return SECTOR_BYTES * (self.sectors_read + self.global_store_sectors)
 
     @property
     def flops(self) -> int:

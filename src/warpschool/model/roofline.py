@@ -90,7 +90,7 @@ def estimate(counters: Counters, *, gpu: str | GpuSpec = DEFAULT_GPU, array_byte
     busy_sms = max(1, min(spec.sms, counters.blocks or spec.sms))
     clocks_per_ms = busy_sms * spec.clock_mhz * 1e3
     arithmetic = counters.fma_instructions + counters.fadd_instructions + counters.fmul_instructions
-    sectors = counters.global_load_sectors + counters.global_store_sectors
+    sectors = counters.sectors_read + counters.global_store_sectors
     wavefronts = counters.shared_load_wavefronts + counters.shared_store_wavefronts
     parts = {
         "FP32 arithmetic": arithmetic / (spec.sm.fp32_lanes * clocks_per_ms),

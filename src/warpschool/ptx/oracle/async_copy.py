@@ -50,10 +50,12 @@ def _start(lanes: Lanes, i: Instruction) -> None:
         wanted = np.minimum(np.broadcast_to(lanes.read(more[0], "u32"), lanes.mask.shape), size)
     reading = Lanes(lanes.state, lanes.rows, lanes.mask & (wanted > 0))
     source = Places(reading, i.with_(modifiers=("global",)), origin, size)
-    lanes.launch.counts.async_access(i.source.line, source.address, reading.mask, lanes.mask, size)
     data = source.load()
     data[np.arange(size) >= wanted[..., None]] = 0
     target = Places(lanes, i.with_(modifiers=("shared",)), to, size)
+    lanes.launch.counts.async_access(
+        i.source.line, source.address, target.address, reading.mask, lanes.mask, size, past_l1=i.has("cg")
+    )
     for row, lane in np.argwhere(lanes.mask):
         number = int(lanes.row_numbers[row, 0])
         copy = Copy(int(lanes.state.block_of_row[number, 0]), int(target.address[row, lane]), data[row, lane].copy())

@@ -52,9 +52,26 @@ class Counts:
         self.add(f"global_{kind}_sectors", line, sectors)
         self.add(f"global_{kind}_sectors_ideal", line, ideal)
 
-    def async_access(self, line: int, address: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int) -> None:
-        """A cp.async of `size` bytes per lane: a load for the lanes that read; the others only fill with zeros."""
-        self.global_access("load", line, address, reading, size)
+    def async_access(
+        self, line: int, address: np.ndarray, to: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int,
+        *, past_l1: bool,
+    ) -> None:  # fmt: skip
+        """A cp.async of `size` bytes per lane: a load for the lanes that read; the others only fill with zeros.
+
+        Past L1, an H200 takes lanes together that want one 128-byte line and go to one sector of shared memory.
+        """
+        sectors, ideal = _sectors(address, reading, size)
+        placed = sectors
+        if past_l1:
+            warp = np.nonzero(reading)[0]
+            lines, places = address[reading].astype(np.int64) >> 7, to[reading].astype(np.int64) // SECTOR_BYTES
+            placed = len(np.unique(np.stack([warp, lines, places]), axis=1).T)
+        self.add("global_load_requests", line, reading.any(axis=1).sum())
+        self.add("global_load_bytes", line, reading.sum() * size)
+        self.add("global_load_sectors", line, placed)
+        self.add("global_load_sectors_ideal", line, ideal)
+        self.add("async_copy_sectors", line, sectors)
+        self.add("async_copy_sectors_placed", line, placed)
         self.add("async_copy_requests", line, active.any(axis=1).sum())
         self.add("async_copy_bytes", line, active.sum() * size)
 

@@ -61,12 +61,7 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
     t.count("async_copy_bytes", line, per_lane=size.bits)
     counter = Value("ptr", "null")
     if t.unit.options.count:
-        cell = t.unit.plan.cell(4)
-        for k, what in enumerate(("sectors", "sectors_ideal", "requests", "bytes")):
-            t.unit.plan.named(cell + k, f"global_load_{what}", line)
-        counter = t.counter_pointer(cell)
-        t.bump(cell + 2, b.resize(b.icmp("ne", reads, constant("i32", 0)), "i64"))
-        t.bump(cell + 3, b.mul(b.resize(b.call("llvm.ctpop.i32", "i32", reads), "i64"), constant("i64", size.bits)))
+        counter = _count(t, i, address, offset, reads, size.bits)
     flag, bytes_ = constant("i32", int(check)), constant("i32", size.bits)
     fetched = b.call(
         t.unit.access("global"), "i32", _WORKER, _CONTEXT, address, reads, bytes_,
@@ -84,6 +79,23 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
     if check:
         name = f"ws_{'exact_flight' if t.unit.options.exact else 'flight'}_{t.unit.shared_granule_log2}"
         b.call(name, "void", _WORKER, offset, lanes, bytes_, constant("i32", 1))
+
+
+def _count(t: Translator, i: Instruction, address: Value, offset: Value, reads: Value, size: int) -> Value:
+    """Books a copy among the global loads; returns where the access counts the sectors of its source."""
+    b, plan, line = t.b, t.unit.plan, i.source.line
+    cell = plan.cell(5)
+    placed = cell + 4 if i.has("cg") else cell
+    for at, name in (
+        (cell, "async_copy_sectors"), (cell + 1, "global_load_sectors_ideal"), (cell + 2, "global_load_requests"),
+        (cell + 3, "global_load_bytes"), (placed, "global_load_sectors"), (placed, "async_copy_sectors_placed"),
+    ):  # fmt: skip
+        plan.named(at, name, line)
+    t.bump(cell + 2, b.resize(b.icmp("ne", reads, constant("i32", 0)), "i64"))
+    t.bump(cell + 3, b.mul(b.resize(b.call("llvm.ctpop.i32", "i32", reads), "i64"), constant("i64", size)))
+    if i.has("cg"):
+        b.call("ws_count_copies", "void", address, offset, reads, t.counter_pointer(placed))
+    return t.counter_pointer(cell)
 
 
 def _bytes(t: Translator, i: Instruction, size: int) -> Value:

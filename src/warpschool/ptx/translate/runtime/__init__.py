@@ -28,6 +28,7 @@ def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
             "ws_async_issue": async_copy.async_issue(),
             "ws_async_commit": async_copy.async_commit(),
             "ws_async_wait": async_copy.async_wait(),
+            "ws_count_copies": counting.count_copies(),
             "ws_async_under_way": async_copy.async_under_way(),
             "ws_async_track": async_copy.async_track(),
             "ws_async_settle": async_copy.async_settle(),

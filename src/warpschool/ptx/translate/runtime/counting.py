@@ -7,7 +7,7 @@ from .helper import I32, I64, MASK, SIZE, Helper, arg, i32
 
 
 def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
-    """Number of distinct values among the active lanes of a vector of i32 (i64 result)."""
+    """Number of distinct values among the active lanes of a vector of integers (i64 result)."""
     full, any_order, join = b.new_label("sorted"), b.new_label("unsorted"), b.new_label("counted")
     previous = b.shuffle(units, [0, *range(WARP - 1)])
     rising = b.mask_bits(b.icmp("uge", units, previous))
@@ -22,7 +22,7 @@ def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
     slot = b.let("ptr", 0, f"alloca {units.ir_type}, align 64")
     b.store(units, slot, align=64)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
-        same = b.mask_bits(b.icmp("eq", units, b.splat(b.element(slot, I32, lane))))
+        same = b.mask_bits(b.icmp("eq", units, b.splat(b.element(slot, units.type, lane))))
         earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
         repeated = b.and_(b.and_(same, earlier), mask)
         b.store(b.add(b.load(I32, count), b.resize(b.icmp("eq", repeated, i32(0)), I32)), count)
@@ -48,6 +48,21 @@ def count_global() -> str:
         b.increment(b.offset(counter, 8), ideal)
     b.ret()
     return b.define("ws_count_global", "void", address, MASK, SIZE, counter)
+
+
+def count_copies() -> str:
+    """counter[0] += sectors of cp.async.cg as an H200 counts them.
+
+    Past L1, lanes go together that want one 128-byte line of global memory and one 32-byte sector of shared memory.
+    """
+    b = Helper()
+    address, offset, counter = arg(I64, "address", WARP), arg(I32, "offset", WARP), arg("ptr", "counter")
+    b.label("entry")
+    with b.if_(b.icmp("ne", MASK, i32(0))):
+        place = b.resize(b.lshr(offset, 5), I64)
+        b.increment(counter, distinct_values(b, b.or_(b.shl(b.lshr(address, 7), 32), place), MASK))
+    b.ret()
+    return b.define("ws_count_copies", "void", address, offset, MASK, counter)
 
 
 def count_constant() -> str:
@@ -106,7 +121,7 @@ def count_shared() -> str:
             with b.loop(lanes_per_phase) as k:
                 lane = b.add(first, k)
                 with b.if_(b.lane_active(lane, active)):
-                    unit = b.element(slot, I32, lane)
+                    unit = b.element(slot, units.type, lane)
                     same = b.mask_bits(b.icmp("eq", units, b.splat(unit)))
                     earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
                     with b.if_(b.icmp("eq", b.and_(b.and_(same, earlier), active), i32(0))):
