@@ -23,7 +23,7 @@ SHARED = (
 )  # fmt: skip
 OTHERS = (
     "global_atomic_requests", "global_reduction_requests", "local_load_requests", "local_store_requests",
-    "fma_instructions", "divergent_branches",
+    "fma_instructions", "divergent_branches", "blocks_per_sm",
 )  # fmt: skip
 WHY = {
     "merged": "ptxas merges neighbouring 4- and 8-byte shared loads of a thread into wide ones (LDS.64, LDS.128). "
@@ -37,7 +37,8 @@ WHY = {
     "registers": "ptxas finds that the small array fits in registers; the PTX has it in local memory.",
     "sequence": "One PTX instruction (a square root, a quotient, a reciprocal) is a sequence of machine instructions, "
     "with fused multiply-adds among them and a branch for subnormal numbers; and ptxas contracts or splits products.",
-    "noise": "Arbitration in the load-store unit: a handful in ten thousand requests, and other ones in each run.",
+    "noise": "Arbitration in the load-store unit: a handful in ten thousand requests, and other ones in each run. (Of "
+    "two runs the fewer are shown.)",
     "shared atomics": "Nsight Compute counts atomics on shared memory among loads or stores; here they have a counter.",
 }
 
@@ -53,9 +54,11 @@ def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str
     if space == "local":
         return "registers" if theirs < ours else ""
     if space == "global":
-        return "repeated" if theirs < ours and case == "votes" else ""
-    if counter == "fma_instructions" and row["group"] == "math":
+        return "repeated" if theirs < ours and case in ("votes", "bytes") else ""
+    if counter == "fma_instructions":
         return "sequence"
+    if counter == "blocks_per_sm":
+        return ""
     if counter == "divergent_branches":
         return "predicated" if theirs < ours else "sequence"
     few = 0.002 * row["counters"]["shared_load_wavefronts"][1]
