@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from warpschool import __version__
-from warpschool.cli import alike, bench, check, classroom, course, debug, doctor, grade, profile, tour
+from warpschool.cli import alike, bench, check, classroom, course, debug, doctor, grade, lab, new_lab, profile, tour
 from warpschool.cli.failures import EXIT_CODES
 
 app = typer.Typer(
@@ -41,9 +41,10 @@ def _options(
 
 for command, panel in (
     (tour.tour, LOOK), (profile.profile, LOOK), (debug.debug, LOOK), (doctor.doctor, LOOK), (bench.bench, LOOK),
-    (course.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
-    (course.solution, LEARN), (course.lab, LEARN),
+    (lab.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
+    (course.solution, LEARN), (lab.lab, LEARN),
     (classroom.quickstart, TEACH), (classroom.release, TEACH), (classroom.import_, TEACH), (grade.grade, TEACH),
     (alike.alike, TEACH), (classroom.rubric, TEACH), (classroom.feedback, TEACH), (classroom.export, TEACH),
+    (new_lab.new_lab, TEACH),
 ):  # fmt: skip
-    app.command(command.__name__.rstrip("_"), rich_help_panel=panel, epilog=EXIT_CODES)(command)
+    app.command(command.__name__.rstrip("_").replace("_", "-"), rich_help_panel=panel, epilog=EXIT_CODES)(command)

@@ -1,12 +1,8 @@
-"""Commands around one's own copy: `start`, `status`, `diff`, `solution`, `lab`."""
+"""Commands around one's own work: `status`, `diff`, `solution`."""
 
 from __future__ import annotations
 
 import difflib
-import importlib.util
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,60 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from warpschool.atomic import write_file
 from warpschool.cli.failures import BAD_INPUT, guarded
 from warpschool.cli.files import read_source
 from warpschool.cli.options import AsJson, Plain, StepName
 from warpschool.cli.output import Cell, Output
-from warpschool.errors import ArgumentError, CourseError, OutputError, ToolMissing, WarpschoolError
+from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 
 if TYPE_CHECKING:
-    from warpschool.course import Course, Step
+    from warpschool.course import Step
 
-DEFAULT_FOLDER = "my-warpschool"
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
-
-
-@guarded
-def start(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where your copy goes.")] = Path(DEFAULT_FOLDER),
-    as_json: AsJson = False,
-    plain: Plain = False,
-) -> None:
-    """Make your own copy of the starters and notebooks; what is there already is never overwritten.
-
-    Run it again after an update: it adds what is new and leaves your work alone.
-
-    Example: warpschool start ~/gpu-course
-    """
-    import warpschool
-    from warpschool.course import Course
-    from warpschool.grading import PERSONAL_COPY_MARKER
-
-    output = Output(as_json=as_json, plain=plain)
-    course = Course.find()
-    if folder.exists() and not folder.is_dir():
-        raise ArgumentError(f"{folder} is a file", next_step="Name a folder.")
-    added, kept = [], []
-    marker = json.dumps({"warpschool": warpschool.__version__}) + "\n"
-    for target, content in (_copy_plan(course) | {Path(PERSONAL_COPY_MARKER): marker.encode()}).items():
-        path = folder / target
-        if path.exists():
-            kept.append(str(target))
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            problem = f"cannot make {path.parent}: {error.strerror}"
-            raise OutputError(problem, next_step="Choose another folder.") from None
-        write_file(path, content)
-        added.append(str(target))
-    output.data({"folder": str(folder.resolve()), "added": added, "kept": kept})
-    output.show(f"{folder}: {len(added)} files added, {len(kept)} left as they are.")
-    first = course.steps()[0]
-    output.show(
-        f"Next: cd {folder}, open kernels/{first.lab}/{first.file_name}, and: warpschool check lab00/01 --watch"
-    )
 
 
 @guarded
@@ -155,50 +107,6 @@ def solution(
 
     for line in text.splitlines():
         output.show(code(line))
-
-
-@guarded
-def lab(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Your copy; by default the one around here.")
-    ] = None,
-    as_json: AsJson = False,
-    plain: Plain = False,
-) -> None:
-    """Open JupyterLab on your own copy of the course.
-
-    Example: warpschool lab
-    """
-    from warpschool.grading import personal_copy
-
-    output = Output(as_json=as_json, plain=plain)
-    own = personal_copy((folder or Path.cwd()).resolve())
-    if own is None:
-        raise CourseError(
-            f"there is no copy of the course at or above {folder or Path.cwd()}", next_step="Make one: warpschool start"
-        )
-    if importlib.util.find_spec("jupyterlab") is None:
-        raise ToolMissing("JupyterLab is not installed", next_step="Install it with: pip install 'warpschool[lab]'")
-    command = [sys.executable, "-m", "jupyterlab", str(own)]
-    output.data({"copy": str(own), "command": command})
-    if as_json:
-        return
-    output.show(f"JupyterLab on {own}; Ctrl-C ends it.")
-    raise typer.Exit(subprocess.run(command, check=False, env=os.environ | {"WARPSCHOOL_COPY": str(own)}).returncode)
-
-
-def _copy_plan(course: Course) -> dict[Path, bytes]:
-    """Everything that a personal copy holds: path in it -> content."""
-    files: dict[Path, bytes] = {}
-    for found in course.labs():
-        if found.notebook is not None:
-            files[Path("labs") / found.name / found.notebook.name] = found.notebook.read_bytes()
-        for step in found.steps:
-            if step.starter is not None:
-                files[Path("kernels") / step.lab / step.file_name] = step.starter.read_bytes()
-    if not files:
-        raise CourseError("the course has no starters", next_step="Reinstall warpschool.")
-    return files
 
 
 def _status_of(step: Step) -> dict[str, str | float]:

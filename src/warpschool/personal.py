@@ -1,0 +1,158 @@
+"""A student's own copy of the course: made once, brought up to date without ever touching what the student wrote.
+
+The file `.warpschool` at its root marks a copy and says how each file was delivered. A file that is still so is
+replaced by a newer one. A file that the student has edited stays as it is; where the course has changed it too, the new
+version is put beside it (`01_tiled.new.cu`). Of a notebook only the cells' sources count: running it is no edit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import warpschool
+from warpschool.atomic import write_file
+from warpschool.course import Course
+from warpschool.errors import ArgumentError, CourseError, OutputError
+from warpschool.grading import PERSONAL_COPY_MARKER
+
+
+class Fate(StrEnum):
+    """What an update does with a file."""
+
+    added = "added"
+    updated = "updated"
+    current = "as delivered"
+    kept = "yours, kept"
+    beside = "yours, kept; new version beside it"
+
+
+@dataclass(frozen=True)
+class CopyFile:
+    """A file of the copy, by its path in it; `beside` is where a new version was put, "" where none was."""
+
+    path: str
+    fate: Fate
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What an update did. `is_new`: the copy was made by it."""
+
+    folder: Path
+    is_new: bool
+    files: tuple[CopyFile, ...]
+
+    def of(self, *fates: Fate) -> list[str]:
+        """The paths of the files with one of these fates."""
+        return [file.path for file in self.files if file.fate in fates]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "folder": str(self.folder.resolve()), "added": self.of(Fate.added), "updated": self.of(Fate.updated),
+            "kept": self.of(Fate.kept, Fate.beside, Fate.current),
+            "beside": {file.path: file.beside for file in self.files if file.beside},
+        }  # fmt: skip
+
+
+def update_copy(folder: Path, course: Course | None = None) -> CopyReport:
+    """Make a personal copy, or bring one up to date.
+
+    Raises ArgumentError where `folder` is a file, OutputError where it cannot be written, CourseError without starters.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"{folder} is a file", next_step="Name a folder.")
+    marker = folder / PERSONAL_COPY_MARKER
+    delivered = _delivered(marker)
+    files = []
+    for path, content in course_files(course or Course.find()).items():
+        found = _update(folder, path, content, delivered)
+        files.append(found)
+        for name in filter(None, (path, found.beside)):
+            delivered[name] = fingerprint(path, content)
+    report = CopyReport(folder, not marker.exists(), tuple(files))
+    _write(marker, (json.dumps({"warpschool": warpschool.__version__, "files": delivered}, indent=1) + "\n").encode())
+    return report
+
+
+def course_files(course: Course) -> dict[str, bytes]:
+    """Everything that a personal copy holds: path in it -> content."""
+    files: dict[str, bytes] = {}
+    for lab in course.labs():
+        if lab.notebook is not None:
+            files[f"labs/{lab.name}/{lab.notebook.name}"] = lab.notebook.read_bytes()
+        for step in lab.steps:
+            if step.starter is not None:
+                files[f"kernels/{step.lab}/{step.file_name}"] = step.starter.read_bytes()
+    if not files:
+        raise CourseError("the course has no starters", next_step="Reinstall warpschool.")
+    return files
+
+
+def fingerprint(path: str, content: bytes) -> str:
+    """A hash of what counts in a file: of a notebook the kinds and sources of its cells, else every byte."""
+    if path.endswith(".ipynb"):
+        try:
+            cells = [[cell["cell_type"], "".join(cell["source"])] for cell in json.loads(content)["cells"]]
+        except (ValueError, KeyError, TypeError):
+            pass  # damaged: it is whatever it is
+        else:
+            content = json.dumps(cells).encode()
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _update(folder: Path, path: str, content: bytes, delivered: Mapping[str, str]) -> CopyFile:
+    target = folder / path
+    if not target.exists():
+        _write(target, content)
+        return CopyFile(path, Fate.added)
+    now, new = fingerprint(path, _read(target)), fingerprint(path, content)
+    if now == new:
+        return CopyFile(path, Fate.current)
+    if now == delivered.get(path):
+        _write(target, content)
+        return CopyFile(path, Fate.updated)
+    if new == delivered.get(path):
+        return CopyFile(path, Fate.kept)
+    names = (target.with_name(f"{target.stem}.new{n or ''}{target.suffix}") for n in (0, *range(2, 100)))
+    beside = next(name for name in names if not _is_theirs(folder, name, delivered))
+    _write(beside, content)
+    return CopyFile(path, Fate.beside, beside.relative_to(folder).as_posix())
+
+
+def _is_theirs(folder: Path, path: Path, delivered: Mapping[str, str]) -> bool:
+    """Whether a file beside an edited one holds work: the student may have gone on in the new version."""
+    name = path.relative_to(folder).as_posix()
+    return path.exists() and fingerprint(name, _read(path)) != delivered.get(name)
+
+
+def _delivered(marker: Path) -> dict[str, str]:
+    """path -> fingerprint of what was delivered; empty for a new copy and for one of an older version."""
+    try:
+        files = json.loads(marker.read_text("utf-8")).get("files", {})
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return {str(path): str(found) for path, found in files.items()} if isinstance(files, Mapping) else {}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise OutputError(f"cannot read {path}: {error.strerror}", next_step="Choose another folder.") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"cannot make {path.parent}: {error.strerror}"
+        raise OutputError(problem, next_step="Choose another folder.") from None
+    write_file(path, content)
