@@ -25,7 +25,8 @@ from warpschool.errors import ArgumentError, CourseError
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
-    "src", "benchmarks", "docs", "labs", "kernels", "solutions", "grader", "scripts", "tests/content", "tests/specimens",
+    "src", "benchmarks", "docs", "labs", "kernels", "solutions", "grader", "scripts", "tests/content",
+    "tests/specimens",
 )  # fmt: skip
 
 
