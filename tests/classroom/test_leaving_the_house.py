@@ -208,3 +208,14 @@ def test_a_hostile_zip_writes_nothing_elsewhere(tmp_path):
     (tmp_path / "no.zip").write_text("no zip")
     with pytest.raises(ArgumentError, match="cannot read"):
         import_zip(tmp_path / "no.zip", tmp_path / "in", "lab02")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_feedback_page_has_no_serious_accessibility_issue(small_class, look, issues, dark):
+    for student, kernel in (("bob", PARTLY), ("eve", WRONG)):
+        small_class.hand_in(student, kernel=kernel, answer="I think so.")
+    small_class.grade()
+    for student in ("bob", "eve"):
+        look(feedback(small_class, student), f"feedback-{student}", dark=dark)
+        assert issues() == []

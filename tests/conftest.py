@@ -1,0 +1,94 @@
+"""Fixtures for tests that look at pages in a browser; where a tool is missing they are skipped, visibly.
+
+`npm install axe-core` in the checkout, `WARPSCHOOL_AXE=/path/axe.min.js` or the package axe-core-python brings axe.
+`WARPSCHOOL_SCREENSHOTS=FOLDER` keeps a picture of every page that was looked at.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[1]
+_SERIOUS = ("serious", "critical")
+
+
+def _axe_source() -> str:
+    """The text of axe.min.js; skips the test where it is not installed."""
+    found = [Path(os.environ.get("WARPSCHOOL_AXE", "")), _ROOT / "node_modules" / "axe-core" / "axe.min.js"]
+    spec = importlib.util.find_spec("axe_core_python")
+    if spec is not None and spec.origin:
+        found.append(Path(spec.origin).parent / "axe.min.js")
+    for path in found:
+        if path.is_file():
+            return path.read_text("utf-8")
+    pytest.skip("axe-core is not installed: npm install axe-core, or pip install axe-core-python")
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    """Headless Chromium under Selenium."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
+    tools = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in tools:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = tools[0]
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1100,900"):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(tools[1]))
+    driver.set_page_load_timeout(60)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def look(chrome, tmp_path) -> Callable[..., None]:
+    """Open a page, in the light or the dark, with or without motion."""
+
+    def open_page(page: str, name: str, *, dark: bool = False, still: bool = False) -> None:
+        path = tmp_path / f"{name}.html"
+        path.write_text(page, "utf-8")
+        features = [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if still else "no-preference"},
+        ]
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        chrome.get(path.as_uri())
+        keep = os.environ.get("WARPSCHOOL_SCREENSHOTS")
+        if keep:
+            Path(keep).mkdir(parents=True, exist_ok=True)
+            height = min(8000, chrome.execute_script("return document.documentElement.scrollHeight"))
+            size = {"width": 1100, "height": height, "deviceScaleFactor": 1, "mobile": False}
+            chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            chrome.save_screenshot(str(Path(keep) / f"{name}-{'dark' if dark else 'light'}.png"))
+            chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    return open_page
+
+
+@pytest.fixture
+def issues(chrome) -> Callable[[], list[str]]:
+    """What axe-core calls serious or critical on the page that is open."""
+    source = _axe_source()
+
+    def found() -> list[str]:
+        chrome.execute_script(source)
+        chrome.set_script_timeout(120)
+        result = chrome.execute_async_script(
+            "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done, (e) => done({error: `${e}`}))"
+        )
+        assert "error" not in result, result["error"]
+        return [
+            f"{violation['id']}: {violation['help']}: {node['html'][:200]}: {node.get('failureSummary', '')}"
+            for violation in result["violations"]
+            if violation["impact"] in _SERIOUS
+            for node in violation["nodes"][:3]
+        ]
+
+    return found
