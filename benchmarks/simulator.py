@@ -3,8 +3,9 @@
     python benchmarks/simulator.py [--size 512] [--json FILE] [--repeat 30]
 
 For each kernel: time with checks and counters off (one thread), the same with everything on, the first launch (NVRTC
-and code generation, caches empty) and two threads. With Numba installed, its CUDA simulator runs the naive kernel at
-16^3 and the ratio of multiply-adds per second is stated.
+and code generation, caches empty), two threads, and without AVX-512 where the host has it. Then a loop that every lane
+leaves at another time against the NumPy oracle, and the first launch of a long straight kernel. With Numba installed,
+its CUDA simulator runs the naive kernel at 16^3 and the ratio of multiply-adds per second is stated.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from simulator_cases import divergent_loop, unrolled, without_avx512
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -82,8 +84,8 @@ def first_launch_s(entry: tuple, size: int, check: bool) -> float:
     return float(done.stdout)
 
 
-def measure(size: int, repeat: int) -> dict:
-    """All figures of one run."""
+def _prepared(size: int) -> tuple[list[np.ndarray], dict[str, dict[str, Callable[[], object]]]]:
+    """The host's matrices, and for each kernel its ways to run; results have been compared once."""
     import warpschool as ws
 
     rng = np.random.default_rng(0)
@@ -94,11 +96,9 @@ def measure(size: int, repeat: int) -> dict:
         for kind in (np.float32, np.float16)
     }
     c = device.empty((size, size), np.float32, name="C")
-    entries = _kernels(size)
     runs: dict[str, dict[str, Callable[[], object]]] = {}
-    for name, (source, constants, grid, block) in entries.items():
+    for name, (source, constants, grid, block) in _kernels(size).items():
         kernel = ws.RawModule(code=source.read_text(), constants=constants, device="sim").get_function("matmul")
-
         kind = np.float16 if name.startswith("WMMA") else np.float32
 
         def run(kernel=kernel, grid=grid, block=block, kind=kind, **options: object) -> object:
@@ -115,6 +115,24 @@ def measure(size: int, repeat: int) -> dict:
             "checked": partial(run, threads=1),
             "two threads": partial(run, threads=2, check=False, count=False),
         }
+    return host, runs
+
+
+def plain_ms(size: int, repeat: int) -> dict[str, float]:
+    """Milliseconds of each kernel on one thread without checks and counters."""
+    _, runs = _prepared(size)
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(repeat):
+        best = {name: min(best[name], _best_ms(variants["plain"], 1)) for name, variants in runs.items()}
+    return best
+
+
+def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
+    """All figures of one run; `threads` of the divergent loop, `steps` of the straight kernel."""
+    import warpschool as ws
+    from warpschool.ptx import host as processor
+
+    host, runs = _prepared(size)
     best: dict[tuple[str, str], float] = {}
     reference = float("inf")
     for _ in range(repeat):  # interleaved, so that all see the same machine
@@ -122,8 +140,9 @@ def measure(size: int, repeat: int) -> dict:
         for name, variants in runs.items():
             for variant, go in variants.items():
                 best[name, variant] = min(best.get((name, variant), float("inf")), _best_ms(go, 1))
-    rows = {}
-    for name, entry in entries.items():
+    narrow = without_avx512(size, repeat) if processor.has("avx512f") else {}
+    rows: dict[str, dict[str, float]] = {}
+    for name, entry in _kernels(size).items():
         plain = best[name, "plain"]
         rows[name] = {
             "plain_ms": plain,
@@ -135,9 +154,12 @@ def measure(size: int, repeat: int) -> dict:
             "first_launch_plain_s": first_launch_s(entry, size, False),
             "first_launch_checked_s": first_launch_s(entry, size, True),
         }
+        if name in narrow:
+            rows[name]["avx2_of_avx512"] = plain / narrow[name]
     return {
         "what": "simulator", "size": size, "cpu": _cpu(), "threads": 1, "numpy_ms": reference,
         "numpy_gflops": 2 * size**3 / reference / 1e6, "kernels": rows, "numba": numba_ratio(rows["naive"]["gflops"]),
+        "divergent_loop": divergent_loop(threads, max(3, repeat // 10)), "straight_line": unrolled(steps),
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "warpschool": ws.__version__},
     }  # fmt: skip
 
@@ -189,17 +211,26 @@ def _cpu() -> str:
 
 def table(result: dict) -> str:
     """The result as a Markdown table."""
-    head = "| kernel | time | x NumPy | counters | all checks | 2 threads | first launch | first, all checks |"
+    head = "| kernel | time | x NumPy | counters | all checks | 2 threads | AVX2 alone | first launch | with checks |"
     lines = [
         f"{result['size']}^3 on one thread of {result['cpu']}; NumPy's SGEMM: {result['numpy_ms']:.2f} ms "
-        f"({result['numpy_gflops']:.0f} GFLOP/s).", "", head, "|---|---:|---:|---:|---:|---:|---:|---:|",
+        f"({result['numpy_gflops']:.0f} GFLOP/s).", "", head, "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for name, r in result["kernels"].items():
         lines.append(
             f"| {name} | {r['plain_ms']:.2f} ms | {r['ratio_to_numpy']:.2f} | {r['counted_over_plain']:.1f} x "
-            f"| {r['checked_over_plain']:.1f} x | {r['two_threads_speedup']:.2f} x | {r['first_launch_plain_s']:.2f} s "
-            f"| {r['first_launch_checked_s']:.2f} s |"
+            f"| {r['checked_over_plain']:.1f} x | {r['two_threads_speedup']:.2f} x "
+            f"| {r.get('avx2_of_avx512', 1):.2f} "
+            f"| {r['first_launch_plain_s']:.2f} s | {r['first_launch_checked_s']:.2f} s |"
         )
+    loop, line = result["divergent_loop"], result["straight_line"]
+    lines += [
+        "",
+        f"A divergent loop in {loop['threads']:,} threads: {loop['ms']:.0f} ms, {loop['times_the_oracle']:.0f} times "
+        "as fast as the NumPy oracle.",
+        f"The first launch of {line['multiply_adds']:,} multiply-adds in a row: {line['first_launch_plain_s']:.2f} s, "
+        f"with checks {line['first_launch_checked_s']:.2f} s.",
+    ]
     if result["numba"]:
         ratio = result["numba"]["ratio"]
         lines += ["", f"The naive kernel runs {ratio:,.0f} times as fast as on Numba's CUDA simulator."]
@@ -210,9 +241,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", type=int, default=512, help="M = N = K, a multiple of 128")
     parser.add_argument("--repeat", type=int, default=30, help="rounds of interleaved timings; the best counts")
+    parser.add_argument("--threads", type=int, default=1 << 20, help="threads of the divergent loop")
+    parser.add_argument("--steps", type=int, default=5000, help="multiply-adds of the straight kernel")
+    parser.add_argument("--only-plain", action="store_true", help="print the kernels' times as JSON and write nothing")
     parser.add_argument("--json", type=Path, default=HERE / "results" / "simulator.json", help="where the figures go")
     arguments = parser.parse_args()
-    result = measure(arguments.size, arguments.repeat)
+    if arguments.only_plain:
+        print(json.dumps(plain_ms(arguments.size, arguments.repeat)))
+        return
+    result = measure(arguments.size, arguments.repeat, arguments.threads, arguments.steps)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     print(table(result))

@@ -79,7 +79,9 @@ def _saturates(i: Instruction) -> bool:
     kinds = _words("f32 f16 f16x2")
     if i.opcode in ("mad", "mad24"):
         return i.type == "f32" or (i.type == "s32" and i.has("hi"))
-    return i.opcode == "cvt" or i.type in kinds or (i.type == "s32" and i.opcode in ("add", "sub") and not i.has("cc"))
+    if i.opcode in ("cvt", "vabsdiff2", "vabsdiff4") or i.type in kinds:
+        return True
+    return i.type == "s32" and i.opcode in ("add", "sub") and not i.has("cc")
 
 
 def _clips(i: Instruction) -> bool:

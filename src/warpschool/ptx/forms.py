@@ -367,7 +367,7 @@ FORMS: dict[str, Form] = {
     "elect": _form(lambda i: [_to(32, beside=True), _of(32)], "", "sync", (0,)),
     "createpolicy": _form(_createpolicy, "b64", f"fractional range cvt L2 global {_CACHE}"),
     "pmevent": _form(lambda i: [Need("number")], "", "mask", (0,)),
-    "vabsdiff4": _form(_same(3), "u32 s32", "add sat", (3,)),
+    **dict.fromkeys(("vabsdiff2", "vabsdiff4"), _form(_same(3), "u32 s32", "add sat", (3,))),
     "activemask": _form(_widths(32), "b32"),
     "bra": _form(_nothing, "", "uni skip", (0,)),
     "brx": _form(lambda i: [_of(32)], "", "idx uni", (0,)),

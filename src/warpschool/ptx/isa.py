@@ -91,6 +91,7 @@ _TABLE: list[Row] = [
         "szext": "sign- or zero-extend from a width",
         "dp4a": "four-way byte dot product and accumulate",
         "dp2a": "two-way half-word dot product and accumulate",
+        "vabsdiff2": "two absolute differences of 16-bit numbers, packed or summed",
         "vabsdiff4": "four absolute differences of bytes, packed or summed",
     }),
     *_rows(VALUE, "9.7.2", {

@@ -1,11 +1,11 @@
-// launch: grid=2 block=64 words=24
+// launch: grid=2 block=64 words=28
 // Forms that the compiler seldom picks, through inline assembly.
 extern "C" __global__ void k(const unsigned* in, unsigned* out)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     const unsigned a = in[3 * i], b = in[3 * i + 1], c = in[3 * i + 2];
     const unsigned long long la = (unsigned long long)a << 32 | b, lb = (unsigned long long)c << 17 ^ a;
-    unsigned* o = out + i * 24;
+    unsigned* o = out + i * 28;
     unsigned r;
     unsigned long long w;
 #define ABC(k, text) asm(text " %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); o[k] = r
@@ -22,4 +22,5 @@ extern "C" __global__ void k(const unsigned* in, unsigned* out)
     asm("cnot.b32 %0, %1;" : "=r"(r) : "r"(a & 1)); o[21] = r;
     asm("slct.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c)); o[22] = r;
     asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(w) : "r"(a), "r"(b), "l"(lb)); o[23] = (unsigned)(w ^ w >> 32);
+    ABC(24, "vabsdiff2.u32.u32.u32"); ABC(25, "vabsdiff2.s32.s32.s32.sat"); ABC(26, "vabsdiff2.u32.s32.u32.add"); ABC(27, "vabsdiff4.s32.u32.s32.sat");
 }

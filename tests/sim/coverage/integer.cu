@@ -40,7 +40,7 @@ extern "C" __global__ void k(const unsigned* in, unsigned* out)
     o[30] = (a & 0xff00ff) | (b & ~c);
     o[31] = (a ^ b) & c;
     o[32] = __vadd2(a, b) ^ __vsub4(a, b);
-    o[33] = __vabsdiffu4(a, b) + __vmaxs2(a, b);
+    o[33] = __vabsdiffu4(a, b) + __vmaxs2(a, b) + __vsadu2(a, b);
     o[34] = __vcmpgtu4(a, b) ^ __vminu2(b, c);
     o[35] = min(sa, sb) ^ max(a, b);
     o[36] = (unsigned)min((long long)la, (long long)lb) ^ (unsigned)max(la, lb);

@@ -276,19 +276,21 @@ def _dp2a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value
     return total
 
 
-@value("vabsdiff4", operands=lambda i: ("b32", "b32", "b32"))
-def _vabsdiff4(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
-    """Byte by byte; `.add` sums the four differences onto the third operand."""
+@value("vabsdiff2", "vabsdiff4", operands=lambda i: ("b32", "b32", "b32"))
+def _vabsdiff(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+    """Part by part; `.add` sums the differences onto the third operand."""
+    bits = 8 if i.opcode == "vabsdiff4" else 16
+    most = (1 << bits) - 1
     result = z if i.has("add") else b.like(x, 0)
-    pairs = zip(_parts(b, x, i.types[1][0] == "s", 8), _parts(b, y, i.types[2][0] == "s", 8), strict=True)
+    pairs = zip(_parts(b, x, i.types[1][0] == "s", bits), _parts(b, y, i.types[2][0] == "s", bits), strict=True)
     for k, (p, q) in enumerate(pairs):
         difference = b.sub(b.intrinsic("smax", p, q), b.intrinsic("smin", p, q))
         if i.has("add"):
             result = b.add(result, difference)
             continue
         if i.has("sat"):
-            difference = b.intrinsic("umin", difference, b.like(x, 127 if i.types[0][0] == "s" else 255))
-        result = b.or_(result, b.shl(b.and_const(difference, 255), 8 * k))
+            difference = b.intrinsic("umin", difference, b.like(x, most >> 1 if i.types[0][0] == "s" else most))
+        result = b.or_(result, b.shl(b.and_const(difference, most), bits * k))
     return result
 
 

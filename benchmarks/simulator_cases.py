@@ -1,0 +1,98 @@
+"""What benchmarks/simulator.py measures beside matrix products: parted lanes, a long first launch, another host."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+BLOCK = 256
+_SAMPLED_BLOCKS = 8
+"""Blocks that the oracle runs: it takes as long for each."""
+
+
+def divergent_loop(threads: int, repeat: int) -> dict[str, float]:
+    """Collatz in `threads` threads on one host thread, against the NumPy oracle on a sample of the blocks.
+
+    The sample is spread over the launch. Results are compared bit by bit.
+    """
+    import warpschool as ws
+    from warpschool.compile import compile_cuda
+    from warpschool.ptx.cfg import build_kernel
+    from warpschool.ptx.memory import Memory
+    from warpschool.ptx.oracle import run
+    from warpschool.ptx.parse import parse
+
+    source = (HERE / "kernels" / "collatz.cu").read_text()
+    first, blocks = np.uint32(1), -(-threads // BLOCK)
+    kernel = ws.RawModule(code=source, device="sim").get_function("collatz")
+    device = ws.get_device("sim")
+    steps = device.empty((threads,), np.uint32, name="steps")
+
+    def launch() -> None:
+        kernel((blocks,), (BLOCK,), (steps, first, np.uint32(threads)), check=False, count=False, threads=1)
+
+    launch()
+    engine_s = min(_seconds(launch) for _ in range(repeat))
+    memory = Memory()
+    allocation = memory.allocate(4 * threads, "steps")
+    sample = sorted({int(k) for k in np.linspace(0, blocks - 1, _SAMPLED_BLOCKS)})
+    parameters = np.uint64(allocation.address).tobytes() + first.tobytes() + np.uint32(threads).tobytes()
+    oracle_kernel = build_kernel(parse(compile_cuda(source, name="collatz.cu").ptx), "collatz")
+    oracle_s = _seconds(lambda: run(oracle_kernel, memory, (blocks,), (BLOCK,), parameters, blocks=sample))
+    ours, theirs = device.asnumpy(steps), allocation.view().view(np.uint32)
+    for k in sample:
+        part = slice(k * BLOCK, (k + 1) * BLOCK)
+        if not np.array_equal(ours[part], theirs[part]):
+            raise SystemExit(f"collatz: block {k} differs from the oracle's")
+    oracle_s *= blocks / len(sample)
+    return {"threads": threads, "ms": 1e3 * engine_s, "oracle_s": oracle_s, "times_the_oracle": oracle_s / engine_s}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+_UNROLLED = """
+import sys, time
+import numpy as np
+import warpschool as ws
+ws.RawModule(code='extern "C" __global__ void warm() {}', device="sim").get_function("warm")((1,), (1,), ())
+y = ws.get_device("sim").empty((256,), np.float32)
+source, steps, check = open(sys.argv[1]).read(), int(sys.argv[2]), sys.argv[3] == "True"
+start = time.perf_counter()
+kernel = ws.RawModule(code=source, constants={"STEPS": steps}, device="sim").get_function("unrolled")
+kernel((1,), (256,), (y, np.float32(0.5)), check=check, count=check, threads=1)
+print(time.perf_counter() - start)
+"""
+
+
+def unrolled(steps: int) -> dict[str, float]:
+    """Seconds from source text to the end of the first launch of a kernel of `steps` multiply-adds, nothing cached."""
+    found: dict[str, float] = {"multiply_adds": steps}
+    for name, check in (("plain", False), ("checked", True)):
+        with tempfile.TemporaryDirectory() as cache:
+            command = [sys.executable, "-c", _UNROLLED, str(HERE / "kernels" / "unrolled.cu"), str(steps), str(check)]
+            environment = os.environ | {"WARPSCHOOL_CACHE": cache}
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        found[f"first_launch_{name}_s"] = float(done.stdout)
+    return found
+
+
+def without_avx512(size: int, repeat: int) -> dict[str, float]:
+    """Milliseconds of each kernel where AVX-512 is left out, by this benchmark in another process."""
+    command = [sys.executable, str(HERE / "simulator.py"), "--only-plain", "--size", str(size), "--repeat", str(repeat)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=os.environ | {"WARPSCHOOL_SIMD": "avx2"}
+    )
+    return json.loads(done.stdout)

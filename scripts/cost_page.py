@@ -1,0 +1,93 @@
+"""Writes docs/reference/simulator-cost.md from benchmarks/results/simulator.json; --check compares only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "simulator-cost.md"
+RESULTS = ROOT / "benchmarks" / "results" / "simulator.json"
+
+HEAD = """# What the simulator costs
+
+*Written by `scripts/cost_page.py` from `benchmarks/results/simulator.json`; `make bench` measures anew.*
+
+Counters and checks are on by default. `count=False` and `check=False` of a launch leave them out: the generated code
+then holds nothing of them. Counting is cheap because most counts follow from how often a basic block ran; only varying
+global addresses are looked at one by one. Bounds, races and uninitialised reads share one look at each access, so they
+are switched together: two comparisons against the array that the access hit last, and the shadow words of the granules
+that it touches. A launch that meets a race runs a second time with the exact shadow, which is much slower and is not in
+these figures.
+"""
+
+
+def page() -> str:
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    cpu, size, numpy_ms = found["cpu"], found["size"], found["numpy_ms"]
+    lines = [
+        HEAD,
+        f"Products of {size}³ on one thread of an {cpu}. NumPy's product in f32 takes {numpy_ms:.2f} ms there.",
+        "",
+        "| kernel | bare | with counters | with counters and checks | two threads, bare |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, row in found["kernels"].items():
+        lines.append(
+            f"| {name} | {row['plain_ms']:.1f} ms | {row['counted_over_plain']:.1f} x "
+            f"| {row['checked_over_plain']:.1f} x | {row['two_threads_speedup']:.1f} x as fast |"
+        )
+    lines += ["", *_first_launches(found), *_others(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _first_launches(found: dict) -> list[str]:
+    """From source text to the end of the first launch, with no cache."""
+    rows = {
+        name: (row["first_launch_plain_s"], row["first_launch_checked_s"]) for name, row in found["kernels"].items()
+    }
+    line = found.get("straight_line")
+    if line:
+        name = f"{line['multiply_adds']:,} multiply-adds in a row"
+        rows[name] = (line["first_launch_plain_s"], line["first_launch_checked_s"])
+    return [
+        "The first launch compiles: NVRTC, then machine code for this block shape. Later ones, of any process, take it",
+        "from the disk cache.",
+        "",
+        "| kernel | first launch, bare | with counters and checks |",
+        "|---|---:|---:|",
+        *(f"| {name} | {bare:.2f} s | {checked:.2f} s |" for name, (bare, checked) in rows.items()),
+    ]
+
+
+def _others(found: dict) -> list[str]:
+    lines: list[str] = []
+    loop = found.get("divergent_loop")
+    if loop:
+        lines += [
+            "",
+            f"A loop that every lane leaves at another time (Collatz, {loop['threads']:,} threads): "
+            f"{loop['ms']:.0f} ms, "
+            f"{loop['times_the_oracle']:,.0f} times as fast as the NumPy oracle.",
+        ]
+    narrow = {name: row["avx2_of_avx512"] for name, row in found["kernels"].items() if "avx2_of_avx512" in row}
+    if narrow:
+        told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in narrow.items())
+        lines += ["", f"Without AVX-512 (`WARPSCHOOL_SIMD=avx2`), of the speed with it: {told}."]
+    if found.get("numba"):
+        ratio = found["numba"]["ratio"]
+        lines += ["", f"The naive kernel runs {ratio:,.0f} times as fast as on Numba's CUDA simulator."]
+    return lines
+
+
+def main() -> None:
+    if "--check" in sys.argv[1:]:
+        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
+            raise SystemExit(f"{PAGE} is out of date: run python scripts/cost_page.py")
+        return
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
