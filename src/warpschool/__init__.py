@@ -33,6 +33,7 @@ _PUBLIC = {
     "run": "notebook.runs",
     "trace": "debugger",
     "check_prediction": "notebook.predictions",
+    "predict": "notebook.prediction_form",
     "diff": "views.diff",
     "roofline": "views.roofline",
     "show_access": "views.access",
@@ -61,6 +62,7 @@ __all__ = [
     "find_gpu",
     "get_device",
     "occupancy",
+    "predict",
     "roofline",
     "run",
     "show_access",
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from .errors import WarpschoolError
     from .grading import check, check_cell
     from .model import find_gpu, occupancy
+    from .notebook.prediction_form import predict
     from .notebook.predictions import check_prediction
     from .notebook.runs import run
     from .timing import Timing, benchmark, benchmark_ratio

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.grading import sandbox
+from warpschool.grading.handin import read_handin, reassembled
 
 from .small import mini_notebook, prediction
 
@@ -66,3 +67,18 @@ def test_the_schema_of_records_is_kept(with_prediction):
     jsonschema.validate(json.loads(done.graded["ada"].to_json()), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**json.loads(done.graded["ada"].to_json()), "extra": 1}, schema)
+
+
+def test_the_state_of_widgets_never_reaches_the_grader(with_prediction):
+    def pretend(notebook):
+        model = {"model_module": "@jupyter-widgets/controls", "model_name": "TextModel", "state": {"value": "42"}}
+        state = {"m": model}
+        notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"state": state}}
+
+    path = with_prediction.hand_in("ada", edit=pretend)
+    assignment = with_prediction.app.folder.assignment("mini")
+    handin = read_handin(path, assignment)
+    assert not handin.problem
+    assert "widgets" not in reassembled(handin, assignment).metadata
+    with_prediction.grade()
+    assert with_prediction.grades("ada")["m-predicted"].auto == 0

@@ -26,6 +26,7 @@ def launch_html(launch: Launch) -> str:
     hazards = launch.hazards if getattr(launch.hazards, "measured", True) else ()
     body = _hazard_list(launch.hazards)
     if launch.source:
+        body = _verdict(launch.hazards)
         body += _source(launch.source, launch.lines, launch.source_name, hazards)
     return notebook_box(head + _summary(launch.counters) + body + _counter_table(launch.counters))
 
@@ -36,8 +37,21 @@ def run_html(run: RunResult) -> str:
     head = f"<p><b>{escape(contract.name)}</b> on {escape(run.device.description)}: {escape(outputs)}</p>"
     if not run.counters.measured:
         return notebook_box(f"{head}<p>counters: {escape(run.counters)}</p>")
-    body = _hazard_list(run.hazards) + _source(contract.source, run.lines, contract.name, run.hazards)
+    body = _verdict(run.hazards) + _source(contract.source, run.lines, contract.name, run.hazards)
     return notebook_box(head + _summary(run.counters) + body)
+
+
+def _verdict(hazards: Sequence[Any]) -> str:
+    """How many hazards there are, and where; the source below shows them."""
+    if not getattr(hazards, "measured", True) or not hazards:
+        return _hazard_list(hazards)
+    found = distinct(hazards)
+    lines = ", ".join(str(line) for line in sorted({hazard.line for hazard in found if hazard.line}))
+    where = f", in line{'s' * (',' in lines)} {lines}" if lines else ""
+    drawn = f"; the first {_SHOWN_HAZARDS} are drawn below" if len(found) > _SHOWN_HAZARDS else "; drawn below"
+    if not any(hazard.line for hazard in found):
+        return _hazard_list(hazards)
+    return f'<p class="bad">✗ {len(found)} hazard{"s" * (len(found) != 1)}{where}{drawn}.</p>'
 
 
 def _source(source: str, lines: Mapping[int, Counters], name: str, hazards: Iterable[Any]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from warpschool.counters import COUNTERS
 from warpschool.profile import KernelReport
-from warpschool.viz.annotated import annotated_source, frame_table
+from warpschool.viz.annotated import annotated_source, marked_source
 from warpschool.viz.columns import percent, short, times
-from warpschool.viz.frame import frame
+from warpschool.viz.notes import hazard_notes
 from warpschool.viz.page import cell, escape, facts, page, scrolling
 
 SHOWN_HAZARDS = 5
@@ -74,10 +74,11 @@ def _count(report: KernelReport) -> str:
 
 def _hazard(report: KernelReport, hazard: object) -> str:
     kind, line, message = getattr(hazard, "kind", ""), getattr(hazard, "line", 0), getattr(hazard, "message", "")
-    drawn = frame(report.source, line, f"{kind}: {message}")
-    if drawn is None:
+    other = getattr(hazard, "other_thread", None)
+    notes = hazard_notes(report.source, line, f"{kind}: {message}", other=other)
+    if not notes:
         return f'<p class="notice bad">{escape(kind)}: {escape(message)}</p>'
-    return frame_table(drawn, label=f"{kind} in line {line} of {report.name}")
+    return marked_source(report.source, notes, name=f"{kind} in line {line} of {report.name}", around=2)
 
 
 def _all_counters(report: KernelReport) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from warpschool.tour.report import Mistake, Tour, TourStep
-from warpschool.viz.annotated import frame_table
+from warpschool.viz.annotated import marked_source
 from warpschool.viz.columns import percent, short, times
-from warpschool.viz.frame import frame
 from warpschool.viz.kernel_page import kernel_section
+from warpschool.viz.notes import hazard_notes
 from warpschool.viz.page import bar_cell, cell, definitions, escape, facts, page, scrolling, slug
 from warpschool.viz.tour_roofline import roofline_section
 
@@ -107,9 +107,13 @@ def _mistake(mistake: Mistake) -> str:
     )
     if mistake.hazard is None:
         return f'<h2 id="mistake">A mistake</h2><p>{lead}</p><p class="notice bad">nothing: the race was missed.</p>'
-    drawn = frame(mistake.source, mistake.hazard.line, f"{mistake.hazard.kind}: {mistake.hazard.message}", around=3)
-    label = f"{mistake.hazard.kind} found in line {mistake.hazard.line} of {mistake.name}, two threads named"
-    shown = frame_table(drawn, label=label) if drawn else f"<p>{escape(mistake.hazard.message)}</p>"
+    hazard = mistake.hazard
+    message = f"{hazard.kind}: {hazard.message}"
+    notes = hazard_notes(mistake.source, hazard.line, message, other=getattr(hazard, "other_thread", None))
+    label = f"{hazard.kind} found in line {hazard.line} of {mistake.name}, two threads named"
+    shown = f"<p>{escape(hazard.message)}</p>"
+    if notes:
+        shown = marked_source(mistake.source, notes, name=label, around=3)
     return f'<h2 id="mistake">A mistake, caught</h2>\n<p>{lead}</p>\n{shown}'
 
 
