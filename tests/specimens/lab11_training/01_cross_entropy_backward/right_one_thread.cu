@@ -1,0 +1,57 @@
+// right_one_thread.cu: a thread for each image.
+// Entry:   cross_entropy(const float x[BATCH,CLASSES] in, const int label[BATCH] in, float loss[BATCH] out,
+//                        float dx[BATCH,CLASSES] out, int BATCH, int CLASSES)
+// Launch:  cross_entropy block=(ROWS) grid=(cdiv(BATCH, ROWS))
+
+// expect: AC
+
+constexpr int ROWS = 64;
+constexpr unsigned ALL = 0xffffffffu;
+constexpr float LOWEST = -3.402823466e38f;
+
+__device__ float largest_of_warp(float value)
+{
+    #pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(ALL, value, distance));
+    }
+    return value;
+}
+
+__device__ float sum_of_warp(float value)
+{
+    #pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(ALL, value, distance);
+    }
+    return value;
+}
+
+extern "C" __global__ void __launch_bounds__(ROWS)
+cross_entropy(const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ loss,
+              float* __restrict__ dx, int BATCH, int CLASSES)
+{
+    const int lane = 0;
+    const int row = blockIdx.x * ROWS + threadIdx.x;
+    if (row >= BATCH) return;
+
+    const float* from = x + static_cast<size_t>(row) * CLASSES;
+    float* to = dx + static_cast<size_t>(row) * CLASSES;
+    const int right = label[row];
+    float largest = LOWEST;
+    float sum = 0.0f;
+    for (int c = lane; c < CLASSES; ++c) {
+        largest = fmaxf(largest, from[c]);
+    }
+    for (int c = lane; c < CLASSES; ++c) {
+        sum += expf(from[c] - largest);
+    }
+    const float scale = 1.0f / static_cast<float>(BATCH);
+    for (int c = lane; c < CLASSES; ++c) {
+        const float score = from[c] - largest;
+        to[c] = (expf(score) / sum - (c == right ? 1.0f : 0.0f)) * scale;
+        if (c == right) {
+            loss[row] = logf(sum) - score;
+        }
+    }
+}

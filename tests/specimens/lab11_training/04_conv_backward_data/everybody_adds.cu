@@ -1,0 +1,77 @@
+// everybody_adds.cu: every result adds its share to the pixels of its window: several threads, one place.
+// Entry:   turn(const float w[F,C,R,S] in, float turned[F*R*S,CP] out, int C, int F, int R, int S)
+// Entry:   conv_backward_data(const float dy[BATCH,F,OH,OW] in, const float turned[F*R*S,CP] in,
+//                             float dx[BATCH,C,H,W] out, int BATCH, int C, int H, int W, int F, int R, int S,
+//                             int STRIDE, int PAD)
+// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1, CP = cdiv(C, 4) * 4
+// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 32, S <= 32
+// Scratch: turned
+// Launch:  turn block=(256) grid=(cdiv(F * R * S * CP, 256))
+// Launch:  conv_backward_data block=(128) grid=(cdiv(BATCH * max(C * H * W, F * OH * OW), 128))
+
+constexpr int TSM = 32;
+constexpr int TSN = 128;
+constexpr int TSK = 8;
+constexpr int WSM = 32;
+constexpr int WSN = 64;
+constexpr int WPTM = 8;
+constexpr int WPTN = 8;
+constexpr int RTSM = WSM / WPTM;
+constexpr int RTSN = WSN / WPTN;
+constexpr int THREADS = (TSM / WSM) * (TSN / WSN) * 32;
+constexpr int LOADS_W = (TSM * TSK / 4 + THREADS - 1) / THREADS;
+constexpr int COLUMNS = TSN / THREADS;
+constexpr int LOAD_AT = 1;
+constexpr int STORE_AT = TSK - 2;
+
+__device__ void get_quad(float* to, const float* from)
+{
+    const float4 quad = *reinterpret_cast<const float4*>(from);
+    to[0] = quad.x;
+    to[1] = quad.y;
+    to[2] = quad.z;
+    to[3] = quad.w;
+}
+
+__device__ unsigned windows(int first, int count, int stride, int size)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < count; ++i) {
+        const int corner = first - i;
+        const bool exists = corner >= 0 && corner % stride == 0 && corner / stride < size;
+        bits |= (exists ? 1u : 0u) << i;
+    }
+    return bits;
+}
+
+extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__ turned, int C, int F, int R, int S)
+{
+    const int CP = (C + 3) / 4 * 4;
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= F * R * S * CP) return;
+    const int c = i % CP;
+    const int f = i / CP / (R * S);
+    turned[i] = c < C ? w[(f * C + c) * (R * S) + i / CP % (R * S)] : 0.0f;
+}
+
+extern "C" __global__ void conv_backward_data(const float* dy, const float* turned, float* dx, int BATCH, int C, int H,
+                                              int W, int F, int R, int S, int STRIDE, int PAD)
+{
+    const int OH = (H + 2 * PAD - R) / STRIDE + 1;
+    const int OW = (W + 2 * PAD - S) / STRIDE + 1;
+    const int CP = (C + 3) / 4 * 4;
+    const int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < BATCH * C * H * W) dx[i] = 0.0f;
+    if (i >= BATCH * F * OH * OW) return;
+    const int n = i / (F * OH * OW);
+    for (int c = 0; c < C; ++c) {
+        for (int k = 0; k < R * S; ++k) {
+            const int h = i / OW % OH * STRIDE + k / S - PAD;
+            const int v = i % OW * STRIDE + k % S - PAD;
+            const float share = dy[i] * turned[(i / (OH * OW) % F * R * S + k) * CP + c];
+            if (0 <= h && h < H && 0 <= v && v < W) {
+                dx[((n * C + c) * H + h) * W + v] += share;  // expect: RACE
+            }
+        }
+    }
+}
