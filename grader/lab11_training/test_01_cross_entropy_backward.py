@@ -17,7 +17,7 @@ READS = 4  # of each score: three, and the label by every thread
     hint=[
         "What is the slope of -log p[label] in the score of the label, and in any other score?",
         "p[c] - 1 for the label's class and p[c] for the others, divided by the number of images.",
-        "to[c] = (expf(score) / sum - (c == right ? 1 : 0)) * scale;  loss = logf(sum) - score of the label",
+        "to[c] = (expf(score) * share - (c == right ? 1 : 0)) * scale;  loss = logf(sum) - score of the label",
     ],
 )
 def test_correct(kernel, rng):
@@ -83,5 +83,5 @@ def test_slope(kernel, rng):
 def test_bytes(kernel, rng):
     case = check_loss(kernel, rng, 64, 32)
     scores = 64 * 32 * 4
-    kernel.within(case.counters.loaded_bytes, READS * scores, "bytes of global loads", unit="bytes")
+    kernel.within(case.counters.global_load_bytes, READS * scores, "bytes of global loads", unit="bytes")
     kernel.within(case.counters.global_store_bytes, scores + 64 * 4, "bytes of global stores", unit="bytes")

@@ -101,6 +101,6 @@ def test_race(kernel, rng):
 )
 def test_reuse(kernel, rng):
     case = check_fc(kernel, rng, *COUNTED)
-    kernel.at_least(PRODUCTS / (case.counters.loaded_bytes / 4), REUSE, "products for each loaded float")
+    kernel.at_least(PRODUCTS / (case.counters.global_load_bytes / 4), REUSE, "products for each loaded float")
     kernel.within(atomics(case), case.counters.blocks, "atomics")
     kernel.no_excess_wavefronts(case.sizes, case.arrays)

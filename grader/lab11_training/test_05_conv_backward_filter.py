@@ -109,5 +109,5 @@ def test_order(kernel, rng):
 )
 def test_reuse(kernel, rng):
     case = check_conv_filter(kernel, rng, COUNTED)
-    kernel.at_least(COUNTED.products / (case.counters.loaded_bytes / 4), REUSE, "products for each loaded float")
+    kernel.at_least(COUNTED.products / (case.counters.global_load_bytes / 4), REUSE, "products for each loaded float")
     kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -80,6 +80,6 @@ def test_odd(kernel, rng):
 )
 def test_pass(kernel, rng):
     case = check_pool(kernel, rng, *ALIGNED)
-    kernel.within(case.counters.loaded_bytes, WINDOWS * (16 + 4), "bytes of global loads", unit="bytes")
+    kernel.within(case.counters.global_load_bytes, WINDOWS * (16 + 4), "bytes of global loads", unit="bytes")
     kernel.within(case.counters.global_store_bytes, WINDOWS * 4 + WINDOWS // 2, "bytes of global stores", unit="bytes")
     kernel.no_excess_sectors(case.sizes, case.arrays)

@@ -144,7 +144,7 @@ def check_slope(
     direction = rng.choice([-1.0, 1.0], at.shape)
     gradient = case.run.outputs[name].astype(np.float64)
     told = f"{name} along a direction"
-    run = replace(case.run, outputs={told: np.float32([(gradient * direction).sum()])})
+    run = replace(case.run, outputs={told: np.array([(gradient * direction).sum()], np.float32)})
     expected = gradients.finite_difference(loss, at, direction)
     scale = np.array([np.abs(gradient).sum() + 1.0])
     kernel.check_against(run, {told: [expected]}, k=at.size, scale=scale)
@@ -157,7 +157,7 @@ def atomics(case: Case) -> int:
 
 def moved_bytes(case: Case) -> int:
     """What all threads load from and store to global memory."""
-    return case.counters.loaded_bytes + case.counters.global_store_bytes
+    return case.counters.global_load_bytes + case.counters.global_store_bytes
 
 
 def _images(shape: tuple[int, ...]) -> dict[str, int]:

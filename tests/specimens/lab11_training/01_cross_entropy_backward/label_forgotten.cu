@@ -49,9 +49,10 @@ cross_entropy(const float* __restrict__ x, const int* __restrict__ label, float*
     }
     sum = sum_of_warp(sum);
     const float scale = 1.0f / static_cast<float>(BATCH);
+    const float share = __frcp_rn(sum);
     for (int c = lane; c < CLASSES; c += 32) {
         const float score = from[c] - largest;
-        to[c] = (expf(score) / sum) * scale;
+        to[c] = (expf(score) * share) * scale;
         if (c == right) {
             loss[row] = logf(sum) - score;
         }

@@ -49,10 +49,11 @@ cross_entropy(const float* __restrict__ x, const int* __restrict__ label, float*
     }
     sum = sum_of_warp(sum);
     const float scale = 1.0f / static_cast<float>(BATCH);
+    const float share = __frcp_rn(sum);
     for (int c = lane; c < CLASSES; c += 32) {
         const float score = from[c] - largest;
         volatile float* kept = to + c;
-        *kept = expf(score) / sum;
+        *kept = expf(score) * share;
         to[c] = (*kept - (c == right ? 1.0f : 0.0f)) * scale;
         if (c == right) {
             loss[row] = logf(sum) - score;

@@ -47,9 +47,10 @@ cross_entropy(const float* __restrict__ x, const int* __restrict__ label, float*
         sum += expf(from[c] - largest);
     }
     const float scale = 1.0f / static_cast<float>(BATCH);
+    const float share = __frcp_rn(sum);
     for (int c = lane; c < CLASSES; ++c) {
         const float score = from[c] - largest;
-        to[c] = (expf(score) / sum - (c == right ? 1.0f : 0.0f)) * scale;
+        to[c] = (expf(score) * share - (c == right ? 1.0f : 0.0f)) * scale;
         if (c == right) {
             loss[row] = logf(sum) - score;
         }

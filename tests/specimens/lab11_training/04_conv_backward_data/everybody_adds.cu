@@ -1,12 +1,13 @@
 // everybody_adds.cu: every result adds its share to the pixels of its window: several threads, one place.
-// Entry:   turn(const float w[F,C,R,S] in, float turned[F*R*S,CP] out, int C, int F, int R, int S)
-// Entry:   conv_backward_data(const float dy[BATCH,F,OH,OW] in, const float turned[F*R*S,CP] in,
+// Entry:   turn(const float w[F,C,R,S] in, float turned[KP,CP] out, int C, int F, int R, int S)
+// Entry:   conv_backward_data(const float dy[BATCH,F,OH,OW] in, const float turned[KP,CP] in,
 //                             float dx[BATCH,C,H,W] out, int BATCH, int C, int H, int W, int F, int R, int S,
 //                             int STRIDE, int PAD)
-// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1, CP = cdiv(C, 4) * 4
+// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1,
+//          CP = cdiv(C, TSM) * TSM, KP = cdiv(F * R * S, TSK) * TSK
 // Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 32, S <= 32
 // Scratch: turned
-// Launch:  turn block=(256) grid=(cdiv(F * R * S * CP, 256))
+// Launch:  turn block=(256) grid=(cdiv(KP * CP, 256))
 // Launch:  conv_backward_data block=(128) grid=(cdiv(BATCH * max(C * H * W, F * OH * OW), 128))
 
 constexpr int TSM = 32;
@@ -46,12 +47,13 @@ __device__ unsigned windows(int first, int count, int stride, int size)
 
 extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__ turned, int C, int F, int R, int S)
 {
-    const int CP = (C + 3) / 4 * 4;
+    const int CP = (C + TSM - 1) / TSM * TSM;
+    const int KP = (F * R * S + TSK - 1) / TSK * TSK;
     const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= F * R * S * CP) return;
+    if (i >= KP * CP) return;
     const int c = i % CP;
     const int f = i / CP / (R * S);
-    turned[i] = c < C ? w[(f * C + c) * (R * S) + i / CP % (R * S)] : 0.0f;
+    turned[i] = c < C && f < F ? w[(f * C + c) * (R * S) + i / CP % (R * S)] : 0.0f;
 }
 
 extern "C" __global__ void conv_backward_data(const float* dy, const float* turned, float* dx, int BATCH, int C, int H,
@@ -59,7 +61,7 @@ extern "C" __global__ void conv_backward_data(const float* dy, const float* turn
 {
     const int OH = (H + 2 * PAD - R) / STRIDE + 1;
     const int OW = (W + 2 * PAD - S) / STRIDE + 1;
-    const int CP = (C + 3) / 4 * 4;
+    const int CP = (C + TSM - 1) / TSM * TSM;
     const int i = blockIdx.x * 128 + threadIdx.x;
     if (i < BATCH * C * H * W) dx[i] = 0.0f;
     if (i >= BATCH * F * OH * OW) return;

@@ -1,12 +1,13 @@
 // next_filter_forgotten.cu: stays with the slopes of the first filter.
-// Entry:   turn(const float w[F,C,R,S] in, float turned[F*R*S,CP] out, int C, int F, int R, int S)
-// Entry:   conv_backward_data(const float dy[BATCH,F,OH,OW] in, const float turned[F*R*S,CP] in,
+// Entry:   turn(const float w[F,C,R,S] in, float turned[KP,CP] out, int C, int F, int R, int S)
+// Entry:   conv_backward_data(const float dy[BATCH,F,OH,OW] in, const float turned[KP,CP] in,
 //                             float dx[BATCH,C,H,W] out, int BATCH, int C, int H, int W, int F, int R, int S,
 //                             int STRIDE, int PAD)
-// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1, CP = cdiv(C, 4) * 4
+// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1,
+//          CP = cdiv(C, TSM) * TSM, KP = cdiv(F * R * S, TSK) * TSK
 // Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 32, S <= 32
 // Scratch: turned
-// Launch:  turn block=(256) grid=(cdiv(F * R * S * CP, 256))
+// Launch:  turn block=(256) grid=(cdiv(KP * CP, 256))
 // Launch:  conv_backward_data block=(THREADS) grid=(cdiv(BATCH * H * W, TSN), cdiv(C, TSM))
 
 // expect: WA
@@ -48,12 +49,13 @@ __device__ unsigned windows(int first, int count, int stride, int size)
 
 extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__ turned, int C, int F, int R, int S)
 {
-    const int CP = (C + 3) / 4 * 4;
+    const int CP = (C + TSM - 1) / TSM * TSM;
+    const int KP = (F * R * S + TSK - 1) / TSK * TSK;
     const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= F * R * S * CP) return;
+    if (i >= KP * CP) return;
     const int c = i % CP;
     const int f = i / CP / (R * S);
-    turned[i] = c < C ? w[(f * C + c) * (R * S) + i / CP % (R * S)] : 0.0f;
+    turned[i] = c < C && f < F ? w[(f * C + c) * (R * S) + i / CP % (R * S)] : 0.0f;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -66,7 +68,7 @@ conv_backward_data(const float* __restrict__ dy, const float* __restrict__ turne
     const int OW = (W + 2 * PAD - S) / STRIDE + 1;
     const int N = BATCH * H * W;
     const int K = F * R * S;
-    const int CP = (C + 3) / 4 * 4;
+    const int CP = (C + TSM - 1) / TSM * TSM;
     const int thread = threadIdx.x;
     const int warp = thread / 32;
     const int lane = thread % 32;
@@ -107,11 +109,10 @@ conv_backward_data(const float* __restrict__ dy, const float* __restrict__ turne
         #pragma unroll
         for (int i = 0; i < LOADS_W; ++i) {
             const int quad = thread + i * THREADS;
-            const int row = k + quad / (TSM / 4);
-            const int c = row0 + quad % (TSM / 4) * 4;
             nextW[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (quad < TSM * TSK / 4 && row < K && c < CP) {
-                nextW[i] = *reinterpret_cast<const float4*>(turned + static_cast<size_t>(row) * CP + c);
+            if (k < K && quad < TSM * TSK / 4) {
+                const int at = (k + quad / (TSM / 4)) * CP + row0 + quad % (TSM / 4) * 4;
+                nextW[i] = *reinterpret_cast<const float4*>(turned + at);
             }
         }
         #pragma unroll
@@ -119,7 +120,8 @@ conv_backward_data(const float* __restrict__ dy, const float* __restrict__ turne
             #pragma unroll
             for (int i = 0; i < COLUMNS; ++i) {
                 const bool meets = k < K && (rows[i] >> r & cols[i] >> s & 1);
-                nextY[i][j] = meets ? dy[corner[i] + plane - up * OW - over] : 0.0f;
+                const float slope = dy[meets ? corner[i] + plane - up * OW - over : 0];
+                nextY[i][j] = meets ? slope : 0.0f;
             }
             ++k;
             ++s;

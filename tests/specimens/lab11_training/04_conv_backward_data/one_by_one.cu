@@ -1,12 +1,13 @@
 // one_by_one.cu: right, but every product loads both its factors.
-// Entry:   turn(const float w[F,C,R,S] in, float turned[F*R*S,CP] out, int C, int F, int R, int S)
-// Entry:   conv_backward_data(const float dy[BATCH,F,OH,OW] in, const float turned[F*R*S,CP] in,
+// Entry:   turn(const float w[F,C,R,S] in, float turned[KP,CP] out, int C, int F, int R, int S)
+// Entry:   conv_backward_data(const float dy[BATCH,F,OH,OW] in, const float turned[KP,CP] in,
 //                             float dx[BATCH,C,H,W] out, int BATCH, int C, int H, int W, int F, int R, int S,
 //                             int STRIDE, int PAD)
-// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1, CP = cdiv(C, 4) * 4
+// Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1,
+//          CP = cdiv(C, TSM) * TSM, KP = cdiv(F * R * S, TSK) * TSK
 // Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 32, S <= 32
 // Scratch: turned
-// Launch:  turn block=(256) grid=(cdiv(F * R * S * CP, 256))
+// Launch:  turn block=(256) grid=(cdiv(KP * CP, 256))
 // Launch:  conv_backward_data block=(128) grid=(cdiv(BATCH * C * H * W, 128))
 
 // expect: PERF
@@ -48,12 +49,13 @@ __device__ unsigned windows(int first, int count, int stride, int size)
 
 extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__ turned, int C, int F, int R, int S)
 {
-    const int CP = (C + 3) / 4 * 4;
+    const int CP = (C + TSM - 1) / TSM * TSM;
+    const int KP = (F * R * S + TSK - 1) / TSK * TSK;
     const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= F * R * S * CP) return;
+    if (i >= KP * CP) return;
     const int c = i % CP;
     const int f = i / CP / (R * S);
-    turned[i] = c < C ? w[(f * C + c) * (R * S) + i / CP % (R * S)] : 0.0f;
+    turned[i] = c < C && f < F ? w[(f * C + c) * (R * S) + i / CP % (R * S)] : 0.0f;
 }
 
 extern "C" __global__ void conv_backward_data(const float* dy, const float* turned, float* dx, int BATCH, int C, int H,
@@ -67,6 +69,7 @@ extern "C" __global__ void conv_backward_data(const float* dy, const float* turn
     const int h = i / W % H + PAD;
     const int c = i / (H * W) % C;
     const int n = i / (H * W) / C;
+    const int CP = (C + TSM - 1) / TSM * TSM;
     float sum = 0.0f;
     for (int f = 0; f < F; ++f) {
         for (int r = h % STRIDE; r < R && r <= h; r += STRIDE) {
@@ -74,7 +77,7 @@ extern "C" __global__ void conv_backward_data(const float* dy, const float* turn
                 const int row = (h - r) / STRIDE;
                 const int col = (v - s) / STRIDE;
                 if (row < OH && col < OW) {
-                    sum += dy[((n * F + f) * OH + row) * OW + col] * turned[((f * R + r) * S + s) * ((C + 3) / 4 * 4) + c];
+                    sum += dy[((n * F + f) * OH + row) * OW + col] * turned[((f * R + r) * S + s) * CP + c];
                 }
             }
         }

@@ -1,0 +1,125 @@
+// 02_fc_backward.cu: the gradients of a fully connected layer y = x w + bias.
+// Idea:    three results, two of them matrix products. A weight takes part in one product for every image:
+//          dw = x^T dy, a sum over the batch; db the same for inputs of 1. An input takes part in one product for every
+//          result: dx = dy w^T. Nothing is transposed in memory: dw's tiles have the batch along the rows of both
+//          operands, dx's have it along no side, so its tiles lie row by row and are read four k at a time.
+//          Where x came out of a ReLU, dx is zero wherever x is: the ReLU's backward pass costs one comparison.
+// From:    lab05_work_per_thread/09_transposes.cu
+// Limits:  tiles of 32 x 32 suit layers of hundreds; larger ones want lab 05's last tiles.
+// Entry:   fc_backward_weights(const float x[BATCH,IN] in, const float dy[BATCH,OUT] in, float dw[IN,OUT] out,
+//                              float db[OUT] out, int BATCH, int IN, int OUT)
+// Entry:   fc_backward_data(const float x[BATCH,IN] in, const float w[IN,OUT] in, const float dy[BATCH,OUT] in,
+//                           float dx[BATCH,IN] out, int BATCH, int IN, int OUT, int RELU)
+// Launch:  fc_backward_weights block=(THREADS) grid=(cdiv(OUT, TS), cdiv(IN, TS))
+// Launch:  fc_backward_data block=(THREADS) grid=(cdiv(IN, TS), cdiv(BATCH, TS))
+
+constexpr int TS = 32;           // a block computes TS x TS results
+constexpr int TSK = 32;          // terms of a sum in one tile: the lanes of a warp
+constexpr int WPT = 4;           // a thread computes WPT x WPT of them
+constexpr int THREADS = (TS / WPT) * (TS / WPT);
+constexpr int WARPS = THREADS / 32;
+constexpr int PITCH = TSK + 4;   // float4s of eight neighbouring rows lie in different banks
+
+static_assert(TS == 32 && TSK == 32, "a warp loads one row of a tile");
+static_assert(WPT == 4, "a thread's results come in float4s");
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+fc_backward_weights(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ dw,
+                    float* __restrict__ db, int BATCH, int IN, int OUT)
+{
+    __shared__ __align__(16) float tileX[TSK][TS];
+    __shared__ __align__(16) float tileY[TSK][TS];
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    const int tx = thread % (TS / WPT) * WPT;
+    const int ty = thread / (TS / WPT) * WPT;
+    const int row0 = blockIdx.y * TS;  // inputs: rows of dw
+    const int col0 = blockIdx.x * TS;  // results: its columns
+    float sum[WPT][WPT] = {};
+    float bias = 0.0f;
+
+    for (int n0 = 0; n0 < BATCH; n0 += TSK) {
+        for (int k = thread / 32; k < TSK; k += WARPS) {
+            const int n = n0 + k;
+            tileX[k][lane] = n < BATCH && row0 + lane < IN ? x[static_cast<size_t>(n) * IN + row0 + lane] : 0.0f;
+            tileY[k][lane] = n < BATCH && col0 + lane < OUT ? dy[static_cast<size_t>(n) * OUT + col0 + lane] : 0.0f;
+        }
+        __syncthreads();
+        // BEGIN SOLUTION: add the tile's products to sum; the first row of blocks adds up dy for db (about 14 lines)
+        // END SOLUTION
+        __syncthreads();
+    }
+    if (blockIdx.y == 0 && thread < TS && col0 + thread < OUT) {
+        db[col0 + thread] = bias;
+    }
+    #pragma unroll
+    for (int i = 0; i < WPT; ++i) {
+        float* to = dw + static_cast<size_t>(row0 + ty + i) * OUT + col0 + tx;
+        if (row0 + ty + i < IN && OUT % 4 == 0 && col0 + tx < OUT) {
+            *reinterpret_cast<float4*>(to) = make_float4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]);
+        } else if (row0 + ty + i < IN) {
+            #pragma unroll
+            for (int j = 0; j < WPT; ++j) {
+                if (col0 + tx + j < OUT) to[j] = sum[i][j];
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+fc_backward_data(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ dy,
+                 float* __restrict__ dx, int BATCH, int IN, int OUT, int RELU)
+{
+    __shared__ __align__(16) float tileY[TS][PITCH];  // rows: images
+    __shared__ __align__(16) float tileW[TS][PITCH];  // rows: inputs
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    const int tx = thread % (TS / WPT);  // the thread's results lie TS / WPT apart
+    const int ty = thread / (TS / WPT);
+    const int row0 = blockIdx.y * TS;
+    const int col0 = blockIdx.x * TS;
+    float sum[WPT][WPT] = {};
+
+    for (int k0 = 0; k0 < OUT; k0 += TSK) {
+        const int k = k0 + lane;
+        for (int row = thread / 32; row < TS; row += WARPS) {
+            // BEGIN SOLUTION: row of both tiles, zero past the edges (about 4 lines)
+            // END SOLUTION
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int step = 0; step < TSK; step += 4) {
+            float4 a[WPT];
+            float4 b[WPT];
+            #pragma unroll
+            for (int i = 0; i < WPT; ++i) {
+                a[i] = *reinterpret_cast<const float4*>(&tileY[ty + i * (TS / WPT)][step]);
+                b[i] = *reinterpret_cast<const float4*>(&tileW[tx + i * (TS / WPT)][step]);
+            }
+            #pragma unroll
+            for (int i = 0; i < WPT; ++i) {
+                #pragma unroll
+                for (int j = 0; j < WPT; ++j) {
+                    sum[i][j] += a[i].x * b[j].x;
+                    sum[i][j] += a[i].y * b[j].y;
+                    sum[i][j] += a[i].z * b[j].z;
+                    sum[i][j] += a[i].w * b[j].w;
+                }
+            }
+        }
+        __syncthreads();
+    }
+    #pragma unroll
+    for (int i = 0; i < WPT; ++i) {
+        const int n = row0 + ty + i * (TS / WPT);
+        #pragma unroll
+        for (int j = 0; j < WPT; ++j) {
+            const int input = col0 + tx + j * (TS / WPT);
+            if (n < BATCH && input < IN) {
+                const size_t at = static_cast<size_t>(n) * IN + input;
+                // BEGIN SOLUTION: write the slope; with RELU, 0 where x is not above 0 (about 1 line)
+                // END SOLUTION
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+"""Training: layers, kernels, images and settings give weights, step by step.
+
+    settings = Settings(epochs=10, batch=64, seed=1, optimizer=Sgd(rate=0.05))
+    trainer = Trainer(lenet5_layers(labels=False), Kernels(device="sim"), settings)
+    loss = trainer.step(images, labels)                      # mean loss of one batch, before the step
+    history = trainer.fit(digits.train, test=digits.test, checkpoint=Path("run.npz"), progress=True)
+    trainer.parameters["conv1.weight"]; trainer.gradients["conv1.weight"]
+
+Every launch is one of the kernels passed in; nothing else changes a number on the device. The simulator checks the
+first step for hazards and runs the others unchecked. On a GPU a step's launches are recorded once and replayed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warpschool.device import DeviceArray
+from warpschool.errors import ArgumentError, SimulationError
+from warpschool.nn import checkpoints
+from warpschool.nn.backward import build_training
+from warpschool.nn.digits import Split
+from warpschool.nn.layers import Argmax, Layer
+from warpschool.nn.network import PIXELS, build
+from warpschool.nn.optimizers import Optimizer, Sgd, Updater
+from warpschool.nn.session import Kernels, Session
+from warpschool.nn.training_progress import progress_of
+
+TEST_BATCH = {"sim": 100, "gpu": 1000}
+"""Images at a time when accuracy is measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What decides a run besides layers and images. `seed` decides the first weights, the batches and the shifts."""
+
+    epochs: int = 10
+    batch: int = 64
+    seed: int = 1
+    optimizer: Optimizer = field(default_factory=Sgd)
+    shift: int = 0
+    """training images are moved by up to so many pixels each way, anew in every epoch"""
+    anneal: bool = True
+    """lower the rate from epoch to epoch along half a cosine, to nearly nothing"""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(f"training with {name} = {getattr(self, name)}", next_step="Take 1 or more.")
+
+    def rate(self, epoch: int) -> float:
+        """The rate of an epoch, counted from 0."""
+        whole = self.optimizer.rate
+        return whole * 0.5 * (1 + math.cos(math.pi * epoch / self.epochs)) if self.anneal else whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """What was seen in one epoch; `accuracy` is that of the test images, None where there were none."""
+
+    epoch: int
+    loss: float
+    accuracy: float | None
+    rate: float
+    seconds: float
+    """of the training steps alone; what a run before a resumption took is not in it"""
+
+
+def first_parameters(places: Mapping[str, Sequence[int]], seed: int) -> dict[str, np.ndarray]:
+    """Return weights for layers with ReLU (He et al. 2015): normal, with variance 2 / inputs; biases are 0."""
+    rng = np.random.default_rng([seed, 0])
+    values = {}
+    for name, shape in places.items():
+        inputs = math.prod(shape[1:]) if len(shape) == 4 else shape[0]
+        scale = 0.0 if name.endswith(".bias") else math.sqrt(2 / inputs)
+        values[name] = (rng.standard_normal(shape) * scale).astype(np.float32)
+    return values
+
+
+def shifted(images: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return images [N,H,W], each moved by -most to most pixels down and across; what comes in is 0."""
+    if not most:
+        return images
+    count, height, width = images.shape
+    padded = np.pad(images, ((0, 0), (most, most), (most, most)))
+    down, across = rng.integers(0, 2 * most + 1, (2, count))
+    rows = down[:, None] + np.arange(height)
+    cols = across[:, None] + np.arange(width)
+    return padded[np.arange(count)[:, None, None], rows[:, :, None], cols[:, None, :]]
+
+
+class Trainer:
+    """A network in training on one device; `parameters`: where to begin instead of at random weights.
+
+    `always_check`: let the simulator check every step for hazards, not the first alone.
+    Raises ArgumentError for layers that have no backward pass.
+    """
+
+    def __init__(
+        self, layers: Sequence[Layer], kernels: Kernels, settings: Settings, *,
+        parameters: Mapping[str, npt.ArrayLike] | None = None, image_shape: Sequence[int] = PIXELS,
+        always_check: bool = False,
+    ) -> None:  # fmt: skip
+        self.layers, self.kernels, self.settings = tuple(layers), kernels, settings
+        self.image_shape = tuple(image_shape)
+        self.device = kernels.device
+        self.graph = build_training(self.layers, settings.batch, self.image_shape)
+        self._stream = self.device.Stream(non_blocking=True) if self.device.measures_time else None
+        self.session = Session(self.graph, kernels, stream=self._stream)
+        start = parameters or first_parameters({n: p.shape for n, p in self.graph.places.items()}, settings.seed)
+        self.session["parameters"].set(self.graph.flat(start))
+        self.session["gradients"].set(np.zeros(self.graph.size, np.float32))
+        self.updater = Updater(
+            settings.optimizer, kernels, self.session["parameters"], self.session["gradients"], stream=self._stream
+        )
+        self.steps = 0
+        """how many were made in all"""
+        self._settled, self._always_check = False, always_check
+        self._recorded: Any = None
+        self._testing: Session | None = None
+
+    # ---------------------------------------------------------------- what there is
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The parameters as they are now."""
+        return self.graph.named(self._fetch("parameters"))
+
+    @property
+    def gradients(self) -> dict[str, np.ndarray]:
+        """The gradients of the last step."""
+        return self.graph.named(self._fetch("gradients"))
+
+    def _fetch(self, name: str) -> np.ndarray:
+        self.device.synchronize()
+        return self.session[name].get()
+
+    # ---------------------------------------------------------------- a step
+
+    def step(self, images: npt.ArrayLike, labels: npt.ArrayLike, *, rate: float | None = None) -> float:
+        """Make one step with a batch [BATCH,C,H,W] and return its mean loss before the step."""
+        x = self.device.asarray(np.ascontiguousarray(images, np.float32))
+        label = self.device.asarray(np.ascontiguousarray(labels, np.int32))
+        self._step(x, label, self.settings.optimizer.rate if rate is None else rate)
+        return float(self._fetch("loss").astype(np.float64).mean())
+
+    def steps_of(self, batches: Iterable[tuple[DeviceArray, DeviceArray]], *, rate: float) -> None:
+        """Enqueue a step with each batch, images and labels (int32) on the device; wait for none.
+
+        Work that was enqueued before on the current stream comes first, later work after.
+        """
+        self._join(before=True)
+        for x, label in batches:
+            self._step(x, label, rate)
+        self._join(before=False)
+
+    def _join(self, *, before: bool) -> None:
+        """Let the trainer's stream wait for the current one, or that one for the trainer's."""
+        if self._stream is not None:
+            current = self.device.cupy.cuda.get_current_stream()  # type: ignore[attr-defined]
+            first, second = (current, self._stream) if before else (self._stream, current)
+            second.wait_event(first.record())
+
+    def _step(self, x: DeviceArray, label: DeviceArray, rate: float) -> None:
+        """Enqueue one step with a batch that is on the device."""
+        with self._stream or nullcontext():
+            self.session["x"].native[...] = x.native.reshape(self.session["x"].shape)
+            self.session["label"].native[...] = label.native
+            if self._recorded is not None:
+                self._recorded.launch(stream=self._stream)
+            else:
+                self.session.run()
+            self.steps += 1
+            self.updater.step(self.steps, rate=rate)
+        if not self._settled:
+            self._settle()
+
+    def _settle(self) -> None:
+        """After the first step, or every one: look at its hazards, then make the following ones fast."""
+        self._settled = not (self._always_check and self.device.counts)
+        if self.device.counts:
+            found = [*self.session.hazards, *self.updater.hazards]
+            if found:
+                raise SimulationError(
+                    f"training step {self.steps} has {len(found)} hazards; the first: {found[0]}",
+                    next_step="Check the kernel by itself: warpschool check STEP --kernel FILE.",
+                )
+            if self._settled:
+                self.session.relax()
+                self.updater.relax()
+        elif self._stream is not None:
+            with self._stream:
+                self._stream.begin_capture()
+                self.session.run()
+                self._recorded = self._stream.end_capture()
+
+    # ---------------------------------------------------------------- a run
+
+    def fit(
+        self, train: Split, *, test: Split | None = None, checkpoint: Path | None = None, every: int = 0,
+        progress: bool = False, on_step: Callable[[int, float], None] | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> list[Epoch]:  # fmt: skip
+        """Train for all epochs and say what was seen in each; images that fill no batch sit out an epoch.
+
+        `checkpoint`: a file that is written after every epoch, and after every `every` steps; where it exists the run
+        goes on from there, to the same numbers. Ctrl-C writes it, too. `on_step` gets the number of the step and the
+        mean loss (which waits for the device); `on_epoch` gets what the list will hold.
+        """
+        per_epoch = len(train) // self.settings.batch
+        if not per_epoch:
+            raise ArgumentError(f"{len(train)} images fill no batch of {self.settings.batch}")
+        run = _Run(self, train, per_epoch, checkpoint, every)
+        with progress_of(self.settings.epochs * per_epoch, shown=progress) as bar:
+            try:
+                for epoch in range(run.epoch, self.settings.epochs):
+                    seconds = run.train_epoch(epoch, on_step, bar.advance)
+                    seen = Epoch(
+                        epoch=epoch + 1, loss=run.mean_loss(), rate=self.settings.rate(epoch), seconds=seconds,
+                        accuracy=self.accuracy(test) if test is not None else None,
+                    )  # fmt: skip
+                    run.finish_epoch(seen)
+                    bar.said(seen.loss, seen.accuracy)
+                    if on_epoch is not None:
+                        on_epoch(seen)
+            except KeyboardInterrupt:
+                run.save()
+                raise
+        return run.history
+
+    def accuracy(self, split: Split) -> float:
+        """The part of the images that the network, as it is now, classifies right."""
+        return float((self.classify(split) == split.labels).mean())
+
+    def classify(self, split: Split) -> np.ndarray:
+        """Return the class of each image."""
+        size = TEST_BATCH.get(self.device.name, 100)
+        if self._testing is None:
+            graph = build((*self.layers, Argmax()), size, self.image_shape)
+            self._testing = Session(graph, self.kernels)
+        session, pixels = self._testing, split.pixels()
+        session.load(self.parameters)
+        found = []
+        for first in range(0, len(pixels), size):
+            part = pixels[first : first + size]
+            session["x"].set(np.concatenate([part, np.zeros((size - len(part), *self.image_shape), np.float32)]))
+            session.run()
+            self.device.synchronize()
+            found.append(session["labels"].get()[: len(part)])
+            if session.checked and not self._always_check:
+                session.relax()
+        return np.concatenate(found)
+
+
+class _Run:
+    """A trainer on its way through epochs: which images come when, and what a checkpoint must hold."""
+
+    def __init__(self, trainer: Trainer, train: Split, per_epoch: int, path: Path | None, every: int) -> None:
+        self.trainer, self.train, self.per_epoch, self.path, self.every = trainer, train, per_epoch, path, every
+        self.settings = trainer.settings
+        self.epoch = self.first_step = self.done = 0
+        self.history: list[Epoch] = []
+        batch = self.settings.batch
+        self.losses = trainer.device.empty((per_epoch * batch,), np.float32, name="losses")
+        if path is not None and path.exists():
+            self._restore(checkpoints.load(path, self._about()))
+
+    def _about(self) -> dict[str, Any]:
+        """What must be the same for a run to go on."""
+        optimizer = self.settings.optimizer
+        places = {name: list(place.shape) for name, place in self.trainer.graph.places.items()}
+        return {
+            **asdict(self.settings), "optimizer": {"name": type(optimizer).__name__, **asdict(optimizer)},
+            "images": len(self.train), "parameters": places,
+        }  # fmt: skip
+
+    def _restore(self, state: checkpoints.State) -> None:
+        trainer = self.trainer
+        trainer.session["parameters"].set(state.parameters)
+        for name, values in state.optimizer.items():
+            trainer.updater.state[name].set(values)
+        self.epoch, self.first_step = state.epoch, state.step
+        trainer.steps = state.epoch * self.per_epoch + state.step
+        self.history = [Epoch(**seen) for seen in state.history]
+        self.done = state.step
+        if len(state.losses):
+            self.losses[: len(state.losses)].set(state.losses)
+
+    def batches(self, epoch: int) -> list[tuple[DeviceArray, DeviceArray]]:
+        """The epoch's batches on the device, from the first that is still to be done; a function of seed and epoch."""
+        batch, device = self.settings.batch, self.trainer.device
+        rng = np.random.default_rng([self.settings.seed, 1, epoch])
+        order = rng.permutation(len(self.train))[: self.per_epoch * batch]
+        pixels = shifted(self.train.images[order], self.settings.shift, rng)
+        x = device.asarray(pixels.astype(np.float32)[:, None] / np.float32(255), name="images")
+        label = device.asarray(self.train.labels[order].astype(np.int32), name="labels")
+        starts = range(self.first_step * batch, len(order), batch)
+        return [(x[first : first + batch], label[first : first + batch]) for first in starts]
+
+    def train_epoch(
+        self, epoch: int, on_step: Callable[[int, float], None] | None, advance: Callable[[int], None]
+    ) -> float:
+        """Make the epoch's steps that are left; returns the seconds they took."""
+        self.epoch, trainer, batch = epoch, self.trainer, self.settings.batch
+        self.done = self.first_step
+        batches = self.batches(epoch)
+        rate = self.settings.rate(epoch)
+        trainer.device.synchronize()
+        start = time.perf_counter()
+        for x, label in batches:
+            trainer._step(x, label, rate)
+            with trainer._stream or nullcontext():
+                self.losses[self.done * batch : (self.done + 1) * batch].native[...] = trainer.session["loss"].native
+            self.done += 1
+            advance(epoch * self.per_epoch + self.done)
+            if on_step is not None:
+                on_step(trainer.steps, float(trainer._fetch("loss").mean()))
+            if self.every and self.done % self.every == 0 and self.done < self.per_epoch:
+                self.save()
+        trainer.device.synchronize()
+        return time.perf_counter() - start
+
+    def mean_loss(self) -> float:
+        """The mean over the images of the epoch, each before its step."""
+        self.trainer.device.synchronize()
+        return float(self.losses.get().astype(np.float64).mean())
+
+    def finish_epoch(self, seen: Epoch) -> None:
+        self.history.append(seen)
+        self.epoch, self.first_step, self.done = seen.epoch, 0, 0
+        self.save()
+
+    def save(self) -> None:
+        """Write the checkpoint, if there is to be one."""
+        if self.path is None:
+            return
+        trainer = self.trainer
+        trainer.device.synchronize()
+        done = self.losses.get()[: self.done * self.settings.batch]
+        optimizer = {name: array.get() for name, array in trainer.updater.state.items()}
+        history = [asdict(seen) for seen in self.history]
+        state = checkpoints.State(self.epoch, self.done, trainer._fetch("parameters"), optimizer, done, history)
+        checkpoints.save(self.path, state, self._about())
