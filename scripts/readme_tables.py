@@ -34,6 +34,7 @@ TOPICS = {
     "lab07": "tensor cores: wmma, cp.async, mma.sync, and Hopper's wgmma",
     "lab08": "convolution: direct, im2col, implicit GEMM, layouts, tensor cores, frequencies",
     "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
+    "lab11": "training: backward kernels, SGD, Adam, networks that learn real digits",
 }
 
 
