@@ -25,8 +25,8 @@ constexpr int WPT = 4;           // a thread computes WPT x WPT of them, TS / WP
 constexpr int THREADS = (TS / WPT) * (TS / WPT);
 constexpr int WARPS = THREADS / 32;
 constexpr int PITCH = TSK + 4;   // float4s of eight neighbouring rows lie in different banks
-constexpr int SHARE = 1024;      // places of a block, at least
-constexpr int MOST = 64;         // blocks that share the places, at most
+constexpr int SHARE = 256;       // places of a block, if that makes no more than
+constexpr int MOST = 256;        // blocks that share the places
 
 static_assert(TS == 32 && TSK == 32, "a warp loads one row of a tile");
 
