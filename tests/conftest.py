@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,10 @@ import pytest
 
 _ROOT = Path(__file__).parents[1]
 _SERIOUS = ("serious", "critical")
+
+# A shell starts what runs behind it with SIGINT ignored, and children inherit that: Ctrl-C could not be tested there.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _axe_source() -> str:
