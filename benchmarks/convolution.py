@@ -42,10 +42,13 @@ from warpschool.nn import Convolution
 
 ROOT = Path(__file__).parent.parent
 LAB08 = "lab08_convolution"
-IMPLICIT, REGISTERS, HALF, HOPPER = (
+IMPLICIT, REGISTERS, HALF, HOPPER, SLIDING = (
     f"{LAB08}/{name}"
-    for name in ("07_implicit_gemm", "12_register_tiles", "11_fp16_implicit_gemm", "13_wgmma_implicit_gemm")
-)
+    for name in (
+        "07_implicit_gemm", "12_register_tiles", "11_fp16_implicit_gemm", "13_wgmma_implicit_gemm",
+        "14_sliding_windows",
+    )
+)  # fmt: skip
 CHECKED_IMAGES = 8
 QUICK = Rules(warmup_ms=5.0, min_samples=7, max_samples=15, max_seconds=0.3)
 Constants = dict[str, int]
@@ -100,6 +103,9 @@ HOPPER_TILES = (
     (64, 512, 32, 4, 1, 2), (64, 256, 32, 8, 1, 2), (64, 512, 16, 6, 1, 2),
 )  # fmt: skip
 """The same for 13_wgmma_implicit_gemm."""
+SLIDING_NAMES = ("TSP", "TSK", "STAGES")
+SLIDING_TILES = ((256, 64, 3), (512, 32, 3), (256, 32, 6), (512, 16, 4), (256, 16, 6))
+"""The same for 14_sliding_windows."""
 
 
 def _implicit(layer: Layer) -> list[Constants]:
@@ -158,13 +164,21 @@ def _hopper(layer: Layer) -> list[Constants]:
     return [t for t in fitting if t["TSF"] == min(128, max(64, p.filters))]
 
 
+def _sliding(layer: Layer) -> list[Constants]:
+    """Tile sets of 14_sliding_windows for windows of this width."""
+    wide = {"MOST_S": layer.problem.cols}
+    return [dict(zip(SLIDING_NAMES, t, strict=True)) | wide for t in SLIDING_TILES]
+
+
 CANDIDATES: dict[str, Callable[[Layer], list[Constants]]] = {
-    IMPLICIT: _implicit, REGISTERS: _registers, HALF: _half, HOPPER: _hopper,
+    IMPLICIT: _implicit, REGISTERS: _registers, HALF: _half, HOPPER: _hopper, SLIDING: _sliding,
 }  # fmt: skip
 TUNED: dict[tuple[str, str], Constants] = {
     (IMPLICIT, "conv1"): {"TSM": 32, "TSN": 128},
     (REGISTERS, "conv1"): {"QUADS": 1, "FPT": 8, "BLOCKS": 4, "SETS": 19},
     (REGISTERS, "conv2"): {"QUADS": 2, "IMAGES": 8},
+    (HOPPER, "conv1"): {"TSP": 512, "TSK": 16},
+    (SLIDING, "conv1"): {"TSP": 512, "TSK": 16},
 }
 """What `--tune` found best on an H200: the first candidate with these constants, or simply the first one."""
 
@@ -180,7 +194,7 @@ class Case:
     """A layer's arrays for one step, in the layout and precision that the step takes."""
 
     def __init__(self, layer: Layer, step: str) -> None:
-        self.layer, self.step, self.is_half = layer, step, step in (HALF, HOPPER)
+        self.layer, self.step, self.is_half = layer, step, step in (HALF, HOPPER, SLIDING)
         p = self.problem = layer.problem
         torch.manual_seed(1)
         self.x, self.w = (torch.rand(shape, device="cuda") * 2 - 1 for shape in (p.image_shape, p.filter_shape))
@@ -324,9 +338,9 @@ def run_digits(bench: Bench) -> None:
 
 
 def run_half(bench: Bench) -> None:
-    """Half precision on tensor cores."""
+    """Half precision on tensor cores; windows slide where there are few filters for what is loaded."""
     for layer in VGG16:
-        for step in (HALF, HOPPER):
+        for step in (HALF, HOPPER, SLIDING) if layer.problem.filters <= 64 else (HALF, HOPPER):
             bench.add("vgg16_fp16", layer, step)
 
 

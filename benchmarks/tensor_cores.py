@@ -58,7 +58,12 @@ TILES: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
 }  # fmt: skip
 """Tile sets that `--tune` tries: those named in TILE_NAMES, in this order; the first is the file's own."""
-TUNED: dict[tuple[str, int, int, int], tuple[int, ...]] = {}
+TUNED: dict[tuple[str, int, int, int], tuple[int, ...]] = {
+    ("03_wmma_pipelined", 1024, 1024, 1024): (64, 128, 64, 3, 32, 32),
+    ("03_wmma_pipelined", 1111, 4097, 3001): (64, 128, 64, 3, 32, 32),
+    ("05_mma_ptx", 1024, 1024, 1024): (64, 64, 64, 6, 32, 32),
+    ("05_mma_ptx", 1111, 4097, 3001): (128, 64, 64, 4, 32, 32),
+}
 """What `--tune` found best on an H200; steps and sizes that are not here use the file's own constants."""
 
 

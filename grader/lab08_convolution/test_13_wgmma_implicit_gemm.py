@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.cases import convolution
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 64, 8, 64, 1), convolution(9, 64, 12, 128, 3, pad=1), convolution(2, 128, 20, 256, 3)]
-ODD = [
+ODD = practice([
     convolution(1, 8, 1, 8, 1),
     convolution(3, 8, (7, 13), 16, (3, 2), stride=2, pad=1),
     convolution(2, 72, (33, 35), 136, 3, pad=1),
     convolution(1, 16, (23, 11), 8, (7, 11), stride=3, pad=4),
-]
+])
 NHWC = (0, 2, 3, 1)
 
 
