@@ -54,6 +54,45 @@ ALEXNET: tuple[Layer, ...] = (
 """AlexNet (Krizhevsky, Sutskever, Hinton 2012) without its two groups; pooling and activations are left out."""
 
 
+def _square(channels: int, size: int, filters: int, window: int, stride: int = 1) -> Convolution:
+    return Convolution(
+        batch=1, channels=channels, height=size, width=size, filters=filters, rows=window, cols=window,
+        stride=stride, pad=window // 2,
+    )  # fmt: skip
+
+
+YOLO: Mapping[str, Convolution] = {
+    "Y0": _square(3, 544, 32, 3),
+    "Y2": _square(32, 272, 64, 3),
+    "Y4": _square(64, 136, 128, 3),
+    "Y5": _square(128, 136, 64, 1),
+    "Y8": _square(128, 68, 256, 3),
+    "Y9": _square(256, 68, 128, 1),
+    "Y12": _square(256, 34, 512, 3),
+    "Y13": _square(512, 34, 256, 1),
+    "Y18": _square(512, 17, 1024, 3),
+    "Y19": _square(1024, 17, 512, 1),
+}
+RESNET: Mapping[str, Convolution] = {
+    "R1": _square(3, 224, 64, 7, 2),
+    "R2": _square(64, 56, 64, 3),
+    "R3": _square(64, 56, 64, 1),
+    "R4": _square(64, 56, 128, 3, 2),
+    "R5": _square(64, 56, 128, 1, 2),
+    "R6": _square(128, 28, 128, 3),
+    "R7": _square(128, 28, 256, 3, 2),
+    "R8": _square(128, 28, 256, 1),
+    "R9": _square(256, 14, 256, 3),
+    "R10": _square(512, 14, 512, 3, 2),
+    "R11": _square(256, 14, 512, 1, 2),
+    "R12": _square(512, 7, 512, 3),
+}
+"""Table 9.1 of the thesis that lab 12 follows (Barton 2022): one image; its last layer, of 28269 filters, is left out.
+
+The table gives the size of the image; PAD is half the filter's, so that stride 1 keeps the size.
+"""
+
+
 def shares(layers: tuple[Layer, ...], batch: int, gpu: GpuSpec) -> Mapping[str, float]:
     """Return each layer's part of the network's time, by the lower bounds."""
     times = {layer.name: layer.time_ms(batch, gpu) for layer in layers}

@@ -1,0 +1,263 @@
+"""Direct convolution with split channels: the tiles of lab 12, what they load for each multiply-add, which are legal.
+
+    tiles = Tiles(filters=2, rows=4, cols=4, warp_rows=2, warp_cols=2, splits=4)
+    thread_intensity(tiles, problem), block_intensity(tiles, problem)     # multiply-adds for each float loaded
+    best = ranked(problem, gpu="h200")[:20]                               # the model's order of all legal tiles
+
+Source of the design and of its equations: E. Barton, "C Split Globally" (University of Utah, 2022), figures 4.6 and 5.2.
+The thesis's names: T_k, T_h, T_w are `filters`, `rows`, `cols`; B_h, B_w are `warp_rows`, `warp_cols`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpschool.errors import ArgumentError
+from warpschool.model import GpuSpec, find_gpu
+from warpschool.nn.convolution import Convolution
+
+LAB = "lab12_split_channels"
+ONE_BY_ONE, STRIDED = f"{LAB}/07_one_by_one", f"{LAB}/08_strided"
+WARP = 32
+PADDED = WARP + 1
+"""floats from one place to the next where results wait for their stores"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiles:
+    """How a convolution is cut: a thread's results, a block's warps, the parts of the channels."""
+
+    filters: int = 2
+    """of a thread, 32 apart"""
+    rows: int = 4
+    """and its places"""
+    cols: int = 4
+    warp_rows: int = 2
+    """warps of a block for neighbouring places"""
+    warp_cols: int = 2
+    groups: int = 1
+    """warps of a block for the same places, each with its own channels"""
+    splits: int = 1
+    """parts of the channels across the grid"""
+    step: int = 4
+    """channels of a stage"""
+    stages: int = 2
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return WARP * self.warp_rows * self.warp_cols * self.groups
+
+    @property
+    def block_filters(self) -> int:
+        return WARP * self.filters
+
+    @property
+    def places(self) -> int:
+        """Results of a block in each channel of the result."""
+        return self.rows * self.warp_rows * self.cols * self.warp_cols
+
+    @property
+    def sums(self) -> int:
+        """Results of a thread."""
+        return self.filters * self.rows * self.cols
+
+    def constants(self, problem: Convolution) -> dict[str, int]:
+        """The constants of `step_for(problem)` that stand for these tiles."""
+        common = {
+            "TK": self.filters, "BC": self.groups, "SPLITS": self.splits, "STEP": self.step, "STAGES": self.stages,
+        }  # fmt: skip
+        if is_flat(problem):
+            return common | {"TP": self.cols, "BP": self.warp_cols}
+        return common | {
+            "FILTER_R": problem.rows, "FILTER_S": problem.cols, "FILTER_STRIDE": problem.stride,
+            "TH": self.rows, "TW": self.cols, "BH": self.warp_rows, "BW": self.warp_cols,
+        }  # fmt: skip
+
+
+def is_flat(problem: Convolution) -> bool:
+    """Whether filters are 1 x 1: then results are one long row of places."""
+    return problem.rows == problem.cols == 1
+
+
+def step_for(problem: Convolution) -> str:
+    """The step of lab 12 that computes a problem."""
+    return ONE_BY_ONE if is_flat(problem) else STRIDED
+
+
+def result_shape(problem: Convolution) -> tuple[int, int]:
+    """Rows and columns of a channel of the result, as tiles see it."""
+    if is_flat(problem):
+        return 1, problem.out_height * problem.out_width
+    return problem.out_height, problem.out_width
+
+
+# ---------------------------------------------------------------- the thesis's equations
+
+
+def piece(count: int, window: int, stride: int) -> int:
+    """Rows (or columns) of the image that `count` neighbouring results need; T + r - 1 at stride 1."""
+    return (count - 1) * stride + window
+
+
+def thread_loads(tiles: Tiles, problem: Convolution) -> tuple[int, int]:
+    """Floats of the image and of the filters that a thread loads for each channel (figure 4.6's denominator)."""
+    stride = 1 if is_flat(problem) else problem.stride
+    image = piece(tiles.rows, problem.rows, stride) * piece(tiles.cols, problem.cols, stride)
+    return image, problem.rows * problem.cols * tiles.filters
+
+
+def thread_products(tiles: Tiles, problem: Convolution) -> int:
+    """Multiply-adds of a thread for each channel (figure 4.6's numerator)."""
+    return problem.rows * problem.cols * tiles.sums
+
+
+def thread_intensity(tiles: Tiles, problem: Convolution) -> float:
+    """Multiply-adds of a thread for each float that it loads (figure 4.6)."""
+    return thread_products(tiles, problem) / sum(thread_loads(tiles, problem))
+
+
+def block_loads(tiles: Tiles, problem: Convolution) -> tuple[int, int]:
+    """Floats of the image and of the filters that a block loads for each channel (figure 5.2's volumes)."""
+    stride = 1 if is_flat(problem) else problem.stride
+    height = piece(tiles.rows * tiles.warp_rows, problem.rows, stride)
+    width = piece(tiles.cols * tiles.warp_cols, problem.cols, stride)
+    return height * width, problem.rows * problem.cols * tiles.block_filters
+
+
+def block_intensity(tiles: Tiles, problem: Convolution) -> float:
+    """Multiply-adds of a block for each float that it loads from global memory (figure 5.2)."""
+    products = problem.rows * problem.cols * tiles.places * tiles.block_filters
+    return products / sum(block_loads(tiles, problem))
+
+
+# ---------------------------------------------------------------- legal tiles and the model
+
+
+def blocks_of(tiles: Tiles, problem: Convolution) -> int:
+    """Blocks of the grid."""
+    height, width = result_shape(problem)
+    down = -(-height // (tiles.rows * tiles.warp_rows))
+    across = -(-width // (tiles.cols * tiles.warp_cols))
+    return down * across * -(-problem.filters // tiles.block_filters) * tiles.splits * problem.batch
+
+
+def shared_bytes(tiles: Tiles, problem: Convolution) -> int:
+    """Shared memory of a block: its stages, or its results on their way out."""
+    stride = 1 if is_flat(problem) else problem.stride
+    width = piece(tiles.cols * tiles.warp_cols, problem.cols, stride)
+    plane = piece(tiles.rows * tiles.warp_rows, problem.rows, stride) * (-(-width // 4) * 4)
+    stage = tiles.step * (plane + problem.rows * problem.cols * tiles.block_filters)
+    return 4 * max(tiles.stages * stage, tiles.places * PADDED)
+
+
+def registers(tiles: Tiles, problem: Convolution) -> int:
+    """About how many registers a thread needs: its results, its piece of the image, and some 32 more."""
+    return tiles.sums + thread_loads(tiles, problem)[0] + 32
+
+
+def used(tiles: Tiles, problem: Convolution) -> float:
+    """The part of the computed results that exists: tiles reach over the edges, and shares of channels are rounded."""
+    height, width = result_shape(problem)
+    down = -(-height // (tiles.rows * tiles.warp_rows)) * tiles.rows * tiles.warp_rows
+    across = -(-width // (tiles.cols * tiles.warp_cols)) * tiles.cols * tiles.warp_cols
+    share = -(-(-(-problem.channels // tiles.step)) // tiles.splits) * tiles.step * tiles.splits
+    return height * width * problem.channels / (down * across * share)
+
+
+def why_not(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> str:
+    """Why tiles cannot be used for a problem on a GPU, in a few words; empty where they can."""
+    spec = find_gpu(gpu)
+    if problem.filters % tiles.block_filters:
+        return f"{problem.filters} filters are no multiple of a block's {tiles.block_filters}"
+    if tiles.step % tiles.groups:
+        return f"{tiles.step} channels of a stage cannot be dealt out to {tiles.groups} groups"
+    if tiles.splits > -(-problem.channels // tiles.step):
+        return f"{tiles.splits} parts, but only {-(-problem.channels // tiles.step)} stages of channels"
+    if is_flat(problem) and (tiles.rows * tiles.warp_rows != 1 or tiles.cols % 4):
+        return "filters of 1 x 1 take one row of places, in groups of four"
+    if tiles.threads > spec.sm.threads_per_block:
+        return f"{tiles.threads} threads in a block"
+    if shared_bytes(tiles, problem) > spec.sm.shared_bytes_per_block:
+        return f"{shared_bytes(tiles, problem):,} bytes of shared memory"
+    most = min(255, spec.sm.registers // tiles.threads)
+    if registers(tiles, problem) > most:
+        return f"about {registers(tiles, problem)} registers a thread; there are {most}"
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What the model says of tiles; `time_us` serves to compare tiles, not to foretell."""
+
+    tiles: Tiles
+    time_us: float
+    blocks: int
+    resident: int
+    """blocks that share a multiprocessor"""
+    thread_intensity: float
+    block_intensity: float
+
+
+def estimate(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> Estimate:
+    """Return the model's figures. Raises ArgumentError for tiles that are not legal.
+
+    A warp instruction takes a quarter of a clock of its multiprocessor, a load from shared memory one of its own at
+    most; few warps cannot hide each other's waiting; the busiest multiprocessor decides.
+    """
+    reason = why_not(tiles, problem, gpu)
+    if reason:
+        raise ArgumentError(f"{tiles} cannot be used: {reason}")
+    spec = find_gpu(gpu)
+    warps = tiles.threads // WARP
+    blocks = blocks_of(tiles, problem)
+    by_registers = spec.sm.registers // (tiles.threads * registers(tiles, problem))
+    by_memory = spec.sm.shared_bytes // (shared_bytes(tiles, problem) + 1024)
+    resident = max(1, min(by_registers, by_memory, spec.sm.warps // warps, spec.sm.blocks))
+    busiest = -(-blocks // spec.sms)
+    at_once = min(resident, busiest) * warps / 4
+    image, weights = thread_loads(tiles, problem)
+    wide = 4 if tiles.cols % 4 == 0 or tiles.warp_cols == 1 else 2 if tiles.cols % 2 == 0 else 1
+    channels = -(-(-(-problem.channels // tiles.step)) // tiles.splits) * tiles.step / tiles.groups
+    copies = sum(block_loads(tiles, problem)) / tiles.threads * tiles.groups
+    clocks = thread_products(tiles, problem) + image / wide + weights + 3 * copies
+    busy = busiest * warps * (channels * clocks + 40 * tiles.sums) / 4 * (1 + 1.5 / at_once)
+    loaded = blocks * sum(block_loads(tiles, problem)) * problem.channels / tiles.splits
+    result = math.prod(problem.output_shape)
+    moved = 4 * (loaded + result * (1 + 2 * tiles.splits * (tiles.splits > 1)))
+    time_us = busy / spec.clock_mhz + moved / 4e6 + 2.0 + 2.0 * (tiles.splits > 1)
+    return Estimate(
+        tiles=tiles, time_us=time_us, blocks=blocks, resident=resident,
+        thread_intensity=thread_intensity(tiles, problem), block_intensity=block_intensity(tiles, problem),
+    )  # fmt: skip
+
+
+def candidates(problem: Convolution, gpu: str | GpuSpec = "h200") -> Iterator[Tiles]:
+    """Every legal set of tiles from a grid of sensible sizes: those with at least half of their work of use."""
+    flat = is_flat(problem)
+    spans = (
+        [(1, cols) for cols in (4, 8, 12, 16, 20, 28, 32)]
+        if flat
+        else [(r, c) for r in (1, 2, 3, 4, 5, 6, 7, 8) for c in (2, 3, 4, 5, 6, 7, 8, 9, 12) if 4 <= r * c <= 64]
+    )
+    warps = [(1, c) for c in (1, 2, 4, 8)] if flat else [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4)]
+    steps = (8, 16, 32) if flat else (4, 8) if problem.channels > 3 else (3,)
+    splits = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+    for filters, (rows, cols), (down, across), groups, parts, step, stages in itertools.product(
+        (1, 2, 4), spans, warps, (1, 2, 4), splits, steps, (2, 3)
+    ):
+        tiles = Tiles(
+            filters=filters, rows=rows, cols=cols, warp_rows=down, warp_cols=across, groups=groups, splits=parts,
+            step=step, stages=stages,
+        )  # fmt: skip
+        if 64 <= tiles.threads <= 512 and not why_not(tiles, problem, gpu) and used(tiles, problem) > 0.5:
+            yield tiles
+
+
+def ranked(problem: Convolution, gpu: str | GpuSpec = "h200") -> list[Estimate]:
+    """All candidates with the model's figures, the fastest first."""
+    found = [estimate(tiles, problem, gpu) for tiles in candidates(problem, gpu)]
+    return sorted(found, key=lambda item: item.time_us)
