@@ -45,9 +45,7 @@ class Cudnn:
             return self._descriptor("Tensor", "cudnnSetTensor4dDescriptor", _NCHW, _FLOAT, *shape)
 
         images, results = tensor(problem.image_shape), tensor(problem.output_shape)
-        filters = self._descriptor(
-            "Filter", "cudnnSetFilter4dDescriptor", _FLOAT, _NCHW, *problem.filter_shape
-        )
+        filters = self._descriptor("Filter", "cudnnSetFilter4dDescriptor", _FLOAT, _NCHW, *problem.filter_shape)
         pad, stride = problem.pad, problem.stride
         how = self._descriptor(
             "Convolution", "cudnnSetConvolution2dDescriptor", pad, pad, stride, stride, 1, 1, _CROSS_CORRELATION, _FLOAT

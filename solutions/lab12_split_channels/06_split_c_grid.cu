@@ -96,9 +96,13 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     const int top = warp / BW * TH;  // the thread's first place in the block
     const int left = warp % BW * TW;
     const int stages = (C + STEP - 1) / STEP;
-    const int share = (stages + SPLITS - 1) / SPLITS;  // of this copy of the grid
-    const int first = blockIdx.z * share;
-    const int last = min(first + share, stages);
+    int first = 0;  // the stages of this copy of the grid: from first to last - 1
+    int last = stages;
+    // BEGIN SOLUTION: an equal share of the stages for each of the SPLITS copies, none past the end (about 3 lines)
+    const int share = (stages + SPLITS - 1) / SPLITS;
+    first = blockIdx.z * share;
+    last = min(first + share, stages);
+    // END SOLUTION
     float sum[TK][TH][TW] = {};
 
     int source[LOADS];  // where in x the thread's elements of a stage stand, from the stage's first channel on
@@ -107,7 +111,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         const int e = thread + l * THREADS;
         const int row = row0 + e % PLANE / PITCH - PAD;
         const int col = col0 + e % PITCH - PAD;
-        const bool inside = 0 <= row && row < H && 0 <= col && col < W;
+        const bool inside = e % PITCH < IW && 0 <= row && row < H && 0 <= col && col < W;
         source[l] = inside ? (e / PLANE * H + row) * W + col : OUTSIDE;
     }
     const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero
@@ -208,10 +212,12 @@ extern "C" __global__ void add(const float* __restrict__ part, float* __restrict
         const int i = blockIdx.x * 1024 + j * 256 + threadIdx.x;
         if (i < size) {
             float sum = 0.0f;
+            // BEGIN SOLUTION: add the SPLITS planes' element i, the first one first (about 4 lines)
             #pragma unroll
             for (int split = 0; split < SPLITS; ++split) {
                 sum += part[split * size + i];
             }
+            // END SOLUTION
             y[i] = sum;
         }
     }

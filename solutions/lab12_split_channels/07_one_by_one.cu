@@ -67,10 +67,14 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     for (int l = 0; l < LOADS; ++l) {
         const int e = wide ? (thread + l * THREADS) * 4 : thread + l * THREADS;
         const int p = p0 + e % PLACES;
+        source[l] = OUTSIDE;
+        // BEGIN SOLUTION: the pixel under place p of the result, if it lies inside, channel e / PLACES (about 5 lines)
         const int row = p / OW * STRIDE - PAD;
         const int col = p % OW * STRIDE - PAD;
-        const bool inside = 0 <= row && row < H && 0 <= col && col < W;
-        source[l] = inside ? (e / PLACES * H + row) * W + col : OUTSIDE;
+        if (0 <= row && row < H && 0 <= col && col < W) {
+            source[l] = (e / PLACES * H + row) * W + col;
+        }
+        // END SOLUTION
     }
     const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero
         float* to = shared + stage % STAGES * STAGE;
@@ -113,6 +117,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         const float* filters = shared + stage % STAGES * STAGE + STEP * PLACES + lane;
         #pragma unroll 2
         for (int c = group; c < STEP; c += BC) {
+            // BEGIN SOLUTION: TP pixels by float4s, TK weights one by one, TK * TP products (about 17 lines)
             float in[TP];
             #pragma unroll
             for (int i = 0; i < TP; i += 4) {
@@ -130,6 +135,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
                     sum[k][i] += weight * in[i];
                 }
             }
+            // END SOLUTION
         }
     }
     __pipeline_wait_prior(0);

@@ -1,11 +1,9 @@
 // 08_strided.cu: a direct convolution with split channels for any stride.
-// Idea:    one small image makes few blocks: with 7 x 7 results and 512 filters most of a chip has nothing to do. The
-//          only dimension left to cut is C, over which a result is summed. So the grid is repeated SPLITS times, each
-//          copy takes a part of the channels and writes a plane of partial results of its own; a second kernel adds
-//          the planes, always in the same order. (Atomic adds need no second pass, but the order in which blocks
-//          finish would decide how the sum is rounded: no two runs alike.)
-// From:    05_split_c_block.cu
-// Limits:  SPLITS times the result is written and read once more; stride 1; one filter size for each compilation.
+// Idea:    with a stride the windows of neighbouring places begin FILTER_STRIDE pixels apart: T places need
+//          (T - 1) * FILTER_STRIDE + R rows of the image. Nothing else changes: the same tiles, copies, products and
+//          stores. A pixel serves fewer places than before, a weight as many.
+// From:    06_split_c_grid.cu
+// Limits:  with 1 x 1 filters most of the copied pixels would serve nobody: see 07_one_by_one.cu.
 // Entry:   conv(const float x[BATCH,C,H,W] in, const float w[C,R,S,F] in, float y[BATCH,F,OH,OW] out,
 //               float part[SPLITS,F,OH,OW] out,
 //               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
@@ -106,9 +104,13 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     #pragma unroll
     for (int l = 0; l < LOADS; ++l) {
         const int e = thread + l * THREADS;
-        const int row = row0 * FILTER_STRIDE + e % PLANE / PITCH - PAD;
-        const int col = col0 * FILTER_STRIDE + e % PITCH - PAD;
-        const bool inside = 0 <= row && row < H && 0 <= col && col < W;
+        int row = e % PLANE / PITCH;  // in the block's part of the image
+        int col = e % PITCH;
+        // BEGIN SOLUTION: and in the image itself (about 2 lines)
+        row += row0 * FILTER_STRIDE - PAD;
+        col += col0 * FILTER_STRIDE - PAD;
+        // END SOLUTION
+        const bool inside = e % PITCH < IW && 0 <= row && row < H && 0 <= col && col < W;
         source[l] = inside ? (e / PLANE * H + row) * W + col : OUTSIDE;
     }
     const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero
@@ -150,6 +152,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         const float* filters = shared + stage % STAGES * STAGE + STEP * PLANE + lane;
         #pragma unroll 2
         for (int c = group; c < STEP; c += BC) {
+            // BEGIN SOLUTION: the piece; for each weight the products, places a stride apart (about 19 lines)
             float in[PH][PW];
             #pragma unroll
             for (int i = 0; i < PH; ++i) {
@@ -169,6 +172,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
                     }
                 }
             }
+            // END SOLUTION
         }
     }
     __pipeline_wait_prior(0);
