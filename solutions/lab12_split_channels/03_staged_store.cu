@@ -22,6 +22,7 @@ constexpr int BH = 2;         // a block has BH x BW warps for neighbouring plac
 constexpr int BW = 2;
 constexpr int STEP = 4;       // channels of a stage
 constexpr int STAGES = 2;     // one is multiplied while the others are on their way
+constexpr int UNROLL = 1;     // channels that become straight code: more is longer, and slower to arrive
 constexpr int BLOCKS = 1;     // blocks that share a multiprocessor, at least
 constexpr int FB = 32 * TK;   // filters of a block
 constexpr int PH = TH + FILTER_R - 1;       // rows and columns of the image for a thread's places,
@@ -119,23 +120,19 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         }
     };
 
-    #pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) {
-        if (s < stages) {
-            load(s);
+    for (int stage = 1 - STAGES; stage < stages; ++stage) {  // before the first one: copies only
+        if (stage >= 0) {
+            __pipeline_wait_prior(STAGES - 2);
+            __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         }
-        __pipeline_commit();
-    }
-    for (int stage = 0; stage < stages; ++stage) {
-        __pipeline_wait_prior(STAGES - 2);
-        __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         if (stage + STAGES - 1 < stages) {
             load(stage + STAGES - 1);
         }
         __pipeline_commit();
+        if (stage < 0) continue;
         const float* tile = shared + stage % STAGES * STAGE + top * PITCH + left;
         const float* filters = shared + stage % STAGES * STAGE + STEP * PLANE + lane;
-        #pragma unroll 2
+        #pragma unroll UNROLL
         for (int c = 0; c < STEP; ++c) {
             float in[PH][PW];
             #pragma unroll
@@ -170,7 +167,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
             shared[place * PADDED + lane] = sum[k][i / TW][i % TW];
         }
         __syncthreads();
-        for (int e = thread; e < 32 * ROOM; e += THREADS) {  // lanes along the places: whole rows of a filter's plane
+        for (int e = thread; e < 32 * ROOM; e += THREADS) {  // lanes along the places: rows of a filter's plane
             const int place = e % ROOM;
             const int row = row0 + place / (BW * TW);
             const int col = col0 + place % (BW * TW);

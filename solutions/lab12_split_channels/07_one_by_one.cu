@@ -13,7 +13,7 @@
 // Needs:   BATCH == 1, R == 1, S == 1, F % FB == 0
 // Scratch: part
 // Launch:  conv block=(32, BP, BC) grid=(cdiv(OH * OW, PLACES), F / FB, SPLITS) shared=SHARED
-// Launch:  add block=(256) grid=(max(1, (SPLITS > 1) * cdiv(F * OH * OW, 1024)))
+// Launch:  add block=(256) grid=(max(1, (SPLITS > 1) * cdiv(F * OH * OW, 256)))
 
 #include <cuda_pipeline.h>
 
@@ -24,6 +24,7 @@ constexpr int BC = 1;         // BC times: each for its own channels of a stage,
 constexpr int SPLITS = 4;     // and the grid SPLITS times: each for its own stages
 constexpr int STEP = 8;       // channels of a stage
 constexpr int STAGES = 3;     // one is multiplied while the others are on their way
+constexpr int UNROLL = 1;     // channels that become straight code: more is longer, and slower to arrive
 constexpr int BLOCKS = 1;     // blocks that share a multiprocessor, at least
 constexpr int FB = 32 * TK;   // filters of a block
 constexpr int PLACES = BP * TP;
@@ -99,23 +100,19 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         }
     };
 
-    #pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) {
-        if (first + s < last) {
-            load(first + s);
+    for (int stage = first + 1 - STAGES; stage < last; ++stage) {  // before the first one: copies only
+        if (stage >= first) {
+            __pipeline_wait_prior(STAGES - 2);
+            __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         }
-        __pipeline_commit();
-    }
-    for (int stage = first; stage < last; ++stage) {
-        __pipeline_wait_prior(STAGES - 2);
-        __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         if (stage + STAGES - 1 < last) {
             load(stage + STAGES - 1);
         }
         __pipeline_commit();
+        if (stage < first) continue;
         const float* places = shared + stage % STAGES * STAGE + warp * TP;
         const float* filters = shared + stage % STAGES * STAGE + STEP * PLACES + lane;
-        #pragma unroll 2
+        #pragma unroll UNROLL
         for (int c = group; c < STEP; c += BC) {
             // BEGIN SOLUTION: TP pixels by float4s, TK weights one by one, TK * TP products (about 17 lines)
             float in[TP];
@@ -168,17 +165,13 @@ extern "C" __global__ void add(const float* __restrict__ part, float* __restrict
                                int BATCH, int F, int OH, int OW)
 {
     const int size = F * OH * OW;
-    if (SPLITS == 1) return;  // y is complete
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        const int i = blockIdx.x * 1024 + j * 256 + threadIdx.x;
-        if (i < size) {
-            float sum = 0.0f;
-            #pragma unroll
-            for (int split = 0; split < SPLITS; ++split) {
-                sum += part[split * size + i];
-            }
-            y[i] = sum;
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (SPLITS > 1 && i < size) {  // else y is complete
+        float sum = 0.0f;
+        #pragma unroll
+        for (int split = 0; split < SPLITS; ++split) {
+            sum += part[split * size + i];
         }
+        y[i] = sum;
     }
 }

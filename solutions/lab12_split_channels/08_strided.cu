@@ -9,10 +9,11 @@
 //               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
 // Entry:   add(const float part[SPLITS,F,OH,OW] in, float y[BATCH,F,OH,OW] out, int BATCH, int F, int OH, int OW)
 // Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1
-// Needs:   BATCH == 1, STRIDE == FILTER_STRIDE, R == FILTER_R, S == FILTER_S, F % FB == 0, H + 2 * PAD >= R, W + 2 * PAD >= S
+// Needs:   BATCH == 1, STRIDE == FILTER_STRIDE, R == FILTER_R, S == FILTER_S, F % FB == 0,
+//          H + 2 * PAD >= R, W + 2 * PAD >= S
 // Scratch: part
 // Launch:  conv block=(32, BW * BH, BC) grid=(cdiv(OW, BW * TW) * cdiv(OH, BH * TH), F / FB, SPLITS) shared=SHARED
-// Launch:  add block=(256) grid=(max(1, (SPLITS > 1) * cdiv(F * OH * OW, 1024)))
+// Launch:  add block=(256) grid=(max(1, (SPLITS > 1) * cdiv(F * OH * OW, 256)))
 
 #include <cuda_pipeline.h>
 
@@ -28,6 +29,7 @@ constexpr int BC = 1;         // BC times: each for its own channels of a stage,
 constexpr int SPLITS = 4;     // and the grid SPLITS times: each for its own stages
 constexpr int STEP = 4;       // channels of a stage
 constexpr int STAGES = 2;     // one is multiplied while the others are on their way
+constexpr int UNROLL = 1;     // channels that become straight code: more is longer, and slower to arrive
 constexpr int BLOCKS = 1;     // blocks that share a multiprocessor, at least
 constexpr int FB = 32 * TK;   // filters of a block
 constexpr int PH = (TH - 1) * FILTER_STRIDE + FILTER_R;       // rows and columns of the image for a thread's places,
@@ -134,25 +136,21 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         }
     };
 
-    #pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) {
-        if (first + s < last) {
-            load(first + s);
+    for (int stage = first + 1 - STAGES; stage < last; ++stage) {  // before the first one: copies only
+        if (stage >= first) {
+            __pipeline_wait_prior(STAGES - 2);
+            __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         }
-        __pipeline_commit();
-    }
-    for (int stage = first; stage < last; ++stage) {
-        __pipeline_wait_prior(STAGES - 2);
-        __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         if (stage + STAGES - 1 < last) {
             load(stage + STAGES - 1);
         }
         __pipeline_commit();
+        if (stage < first) continue;
         const float* tile = shared + stage % STAGES * STAGE + (top * PITCH + left) * FILTER_STRIDE;
         const float* filters = shared + stage % STAGES * STAGE + STEP * PLANE + lane;
-        #pragma unroll 2
+        #pragma unroll UNROLL
         for (int c = group; c < STEP; c += BC) {
-            // BEGIN SOLUTION: the piece; for each weight the products, places a stride apart (about 19 lines)
+            // BEGIN SOLUTION: the piece; for each weight the products, places a stride apart (about 20 lines)
             float in[PH][PW];
             #pragma unroll
             for (int i = 0; i < PH; ++i) {
@@ -167,7 +165,8 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
                         const float weight = filters[(c * WINDOW + r * FILTER_S + s) * FB + 32 * k];
                         #pragma unroll
                         for (int i = 0; i < TH * TW; ++i) {
-                            sum[k][i / TW][i % TW] += weight * in[i / TW * FILTER_STRIDE + r][i % TW * FILTER_STRIDE + s];
+                            const float pixel = in[i / TW * FILTER_STRIDE + r][i % TW * FILTER_STRIDE + s];
+                            sum[k][i / TW][i % TW] += weight * pixel;
                         }
                     }
                 }
@@ -191,7 +190,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
             }
             __syncthreads();
         }
-        for (int e = thread; e < 32 * ROOM; e += THREADS) {  // lanes along the places: whole rows of a filter's plane
+        for (int e = thread; e < 32 * ROOM; e += THREADS) {  // lanes along the places: rows of a filter's plane
             const int place = e % ROOM;
             const int row = row0 + place / (BW * TW);
             const int col = col0 + place % (BW * TW);
@@ -207,17 +206,13 @@ extern "C" __global__ void add(const float* __restrict__ part, float* __restrict
                                int BATCH, int F, int OH, int OW)
 {
     const int size = F * OH * OW;
-    if (SPLITS == 1) return;  // y is complete
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        const int i = blockIdx.x * 1024 + j * 256 + threadIdx.x;
-        if (i < size) {
-            float sum = 0.0f;
-            #pragma unroll
-            for (int split = 0; split < SPLITS; ++split) {
-                sum += part[split * size + i];
-            }
-            y[i] = sum;
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (SPLITS > 1 && i < size) {  // else y is complete
+        float sum = 0.0f;
+        #pragma unroll
+        for (int split = 0; split < SPLITS; ++split) {
+            sum += part[split * size + i];
         }
+        y[i] = sum;
     }
 }
