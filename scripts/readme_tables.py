@@ -35,6 +35,7 @@ TOPICS = {
     "lab08": "convolution: direct, im2col, implicit GEMM, layouts, tensor cores, frequencies",
     "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
     "lab11": "training: backward kernels, SGD, Adam, networks that learn real digits",
+    "lab12": "split channels: a direct convolution of one small image, and a search for its tiles",
 }
 
 

@@ -1,6 +1,6 @@
 // 01_register_tile.cu: a direct convolution with a tile of results in each thread's registers.
-// Idea:    a thread computes TK filters at TH x TW neighbouring places. For each channel it loads the piece of the image
-//          that these places need, (TH + R - 1) x (TW + S - 1) pixels, once, and uses it for all its filters; of the
+// Idea:    a thread computes TK filters at TH x TW neighbouring places. For each channel it loads the piece of the
+//          image that they need, (TH + R - 1) x (TW + S - 1) pixels, once, and uses it for all its filters; of the
 //          filters only one weight at a time is in a register, and serves TH * TW products. So R * S * TK * TH * TW
 //          products take (TH + R - 1) * (TW + S - 1) + R * S * TK loads: 288 for 54 with these tiles. Arrays stay in
 //          registers only where every index is a constant: all loops over them are unrolled.

@@ -13,8 +13,9 @@
 // Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1
 // Needs:   STRIDE == FILTER_STRIDE, R == FILTER_R, S == FILTER_S, H + 2 * PAD >= R, W + 2 * PAD >= S
 // Scratch: part
-// Launch:  conv block=(32, BI * BW * BH, BC) grid=(cdiv(OW, BW * TW) * cdiv(OH, BH * TH), cdiv(F, FB), cdiv(BATCH, BI) * SPLITS) shared=SHARED
-// Launch:  add block=(256) grid=(max(1, (SPLITS > 1) * cdiv(BATCH * F * OH * OW, 1024)))
+// Launch:  conv block=(32, BI * BW * BH, BC) grid=(cdiv(OW, BW * TW) * cdiv(OH, BH * TH), cdiv(F, FB), cdiv(BATCH, BI) * SPLITS)
+//               shared=SHARED
+// Launch:  add block=(256) grid=(max(1, (SPLITS > 1) * cdiv(BATCH * F * OH * OW, 256)))
 
 #include <cuda_pipeline.h>
 
@@ -31,6 +32,7 @@ constexpr int BC = 1;         // BC times: each for its own channels of a stage,
 constexpr int SPLITS = 4;     // and the grid SPLITS times: each for its own stages
 constexpr int STEP = 4;       // channels of a stage
 constexpr int STAGES = 2;     // one is multiplied while the others are on their way
+constexpr int UNROLL = 1;     // channels that become straight code: more is longer, and slower to arrive
 constexpr int BLOCKS = 1;     // blocks that share a multiprocessor, at least
 constexpr int FB = 32 * TK;   // filters of a block
 constexpr int PH = (TH - 1) * FILTER_STRIDE + FILTER_R;       // rows and columns of the image for a thread's places,
@@ -43,16 +45,20 @@ constexpr int WINDOW = FILTER_R * FILTER_S;
 constexpr int STAGE = STEP * (BI * PLANE + WINDOW * FB);
 constexpr int PART = BH * TH * BW * TW;     // places of an image
 constexpr int PLACES = BI * PART;
-constexpr int ROOM = (PLACES + 31) / 32 * 32;  // whole warps
 constexpr int PADDED = 33;    // floats from one place to the next: lanes meet different banks along filters and places
-constexpr int THREADS = 32 * BI * BH * BW * BC;
+constexpr int WARPS = BI * BH * BW * BC;
+constexpr int THREADS = 32 * WARPS;
 constexpr int LOADS = (STEP * BI * PLANE + THREADS - 1) / THREADS;
-constexpr int SHARED = 4 * ((STAGES * STAGE > PLACES * PADDED) * STAGES * STAGE +
-                            (STAGES * STAGE <= PLACES * PADDED) * PLACES * PADDED);
+constexpr int QUADS = FB / 4;            // float4s in the block's part of a row of w
+constexpr int ROWS = THREADS / QUADS;    // rows that the block copies at once
+constexpr int COPIES = (STEP * WINDOW * QUADS + THREADS - 1) / THREADS;
+constexpr int SHARED = 4 * ((STAGES * STAGE > BC * PLACES * PADDED) * STAGES * STAGE +
+                            (STAGES * STAGE <= BC * PLACES * PADDED) * BC * PLACES * PADDED);
 constexpr int OUTSIDE = 1 << 30;  // a place that no array has
 
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 static_assert(STEP % BC == 0, "the channels of a stage are dealt out evenly");
+static_assert(THREADS % QUADS == 0, "all threads copy equally many rows of w");
 static_assert(STAGES >= 2, "one stage is multiplied while another is on its way");
 
 // Reads N neighbouring floats of shared memory with as few instructions as the alignment of all rows allows.
@@ -121,37 +127,33 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero
         float* to = shared + stage % STAGES * STAGE;
         const int c0 = stage * STEP;
+        const float* image = x + c0 * H * W;
         #pragma unroll
         for (int l = 0; l < LOADS; ++l) {
             const int e = thread + l * THREADS;
-            if (LOADS * THREADS == STEP * BI * PLANE || e < STEP * BI * PLANE) {
-                const int at = c0 * H * W + source[l];
-                const bool exists = source[l] != OUTSIDE && c0 + e / (BI * PLANE) < C;
-                __pipeline_memcpy_async(to + e, exists ? x + at : x, 4, exists ? 0 : 4);
+            if ((l + 1) * THREADS <= STEP * BI * PLANE || e < STEP * BI * PLANE) {
+                const bool exists = source[l] != OUTSIDE && e / (BI * PLANE) < C - c0;
+                __pipeline_memcpy_async(to + e, image + (exists ? source[l] : 0), 4, exists ? 0 : 4);
             }
         }
         float* weights = to + STEP * BI * PLANE;
-        // BEGIN SOLUTION: the stage's weights, by 16 or by 4 bytes; zeros past C and past F (about 17 lines)
+        // BEGIN SOLUTION: the stage's weights, by 16 or by 4 bytes; zeros past C and past F (about 25 lines)
         // END SOLUTION
     };
 
-    #pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) {
-        if (first + s < last) {
-            load(first + s);
+    for (int stage = first + 1 - STAGES; stage < last; ++stage) {  // before the first one: copies only
+        if (stage >= first) {
+            __pipeline_wait_prior(STAGES - 2);
+            __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         }
-        __pipeline_commit();
-    }
-    for (int stage = first; stage < last; ++stage) {
-        __pipeline_wait_prior(STAGES - 2);
-        __syncthreads();  // this stage is complete, and nobody reads the one before it any more
         if (stage + STAGES - 1 < last) {
             load(stage + STAGES - 1);
         }
         __pipeline_commit();
+        if (stage < first) continue;
         const float* tile = shared + stage % STAGES * STAGE + image * PLANE + (top * PITCH + left) * FILTER_STRIDE;
         const float* filters = shared + stage % STAGES * STAGE + STEP * BI * PLANE + lane;
-        #pragma unroll 2
+        #pragma unroll UNROLL
         for (int c = group; c < STEP; c += BC) {
             float in[PH][PW];
             #pragma unroll
@@ -167,7 +169,8 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
                         const float weight = filters[(c * WINDOW + r * FILTER_S + s) * FB + 32 * k];
                         #pragma unroll
                         for (int i = 0; i < TH * TW; ++i) {
-                            sum[k][i / TW][i % TW] += weight * in[i / TW * FILTER_STRIDE + r][i % TW * FILTER_STRIDE + s];
+                            const float pixel = in[i / TW * FILTER_STRIDE + r][i % TW * FILTER_STRIDE + s];
+                            sum[k][i / TW][i % TW] += weight * pixel;
                         }
                     }
                 }
@@ -177,28 +180,36 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     __pipeline_wait_prior(0);
     __syncthreads();  // the stages make room for the results
 
-    float* to = SPLITS == 1 ? y : part + blockIdx.z % SPLITS * (BATCH * F * OH * OW);
+    float* out = SPLITS == 1 ? y : part + blockIdx.z % SPLITS * (BATCH * F * OH * OW);
+    const int number = thread / 32;  // of the warp in the block
     #pragma unroll
     for (int k = 0; k < TK; ++k) {
-        for (int g = 0; g < BC; ++g) {  // in this order, whoever was first
-            if (g == group) {
-                #pragma unroll
-                for (int i = 0; i < TH * TW; ++i) {
-                    const int place = image * PART + (top + i / TW) * (BW * TW) + left + i % TW;
-                    float* result = shared + place * PADDED + lane;
-                    *result = g == 0 ? sum[k][i / TW][i % TW] : *result + sum[k][i / TW][i % TW];
-                }
-            }
-            __syncthreads();
+        #pragma unroll
+        for (int i = 0; i < TH * TW; ++i) {
+            const int place = image * PART + (top + i / TW) * (BW * TW) + left + i % TW;
+            shared[(group * PLACES + place) * PADDED + lane] = sum[k][i / TW][i % TW];
         }
-        for (int e = thread; e < 32 * ROOM; e += THREADS) {  // lanes along the places: whole rows of a filter's plane
-            const int place = e % ROOM;
+        __syncthreads();
+        #pragma unroll 1
+        for (int place = lane; place < PLACES; place += 32) {  // lanes along the places, warps along the filters
             const int row = row0 + place % PART / (BW * TW);
             const int col = col0 + place % (BW * TW);
             const int n = n0 + place / PART;
-            const int f = f0 + 32 * k + e / ROOM;
-            // BEGIN SOLUTION: store the result, if there is such a place, image and filter (about 3 lines)
-            // END SOLUTION
+            if (row < OH && col < OW && n < BATCH) {
+                float* to = out + ((n * F + f0 + 32 * k + number) * OH + row) * OW + col;
+                #pragma unroll
+                for (int i = 0; i < 32; i += WARPS) {
+                    if (32 % WARPS == 0 || number + i < 32) {
+                        float sum_of_groups = 0.0f;
+                        #pragma unroll
+                        for (int g = 0; g < BC; ++g) {  // always in this order
+                            sum_of_groups += shared[(g * PLACES + place) * PADDED + number + i];
+                        }
+                        // BEGIN SOLUTION: store it, if there is such a filter (about 3 lines)
+                        // END SOLUTION
+                    }
+                }
+            }
         }
         __syncthreads();  // the next 32 filters' results take this place
     }
@@ -208,17 +219,13 @@ extern "C" __global__ void add(const float* __restrict__ part, float* __restrict
                                int BATCH, int F, int OH, int OW)
 {
     const int size = BATCH * F * OH * OW;
-    if (SPLITS == 1) return;  // y is complete
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        const int i = blockIdx.x * 1024 + j * 256 + threadIdx.x;
-        if (i < size) {
-            float sum = 0.0f;
-            #pragma unroll
-            for (int split = 0; split < SPLITS; ++split) {
-                sum += part[split * size + i];
-            }
-            y[i] = sum;
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (SPLITS > 1 && i < size) {  // else y is complete
+        float sum = 0.0f;
+        #pragma unroll
+        for (int split = 0; split < SPLITS; ++split) {
+            sum += part[split * size + i];
         }
+        y[i] = sum;
     }
 }

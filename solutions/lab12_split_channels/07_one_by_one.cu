@@ -29,18 +29,22 @@ constexpr int BLOCKS = 1;     // blocks that share a multiprocessor, at least
 constexpr int FB = 32 * TK;   // filters of a block
 constexpr int PLACES = BP * TP;
 constexpr int STAGE = STEP * (PLACES + FB);
-constexpr int ROOM = (PLACES + 31) / 32 * 32;  // whole warps
 constexpr int PADDED = 33;    // floats from one place to the next: lanes meet different banks along filters and places
-constexpr int THREADS = 32 * BP * BC;
+constexpr int WARPS = BP * BC;
+constexpr int THREADS = 32 * WARPS;
 constexpr int LOADS = (STEP * PLACES + THREADS - 1) / THREADS;
-constexpr int QUADS = (STEP * PLACES / 4 + THREADS - 1) / THREADS;
-constexpr int SHARED = 4 * ((STAGES * STAGE > PLACES * PADDED) * STAGES * STAGE +
-                            (STAGES * STAGE <= PLACES * PADDED) * PLACES * PADDED);
+constexpr int QUADS = FB / 4;            // float4s in the block's part of a row of w
+constexpr int ROWS = THREADS / QUADS;    // rows that the block copies at once
+constexpr int WIDE = (STEP * PLACES / 4 + THREADS - 1) / THREADS;  // copies by 16 bytes
+constexpr int COPIES = (STEP * QUADS + THREADS - 1) / THREADS;
+constexpr int SHARED = 4 * ((STAGES * STAGE > BC * PLACES * PADDED) * STAGES * STAGE +
+                            (STAGES * STAGE <= BC * PLACES * PADDED) * BC * PLACES * PADDED);
 constexpr int OUTSIDE = 1 << 30;  // a place that no array has
 
 static_assert(TP % 4 == 0, "a thread's places come in float4s");
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 static_assert(STEP % BC == 0, "the channels of a stage are dealt out evenly");
+static_assert(THREADS % QUADS == 0, "all threads copy equally many rows of w");
 static_assert(STAGES >= 2, "one stage is multiplied while another is on its way");
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -69,34 +73,44 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         const int e = wide ? (thread + l * THREADS) * 4 : thread + l * THREADS;
         const int p = p0 + e % PLACES;
         source[l] = OUTSIDE;
-        // BEGIN SOLUTION: the pixel under place p of the result, if it lies inside, channel e / PLACES (about 5 lines)
-        const int row = p / OW * STRIDE - PAD;
-        const int col = p % OW * STRIDE - PAD;
-        if (0 <= row && row < H && 0 <= col && col < W) {
-            source[l] = (e / PLACES * H + row) * W + col;
+        // BEGIN SOLUTION: the pixel under place p of the result, if it lies inside, channel e / PLACES (about 9 lines)
+        if (STRIDE == 1 && PAD == 0) {  // places and pixels are the same: no division
+            source[l] = p < H * W ? e / PLACES * (H * W) + p : OUTSIDE;
+        } else {
+            const int row = p / OW * STRIDE - PAD;
+            const int col = p % OW * STRIDE - PAD;
+            if (0 <= row && row < H && 0 <= col && col < W) {
+                source[l] = (e / PLACES * H + row) * W + col;
+            }
         }
         // END SOLUTION
     }
     const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero
         float* to = shared + stage % STAGES * STAGE;
         const int c0 = stage * STEP;
+        const float* image = x + c0 * H * W;
+        const int left = (C - c0) * H * W;  // floats from there to the end of x
         #pragma unroll
         for (int l = 0; l < LOADS; ++l) {
             const int e = thread + l * THREADS;
-            const int at = c0 * H * W + source[l];
-            const bool exists = at < C * H * W;
+            const bool exists = source[l] < left;
+            const float* from = image + (exists ? source[l] : 0);
             if (!wide && e < STEP * PLACES) {
-                __pipeline_memcpy_async(to + e, exists ? x + at : x, 4, exists ? 0 : 4);
-            } else if (wide && l < QUADS && e < STEP * PLACES / 4) {
-                __pipeline_memcpy_async(to + 4 * e, exists ? x + at : x, 16, exists ? 0 : 16);
+                __pipeline_memcpy_async(to + e, from, 4, exists ? 0 : 4);
+            } else if (wide && l < WIDE && e < STEP * PLACES / 4) {
+                __pipeline_memcpy_async(to + 4 * e, from, 16, exists ? 0 : 16);
             }
         }
+        const int row = thread / QUADS;
+        const float* weights = w + (c0 + row) * F + f0 + thread % QUADS * 4;
         #pragma unroll
-        for (int e = thread * 4; e < STEP * FB; e += THREADS * 4) {
-            const int row = c0 + e / FB;
-            const bool exists = row < C;
-            const float* from = exists ? w + row * F + f0 + e % FB : w;
-            __pipeline_memcpy_async(to + STEP * PLACES + e, from, 16, exists ? 0 : 16);
+        for (int l = 0; l < COPIES; ++l) {
+            const int e = thread + l * THREADS;
+            if ((l + 1) * THREADS <= STEP * QUADS || e < STEP * QUADS) {
+                const bool exists = row + l * ROWS < (C - c0);
+                const float* from = exists ? weights + l * ROWS * F : w;
+                __pipeline_memcpy_async(to + STEP * PLACES + 4 * e, from, 16, exists ? 0 : 16);
+            }
         }
     };
 
@@ -138,23 +152,31 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     __pipeline_wait_prior(0);
     __syncthreads();  // the stages make room for the results
 
-    float* to = SPLITS == 1 ? y : part + blockIdx.z * F * OH * OW;
+    float* out = SPLITS == 1 ? y : part + blockIdx.z * F * OH * OW;
+    const int number = thread / 32;  // of the warp in the block
     #pragma unroll
     for (int k = 0; k < TK; ++k) {
-        for (int g = 0; g < BC; ++g) {  // in this order, whoever was first
-            if (g == group) {
-                #pragma unroll
-                for (int i = 0; i < TP; ++i) {
-                    float* result = shared + (warp * TP + i) * PADDED + lane;
-                    *result = g == 0 ? sum[k][i] : *result + sum[k][i];
-                }
-            }
-            __syncthreads();
+        #pragma unroll
+        for (int i = 0; i < TP; ++i) {
+            const int place = warp * TP + i;
+            shared[(group * PLACES + place) * PADDED + lane] = sum[k][i];
         }
-        for (int e = thread; e < 32 * ROOM; e += THREADS) {  // lanes along the places: a filter's plane
-            const int place = e % ROOM;
-            if (place < PLACES && p0 + place < OH * OW) {
-                to[(f0 + 32 * k + e / ROOM) * OH * OW + p0 + place] = shared[place * PADDED + e / ROOM];
+        __syncthreads();
+        #pragma unroll 1
+        for (int place = lane; place < PLACES; place += 32) {  // lanes along the places, warps along the filters
+            if (p0 + place < OH * OW) {
+                float* to = out + (f0 + 32 * k + number) * (OH * OW) + p0 + place;
+                #pragma unroll
+                for (int i = 0; i < 32; i += WARPS) {
+                    if (32 % WARPS == 0 || number + i < 32) {
+                        float sum_of_groups = 0.0f;
+                        #pragma unroll
+                        for (int g = 0; g < BC; ++g) {  // always in this order
+                            sum_of_groups += shared[(g * PLACES + place) * PADDED + number + i];
+                        }
+                        to[i * OH * OW] = sum_of_groups;
+                    }
+                }
             }
         }
         __syncthreads();  // the next 32 filters' results take this place

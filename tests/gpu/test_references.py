@@ -19,6 +19,8 @@ CONVOLUTION = {
     "BATCH": 3, "C": 8, "H": 12, "W": 16, "F": 16, "R": 5, "S": 5, "STRIDE": 1, "PAD": 2, "F0": 0, "PART": 16,
 }  # fmt: skip
 """sizes for files that have a STRIDE"""
+SPLIT = tuple({**CONVOLUTION, "BATCH": 1, "F": 128, "R": r, "S": r, "STRIDE": s} for r, s in ((3, 1), (3, 2), (1, 2)))
+"""and for those that take one image, filters in multiples of 32 and one size of windows"""
 STEPS = [step for step in Course.find().steps() if step.solution is not None]
 
 
@@ -26,12 +28,16 @@ def chosen_sizes(contract: Contract) -> dict[str, float]:
     """Sizes for every integer parameter, 1.5 for every other scalar."""
     scalars = {p.name: p for p in contract.parameters() if not p.is_array}
     if "STRIDE" in scalars:
-        return {name: CONVOLUTION[name] for name in scalars if name in CONVOLUTION}
-    for values in SIZES:
-        sizes = {
-            name: GIVEN.get(name, values[k % len(values)]) if parameter.is_size else 1.5
-            for k, (name, parameter) in enumerate(scalars.items())
-        }
+        tried = [{name: sizes[name] for name in scalars if name in sizes} for sizes in (CONVOLUTION, *SPLIT)]
+    else:
+        tried = [
+            {
+                name: GIVEN.get(name, values[k % len(values)]) if parameter.is_size else 1.5
+                for k, (name, parameter) in enumerate(scalars.items())
+            }
+            for values in SIZES
+        ]
+    for sizes in tried:
         try:
             contract.bind(sizes)
         except NeedsError:

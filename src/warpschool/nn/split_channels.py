@@ -156,13 +156,13 @@ def shared_bytes(tiles: Tiles, problem: Convolution) -> int:
     width = piece(tiles.cols * tiles.warp_cols, problem.cols, stride)
     plane = piece(tiles.rows * tiles.warp_rows, problem.rows, stride) * (-(-width // 4) * 4)
     stage = tiles.step * (plane + problem.rows * problem.cols * tiles.block_filters)
-    return 4 * max(tiles.stages * stage, tiles.places * PADDED)
+    return 4 * max(tiles.stages * stage, tiles.groups * tiles.places * PADDED)
 
 
 def registers(tiles: Tiles, problem: Convolution) -> int:
     """About how many registers the compiler gives a thread: mostly its results, and what it takes to keep books.
 
-    A least-squares fit to what NVRTC 13.0 used on sm_90; pieces of the image come and go row by row. `blocks` bounds it.
+    A least-squares fit to what NVRTC 13.0 used on sm_90; pieces of the image come and go by rows. `blocks` bounds it.
     """
     copies = tiles.step * block_loads(tiles, problem)[0] / tiles.threads
     wanted = 64 + 1.1 * tiles.sums + 0.11 * thread_loads(tiles, problem)[0] + 1.4 * min(9.0, copies)
@@ -189,6 +189,8 @@ def why_not(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> 
     spec = find_gpu(gpu)
     if problem.filters % tiles.block_filters:
         return f"{problem.filters} filters are no multiple of a block's {tiles.block_filters}"
+    if tiles.threads % (tiles.block_filters // 4):
+        return f"{tiles.threads} threads do not copy whole rows of {tiles.block_filters} filters"
     if tiles.step % tiles.groups:
         return f"{tiles.step} channels of a stage cannot be dealt out to {tiles.groups} groups"
     if tiles.splits > -(-problem.channels // tiles.step):

@@ -1,0 +1,190 @@
+// all_channels.cu: lets every group take all channels.
+// Entry:   conv(const float x[BATCH,C,H,W] in, const float w[C,R,S,F] in, float y[BATCH,F,OH,OW] out,
+//               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+// Sizes:   OH = H + 2 * PAD - R + 1, OW = W + 2 * PAD - S + 1
+// Needs:   BATCH == 1, STRIDE == 1, R == FILTER_R, S == FILTER_S, F % FB == 0, H + 2 * PAD >= R, W + 2 * PAD >= S
+// Launch:  conv block=(32, BW * BH) grid=(cdiv(OW, BW * TW) * cdiv(OH, BH * TH), F / FB) shared=SHARED
+
+#include <cuda_pipeline.h>
+
+constexpr int FILTER_R = 3;
+constexpr int FILTER_S = 3;
+constexpr int TK = 4;         // a thread computes TK filters, WK apart,
+constexpr int TH = 4;         // at TH x TW places
+constexpr int TW = 4;
+constexpr int BH = 2;         // a block has BH x BW warps for neighbouring places
+constexpr int BW = 2;
+constexpr int WC = 4;         // a warp has WC groups of lanes, each for its own channels of a stage,
+constexpr int WK = 32 / WC;   // and WK lanes along the filters
+constexpr int STEP = 4;       // channels of a stage
+constexpr int STAGES = 2;     // one is multiplied while the others are on their way
+constexpr int UNROLL = 1;     // channels that become straight code: more is longer, and slower to arrive
+constexpr int BLOCKS = 1;     // blocks that share a multiprocessor, at least
+constexpr int FB = WK * TK;   // filters of a block
+constexpr int PH = TH + FILTER_R - 1;       // rows and columns of the image for a thread's places,
+constexpr int PW = TW + FILTER_S - 1;
+constexpr int IH = BH * TH + FILTER_R - 1;  // and for a block's
+constexpr int IW = BW * TW + FILTER_S - 1;
+constexpr int PITCH = (IW + 3) / 4 * 4;     // whole float4s
+constexpr int PLANE = IH * PITCH + (4 + 31 * IH * PITCH) % 32;  // floats of a channel in a stage: 4 banks further on
+constexpr int WINDOW = FILTER_R * FILTER_S;
+constexpr int WEIGHTS = WINDOW * FB + (WK + 31 * WINDOW * FB) % 32;  // and of its filters: WK banks further on
+constexpr int STAGE = STEP * (PLANE + WEIGHTS);
+constexpr int PLACES = BH * TH * BW * TW;
+constexpr int ROOM = (PLACES + 31) / 32 * 32;  // whole warps
+constexpr int PADDED = 33;    // floats from one place to the next: lanes meet different banks along filters and places
+constexpr int THREADS = 32 * BH * BW;
+constexpr int LOADS = (STEP * PLANE + THREADS - 1) / THREADS;
+constexpr int SHARED = 4 * ((STAGES * STAGE > PLACES * PADDED) * STAGES * STAGE +
+                            (STAGES * STAGE <= PLACES * PADDED) * PLACES * PADDED);
+constexpr int OUTSIDE = 1 << 30;  // a place that no array has
+
+static_assert(THREADS <= 1024, "a block has at most 1024 threads");
+static_assert(WC * WK == 32 && WK % 4 == 0 && FB <= 32, "groups of whole float4s, 32 filters at most");
+static_assert(STEP % WC == 0, "the channels of a stage are dealt out evenly");
+static_assert(STAGES >= 2, "one stage is multiplied while another is on its way");
+
+// Reads N neighbouring floats of shared memory with as few instructions as the alignment of all rows allows.
+template <int ALIGNED, int N>
+__device__ void get_row(float (&to)[N], const float* from)
+{
+    constexpr int QUADS = ALIGNED % 4 == 0 ? N / 4 * 4 : 0;
+    constexpr int PAIRS = ALIGNED % 2 == 0 ? N / 2 * 2 : QUADS;
+    #pragma unroll
+    for (int i = 0; i < QUADS; i += 4) {
+        const float4 quad = *reinterpret_cast<const float4*>(from + i);
+        to[i] = quad.x;
+        to[i + 1] = quad.y;
+        to[i + 2] = quad.z;
+        to[i + 3] = quad.w;
+    }
+    #pragma unroll
+    for (int i = QUADS; i < PAIRS; i += 2) {
+        const float2 pair = *reinterpret_cast<const float2*>(from + i);
+        to[i] = pair.x;
+        to[i + 1] = pair.y;
+    }
+    #pragma unroll
+    for (int i = PAIRS; i < N; ++i) {
+        to[i] = from[i];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y,
+     int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
+{
+    extern __shared__ __align__(16) float shared[];
+    const int OH = H + 2 * PAD - FILTER_R + 1;
+    const int OW = W + 2 * PAD - FILTER_S + 1;
+    const int lane = threadIdx.x % WK;   // along the filters,
+    const int group = threadIdx.x / WK;  // along the channels of a stage,
+    const int warp = threadIdx.y;        // and along the places
+    const int thread = warp * 32 + threadIdx.x;
+    const int across = (OW + BW * TW - 1) / (BW * TW);  // blocks in a row of the result
+    const int row0 = blockIdx.x / across * (BH * TH);
+    const int col0 = blockIdx.x % across * (BW * TW);
+    const int f0 = blockIdx.y * FB;
+    const int top = warp / BW * TH;  // the thread's first place in the block
+    const int left = warp % BW * TW;
+    const int stages = (C + STEP - 1) / STEP;
+    float sum[TK][TH][TW] = {};
+
+    int source[LOADS];  // where in x the thread's elements of a stage stand, from the stage's first channel on
+    #pragma unroll
+    for (int l = 0; l < LOADS; ++l) {
+        const int e = thread + l * THREADS;
+        const int row = row0 + e % PLANE / PITCH - PAD;
+        const int col = col0 + e % PITCH - PAD;
+        const bool inside = e % PITCH < IW && 0 <= row && row < H && 0 <= col && col < W;
+        source[l] = inside ? (e / PLANE * H + row) * W + col : OUTSIDE;
+    }
+    const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero
+        float* to = shared + stage % STAGES * STAGE;
+        const int c0 = stage * STEP;
+        #pragma unroll
+        for (int l = 0; l < LOADS; ++l) {
+            const int e = thread + l * THREADS;
+            if (LOADS * THREADS == STEP * PLANE || e < STEP * PLANE) {
+                const int at = c0 * H * W + source[l];
+                const bool exists = at < C * H * W;
+                __pipeline_memcpy_async(to + e, exists ? x + at : x, 4, exists ? 0 : 4);
+            }
+        }
+        #pragma unroll
+        for (int e = thread * 4; e < STEP * WINDOW * FB; e += THREADS * 4) {
+            const int row = c0 * WINDOW + e / FB;
+            const bool exists = row < C * WINDOW;
+            const float* from = exists ? w + row * F + f0 + e % FB : w;
+            float* target = to + STEP * PLANE + e / (WINDOW * FB) * WEIGHTS + e % (WINDOW * FB);
+            __pipeline_memcpy_async(target, from, 16, exists ? 0 : 16);
+        }
+    };
+
+    for (int stage = 1 - STAGES; stage < stages; ++stage) {  // before the first one: copies only
+        if (stage >= 0) {
+            __pipeline_wait_prior(STAGES - 2);
+            __syncthreads();  // this stage is complete, and nobody reads the one before it any more
+        }
+        if (stage + STAGES - 1 < stages) {
+            load(stage + STAGES - 1);
+        }
+        __pipeline_commit();
+        if (stage < 0) continue;
+        const float* tile = shared + stage % STAGES * STAGE + top * PITCH + left;
+        const float* filters = shared + stage % STAGES * STAGE + STEP * PLANE + lane;
+        #pragma unroll UNROLL
+        for (int c = 0; c < STEP; ++c) {
+            float in[PH][PW];
+            #pragma unroll
+            for (int i = 0; i < PH; ++i) {
+                get_row<BW == 1 ? 4 : TW>(in[i], tile + c * PLANE + i * PITCH);
+            }
+            #pragma unroll
+            for (int k = 0; k < TK; ++k) {
+                #pragma unroll
+                for (int r = 0; r < FILTER_R; ++r) {
+                    #pragma unroll
+                    for (int s = 0; s < FILTER_S; ++s) {
+                        const float weight = filters[c * WEIGHTS + (r * FILTER_S + s) * FB + WK * k];
+                        #pragma unroll
+                        for (int i = 0; i < TH * TW; ++i) {
+                            sum[k][i / TW][i % TW] += weight * in[i / TW + r][i % TW + s];
+                        }
+                    }
+                }
+            }
+        }
+    }
+    __pipeline_wait_prior(0);
+    __syncthreads();  // the stages make room for the results
+
+    #pragma unroll
+    for (int distance = WK; distance < 32; distance *= 2) {
+        #pragma unroll
+        for (int i = 0; i < TK * TH * TW; ++i) {
+            float& mine = sum[i / (TH * TW)][i / TW % TH][i % TW];
+            mine += __shfl_xor_sync(0xffffffffu, mine, distance);
+        }
+    }
+    #pragma unroll
+    for (int k = 0; k < TK; ++k) {
+        #pragma unroll
+        for (int i = 0; i < TH * TW; ++i) {
+            const int place = (top + i / TW) * (BW * TW) + left + i % TW;
+            if (k % WC == group) {  // the groups take turns: all know the same
+                shared[place * PADDED + WK * k + lane] = sum[k][i / TW][i % TW];
+            }
+        }
+    }
+    __syncthreads();
+    for (int e = thread; e < FB * ROOM; e += THREADS) {  // lanes along the places: rows of a filter's plane
+        const int place = e % ROOM;
+        const int row = row0 + place / (BW * TW);
+        const int col = col0 + place % (BW * TW);
+        if (place < PLACES && row < OH && col < OW) {
+            y[((f0 + e / ROOM) * OH + row) * OW + col] = shared[place * PADDED + e / ROOM];
+        }
+    }
+}
+// expect: WA

@@ -1,0 +1,202 @@
+"""Split channels: the thesis's equations against the simulator's counters, legal tiles, and a search that resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from warpschool.contract import parse_contract
+from warpschool.course import Course
+from warpschool.errors import ArgumentError, LaunchError
+from warpschool.launcher import Program
+from warpschool.nn import Convolution, convolve
+from warpschool.nn.networks import RESNET, YOLO
+from warpschool.nn.pipelines import run
+from warpschool.nn.split_channels import (
+    ONE_BY_ONE,
+    Tiles,
+    block_intensity,
+    block_loads,
+    blocks_of,
+    candidates,
+    estimate,
+    shared_bytes,
+    step_for,
+    thread_intensity,
+    thread_loads,
+    thread_products,
+    why_not,
+)
+from warpschool.nn.split_pipeline import SplitChannels, with_tiles
+from warpschool.nn.tile_search import Record, best_known, search, search_with_bar, tiles_key, tiles_of_key
+
+COURSE = Course.find()
+FITS = Convolution(batch=1, channels=8, height=18, width=18, filters=64, rows=3, cols=3)
+STRIDED = Convolution(batch=1, channels=8, height=17, width=17, filters=64, rows=3, cols=3, stride=2)
+DENSE = Convolution(batch=1, channels=16, height=8, width=16, filters=64, rows=1, cols=1)
+GIVEN = Tiles(splits=2)
+FLAT = Tiles(rows=1, cols=16, warp_rows=1, warp_cols=4, step=8)
+
+
+def contract(step: str):
+    found = COURSE.step(step)
+    return parse_contract(found.solution.read_text("utf-8"), name=found.file_name)
+
+
+def launched(problem: Convolution, tiles: Tiles):
+    pipeline = with_tiles(contract(step_for(problem)), problem, tiles, device="sim")
+    x, w = problem.arrays(np.random.default_rng(3))
+    done = run(pipeline, x, w, stride=problem.stride, pad=problem.pad)
+    assert done.hazards == ()
+    assert not np.abs(done.y.get() - convolve(x, w, stride=problem.stride, pad=problem.pad)).max() > 2e-5
+    return done
+
+
+@pytest.mark.parametrize(("problem", "tiles"), [(FITS, GIVEN), (STRIDED, GIVEN), (DENSE, FLAT)])
+def test_equations_are_what_the_simulator_counts(problem, tiles):
+    launch = launched(problem, tiles).launches[0]
+    counters = launch.counters
+    threads = launch.blocks * tiles.threads
+    channels = problem.channels / tiles.splits  # of a thread
+    results = problem.filters * problem.out_height * problem.out_width * tiles.splits
+    assert launch.blocks == blocks_of(tiles, problem)
+    assert launch.shared_mem == shared_bytes(tiles, problem)
+    assert counters.fma_instructions == threads * channels * thread_products(tiles, problem) == problem.products
+    promised = 4 * (threads * channels * sum(thread_loads(tiles, problem)) + results)
+    assert promised <= counters.shared_load_bytes <= 1.04 * promised  # NVRTC may fetch a next channel's pixels early
+    image, weights = block_loads(tiles, problem)
+    width = image if step_for(problem) == ONE_BY_ONE else round(image**0.5)  # square pieces of the image here
+    copied = image // width * (-(-width // 4) * 4) + weights  # whole float4s in a row: what lies past it is zero
+    assert counters.loaded_bytes == 4 * launch.blocks * channels * copied < 1.1 * 4 * launch.blocks * channels * (
+        image + weights
+    )
+    assert counters.local_load_requests == counters.shared_bank_conflicts == 0
+
+
+def test_figure_4_6_by_hand():
+    assert thread_intensity(Tiles(filters=2, rows=4, cols=4), FITS) == 9 * 2 * 16 / (6 * 6 + 9 * 2)
+    assert block_intensity(Tiles(filters=2, rows=4, cols=4), FITS) == 9 * 64 * 64 / (10 * 10 + 9 * 64)
+
+
+@pytest.mark.parametrize("step", ["05_split_c_block", "09_batched_ragged"])
+def test_steps_work_as_pipelines(step):
+    problem = Convolution(batch=1, channels=3, height=9, width=5, filters=64, rows=3, cols=3, pad=1)
+    x, w = problem.arrays(np.random.default_rng(4))
+    done = run(SplitChannels(Program(contract(f"lab12_split_channels/{step}"), device="sim")), x, w, pad=1)
+    assert not np.abs(done.y.get() - convolve(x, w, pad=1)).max() > 2e-5
+
+
+def test_one_part_needs_no_second_launch():
+    assert len(launched(FITS, Tiles(splits=1)).launches) == 1
+    assert len(launched(FITS, GIVEN).launches) == 2
+
+
+def test_table_9_1():
+    assert len(YOLO) + len(RESNET) == 22
+    assert RESNET["R12"].output_shape == (1, 512, 7, 7) and RESNET["R1"].output_shape == (1, 64, 112, 112)
+    assert YOLO["Y18"].flop == RESNET["R12"].flop * 1024 / 512 * 289 / 49
+
+
+def test_candidates_are_legal_and_the_model_tells_why_others_are_not():
+    found = list(candidates(RESNET["R12"]))
+    assert len(found) == len({tiles_key(tiles) for tiles in found}) > 500
+    assert not any(why_not(tiles, RESNET["R12"]) for tiles in found[::50])
+    for change, reason in (
+        ({"filters": 3}, "no multiple"), ({"groups": 3}, "dealt out"), ({"splits": 200}, "stages of channels"),
+        ({"warp_rows": 16, "groups": 4}, "threads in a block"), ({"step": 64, "stages": 8}, "shared memory"),
+        ({"rows": 16, "cols": 12}, "registers"),
+    ):  # fmt: skip
+        tiles = Tiles(**change)
+        assert reason in why_not(tiles, RESNET["R12"])
+        with pytest.raises(ArgumentError, match=reason):
+            estimate(tiles, RESNET["R12"])
+    assert "one row of places" in why_not(Tiles(), DENSE)
+
+
+def test_model_splits_small_layers_and_leaves_large_ones_alone():
+    def best(problem, splits):
+        return min(estimate(Tiles(filters=1, splits=s), problem).time_us for s in splits)
+
+    assert best(RESNET["R12"], (8, 16)) < 0.5 * best(RESNET["R12"], (1,))
+    assert best(YOLO["Y2"], (1,)) < best(YOLO["Y2"], (4, 8))
+
+
+# ---------------------------------------------------------------- the search
+
+SETS = [Tiles(filters=filters, splits=splits) for filters in (1, 2) for splits in (1, 2, 4)]
+
+
+def time_of(tiles: Tiles) -> float:
+    if tiles.splits == 4:
+        raise LaunchError("does not fit")
+    return 10.0 * tiles.filters + tiles.splits
+
+
+def record(folder, kernel="source"):
+    return Record.open(folder, gpu="Some GPU", problem=FITS, kernel=kernel)
+
+
+def test_interrupted_search_goes_on_where_it_stopped(tmp_path):
+    measured = []
+
+    def measure(tiles: Tiles) -> float:
+        if len(measured) == 3 and not (tmp_path / "again").exists():
+            raise KeyboardInterrupt
+        measured.append(tiles)
+        return time_of(tiles)
+
+    with pytest.raises(KeyboardInterrupt):
+        search(SETS, measure, record(tmp_path))
+    (tmp_path / "again").touch()
+    steps = []
+    best = search(SETS, measure, record(tmp_path), on_step=lambda done, total: steps.append((done, total)))
+    assert best == (SETS[0], 11.0) and measured == SETS and steps[-1] == (6, 6)
+    known = record(tmp_path).times_us
+    assert known[tiles_key(SETS[2])] is None and tiles_of_key(tiles_key(SETS[4])) == SETS[4]
+
+
+def test_killed_search_leaves_a_whole_file(tmp_path):
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from warpschool.nn.convolution import Convolution\n"
+        "from warpschool.nn.split_channels import Tiles\n"
+        "from warpschool.nn.tile_search import Record, search\n"
+        f"problem = Convolution(**{vars(FITS)!r})\n"
+        "record = Record.open(Path(sys.argv[1]), gpu='Some GPU', problem=problem, kernel='source')\n"
+        "def measure(tiles):\n"
+        "    if len(record.times_us) == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return 1.0\n"
+        "search([Tiles(splits=s) for s in (1, 2, 3, 4)], measure, record)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=os.environ)
+    assert done.returncode == -signal.SIGKILL
+    (path,) = tmp_path.glob("tiles_some-gpu_n1_c8_*.json")
+    assert len(json.loads(path.read_text())["times_us"]) == 2
+    calls = []
+    search([Tiles(splits=s) for s in (1, 2, 3, 4)], lambda tiles: calls.append(tiles) or 2.0, record(tmp_path))
+    assert [tiles.splits for tiles in calls] == [3, 4]
+
+
+def test_another_kernel_starts_anew_and_a_broken_file_is_named(tmp_path):
+    assert search_with_bar(SETS[:2], time_of, record(tmp_path), title="R12")[1] == 11.0
+    assert record(tmp_path, kernel="another").times_us == {}
+    record(tmp_path).path.write_text("{")
+    with pytest.raises(ArgumentError, match="no record of a search"):
+        record(tmp_path)
+    with pytest.raises(ArgumentError, match="none of 1 sets"):
+        search([SETS[2]], time_of, record(tmp_path / "other"))
+    with pytest.raises(ArgumentError, match="are no tiles"):
+        tiles_of_key("filters=many")
+
+
+def test_carried_tiles_are_legal():
+    known = {name: best_known(problem) for name, problem in (YOLO | RESNET).items()}
+    assert best_known(FITS) is None
+    for name, tiles in known.items():
+        assert tiles is None or not why_not(tiles, (YOLO | RESNET)[name]), name
