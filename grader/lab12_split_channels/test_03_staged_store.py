@@ -29,7 +29,8 @@ LEAST = 5  # multiply-adds for each load; 4 x 4 places and two filters have 288 
         "A result lies in shared memory under its place and its filter. Who stores it to y?",
         "Place p of the block is row p / (BW*TW), column p % (BW*TW) of it; its filters are 33 floats "
         "behind the last place's.",
-        "shared[place*PADDED + lane] = sum[k][...]; barrier; y[((f0 + 32*k + e/ROOM)*OH + row)*OW + col] = shared[...]",
+        "shared[place*PADDED + lane] = sum[k][...]; barrier; y[((f0 + 32*k + f)*OH + row)*OW + col] = "
+        "shared[place*PADDED + f]",
     ],
 )
 def test_correct(kernel, rng):
@@ -42,8 +43,8 @@ def test_correct(kernel, rng):
     weight=2,
     hint=[
         "Which places of a block do not exist?",
-        "ROOM counts whole warps, so place may reach PLACES; rows and columns may lie past OH and OW.",
-        "if (place < PLACES && row < OH && col < OW)",
+        "The lanes go on until PLACES; rows and columns of a block may lie past OH and OW.",
+        "for (place = lane; place < PLACES; place += 32): if (row < OH && col < OW)",
     ],
 )
 def test_odd(kernel, rng):
@@ -70,8 +71,8 @@ def test_race(kernel, rng):
     weight=3,
     hint=[
         "Which address of y does the neighbouring lane write?",
-        "Lanes run along the places: e % ROOM is the place, e / ROOM the filter.",
-        "for (e = thread; e < 32*ROOM; e += THREADS)",
+        "Lanes run along the places, and each warp takes its own filters.",
+        "for (place = lane; ...; place += 32): for (f = warp; f < 32; f += WARPS)",
     ],
     counts="sectors of global stores beyond those that the bytes fill, at 32 channels of 16 x 16 and 64 filters: none",
 )

@@ -27,8 +27,9 @@ LEAST = 5  # multiply-adds for each load; 4 x 4 places and two filters have 288 
     weight=4,
     hint=[
         "BC threads hold parts of the same sum, in different warps. Where can they meet?",
-        "In shared memory, one group after the other: the first stores, the others add to what is there.",
-        "for g in 0..BC-1: if (g == group) result = g == 0 ? sum : result + sum; __syncthreads()",
+        "In shared memory: every group stores to PLACES * PADDED floats of its own; who writes a result adds them.",
+        "shared[(group*PLACES + place)*PADDED + lane] = sum; barrier; for g = 0, 1, ...: add "
+        "shared[(g*PLACES + place)*PADDED + f]",
     ],
 )
 def test_correct(kernel, rng):
@@ -54,9 +55,9 @@ def test_odd(kernel, rng):
     "No race, and the same sum every time",
     weight=3,
     hint=[
-        "Two groups add to the same float. Who is first?",
-        "A barrier after each group's turn, which all threads of the block reach, decides it for good.",
-        "the barrier stands inside the loop over g, outside the condition g == group",
+        "When may the groups' sums be added? And in which order?",
+        "After a barrier that all threads reach; one thread adds all groups, always from the first to the last.",
+        "store; __syncthreads(); for g in 0..BC-1: sum += ...; no atomics",
     ],
     counts="races, and atomic operations on shared memory, at 64 channels of 16 x 16 and 64 filters: none",
 )

@@ -170,7 +170,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     const int number = warp;  // of the warp in the block
     #pragma unroll
     for (int k = 0; k < TK; ++k) {
-        // BEGIN SOLUTION: [place][filter] in shared memory; then each filter's plane, lanes along the places (about 20 lines)
+        // BEGIN SOLUTION: store as [place][filter]; then write rows of each filter's plane (about 20 lines)
         #pragma unroll
         for (int i = 0; i < TH * TW; ++i) {
             const int place = (top + i / TW) * (BW * TW) + left + i % TW;

@@ -40,7 +40,10 @@ def reported_line(result) -> int:
     return result.line or next(c.line for c in result.criteria if c.verdict is result.verdict)
 
 
-SLOWEST = {f"lab09_winograd/{step}" for step in ("03_batched_gemm", "06_three_channels", "07_fused_f2")}
+SLOWEST = {f"lab09_winograd/{step}" for step in ("03_batched_gemm", "06_three_channels", "07_fused_f2")} | {
+    f"lab12_split_channels/{step}"
+    for step in ("02_block_tile", "04_split_c_warp", "05_split_c_block", "07_one_by_one", "08_strided")
+}
 
 
 def is_slow(path: Path) -> bool:

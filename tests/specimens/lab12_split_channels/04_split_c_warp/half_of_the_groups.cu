@@ -31,10 +31,13 @@ constexpr int WINDOW = FILTER_R * FILTER_S;
 constexpr int WEIGHTS = WINDOW * FB + (WK + 31 * WINDOW * FB) % 32;  // and of its filters: WK banks further on
 constexpr int STAGE = STEP * (PLANE + WEIGHTS);
 constexpr int PLACES = BH * TH * BW * TW;
-constexpr int ROOM = (PLACES + 31) / 32 * 32;  // whole warps
 constexpr int PADDED = 33;    // floats from one place to the next: lanes meet different banks along filters and places
-constexpr int THREADS = 32 * BH * BW;
+constexpr int WARPS = BH * BW;
+constexpr int THREADS = 32 * WARPS;
 constexpr int LOADS = (STEP * PLANE + THREADS - 1) / THREADS;
+constexpr int QUADS = FB / 4;            // float4s in the block's part of a row of w
+constexpr int ROWS = THREADS / QUADS;    // rows that the block copies at once
+constexpr int COPIES = (STEP * WINDOW * QUADS + THREADS - 1) / THREADS;
 constexpr int SHARED = 4 * ((STAGES * STAGE > PLACES * PADDED) * STAGES * STAGE +
                             (STAGES * STAGE <= PLACES * PADDED) * PLACES * PADDED);
 constexpr int OUTSIDE = 1 << 30;  // a place that no array has
@@ -42,6 +45,7 @@ constexpr int OUTSIDE = 1 << 30;  // a place that no array has
 static_assert(THREADS <= 1024, "a block has at most 1024 threads");
 static_assert(WC * WK == 32 && WK % 4 == 0 && FB <= 32, "groups of whole float4s, 32 filters at most");
 static_assert(STEP % WC == 0, "the channels of a stage are dealt out evenly");
+static_assert(THREADS % QUADS == 0, "all threads copy equally many rows of w");
 static_assert(STAGES >= 2, "one stage is multiplied while another is on its way");
 
 // Reads N neighbouring floats of shared memory with as few instructions as the alignment of all rows allows.
@@ -102,22 +106,27 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero
         float* to = shared + stage % STAGES * STAGE;
         const int c0 = stage * STEP;
+        const float* image = x + c0 * H * W;
+        const int left = (C - c0) * H * W;  // floats from there to the end of x
         #pragma unroll
         for (int l = 0; l < LOADS; ++l) {
             const int e = thread + l * THREADS;
-            if (LOADS * THREADS == STEP * PLANE || e < STEP * PLANE) {
-                const int at = c0 * H * W + source[l];
-                const bool exists = at < C * H * W;
-                __pipeline_memcpy_async(to + e, exists ? x + at : x, 4, exists ? 0 : 4);
+            if ((l + 1) * THREADS <= STEP * PLANE || e < STEP * PLANE) {
+                const bool exists = source[l] < left;
+                __pipeline_memcpy_async(to + e, image + (exists ? source[l] : 0), 4, exists ? 0 : 4);
             }
         }
+        const int row = thread / QUADS;
+        const float* weights = w + (c0 * WINDOW + row) * F + f0 + thread % QUADS * 4;
         #pragma unroll
-        for (int e = thread * 4; e < STEP * WINDOW * FB; e += THREADS * 4) {
-            const int row = c0 * WINDOW + e / FB;
-            const bool exists = row < C * WINDOW;
-            const float* from = exists ? w + row * F + f0 + e % FB : w;
-            float* target = to + STEP * PLANE + e / (WINDOW * FB) * WEIGHTS + e % (WINDOW * FB);
-            __pipeline_memcpy_async(target, from, 16, exists ? 0 : 16);
+        for (int l = 0; l < COPIES; ++l) {
+            const int e = thread + l * THREADS;
+            if ((l + 1) * THREADS <= STEP * WINDOW * QUADS || e < STEP * WINDOW * QUADS) {
+                const bool exists = row + l * ROWS < (C - c0) * WINDOW;
+                const float* from = exists ? weights + l * ROWS * F : w;
+                float* target = to + STEP * PLANE + 4 * e / (WINDOW * FB) * WEIGHTS + 4 * e % (WINDOW * FB);
+                __pipeline_memcpy_async(target, from, 16, exists ? 0 : 16);
+            }
         }
     };
 
@@ -178,12 +187,19 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         }
     }
     __syncthreads();
-    for (int e = thread; e < FB * ROOM; e += THREADS) {  // lanes along the places: rows of a filter's plane
-        const int place = e % ROOM;
+    const int number = warp;
+    #pragma unroll 1
+    for (int place = threadIdx.x; place < PLACES; place += 32) {  // lanes along the places, warps along the filters
         const int row = row0 + place / (BW * TW);
         const int col = col0 + place % (BW * TW);
-        if (place < PLACES && row < OH && col < OW) {
-            y[((f0 + e / ROOM) * OH + row) * OW + col] = shared[place * PADDED + e / ROOM];
+        if (row < OH && col < OW) {
+            float* to = y + ((f0 + number) * OH + row) * OW + col;
+            #pragma unroll
+            for (int i = 0; i < FB; i += WARPS) {
+                if (FB % WARPS == 0 || number + i < FB) {
+                    to[i * OH * OW] = shared[place * PADDED + number + i];
+                }
+            }
         }
     }
 }
