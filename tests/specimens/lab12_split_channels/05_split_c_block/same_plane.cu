@@ -170,7 +170,7 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         #pragma unroll
         for (int i = 0; i < TH * TW; ++i) {
             const int place = (top + i / TW) * (BW * TW) + left + i % TW;
-            shared[place * PADDED + lane] = sum[k][i / TW][i % TW];
+            shared[place * PADDED + lane] = sum[k][i / TW][i % TW];  // expect: RACE
         }
         __syncthreads();
         #pragma unroll 1
