@@ -17,7 +17,7 @@ COURSE = Course.find()
 STEPS = [step for step in COURSE.steps() if step.solution is not None]
 HEAVY = (
     *(f"lab07_tensor_cores/{name}" for name in ("02_wmma_shared", "03_wmma_pipelined", "04_wmma_int8")),
-    *(f"lab12_split_channels/{name}" for name in ("03_staged_store", "04_split_c_warp", "05_split_c_block", "08_strided")),
+    *(f"lab12_split_channels/{n}" for n in ("03_staged_store", "04_split_c_warp", "05_split_c_block", "08_strided")),
 )
 """Steps whose kernels take long to translate: in full runs only."""
 each_step = pytest.mark.parametrize("step", STEPS, ids=str)
