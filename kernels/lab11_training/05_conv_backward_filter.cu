@@ -24,6 +24,7 @@ constexpr int TSK = 32;          // places in one tile: the lanes of a warp
 constexpr int WPT = 4;           // a thread computes WPT x WPT of them, TS / WPT apart
 constexpr int THREADS = (TS / WPT) * (TS / WPT);
 constexpr int WARPS = THREADS / 32;
+constexpr int ROWS = TS / WARPS;  // rows of each tile that one thread loads
 constexpr int PITCH = TSK + 4;   // float4s of eight neighbouring rows lie in different banks
 constexpr int SHARE = 256;       // places of a block, if that makes no more than
 constexpr int MOST = 256;        // blocks that share the places
@@ -61,8 +62,10 @@ conv_backward_filter(const float* __restrict__ x, const float* __restrict__ dy, 
         terms[thread] = make_int4((c * H + r) * W + s, c < C ? r : H + 2 * PAD, s, term == C * R * S);
     }
     __syncthreads();
-    for (int k0 = first; k0 < last; k0 += TSK) {
-        const int place = k0 + lane;                  // a lane has a place, a warp a filter or a term
+
+    float nextY[ROWS];  // the tiles in flight
+    float nextX[ROWS];
+    const auto load = [&](int place) {                // a lane has a place, a warp a filter or a term
         const bool exists = place < last;
         const int n = place / (OH * OW);
         const int at = place % (OH * OW);
@@ -70,12 +73,22 @@ conv_backward_filter(const float* __restrict__ x, const float* __restrict__ dy, 
         const int left = at % OW * STRIDE - PAD;
         const float* slopes = dy + (static_cast<size_t>(n) * F + row0) * (OH * OW) + at;
         const int corner = (n * C * H + top) * W + left;
-        #pragma unroll 4
-        for (int row = warp; row < TS; row += WARPS) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const int row = i * WARPS + warp;
             // BEGIN SOLUTION: row of both tiles, zero for what does not exist, one for the bias (about 6 lines)
             // END SOLUTION
         }
+    };
+    load(first + lane);
+    for (int k0 = first; k0 < last; k0 += TSK) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            tileY[i * WARPS + warp][lane] = nextY[i];
+            tileX[i * WARPS + warp][lane] = nextX[i];
+        }
         __syncthreads();
+        load(k0 + TSK + lane);  // on its way while this tile is multiplied; zeros past the block's part
         #pragma unroll
         for (int step = 0; step < TSK; step += 4) {
             float4 a[WPT];

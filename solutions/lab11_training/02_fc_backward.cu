@@ -18,6 +18,7 @@ constexpr int TSK = 32;          // terms of a sum in one tile: the lanes of a w
 constexpr int WPT = 4;           // a thread computes WPT x WPT of them
 constexpr int THREADS = (TS / WPT) * (TS / WPT);
 constexpr int WARPS = THREADS / 32;
+constexpr int ROWS = TS / WARPS;  // rows of each tile that one thread loads
 constexpr int PITCH = TSK + 4;   // float4s of eight neighbouring rows lie in different banks
 
 static_assert(TS == 32 && TSK == 32, "a warp loads one row of a tile");
@@ -39,7 +40,9 @@ fc_backward_weights(const float* __restrict__ x, const float* __restrict__ dy, f
     float bias = 0.0f;
 
     for (int n0 = 0; n0 < BATCH; n0 += TSK) {
-        for (int k = thread / 32; k < TSK; k += WARPS) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {  // all loads set out before the first is waited for
+            const int k = i * WARPS + thread / 32;
             const int n = n0 + k;
             tileX[k][lane] = n < BATCH && row0 + lane < IN ? x[static_cast<size_t>(n) * IN + row0 + lane] : 0.0f;
             tileY[k][lane] = n < BATCH && col0 + lane < OUT ? dy[static_cast<size_t>(n) * OUT + col0 + lane] : 0.0f;
@@ -96,12 +99,14 @@ fc_backward_data(const float* __restrict__ x, const float* __restrict__ w, const
 
     for (int k0 = 0; k0 < OUT; k0 += TSK) {
         const int k = k0 + lane;
-        for (int row = thread / 32; row < TS; row += WARPS) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const int row = i * WARPS + thread / 32;
             // BEGIN SOLUTION: row of both tiles, zero past the edges (about 4 lines)
             const int n = row0 + row;
-            const int i = col0 + row;
+            const int input = col0 + row;
             tileY[row][lane] = n < BATCH && k < OUT ? dy[static_cast<size_t>(n) * OUT + k] : 0.0f;
-            tileW[row][lane] = i < IN && k < OUT ? w[static_cast<size_t>(i) * OUT + k] : 0.0f;
+            tileW[row][lane] = input < IN && k < OUT ? w[static_cast<size_t>(input) * OUT + k] : 0.0f;
             // END SOLUTION
         }
         __syncthreads();

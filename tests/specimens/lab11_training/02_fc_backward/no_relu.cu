@@ -13,6 +13,7 @@ constexpr int TSK = 32;
 constexpr int WPT = 4;
 constexpr int THREADS = (TS / WPT) * (TS / WPT);
 constexpr int WARPS = THREADS / 32;
+constexpr int ROWS = TS / WARPS;
 constexpr int PITCH = TSK + 4;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -31,7 +32,9 @@ fc_backward_weights(const float* __restrict__ x, const float* __restrict__ dy, f
     float bias = 0.0f;
 
     for (int n0 = 0; n0 < BATCH; n0 += TSK) {
-        for (int k = thread / 32; k < TSK; k += WARPS) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const int k = i * WARPS + thread / 32;
             const int n = n0 + k;
             tileX[k][lane] = n < BATCH && row0 + lane < IN ? x[static_cast<size_t>(n) * IN + row0 + lane] : 0.0f;
             tileY[k][lane] = n < BATCH && col0 + lane < OUT ? dy[static_cast<size_t>(n) * OUT + col0 + lane] : 0.0f;
@@ -86,11 +89,13 @@ fc_backward_data(const float* __restrict__ x, const float* __restrict__ w, const
 
     for (int k0 = 0; k0 < OUT; k0 += TSK) {
         const int k = k0 + lane;
-        for (int row = thread / 32; row < TS; row += WARPS) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const int row = i * WARPS + thread / 32;
             const int n = row0 + row;
-            const int i = col0 + row;
+            const int input = col0 + row;
             tileY[row][lane] = n < BATCH && k < OUT ? dy[static_cast<size_t>(n) * OUT + k] : 0.0f;
-            tileW[row][lane] = i < IN && k < OUT ? w[static_cast<size_t>(i) * OUT + k] : 0.0f;
+            tileW[row][lane] = input < IN && k < OUT ? w[static_cast<size_t>(input) * OUT + k] : 0.0f;
         }
         __syncthreads();
         #pragma unroll

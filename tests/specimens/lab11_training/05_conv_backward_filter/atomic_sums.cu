@@ -20,9 +20,10 @@ constexpr int TSK = 32;
 constexpr int WPT = 4;
 constexpr int THREADS = (TS / WPT) * (TS / WPT);
 constexpr int WARPS = THREADS / 32;
+constexpr int ROWS = TS / WARPS;
 constexpr int PITCH = TSK + 4;
-constexpr int SHARE = 1024;
-constexpr int MOST = 64;
+constexpr int SHARE = 256;
+constexpr int MOST = 256;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 conv_backward_filter(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ parts,
@@ -55,8 +56,10 @@ conv_backward_filter(const float* __restrict__ x, const float* __restrict__ dy, 
         terms[thread] = make_int4((c * H + r) * W + s, c < C ? r : H + 2 * PAD, s, term == C * R * S);
     }
     __syncthreads();
-    for (int k0 = first; k0 < last; k0 += TSK) {
-        const int place = k0 + lane;
+
+    float nextY[ROWS];
+    float nextX[ROWS];
+    const auto load = [&](int place) {
         const bool exists = place < last;
         const int n = place / (OH * OW);
         const int at = place % (OH * OW);
@@ -64,16 +67,26 @@ conv_backward_filter(const float* __restrict__ x, const float* __restrict__ dy, 
         const int left = at % OW * STRIDE - PAD;
         const float* slopes = dy + (static_cast<size_t>(n) * F + row0) * (OH * OW) + at;
         const int corner = (n * C * H + top) * W + left;
-        #pragma unroll 4
-        for (int row = warp; row < TS; row += WARPS) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const int row = i * WARPS + warp;
             const int4 term = terms[row];
             const int h = top + term.y;
             const int v = left + term.z;
             const bool is_inside = exists && 0 <= h && h < H && 0 <= v && v < W;
-            tileY[row][lane] = exists && row < filters ? slopes[row * (OH * OW)] : 0.0f;
-            tileX[row][lane] = is_inside ? x[corner + term.x] : exists && term.w ? 1.0f : 0.0f;
+            nextY[i] = exists && row < filters ? slopes[row * (OH * OW)] : 0.0f;
+            nextX[i] = is_inside ? x[corner + term.x] : exists && term.w ? 1.0f : 0.0f;
+        }
+    };
+    load(first + lane);
+    for (int k0 = first; k0 < last; k0 += TSK) {
+        #pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            tileY[i * WARPS + warp][lane] = nextY[i];
+            tileX[i * WARPS + warp][lane] = nextX[i];
         }
         __syncthreads();
+        load(k0 + TSK + lane);
         #pragma unroll
         for (int step = 0; step < TSK; step += 4) {
             float4 a[WPT];
