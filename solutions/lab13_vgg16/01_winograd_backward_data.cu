@@ -124,7 +124,7 @@ result_gradient(const float* __restrict__ dy, const unsigned char* __restrict__ 
             const size_t first = plane + (row0 + i) * PW;
             load_row(row, chosen, dy + first, choice + first, col0, PW);
         }
-        // BEGIN SOLUTION: row[j] goes to the result of window (i, j) that was chosen, zero to all others (about 7 lines)
+        // BEGIN SOLUTION: row[j] goes to the chosen result of window (i, j), zero to all others (about 7 lines)
         #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
             #pragma unroll

@@ -2,21 +2,21 @@
 // Idea:    M = U^T V for each position, so dU = V dM^T: a sum over all tiles of all images. V is the one that the
 //          forward pass saved, dM the one that 01 made for dx; neither is computed again. dw = G^T dU G.
 //          In early layers the sum is long and dU small: 64 x 64 sums of 100,352 products at each position, 36 blocks
-//          for a chip that runs a thousand. So the tiles are cut into SPLITS parts. Each part's sums are stored, and
+//          for a chip that runs a thousand. So the tiles are cut into PARTS parts. Each part's sums are stored, and
 //          added up in the order of the parts where they are transformed: the same bits in every run, as with atomics
 //          they would not be.
 //          Number (1, 1) of A dY A^T is the sum of the tile's results, all factors being one there: added up over all
 //          tiles it is the bias's gradient.
 // From:    01_winograd_backward_data.cu
-// Limits:  SPLITS times dU is written and read; more parts than blocks that run at once cost time again.
+// Limits:  PARTS times dU is written and read; more parts than blocks that run at once cost time again.
 // Entry:   filter_product(const float V[SIDE*SIDE,C,P] in, const float dM[SIDE*SIDE,F,P] in,
-//                         float dU[SPLITS,SIDE*SIDE,C,F] out, int C, int F, int P)
-// Entry:   filter_gradient(const float dU[SPLITS,SIDE*SIDE,C,F] in, float dw[F,C,3,3] out, int C, int F, int P)
+//                         float dU[PARTS,SIDE*SIDE,C,F] out, int C, int F, int P)
+// Entry:   filter_gradient(const float dU[PARTS,SIDE*SIDE,C,F] in, float dw[F,C,3,3] out, int C, int F, int P)
 // Entry:   bias_gradient(const float dM[SIDE*SIDE,F,P] in, float db[F] out, int F, int P)
 // Sizes:   BLOCKS_U = cdiv(C, TSC) * cdiv(F, TSF) * SIDE*SIDE,
-//          SPLITS = max(1, min(min(cdiv(P, SHORTEST), BLOCKS_ALL / BLOCKS_U), 65535 / (SIDE*SIDE)))
-// Needs:   C <= 65535
-// Launch:  filter_product block=(LANES) grid=(cdiv(F, TSF), cdiv(C, TSC), SIDE*SIDE*SPLITS)
+//          PARTS = max(1, min(min(cdiv(P, SHORTEST), BLOCKS_ALL / BLOCKS_U), 65535 / (SIDE*SIDE)))
+// Scratch: dU
+// Launch:  filter_product block=(LANES) grid=(cdiv(F, TSF), cdiv(C, TSC), SIDE*SIDE*PARTS)
 // Launch:  filter_gradient block=(LANES_F, LANES_C) grid=(cdiv(F, LANES_F), cdiv(C, LANES_C))
 // Launch:  bias_gradient block=(THREADS) grid=(F)
 
@@ -260,7 +260,7 @@ filter_gradient(const float* __restrict__ dU, float* __restrict__ dw, int C, int
     const int c0 = blockIdx.y * LANES_C;
     const int f = f0 + lane;
     const int c = c0 + warp;
-    const int blocks = (C + TSC - 1) / TSC * ((F + TSF - 1) / TSF) * SIDE * SIDE;  // SPLITS, as in the header
+    const int blocks = (C + TSC - 1) / TSC * ((F + TSF - 1) / TSF) * SIDE * SIDE;  // PARTS, as in the header
     const int parts = max(1, min(min((P + SHORTEST - 1) / SHORTEST, BLOCKS_ALL / blocks), 65535 / (SIDE * SIDE)));
     if (f < F && c < C) {
         const float* from = dU + static_cast<size_t>(c) * F + f;

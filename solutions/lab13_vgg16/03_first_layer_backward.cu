@@ -13,6 +13,7 @@
 //                    int BATCH, int F, int H, int W)
 // Sizes:   PIECES = BATCH*H*cdiv(W, PIXELS), PARTS = min(PIECES, PARTS_ALL)
 // Needs:   F <= 65535
+// Scratch: sums
 // Launch:  first_layer block=(THREADS) grid=(PARTS, cdiv(F, TSF))
 // Launch:  add_parts block=(LANES, ROWS) grid=(cdiv(F, LANES), SUMS)
 

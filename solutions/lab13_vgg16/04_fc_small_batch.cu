@@ -1,32 +1,21 @@
-// 04_fc_small_batch.cu: a fully connected layer for few images, forward and backward.
-// Idea:    with 32 images a layer of 25,088 x 4,096 weights is one long matrix and two short ones. All three of its
-//          products read or write each weight once, as tiles of 32 rows, a whole batch, by 128 columns:
-//            sums = x w                  y = ReLU(sums + bias)
-//            shares = dy w^T             dx = shares, 0 where x came out of a ReLU as 0
-//            dw = x^T dy                 db = the sum of dy over the images
-//          The first two have too few tiles for a large chip, 32 and 196, but long sums: each is cut into parts, whose
-//          results are added in their order. How a matrix is stored decides only how it comes into shared memory, so
-//          one template serves all three.
+// 04_fc_small_batch.cu: a fully connected layer for few images, forward.
+// Idea:    with 32 images a layer of 25,088 x 4,096 weights is one long matrix and two short ones, and reading it once
+//          takes as long as all the arithmetic: a block computes a tile of TSM = 32 images, a whole batch, by TSN
+//          outputs, so that each weight is read once. But 32 tiles are few for a large chip, while each is a sum of
+//          25,088 products. So the sum is cut into parts, one block for each; fc_finish adds their sums, in the order
+//          of the parts, and the bias.
+//          How a matrix is stored decides only how it comes into shared memory: one template will serve 05, too.
 // From:    lab05_work_per_thread/09_transposes.cu
 // Limits:  a batch of more than TSM images reads all weights again for every TSM of them.
-// Entry:   fc_sums(const float x[BATCH,IN] in, const float w[IN,OUT] in, float sums[PARTS_IN,BATCH,OUT] out,
+// Entry:   fc_sums(const float x[BATCH,IN] in, const float w[IN,OUT] in, float sums[PARTS,BATCH,OUT] out,
 //                  int BATCH, int IN, int OUT)
-// Entry:   fc_finish(const float sums[PARTS_IN,BATCH,OUT] in, const float bias[OUT] in, float y[BATCH,OUT] out,
+// Entry:   fc_finish(const float sums[PARTS,BATCH,OUT] in, const float bias[OUT] in, float y[BATCH,OUT] out,
 //                    int BATCH, int IN, int OUT, int RELU)
-// Entry:   fc_shares(const float dy[BATCH,OUT] in, const float w[IN,OUT] in, float shares[PARTS_OUT,BATCH,IN] out,
-//                    int BATCH, int IN, int OUT)
-// Entry:   fc_data(const float shares[PARTS_OUT,BATCH,IN] in, const float x[BATCH,IN] in, float dx[BATCH,IN] out,
-//                  int BATCH, int IN, int OUT, int MASK)
-// Entry:   fc_weights(const float x[BATCH,IN] in, const float dy[BATCH,OUT] in, float dw[IN,OUT] out,
-//                     float db[OUT] out, int BATCH, int IN, int OUT)
-// Sizes:   PARTS_IN = max(1, min(cdiv(IN, SHORTEST), WAVE / cdiv(OUT, TSN))),
-//          PARTS_OUT = max(1, min(cdiv(OUT, SHORTEST), WAVE / cdiv(IN, TSN)))
-// Needs:   BATCH <= 65535, IN <= 65535
-// Launch:  fc_sums block=(THREADS) grid=(cdiv(OUT, TSN), cdiv(BATCH, TSM), PARTS_IN)
+// Sizes:   PARTS = max(1, min(cdiv(IN, SHORTEST), WAVE / cdiv(OUT, TSN)))
+// Needs:   BATCH <= 65535
+// Scratch: sums
+// Launch:  fc_sums block=(THREADS) grid=(cdiv(OUT, TSN), cdiv(BATCH, TSM), PARTS)
 // Launch:  fc_finish block=(FINISHERS) grid=(cdiv(OUT, FINISHERS), BATCH)
-// Launch:  fc_shares block=(THREADS) grid=(cdiv(IN, TSN), cdiv(BATCH, TSM), PARTS_OUT)
-// Launch:  fc_data block=(FINISHERS) grid=(cdiv(IN, FINISHERS), BATCH)
-// Launch:  fc_weights block=(THREADS) grid=(cdiv(OUT, TSN), cdiv(IN, TSM))
 
 constexpr int TSM = 32;           // a block computes TSM x TSN elements of a product
 constexpr int TSN = 128;
@@ -35,9 +24,9 @@ constexpr int WSM = 32;           // a warp computes WSM x WSN of them
 constexpr int WSN = 64;
 constexpr int WPTM = 8;           // work per thread: WPTM x WPTN elements
 constexpr int WPTN = 8;
-constexpr int BLOCKS = 8;         // blocks that share a multiprocessor, at least
+constexpr int BLOCKS = 6;         // blocks that share a multiprocessor, at least
 constexpr int SHORTEST = 128;     // products of a part's sums, at least
-constexpr int WAVE = 1024;        // blocks of all parts, at most: eight for each of an H200's 132 multiprocessors
+constexpr int WAVE = 792;         // blocks of all parts, at most: six for each of an H200's 132 multiprocessors
 constexpr int FINISHERS = 128;    // threads that add parts: one for each sum
 constexpr int RTSM = WSM / WPTM;  // reduced tile sizes: lanes along the rows and columns of a warp
 constexpr int RTSN = WSN / WPTN;
@@ -138,7 +127,6 @@ struct Tile {
     // From global memory to registers: starts the loads, waits for none. From `end` on the tile is zero.
     __device__ void load(int k0)
     {
-        // BEGIN SOLUTION: next[i], by from[i] in whole tiles, else by load_quad; both ways round (about 13 lines)
         if (whole && k0 + TSK <= end) {
             #pragma unroll
             for (int i = 0; i < LOADS; ++i) {
@@ -152,7 +140,6 @@ struct Tile {
                                   : load_quad(matrix, cols, k0 + k_of(i), start + at(i), end, cols);
             }
         }
-        // END SOLUTION
     }
 
     // From registers to shared memory.
@@ -249,7 +236,7 @@ __device__ void multiply(const float* A, const float* B, float* C, int M, int N,
 // How many steps of k a part has, of `parts`: an even number of tiles.
 __device__ int length_of(int K, int parts) { return ((K + parts - 1) / parts + 2 * TSK - 1) / (2 * TSK) * (2 * TSK); }
 
-// How many parts there are, as in the header: K products for each of N columns.
+// How many parts there are, as in the header: sums of K products for N columns.
 __device__ int parts_of(int K, int N)
 {
     return max(1, min((K + SHORTEST - 1) / SHORTEST, WAVE / ((N + TSN - 1) / TSN)));
@@ -258,12 +245,12 @@ __device__ int parts_of(int K, int N)
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 fc_sums(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ sums, int BATCH, int IN, int OUT)
 {
-    const int length = length_of(IN, gridDim.z);
-    const int first = min(static_cast<int>(blockIdx.z) * length, IN);
+    const int length = length_of(IN, gridDim.z);  // of each part but the last
     sums += static_cast<size_t>(blockIdx.z) * BATCH * OUT;
-    // BEGIN SOLUTION: this block's tile of this part's product: images by outputs (about 2 lines)
-    multiply<true, false>(x, w, sums, BATCH, OUT, IN, blockIdx.y * TSM, blockIdx.x * TSN, first,
-                          min(first + length, IN));
+    // BEGIN SOLUTION: where part blockIdx.z begins and ends; this block's tile of images by outputs (about 4 lines)
+    const int first = min(static_cast<int>(blockIdx.z) * length, IN);
+    const int end = min(first + length, IN);
+    multiply<true, false>(x, w, sums, BATCH, OUT, IN, blockIdx.y * TSM, blockIdx.x * TSN, first, end);
     // END SOLUTION
 }
 
@@ -275,53 +262,11 @@ fc_finish(const float* __restrict__ sums, const float* __restrict__ bias, float*
     if (out >= OUT) return;
     const int parts = parts_of(IN, OUT);
     const size_t at = static_cast<size_t>(blockIdx.y) * OUT + out;
+    // BEGIN SOLUTION: the sum over all parts and the bias; with RELU at least 0 (about 5 lines)
     float sum = bias[out];
     for (int part = 0; part < parts; ++part) {
         sum += sums[static_cast<size_t>(part) * BATCH * OUT + at];
     }
     y[at] = RELU ? fmaxf(sum, 0.0f) : sum;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-fc_shares(const float* __restrict__ dy, const float* __restrict__ w, float* __restrict__ shares,
-          int BATCH, int IN, int OUT)
-{
-    const int length = length_of(OUT, gridDim.z);
-    const int first = min(static_cast<int>(blockIdx.z) * length, OUT);
-    shares += static_cast<size_t>(blockIdx.z) * BATCH * IN;
-    // BEGIN SOLUTION: the same for images by inputs; the rows of both matrices run along the outputs (about 2 lines)
-    multiply<true, true>(dy, w, shares, BATCH, IN, OUT, blockIdx.y * TSM, blockIdx.x * TSN, first,
-                         min(first + length, OUT));
     // END SOLUTION
-}
-
-extern "C" __global__ void __launch_bounds__(FINISHERS)
-fc_data(const float* __restrict__ shares, const float* __restrict__ x, float* __restrict__ dx,
-        int BATCH, int IN, int OUT, int MASK)
-{
-    const int in = blockIdx.x * FINISHERS + threadIdx.x;
-    if (in >= IN) return;
-    const int parts = parts_of(OUT, IN);
-    const size_t at = static_cast<size_t>(blockIdx.y) * IN + in;
-    float sum = 0.0f;
-    for (int part = 0; part < parts; ++part) {
-        sum += shares[static_cast<size_t>(part) * BATCH * IN + at];
-    }
-    dx[at] = !MASK || x[at] > 0.0f ? sum : 0.0f;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-fc_weights(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ dw, float* __restrict__ db,
-           int BATCH, int IN, int OUT)
-{
-    // BEGIN SOLUTION: this block's tile of inputs by outputs; the sum runs over the images (about 1 line)
-    multiply<false, false>(x, dy, dw, IN, OUT, BATCH, blockIdx.y * TSM, blockIdx.x * TSN, 0, BATCH);
-    // END SOLUTION
-    if (blockIdx.y == 0) {  // one row of blocks adds up the columns of dy, too
-        for (int out = blockIdx.x * TSN + threadIdx.x; out < min(OUT, (blockIdx.x + 1) * TSN); out += THREADS) {
-            float sum = 0.0f;
-            for (int image = 0; image < BATCH; ++image) sum += dy[static_cast<size_t>(image) * OUT + out];
-            db[out] = sum;
-        }
-    }
 }
