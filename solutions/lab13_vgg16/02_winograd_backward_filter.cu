@@ -2,21 +2,22 @@
 // Idea:    M = U^T V for each position, so dU = V dM^T: a sum over all tiles of all images. V is the one that the
 //          forward pass saved, dM the one that 01 made for dx; neither is computed again. dw = G^T dU G.
 //          In early layers the sum is long and dU small: 64 x 64 sums of 100,352 products at each position, 36 blocks
-//          for a chip that runs a thousand. So the tiles are cut into PARTS parts. Each part's sums are stored, and
-//          added up in the order of the parts where they are transformed: the same bits in every run, as with atomics
-//          they would not be.
+//          for a chip that runs a thousand. So the tiles are cut into PARTS parts. Each part's sums are stored, then
+//          added up in the order of the parts: the same bits in every run, as with atomics they would not be.
 //          Number (1, 1) of A dY A^T is the sum of the tile's results, all factors being one there: added up over all
 //          tiles it is the bias's gradient.
 // From:    01_winograd_backward_data.cu
 // Limits:  PARTS times dU is written and read; more parts than blocks that run at once cost time again.
 // Entry:   filter_product(const float V[SIDE*SIDE,C,P] in, const float dM[SIDE*SIDE,F,P] in,
 //                         float dU[PARTS,SIDE*SIDE,C,F] out, int C, int F, int P)
+// Entry:   add_parts(float dU[PARTS,SIDE*SIDE,C,F] inout, int C, int F, int P)
 // Entry:   filter_gradient(const float dU[PARTS,SIDE*SIDE,C,F] in, float dw[F,C,3,3] out, int C, int F, int P)
 // Entry:   bias_gradient(const float dM[SIDE*SIDE,F,P] in, float db[F] out, int F, int P)
 // Sizes:   BLOCKS_U = cdiv(C, TSC) * cdiv(F, TSF) * SIDE*SIDE,
 //          PARTS = max(1, min(min(cdiv(P, SHORTEST), BLOCKS_ALL / BLOCKS_U), 65535 / (SIDE*SIDE)))
 // Scratch: dU
 // Launch:  filter_product block=(LANES) grid=(cdiv(F, TSF), cdiv(C, TSC), SIDE*SIDE*PARTS)
+// Launch:  add_parts block=(THREADS) grid=(cdiv(SIDE*SIDE*C*F, THREADS))
 // Launch:  filter_gradient block=(LANES_F, LANES_C) grid=(cdiv(F, LANES_F), cdiv(C, LANES_C))
 // Launch:  bias_gradient block=(THREADS) grid=(F)
 
@@ -31,7 +32,7 @@ constexpr int WSC = 32;           // a warp computes WSC x WSF elements
 constexpr int WSF = 64;
 constexpr int WPTC = 8;           // work per thread: WPTC x WPTF elements
 constexpr int WPTF = 8;
-constexpr int BLOCKS = 8;         // blocks that share a multiprocessor, at least
+constexpr int BLOCKS = 6;         // blocks that share a multiprocessor, at least
 constexpr int RTSC = WSC / WPTC;  // reduced tile sizes: lanes along the rows and columns of a warp
 constexpr int RTSF = WSF / WPTF;
 constexpr int LANES = (TSC / WSC) * (TSF / WSF) * 32;
@@ -43,7 +44,7 @@ constexpr int STORE_AT = TSP - 3;  // and goes to shared memory before this one,
 constexpr int LANES_F = 32;       // filters of a block of filter_gradient: the lanes of a warp, neighbours in dU
 constexpr int LANES_C = 8;        // channels of it: one for each warp
 constexpr int ROW = LANES_C * 9;  // weights of one filter that such a block computes: neighbours in dw
-constexpr int THREADS = 256;      // of bias_gradient
+constexpr int THREADS = 256;      // of add_parts and bias_gradient
 
 static_assert(TSC % WSC == 0 && TSF % WSF == 0, "the warps' tiles cover the block's exactly");
 static_assert(RTSC * RTSF == 32 && RTSC % 2 == 0 && RTSF % 2 == 0, "a warp has 32 lanes, in patches of 2 x 2");
@@ -112,11 +113,12 @@ filter_product(const float* __restrict__ V, const float* __restrict__ dM, float*
     V += static_cast<size_t>(position) * C * P;
     dM += static_cast<size_t>(position) * F * P;
     dU += static_cast<size_t>(blockIdx.z) * C * F;
-    // The part's tiles: from first to end, `length` of them but for the last part, an even number of tiles.
-    // BEGIN SOLUTION: length, first and end (about 3 lines)
+    int first = 0;  // the part's tiles: from first to end
+    int end = 0;
+    // BEGIN SOLUTION: an even number of tiles for every part; the last one has what is left (about 3 lines)
     const int length = ((P + parts - 1) / parts + 2 * TSP - 1) / (2 * TSP) * (2 * TSP);
-    const int first = min(part * length, P);
-    const int end = min(first + length, P);
+    first = min(part * length, P);
+    end = min(first + length, P);
     // END SOLUTION
 
     // Both tiles are turned on the way into shared memory, as tileU in 01.
@@ -235,6 +237,25 @@ filter_product(const float* __restrict__ V, const float* __restrict__ dM, float*
     }
 }
 
+// Adds up the sums of all parts, in their order, in the place of the first part's.
+extern "C" __global__ void __launch_bounds__(THREADS)
+add_parts(float* __restrict__ dU, int C, int F, int P)
+{
+    const int blocks = (C + TSC - 1) / TSC * ((F + TSF - 1) / TSF) * SIDE * SIDE;  // PARTS, as in the header
+    const int parts = max(1, min(min((P + SHORTEST - 1) / SHORTEST, BLOCKS_ALL / blocks), 65535 / (SIDE * SIDE)));
+    const size_t size = static_cast<size_t>(SIDE) * SIDE * C * F;  // floats from one part to the next
+    const size_t i = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x;
+    if (i < size && parts > 1) {
+        float sum = dU[i];
+        // BEGIN SOLUTION: sum plus number i of all other parts, in their order (about 3 lines)
+        for (int part = 1; part < parts; ++part) {
+            sum += dU[part * size + i];
+        }
+        // END SOLUTION
+        dU[i] = sum;
+    }
+}
+
 // ---------------------------------------------------------------- dw = G^T dU G, and db
 
 // g = G^T u: the transpose of u = G g, six numbers to three.
@@ -260,25 +281,16 @@ filter_gradient(const float* __restrict__ dU, float* __restrict__ dw, int C, int
     const int c0 = blockIdx.y * LANES_C;
     const int f = f0 + lane;
     const int c = c0 + warp;
-    const int blocks = (C + TSC - 1) / TSC * ((F + TSF - 1) / TSF) * SIDE * SIDE;  // PARTS, as in the header
-    const int parts = max(1, min(min((P + SHORTEST - 1) / SHORTEST, BLOCKS_ALL / blocks), 65535 / (SIDE * SIDE)));
     if (f < F && c < C) {
         const float* from = dU + static_cast<size_t>(c) * F + f;
         const size_t position = static_cast<size_t>(C) * F;  // floats from one position to the next
-        const size_t split = SIDE * SIDE * position;         // and from one part to the next
         float middle[3][SIDE];                               // G^T dU: along the columns
         #pragma unroll
         for (int j = 0; j < SIDE; ++j) {
-            float column[SIDE] = {};
+            float column[SIDE];
             float weights[3];
-            // BEGIN SOLUTION: the column's six numbers, each the sum over all parts, in their order (about 6 lines)
-            for (int part = 0; part < parts; ++part) {
-                #pragma unroll
-                for (int i = 0; i < SIDE; ++i) {
-                    column[i] += from[part * split + (i * SIDE + j) * position];
-                }
-            }
-            // END SOLUTION
+            #pragma unroll
+            for (int i = 0; i < SIDE; ++i) column[i] = from[(i * SIDE + j) * position];
             transform_weights(weights, column);
             #pragma unroll
             for (int r = 0; r < 3; ++r) middle[r][j] = weights[r];

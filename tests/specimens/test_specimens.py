@@ -44,6 +44,12 @@ SLOWEST = {f"lab09_winograd/{step}" for step in ("03_batched_gemm", "06_three_ch
     f"lab12_split_channels/{step}"
     for step in ("02_block_tile", "04_split_c_warp", "05_split_c_block", "07_one_by_one", "08_strided")
 }
+    f"lab13_vgg16/{step}"
+    for step in (
+        "01_winograd_backward_data", "02_winograd_backward_filter", "03_first_layer_backward", "04_fc_small_batch",
+        "05_fc_small_batch_backward",
+    )
+}  # fmt: skip
 
 
 def is_slow(path: Path) -> bool:

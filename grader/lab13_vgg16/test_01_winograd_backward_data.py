@@ -1,0 +1,128 @@
+"""What is graded in lab13_vgg16/01_winograd_backward_data: dM = A dY A^T, dV = U dM, and dx, the sum of B dV B^T."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion, practice
+from warpschool.grading.cases import RACES
+from warpschool.grading.vgg_cases import check_data
+
+WHOLE = [(1, 64, 16, 16, 32), (2, 3, 5, 8, 12)]
+RAGGED = practice([(2, 5, 7, 13, 9), (1, 1, 1, 2, 2), (2, 70, 20, 14, 14), (1, 3, 8, 6, 31)])
+ALIGNED = {"BATCH": 1, "C": 64, "F": 16, "H": 16, "W": 128}
+TILES = 4 * 32
+DATA = 30  # multiply-adds of A dY A^T for a tile, at most
+IMAGE = 100  # and of B dV B^T
+MORE = 1.05  # a twentieth more than the reference loads
+
+
+def check(kernel, rng, cases, **options):
+    for batch, c, f, h, w in cases:
+        check_data(kernel, rng, BATCH=batch, C=c, F=f, H=h, W=w, **options)
+
+
+@criterion(
+    "dM: gradients in front of ReLU and pooling, transformed",
+    weight=3,
+    hint=[
+        "Which of a window's results has a gradient, and what are columns 0 to 5 of A^T?",
+        "Only the chosen one: choice is k + 1 for result k of the window. A column of A^T holds a point's powers.",
+        "results[...] = chosen[j] == k + 1 ? row[j] : 0;  m[3] = y[0] + 2 y[1] + 4 y[2] + 8 y[3], m[5] = y[3]",
+    ],
+)
+def test_results(kernel, rng):
+    for pool in (1, 2):
+        check(kernel, rng, WHOLE, pool=pool, only_dm=True)
+
+
+@criterion(
+    "dV and dx for whole tiles",
+    weight=3,
+    hint=[
+        "What does the product need of U: sums over channels, or over filters? And who else gives to your pixels?",
+        "Rows of U run along the filters, so four floats of nextU[i] go to four rows of tileU. The tiles before and "
+        "after give to the first and the last pixel, along rows and along columns.",
+        "tileU[buffer][f + 1][c] = nextU[i].y;  d[0] = -4 (v1 - v2) - 2 (v3 - v4) + 4 v5 + before",
+    ],
+)
+def test_images(kernel, rng):
+    check(kernel, rng, WHOLE)
+
+
+@criterion(
+    "Borders",
+    weight=2,
+    hint=[
+        "13 x 9 results: which windows, tiles and neighbours exist?",
+        "load_row and the lambda `number` give zeros for what lies outside; nothing else may be read.",
+        "transform_middle(pixels, column, number(-1, right, SIDE - 1, j), number(1, right, 0, j))",
+    ],
+)
+def test_ragged(kernel, rng):
+    check(kernel, rng, RAGGED)
+    check(kernel, rng, [(2, 5, 7, 13, 9), (1, 2, 3, 14, 14)], pool=2)
+
+
+@criterion(
+    "No race",
+    weight=1,
+    hint=[
+        "Two buffers: one is read while the other one is filled. Which one does `store` get?",
+        "store(buffer) writes the tile that is multiplied after the next barrier. And each pixel has one writer.",
+        "tileM[buffer][...] = nextM[i], tileU[buffer][...] likewise; no atomics",
+    ],
+)
+def test_race(kernel, rng):
+    case = check_data(kernel, rng, **ALIGNED)
+    kernel.no_hazards(case.sizes, case.arrays, kinds=RACES)
+    atomics = case.counters.global_atomic_requests + case.counters.global_reduction_requests
+    kernel.within(atomics, 0, "atomics on global memory")
+
+
+@criterion(
+    "No more products than forward",
+    weight=2,
+    hint=[
+        "How many multiply-adds had M = U^T V, and how many has dV = U dM?",
+        "36 C F P both. The transforms take additions mostly.",
+        "share sums: v1 + v2 and v1 - v2, v3 + v4 and v3 - v4 serve all pixels of the middle",
+    ],
+    counts="multiply-adds at BATCH = 1, C = 64, F = 16, H = 16, W = 128: at most 36 C F P, and 30 and 100 for a tile "
+    "that is transformed to dM and from dV",
+)
+def test_products(kernel, rng):
+    counters = check_data(kernel, rng, **ALIGNED).counters
+    c, f = ALIGNED["C"], ALIGNED["F"]
+    kernel.within(counters.fma_instructions, (36 * c * f + DATA * f + IMAGE * c) * TILES, "multiply-adds")
+
+
+@criterion(
+    "A neighbour's share costs one row or column",
+    weight=2,
+    hint=[
+        "How many of a neighbour's 36 numbers does your thread load?",
+        "Its last number of each row (from the left), or its first (from the right): six, and one at each corner.",
+        "eight columns of eight numbers in all: 36 of its own, 24 at the sides, 4 at the corners",
+    ],
+    counts="bytes of global loads at BATCH = 1, C = 64, F = 16, H = 16, W = 128: at most those of the reference and a "
+    "twentieth more",
+)
+def test_loads(kernel, reference, rng):
+    case = check_data(kernel, rng, **ALIGNED)
+    limit = MORE * reference.counters(case.sizes, case.arrays).loaded_bytes
+    kernel.within(case.counters.loaded_bytes, int(limit), "bytes of global loads", unit="bytes")
+
+
+@criterion(
+    "Full sectors, no bank conflicts",
+    weight=2,
+    hint=[
+        "Which numbers do neighbouring lanes write, in dM, in dx and in shared memory?",
+        "Neighbouring tiles. A warp turns two groups of 16 rows, 4 rows of tileU apart: TSC + PAD floats lie between.",
+        "tileU[buffer][f + e][c] with c = channel_of(thread, i), f = quad_of(thread, i)",
+    ],
+    counts="sectors of stores and wavefronts beyond those needed, at BATCH = 1, C = 64, F = 16, H = 16, W = 128",
+)
+def test_sectors(kernel, rng):
+    case = check_data(kernel, rng, **ALIGNED)
+    kernel.no_excess_sectors(case.sizes, case.arrays, loads=False)
+    kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -1,0 +1,107 @@
+"""What is graded in lab13_vgg16/03_first_layer_backward: dw and db of a layer with three channels, in one pass."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion, practice
+from warpschool.grading.cases import RACES
+from warpschool.grading.vgg_cases import check_first
+
+WHOLE = [(1, 64, 8, 32), (2, 64, 3, 64)]
+RAGGED = practice([(2, 7, 13, 9), (1, 1, 1, 1), (2, 20, 14, 14), (1, 70, 5, 130)])
+ALIGNED = {"BATCH": 1, "F": 64, "H": 16, "W": 64}
+MORE = 1.15  # x is read for every row of the window, and partial sums are read once
+
+
+def check(kernel, rng, cases, **options):
+    for batch, f, h, w in cases:
+        check_first(kernel, rng, BATCH=batch, F=f, H=h, W=w, **options)
+
+
+@criterion(
+    "Right answers for whole pieces",
+    weight=3,
+    hint=[
+        "Which pixel meets weight (r, s) for result j of a row?",
+        "pixels[c][r][j + s]: six neighbouring pixels serve four results and three weights.",
+        "sum[k][row * 3 + s] += g[k][j] * six[j + s];  sum[k][SUMS - 1] += g[k][0] + ... + g[k][3]",
+    ],
+)
+def test_correct(kernel, rng):
+    check(kernel, rng, WHOLE)
+
+
+@criterion(
+    "Right answers at ragged sizes",
+    weight=2,
+    hint=[
+        "What do gradients and pixels hold outside the image?",
+        "load gives zeros there, for dy, y and x. Do not leave a part of gradients unwritten, and no part unread.",
+        "quad.x stays only where next_y[i].x > 0; for (int part = threadIdx.y; part < parts; part += ROWS)",
+    ],
+)
+def test_ragged(kernel, rng):
+    check(kernel, rng, RAGGED)
+
+
+@criterion(
+    "One channel",
+    weight=1,
+    hint=[
+        "Does a 3, 9 or 27 stand in your code where CHANNELS is meant?",
+        "CHANNELS * 3 rows of pixels, SUMS - 1 weights.",
+        "for (int row = 0; row < CHANNELS * 3; ++row), pixels[row / 3][row % 3]",
+    ],
+)
+def test_channels(kernel, rng):
+    check(kernel, rng, [(1, 9, 6, 40)], channels=1)
+
+
+@criterion(
+    "No race",
+    weight=1,
+    hint=[
+        "Who writes gradients, and who reads them?",
+        "All threads write before the first barrier and read after it; nobody writes again before the second one.",
+        "store only what the thread has loaded: gradients[(thread + i * THREADS) / QUADS][thread % QUADS * 4]",
+    ],
+)
+def test_race(kernel, rng):
+    case = check_first(kernel, rng, **ALIGNED)
+    kernel.no_hazards(case.sizes, case.arrays, kinds=RACES)
+    atomics = case.counters.global_atomic_requests + case.counters.global_reduction_requests
+    kernel.within(atomics, 0, "atomics on global memory")
+
+
+@criterion(
+    "No products with channels that do not exist",
+    weight=2,
+    hint=[
+        "How many multiply-adds has a result of a filter?",
+        "One for each weight: 27. The bias needs an addition.",
+        "nine rows of pixels, three weights and four results each",
+    ],
+    counts="multiply-adds at BATCH = 1, F = 64, H = 16, W = 64: at most 28 for each result and filter",
+)
+def test_products(kernel, rng):
+    counters = check_first(kernel, rng, **ALIGNED).counters
+    results = ALIGNED["F"] * ALIGNED["H"] * ALIGNED["W"]
+    kernel.at_least(counters.fma_instructions / results, 1, "multiply-adds for each result and filter")
+    kernel.within(counters.fma_instructions / results, 28, "multiply-adds for each result and filter")
+
+
+@criterion(
+    "dy and y are read once",
+    weight=2,
+    hint=[
+        "How often is a gradient loaded from global memory?",
+        "Once, into shared memory, where all weights of its filter meet it.",
+        "gradients[f][...] serves 27 weights; pixels[c][r][...] serves all filters of the block",
+    ],
+    counts="bytes of global loads at BATCH = 1, F = 64, H = 16, W = 64: at most those of x, y, dy and the parts' sums "
+    "and 15 % more; wavefronts of shared memory beyond those needed: none",
+)
+def test_bytes(kernel, reference, rng):
+    case = check_first(kernel, rng, **ALIGNED)
+    limit = MORE * reference.counters(case.sizes, case.arrays).loaded_bytes
+    kernel.within(case.counters.loaded_bytes, int(limit), "bytes of global loads", unit="bytes")
+    kernel.no_excess_wavefronts(case.sizes, case.arrays)

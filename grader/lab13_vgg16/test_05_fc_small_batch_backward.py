@@ -1,0 +1,97 @@
+"""What is graded in lab13_vgg16/05_fc_small_batch_backward: dx, dw and db of a fully connected layer for few images."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion, practice
+from warpschool.grading.cases import RACES
+from warpschool.grading.vgg_cases import check_dense_backward
+
+WHOLE = [(32, 128, 128), (32, 64, 512)]
+RAGGED = practice([(5, 33, 7), (1, 1, 1), (33, 130, 131), (7, 10, 300)])
+ALIGNED = {"BATCH": 32, "IN": 256, "OUT": 512}
+
+
+def check(kernel, rng, cases, **options):
+    for batch, inputs, outputs in cases:
+        check_dense_backward(kernel, rng, BATCH=batch, IN=inputs, OUT=outputs, **options)
+
+
+@criterion(
+    "Right answers for whole tiles",
+    weight=3,
+    hint=[
+        "dx = dy w^T and dw = x^T dy: which dimension does each sum run over, and how are the operands stored?",
+        "Rows of dy and w run along the outputs, the sum of dx. Rows of x and dy run across the sum of dw, the images.",
+        "multiply<true, true>(dy, w, shares, BATCH, IN, OUT, ...); multiply<false, false>(x, dy, dw, IN, OUT, ...)",
+    ],
+)
+def test_correct(kernel, rng):
+    check(kernel, rng, WHOLE)
+
+
+@criterion(
+    "Right answers at ragged sizes, with and without a mask",
+    weight=3,
+    hint=[
+        "When is dx zero although the shares are not?",
+        "With MASK, where x is 0: a ReLU in front of this layer let nothing pass.",
+        "dx[at] = !MASK || x[at] > 0 ? sum : 0",
+    ],
+)
+def test_ragged(kernel, rng):
+    check(kernel, rng, RAGGED)
+    check(kernel, rng, [(5, 33, 7)], mask=0)
+
+
+@criterion(
+    "No race, no atomics",
+    weight=1,
+    hint=[
+        "Blocks of different parts have the same tile of dx. Where do they write?",
+        "To their own part of shares, which fc_data adds in order.",
+        "shares += blockIdx.z * BATCH * IN, and one thread of fc_data for each dx",
+    ],
+)
+def test_race(kernel, rng):
+    case = check_dense_backward(kernel, rng, **ALIGNED)
+    kernel.no_hazards(case.sizes, case.arrays, kinds=RACES)
+    atomics = case.counters.global_atomic_requests + case.counters.global_reduction_requests
+    kernel.within(atomics, 0, "atomics on global memory")
+
+
+@criterion(
+    "Each weight is read once, each gradient written once",
+    weight=3,
+    hint=[
+        "How many blocks read the same weight, and how many have the same tile of dw?",
+        "One of each: a block of fc_shares has all images, and the sums of dw are short and need no parts.",
+        "first = 0, end = BATCH for dw",
+    ],
+    counts="bytes of global stores at BATCH = 32, IN = 256, OUT = 512: at most those of dw, db, dx and four parts' "
+    "shares; bytes of loads: at most the reference's and a twentieth more; multiply-adds: two for each image and "
+    "weight",
+)
+def test_bytes(kernel, reference, rng):
+    case = check_dense_backward(kernel, rng, **ALIGNED)
+    batch, inputs, outputs = ALIGNED.values()
+    stored = inputs * outputs + outputs + 5 * batch * inputs
+    kernel.within(case.counters.global_store_bytes, 4 * stored, "bytes of global stores", unit="bytes")
+    limit = 1.05 * reference.counters(case.sizes, case.arrays).loaded_bytes
+    kernel.within(case.counters.loaded_bytes, int(limit), "bytes of global loads", unit="bytes")
+    kernel.within(case.counters.fma_instructions, 2 * batch * inputs * outputs, "multiply-adds")
+
+
+@criterion(
+    "Full sectors, no bank conflicts",
+    weight=1,
+    hint=[
+        "Which elements do neighbouring lanes read and write?",
+        "Tile and multiply take care of the matrices; in fc_data neighbouring lanes have neighbouring inputs.",
+        "shares[part * BATCH * IN + at]",
+    ],
+    counts="sectors and wavefronts beyond those needed, at BATCH = 32, IN = 256, OUT = 512",
+)
+def test_sectors(kernel, rng):
+    case = check_dense_backward(kernel, rng, **ALIGNED)
+    kernel.no_excess_sectors(case.sizes, case.arrays)
+    kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -1,0 +1,319 @@
+// 02_winograd_backward_filter.cu: the gradients of filters and bias by Winograd's method, from the saved V and dM.
+// Idea:    M = U^T V for each position, so dU = V dM^T: a sum over all tiles of all images. V is the one that the
+//          forward pass saved, dM the one that 01 made for dx; neither is computed again. dw = G^T dU G.
+//          In early layers the sum is long and dU small: 64 x 64 sums of 100,352 products at each position, 36 blocks
+//          for a chip that runs a thousand. So the tiles are cut into PARTS parts. Each part's sums are stored, then
+//          added up in the order of the parts: the same bits in every run, as with atomics they would not be.
+//          Number (1, 1) of A dY A^T is the sum of the tile's results, all factors being one there: added up over all
+//          tiles it is the bias's gradient.
+// From:    01_winograd_backward_data.cu
+// Limits:  PARTS times dU is written and read; more parts than blocks that run at once cost time again.
+// Entry:   filter_product(const float V[SIDE*SIDE,C,P] in, const float dM[SIDE*SIDE,F,P] in,
+//                         float dU[PARTS,SIDE*SIDE,C,F] out, int C, int F, int P)
+// Entry:   add_parts(float dU[PARTS,SIDE*SIDE,C,F] inout, int C, int F, int P)
+// Entry:   filter_gradient(const float dU[PARTS,SIDE*SIDE,C,F] in, float dw[F,C,3,3] out, int C, int F, int P)
+// Entry:   bias_gradient(const float dM[SIDE*SIDE,F,P] in, float db[F] out, int F, int P)
+// Sizes:   BLOCKS_U = cdiv(C, TSC) * cdiv(F, TSF) * SIDE*SIDE,
+//          PARTS = max(1, min(min(cdiv(P, SHORTEST), BLOCKS_ALL / BLOCKS_U), 65535 / (SIDE*SIDE)))
+// Scratch: dU
+// Launch:  filter_product block=(LANES) grid=(cdiv(F, TSF), cdiv(C, TSC), SIDE*SIDE*PARTS)
+// Launch:  add_parts block=(THREADS) grid=(cdiv(SIDE*SIDE*C*F, THREADS))
+// Launch:  filter_gradient block=(LANES_F, LANES_C) grid=(cdiv(F, LANES_F), cdiv(C, LANES_C))
+// Launch:  bias_gradient block=(THREADS) grid=(F)
+
+constexpr int TILE = 4;           // results of a tile along each axis
+constexpr int SIDE = TILE + 2;    // numbers of a transformed tile along each axis
+constexpr int SHORTEST = 512;     // products of a part's sums, at least
+constexpr int BLOCKS_ALL = 4096;  // blocks of all parts, at most, unless one part has more: some waves of a large chip
+constexpr int TSC = 64;           // a block of the product computes TSC x TSF elements of dU
+constexpr int TSF = 64;
+constexpr int TSP = 8;            // tiles of the images in one tile of V and dM
+constexpr int WSC = 32;           // a warp computes WSC x WSF elements
+constexpr int WSF = 64;
+constexpr int WPTC = 8;           // work per thread: WPTC x WPTF elements
+constexpr int WPTF = 8;
+constexpr int BLOCKS = 6;         // blocks that share a multiprocessor, at least
+constexpr int RTSC = WSC / WPTC;  // reduced tile sizes: lanes along the rows and columns of a warp
+constexpr int RTSF = WSF / WPTF;
+constexpr int LANES = (TSC / WSC) * (TSF / WSF) * 32;
+constexpr int PAD = 4;            // moves the two groups of floats that a warp stores 16 banks apart, as in 01
+constexpr int LOADS_V = TSC * TSP / 4 / LANES;  // float4s of a tile that one thread loads
+constexpr int LOADS_M = TSF * TSP / 4 / LANES;
+constexpr int LOAD_AT = 1;        // the next tile sets out before this step, early,
+constexpr int STORE_AT = TSP - 3;  // and goes to shared memory before this one, late: as in lab 05
+constexpr int LANES_F = 32;       // filters of a block of filter_gradient: the lanes of a warp, neighbours in dU
+constexpr int LANES_C = 8;        // channels of it: one for each warp
+constexpr int ROW = LANES_C * 9;  // weights of one filter that such a block computes: neighbours in dw
+constexpr int THREADS = 256;      // of add_parts and bias_gradient
+
+static_assert(TSC % WSC == 0 && TSF % WSF == 0, "the warps' tiles cover the block's exactly");
+static_assert(RTSC * RTSF == 32 && RTSC % 2 == 0 && RTSF % 2 == 0, "a warp has 32 lanes, in patches of 2 x 2");
+static_assert(RTSC * WPTC == WSC && RTSF * WPTF == WSF, "the lanes' elements cover the warp's tile exactly");
+static_assert(WPTC % 4 == 0 && WPTF % 4 == 0, "a thread's elements come in groups of four");
+static_assert(TSP % 8 == 0, "two lanes load 32 neighbouring bytes of a row: a whole sector");
+static_assert(LOADS_V * LANES * 4 == TSC * TSP, "all threads load equally much of tileV");
+static_assert(LOADS_M * LANES * 4 == TSF * TSP, "all threads load equally much of tileM");
+static_assert(0 <= LOAD_AT && LOAD_AT <= STORE_AT && STORE_AT < TSP, "a tile is loaded, stored, then multiplied");
+static_assert(LANES_F == 32 && ROW % 8 == 0, "filter_gradient reads and writes whole sectors");
+
+// ---------------------------------------------------------------- dU = V dM^T, position by position, part by part
+
+// The four elements from (row, col) on; those outside the matrix, and those from `end` on, are zero.
+__device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col, int end)
+{
+    float4 quad = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (row < rows && col < end) {
+        const float* from = matrix + static_cast<size_t>(row) * cols + col;
+        quad.x = from[0];
+        if (col + 1 < end) quad.y = from[1];
+        if (col + 2 < end) quad.z = from[2];
+        if (col + 3 < end) quad.w = from[3];
+    }
+    return quad;
+}
+
+// Writes the four elements from (row, col) on, except those outside the matrix.
+__device__ void store_quad(float* matrix, int rows, int cols, int row, int col, float4 quad)
+{
+    if (row < rows && col < cols) {
+        float* to = matrix + row * cols + col;
+        if (cols % 4 == 0) {
+            *reinterpret_cast<float4*>(to) = quad;
+        } else {
+            to[0] = quad.x;
+            if (col + 1 < cols) to[1] = quad.y;
+            if (col + 2 < cols) to[2] = quad.z;
+            if (col + 3 < cols) to[3] = quad.w;
+        }
+    }
+}
+
+// Reads four neighbouring floats of shared memory by one instruction.
+__device__ void get_quad(float* to, const float* from)
+{
+    const float4 quad = *reinterpret_cast<const float4*>(from);
+    to[0] = quad.x;
+    to[1] = quad.y;
+    to[2] = quad.z;
+    to[3] = quad.w;
+}
+
+// Which float4 of a tile of SIZE rows along the images' tiles is a thread's i-th? Two lanes to a row.
+template <int SIZE>
+__device__ int row_of(int thread, int i) { return (thread + i * LANES) / 2 % SIZE; }
+template <int SIZE>
+__device__ int quad_of(int thread, int i) { return ((thread + i * LANES) / 2 / SIZE * 2 + thread % 2) * 4; }
+
+extern "C" __global__ void __launch_bounds__(LANES, BLOCKS)
+filter_product(const float* __restrict__ V, const float* __restrict__ dM, float* __restrict__ dU, int C, int F, int P)
+{
+    const int position = blockIdx.z % (SIDE * SIDE);
+    const int part = blockIdx.z / (SIDE * SIDE);
+    const int parts = gridDim.z / (SIDE * SIDE);
+    V += static_cast<size_t>(position) * C * P;
+    dM += static_cast<size_t>(position) * F * P;
+    dU += static_cast<size_t>(blockIdx.z) * C * F;
+    int first = 0;  // the part's tiles: from first to end
+    int end = 0;
+    // BEGIN SOLUTION: an even number of tiles for every part; the last one has what is left (about 3 lines)
+    // END SOLUTION
+
+    // Both tiles are turned on the way into shared memory, as tileU in 01.
+    __shared__ __align__(16) float tileV[2][TSP][TSC + PAD];
+    __shared__ __align__(16) float tileM[2][TSP][TSF + PAD];
+    const int thread = threadIdx.x;
+    const int warp = thread / 32;
+    const int lane = thread % 32;
+    const int x = warp % (TSF / WSF) * WSF + (lane / 4 % (RTSF / 2) * 2 + lane % 2) * 4;
+    const int y = warp / (TSF / WSF) * WSC + (lane / 4 / (RTSF / 2) * 2 + lane / 2 % 2) * 4;
+    const int c0 = blockIdx.y * TSC;
+    const int f0 = blockIdx.x * TSF;
+    float4 nextV[LOADS_V];  // the tile in flight
+    float4 nextM[LOADS_M];
+    float v[2][WPTC];       // elements for two tiles of the images: one being multiplied, one in flight
+    float m[2][WPTF];
+    float sum[WPTC][WPTF] = {};
+
+    // Tiles that lie inside the matrices, all float4s aligned, are read through pointers that move along the rows.
+    const bool whole = P % 4 == 0 && c0 + TSC <= C && f0 + TSF <= F;
+    const float* fromV = V + static_cast<size_t>(c0 + row_of<TSC>(thread, 0)) * P + first + quad_of<TSC>(thread, 0);
+    const float* fromM = dM + static_cast<size_t>(f0 + row_of<TSF>(thread, 0)) * P + first + quad_of<TSF>(thread, 0);
+
+    const auto load = [&](int p0) {  // from global memory to registers: starts the loads, waits for none
+        if (whole && p0 + TSP <= end) {
+            #pragma unroll
+            for (int i = 0; i < LOADS_V; ++i) {
+                const int rows = row_of<TSC>(thread, i) - row_of<TSC>(thread, 0);
+                const int cols = quad_of<TSC>(thread, i) - quad_of<TSC>(thread, 0);
+                nextV[i] = *reinterpret_cast<const float4*>(fromV + rows * P + cols);
+            }
+            #pragma unroll
+            for (int i = 0; i < LOADS_M; ++i) {
+                const int rows = row_of<TSF>(thread, i) - row_of<TSF>(thread, 0);
+                const int cols = quad_of<TSF>(thread, i) - quad_of<TSF>(thread, 0);
+                nextM[i] = *reinterpret_cast<const float4*>(fromM + rows * P + cols);
+            }
+            fromV += TSP;
+            fromM += TSP;
+        } else {
+            #pragma unroll
+            for (int i = 0; i < LOADS_V; ++i) {
+                nextV[i] = load_quad(V, C, P, c0 + row_of<TSC>(thread, i), p0 + quad_of<TSC>(thread, i), end);
+            }
+            #pragma unroll
+            for (int i = 0; i < LOADS_M; ++i) {
+                nextM[i] = load_quad(dM, F, P, f0 + row_of<TSF>(thread, i), p0 + quad_of<TSF>(thread, i), end);
+            }
+        }
+    };
+    const auto put = [](float* to, int row, float4 quad) {  // four floats, `row` apart
+        to[0] = quad.x;
+        to[row] = quad.y;
+        to[2 * row] = quad.z;
+        to[3 * row] = quad.w;
+    };
+    const auto store = [&](int buffer) {  // from registers to shared memory
+        #pragma unroll
+        for (int i = 0; i < LOADS_V; ++i) {
+            put(&tileV[buffer][quad_of<TSC>(thread, i)][row_of<TSC>(thread, i)], TSC + PAD, nextV[i]);
+        }
+        #pragma unroll
+        for (int i = 0; i < LOADS_M; ++i) {
+            put(&tileM[buffer][quad_of<TSF>(thread, i)][row_of<TSF>(thread, i)], TSF + PAD, nextM[i]);
+        }
+    };
+    const auto fetch = [&](int buffer, int p) {  // from shared memory to registers
+        #pragma unroll
+        for (int i = 0; i < WPTC; i += 4) {
+            get_quad(&v[p % 2][i], &tileV[buffer][p][y + i * RTSC]);
+        }
+        #pragma unroll
+        for (int j = 0; j < WPTF; j += 4) {
+            get_quad(&m[p % 2][j], &tileM[buffer][p][x + j * RTSF]);
+        }
+    };
+
+    load(first);
+    store(0);
+    __syncthreads();
+    fetch(0, 0);
+    for (int p0 = first; p0 < end; p0 += 2 * TSP) {
+        #pragma unroll
+        for (int buffer = 0; buffer < 2; ++buffer) {  // two tiles a turn, so that `buffer` is a constant
+            #pragma unroll
+            for (int p = 0; p < TSP; ++p) {
+                if (p == LOAD_AT && (buffer == 0 || p0 + 2 * TSP < end)) {
+                    load(p0 + (buffer + 1) * TSP);  // past the end zeros; nothing for a turn that never comes
+                }
+                if (p == STORE_AT) {
+                    store(1 - buffer);
+                }
+                if (p + 1 < TSP) {
+                    fetch(buffer, p + 1);
+                } else {
+                    __syncthreads();  // the next tile is complete, and nobody reads this one any more
+                    fetch(1 - buffer, 0);
+                }
+                #pragma unroll
+                for (int i = 0; i < WPTC; ++i) {
+                    #pragma unroll
+                    for (int turn = 0; turn < WPTF; ++turn) {
+                        const int j = i % 2 == 0 ? turn : WPTF - 1 - turn;  // to and fro, as in lab 05
+                        sum[i][j] += v[p % 2][i] * m[p % 2][j];
+                    }
+                }
+            }
+        }
+    }
+
+    for (int i = 0; i < WPTC; ++i) {
+        for (int j = 0; j < WPTF; j += 4) {
+            const float4 quad = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            store_quad(dU, C, F, c0 + y + i / 4 * 4 * RTSC + i % 4, f0 + x + j * RTSF, quad);
+        }
+    }
+}
+
+// Adds up the sums of all parts, in their order, in the place of the first part's.
+extern "C" __global__ void __launch_bounds__(THREADS)
+add_parts(float* __restrict__ dU, int C, int F, int P)
+{
+    const int blocks = (C + TSC - 1) / TSC * ((F + TSF - 1) / TSF) * SIDE * SIDE;  // PARTS, as in the header
+    const int parts = max(1, min(min((P + SHORTEST - 1) / SHORTEST, BLOCKS_ALL / blocks), 65535 / (SIDE * SIDE)));
+    const size_t size = static_cast<size_t>(SIDE) * SIDE * C * F;  // floats from one part to the next
+    const size_t i = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x;
+    if (i < size && parts > 1) {
+        float sum = dU[i];
+        // BEGIN SOLUTION: sum plus number i of all other parts, in their order (about 3 lines)
+        // END SOLUTION
+        dU[i] = sum;
+    }
+}
+
+// ---------------------------------------------------------------- dw = G^T dU G, and db
+
+// g = G^T u: the transpose of u = G g, six numbers to three.
+__device__ void transform_weights(float (&g)[3], const float (&u)[SIDE])
+{
+    // BEGIN SOLUTION: g[0] to g[2], columns 0 to 2 of G times u, in at most 12 operations (about 6 lines)
+    // END SOLUTION
+}
+
+extern "C" __global__ void __launch_bounds__(LANES_F * LANES_C)
+filter_gradient(const float* __restrict__ dU, float* __restrict__ dw, int C, int F, int P)
+{
+    // A lane writes its weights ROW + 1 floats from its neighbour's: an odd number, so in another bank.
+    __shared__ float rows[LANES_F][ROW + 1];
+    const int lane = threadIdx.x;
+    const int warp = threadIdx.y;
+    const int f0 = blockIdx.x * LANES_F;
+    const int c0 = blockIdx.y * LANES_C;
+    const int f = f0 + lane;
+    const int c = c0 + warp;
+    if (f < F && c < C) {
+        const float* from = dU + static_cast<size_t>(c) * F + f;
+        const size_t position = static_cast<size_t>(C) * F;  // floats from one position to the next
+        float middle[3][SIDE];                               // G^T dU: along the columns
+        #pragma unroll
+        for (int j = 0; j < SIDE; ++j) {
+            float column[SIDE];
+            float weights[3];
+            #pragma unroll
+            for (int i = 0; i < SIDE; ++i) column[i] = from[(i * SIDE + j) * position];
+            transform_weights(weights, column);
+            #pragma unroll
+            for (int r = 0; r < 3; ++r) middle[r][j] = weights[r];
+        }
+        #pragma unroll
+        for (int r = 0; r < 3; ++r) {
+            float weights[3];
+            transform_weights(weights, middle[r]);
+            #pragma unroll
+            for (int s = 0; s < 3; ++s) rows[lane][warp * 9 + r * 3 + s] = weights[s];
+        }
+    }
+    __syncthreads();
+    const int valid = min(LANES_C, C - c0) * 9;
+    for (int row = warp; row < LANES_F && f0 + row < F; row += LANES_C) {
+        for (int i = lane; i < valid; i += LANES_F) {
+            dw[(static_cast<size_t>(f0 + row) * C + c0) * 9 + i] = rows[row][i];
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+bias_gradient(const float* __restrict__ dM, float* __restrict__ db, int F, int P)
+{
+    __shared__ float sums[THREADS];
+    const int thread = threadIdx.x;
+    const int f = blockIdx.x;
+    float sum = 0.0f;
+    // BEGIN SOLUTION: the thread's share of the sum over all tiles of number (1, 1) of dM (about 4 lines)
+    // END SOLUTION
+    sums[thread] = sum;
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (thread < half) sums[thread] += sums[thread + half];
+    }
+    if (thread == 0) db[f] = sums[0];
+}
