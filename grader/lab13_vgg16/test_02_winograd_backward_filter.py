@@ -9,7 +9,7 @@ from warpschool.grading.vgg_cases import check_filters
 WHOLE = [(64, 64, 128), (8, 32, 16)]
 RAGGED = practice([(5, 7, 33), (1, 1, 1), (70, 20, 18), (3, 67, 130)])
 LONG = [(3, 5, 1300), (2, 2, 4097)]
-ALIGNED = {"C": 64, "F": 64, "P": 256}
+ALIGNED = {"C": 64, "F": 64, "P": 512}
 MORE = 1.25  # a quarter more than the reference loads: for parts that are cut smaller
 TRANSFORM = 64  # multiply-adds of G^T dU G for a filter and channel, at most
 
@@ -67,7 +67,7 @@ def test_parts(kernel, rng):
         "Each part has its own dU: atomics would add them in another order, with other last bits, each time.",
         "dU += blockIdx.z * C * F; add_parts adds the parts in their order",
     ],
-    counts="races at C = 64, F = 64, P = 256, and atomics on global memory",
+    counts="races at C = 64, F = 64, P = 512, and atomics on global memory",
 )
 def test_race(kernel, rng):
     case = check_filters(kernel, rng, **ALIGNED)
@@ -84,7 +84,7 @@ def test_race(kernel, rng):
         "Once: from `first` to `end`, TSP at a time.",
         "length, first and end of the header's parts: no tile is in two parts",
     ],
-    counts="multiply-adds at C = 64, F = 64, P = 256: at most 36 C F P and 64 for a filter and channel; bytes "
+    counts="multiply-adds at C = 64, F = 64, P = 512: at most 36 C F P and 64 for a filter and channel; bytes "
     "of global loads: at most the reference's and a quarter more",
 )
 def test_products(kernel, reference, rng):
@@ -103,7 +103,7 @@ def test_products(kernel, reference, rng):
         "Pairs of lanes load 32 bytes of a row; in filter_gradient and bias_gradient lanes are neighbours in memory.",
         "for (int p = thread; p < P; p += THREADS) sum += from[p];",
     ],
-    counts="sectors and wavefronts beyond those needed, at C = 64, F = 64, P = 256",
+    counts="sectors and wavefronts beyond those needed, at C = 64, F = 64, P = 512",
 )
 def test_sectors(kernel, rng):
     case = check_filters(kernel, rng, **ALIGNED)

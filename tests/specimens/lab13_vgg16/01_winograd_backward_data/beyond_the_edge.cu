@@ -12,6 +12,7 @@
 // Launch:  product_gradient block=(LANES) grid=(cdiv(BATCH*TY*TX, TSP), cdiv(C, TSC), SIDE*SIDE)
 // Launch:  image_gradient block=(THREADS) grid=(cdiv(BATCH*TY*TX, THREADS), C)
 
+// expect: WA
 constexpr int TILE = 4;
 constexpr int SIDE = TILE + 2;
 constexpr int POOL = 1;
@@ -330,7 +331,7 @@ image_gradient(const float* __restrict__ dV, float* __restrict__ dx, int BATCH, 
     const size_t position = static_cast<size_t>(C) * P;
     const auto number = [&](int down, int right, int i, int j) {
         const bool exists = down < 2 && right < 2;
-        return exists ? from[(i * SIDE + j) * position + down * TX + right] : 0.0f;  // expect: OOB
+        return exists ? from[(i * SIDE + j) * position + down * TX + right] : 0.0f;
     };
     float middle[TILE][SIDE + 2];
     #pragma unroll

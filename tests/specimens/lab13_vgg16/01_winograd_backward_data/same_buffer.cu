@@ -12,7 +12,6 @@
 // Launch:  product_gradient block=(LANES) grid=(cdiv(BATCH*TY*TX, TSP), cdiv(C, TSC), SIDE*SIDE)
 // Launch:  image_gradient block=(THREADS) grid=(cdiv(BATCH*TY*TX, THREADS), C)
 
-// expect: RACE
 constexpr int TILE = 4;
 constexpr int SIDE = TILE + 2;
 constexpr int POOL = 1;
@@ -241,7 +240,7 @@ product_gradient(const float* __restrict__ U, const float* __restrict__ dM, floa
         for (int i = 0; i < LOADS_U; ++i) {
             const int c = channel_of(thread, i);
             const int f = quad_of(thread, i);
-            tileU[buffer][f][c] = nextU[i].x;
+            tileU[buffer][f][c] = nextU[i].x;  // expect: RACE
             tileU[buffer][f + 1][c] = nextU[i].y;
             tileU[buffer][f + 2][c] = nextU[i].z;
             tileU[buffer][f + 3][c] = nextU[i].w;

@@ -12,7 +12,6 @@
 // Launch:  filter_gradient block=(LANES_F, LANES_C) grid=(cdiv(F, LANES_F), cdiv(C, LANES_C))
 // Launch:  bias_gradient block=(THREADS) grid=(F)
 
-// expect: PERF
 constexpr int TILE = 4;
 constexpr int SIDE = TILE + 2;
 constexpr int SHORTEST = 512;
@@ -295,7 +294,7 @@ bias_gradient(const float* __restrict__ dM, float* __restrict__ db, int F, int P
     const float* from = dM + (static_cast<size_t>(SIDE + 1) * F + f) * P;
     const int piece = (P + THREADS - 1) / THREADS;
     for (int p = thread * piece; p < min((thread + 1) * piece, P); ++p) {
-        sum += from[p];
+        sum += from[p];  // expect: PERF
     }
     sums[thread] = sum;
     for (int half = THREADS / 2; half > 0; half /= 2) {

@@ -12,7 +12,6 @@
 // Launch:  filter_gradient block=(LANES_F, LANES_C) grid=(cdiv(F, LANES_F), cdiv(C, LANES_C))
 // Launch:  bias_gradient block=(THREADS) grid=(F)
 
-// expect: RACE
 constexpr int TILE = 4;
 constexpr int SIDE = TILE + 2;
 constexpr int SHORTEST = 512;
@@ -152,7 +151,7 @@ filter_product(const float* __restrict__ V, const float* __restrict__ dM, float*
         }
     };
     const auto put = [](float* to, int row, float4 quad) {
-        to[0] = quad.x;
+        to[0] = quad.x;  // expect: RACE
         to[row] = quad.y;
         to[2 * row] = quad.z;
         to[3 * row] = quad.w;

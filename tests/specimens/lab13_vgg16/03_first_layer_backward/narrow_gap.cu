@@ -9,7 +9,6 @@
 // Launch:  first_layer block=(THREADS) grid=(PARTS, cdiv(F, TSF))
 // Launch:  add_parts block=(LANES, ROWS) grid=(cdiv(F, LANES), SUMS)
 
-// expect: PERF
 constexpr int CHANNELS = 3;
 constexpr int SUMS = CHANNELS * 9 + 1;
 constexpr int PIXELS = 32;
@@ -111,7 +110,7 @@ first_layer(const float* __restrict__ x, const float* __restrict__ y, const floa
             float g[FPT][4];
             #pragma unroll
             for (int k = 0; k < FPT; ++k) {
-                const float4 numbers = *reinterpret_cast<const float4*>(&gradients[k * LANES + lane][quad * 4]);
+                const float4 numbers = *reinterpret_cast<const float4*>(&gradients[k * LANES + lane][quad * 4]);  // expect: PERF
                 g[k][0] = numbers.x, g[k][1] = numbers.y, g[k][2] = numbers.z, g[k][3] = numbers.w;
             }
             #pragma unroll

@@ -9,7 +9,6 @@
 // Launch:  first_layer block=(THREADS) grid=(PARTS, cdiv(F, TSF))
 // Launch:  add_parts block=(LANES, ROWS) grid=(cdiv(F, LANES), SUMS)
 
-// expect: RACE
 constexpr int CHANNELS = 3;
 constexpr int SUMS = CHANNELS * 9 + 1;
 constexpr int PIXELS = 32;
@@ -93,7 +92,7 @@ first_layer(const float* __restrict__ x, const float* __restrict__ y, const floa
             if (!(next_y[i].z > 0.0f)) quad.z = 0.0f;
             if (!(next_y[i].w > 0.0f)) quad.w = 0.0f;
             const int f = (thread + i * THREADS) / QUADS;
-            *reinterpret_cast<float4*>(&gradients[f][thread % QUADS * 4]) = quad;
+            *reinterpret_cast<float4*>(&gradients[f][thread % QUADS * 4]) = quad;  // expect: RACE
         }
         #pragma unroll
         for (int i = 0; i < LOADS_X; ++i) {

@@ -43,7 +43,7 @@ __device__ float4 load_quad(const float* matrix, int cols, int row, int col, int
         if (cols % 4 == 0 && col + 3 < end_col) {
             quad = *reinterpret_cast<const float4*>(from);
         } else {
-            quad.x = from[0];
+            quad.x = from[0];  // expect: OOB
             if (col + 1 < end_col) quad.y = from[1];
             if (col + 2 < end_col) quad.z = from[2];
             if (col + 3 < end_col) quad.w = from[3];
@@ -116,7 +116,7 @@ struct Tile {
         if (whole && k0 + TSK <= end) {
             #pragma unroll
             for (int i = 0; i < LOADS; ++i) {
-                next[i] = *reinterpret_cast<const float4*>(from[i]);  // expect: OOB
+                next[i] = *reinterpret_cast<const float4*>(from[i]);
                 from[i] += ALONG_K ? TSK : static_cast<size_t>(TSK) * cols;
             }
         } else {

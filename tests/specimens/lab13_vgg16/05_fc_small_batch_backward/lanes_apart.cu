@@ -12,7 +12,6 @@
 // Launch:  fc_data block=(FINISHERS) grid=(cdiv(IN, FINISHERS), BATCH)
 // Launch:  fc_weights block=(THREADS) grid=(cdiv(OUT, TSN), cdiv(IN, TSM))
 
-// expect: PERF
 constexpr int TSM = 32;
 constexpr int TSN = 128;
 constexpr int TSK = 8;
@@ -248,7 +247,7 @@ fc_data(const float* __restrict__ shares, const float* __restrict__ x, float* __
     const size_t at = static_cast<size_t>(blockIdx.y) * IN + in;
     float sum = 0.0f;
     for (int part = 0; part < parts; ++part) {
-        sum += shares[static_cast<size_t>(part) * BATCH * IN + at];
+        sum += shares[static_cast<size_t>(part) * BATCH * IN + at];  // expect: PERF
     }
     dx[at] = !MASK || x[at] > 0.0f ? sum : 0.0f;
 }
