@@ -2,12 +2,13 @@
 
     python benchmarks/networks_vgg.py [--out FILE] [--batch 32] [--seconds 1.0] [--totals]
 
-PyTorch runs eagerly with cuDNN in benchmark mode, NCHW, float32, TF32 off; ours are the reference kernels of labs 09, 11
-and 13. Before anything is timed, scores, loss and all gradients are compared with PyTorch's. Then both are timed in
-turns, the L2 cache flushed before each sample; a training step is forward, cross entropy, backward and stochastic
-gradient descent with momentum. `ratio` is our time as a multiple of PyTorch's: below 1 is faster. A layer of ours adds
-bias, ReLU and pooling in the same kernels. Forward, cuDNN's times are those of convolution and bias alone; backward,
-those of the whole layer. `--totals` leaves the layers out.
+PyTorch runs eagerly with cuDNN in benchmark mode, NCHW, float32, TF32 off; ours are the reference kernels of labs 09,
+11 and 13. Before anything is timed, scores, loss and all gradients are compared with PyTorch's, and both with float64.
+Then they are timed in turns, the L2 cache flushed before each sample; a training step is forward, cross entropy,
+backward and stochastic gradient descent with momentum. `ratio` is our time as a multiple of PyTorch's: below 1 is
+faster. A layer of ours adds bias, ReLU and pooling in the same kernels. Forward, cuDNN's times are those of convolution
+and bias alone; backward, those of the whole layer. `from PyTorch` is ours as one autograd function. `--totals` leaves
+the layers out.
 """
 
 from __future__ import annotations

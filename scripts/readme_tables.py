@@ -36,6 +36,7 @@ TOPICS = {
     "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
     "lab11": "training: backward kernels, SGD, Adam, networks that learn real digits",
     "lab12": "split channels: a direct convolution of one small image, and a search for its tiles",
+    "lab13": "VGG16: Winograd backward, dense layers of few images, inference and training",
 }
 
 

@@ -73,8 +73,8 @@ def recorded(table: int, *, course: Course | None = None) -> Table:
     for path in sorted((root / "benchmarks" / "results").glob("networks_vgg_*.json")):
         result = json.loads(path.read_text("utf-8"))
         title, header, rows = write(result)
-        note = f"{title}; batch {result['batch']}, {result['image']} x {result['image']}, recorded on {result['device']}."
-        return Table(header, tuple(rows), note)
+        images = f"batch {result['batch']}, {result['image']} x {result['image']}"
+        return Table(header, tuple(rows), f"{title}; {images}, recorded on {result['device']}.")
     return Table((f"table {table}",), (), "Nothing recorded.")
 
 
@@ -98,9 +98,9 @@ def _whole(part: str, title: str, per_image: bool) -> Callable[[Mapping[str, Any
     def write(result: Mapping[str, Any]) -> _Drawn:
         rows: list[tuple[Any, ...]] = []
         for row in result["rows"]:
-            if row["part"] == part and row["layer"] != "all" or row["part"] not in (part, f"{part} in PyTorch"):
+            if row["layer"] != "all" or row["part"] not in (part, f"{part} from PyTorch"):
                 continue
-            who = "ours called from PyTorch" if row["part"] != part else "ours"
+            who = "ours, called from PyTorch" if row["part"] != part else "ours"
             rows.append((who, f"{row['pytorch_ms']:.2f}", f"{row['time_ms']:.2f}", _change(row["ratio"])))
             if per_image:
                 rates = [f"{1e3 * result['batch'] / row[key]:,.0f}" for key in ("pytorch_ms", "time_ms")]
