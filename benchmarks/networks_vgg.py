@@ -14,6 +14,7 @@ the layers out.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ from warpschool.device import Launch
 from warpschool.measurement import Rules
 from warpschool.nn.optimizers import Sgd
 from warpschool.nn.session import Kernels, Session
+from warpschool.nn.torch_vgg16 import Vgg16
 from warpschool.nn.vgg16 import Form, Inference, Step, inference_graph, step_graph
 from warpschool.nn.vgg_layers import SmallBatchDense
 
@@ -43,7 +45,7 @@ F = torch.nn.functional
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One measurement; `part`: "inference", "training step", "forward" or "backward"."""
+    """One measurement; `part`: "inference" or "training step", both also "... from PyTorch"; "forward", "backward"."""
 
     part: str
     layer: str
@@ -112,18 +114,30 @@ def far(own: Any, other: Any) -> float:
 
 
 def compared(form: Form, step: Step, model: Any, x: Any, label: Any) -> dict[str, float]:
-    """Make one step of both and compare loss, and the gradients of all layers; raises ArithmeticError."""
+    """Make one step of both and compare loss, and the gradients of all layers; raises ArithmeticError.
+
+    `own` and `pytorch`: how far the worst gradient of each is from float64's.
+    """
     own = step(x.cpu().numpy(), label.cpu().numpy())
-    loss = F.cross_entropy(model(x), label)
-    loss.backward()
-    theirs, ours = parameters(form, model, lambda p: p.grad), step.gradients
-    errors = {name: far(ours[name], theirs[name]) for name in theirs}
-    worst = max(errors, key=lambda name: errors[name])
-    found = {"loss": abs(own / float(loss.detach()) - 1), "gradients_worst": errors[worst]}
-    print(f"loss {own:.6f} and {float(loss):.6f}; worst gradient {worst}: {errors[worst]:.1e}", flush=True)
-    if not (found["loss"] < 1e-4 and found["gradients_worst"] < 1e-2):
+    ours = step.gradients
+    found = {}
+    for kind in ("float32", "float64"):
+        exact = copy.deepcopy(model).to(getattr(torch, kind))
+        loss = F.cross_entropy(exact(x.to(getattr(torch, kind))), label)
+        loss.backward()
+        found[kind] = float(loss.detach()), parameters(form, exact, lambda p: p.grad)
+        del exact
+        torch.cuda.empty_cache()
+    (_, theirs), (loss64, right) = found["float32"], found["float64"]
+    worst = {
+        "own": max(far(ours[name], right[name]) for name in right),
+        "pytorch": max(far(theirs[name], right[name]) for name in right),
+    }
+    errors = {"loss": abs(own / loss64 - 1), **{f"gradients_{who}": error for who, error in worst.items()}}
+    print(f"loss {own:.6f}, in float64 {loss64:.6f}; worst gradients: {errors}", flush=True)
+    if not (errors["loss"] < 1e-4 and errors["gradients_own"] < 1e-2):
         raise ArithmeticError(f"ours is not PyTorch's: {errors}")
-    return found
+    return errors
 
 
 class Bench:
@@ -144,7 +158,7 @@ class Bench:
         self.rows.append(row)
         doubt = "" if row.stable else ", not stable"
         print(
-            f"{part:14s} {layer:7s} {mine:8.4f} ms, PyTorch {theirs:8.4f}: {row.ratio:5.3f} "
+            f"{part:26s} {layer:7s} {mine:8.4f} ms, PyTorch {theirs:8.4f}: {row.ratio:5.3f} "
             f"(error {row.ratio_error:.1%}{doubt})", flush=True,
         )  # fmt: skip
 
@@ -198,8 +212,10 @@ def layers_backward(bench: Bench, form: Form, step: Step, model: Any, x: Any) ->
         values = result.detach()
 
 
-def totals(bench: Bench, network: Inference, step: Step, model: Any, x: Any, label: Any) -> None:
-    """The whole network forward, and a step of training."""
+def totals(
+    bench: Bench, kernels: Kernels, network: Inference, step: Step, model: Any, x: Any, label: Any
+) -> None:  # fmt: skip
+    """The whole network forward, and a step of training; both also called from PyTorch as one autograd function."""
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
 
     def inference() -> None:
@@ -213,6 +229,20 @@ def totals(bench: Bench, network: Inference, step: Step, model: Any, x: Any, lab
 
     bench.add("inference", "all", network.run, inference)
     bench.add("training step", "all", step.run, training)
+    module = Vgg16(network.form, batch=network.batch, kernels=kernels)
+    own = torch.optim.SGD(module.parameters(), lr=RATE, momentum=MOMENTUM)
+
+    def module_inference() -> None:
+        with torch.no_grad():
+            module(x)
+
+    def module_training() -> None:
+        own.zero_grad(set_to_none=True)
+        F.cross_entropy(module(x), label).backward()
+        own.step()
+
+    bench.add("inference from PyTorch", "all", module_inference, inference)
+    bench.add("training step from PyTorch", "all", module_training, training)
 
 
 def summary(rows: Sequence[Row]) -> dict[str, float]:
@@ -248,7 +278,7 @@ def main() -> None:
         errors["scores"] = far(network.scores(x.cpu().numpy()), model(x).detach())
     print(f"scores differ by {errors['scores']:.1e}", flush=True)
     bench = Bench(Rules(max_seconds=options.seconds, target_error=0.005, min_samples=10))
-    totals(bench, network, step, model, x, label)
+    totals(bench, kernels, network, step, model, x, label)
     if not options.totals:
         layers_forward(bench, form, network, model, x)
         layers_backward(bench, form, step, model, x)

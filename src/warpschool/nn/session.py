@@ -158,17 +158,20 @@ class Session:
         """Say that parameters are new: what is computed from them alone is computed again by the next run."""
         self._prepared = False
 
-    def run(self) -> None:
-        """Enqueue all calls in order, without waiting. Calls that depend on parameters only run where these are new."""
+    def run(self, calls: slice = slice(None)) -> None:
+        """Enqueue all calls in order, or a part of them, without waiting.
+
+        Calls that depend on parameters only run where these are new.
+        """
         with self._in_stream():
-            for bound in self._bound:
+            for bound in self._bound[calls]:
                 if self._prepared and bound.call.once:
                     continue
                 if bound.repeats:
                     bound.launches = tuple(launch.again() for launch in bound.launches)
                 else:
                     bound.launches = bound.program.enqueue(bound.call.sizes, bound.arrays, **self._launching)
-        self._prepared = True
+        self._prepared = self._prepared or calls == slice(None)
 
     @property
     def checked(self) -> bool:

@@ -171,6 +171,9 @@ class Step:
     ) -> None:  # fmt: skip
         self.form, self.batch, self.optimizer = form, batch, optimizer
         self.graph = step_graph(form, batch, loss=loss)
+        slopes = (any(v.name == "fc3.slope" for v in call.arrays.values()) for call in self.graph.calls)
+        self.forward_calls = list(slopes).index(True)
+        """how many of the graph's calls make the scores; those of the loss and the way back follow"""
         self.session = Session(self.graph, kernels, **options)
         self.session["parameters"].set(self.graph.flat(parameters))
         self.session["gradients"].set(np.zeros(self.graph.size, np.float32))
