@@ -1,4 +1,4 @@
-"""What the course promises of lab 13: saved transforms, one pass over weights, the notebook's tables, recorded speed."""
+"""What the course promises of lab 13: saved transforms, one pass over weights, tables, recorded speed."""
 
 from __future__ import annotations
 
