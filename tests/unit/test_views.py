@@ -116,6 +116,8 @@ def test_what_does_not_fit_says_what_there_is(run):
     with pytest.raises(ArgumentError, match="line=5") as caught:
         ws.show_access(run, 5)
     assert "line 8: load of x (global), store of tile (shared)" in str(caught.value)
+    nothing = ws.show_access(run, array="z")
+    assert "Nothing fits array='z'" in nothing.finding and not nothing.frames
     with pytest.raises(ArgumentError, match="no block 7"):
         ws.show_access(run.launches[0], block=7)
     with pytest.raises(ArgumentError, match="not str"):
@@ -292,8 +294,7 @@ def test_kernels_stand_under_the_roofs_of_any_gpu():
     assert "mine, measured" in drawn_texts(svg) and "not measurements" in str(shown)
     named = ws.roofline(counters, counters, gpu="rtx2080ti")
     assert [row[0] for row in named.sheets[0].rows] == ["kernel", "kernel (2)"]
-    with pytest.raises(ArgumentError, match="none of these"):
-        ws.roofline(ws.Counters(global_load_sectors=1))
+    assert "None of these kernels" in ws.roofline(ws.Counters(global_load_sectors=1)).finding
     with pytest.raises(ArgumentError, match="speaks of other"):
         ws.roofline({"mine": counters}, measured_ms={"other": 1.0})
 
@@ -310,7 +311,8 @@ def test_fragments_name_the_lane_of_each_element():
     assert shown.sheets[0].rows[5][2] == " ".join(f"({r}, {c})" for r, c in held.positions[5, 1].tolist())
     (_, svg), *_ = images(shown._repr_html_())
     lanes = [text for text in drawn_texts(svg) if text and re.fullmatch(r"\d+|r\d", text)]
-    assert lanes.count("r3") == 64 and svg.count("stroke-width:2.4") == len(rows)
+    boxes = [text for text in lanes if text.startswith("r")]
+    assert len(boxes) == 256 and lanes.count("r3") == 64 and svg.count("stroke-width:2.4") == len(rows)
     integers = ws.show_fragments("mma", "m16n8k32", "s8")
     assert "with sums in s32" in integers.title
     with pytest.raises(ArgumentError, match="m9n9k9") as caught:
@@ -429,3 +431,33 @@ def test_a_difference_takes_ones_own_kernels():
         cells.forget_all()
     with pytest.raises(CourseError):
         ws.diff("lab00/01", "lab77/01")
+
+
+# ---------------------------------------------------------------- any figure
+
+
+def test_every_figure_of_a_notebook_has_a_text_and_a_table():
+    import matplotlib.pyplot as plt
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from warpschool.notebook.display import register_displays
+    from warpschool.viz.figure_text import figure_sheet, figure_text
+
+    figure, (left, right) = plt.subplots(1, 2)
+    left.plot([1, 2], [10.0, float("nan")], label="<counted>")
+    left.plot([1, 2], [0, 0])
+    left.set(title="MB loaded", xlabel="TILE")
+    right.barh(["naive", "tiled"], [3, 0.5])
+    plt.close(figure)
+    said = figure_text(figure)
+    assert "MB loaded, against TILE: <counted>: 10 at 1, not measured at 2" in said
+    assert "3 at naive, 0.5 at tiled" in said
+    assert len(figure_sheet(figure).rows) == 4
+    shell = InteractiveShell()
+    register_displays(shell)
+    shown, _ = shell.display_formatter.format(figure)
+    assert (
+        'alt="MB loaded, against TILE: &lt;counted&gt;' in shown["text/html"] and "<counted>" not in shown["text/html"]
+    )
+    figure.set_label("The finding.")
+    assert figure_text(figure) == "The finding."

@@ -26,6 +26,21 @@ def _result(result: Result) -> str:
     return result_html(result, source=source.data.decode("utf-8", "replace") if same else "")
 
 
+def _run_text(run: RunResult) -> str:
+    outputs = ", ".join(f"{name} {array.shape}" for name, array in run.outputs.items())
+    hazards = run.hazards if run.counters.measured else ()
+    found = "\n".join(f"{hazard.file}:{hazard.line}: {hazard.kind}: {hazard.message}" for hazard in hazards)
+    head = f"{run.plan.contract.name} on {run.device.description}: {outputs}"
+    return "\n".join(part for part in (head, str(run.counters), found) if part)
+
+
+def _figure(figure: Any) -> str:
+    """A figure of Matplotlib with a text for those who do not see it; Matplotlib is loaded only where it is used."""
+    from warpschool.viz.figure_text import figure_html
+
+    return figure_html(figure)
+
+
 def _comparison(comparison: Comparison) -> str:
     said = f"<pre>{escape(comparison)}</pre>"
     return notebook_box(said + (mismatch_exhibit(comparison.map).html() if comparison.map else ""))
@@ -39,5 +54,7 @@ def register_displays(shell: Any) -> None:
     formatters = shell.display_formatter.formatters
     for kind, build in _BUILDERS.items():
         formatters["text/html"].for_type(kind, build)
+    formatters["text/html"].for_type_by_name("matplotlib.figure", "Figure", _figure)
+    formatters["text/plain"].for_type(RunResult, lambda run, printer, _cycle: printer.text(_run_text(run)))
     for kind in (Launch, Result, Comparison):
         formatters["text/plain"].for_type(kind, lambda thing, printer, _cycle: printer.text(str(thing)))

@@ -27,7 +27,8 @@ def show_access(
     `kind` ("load" or "store"), `array`, `warp` and `block` choose. Each of the warp's requests there is a picture,
     `most` of them at most. The block is run once more for it, on the arrays as they are now, which it leaves unchanged.
 
-    Raises ArgumentError where nothing was recorded that fits, and says which lines there are.
+    A kernel that makes no such request yet is told so; raises ArgumentError for a `line` without one, and says which
+    lines there are.
     """
     found = _accesses(launch, block)
     fitting = [
@@ -35,10 +36,11 @@ def show_access(
         if line in (None, a.line) and space in ("", a.space) and kind in ("", a.kind) and array in ("", a.array)
         and warp in (None, a.warp)
     ]  # fmt: skip
+    asked = _asked(line, space, kind, array, warp, block)
+    if not fitting and line is not None:
+        raise ArgumentError(f"no request fits: {asked}", next_step=_known(found, block))
     if not fitting:
-        raise ArgumentError(
-            f"no request fits: {_asked(line, space, kind, array, warp, block)}", next_step=_known(found, block)
-        )
+        return Exhibit("No such request yet", f"Nothing fits {asked or 'this launch'}. {_known(found, block)}")
     chosen = max(fitting, key=lambda access: access.excess)
     series = [a for a in fitting if _place(a) == _place(chosen) and a.warp == chosen.warp]
     return _exhibit(series, _source_line(launch, chosen.line), most)

@@ -40,15 +40,13 @@ def roofline(
     Give launches, runs or counters, or a mapping from labels to them. `gpu` is a name (`ws.find_gpu` lists them), a
     `GpuSpec`, or roofs of your own: `Roofline("My GPU", 20_000, (Roof("DRAM", 900),))`, in GFLOP/s and GB/s.
     `measured_ms`: label -> a time measured on that GPU, drawn beside the bound. A bound is an estimate, never a
-    measurement; it assumes work for every multiprocessor. Raises ArgumentError where nothing computes anything.
+    measurement; it assumes work for every multiprocessor. Kernels that compute nothing are listed, not drawn.
     """
     standings = tuple(_standings(_labelled(kernels), gpu, dict(measured_ms or {})))
     shown = [standing for standing in standings if standing.flops]
     if not shown:
-        raise ArgumentError(
-            "none of these kernels adds or multiplies floats, so none has a place under the roofs",
-            next_step="Look at their bytes instead: run.counters, ws.show_access(run).",
-        )
+        said = "None of these kernels adds or multiplies floats yet, so none has a place under the roofs."
+        return Exhibit("Nothing to draw", said, note="Look at their bytes instead: run.counters, ws.show_access(run).")
     roofs = gpu if isinstance(gpu, Roofline) else Roofline.of(gpu)
     finding = _finding(shown, roofs)
     hidden = [standing.label for standing in standings if not standing.flops]

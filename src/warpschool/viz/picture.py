@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+
+from warpschool.viz.page import escape, notebook_box
 
 
 class Picture:
@@ -25,4 +26,5 @@ class Picture:
         data = io.BytesIO()
         self.figure.savefig(data, format="png", dpi=96)
         encoded = base64.b64encode(data.getvalue()).decode()
-        return f'<img alt="{html.escape(self.alt, quote=True)}" src="data:image/png;base64,{encoded}">'
+        image = f'<img alt="{escape(self.alt)}" src="data:image/png;base64,{encoded}">'
+        return notebook_box(f'<figure class="frame plot">{image}</figure>')
