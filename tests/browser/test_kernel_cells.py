@@ -34,7 +34,8 @@ return found;
 @pytest.fixture
 def server(tmp_path):
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
-    cells = [new_code_cell("%%kernel lab00/01\nconstexpr int N = 1;  // one\n"), new_code_cell("constexpr = None  # two")]
+    sources = ("%%kernel lab00/01\nconstexpr int N = 1;  // one\n", "constexpr = None  # two")
+    cells = [new_code_cell(source) for source in sources]
     for place, cell in enumerate(cells):
         cell["id"] = f"cell-{place}"
     nbformat.write(new_notebook(cells=cells), tmp_path / "cells.ipynb")
