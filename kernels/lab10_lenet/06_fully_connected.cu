@@ -9,12 +9,13 @@
 
 constexpr int TSM = 64;            // a block computes TSM images' TSN features
 constexpr int TSN = 64;
-constexpr int TSK = 16;            // steps of k in one tile
+constexpr int TSK = 8;             // steps of k in one tile
 constexpr int WPTM = 8;            // work per thread: WPTM images, four by four,
 constexpr int WPTN = 4;            // and WPTN neighbouring features
 constexpr int RTSM = TSM / WPTM;   // reduced tile sizes: threads along the rows and columns of a tile
 constexpr int RTSN = TSN / WPTN;
 constexpr int THREADS = RTSM * RTSN;
+constexpr int BLOCKS = 4;          // blocks that share a multiprocessor, at least
 constexpr int PAD = 4;             // keeps rows of a transposed tile aligned and in different banks
 constexpr int LOADS_X = TSM * TSK / THREADS;
 constexpr int LOADS_W = TSK * TSN / THREADS;
@@ -39,7 +40,7 @@ __device__ void get_quad(float* to, const float* from)
 __device__ int row_of_X(int i) { return i / 8 % TSM; }
 __device__ int k_of_X(int i) { return i / (8 * TSM) * 8 + i % 8; }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 fully_connected(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
                 float* __restrict__ y, int BATCH, int IN, int OUT, int RELU)
 {

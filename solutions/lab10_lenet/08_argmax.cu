@@ -17,8 +17,9 @@ extern "C" __global__ void argmax(const float* __restrict__ x, int* __restrict__
         int best = 0;
         float largest = scores[0];
         for (int i = 1; i < CLASSES; ++i) {
-            if (scores[i] > largest) {
-                largest = scores[i];
+            const float score = scores[i];
+            if (score > largest) {
+                largest = score;
                 best = i;
             }
         }

@@ -50,6 +50,9 @@ SLOWEST = {f"lab09_winograd/{step}" for step in ("03_batched_gemm", "06_three_ch
         "05_fc_small_batch_backward",
     )
 }  # fmt: skip
+SLOWEST = {
+    *(f"lab09_winograd/{step}" for step in ("03_batched_gemm", "06_three_channels", "07_fused_f2")),
+    *(f"lab10_lenet/{step}" for step in ("06_fully_connected", "09_conv_relu_pool", "11_fp16_conv_relu_pool")),
 
 
 def is_slow(path: Path) -> bool:

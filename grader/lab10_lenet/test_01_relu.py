@@ -1,0 +1,69 @@
+"""What is graded in lab10_lenet/01_relu: y = max(x + bias, 0)."""
+
+from __future__ import annotations
+
+from warpschool.grading import criterion, practice
+from warpschool.grading.network_cases import check_relu
+
+WHOLE = [(2, 4, 64), (4, 32, 576)]
+RAGGED = practice([(1, 1, 1), (3, 5, 7), (2, 33, 31), (1, 7, 257)])
+ALIGNED = (4, 32, 576)
+
+
+@criterion(
+    "Right answers",
+    weight=3,
+    hint=[
+        "Elements i and i + P belong to neighbouring channels. Which channel is element i of?",
+        "Channel i / P of all images' channels: modulo C that is the number of its bias.",
+        "y[i] = fmaxf(x[i] + bias[i / P % C], 0.0f)",
+    ],
+)
+def test_correct(kernel, rng):
+    for case in WHOLE:
+        check_relu(kernel, rng, *case)
+
+
+@criterion(
+    "The guard",
+    weight=2,
+    hint=[
+        "How many threads does the last block have too many?",
+        "A thread past the last element neither loads nor stores.",
+        "if (i < BATCH * C * P) { ... }",
+    ],
+)
+def test_ragged(kernel, rng):
+    for case in RAGGED:
+        check_relu(kernel, rng, *case)
+
+
+@criterion(
+    "No excess sectors",
+    weight=2,
+    hint=[
+        "Are the elements of a warp's lanes neighbours?",
+        "threadIdx.x must appear in the index with factor 1.",
+        "i = blockIdx.x * THREADS + threadIdx.x",
+    ],
+    counts="sectors of global loads and stores beyond those that the bytes fill, at 4 x 32 x 576: none",
+)
+def test_sectors(kernel, rng):
+    kernel.no_excess_sectors(*check_relu(kernel, rng, *ALIGNED))
+
+
+@criterion(
+    "Each element read once, written once",
+    weight=1,
+    hint=[
+        "What is loaded for an element besides itself?",
+        "Its bias, and nothing else: no second look at x, no look at y.",
+        "one load of x[i], one of bias[c], one store of y[i]",
+    ],
+    counts="bytes of global loads at the same case: at most eight for each element; of stores: four",
+)
+def test_bytes(kernel, rng):
+    sizes, arrays = check_relu(kernel, rng, *ALIGNED)
+    counters = kernel.counters(sizes, arrays)
+    kernel.within(counters.loaded_bytes, 2 * arrays["x"].nbytes, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_store_bytes, arrays["x"].nbytes, "bytes of global stores", unit="bytes")

@@ -1,0 +1,49 @@
+"""Whole networks on the GPU: the simulator's classes, one allocation, and copies that overlap with kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from warpschool.nn.digits import load, weights
+from warpschool.nn.half_layers import half_digits_layers, half_parameters
+from warpschool.nn.network import Network, digits_layers, lenet5_layers
+from warpschool.nn.session import Kernels
+from warpschool.nn.streams import classify_in_parts
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("form", ["plain", "pooled", "fused", "winograd", "lenet5"])
+def test_both_devices_find_the_same_digits(form):
+    name = "lenet5" if form == "lenet5" else "digits"
+    layers = lenet5_layers() if form == "lenet5" else digits_layers(form)
+    images = load().test.pixels()
+    found = {}
+    for device in ("sim", "gpu"):
+        network = Network(layers, Kernels(device=device), parameters=weights(name))
+        found[device] = network.classify(images)
+    assert (found["sim"] == found["gpu"]).all()
+    assert (found["gpu"] == load().test.labels).mean() >= 0.97
+    layout = network.session(1000).layout
+    assert layout.nbytes < layout.separate_bytes
+
+
+def test_half_precision_finds_the_same_digits():
+    images, kernels = load().test.pixels(), Kernels(device="gpu")
+    single = Network(digits_layers(), kernels, parameters=weights("digits")).classify(images)
+    half = Network(
+        half_digits_layers(), kernels, parameters=half_parameters(weights("digits")), image_shape=(28, 28),
+        dtype=np.float16,
+    ).classify(images[:, 0])  # fmt: skip
+    assert (half == single).mean() >= 0.995
+
+
+def test_copies_overlap_with_kernels_only_in_several_streams():
+    images = np.tile(load().test.pixels(), (10, 1, 1, 1))
+    network = Network(digits_layers("winograd"), Kernels(device="gpu"), parameters=weights("digits"))
+    one, two = (classify_in_parts(network, images, parts=5, streams=count) for count in (1, 2))
+    assert (one.labels == two.labels).all() and (one.labels[:1000] == load().test.labels).mean() >= 0.97
+    assert one.timeline.recorded and len(one.timeline.spans) == 15
+    assert one.timeline.overlapped_ms < 0.05 * one.timeline.total_ms
+    assert two.timeline.overlapped_ms > 0
