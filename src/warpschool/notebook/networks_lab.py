@@ -6,7 +6,10 @@ the course ECE 408 (10,000 images; it does not name its GPU) stand beside ours: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +17,12 @@ from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.device import Launch, get_device
 from warpschool.device.protocol import Device
+from warpschool.errors import WarpschoolError
 from warpschool.nn.digits import load, weights
 from warpschool.nn.layers import ConvolvePool, FullyConnected, Layer
 from warpschool.nn.network import GPU_BATCH, Network, build, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels, Session
+from warpschool.nn.streams import ENGINES, Timeline, schedule
 from warpschool.notebook.runs import own_contract
 from warpschool.notebook.stages import Table
 from warpschool.timing import benchmark
@@ -57,6 +62,47 @@ def whose(net: Network) -> Table:
 def accuracy(found: np.ndarray) -> float:
     """Return the part of the 1,000 test digits that were found."""
     return float((found == load().test.labels).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a network took the 1,000 test digits for; an accuracy of 0, and the reason, where a kernel went wrong."""
+
+    labels: np.ndarray
+    accuracy: float
+    said: str = ""
+
+    def __repr__(self) -> str:
+        return self.said or f"{self.accuracy:.1%} of {len(self.labels):,} digits"
+
+
+def read_digits(form: str = "fused", *, device: str = "auto") -> Reading:
+    """Let the student's own kernels classify the test digits, with a bar that shows how far they are."""
+    digits = load().test
+    try:
+        labels = network(form, kernels=own_kernels(device=device)).classify(digits.pixels(), progress=True)
+    except WarpschoolError as error:
+        return Reading(np.full(len(digits), -1), 0.0, f"{type(error).__name__}: {error}")
+    return Reading(labels, accuracy(labels))
+
+
+def total_of(order: Callable[[int, int], Any], parts: int, streams: int, *, ms: Sequence[float] = (1, 1, 1)) -> float:
+    """Return what `order(parts, streams)` takes by the model of three engines; not a number for what cannot be done."""
+    planned = plan_of(order, parts, streams, ms=ms)
+    return math.nan if planned is None else planned.total_ms
+
+
+def plan_of(
+    order: Callable[[int, int], Any], parts: int, streams: int, *, ms: Sequence[float] = (1, 1, 1)
+) -> Timeline | None:
+    """Return the timeline of `order(parts, streams)` by the model; None for what cannot be done."""
+    try:
+        planned = schedule(order(parts, streams), dict(zip(ENGINES, ms, strict=True)))
+    except (WarpschoolError, TypeError, ValueError):
+        return None
+    works = {span.work.part for span in planned.spans}
+    used = {span.work.stream for span in planned.spans}
+    return planned if works == set(range(parts)) and used <= set(range(streams)) else None
 
 
 # ---------------------------------------------------------------- layer by layer

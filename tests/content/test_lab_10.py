@@ -1,0 +1,170 @@
+"""Lab 10: networks on real digits, what each layer moves, streams by the model, and what was recorded on a GPU."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from warpschool.contract import parse_contract
+from warpschool.course import Course
+from warpschool.errors import ArgumentError
+from warpschool.launcher import Program
+from warpschool.nn import convolve, reference
+from warpschool.nn.digits import load, weights
+from warpschool.nn.half_layers import half_digits_layers, half_parameters
+from warpschool.nn.network import Network, digits_layers, lenet5_layers
+from warpschool.nn.session import Kernels
+from warpschool.nn.streams import ENGINES, Span, Timeline, Work, classify_in_parts, schedule
+from warpschool.notebook import networks_lab
+from warpschool.viz import network_lessons
+
+COURSE = Course.find()
+
+
+def program(idea, **constants):
+    step = COURSE.step(f"lab10_lenet/{idea}")
+    return Program(parse_contract(step.solution.read_text("utf-8"), name=step.file_name), device="sim", constants=constants)
+
+
+def network(form, **options):
+    layers = lenet5_layers() if form == "lenet5" else digits_layers(form)
+    return Network(layers, Kernels(device="sim"), parameters=weights("lenet5" if form == "lenet5" else "digits"), **options)
+
+
+# ---------------------------------------------------------------- networks
+
+
+def test_a_thousand_digits_in_seconds():
+    digits = load().test
+    start = time.process_time()
+    found = network("winograd").classify(digits.pixels())
+    took = time.process_time() - start
+    assert (found == digits.labels).mean() >= 0.97
+    assert took < 20, "10 s of two cores"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["plain", "pooled", "fused", "lenet5"])
+def test_every_form_reads_digits(form):
+    digits = load().test
+    found = network(form).classify(digits.pixels())
+    assert (found == digits.labels).mean() >= 0.97
+    if form != "lenet5":
+        assert (found == network("winograd").classify(digits.pixels())).mean() >= 0.999
+
+
+@pytest.mark.slow
+def test_half_precision_reads_the_same_digits():
+    x = load().test.pixels()[:200]
+    half = Network(
+        half_digits_layers(), Kernels(device="sim"), parameters=half_parameters(weights("digits")),
+        image_shape=(28, 28), dtype=np.float16,
+    )  # fmt: skip
+    assert (half.classify(x[:, 0]) == network("winograd").classify(x)).mean() >= 0.99
+
+
+def test_shipped_weights_are_small_and_the_networks_own():
+    for name, layers in (("digits", digits_layers("plain")), ("lenet5", lenet5_layers())):
+        assert sum(array.nbytes for array in weights(name).values()) < 2 << 20
+        Network(layers, Kernels(device="sim"), parameters=weights(name)).session(1)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@pytest.mark.parametrize(
+    "constants", [{"FILTER": 3, "IMAGES": 3, "SETS": 2}, {"FILTER": 2, "FPT": 4, "GROUPS": 2}, {"FILTER": 4, "SETS": 3}]
+)
+def test_fused_stage_for_other_filters_and_shapes(constants):
+    rng = np.random.default_rng(1)
+    edge = constants["FILTER"]
+    x = rng.uniform(-1, 1, (7, 3, 13, 12)).astype(np.float32)
+    w, bias = rng.uniform(-1, 1, (9, 3, edge, edge)).astype(np.float32), rng.uniform(-1, 1, 9).astype(np.float32)
+    run = program("09_conv_relu_pool", **constants).run({"PAD": 1}, {"x": x, "w": w, "bias": bias})
+    expected = reference.mean_pool(reference.bias_relu(convolve(x, w, pad=1), bias))
+    assert run.hazards == () and not np.abs(run.outputs["y"] - expected).max() > 1e-5
+
+
+def test_a_fused_stage_moves_a_fraction_of_the_bytes():
+    moved = {}
+    for form in ("plain", "pooled", "fused"):
+        session = network(form).session(4)
+        session["x"].set(load().test.pixels()[:4])
+        session.run()
+        counted = [
+            launch.counters for call, launches in session.launches for launch in launches if call.layer in
+            ("relu1", "pool1")
+        ]  # fmt: skip
+        moved[form] = sum(one.loaded_bytes + one.global_store_bytes for one in counted) / 4
+    results = 4 * 32 * 24 * 24
+    assert moved["fused"] == 0 < moved["pooled"] < 1.6 * results < 3.2 * results < moved["plain"]
+
+
+# ---------------------------------------------------------------- streams
+
+
+def in_turns(parts, streams):
+    return [(engine, part, part % streams) for part in range(parts) for engine in ENGINES]
+
+
+def test_engines_overlap_only_across_streams():
+    ms = dict.fromkeys(ENGINES, 1.0)
+    assert schedule(in_turns(8, 1), ms).total_ms == 24 and schedule(in_turns(8, 1), ms).overlapped_ms == 0
+    assert schedule(in_turns(8, 3), ms).total_ms == 10 and schedule(in_turns(8, 3), ms).overlapped_ms == 8
+    engine_by_engine = [(engine, part, part % 2) for engine in ENGINES for part in range(8)]
+    assert schedule(engine_by_engine, ms).total_ms > schedule(in_turns(8, 2), ms).total_ms
+    assert schedule(in_turns(6, 2), {"copy in": 1, "kernels": 3, "copy out": 1}).total_ms == 20
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ([], "nothing"),
+        ([("copy", 0, 0)], "no engine 'copy'"),
+        ([("copy in", 0, 0), ("copy out", 0, 0), ("kernels", 0, 0)], "part 0 was enqueued as"),
+        ([("copy in", 0, 0), ("kernels", 0, 1), ("copy out", 0, 0)], "several streams"),
+    ],
+)
+def test_impossible_orders_are_refused(order, said):
+    with pytest.raises(ArgumentError, match=said):
+        schedule(order, dict.fromkeys(ENGINES, 1.0))
+
+
+def test_exercise_scores_nothing_for_what_cannot_be_done():
+    assert networks_lab.total_of(in_turns, 8, 3) == 10
+    for wrong in (lambda p, s: [], lambda p, s: None, lambda p, s: in_turns(p - 1, s), lambda p, s: in_turns(p, s + 1)):
+        assert np.isnan(networks_lab.total_of(wrong, 8, 3))
+
+
+def test_parts_in_streams_give_the_same_classes_and_no_invented_times():
+    x = load().test.pixels()[:60]
+    net = network("pooled", check=False, count=False)
+    done = classify_in_parts(net, x, parts=3, streams=2)
+    assert (done.labels == net.classify(x)).all() and done.timeline is None
+    with pytest.raises(ArgumentError, match="60 images in 7 parts"):
+        classify_in_parts(net, x, parts=7, streams=2)
+
+
+def test_pictures_say_what_was_not_recorded():
+    spans = (Span(Work("copy in", 0, 0), 0, 2), Span(Work("kernels", 0, 0), 1, 4), Span(Work("copy out", 0, 0), 3, 5))
+    timeline = Timeline(spans, recorded=True)
+    assert timeline.overlapped_ms == 2 and timeline.total_ms == 5
+    figure = network_lessons.draw_timeline({"none": None, "some": timeline})
+    assert "SKIP" in figure.axes[0].texts[0].get_text() and "5 in all" in figure.axes[1].get_title()
+    pictures = network_lessons.draw_digits(load().test.images[:2], [3, 4], [3, 9])
+    assert [axes.get_title() for axes in pictures.axes] == ["3", "4 (9)"]
+
+
+# ---------------------------------------------------------------- recorded on a GPU
+
+
+def test_recorded_networks_are_fast():
+    found = json.loads((COURSE.root / "benchmarks" / "results" / "networks_h200.json").read_text("utf-8"))["digits"]
+    best = {(row["precision"], row["reference"]): row for row in found["rows"] if row["form"] in ("winograd", "fused")}
+    single, half = best["float32", "PyTorch eager"], best["float16", "PyTorch eager"]
+    assert single["ratio"] <= 0.55 and half["ratio"] <= 0.30
+    assert best["float32", "torch.compile"]["ratio"] < 1 and best["float16", "torch.compile"]["ratio"] < 1
+    assert min(row["accuracy"] for row in found["rows"]) >= 0.97
