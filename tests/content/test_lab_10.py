@@ -26,12 +26,14 @@ COURSE = Course.find()
 
 def program(idea, **constants):
     step = COURSE.step(f"lab10_lenet/{idea}")
-    return Program(parse_contract(step.solution.read_text("utf-8"), name=step.file_name), device="sim", constants=constants)
+    contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
+    return Program(contract, device="sim", constants=constants)
 
 
 def network(form, **options):
     layers = lenet5_layers() if form == "lenet5" else digits_layers(form)
-    return Network(layers, Kernels(device="sim"), parameters=weights("lenet5" if form == "lenet5" else "digits"), **options)
+    parameters = weights("lenet5" if form == "lenet5" else "digits")
+    return Network(layers, Kernels(device="sim"), parameters=parameters, **options)
 
 
 # ---------------------------------------------------------------- networks
