@@ -18,21 +18,16 @@ GIVEN = {"PAD": 1, "CROP": 1}
 CONVOLUTION = {
     "BATCH": 3, "C": 8, "H": 12, "W": 16, "F": 16, "R": 5, "S": 5, "STRIDE": 1, "PAD": 2, "F0": 0, "PART": 16,
 }  # fmt: skip
-<<<<<<< HEAD
-"""sizes for files that have a STRIDE"""
+"""sizes for files with filters of any size"""
 SPLIT = tuple({**CONVOLUTION, "BATCH": 1, "F": 128, "R": r, "S": r, "STRIDE": s} for r, s in ((3, 1), (3, 2), (1, 2)))
 """and for those that take one image, filters in multiples of 32 and one size of windows"""
-=======
-"""sizes for files with filters of any size"""
->>>>>>> 0b6cfed (Lab 10: graders, wrong kernels with their verdicts, half precision on tensor cores, streams, networks against PyTorch)
 STEPS = [step for step in Course.find().steps() if step.solution is not None]
 
 
 def chosen_sizes(contract: Contract) -> dict[str, float]:
     """Sizes for every integer parameter, 1.5 for every other scalar."""
     scalars = {p.name: p for p in contract.parameters() if not p.is_array}
-<<<<<<< HEAD
-    if "STRIDE" in scalars:
+    if "STRIDE" in scalars or "R" in scalars:
         tried = [{name: sizes[name] for name in scalars if name in sizes} for sizes in (CONVOLUTION, *SPLIT)]
     else:
         tried = [
@@ -43,15 +38,6 @@ def chosen_sizes(contract: Contract) -> dict[str, float]:
             for values in SIZES
         ]
     for sizes in tried:
-=======
-    if "STRIDE" in scalars or "R" in scalars:
-        return {name: CONVOLUTION[name] for name in scalars if name in CONVOLUTION}
-    for values in SIZES:
-        sizes = {
-            name: GIVEN.get(name, values[k % len(values)]) if parameter.is_size else 1.5
-            for k, (name, parameter) in enumerate(scalars.items())
-        }
->>>>>>> 0b6cfed (Lab 10: graders, wrong kernels with their verdicts, half precision on tensor cores, streams, networks against PyTorch)
         try:
             contract.bind(sizes)
         except NeedsError:
