@@ -40,19 +40,22 @@ def reported_line(result) -> int:
     return result.line or next(c.line for c in result.criteria if c.verdict is result.verdict)
 
 
-SLOWEST = {f"lab09_winograd/{step}" for step in ("03_batched_gemm", "06_three_channels", "07_fused_f2")} | {
-    f"lab12_split_channels/{step}"
-    for step in ("02_block_tile", "04_split_c_warp", "05_split_c_block", "07_one_by_one", "08_strided")
-}
-    f"lab13_vgg16/{step}"
-    for step in (
-        "01_winograd_backward_data", "02_winograd_backward_filter", "03_first_layer_backward", "04_fc_small_batch",
-        "05_fc_small_batch_backward",
-    )
-}  # fmt: skip
 SLOWEST = {
-    *(f"lab09_winograd/{step}" for step in ("03_batched_gemm", "06_three_channels", "07_fused_f2")),
-    *(f"lab10_lenet/{step}" for step in ("06_fully_connected", "09_conv_relu_pool", "11_fp16_conv_relu_pool")),
+    f"{lab}/{step}"
+    for lab, steps in {
+        "lab09_winograd": ("03_batched_gemm", "06_three_channels", "07_fused_f2"),
+        "lab10_lenet": ("06_fully_connected", "09_conv_relu_pool", "11_fp16_conv_relu_pool"),
+        "lab12_split_channels": (
+            "02_block_tile", "04_split_c_warp", "05_split_c_block", "07_one_by_one", "08_strided",
+        ),
+        "lab13_vgg16": (
+            "01_winograd_backward_data", "02_winograd_backward_filter", "03_first_layer_backward",
+            "04_fc_small_batch", "05_fc_small_batch_backward",
+        ),
+    }.items()
+    for step in steps
+}  # fmt: skip
+"""Steps whose kernels take many seconds to translate: all their files are for full runs."""
 
 
 def is_slow(path: Path) -> bool:
