@@ -74,6 +74,7 @@ def lab(
     command = [sys.executable, "-m", "jupyterlab", str(own.resolve())]
     command += [] if browser else ["--no-browser"]
     command += [] if port is None else [f"--port={port}"]
+    command += ["--allow-root"] if os.geteuid() == 0 else []  # in a container one is root as a rule
     report = update_copy(own) if update or not own.exists() else None
     output.data({"copy": str(own.resolve()), "command": command, "update": report.to_dict() if report else None})
     if as_json:

@@ -1,0 +1,229 @@
+"""`warpschool lab` in a real browser: a student opens a lab, writes a wrong and a right kernel, and sees what is said.
+
+A JupyterLab runs on a loopback port. `WARPSCHOOL_SCREENSHOTS=FOLDER` keeps pictures of what was seen.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from warpschool.authoring.notebooks import grade_id, kernel_step, read_notebook
+from warpschool.course import Course
+
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("jupyterlab", reason="the lab extra is not installed")
+
+COURSE = Course.find()
+TOKEN = "loopback-only"
+WAIT_S = 240
+CONFIG = f"""
+c.IdentityProvider.token = "{TOKEN}"
+c.LabApp.expose_app_in_browser = True
+c.LabApp.news_url = None
+c.ServerApp.port_retries = 0
+"""
+CELL = "const cell = jupyterapp.shell.currentWidget.content.widgets[arguments[0]];"
+READY = """
+const panel = window.jupyterapp && jupyterapp.shell.currentWidget;
+return Boolean(panel && panel.content && panel.content.widgets && panel.content.widgets.length == arguments[0]
+    && panel.sessionContext && panel.sessionContext.session && panel.sessionContext.session.kernel
+    && panel.sessionContext.session.kernel.status == 'idle');
+"""
+SELECT = """
+const content = jupyterapp.shell.currentWidget.content;
+content.activeCellIndex = arguments[0];
+content.mode = 'command';
+content.node.focus();
+content.widgets[arguments[0]].node.scrollIntoView();
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The address of a JupyterLab that `warpschool lab` started on a new copy of the course."""
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "config").mkdir()
+    (folder / "config" / "jupyter_lab_config.py").write_text(CONFIG)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(folder / "config"), "JUPYTER_RUNTIME_DIR": str(folder / "run"),
+        "IPYTHONDIR": str(folder / "ipython"), "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "warpschool", "lab", str(folder / "mine"), "--no-browser", f"--port={port}"]
+    log = folder / "server.log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=file, stderr=file, start_new_session=True
+        )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _wait_for(f"{address}/api/status?token={TOKEN}", process, log)
+        yield address
+    finally:
+        os.killpg(process.pid, 15)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+
+
+def _wait_for(address: str, process: subprocess.Popen, log: Path) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
+            time.sleep(0.5)
+
+
+class Notebook:
+    """A notebook that is open in JupyterLab, driven by its cells' grade ids and the keyboard."""
+
+    def __init__(self, chrome, address: str, lab) -> None:
+        self.chrome = chrome
+        cells = read_notebook(lab.notebook).cells
+        self.places = {grade_id(cell): k for k, cell in enumerate(cells)}
+        self.kernels = {kernel_step(cell): k for k, cell in enumerate(cells) if kernel_step(cell)}
+        chrome.get(f"{address}/lab/tree/labs/{lab.name}/{lab.notebook.name}?token={TOKEN}&reset")
+        self.wait(lambda: chrome.execute_script(READY, len(cells)))
+
+    def wait(self, holds) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not holds():
+            if time.monotonic() > deadline:
+                self.picture("gave-up")
+                pytest.fail("JupyterLab did not get there")
+            time.sleep(0.3)
+
+    def write(self, place: int, source: str) -> None:
+        self.chrome.execute_script(CELL + "cell.model.sharedModel.setSource(arguments[1])", place, source)
+
+    def run(self, place: int) -> str:
+        """Run a cell with Shift and Enter, and return what stands below it."""
+        from selenium.webdriver import ActionChains
+        from selenium.webdriver.common.keys import Keys
+
+        self.chrome.execute_script(CELL + "cell.model.executionCount = null; cell.model.outputs.clear()", place)
+        self.chrome.execute_script(SELECT, place)
+        ActionChains(self.chrome).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(Keys.SHIFT).perform()
+        self.wait(lambda: self.chrome.execute_script(CELL + "return cell.model.executionCount !== null", place))
+        self.chrome.execute_script(CELL + "cell.node.scrollIntoView()", place)
+        time.sleep(0.5)  # the output is drawn after the count
+        return self.chrome.execute_script(CELL + "return cell.outputArea.node.innerText", place)
+
+    def output(self, place: int):
+        return self.chrome.execute_script(CELL + "return cell.outputArea.node", place)
+
+    def picture(self, name: str) -> None:
+        keep = os.environ.get("WARPSCHOOL_SCREENSHOTS")
+        if keep:
+            Path(keep).mkdir(parents=True, exist_ok=True)
+            self.chrome.save_screenshot(str(Path(keep) / f"{name}.png"))
+
+
+@pytest.fixture
+def wide(chrome):
+    chrome.set_window_size(1500, 1300)
+    return chrome
+
+
+def open_lab(chrome, server, name: str) -> tuple[Notebook, object]:
+    lab = COURSE.lab(name)
+    notebook = Notebook(chrome, server, lab)
+    assert "Kernels run on" in notebook.run(notebook.places[f"{lab.name[:5]}-00-setup"])
+    return notebook, lab
+
+
+def solution(step: str) -> str:
+    return f"%%kernel {step}\n" + COURSE.step(step).solution.read_text("utf-8")
+
+
+def test_lab_01_a_wrong_and_a_right_kernel(wide, server):
+    notebook, lab = open_lab(wide, server, "lab01")
+    step = lab.steps[0].name
+    kernel = notebook.kernels[step]
+    check = notebook.places["lab01-01-correct"]
+
+    notebook.write(kernel, solution(step).replace("float sum", "flaot sum"))
+    assert "flaot" in notebook.run(kernel)
+    notebook.picture("lab01-does-not-compile")
+
+    wrong = solution(step).replace("C[row * N + col] = sum", "C[row * N + col] = sum + 1.0f")
+    assert wrong != solution(step)
+    notebook.write(kernel, wrong)
+    assert "compiles" in notebook.run(kernel)
+    said = notebook.run(check)
+    notebook.picture("lab01-wrong")
+    assert "WA" in said and "Right answers" in said, said
+    assert notebook.output(check).find_elements("css selector", "details.hint"), "hints wait to be opened"
+
+    notebook.write(kernel, solution(step))
+    notebook.run(kernel)
+    said = notebook.run(check)
+    notebook.picture("lab01-right")
+    assert "accepted" in said, said
+    assert not notebook.output(check).find_elements("css selector", "details.hint")
+
+
+def test_lab_05_a_wrong_and_a_right_kernel(wide, server):
+    notebook, lab = open_lab(wide, server, "lab05")
+    step = lab.steps[0].name
+    kernel = notebook.kernels[step]
+    check = min(place for name, place in notebook.places.items() if place > kernel and "correct" in name)
+
+    assert "compiles" in notebook.run(kernel), "the starter compiles"
+    said = notebook.run(check)
+    notebook.picture("lab05-starter")
+    assert "accepted" not in said and "0.0" in said, said
+
+    notebook.write(kernel, solution(step))
+    notebook.run(kernel)
+    said = notebook.run(check)
+    notebook.picture("lab05-right")
+    assert "accepted" in said, said
+
+
+def test_the_debugger_steps_in_a_notebook(wide, server):
+    from selenium.webdriver.common.keys import Keys
+
+    notebook, lab = open_lab(wide, server, "lab01")
+    step = lab.steps[0].name
+    kernel = notebook.kernels[step]
+    notebook.write(kernel, solution(step))
+    notebook.run(kernel)
+    setup = notebook.places["lab01-00-setup"]
+    notebook.write(setup, f'ws.trace("{step}", {{"M": 20, "N": 20, "K": 4}})')
+    notebook.run(setup)
+    output = notebook.output(setup)
+    button = output.find_element("css selector", "button[data-move='step']")
+    assert button.is_displayed(), "the script has run"
+    status = output.find_element("css selector", "[data-part='status']")
+    assert status.text.startswith("step 0 of")
+    button.send_keys(Keys.ENTER)
+    assert status.text.startswith("step 1 of")
+    button.send_keys(Keys.ARROW_RIGHT)
+    button.send_keys(Keys.ARROW_RIGHT)
+    assert status.text.startswith("step 3 of")
+    notebook.picture("debugger-in-a-notebook")
+    here = output.find_elements("css selector", "tr.here")
+    assert len(here) == 1 and "▸" in here[0].text
+    number = here[0].find_element("css selector", "th")
+    assert number.size["width"] < 120, "JupyterLab's own styles for tables do not reach the source"
+    button.send_keys(Keys.ARROW_LEFT)
+    assert status.text.startswith("step 2 of")
+
