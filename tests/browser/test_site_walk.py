@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 GENERATORS = ("mkdocs", "material", "mkdocs_jupyter", "mkdocstrings")
 LOOKED_AT = (
     "", "learn/labs/", "learn/labs/lab02_tiling/", "learn/debugger/", "teach/new-lab/", "teach/grade/",
-    "reference/commands/", "reference/python/", "design/simulator/",
+    "reference/commands/", "reference/python/", "learn/ladder/", "design/simulator/",
 )  # fmt: skip
 
 pytestmark = [
