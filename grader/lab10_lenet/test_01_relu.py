@@ -65,5 +65,5 @@ def test_sectors(kernel, rng):
 def test_bytes(kernel, rng):
     sizes, arrays = check_relu(kernel, rng, *ALIGNED)
     counters = kernel.counters(sizes, arrays)
-    kernel.within(counters.loaded_bytes, 2 * arrays["x"].nbytes, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 2 * arrays["x"].nbytes, "bytes of global loads", unit="bytes")
     kernel.within(counters.global_store_bytes, arrays["x"].nbytes, "bytes of global stores", unit="bytes")

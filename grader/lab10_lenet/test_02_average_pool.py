@@ -51,5 +51,5 @@ def test_ragged(kernel, rng):
 )
 def test_bytes(kernel, rng):
     case = check_mean_pool(kernel, rng, ALIGNED)
-    kernel.within(kernel.counters(*case).loaded_bytes, case[1]["x"].nbytes, "bytes of global loads", unit="bytes")
+    kernel.within(kernel.counters(*case).global_load_bytes, case[1]["x"].nbytes, "bytes of global loads", unit="bytes")
     kernel.no_excess_sectors(*case, loads=False)

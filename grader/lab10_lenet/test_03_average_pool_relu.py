@@ -53,5 +53,5 @@ def test_ragged(kernel, rng):
 def test_bytes(kernel, rng):
     case = check_mean_pool(kernel, rng, ALIGNED)
     counters, whole = kernel.counters(*case), case[1]["x"].nbytes
-    kernel.within(counters.loaded_bytes, LIMIT * whole, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, LIMIT * whole, "bytes of global loads", unit="bytes")
     kernel.within(counters.global_store_bytes, whole // 4, "bytes of global stores", unit="bytes")

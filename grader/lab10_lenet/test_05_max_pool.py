@@ -67,6 +67,6 @@ def test_equals(kernel, rng):
 def test_bytes(kernel, rng):
     case = check_max_pool(kernel, rng, ALIGNED)
     counters, whole = kernel.counters(*case), case[1]["x"].nbytes
-    kernel.within(counters.loaded_bytes, whole, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, whole, "bytes of global loads", unit="bytes")
     kernel.within(counters.global_store_bytes, whole // 16 * 5, "bytes of global stores", unit="bytes")
     kernel.no_excess_sectors(*case, loads=False)

@@ -78,4 +78,4 @@ def test_barriers(kernel, rng):
     counters = kernel.counters(*case)
     kernel.within(counters.barriers, 0, "barriers")
     kernel.within(counters.shared_load_requests + counters.shared_store_requests, 0, "requests to shared memory")
-    kernel.within(counters.loaded_bytes, 2 * case[1]["x"].nbytes, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_load_bytes, 2 * case[1]["x"].nbytes, "bytes of global loads", unit="bytes")

@@ -100,7 +100,7 @@ def test_a_fused_stage_moves_a_fraction_of_the_bytes():
             launch.counters for call, launches in session.launches for launch in launches if call.layer in
             ("relu1", "pool1")
         ]  # fmt: skip
-        moved[form] = sum(one.loaded_bytes + one.global_store_bytes for one in counted) / 4
+        moved[form] = sum(one.global_load_bytes + one.global_store_bytes for one in counted) / 4
     results = 4 * 32 * 24 * 24
     assert moved["fused"] == 0 < moved["pooled"] < 1.6 * results < 3.2 * results < moved["plain"]
 

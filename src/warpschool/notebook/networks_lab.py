@@ -124,7 +124,7 @@ def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images:
 
 def _row(name: str, one: Counters, images: int, times: Mapping[str, float] | None) -> list[str]:
     serial, parallel = REPORT_MS.get(name, (None, None))
-    moved = one.loaded_bytes + one.global_store_bytes
+    moved = one.global_load_bytes + one.global_store_bytes
     return [
         name, f"{moved / images:,.0f}", f"{one.fma_instructions / images:,.0f}",
         "not measured" if times is None else f"{times[name]:.3g}", "" if parallel is None else f"{parallel:g}",
@@ -179,7 +179,7 @@ def _launches(layer: Layer, shape: tuple[int, ...], batch: int, device: str) -> 
 
 
 def _loaded(layer: Layer, shape: tuple[int, ...], batch: int) -> float:
-    return sum(launch.counters.loaded_bytes for launch in _launches(layer, shape, batch, "sim")) / batch
+    return sum(launch.counters.global_load_bytes for launch in _launches(layer, shape, batch, "sim")) / batch
 
 
 def _time_us(layer: Layer, shape: tuple[int, ...], batch: int) -> float | None:
