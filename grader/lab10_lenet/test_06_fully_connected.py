@@ -86,7 +86,8 @@ def test_bytes(kernel, rng):
     counters = kernel.counters(*check_fully_connected(kernel, rng, *ALIGNED))
     batch, inputs, outputs = ALIGNED
     kernel.at_least(counters.fma_instructions, batch * inputs * outputs, "multiply-adds")
-    kernel.within(counters.global_load_bytes, 8 / TILE * batch * inputs * outputs, "bytes of global loads", unit="bytes")
+    limit = 8 / TILE * batch * inputs * outputs
+    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
     kernel.within(counters.shared_bytes_per_fma, SHARED, "bytes of shared loads for each multiply-add")
     kernel.within(counters.global_store_bytes, 4 * batch * outputs, "bytes of global stores", unit="bytes")
 
