@@ -79,5 +79,6 @@ def test_large(kernel, rng):
 )
 def test_bytes(kernel, rng):
     case = check(kernel, rng, *COUNTED)
-    kernel.within(kernel.counters(*case).global_load_bytes, 2 * case[1]["x"].nbytes, "bytes of global loads", unit="bytes")
+    loaded = kernel.counters(*case).global_load_bytes
+    kernel.within(loaded, 2 * case[1]["x"].nbytes, "bytes of global loads", unit="bytes")
     kernel.no_excess_sectors(*case)
