@@ -34,6 +34,7 @@ TOPICS = {
     "lab07": "tensor cores: wmma, cp.async, mma.sync, and Hopper's wgmma",
     "lab08": "convolution: direct, im2col, implicit GEMM, layouts, tensor cores, frequencies",
     "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
+    "lab10": "networks that read digits: layers, fusion, half precision, streams, one arena",
     "lab11": "training: backward kernels, SGD, Adam, networks that learn real digits",
     "lab12": "split channels: a direct convolution of one small image, and a search for its tiles",
     "lab13": "VGG16: Winograd backward, dense layers of few images, inference and training",
