@@ -108,8 +108,8 @@ def test_products(kernel, rng):
 )
 def test_loads(kernel, reference, rng):
     case = check_data(kernel, rng, **ALIGNED)
-    limit = MORE * reference.counters(case.sizes, case.arrays).loaded_bytes
-    kernel.within(case.counters.loaded_bytes, int(limit), "bytes of global loads", unit="bytes")
+    limit = MORE * reference.counters(case.sizes, case.arrays).global_load_bytes
+    kernel.within(case.counters.global_load_bytes, int(limit), "bytes of global loads", unit="bytes")
 
 
 @criterion(

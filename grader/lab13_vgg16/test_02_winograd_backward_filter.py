@@ -91,8 +91,8 @@ def test_products(kernel, reference, rng):
     case = check_filters(kernel, rng, **ALIGNED)
     c, f, p = ALIGNED.values()
     kernel.within(case.counters.fma_instructions, (36 * p + TRANSFORM) * c * f, "multiply-adds")
-    limit = MORE * reference.counters(case.sizes, case.arrays).loaded_bytes
-    kernel.within(case.counters.loaded_bytes, int(limit), "bytes of global loads", unit="bytes")
+    limit = MORE * reference.counters(case.sizes, case.arrays).global_load_bytes
+    kernel.within(case.counters.global_load_bytes, int(limit), "bytes of global loads", unit="bytes")
 
 
 @criterion(

@@ -76,8 +76,8 @@ def test_bytes(kernel, reference, rng):
     batch, inputs, outputs = ALIGNED.values()
     stored = inputs * outputs + outputs + 5 * batch * inputs
     kernel.within(case.counters.global_store_bytes, 4 * stored, "bytes of global stores", unit="bytes")
-    limit = 1.05 * reference.counters(case.sizes, case.arrays).loaded_bytes
-    kernel.within(case.counters.loaded_bytes, int(limit), "bytes of global loads", unit="bytes")
+    limit = 1.05 * reference.counters(case.sizes, case.arrays).global_load_bytes
+    kernel.within(case.counters.global_load_bytes, int(limit), "bytes of global loads", unit="bytes")
     kernel.within(case.counters.fma_instructions, 2 * batch * inputs * outputs, "multiply-adds")
 
 

@@ -82,6 +82,6 @@ def test_unpooled(kernel, rng):
 def test_bytes(kernel, rng):
     case = check_choices(kernel, rng, **ALIGNED)
     needed = sum(array.nbytes for array in (*case.arrays.values(), *case.run.outputs.values()))
-    moved = case.counters.loaded_bytes + case.counters.global_store_bytes
+    moved = case.counters.global_load_bytes + case.counters.global_store_bytes
     kernel.within(moved, int(ONE_PASS * needed), "bytes of global loads and stores", unit="bytes")
     kernel.no_excess_sectors(case.sizes, case.arrays)
