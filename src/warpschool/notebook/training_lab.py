@@ -97,7 +97,10 @@ class TinyRun:
              f"{epoch.rate:.4f}", f"{epoch.seconds:.1f}")
             for epoch in self.history
         )  # fmt: skip
-        note = self.stopped or f"{self.seconds:.0f} s in all; {self.left:.2f} of the first losses is left."
+        note = self.stopped or (
+            f"{self.seconds:.0f} s in all; {self.left:.2f} of the first losses is left"
+            + ("." if self.left <= FALLS_TO else f": more than {FALLS_TO:.2f}, something is wrong with the way back.")
+        )
         return Table(("epoch", "mean loss", "accuracy", "rate", "seconds of training"), rows, note)
 
 
@@ -135,14 +138,17 @@ def gradient_table(kernels: Kernels, *, batch: int = 4, seed: int = 0) -> Table:
     layers = training_network("lenet5", kernels.device.name)
     data = load().train
     images, labels = data.pixels()[:batch], data.labels[:batch].astype(np.int32)
-    trainer = Trainer(layers, kernels, Settings(batch=batch, seed=seed), always_check=True)
-    parameters = trainer.parameters
+    rng, settings = np.random.default_rng(seed), Settings(batch=batch, seed=seed)
+    trainer = Trainer(layers, kernels, settings, always_check=True)
+    # Biases of 0 on blank paper are inputs of 0 to a ReLU, where the loss has a kink and no slope: move away from it.
+    parameters = {n: v + rng.normal(0, 0.05, v.shape).astype(np.float32) for n, v in trainer.parameters.items()}
+    trainer.session["parameters"].set(trainer.graph.flat(parameters))
     header = ("parameter", "numbers", "by your kernels", "by differences", "agree")
     try:
         trainer.step(images, labels, rate=0.0)
     except SimulationError as fault:
         return Table(header, (), str(fault))
-    rng, rows = np.random.default_rng(seed), []
+    rows = []
     for name, gradient in trainer.gradients.items():
         direction = rng.choice([-1.0, 1.0], gradient.shape)
 
