@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -52,6 +53,15 @@ def test_the_wheel_has_its_command_and_its_licence(wheel):
     info = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     assert "warpschool = warpschool.cli:main" in wheel.read(info).decode()
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
+
+
+def test_the_wheel_puts_the_extension_where_jupyterlab_looks(wheel):
+    place = "share/jupyter/labextensions/warpschool/package.json"
+    [package] = [name for name in wheel.namelist() if name.endswith(place)]
+    described = json.loads(wheel.read(package))
+    assert described["version"] == PROJECT["version"]
+    entry = package.replace("package.json", described["jupyterlab"]["_build"]["load"])
+    assert b"window._JUPYTERLAB" in wheel.read(entry)
 
 
 def test_an_editable_install_holds_no_copy_of_the_course(tmp_path):

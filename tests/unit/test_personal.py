@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -162,3 +164,12 @@ def test_start_tells_in_a_table(fake, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "yours, kept; new version beside it" in result.stdout
     assert "01_a.new.cu" in result.stdout
+
+
+def test_jupyterlab_finds_the_extension_for_kernel_cells(monkeypatch):
+    from warpschool.notebook.jupyter import jupyter_path
+
+    monkeypatch.setenv("JUPYTER_PATH", "elsewhere")
+    first, other = jupyter_path().split(os.pathsep)
+    assert (Path(first) / "labextensions" / "warpschool" / "static" / "remoteEntry.js").is_file()
+    assert other == "elsewhere"

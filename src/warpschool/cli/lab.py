@@ -96,7 +96,10 @@ def _own_copy(folder: Path | None) -> Path:
 
 def _serve(command: list[str], own: Path) -> int:
     """Run JupyterLab until it ends; Ctrl-C goes to it, and it asks or ends itself."""
-    with subprocess.Popen(command, env=os.environ | {"WARPSCHOOL_COPY": str(own.resolve())}) as server:
+    from warpschool.notebook.jupyter import jupyter_path
+
+    own_settings = {"WARPSCHOOL_COPY": str(own.resolve()), "JUPYTER_PATH": jupyter_path()}
+    with subprocess.Popen(command, env=os.environ | own_settings) as server:
         while True:
             try:
                 return server.wait()
