@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import convolution
 from warpschool.grading.split_cases import check_split, require_no_local_memory, require_thread_loads
 
 PLAIN = [convolution(1, 4, 8, 64, 3, pad=1), convolution(1, 8, 18, 64, 3)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 3, 64, 3),
     convolution(1, 5, (7, 9), 128, 3, pad=1),
     convolution(1, 3, (17, 4), 64, 3, pad=2),
-]
+])
 COUNTED = convolution(1, 16, 16, 64, 3, pad=1)
 LEAST = 5  # multiply-adds for each load; 4 x 4 places and two filters have 288 / 54 = 5.3
 

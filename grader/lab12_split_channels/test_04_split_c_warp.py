@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import RACES, convolution
 from warpschool.grading.split_cases import (
@@ -13,11 +13,11 @@ from warpschool.grading.split_cases import (
 )
 
 PLAIN = [convolution(1, 4, 8, 32, 3, pad=1), convolution(1, 8, 18, 64, 3)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 3, 64, 3),
     convolution(1, 5, (7, 9), 128, 3, pad=1),
     convolution(1, 3, (17, 4), 64, 3, pad=2),
-]
+])
 COUNTED = convolution(1, 64, 16, 64, 3, pad=1)
 LEAST = 5  # multiply-adds for each load; 4 x 4 places and four filters have 576 / 72 = 8
 GROUPS = 4  # of lanes, in the given file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import RACES, convolution
 from warpschool.grading.split_cases import (
@@ -13,11 +13,11 @@ from warpschool.grading.split_cases import (
 )
 
 PLAIN = [convolution(1, 16, 8, 128, 1), convolution(1, 8, 7, 128, 1)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 1, 128, 1),
     convolution(1, 13, (9, 7), 128, 1, stride=2),
     convolution(1, 9, (5, 6), 256, 1, stride=3, pad=2),
-]
+])
 COUNTED = convolution(1, 256, 16, 128, 1)
 STRIDED = convolution(1, 64, 32, 128, 1, stride=2)
 LEAST = 3  # multiply-adds for each load; 16 places and four filters have 64 / 20 = 3.2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import RACES, convolution
 from warpschool.grading.split_cases import (
@@ -13,11 +13,11 @@ from warpschool.grading.split_cases import (
 )
 
 PLAIN = [convolution(1, 4, 15, 64, 3, stride=2, pad=1), convolution(1, 8, 17, 64, 3, stride=2)]
-ODD = [
+ODD = practice([
     convolution(1, 1, 3, 64, 3, stride=2),
     convolution(1, 5, (8, 11), 128, 3, stride=2, pad=1),
     convolution(1, 3, (18, 5), 64, 3, stride=2, pad=2),
-]
+])
 OTHERS = {1: convolution(1, 5, (7, 9), 64, 3, stride=1, pad=1), 3: convolution(1, 5, (10, 13), 64, 3, stride=3, pad=1)}
 COUNTED = convolution(1, 64, 31, 64, 3, stride=2, pad=1)
 LEAST = 2.8  # multiply-adds for each load; 4 x 4 places and two filters have 288 / (81 + 18) = 2.9

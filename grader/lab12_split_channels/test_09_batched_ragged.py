@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion
+from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import RACES, convolution
 from warpschool.grading.split_cases import (
@@ -13,8 +13,10 @@ from warpschool.grading.split_cases import (
 )
 
 PLAIN = [convolution(2, 4, 8, 64, 3, pad=1), convolution(3, 8, 10, 64, 3)]
-FILTERS = [convolution(1, 4, 8, 33, 3, pad=1), convolution(1, 3, 6, 1, 3), convolution(2, 5, (7, 9), 68, 3, pad=1)]
-IMAGES = [convolution(5, 3, 7, 40, 3, pad=1), convolution(1, 6, (9, 3), 5, 3)]
+FILTERS = practice([
+    convolution(1, 4, 8, 33, 3, pad=1), convolution(1, 3, 6, 1, 3), convolution(2, 5, (7, 9), 68, 3, pad=1),
+])  # fmt: skip
+IMAGES = practice([convolution(5, 3, 7, 40, 3, pad=1), convolution(1, 6, (9, 3), 5, 3)])
 SHARED_BLOCK = {"BI": 2, "BH": 1}
 COUNTED = convolution(2, 64, 16, 64, 3, pad=1)
 LEAST = 5  # multiply-adds for each load; 4 x 4 places and two filters have 288 / 54 = 5.3

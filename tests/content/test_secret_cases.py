@@ -1,0 +1,99 @@
+"""Every step draws secret cases: a kernel that knows the public sizes by heart fails, the reference does not."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from warpschool.contract import Contract, parse_contract
+from warpschool.course import Course
+from warpschool.grading import secret
+from warpschool.grading.jobs import BATCH_LIMITS, KernelJob
+from warpschool.grading.result import Result
+from warpschool.grading.secret import Cases
+
+STEPS = {step.name: step for lab in Course.find().labs() for step in lab.steps if step.grader is not None}
+SECRET = "the secret of a class that nobody knows"
+RECORD = """
+import json, sys
+from warpschool.grading import child
+from warpschool.grading.limits import Limits
+from warpschool.grading.secret import in_secret_case
+from warpschool.grading.submission import Submission
+seen, run = [], Submission._run
+def recorded(self, device, sizes, arrays, constants):
+    if not in_secret_case():
+        seen.append({name: float(value) for name, value in sizes.items()})
+    return run(self, device, sizes, arrays, constants)
+Submission._run = recorded
+job = json.load(sys.stdin)
+Limits(**job["limits"]).apply(on_gpu=False)
+out, sys.stdout = sys.stdout, sys.stderr
+json.dump([json.loads(child._run(job)), seen], out)
+"""
+
+
+@pytest.fixture
+def use_secret():
+    secret.use_secret(SECRET)
+    yield
+    secret.use_secret("")
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_grader_draws_secret_sizes(name, use_secret):
+    spec = importlib.util.spec_from_file_location("grader_under_test", STEPS[name].grader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    lists = {name: value for name, value in vars(module).items() if isinstance(value, Cases)}
+    assert lists, "no practice([...]): its sizes can be learnt by heart"
+    for name, cases in lists.items():
+        assert cases.drawn() and not set(map(repr, cases.drawn())) & set(map(repr, cases.public)), name
+
+
+def knows_by_heart(source: str, contract: Contract, public: list[dict[str, float]]) -> str:
+    """The source, doing nothing at sizes that are not public."""
+    for entry in contract.entries:
+        names = [p.name for p in entry.parameters if p.is_size]
+        known = {tuple(int(sizes[name]) for name in names if name in sizes) for sizes in public}
+        here = " || ".join("(" + " && ".join(f"{n} == {v}" for n, v in zip(names, values, strict=True)) + ")"
+                           for values in sorted(known) if len(values) == len(names))  # fmt: skip
+        if names and here:
+            opening = re.compile(r'extern "C" __global__[^{;]*\b' + entry.name + r"\([^{;]*\)\s*\{")
+            source, found = opening.subn(lambda start, here=here: f"{start[0]}\n    if (!({here})) return;", source)
+            assert found == 1, entry.name
+    return source
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, step in STEPS.items() if "Target:" not in step.solution.read_text()])
+def test_sizes_learnt_by_heart_fail_and_the_reference_passes(name):
+    step = STEPS[name]
+    source = step.solution.read_text("utf-8")
+    job = KernelJob(name, source.encode(), secret=SECRET)
+    told = {
+        "root": str(Course.find().root), "step": name, "name": step.file_name, "seed": 0, "device": "sim",
+        "device_text": "sim", "secret": SECRET, "source": base64.b64encode(job.source).decode(),
+        "about": {"name": step.file_name, "sha256": "", "origin": ""}, "limits": asdict(BATCH_LIMITS),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", RECORD], input=json.dumps(told), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said, public = json.loads(done.stdout)
+    right = Result.from_json(json.dumps(said))
+    assert str(right.verdict) == "AC", right.to_json()
+
+    cheat = knows_by_heart(source, parse_contract(source, name=step.file_name), public)
+    result = KernelJob(name, cheat.encode(), secret=SECRET).run()
+    failed = [criterion for criterion in result.criteria if not criterion.ok]
+    assert failed and any(criterion.secret for criterion in failed), result.to_json()
+    assert str(result.verdict) == "WA"
+    assert SECRET not in result.to_json()
