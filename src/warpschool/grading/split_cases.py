@@ -87,7 +87,7 @@ def require_block_loads(kernel: Submission, case: Case, *, lane_groups: int = 1)
     promised = products / lane_groups / (image + weights / lane_groups)
     partial = case.run.launches[0].counters
     limit = SLACK * 4 * partial.fma_instructions / promised
-    kernel.within(partial.loaded_bytes, limit, "bytes that blocks load from global memory", unit="bytes")
+    kernel.within(partial.global_load_bytes, limit, "bytes that blocks load from global memory", unit="bytes")
 
 
 def require_no_local_memory(kernel: Submission, case: Case) -> None:

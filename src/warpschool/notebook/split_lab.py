@@ -37,14 +37,20 @@ def loads(problem: Convolution, steps: Sequence[str] = _STEPS, *, device: str = 
             continue
         first = run.launches[0]
         counters = first.counters
-        products = max(1, counters.fma_instructions)
         by_thread = counters.shared_load_bytes or counters.global_load_bytes
         rows.append((
-            step, f"{first.blocks:,}", f"{products / (by_thread / 4):.2f}", f"{thread_intensity(tiles, problem):.2f}",
-            f"{products / (counters.loaded_bytes / 4):.1f}", _block_text(tiles, problem, lanes, step),
+            step, f"{first.blocks:,}", _per_load(counters.fma_instructions, by_thread, digits=2),
+            f"{thread_intensity(tiles, problem):.2f}",
+            _per_load(counters.fma_instructions, counters.global_load_bytes, digits=1),
+            _block_text(tiles, problem, lanes, step),
         ))  # fmt: skip
     header = ("step", "blocks", "products / load", "figure 4.6", "products / global load", "figure 5.2")
     return Table(header, tuple(rows), "Loads in floats; the pixels outside the image cost none.")
+
+
+def _per_load(products: int, load_bytes: int, *, digits: int) -> str:
+    """Multiply-adds for each float loaded; a starter that multiplies nothing, or loads nothing, has no such figure."""
+    return f"{4 * products / load_bytes:.{digits}f}" if products and load_bytes else "-"
 
 
 def _block_text(tiles: Tiles, problem: Convolution, lanes: int, step: str) -> str:
