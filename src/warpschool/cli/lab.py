@@ -55,6 +55,7 @@ def lab(
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open a browser.")] = True,
     port: Annotated[int | None, typer.Option(metavar="N", help="Port of the server, or the next free one.")] = None,
+    ip: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 in a container that publishes the port.")] = "",
     update: Annotated[bool, typer.Option("--update/--no-update", help="Whether to bring your copy up to date.")] = True,
     as_json: AsJson = False,
     plain: Plain = False,
@@ -74,6 +75,7 @@ def lab(
     command = [sys.executable, "-m", "jupyterlab", str(own.resolve())]
     command += [] if browser else ["--no-browser"]
     command += [] if port is None else [f"--port={port}"]
+    command += [f"--ip={ip}"] if ip else []
     command += ["--allow-root"] if os.geteuid() == 0 else []  # in a container one is root as a rule
     report = update_copy(own) if update or not own.exists() else None
     output.data({"copy": str(own.resolve()), "command": command, "update": report.to_dict() if report else None})
