@@ -54,7 +54,8 @@ class Stopwatch:
 
 
 def measure(requirement: str) -> dict[str, object]:
-    """Go the whole way once."""
+    """Go the whole way once. `load`: how many other processes wanted a core when it began."""
+    load = round(os.getloadavg()[0], 1)
     with tempfile.TemporaryDirectory(prefix="first-success-") as name:
         watch = Stopwatch(Path(name))
         start = time.perf_counter()
@@ -76,7 +77,7 @@ def measure(requirement: str) -> dict[str, object]:
     del watch.phases["(the solution is put in)"]
     return {
         "seconds": round(sum(watch.phases.values()), 1), "phases": watch.phases, "limit_s": LIMIT_S,
-        "python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count(),
+        "python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count(), "load": load,
     }  # fmt: skip
 
 
@@ -86,8 +87,8 @@ def table(result: dict) -> str:
     rows += [f"| {phase} | {seconds:.1f} |" for phase, seconds in result["phases"].items()]
     rows.append(f"| **all, without your typing** | **{result['seconds']:.0f}** |")
     note = (
-        f"Python {result['python']} on {result['machine']} with {result['cores']} cores, nothing cached, packages from a "
-        "nearby mirror; on a slow line the download (about 300 MB) decides."
+        f"Python {result['python']} on {result['machine']} with {result['cores']} cores, {result['load']:.1f} other processes "
+        "at work on them; nothing cached, packages from a nearby mirror. On a slow line the download decides: about 300 MB."
     )
     return "\n".join([BEGIN, *rows, "", note, END])
 
