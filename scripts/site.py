@@ -27,6 +27,7 @@ BUILD = ROOT / "build"
 SOURCE = BUILD / "site-source"
 KEPT = BUILD / "notebooks"
 SECTIONS = (("Learn", "learn"), ("Teach", "teach"), ("Reference", "reference"), ("Design", "design"))
+FIRST_PAGES = ("learn/start.md",)
 CELL_SECONDS = 600
 
 HOME = """# warpschool
@@ -35,7 +36,7 @@ A lab course on GPU kernels that runs its students' real CUDA C++ on any laptop,
 makes PTX of a kernel, a simulator runs it at native speed, counts what Nsight Compute counts, and names every race,
 out-of-bounds access and missing barrier by line and thread. Where there is a GPU, the same file runs there.
 
-- **Learn**: [the labs](learn/labs/index.md), and [the ladder](learn/ladder.md): one idea a step.
+- **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), and [the ladder](learn/ladder.md): one idea a step.
 - **Teach**: release, grade and return a class's work.
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md).
 - **Design**: [how the simulator works](design/simulator.md).
@@ -118,14 +119,16 @@ def _executed(text: str) -> str:
 
 
 def navigation() -> list[dict[str, Any]]:
-    """Sections in the order of SECTIONS; in each, the labs first, then pages by name."""
+    """Sections in the order of SECTIONS; in each, where to start, then the labs, then pages by name."""
     found: list[dict[str, Any]] = [{"Home": "index.md"}]
     for title, folder in SECTIONS:
         pages = sorted(path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder).glob("*.md"))
         labs = sorted(path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder / "labs").glob("*.ipynb"))
-        inside: list[Any] = [{"Labs": [f"{folder}/labs/index.md", *labs]}] if labs else []
-        if pages or inside:
-            found.append({title: inside + pages})
+        inside: list[Any] = [page for page in FIRST_PAGES if page in pages]
+        inside += [{"Labs": [f"{folder}/labs/index.md", *labs]}] if labs else []
+        inside += [page for page in pages if page not in FIRST_PAGES]
+        if inside:
+            found.append({title: inside})
     return found
 
 
