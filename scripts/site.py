@@ -36,7 +36,7 @@ A lab course on GPU kernels that runs its students' real CUDA C++ on any laptop,
 makes PTX of a kernel, a simulator runs it at native speed, counts what Nsight Compute counts, and names every race,
 out-of-bounds access and missing barrier by line and thread. Where there is a GPU, the same file runs there.
 
-- **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), and [the ladder](learn/ladder.md): one idea a step.
+- **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step.
 - **Teach**: release, grade and return a class's work.
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md).
 - **Design**: [how the simulator works](design/simulator.md).

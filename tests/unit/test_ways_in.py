@@ -1,4 +1,4 @@
-"""The ways in: containers, the editor's container, the first cell of a notebook server, what the pages tell to install."""
+"""The ways in: containers, the editor's container, a notebook server's first cell, what the pages tell to install."""
 
 from __future__ import annotations
 
