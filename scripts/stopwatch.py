@@ -88,8 +88,8 @@ def table(result: dict) -> str:
     rows.append(f"| **all, without your typing** | **{result['seconds']:.0f}** |")
     note = (
         f"Python {result['python']} on {result['machine']} with {result['cores']} cores, {result['load']:.1f} other "
-        "processes at work on them; nothing cached, packages from a nearby mirror. On a slow line the download decides: "
-        "about 170 MB."
+        "processes at work on them; nothing cached, packages from a nearby mirror. On a slow line the download "
+        "decides: about 170 MB."
     )
     return "\n".join([BEGIN, *rows, "", note, END])
 
