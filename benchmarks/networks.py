@@ -199,7 +199,8 @@ def _time(program: Program, sizes: dict[str, int]) -> float:
 def streams(network: Network, x: np.ndarray) -> list[dict[str, Any]]:
     """Copies in, kernels and copies out of 10,000 images: pageable or pinned, in parts and streams."""
     found = []
-    for pinned, parts, count in ((False, 1, 1), (True, 1, 1), (True, 10, 1), (True, 10, 2), (True, 10, 4)):
+    ways = ((False, 1, 1), (True, 1, 1), (True, 2, 2), (True, 4, 2), (True, 10, 1), (True, 10, 2), (True, 10, 4))
+    for pinned, parts, count in ways:
         timeline = classify_in_parts(network, x, parts=parts, streams=count, pinned=pinned).timeline
         assert timeline is not None
         spans = [[s.work.engine, s.work.part, s.work.stream, s.start_ms, s.end_ms] for s in timeline.spans]

@@ -177,6 +177,53 @@ def _half_rows(rows: list[dict[str, Any]]) -> list[tuple[str, str, float, float]
     ]  # fmt: skip
 
 
+def networks_table() -> str:
+    """Whole networks against PyTorch, from benchmarks/networks.py and networks_vgg.py."""
+    digits, vgg = _figures("networks_h200.json"), _figures("networks_vgg_h200.json")
+    if digits is None or vgg is None:
+        return f"{NOT_MEASURED} `python benchmarks/networks.py` measures it on a GPU."
+    lines = [
+        f"Whole networks by the course's kernels on an {digits['device']}, in turns with PyTorch {digits['torch']} "
+        "(cuDNN in benchmark mode, TF32 off), arrays on the device, L2 flushed.",
+        "", "| network | ours | PyTorch eager | of its time | torch.compile | of its time |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for precision, form in (("float32", "winograd"), ("float16", "fused")):
+        rows = [row for row in digits["digits"]["rows"] if (row["precision"], row["form"]) == (precision, form)]
+        eager, compiled = (next(row for row in rows if row["reference"] == name) for name in
+                           ("PyTorch eager", "torch.compile"))  # fmt: skip
+        theirs = " | ".join(f"{row['reference_ms']:.2f} ms | {row['ratio']:.2f}" for row in (eager, compiled))
+        lines.append(f"| digits, {precision}, {digits['batch']:,} images | {eager['time_ms']:.2f} ms | {theirs} |")
+    for row in vgg["rows"]:
+        if row["layer"] == "all" and row["part"] in ("inference", "training step"):
+            cells = f"{row['time_ms']:.2f} ms | {row['pytorch_ms']:.2f} ms | {row['ratio']:.2f}"
+            lines.append(f"| VGG16, float32, {row['part']}, {vgg['batch']} images | {cells} | | |")
+    return "\n".join(lines)
+
+
+def training_table() -> str:
+    """Networks trained by our kernels, from scripts/train_digits.py and benchmarks/training.py."""
+    found = _figures("training_h200.json")
+    if found is None:
+        return NOT_MEASURED
+    batch = found["weights"][0]["settings"]["batch"]
+    epochs = {(row["network"], row["pytorch"]): row for row in found["against"] if row["batch"] == batch}
+    lines = [
+        f"The weights that the course ships, trained by lab 11's kernels on an {found['device']} with "
+        f"{found['weights'][0]['training_images']:,} images. Beside it the time of an epoch in batches of {batch}, "
+        "against PyTorch's.",
+        "", "| network | epochs | seed | test digits right | epoch | of eager's time | of a CUDA graph's |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for row in found["weights"]:
+        eager, graph = (epochs[row["network"], name] for name in ("eager", "CUDA graph"))
+        lines.append(
+            f"| {row['network']} | {row['settings']['epochs']} | {row['settings']['seed']} | {row['accuracy']:.1%} of "
+            f"{row['test_images']:,} | {eager['epoch_ms']:.1f} ms | {eager['ratio']:.2f} | {graph['ratio']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
 def _article(cpu: str) -> str:
     return f"an {cpu}" if cpu[:1] in "AEIOU" else f"a {cpu}"
 
@@ -193,6 +240,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "tensor": tensor_table,
     "winograd": winograd_table,
     "convolution": convolution_table,
+    "networks": networks_table,
+    "training": training_table,
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.launcher import Program, RunResult
-from warpschool.nn import digits
+from warpschool.nn import digits, exact
 from warpschool.nn.recipes import NETWORKS, RECIPE, training_network
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Epoch, Trainer
@@ -57,6 +57,18 @@ def test_shipped_weights_fit_the_network_and_read_digits(network):
     few = digits.Split(test.images[:100], test.labels[:100])
     assert {name: v.shape for name, v in trainer.parameters.items()} == {name: v.shape for name, v in stored.items()}
     assert trainer.accuracy(few) >= 0.95
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_recorded_accuracy_is_that_of_the_shipped_weights(network):
+    """All 1,000 test digits, in float64."""
+    row = next(row for row in training_lab._recorded(COURSE)["weights"] if row["network"] == network)
+    stored, test = digits.weights(network), digits.load().test
+    layers = training_network(network, "sim")
+    parts = (test.pixels()[first : first + 250] for first in range(0, 1000, 250))
+    found = [exact.scores(layers, stored, part).argmax(1) for part in parts]
+    assert (np.concatenate(found) == test.labels).mean() == row["accuracy"] >= 0.97
+    assert sum(values.size for values in stored.values()) == row["parameters"]
 
 
 def test_recorded_training():

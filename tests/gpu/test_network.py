@@ -25,8 +25,12 @@ def test_both_devices_find_the_same_digits(form):
         found[device] = network.classify(images)
     assert (found["sim"] == found["gpu"]).all()
     assert (found["gpu"] == load().test.labels).mean() >= 0.97
-    layout = network.session(1000).layout
-    assert layout.nbytes < layout.separate_bytes
+    session = network.session(1000)
+    assert session.layout.nbytes < session.layout.separate_bytes
+    first = min(session[name].address for name in session)
+    for name in session:  # one allocation, and every array aligned in it
+        assert session[name].address % 256 == 0
+        assert session[name].address + session[name].nbytes <= first + session.layout.nbytes
 
 
 def test_half_precision_finds_the_same_digits():
