@@ -17,6 +17,7 @@ from warpschool.classroom.reports import look_at_report
 from warpschool.course import Course
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.rubrics import read_rubrics
+from warpschool.grading.sandbox import bubblewrap_problem
 
 from .small import RIGHT, STEP, mini_notebook
 
@@ -75,10 +76,33 @@ def test_graders_see_image_and_rubric_students_do_not(small_class):
     text = "\n".join(cell.source for cell in graded.cells)
     assert "because SECRETMARK" in text, "formgrader shows the mark scheme"
     (own,) = (cell for cell in graded.cells if cell.source == "plot()")
-    assert "the student's own" in own.outputs[0].text and list(own.outputs[1].data) == ["image/png"]
+    assert "gave no image" in own.outputs[0].text, "there is no plot()"
+    assert "the student's own" in own.outputs[1].text and list(own.outputs[2].data) == ["image/png"]
     small_class.app.convert("feedback", "mini")
     page = (small_class.root / "feedback" / "ada" / "mini" / "mini.html").read_text()
     assert "See my plot." in page and "data:image/png;base64," in page and "SECRETMARK" not in page
+
+
+@pytest.mark.skipif(bool(bubblewrap_problem()), reason=bubblewrap_problem() or "bubblewrap is here")
+def test_a_plot_is_drawn_again_when_it_is_graded(small_class):
+    """The image that graders see is not the one in the file, which may show anything."""
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30), "green").save(out, format="PNG")
+    forged = new_output("display_data", {"image/png": base64.b64encode(out.getvalue()).decode()})
+    source = "import matplotlib.pyplot as plt\nplt.figure(figsize=(2, 1));"
+
+    def edit(notebook):
+        notebook.cells.append(new_code_cell(source, outputs=[forged]))
+
+    small_class.hand_in("ada", answer="See my plot.", edit=edit)
+    done = small_class.grade()
+    ((name, drawing),) = done.graded["ada"].drawings.items()
+    assert drawing["isolation"].startswith("bubblewrap")
+    graded = nbformat.read(small_class.root / "autograded" / "ada" / "mini" / "mini.ipynb", as_version=4)
+    (own,) = (cell for cell in graded.cells if cell["id"] == name)
+    assert own.source == source and "drawn when this cell was graded" in own.outputs[0].text
+    assert Image.open(io.BytesIO(base64.b64decode(own.outputs[1].data["image/png"]))).size == (200, 100)
+    assert small_class.grades("ada")["m-explain"].waits, "a person looks at it"
 
 
 def test_a_real_labs_rubric_reaches_formgrader_only(small_class):

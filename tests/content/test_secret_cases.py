@@ -61,11 +61,12 @@ def test_every_grader_draws_secret_sizes(name, use_secret):
 def knows_by_heart(source: str, contract: Contract, public: list[dict[str, float]]) -> str:
     """The source, doing nothing at sizes that are not public."""
     for entry in contract.entries:
-        names = [p.name for p in entry.parameters if p.is_size]
-        known = {tuple(int(sizes[name]) for name in names if name in sizes) for sizes in public}
-        here = " || ".join("(" + " && ".join(f"{n} == {v}" for n, v in zip(names, values, strict=True)) + ")"
-                           for values in sorted(known) if len(values) == len(names))  # fmt: skip
-        if names and here:
+        names = [p.name for p in entry.parameters if p.is_size and all(p.name in sizes for sizes in public)]
+        known = sorted({tuple(int(sizes[name]) for name in names) for sizes in public})
+        here = " || ".join(
+            "(" + " && ".join(f"{n} == {v}" for n, v in zip(names, values, strict=True)) + ")" for values in known
+        )
+        if names:
             opening = re.compile(r'extern "C" __global__[^{;]*\b' + entry.name + r"\([^{;]*\)\s*\{")
             source, found = opening.subn(lambda start, here=here: f"{start[0]}\n    if (!({here})) return;", source)
             assert found == 1, entry.name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import shutil
@@ -9,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from warpschool.grading import python_cells
+from warpschool.grading.calls import decoded, encoded
 from warpschool.grading.jobs import PythonJob, from_wire, to_wire
-from warpschool.grading.python_cells import AS_DATA, SANDBOX, TOGETHER, check
-from warpschool.grading.python_child import decoded, encoded
+from warpschool.grading.python_cells import AS_DATA, SANDBOX, check
 from warpschool.grading.sandbox import bubblewrap_problem
 from warpschool.grading.verdicts import Verdict
 
@@ -69,7 +72,7 @@ def slow(*values):
     slow("answer = open('/etc/passwd').read()", "WA", 0.0),
     slow("import os\nos.kill(os.getppid(), 9)\nos.kill(os.getpid(), 9)\nanswer = 42", "RTE", 0.0),
     slow("get_ipython().input_transformers_cleanup.append(lambda lines: ['2.0'])\nanswer = [1]", "WA", 0.0),
-    slow("import sys, os\nos.write(3, b'{}')\nsys.stdout.write('2.0')\nanswer = sum([42])", "AC RTE", None),
+    slow("import sys, os\nos.write(3, b'{}')\nsys.stdout.write('2.0')\nanswer = sum([42])", "AC RTE WA", None),
 ])  # fmt: skip
 def test_other_code_runs_in_bubblewrap_and_cannot_reach_the_check(own, verdict, value):
     found = checked(own)
@@ -121,11 +124,67 @@ def test_what_a_submission_leaves_running_dies_with_the_sandbox(tmp_path):
     assert not running
 
 
+SEARCH = """def search(names, measure, known):
+    for name in names:
+        if name not in known:
+            known[name] = measure(name)
+    return min(known, key=known.get)"""
+RESUMED = """from warpschool.notebook import split_lab
+ws.check_prediction(split_lab.resumed(search), ('g', 8, 8), points=2)"""
+FORGED = "import warpschool as ws\nws.check_prediction = lambda *a, **k: 2.0\n"
+
+
 @needs_bubblewrap
-def test_a_function_is_checked_beside_the_students_code_and_says_so():
-    own = "def double(x):\n    return 2 * x"
-    found = checked(own, check_source="float(double(21) == 42) * 2")
-    assert (found.verdict, found.value, found.isolation) == (Verdict.AC, 2.0, TOGETHER)
+@pytest.mark.parametrize(("own", "verdict"), [
+    (SEARCH, "AC"), (FORGED + SEARCH.replace("min(", "max("), "WA"),
+    slow(SEARCH.replace("    for", "    import warpschool as ws; ws.check_prediction = len\n    for"), "AC"),
+    slow("def search(names, measure, known):\n    import os\n    os._exit(0)", "RTE"),
+    slow("def search(names, measure, known):\n    raise SystemExit", "WA"),
+    slow("class search:\n    __new__ = lambda *_: search\n    __eq__ = lambda *_: True", "WA"),
+    slow("def search(*_):\n    import inspect\n    return [f.f_locals for f in inspect.stack()]", "WA"),
+])  # fmt: skip
+def test_a_function_stays_in_the_sandbox_and_the_check_calls_it_from_outside(own, verdict):
+    """With callbacks, an interruption that passes through the student's code, and a dict that it fills."""
+    found = checked(own, check_source=RESUMED)
+    assert (found.verdict.value, found.isolation) == (verdict, SANDBOX), found
+    assert found.value == (2.0 if verdict == "AC" else 0.0)
+
+
+@needs_bubblewrap
+def test_a_builtin_that_the_student_binds_is_not_what_the_check_calls():
+    assert checked(f"{FORGED}float = lambda *_: 2.0\nanswer = 1", check_source="float(answer == 42) * 2").value == 0
+
+
+PLOT = "fig, ax = plt.subplots(figsize=(1, 1))\nax.plot(numbers);"
+
+
+def plots(source: str, *, policy: str = "sandbox"):
+    first, second = "import matplotlib.pyplot as plt\nnumbers = []", "numbers.append(3)\nnumbers.extend([1, 2])"
+    cells = notebook(first, second, source)
+    for number, cell in enumerate(cells["cells"]):
+        cell["id"] = f"c{number}"
+    return python_cells.draw(cells, "c3", policy=policy)
+
+
+@needs_bubblewrap
+def test_a_plot_is_drawn_again_in_the_sandbox():
+    found = plots(PLOT)
+    (png,) = found.images
+    image = np.array(Image.open(io.BytesIO(base64.b64decode(png))).convert("L"))
+    assert found.isolation.startswith("bubblewrap") and image.shape == (100, 100) and image.min() < 160
+    assert plots(PLOT).images == found.images, "equal cells give equal bytes"
+
+
+@pytest.mark.parametrize("source", ["1 / 0", slow("import os\nos._exit(0)"), slow("print('no picture')")])
+def test_what_draws_nothing_says_so(source):
+    found = plots(source, policy="sandbox" if not bubblewrap_problem() else "manual")
+    assert found.images == () and found.text
+
+
+def test_nothing_is_drawn_where_students_python_may_not_run(monkeypatch):
+    assert (plots(PLOT, policy="manual").images, plots(PLOT, policy="manual").isolation) == ((), "not run")
+    monkeypatch.setattr(python_cells, "bubblewrap_problem", lambda: "bubblewrap is not installed")
+    assert plots(PLOT).text == "bubblewrap is not installed"
 
 
 def test_a_check_that_gives_no_number_of_points_is_the_graders_fault():

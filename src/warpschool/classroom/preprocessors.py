@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,7 @@ class ShowResults(_ClassPreprocessor):
         record = self.record(resources)
         assignment = self.folder.assignment(record.assignment)
         for cell in nb.cells:
+            _show_drawing(cell, record.drawings.get(str(cell.get("id", "")), {}))
             score = record.cell(grade_id(cell))
             if score is None or cell.cell_type != "code" or score.state is State.PERSON:
                 continue
@@ -147,6 +149,18 @@ class ShowResults(_ClassPreprocessor):
             if score.score is not None:
                 cell.outputs.append(new_output("execute_result", {"text/plain": repr(float(score.score))}))
         return nb, resources
+
+
+def _show_drawing(cell: NotebookNode, drawing: Mapping[str, Any]) -> None:
+    """Put what a cell drew when it was run again in place of the student's own images; without any, these stay."""
+    if drawing.get("images"):
+        cell.outputs = []
+        for png in drawing["images"]:
+            cell.outputs.append(new_output("stream", name="stdout", text=GRADERS_IMAGE))
+            cell.outputs.append(new_output("display_data", {"image/png": png}))
+    elif drawing:
+        text = f"Run again, it gave no image: {drawing['text']}\n"
+        cell.outputs.insert(0, new_output("stream", name="stdout", text=text))
 
 
 class SaveScores(_ClassPreprocessor):

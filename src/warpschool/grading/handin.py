@@ -28,6 +28,10 @@ MAX_NOTEBOOK_BYTES = 20 << 20
 MAX_CELLS = 2000
 MAX_IMAGES = 8
 """of one answer"""
+MAX_DRAWN = 8
+"""cells that are run for their pictures"""
+OWN = "own-"
+"""begins the ids of cells that the student added"""
 STUDENTS_IMAGE = "The image below is the student's own, from the submitted file; the grader did not make it."
 _KINDS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
@@ -91,7 +95,7 @@ def reassembled(handin: HandIn, assignment: Assignment) -> NotebookNode:
     known = {id(cell) for cell in notebook.cells}
     for place, cell in enumerate(cells):
         if id(cell) not in known:
-            cell["id"] = f"own-{place}"  # not a random one: equal submissions give equal notebooks
+            cell["id"] = f"{OWN}{place}"  # not a random one: equal submissions give equal notebooks
     notebook.cells = cells
     return notebook
 
@@ -114,6 +118,19 @@ def answers(handin: HandIn, assignment: Assignment) -> dict[str, tuple[OwnCell, 
             found[task] += (own,)
         found[task] += tuple(extra for extra in handin.extras.get(name, ()) if not extra.is_empty)
     return found
+
+
+def drawn_cells(handin: HandIn, assignment: Assignment) -> tuple[str, ...]:
+    """Return the ids, in the reassembled notebook, of code cells that people grade: they are run for their pictures."""
+    written = {own.source for group in answers(handin, assignment).values() for own in group if own.kind == "code"}
+    places = _images_wanted(assignment)
+    found: list[str] = []
+    inside = False
+    for cell in reassembled(handin, assignment).cells:
+        inside = _name(cell) in places or (inside and str(cell["id"]).startswith(OWN))
+        if inside and cell.cell_type == "code" and cell.source in written and cell.source.strip():
+            found.append(str(cell["id"]))
+    return tuple(found[:MAX_DRAWN])
 
 
 def digest(cells: tuple[OwnCell, ...] | str) -> str:

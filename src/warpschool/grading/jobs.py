@@ -26,7 +26,7 @@ from warpschool.grading.runner import check_source, no_result
 from warpschool.grading.sources import Source
 from warpschool.grading.verdicts import Verdict, worst
 
-FORMAT = 1
+FORMAT = 2
 ATTEMPTS = 3
 """How often a job is tried whose outcome is a fault of the grader."""
 ORIGIN = "submission"
@@ -111,16 +111,26 @@ class CellOutcome:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """What a cell that people grade drew when it was run again: PNGs in base64; `text`: why there are none."""
+
+    images: tuple[str, ...]
+    text: str = ""
+    isolation: str = ""
+
+
+@dataclass(frozen=True)
 class PythonOutcome:
-    """What a notebook's Python check cells gave."""
+    """What a notebook's Python check cells gave, and what cells that people grade drew."""
 
     cells: Mapping[str, CellOutcome]
     provenance: Mapping[str, str] = field(default_factory=dict)
+    drawings: Mapping[str, Drawing] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest of the cells'."""
-        return worst(cell.verdict for cell in self.cells.values())
+        """The gravest of the cells'; SKIP where there is nothing but drawings."""
+        return worst(cell.verdict for cell in self.cells.values()) if self.cells else Verdict.SKIP
 
     def to_json(self) -> str:
         """Return JSON with sorted keys: equal outcomes are equal bytes."""
@@ -129,7 +139,10 @@ class PythonOutcome:
 
 @dataclass(frozen=True)
 class PythonJob:
-    """A notebook whose check cells in Python are to be run; `points`: grade id -> what the cell is worth."""
+    """A notebook whose check cells in Python are to be run; `points`: grade id -> what the cell is worth.
+
+    `drawn`: ids of code cells that people grade, to be run for their pictures.
+    """
 
     notebook: str = field(repr=False)
     grade_ids: tuple[str, ...]
@@ -138,12 +151,14 @@ class PythonJob:
     secret: str = field(default="", repr=False)
     root: str = ""
     policy: str = "sandbox"
+    drawn: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> str:
         """The content address of this job's outcome."""
         return content_key(
             "python", notebook=hashlib.sha256(self.notebook.encode()).hexdigest(), points=dict(self.points),
+            drawn=list(self.drawn),
             seed=self.seed, secret=self.secret, policy=self.policy, **_python_versions(self.policy),
         )  # fmt: skip
 
@@ -158,7 +173,11 @@ class PythonJob:
             found = python_cells.check(notebook, name, points=points, policy=self.policy)
             fraction = found.value / points if points else 0.0
             cells[name] = CellOutcome(name, found.verdict, fraction, found.text, found.png, found.isolation)
-        return PythonOutcome(cells, _python_versions(self.policy))
+        drawings = {}
+        for name in self.drawn:
+            drawn = python_cells.draw(notebook, name, policy=self.policy)
+            drawings[name] = Drawing(drawn.images, drawn.text, drawn.isolation)
+        return PythonOutcome(cells, _python_versions(self.policy), drawings)
 
     def failed(self, why: str) -> PythonOutcome:
         """Return the outcome that says that none could be had."""
@@ -170,9 +189,11 @@ class PythonJob:
             data = json.loads(text)
             found = data["cells"].items()
             cells = {name: CellOutcome(**{**cell, "verdict": Verdict(cell["verdict"])}) for name, cell in found}
-            if data["format"] != FORMAT or set(cells) != set(self.grade_ids):
+            drawn = data["drawings"].items()
+            drawings = {name: Drawing(**{**drawing, "images": tuple(drawing["images"])}) for name, drawing in drawn}
+            if data["format"] != FORMAT or (set(cells), set(drawings)) != (set(self.grade_ids), set(self.drawn)):
                 raise ValueError("another format, or other cells")
-            return PythonOutcome(cells, data["provenance"])
+            return PythonOutcome(cells, data["provenance"], drawings)
         except (ValueError, KeyError, TypeError) as error:
             raise GradingError(f"this is no outcome of a notebook: {error}") from None
 
@@ -206,7 +227,7 @@ def from_wire(data: Mapping[str, Any]) -> Job:
     made = {key: value for key, value in data.items() if key != "kind"}
     if data["kind"] == "kernel":
         return KernelJob(**made)
-    return PythonJob(**{**made, "grade_ids": tuple(made["grade_ids"])})
+    return PythonJob(**{**made, "grade_ids": tuple(made["grade_ids"]), "drawn": tuple(made["drawn"])})
 
 
 @functools.lru_cache(maxsize=4096)

@@ -3,37 +3,36 @@
 1. A student's cell that only writes down numbers is read as data: no Python of the student runs.
 2. Any other cell runs in bubblewrap. The values of the names that the check uses leave the sandbox as plain data, and
    the check runs elsewhere, so that nothing the student's code does to Python can touch it.
-3. Only a check that calls a student's function runs in the sandbox beside it, and its outcome says so.
+3. A student's function that a check calls stays in the sandbox: arguments go in and results come out as plain data.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import json
-import operator
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
+from warpschool.grading.calls import encoded
+from warpschool.grading.images import safe_png
 from warpschool.grading.limits import Limits
-from warpschool.grading.python_child import encoded
-from warpschool.grading.sandbox import Finished, bubblewrap_problem, run_isolated
+from warpschool.grading.literals import values_of
+from warpschool.grading.sandbox import Finished, bubblewrap_problem, run_isolated, serving
 from warpschool.grading.verdicts import Verdict, readable
 
 CHILD = "warpschool.grading.python_child"
 LIMITS = Limits(wall_s=300.0, cpu_s=120, memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20)
+DRAW_LIMITS = replace(LIMITS, wall_s=120.0, cpu_s=60)
+MOST_PICTURES = 4
 AS_DATA = "the student's Python was read as data, not run"
 SANDBOX = "bubblewrap: no network, no other files, an empty home; the check ran outside of it"
-TOGETHER = "bubblewrap: no network, no other files, an empty home; the check ran beside the student's code"
+DRAWN = "bubblewrap: no network, no other files, an empty home"
 TRUSTED = "a child process with limits, as the instructor asked: the student's Python could read what the grader can"
-_MOST_DIGITS = 300
 _MOST_SOURCE = 100_000
-_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg, ast.UAdd: operator.pos,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,24 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """The pictures of a cell that people grade: PNGs in base64, encoded anew; `text`: why there are none."""
+
+    images: tuple[str, ...]
+    text: str
+    isolation: str
+
+
+@dataclass(frozen=True)
 class _Cell:
-    """A code cell: its Python (magics translated), the names it binds and uses; `is_own`: the student's."""
+    """A code cell: its Python (magics translated), the names it binds, uses and changes; `is_own`: the student's."""
 
     source: str
     python: str
     is_own: bool
     binds: frozenset[str]
     uses: frozenset[str]
+    changes: frozenset[str] = frozenset()
 
 
 def check(notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: str) -> Checked:
@@ -67,7 +76,7 @@ def check(notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: 
     chosen = _slice(before, checking.uses)
     kernels = _kernels(notebook)
     own = [cell for cell in chosen if cell.is_own]
-    values = _as_data(own)
+    values = values_of(cell.python for cell in own)
     given = [cell for cell in chosen if not cell.is_own]
     if values is not None:
         job = _job(given, {name: encoded(value) for name, value in values.items()}, kernels, check=checking.source)
@@ -83,26 +92,48 @@ def _in_sandbox(
     chosen: list[_Cell], given: list[_Cell], checking: _Cell, kernels: Mapping[str, str], points: float, *,
     is_closed: bool,
 ) -> Checked:  # fmt: skip
-    """The student's cells in the sandbox, then the check with their values outside; or both inside where it must be."""
+    """The student's cells in the sandbox, then the check outside: values are copied to it, functions are called."""
+    isolation = SANDBOX if is_closed else TRUSTED
     own_names = frozenset().union(*(cell.binds for cell in chosen if cell.is_own))
-    wanted = sorted(checking.uses & own_names - frozenset().union(*(cell.binds for cell in given)))
+    kept = frozenset().union(*(cell.binds for cell in given)) | frozenset(dir(builtins))
+    needed = checking.uses.union(*(cell.uses for cell in given))
+    job = _job(chosen, {}, kernels, wanted=sorted(needed & own_names - kept))
+    with serving(CHILD, job, wall_s=LIMITS.wall_s, in_bubblewrap=is_closed) as child:
+        answer = _read(Finished(child.first, 0, ""))
+        if answer is None:
+            return _ended(child.finished() or Finished(b"", 1, ""), isolation)
+        unfit = {str(name) for name in answer["unfit"]} & checking.uses
+        if unfit:
+            names = ", ".join(sorted(name[:40] for name in unfit)[:5])
+            return Checked(Verdict.WA, 0.0, f"{names}: the check needs a plain value there", "", isolation)
+        functions = [str(name) for name in answer["functions"]]
+        pipes = child.pipes if functions else ()
+        done = run_isolated(
+            CHILD, _job(given, answer["values"], kernels, check=checking.source, functions=functions, pipes=pipes),
+            wall_s=LIMITS.wall_s, in_bubblewrap=False, pass_fds=pipes,
+        )  # fmt: skip
+        gone = child.finished() if functions and '"ConnectionError"' in done.answer.decode("utf-8", "replace") else None
+        return _ended(gone, isolation) if gone is not None else _outcome(done, points, isolation)
+
+
+def draw(notebook: Mapping[str, Any], cell_id: str, *, policy: str) -> Drawn:
+    """Run a student's cell for its pictures, after the cells that it depends on. `policy`: see `check`."""
+    problem = bubblewrap_problem() if policy == "sandbox" else ""
+    if policy == "manual" or problem:
+        return Drawn((), problem or "students' Python is not run, as the instructor asked", "not run")
+    before, drawing = _cells_before(notebook, lambda cell: cell.get("id") == cell_id)
+    chosen = _slice(before, drawing.uses, with_changes=True)
+    isolation = DRAWN if policy == "sandbox" else TRUSTED
     finished = run_isolated(
-        CHILD, _job(chosen, {}, kernels, wanted=wanted), wall_s=LIMITS.wall_s, in_bubblewrap=is_closed
-    )
+        CHILD, _job(chosen, {}, _kernels(notebook), drawn=drawing.source), wall_s=DRAW_LIMITS.wall_s,
+        in_bubblewrap=policy == "sandbox",
+    )  # fmt: skip
     answer = _read(finished)
-    if answer is None:
-        return _ended(finished, SANDBOX if is_closed else TRUSTED)
-    if not answer["unfit"]:
-        job = _job(given, answer["values"], kernels, check=checking.source)
-        done = run_isolated(CHILD, job, wall_s=LIMITS.wall_s, in_bubblewrap=False)
-        return _outcome(done, points, SANDBOX if is_closed else TRUSTED)
-    if not set(answer["unfit"]) <= _called(checking.python):
-        names = ", ".join(sorted(str(name)[:40] for name in answer["unfit"])[:5])
-        return Checked(Verdict.WA, 0.0, f"{names}: the check needs a plain value there", "", SANDBOX)
-    both = run_isolated(
-        CHILD, _job(chosen, {}, kernels, check=checking.source), wall_s=LIMITS.wall_s, in_bubblewrap=is_closed
-    )
-    return _outcome(both, points, TOGETHER if is_closed else TRUSTED)
+    found = answer.get("drawn") if answer is not None else None
+    if not isinstance(found, list):
+        return Drawn((), _ended(finished, isolation).text, isolation)
+    images = tuple(filter(None, (safe_png(png) for png in found[:MOST_PICTURES] if isinstance(png, str))))
+    return Drawn(images, "" if images else "the cell drew nothing when it was run again", isolation)
 
 
 # ---------------------------------------------------------------- which cells
@@ -110,15 +141,26 @@ def _in_sandbox(
 
 def _cells(notebook: Mapping[str, Any], grade_id: str) -> tuple[list[_Cell], _Cell]:
     """The code cells before the check, without kernels and other checks; and the check."""
+    before, found = _cells_before(notebook, lambda cell: _marks(cell).get("grade_id") == grade_id)
+    return before, replace(found, is_own=False)
+
+
+def _cells_before(
+    notebook: Mapping[str, Any], is_it: Callable[[Mapping[str, Any]], bool]
+) -> tuple[list[_Cell], _Cell]:
     found: list[_Cell] = []
     for cell in notebook["cells"]:
-        marks = cell.get("metadata", {}).get("nbgrader", {})
         source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-        if marks.get("grade_id") == grade_id:
-            return found, _parsed(source, is_own=False)
+        if is_it(cell):
+            return found, _parsed(source, is_own=True)
+        marks = _marks(cell)
         if cell["cell_type"] == "code" and not marks.get("grade") and not source.startswith("%%"):
             found.append(_parsed(source, is_own=not marks.get("locked") or bool(marks.get("solution"))))
-    raise KeyError(grade_id)
+    raise KeyError("no such cell")
+
+
+def _marks(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    return cell.get("metadata", {}).get("nbgrader", {})
 
 
 def _parsed(source: str, *, is_own: bool) -> _Cell:
@@ -132,27 +174,40 @@ def _parsed(source: str, *, is_own: bool) -> _Cell:
         return _Cell(source, "", is_own, frozenset(), frozenset())
     binds = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     binds |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)}
-    for node in nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            binds |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    binds |= set(_imported(python))
     uses = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    return _Cell(source, python, is_own, frozenset(binds), frozenset(uses))
+    return _Cell(source, python, is_own, frozenset(binds), frozenset(uses), frozenset(_changed(nodes)))
 
 
-def _called(python: str) -> set[str]:
-    """The names that a cell calls as functions."""
-    calls = (node.func for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Call))
-    return {function.id for function in calls if isinstance(function, ast.Name)}
+def _changed(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Names of what a cell may change in place: `name.append(...)`, `name[...] = ...`, `name.x = ...`."""
+    for node in nodes:
+        place = node.func if isinstance(node, ast.Call) else node
+        stored = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store)
+        while isinstance(place, ast.Attribute | ast.Subscript) and (stored or isinstance(node, ast.Call)):
+            place = place.value
+            if isinstance(place, ast.Name):
+                yield place.id
 
 
-def _slice(cells: list[_Cell], names: Iterable[str]) -> list[_Cell]:
-    """The cells that the names depend on, in order: what only draws or measures is left out."""
+def _slice(cells: list[_Cell], names: Iterable[str], *, with_changes: bool = False) -> list[_Cell]:
+    """The cells that the names depend on, in order: what only draws or measures is left out.
+
+    With `with_changes`, cells of the student's that may change what is needed too; names of modules are no such thing.
+    """
+    modules = {name for cell in cells for name in _imported(cell.python)}
     needed, chosen = set(names), []
     for cell in reversed(cells):
-        if cell.binds & needed:
+        if cell.binds & needed or (with_changes and cell.is_own and (cell.changes - modules) & needed):
             chosen.append(cell)
             needed |= cell.uses
     return chosen[::-1]
+
+
+def _imported(python: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(python)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
 
 
 def _kernels(notebook: Mapping[str, Any]) -> dict[str, str]:
@@ -167,72 +222,17 @@ def _kernels(notebook: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-# ---------------------------------------------------------------- data
-
-
-def _as_data(cells: list[_Cell]) -> dict[str, Any] | None:
-    """What the cells bind, if they do nothing but bind names to constants and arithmetic on them; else None."""
-    values: dict[str, Any] = {}
-    for cell in cells:
-        for statement in ast.parse(cell.python).body:
-            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                continue
-            if not isinstance(statement, ast.Assign) or not all(isinstance(t, ast.Name) for t in statement.targets):
-                return None
-            try:
-                value = _constant(statement.value, values)
-            except (ValueError, ArithmeticError, TypeError, RecursionError):
-                return None
-            values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
-    return values
-
-
-def _constant(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    """The value of a constant expression; raises ValueError for anything that would have to be run."""
-    match node:
-        case ast.Constant(value=bool() | int() | float() | str() | None as value):
-            return value
-        case ast.Name(id=name) if name in values:
-            return values[name]
-        case ast.Tuple(elts=items):
-            return tuple(_constant(item, values) for item in items)
-        case ast.List(elts=items):
-            return [_constant(item, values) for item in items]
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_number(operand, values))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _small(_OPERATORS[type(op)](_number(left, values), _number(right, values)))
-        case ast.BinOp(left=left, op=ast.Pow(), right=right):
-            base, exponent = _number(left, values), _number(right, values)
-            if abs(exponent) > 64:
-                raise ValueError("a large power")
-            return _small(base**exponent)
-    raise ValueError("no constant")
-
-
-def _number(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    value = _constant(node, values)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError("no number")
-    return value
-
-
-def _small(value: Any) -> Any:
-    if isinstance(value, complex) or (isinstance(value, int) and value.bit_length() > 4 * _MOST_DIGITS):
-        raise ValueError("too large")
-    return value
-
-
 # ---------------------------------------------------------------- the child
 
 
 def _job(
     cells: list[_Cell], values: Mapping[str, Any], kernels: Mapping[str, str], *, wanted: Iterable[str] = (),
-    check: str | None = None,
+    check: str | None = None, functions: Iterable[str] = (), pipes: Iterable[int] = (), drawn: str | None = None,
 ) -> str:  # fmt: skip
     return json.dumps({
-        "limits": asdict(LIMITS), "cells": [cell.source for cell in cells], "values": dict(values),
-        "kernels": dict(kernels), "wanted": list(wanted), "check": check,
+        "limits": asdict(LIMITS if drawn is None else DRAW_LIMITS), "cells": [cell.source for cell in cells],
+        "values": dict(values), "kernels": dict(kernels), "wanted": list(wanted), "check": check, "drawn": drawn,
+        "functions": list(functions), "pipes": list(pipes),
     })  # fmt: skip
 
 
@@ -240,7 +240,7 @@ def _read(finished: Finished) -> dict[str, Any] | None:
     """The child's answer, if it is one."""
     try:
         answer = json.loads(finished.answer)
-        ok = isinstance(answer["values"], dict) and isinstance(answer["unfit"], list)
+        ok = isinstance(answer["values"], dict) and all(isinstance(answer[k], list) for k in ("unfit", "functions"))
         return answer if ok and not finished.timed_out else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -1,41 +1,48 @@
 """The child that runs Python cells: `python -m warpschool.grading.python_child`, a job on stdin, an answer on stdout.
 
-A job names cells (source and whether it is the check), values of names, and kernel sources. The answer holds what the
-check gave, or the values of the asked names. What a student's code may write into the answer are its own values.
+A job names cells, values of names, kernel sources, and one of three things to do: give the values of names and serve
+calls of the functions among them (in the sandbox), run a check with such values and functions (outside of it), or run a
+cell for its pictures (in the sandbox). What a student's code may write into an answer are its own values.
 """
 
 from __future__ import annotations
 
 import ast
 import base64
+import io
 import json
 import os
 import sys
-from fractions import Fraction
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from warpschool.grading.calls import Function, Wire, decoded, encoded, serve
 from warpschool.grading.limits import Limits
 
 MOST_TEXT = 4000
-_PLAIN = (bool, int, float, str, type(None))
+MOST_PICTURES = 4
+MOST_PICTURE_CHARACTERS = 6 << 20
 
 
 def main() -> int:
     """Read the job, run its cells, answer."""
-    answer = os.dup(1)
+    asked, answer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    job = json.loads(sys.stdin.buffer.read())
+    job = json.loads(asked.readline())
     Limits(**job["limits"]).apply(on_gpu=False)
-    text = json.dumps(_run(job), allow_nan=True)
-    with os.fdopen(answer, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
+    found, functions = _run(job)
+    answer.write(json.dumps(found, allow_nan=True).encode() + b"\n")
+    answer.flush()
+    if functions:
+        serve(functions, Wire(asked, answer))
     os._exit(0)  # whatever threads and exit handlers the cells have left
 
 
-def _run(job: dict[str, Any]) -> dict[str, Any]:
+def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
+    """What the job asks for, and the functions that are to be served."""
     from IPython.utils.capture import capture_output
 
     from warpschool.notebook.cells import remember
@@ -44,21 +51,26 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
         remember(step, source)
     shell = _shell()
     shell.user_ns.update({name: decoded(value) for name, value in job["values"].items()})
+    if job["pipes"]:
+        read, write = job["pipes"]
+        wire = Wire(os.fdopen(read, "rb"), os.fdopen(write, "wb"))
+        shell.user_ns.update({name: Function(name, wire) for name in job["functions"]})
     for source in job["cells"]:
         with capture_output():
             done = shell.run_cell(source, store_history=False)
         if not done.success:
             print(f"{type(done.error_in_exec or done.error_before_exec).__name__} in: {source[:200]}", file=sys.stderr)
-    found: dict[str, Any] = {"values": {}, "unfit": []}
-    for name in job["wanted"]:
-        if name in shell.user_ns:
-            try:
-                found["values"][name] = encoded(shell.user_ns[name])
-            except TypeError:
-                found["unfit"].append(name)
+    found: dict[str, Any] = {"values": {}, "unfit": [], "functions": []}
+    for name in (name for name in job["wanted"] if name in shell.user_ns):
+        try:
+            found["values"][name] = encoded(shell.user_ns[name])
+        except Exception:  # a student's own class may raise anything
+            found["functions" if callable(shell.user_ns[name]) else "unfit"].append(name)
     if job["check"] is not None:
         found["check"] = _check(shell, job["check"])
-    return found
+    if job["drawn"] is not None:
+        found["drawn"] = _pictures(shell, job["drawn"])
+    return found, {name: shell.user_ns[name] for name in found["functions"]}
 
 
 def _shell() -> Any:
@@ -101,44 +113,37 @@ def _check(shell: Any, source: str) -> dict[str, Any]:
     return answer
 
 
+def _pictures(shell: Any, source: str) -> list[str]:
+    """Run a cell and return its PNGs in base64; figures that it left open are drawn too."""
+    from IPython.utils.capture import capture_output
+
+    with capture_output() as said:
+        done = shell.run_cell(source, store_history=False)
+    if not done.success:
+        print(f"{type(done.error_in_exec or done.error_before_exec).__name__} in: {source[:200]}", file=sys.stderr)
+    found = [o.data["image/png"] for o in said.outputs if "image/png" in (o.data or {})] or _open_figures()
+    pictures: list[str] = []
+    for png in found[:MOST_PICTURES]:
+        text = base64.b64encode(png).decode() if isinstance(png, bytes) else str(png)
+        if sum(map(len, pictures)) + len(text) <= MOST_PICTURE_CHARACTERS:
+            pictures.append(text)
+    return pictures
+
+
+def _open_figures() -> list[bytes]:
+    from matplotlib import pyplot as plt
+
+    found = []
+    for number in plt.get_fignums()[:MOST_PICTURES]:
+        file = io.BytesIO()
+        plt.figure(number).savefig(file, format="png")
+        found.append(file.getvalue())
+    return found
+
+
 def _ends_in_a_value(source: str) -> bool:
     body = ast.parse(source).body
     return bool(body) and isinstance(body[-1], ast.Expr)
-
-
-def encoded(value: Any) -> Any:
-    """Return plain data that `decoded` turns back into the value; raises TypeError for what is more than data."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return ["plain", value]
-    if kind is Fraction:
-        return ["fraction", str(value)]
-    if kind in (list, tuple, set):
-        return [kind.__name__, [encoded(item) for item in value]]
-    if kind is dict:
-        return ["dict", [[encoded(key), encoded(item)] for key, item in value.items()]]
-    if kind is np.ndarray and value.dtype.kind in "biufc" and value.nbytes <= 1 << 22:
-        return ["array", value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]
-    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-        return ["array", value.dtype.str, [], base64.b64encode(value.tobytes()).decode()]
-    raise TypeError(f"a {kind.__name__} is not plain data")
-
-
-def decoded(data: Any) -> Any:
-    """Return the value that `encoded` described; raises ValueError for anything else."""
-    match data:
-        case ["plain", value] if type(value) in _PLAIN:
-            return value
-        case ["fraction", str(text)]:
-            return Fraction(text[:200])
-        case ["list" | "tuple" | "set" as kind, list(items)]:
-            return {"list": list, "tuple": tuple, "set": set}[kind](decoded(item) for item in items)
-        case ["dict", list(items)]:
-            return {decoded(key): decoded(item) for key, item in items}
-        case ["array", str(dtype), list(shape), str(text)] if np.dtype(dtype).kind in "biufc":
-            array = np.frombuffer(base64.b64decode(text), np.dtype(dtype)).reshape(shape).copy()
-            return array if shape else array[()]
-    raise ValueError("this is no value of a notebook")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from warpschool.atomic import write_file
 from warpschool.errors import GradingError
 from warpschool.grading.assignment import KERNEL, MANUAL, Assignment, GradedCell
-from warpschool.grading.handin import HandIn, answers, digest, reassembled
+from warpschool.grading.handin import HandIn, answers, digest, drawn_cells, reassembled
 from warpschool.grading.provenance import provenance
 from warpschool.grading.result import Result
 from warpschool.grading.verdicts import Verdict, worst
@@ -54,7 +54,8 @@ class CellScore:
 @dataclass(frozen=True)
 class Record:
     """A graded submission. `results`: step -> result; `outcomes`: grade id of a Python cell -> what it gave;
-    `kernel_cells`: grade id of a kernel cell -> its step; `report`: what is to be said of a PDF beside the notebook.
+    `kernel_cells`: grade id of a kernel cell -> its step; `report`: what is to be said of a PDF beside the notebook;
+    `drawings`: id of a cell that people grade -> what it drew when it was run again.
     """
 
     assignment: str
@@ -68,6 +69,7 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
     kernel_cells: Mapping[str, str] = field(default_factory=dict)
     report: str = ""
+    drawings: Mapping[str, Mapping[str, str | tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -166,11 +168,12 @@ def python_job(handin: HandIn, assignment: Assignment, policy: Policy) -> Python
     from warpschool.grading.jobs import PythonJob
 
     points = {cell.grade_id: cell.points for cell in assignment.cells if cell.kind == "python"}
-    if handin.problem or not points:
+    drawn = drawn_cells(handin, assignment)
+    if handin.problem or not (points or drawn):
         return None
     return PythonJob(
         writes(reassembled(handin, assignment), version=4), tuple(points), points, seed=policy.seed,
-        secret=policy.secret, policy=policy.python,
+        secret=policy.secret, policy=policy.python, drawn=drawn,
     )  # fmt: skip
 
 
@@ -196,9 +199,10 @@ def assemble(
         else:
             scores.append(_python_score(cell, outcome, handin))
     outcomes = {name: _plain(item) for name, item in outcome.cells.items()} if outcome is not None else {}
+    drawings = {name: _plain(item) for name, item in outcome.drawings.items()} if outcome is not None else {}
     return Record(
         assignment.name, student, handin.sha256, tuple(scores), results, outcomes, handin.problem, handin.notes,
-        _versions(results) | _promised(assignment, policy), dict(assignment.kernel_cells),
+        _versions(results) | _promised(assignment, policy), dict(assignment.kernel_cells), drawings=drawings,
     )  # fmt: skip
 
 

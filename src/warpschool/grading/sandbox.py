@@ -16,6 +16,8 @@ import site
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -27,6 +29,7 @@ MOST_ANSWER_BYTES = 8 << 20
 _HIDDEN = ("solutions", "grader")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
 _TRIAL_S = 20.0
+_END_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -57,18 +60,18 @@ def bubblewrap_problem() -> str:
     return ""
 
 
-def run_isolated(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -> Finished:
+def run_isolated(
+    module: str, job: str, *, wall_s: float, in_bubblewrap: bool, pass_fds: tuple[int, ...] = ()
+) -> Finished:
     """Run `python -m module` with a job on its standard input, and return what it wrote to standard output.
 
-    Everything that it started is dead afterwards.
+    Everything that it started is dead afterwards. `pass_fds`: open files that it gets under the same numbers.
     """
-    command = [sys.executable, "-P", "-m", module]
-    if in_bubblewrap:
-        command = [*_bubblewrap(), *command]
+    command = _command(module, in_bubblewrap=in_bubblewrap)
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=answer, stderr=log, cwd="/", env=_environment(),
-            start_new_session=True,
+            start_new_session=True, pass_fds=pass_fds,
         )  # fmt: skip
         timed_out = False
         try:
@@ -76,10 +79,80 @@ def run_isolated(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -
                 process.communicate(job.encode(), timeout=wall_s)
             timed_out = process.returncode is None
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             process.wait()
         return Finished(_start(answer, MOST_ANSWER_BYTES), process.returncode, _end(log), timed_out)
+
+
+class Serving:
+    """A child that has answered its job with one line, and now answers calls: `pipes` to read from and to write to."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes], wall_s: float) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self.pipes = process.stdout.fileno(), process.stdin.fileno()
+        self.first = b""
+        self._process, self._log = process, log
+        self._timed_out = False
+        self._timer = threading.Timer(wall_s, self._too_late)
+        self._timer.start()
+
+    def ask(self, job: str) -> None:
+        """Send the job and wait for the first line; `first` stays empty where none comes."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(job.encode() + b"\n")
+            self._process.stdin.flush()
+        line = b""
+        while len(line) <= MOST_ANSWER_BYTES and not line.endswith(b"\n"):
+            part = os.read(self.pipes[0], 1 << 16)
+            if not part:
+                return
+            line += part
+        self.first = line
+
+    def finished(self) -> Finished | None:
+        """How the child ended, where it did before it was asked to."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return Finished(self.first, self._process.wait(_END_S), _end(self._log), self._timed_out)
+        return None
+
+    def end(self) -> None:
+        """Kill the child and whatever it started."""
+        self._timer.cancel()
+        _kill(self._process)
+        self._process.wait()
+
+    def _too_late(self) -> None:
+        self._timed_out = True
+        _kill(self._process)
+
+
+@contextlib.contextmanager
+def serving(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -> Iterator[Serving]:
+    """Run `python -m module` with a job as its first line of input, and keep it until its answers are not needed."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+            cwd="/", env=_environment(), start_new_session=True,
+        )  # fmt: skip
+        with process:
+            child = Serving(process, log, wall_s)
+            try:
+                child.ask(job)
+                yield child
+            finally:
+                child.end()
+
+
+def _command(module: str, *, in_bubblewrap: bool) -> list[str]:
+    return [*(_bubblewrap() if in_bubblewrap else ()), sys.executable, "-P", "-m", module]
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a child and what it started; none of them is asked."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _start(file: IO[bytes], most: int) -> bytes:

@@ -29,6 +29,7 @@ _NOTES = {
         "problem": "why the notebook could not be read", "notes": "what a grader should know",
         "versions": "what a class must have in common", "kernel_cells": "grade id -> step",
         "report": "what is to be said of a PDF beside the notebook",
+        "drawings": "id of a cell that people grade -> PNGs that it drew when it was run again, and where that was",
     },
     "CellScore": {
         "points": "what the cell is worth", "score": "null while it waits", "state": "graded, person, failed",
