@@ -6,6 +6,7 @@
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
 #   make bench          the simulator's speed, measured
 #   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
+#   make drift          the tests with the oldest and the newest NVRTC and LLVM allowed   (ARGS="tests/sim" for some)
 #   make wheel          build the wheel into dist/
 #   make clean          remove what these made, except .venv
 
@@ -17,11 +18,11 @@ DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour test test-all lint docs bench fuzz wheel clean
+.PHONY: help tour test test-all lint docs bench fuzz drift wheel clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,10s/^# *//p' Makefile
+	@sed -n '2,11s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
@@ -44,6 +45,9 @@ bench: $(DEV)
 
 fuzz: $(DEV)
 	@PYTHONPATH=. nice $(PY) -m tests.fuzz $(or $(ARGS),read --cases 100000)
+
+drift: $(DEV)
+	@nice $(PY) scripts/drift.py -n auto $(ARGS)
 
 wheel: $(DEV)
 	@$(PY) -m hatchling build --target wheel

@@ -31,7 +31,7 @@ from .calls import STACK_BYTES, function_number
 from .emit import WARP
 from .hazards import Reporter
 from .jit import Code, wide_vectors
-from .lanes import MAX_GRID_X
+from .lane_analysis import MAX_GRID_X
 from .memory import Allocation, Memory
 from .parse import parse
 from .printf import format_records

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .emit import WARP
-from .lanes import LaneAnalysis, Lanes
+from .lane_analysis import LaneAnalysis
+from .lanes import Lanes
 from .program import (
     Address,
     Barrier,

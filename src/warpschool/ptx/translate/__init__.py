@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..emit import module_text
-from ..lanes import LaneAnalysis
+from ..lane_analysis import LaneAnalysis
 from ..matrices import tile
 from ..optimistic import optimistic_loads
 from ..program import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emit import WARP, Value, constant, constants, ir_type
-from ..lanes import Lanes, widened_source
+from ..lane_rules import widened_source
+from ..lanes import Lanes
 from ..program import (
     Barrier,
     Block,

@@ -15,7 +15,8 @@ from typing import Any
 from ...errors import UnsupportedInstruction, WarpschoolError
 from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant
 from ..isa import INSTRUCTIONS, TENSOR
-from ..lanes import ZERO, LaneAnalysis, Lanes
+from ..lane_analysis import LaneAnalysis
+from ..lanes import ZERO, Lanes
 from ..program import (
     Block,
     Immediate,
