@@ -177,6 +177,30 @@ def _half_rows(rows: list[dict[str, Any]]) -> list[tuple[str, str, float, float]
     ]  # fmt: skip
 
 
+def split_table() -> str:
+    """Lab 12's references against cuDNN, from benchmarks/split_channels.py."""
+    found = _figures("split_channels_h200.json")
+    if found is None:
+        return f"{NOT_MEASURED} `python benchmarks/split_channels.py` measures it on a GPU."
+    ordered = sorted(found["rows"], key=lambda row: row["ratio"])
+    groups = {"Yolo": "Y", "ResNet": "R"}
+    lines = [
+        f"Lab 12's references for one image on an {found['device']}: the {len(ordered)} layers of Yolo and ResNet that "
+        "the thesis measures, with the tiles that the search found, measured in the same way. Geometric mean of "
+        f"the ratios to cuDNN's time: {found['summary']['geometric_mean']:.2f}.",
+        "", "| layers | time | cuDNN | of cuDNN's time |", "|---|---:|---:|---:|",
+    ]  # fmt: skip
+    for network, letter in groups.items():
+        rows = [row for row in found["rows"] if row["layer"].startswith(letter)]
+        ours, theirs = (sum(row[name] for row in rows) for name in ("time_us", "cudnn_us"))
+        lines.append(f"| {len(rows)} layers of {network} | {ours:.0f} us | {theirs:.0f} us | {ours / theirs:.2f} |")
+    for what, row in (("the most", ordered[0]), ("the least", ordered[-1])):
+        sizes = "{C} to {F} channels of {H} x {W}, {R} x {S}, stride {STRIDE}".format(**row["sizes"])
+        times = f"{row['time_us']:.1f} us | {row['cudnn_us']:.1f} us | {row['ratio']:.2f}"
+        lines.append(f"| of all the one that gains {what}: {sizes} | {times} |")
+    return "\n".join(lines)
+
+
 def networks_table() -> str:
     """Whole networks against PyTorch, from benchmarks/networks.py and networks_vgg.py."""
     digits, vgg = _figures("networks_h200.json"), _figures("networks_vgg_h200.json")
@@ -240,6 +264,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "tensor": tensor_table,
     "winograd": winograd_table,
     "convolution": convolution_table,
+    "split": split_table,
     "networks": networks_table,
     "training": training_table,
 }

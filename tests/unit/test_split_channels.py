@@ -34,6 +34,7 @@ from warpschool.nn.split_channels import (
 )
 from warpschool.nn.split_pipeline import SplitChannels, with_tiles
 from warpschool.nn.tile_search import Record, best_known, search, search_with_bar, tiles_key, tiles_of_key
+from warpschool.notebook import split_lab
 
 COURSE = Course.find()
 FITS = Convolution(batch=1, channels=8, height=18, width=18, filters=64, rows=3, cols=3)
@@ -190,7 +191,15 @@ def test_another_kernel_starts_anew_and_a_broken_file_is_named(tmp_path):
 
 
 def test_carried_tiles_are_legal():
-    known = {name: best_known(problem) for name, problem in (YOLO | RESNET).items()}
     assert best_known(FITS) is None
-    for name, tiles in known.items():
-        assert tiles is None or not why_not(tiles, (YOLO | RESNET)[name]), name
+    for name, problem in (YOLO | RESNET).items():
+        tiles = best_known(problem)
+        assert tiles and not why_not(tiles, problem), name
+
+
+def test_recorded_layers_are_fast():
+    ratios = split_lab.ratios()
+    if not ratios:
+        pytest.skip("no recorded times in benchmarks/results")
+    assert ratios.keys() == YOLO.keys() | RESNET.keys()
+    assert max(ratios.values()) <= 1.0 and np.exp(np.mean(np.log(list(ratios.values())))) <= 0.45

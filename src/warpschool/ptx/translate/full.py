@@ -137,9 +137,7 @@ class Full(Translator):
         wraps, fine = b.new_label("wraps"), b.new_label("fine")
         b.branch(fits, fine, wraps, likely=True)
         b.label(wraps)
-        known = dict(self.known)  # what is computed on this path is not known on the other
-        self._leave(constants("i16", [self.block.index] * WARP))
-        self.known = known
+        self._leave(constants("i16", [self.block.index] * WARP), self.block.live_in)
         b.label(fine)
 
     def _yield(self, block: Block) -> None:
@@ -149,22 +147,33 @@ class Full(Translator):
         b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
         b.label(wait)
         b.store(constant("i32", 0), due_at)
-        self._leave(constants("i16", [block.index] * WARP), L.YIELDED)
+        self._leave(constants("i16", [block.index] * WARP), block.live_in, L.YIELDED)
         b.label(go_on)
 
-    def _leave(self, counters: Value, code: int = L.DIVERGED) -> None:
-        """Hands the warp to `masked`, every lane at its own block. All live registers must be written back."""
+    def _leave(self, counters: Value, live: frozenset[str], code: int = L.DIVERGED) -> None:
+        """Hands the warp to `masked`, every lane at its own block. All live registers must be written back.
+
+        They are saved here, each in its own form: were it done in one place for all the ways that lead there, every
+        register would stay alive up to it, and code generation of a long kernel would take five times as long.
+        """
+        known, self.known = self.known, {}  # what is computed on this path is not known on the other
+        for name in sorted(live & self.unit.context.slots.keys() - self.frames.of.keys()):
+            self.save(name, self.get(name, self.form(name)))
+        self.known = known
         self.b.store(counters, Value("ptr", "%parted_pcs"), align=64)
         self.b.store(constant("i32", code << 16), Value("ptr", "%parted_code"))
         self.b.br("leave")
 
     def _leave_block(self, mentioned: set[str]) -> None:
-        """The one place where registers go to their slots for `masked`; dead ones carry anything."""
+        """The one place where scalars and matrices go to their slots for `masked`; dead ones carry anything."""
         b = self.b
         b.label("leave")
         self.known = {}
         for name in sorted(self.unit.context.slots.keys() & mentioned):
-            self.save(name, self.get(name, WARP))
+            if name in self.frames.of:
+                self.save(name, self.get(name, WARP))
+            elif self.form(name) != WARP:
+                self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))
         pcs = b.load("i16", Value("ptr", "%parted_pcs"), WARP, align=64)
         b.store(pcs, b.offset(Value("ptr", "%c"), self.unit.context.PCS), align=64)
         b.ret(b.load("i32", Value("ptr", "%parted_code")))
@@ -236,7 +245,7 @@ class Full(Translator):
             self.unit.plan.named(cell, "divergent_branches", line)
             self.bump(cell, constant("i64", 1))
         counters = b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
-        self._leave(counters)
+        self._leave(counters, block.live_out)
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
         b = self.b
@@ -256,7 +265,7 @@ class Full(Translator):
         self._write_back(block.live_out)
         if self.unit.options.count:
             self.count_parting(counters, constant("i1", 1, WARP), line)
-        self._leave(counters)
+        self._leave(counters, block.live_out)
 
 
 @dataclass(frozen=True)
