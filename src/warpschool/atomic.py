@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -26,9 +27,19 @@ def write_file(path: Path, content: str | bytes) -> None:
         if temporary:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-        raise OutputError(
-            f"cannot write {path}: {error.strerror or error}", next_step="Choose another folder, or make room."
-        ) from None
+        raise output_error(f"cannot write {path}", error) from None
+
+
+def output_error(what: str, error: OSError) -> OutputError:
+    """The error of a file or folder that could not be written, with advice that fits the reason."""
+    advice = {
+        errno.EACCES: "Choose a folder that you may write to.", errno.EPERM: "Choose a folder that you may write to.",
+        errno.EROFS: "This file system is read-only: choose another folder.",
+        errno.ENOSPC: "The disk is full: make room, or choose another folder.",
+        errno.EDQUOT: "Your quota is used up: make room, or choose another folder.",
+    }  # fmt: skip
+    next_step = advice.get(error.errno or 0, "Choose another folder, or make room.")
+    return OutputError(f"{what}: {error.strerror or error}", next_step=next_step)
 
 
 def _umask() -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from warpschool.contract.header import Header, read_header
 from warpschool.errors import CourseError
-from warpschool.suggest import did_you_mean
+from warpschool.suggest import closest, did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parent
 _CONTENT_FOLDERS = ("labs", "kernels", "solutions", "grader")
@@ -194,8 +194,28 @@ def _pick(name: str, known: list[str], what: str) -> str:
         return begins[0]
     if begins:
         raise CourseError(f"'{name}' could be any of {', '.join(begins[:8])}", next_step="Write more of the name.")
-    advice = did_you_mean(asked, known) if known else "This course has no content."
-    raise CourseError(f"there is no {what} '{name}'", next_step=advice)
+    raise CourseError(f"there is no {what} '{name}'", next_step=_nearest(asked, known))
+
+
+def _nearest(asked: str, known: list[str]) -> str:
+    """What may be meant by a name that begins nothing: one spelt alike, the lab's steps, a step of that idea, a lab."""
+    if not known:
+        return "This course has no content: reinstall warpschool."
+    if match := closest(asked, known, cutoff=0.9):
+        return f"Did you mean {match}?"
+    lab = asked.split("/")[0]
+    inside = [full for full in known if lab and full.startswith(lab) and "/" in full]
+    if inside and len({full.split("/")[0] for full in inside}) == 1:
+        return f"{inside[0].split('/')[0]} has: {', '.join(full.split('/')[1] for full in inside)}."
+    idea = asked.split("/")[-1].lstrip("0123456789_")
+    alike = [full for full in known if len(idea) > 2 and idea in full]
+    if alike:
+        return f"Did you mean {' or '.join(alike[:4])}?"
+    advice = did_you_mean(asked, known)
+    if advice.startswith("Did") or len(known) <= 12:
+        return advice
+    labs = list(dict.fromkeys(full.split("/")[0] for full in known))
+    return f"The labs are {labs[0]} to {labs[-1]}; warpschool status lists every step."
 
 
 def _begins(full: list[str], parts: list[str]) -> bool:

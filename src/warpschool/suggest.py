@@ -21,5 +21,4 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
         return f"Did you mean {match}?"
     if not names:
         return ""
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"There is: {shown}."
+    return f"There is: {', '.join(names[:12])}{', ...' if len(names) > 12 else '.'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from warpschool.cli import app
+from warpschool import cli
+from warpschool.cli import app, doctor, main
 from warpschool.cli.failures import BAD_INPUT, FAILED, LACKING, OK
 from warpschool.course import Course
 from warpschool.device import gpu_problem
@@ -21,7 +23,8 @@ from warpschool.device import gpu_problem
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 ANSI = re.compile(r"\x1b\[")
 COMMANDS = ("tour", "check", "profile", "doctor", "start", "status", "hint", "diff", "solution", "bench", "grade",
-            "release", "alike", "lab")  # fmt: skip
+            "release", "alike", "lab", "debug", "new-lab", "quickstart", "import", "rubric", "feedback",
+            "export")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -385,3 +388,82 @@ def test_a_bug_is_reported_on_one_screen(monkeypatch):
     assert result.exit_code == 70
     assert "warpschool itself failed: RuntimeError: boom" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+USAGE = [
+    (["check"], "Missing argument 'STEP'", "For example: warpschool check lab02/01 --watch"),
+    (["chek", "lab00/01"], "No such command 'chek'", "warpschool --help tells what there is"),
+    (["check", "lab00/01", "--wach"], "No such option: --wach", "warpschool check lab02/01 --watch"),
+    (["hint", "lab00/01", "7"], "Invalid value for 'level'", "warpschool hint lab02/01 2"),
+    (["new-lab"], "Missing argument 'NAME'", "For example: warpschool new-lab reduction"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem", "advice"), USAGE)
+def test_a_wrong_command_line_is_a_sentence_and_an_example(arguments, problem, advice, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["warpschool", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    said = capsys.readouterr()
+    assert caught.value.code == BAD_INPUT and not said.out
+    error, next_line = said.err.splitlines()
+    assert error.startswith(f"error: {problem}") and next_line.startswith("next: ") and advice in next_line
+
+
+def test_a_wrong_command_line_with_json_is_a_document(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["warpschool", "check", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "For example: warpschool check" in json.loads(capsys.readouterr().out)["error"]["next_step"]
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], OK), (["--version"], OK), (["diff", "lab00/01"], OK),
+                                                 (["check", "lab99/01"], BAD_INPUT)])  # fmt: skip
+def test_the_console_script_exits_as_the_command_does(arguments, code, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["warpschool", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert (caught.value.code or OK) == code
+    assert "check" in capsys.readouterr().out or arguments
+
+
+def test_every_error_of_a_command_says_what_to_do_next(folder):
+    (folder / "copy").mkdir()
+    (folder / "f").write_text("")
+    for arguments in (
+        ["check", "lab99/01"], ["check", "lab00/01", "--watch", "--json"], ["debug", "nothing.cu"],
+        ["solution", "lab00/01"], ["profile", "copy"], ["check", "lab00/01", "--kernel", "copy"], ["start", "f"],
+        ["new-lab", "x", "--root", "copy"], ["tour", "--html", "no/such/page.html"], ["tour", "--gpu", "rtx1"],
+        ["diff", "lab00/99"], ["release", "lab00"],
+    ):  # fmt: skip
+        result = run(*arguments)
+        assert result.exit_code in (BAD_INPUT, LACKING), arguments
+        assert re.search(r"^next: \S", result.stderr, flags=re.MULTILINE), arguments
+
+
+def test_a_copy_that_is_one_folder_down_is_named(folder, monkeypatch):
+    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    (folder / "copy").mkdir()
+    (folder / "copy" / ".warpschool").write_text("{}")
+    assert "cd copy" in run("check", "lab00/01").stderr
+    monkeypatch.chdir(folder / "copy")
+    assert f"bring it back with: warpschool start {folder}" in run("check", "lab00/01").stderr
+
+
+def test_doctor_tries_to_write(monkeypatch, tmp_path):
+    assert doctor._writing_problem(tmp_path / "to" / "come") == ""
+
+    def full(**_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(doctor.tempfile, "NamedTemporaryFile", full)
+    found = doctor._cache()
+    assert found.state == "no" and "No space left on device" in found.text and "WARPSCHOOL_CACHE" in found.next_step
+
+
+def test_where_home_is_read_only_matplotlib_has_its_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("MPLCONFIGDIR", raising=False)
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path).startswith(str(tmp_path)))
+    cli._spare_matplotlibs_complaint()
+    assert os.environ["MPLCONFIGDIR"] == str(tmp_path / "matplotlib")

@@ -52,6 +52,8 @@ def test_short_names(course, name):
         ("nothing like it", "There is: lab00_start/01_one"),
         ("lab0/0", "could be any of"),
         ("lab00_start", "there is no step 'lab00_start'"),
+        ("lab00/77", "lab00_start has: 01_one, 02_two."),
+        ("lab09/two", "Did you mean lab00_start/02_two?"),
         ("", "there is no step"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from typer.testing import CliRunner
 
+from warpschool import personal
 from warpschool.cli.app import app
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError
@@ -116,6 +117,133 @@ def test_running_a_notebook_is_no_edit_but_writing_in_it_is(fake):
 def test_a_file_that_the_student_removed_comes_back(fake):
     (fake.own / KERNEL).unlink()
     assert fake.update()[KERNEL].fate is Fate.added
+
+
+class Cells:
+    """A notebook of named cells: one for each word, which is also its source unless `changed` says another."""
+
+    def __init__(self, words, **changed):
+        cells = []
+        for word in words.split():
+            cell = new_code_cell(changed.get(word, word))
+            cell["id"] = word
+            cell.outputs = [nbformat.v4.new_output("stream", text=f"said {word}")]
+            cells.append(cell)
+        self.text = nbformat.writes(new_notebook(cells=cells))
+
+
+def sources(text):
+    return [cell.source for cell in nbformat.reads(text, as_version=4).cells]
+
+
+@pytest.fixture
+def work(fake):
+    """A copy whose notebook of cells a, b, c, d was delivered; `meet(mine, theirs)` updates edits with changes."""
+    fake.change(NOTEBOOK, Cells("a b c d").text)
+    (fake.own / NOTEBOOK).unlink()
+    assert fake.update()[NOTEBOOK].fate is Fate.added
+
+    def meet(mine, theirs):
+        fake.edit(NOTEBOOK, mine.text)
+        fake.change(NOTEBOOK, theirs.text)
+        found = fake.update()[NOTEBOOK]
+        nbformat.validate(nbformat.reads(fake.read(NOTEBOOK), as_version=4))
+        return found, sources(fake.read(NOTEBOOK))
+
+    return meet
+
+
+def test_an_edited_notebook_gets_the_courses_changes_in_other_cells(work):
+    found, cells = work(Cells("a b c d", b="mine"), Cells("a b c d", d="theirs"))
+    assert (found.fate, found.beside, cells) == (Fate.merged, "", ["a", "mine", "c", "theirs"])
+
+
+def test_cells_of_ones_own_and_cells_that_the_course_adds_or_drops(work):
+    found, cells = work(Cells("top a b note c d", b="mine"), Cells("a b new d"))
+    assert (found.fate, cells) == (Fate.merged, ["top", "a", "mine", "note", "new", "d"])
+
+
+def test_work_in_a_cell_that_the_course_drops_is_kept(work):
+    found, cells = work(Cells("a b c d", c="mine"), Cells("a b d"))
+    assert (found.fate, cells) == (Fate.merged, ["a", "b", "mine", "d"])
+
+
+def test_cells_that_the_student_removed_stay_away(work):
+    _, cells = work(Cells("a b d"), Cells("a b c d", d="theirs"))
+    assert cells == ["a", "b", "theirs"]
+
+
+def test_where_both_changed_a_cell_ones_own_stays_and_the_new_version_stands_beside(work, fake):
+    found, cells = work(Cells("a b c d", b="mine"), Cells("a b c d", b="theirs", d="theirs too"))
+    assert (found.fate, cells) == (Fate.beside, ["a", "mine", "c", "theirs too"])
+    assert sources(fake.read(found.beside)) == ["a", "theirs", "c", "theirs too"]
+    assert fake.update()[NOTEBOOK].fate is Fate.kept, "told once"
+    fake.change(NOTEBOOK, Cells("a b c d", b="theirs", c="theirs as well", d="theirs too").text)
+    assert fake.update()[NOTEBOOK].fate is Fate.merged
+    assert sources(fake.read(NOTEBOOK)) == ["a", "mine", "theirs as well", "theirs too"]
+
+
+def test_outputs_stay_with_cells_that_have_not_changed(work, fake):
+    found, _ = work(Cells("a b c d"), Cells("a b c d", c="theirs"))
+    outputs = [[o.text for o in cell.outputs] for cell in nbformat.reads(fake.read(NOTEBOOK), as_version=4).cells]
+    assert (found.fate, outputs[0], outputs[1]) == (Fate.updated, ["said a"], ["said b"])
+
+
+def test_a_copied_cell_with_the_same_grade_id_is_ones_own(work, fake):
+    mine = nbformat.reads(Cells("a b c d").text, as_version=4)
+    copied = new_code_cell("a second try")
+    copied["metadata"] = {"nbgrader": {"grade_id": "b"}}
+    mine.cells.insert(2, copied)
+    fake.edit(NOTEBOOK, nbformat.writes(mine))
+    fake.change(NOTEBOOK, Cells("a b c d", d="theirs").text)
+    assert fake.update()[NOTEBOOK].fate is Fate.merged
+    assert sources(fake.read(NOTEBOOK)) == ["a", "b", "a second try", "c", "theirs"]
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [("w x y mine", "a b c new"), ("a b c mine", "w x y z")])
+def test_where_cells_were_renamed_nothing_is_merged(work, mine, theirs):
+    found, cells = work(Cells(mine), Cells(theirs))
+    assert (found.fate, cells) == (Fate.beside, mine.split())
+
+
+def test_an_interrupted_update_is_remembered_and_finished_by_the_next(fake, monkeypatch):
+    fake.change(KERNEL, "// second\n")
+    fake.change(NOTEBOOK, notebook("second"))
+    write = personal._write
+
+    def interrupted(path, content):
+        if path.name.endswith(".cu"):
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.setattr(personal, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fake.update()
+    monkeypatch.undo()
+    fake.change(NOTEBOOK, notebook("third"))
+    found = fake.update()
+    assert (found[KERNEL].fate, found[NOTEBOOK].fate) == (Fate.updated, Fate.updated)
+
+
+def test_a_real_notebook_with_work_in_it_is_brought_up_to_date(tmp_path):
+    course = Course.find()
+    update_copy(tmp_path / "own", course)
+    name = "labs/lab02_tiling/lab02_tiling.ipynb"
+    mine = nbformat.read(tmp_path / "own" / name, as_version=4)
+    (kernel,) = [cell for cell in mine.cells if cell.source.startswith("%%kernel")]
+    kernel.source += "\n// my own line"
+    nbformat.write(mine, tmp_path / "own" / name)
+    theirs = nbformat.read(course.root / name, as_version=4)
+    theirs.cells[0].source += "\n\nA sentence that the course has added."
+    root = tmp_path / "course"
+    (root / name).parent.mkdir(parents=True)
+    nbformat.write(theirs, root / name)
+    (root / "kernels").symlink_to(course.root / "kernels")
+    found = {file.path: file for file in update_copy(tmp_path / "own", Course(root)).files}
+    assert found[name].fate is Fate.merged
+    merged = nbformat.read(tmp_path / "own" / name, as_version=4)
+    kernel_now = [cell.source for cell in merged.cells if cell.source.startswith("%%kernel")]
+    assert kernel_now == [kernel.source] and merged.cells[0].source == theirs.cells[0].source
 
 
 @pytest.mark.parametrize("marker", ['{"warpschool": "0.1.0"}', "damaged", "[]", '{"files": 3}'])

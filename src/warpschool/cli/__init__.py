@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
+import typer
+
+from warpschool.cli import failures
 from warpschool.cli.app import app
+from warpschool.cli.output import Output
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
     """Run a command; the console script's entry point."""
+    words = sys.argv[1:] or ["--help"]
+    _spare_matplotlibs_complaint()
     try:
-        app()
+        sys.exit(app(words, standalone_mode=False))
     except BrokenPipeError:  # the reader of a pipe has gone: there is nobody left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except typer.Abort:  # Ctrl-C or Ctrl-D where a question was asked
+        sys.exit(failures.INTERRUPTED)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # the parser's errors have it, whichever Click typer brings
+            raise
+        sys.exit(failures.report_usage(error, Output(as_json="--json" in words, plain="--plain" in words)))
+
+
+def _spare_matplotlibs_complaint() -> None:
+    """Where home is read-only Matplotlib keeps its fonts in a new temporary folder each time, and says so at length."""
+    home = Path(os.path.expanduser("~"))
+    settings = home / ".config"
+    if "MPLCONFIGDIR" in os.environ or os.access(settings if settings.exists() else home, os.W_OK):
+        return
+    from warpschool.compile.cache import writable_folder
+
+    folder = writable_folder("matplotlib")
+    if folder is not None:
+        os.environ["MPLCONFIGDIR"] = str(folder)

@@ -32,6 +32,9 @@ extern "C" __global__ void twice(const float* x, float* y, int n)
 """
 
 
+_CACHE_ENTRY_BYTES = 1 << 18  # what a large kernel takes
+
+
 @dataclass(frozen=True)
 class Finding:
     """One line of the report; `state` is "ok", "no" (an extra is not here) or "broken" (nothing works without it)."""
@@ -128,19 +131,27 @@ def _cache() -> Finding:
     from warpschool.compile import cache
 
     root = cache.cache_root()
-    if _is_writable(root):
+    problem = _writing_problem(root)
+    if not problem:
         return Finding("cache", "ok", str(root))
     fallback = Path(tempfile.gettempdir())
-    if _is_writable(fallback):
-        return Finding("cache", "ok", f"{root} cannot be written; {fallback} is used instead")
-    problem = "no folder can be written: every start compiles anew"
-    return Finding("cache", "no", problem, "Set WARPSCHOOL_CACHE to a folder.")
+    if not _writing_problem(fallback):
+        return Finding("cache", "ok", f"{root} cannot be written ({problem}); {fallback} is used instead")
+    text = f"neither {root} nor {fallback} can be written ({problem}): every run compiles anew"
+    return Finding("cache", "no", text, "Set WARPSCHOOL_CACHE to a folder that you may write to and that has room.")
 
 
-def _is_writable(folder: Path) -> bool:
+def _writing_problem(folder: Path) -> str:
+    """Why a small file cannot be written in a folder, or where that folder would be made; "" where it can."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    return os.access(folder, os.W_OK | os.X_OK)
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".warpschool-", dir=folder) as file:
+            file.write(bytes(_CACHE_ENTRY_BYTES))
+            file.flush()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _notebooks() -> Finding:

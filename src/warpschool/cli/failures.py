@@ -52,18 +52,35 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
             output.errors.print(Text("interrupted"))
             raise typer.Exit(INTERRUPTED) from None
         except Exception as error:
-            report(error, output)
+            report(error, output, command=command.__name__.rstrip("_").replace("_", "-"))
             raise typer.Exit(exit_code(error)) from None
 
     return run
 
 
-def report(error: Exception, output: Output, *, with_document: bool = True) -> None:
+def report(error: Exception, output: Output, *, command: str = "", with_document: bool = True) -> None:
     """Print an error on stderr, with --json as a document on stdout too, unless one is there already."""
     message, next_step = _words(error)
+    _tell(output, type(error).__name__, message, next_step or _general_advice(error, command), with_document)
+
+
+def report_usage(error: Any, output: Output) -> int:
+    """Print what the command line's parser found wrong, with an example of the command; return the exit code."""
+    context = getattr(error, "ctx", None)
+    asked = [part for part in (context.command_path if context else "").split() if part != "-m"][1:]
+    name = " ".join(["warpschool", *[part for part in asked if part != "warpschool"]])
+    help_text = (getattr(context.command, "help", "") if context else "") or ""
+    _, _, example = help_text.partition("Example: ")
+    more = f"{name} --help tells what there is."
+    advice = f"For example: {' '.join(example.split())}   ({more})" if example else more
+    _tell(output, type(error).__name__, error.format_message(), advice, True)
+    return int(error.exit_code)
+
+
+def _tell(output: Output, kind: str, message: str, next_step: str, with_document: bool) -> None:
     if with_document:
-        output.data({"error": {"kind": type(error).__name__, "message": message, "next_step": next_step}})
-    lines = message.splitlines() or [type(error).__name__]
+        output.data({"error": {"kind": kind, "message": message, "next_step": next_step}})
+    lines = message.splitlines() or [kind]
     shown = lines[:_MAX_LINES]
     output.errors.print(Text.assemble(("error: ", "bold red"), (shown[0], "bold")), soft_wrap=True)
     for line in shown[1:]:
@@ -72,6 +89,18 @@ def report(error: Exception, output: Output, *, with_document: bool = True) -> N
         output.errors.print(Text(f"... and {len(lines) - _MAX_LINES} more lines"))
     if next_step:
         output.errors.print(Text.assemble(("next: ", "bold cyan"), next_step), soft_wrap=True)
+
+
+def _general_advice(error: Exception, command: str) -> str:
+    """What to do about an error that says nothing more special."""
+    if isinstance(error, errors.GradingError):
+        return "Please report it: the grader is at fault, not the kernel."
+    code = exit_code(error)
+    if code == FAILED:
+        return "Mend the kernel, and run the same command again."
+    if code == LACKING:
+        return "warpschool doctor says what this machine can do."
+    return f"{f'warpschool {command}'.strip()} --help tells how it is meant."
 
 
 def _words(error: Exception) -> tuple[str, str]:

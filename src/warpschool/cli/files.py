@@ -18,7 +18,7 @@ def read_source(path: Path) -> str:
     except FileNotFoundError:
         raise ArgumentError(f"there is no file {path}", next_step=_nearby(path)) from None
     except OSError as error:
-        raise ArgumentError(f"cannot read {path}: {error.strerror}") from None
+        raise ArgumentError(f"cannot read {path}: {error.strerror}", next_step=f"Try: chmod u+r {path}") from None
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

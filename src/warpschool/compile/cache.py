@@ -61,6 +61,18 @@ def store(kind: str, key: str, entry: dict[str, Any]) -> bool:
     return any(_write(folder, f"{key}.json", data) for folder in _folders(kind))
 
 
+def writable_folder(kind: str) -> Path | None:
+    """The first folder for entries of this kind that can be made and written to; None where there is none."""
+    for folder in _folders(kind):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    return None
+
+
 def _folders(kind: str) -> Iterator[Path]:
     """Where entries may be: the user's cache folder, then a private temporary one."""
     yield cache_root() / kind

@@ -6,6 +6,7 @@ nearest personal copy at or above the working directory; in a checkout, `kernels
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 from dataclasses import dataclass
@@ -53,10 +54,18 @@ def find_source(step: Step, given: str | bytes | Path | None = None, *, folder: 
         return Source(_read(own_file), step.file_name, "personal copy")
     if step.starter is not None and checkout_root() == Course.find().root:
         return Source(_read(step.starter), step.file_name, "the checkout's kernels/")
-    raise CourseError(
-        f"no kernel of yours was found for {step}",
-        next_step="Name a file (--kernel FILE), run the step's %%kernel cell, or get your own copy: warpschool start",
-    )
+    raise CourseError(f"no kernel of yours was found for {step}", next_step=_where_to_look(step, own))
+
+
+def _where_to_look(step: Step, own: Path | None) -> str:
+    """What to do where there is no kernel: it depends on whether there is a copy, here or one folder down."""
+    if own is not None:
+        return f"Your copy has no kernels/{step}.cu; bring it back with: warpschool start {own}"
+    with contextlib.suppress(OSError):
+        below = sorted(marker.parent.name for marker in Path.cwd().glob(f"*/{PERSONAL_COPY_MARKER}"))
+        if below:
+            return f"Your copy is one folder down: cd {below[0]}"
+    return "Name a file (--kernel FILE), run the step's %%kernel cell, or get your own copy: warpschool start"
 
 
 def personal_copy(folder: Path) -> Path | None:
@@ -80,4 +89,5 @@ def _read(path: Path) -> bytes:
             return file.read(MAX_SOURCE_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = getattr(error, "strerror", None) or error
-        raise CourseError(f"cannot read {path}: {reason}", next_step="Name an existing .cu file.") from None
+        advice = "Make it readable: chmod u+r" if isinstance(error, PermissionError) else "Name an existing .cu file."
+        raise CourseError(f"cannot read {path}: {reason}", next_step=advice) from None
