@@ -16,6 +16,7 @@ import numpy as np
 from warpschool import model
 from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, Plan, parse_contract
+from warpschool.contract.expressions import Binary, EvaluationError, Expression, Name, Number, evaluate
 from warpschool.counters import DERIVED, Counters
 from warpschool.device import Launch
 from warpschool.errors import CompileError, ContractError, LaunchError
@@ -108,7 +109,7 @@ def profile_source(
     start = time.perf_counter()
     contract = parse_contract(source, name=name)
     program = Program(contract, device="sim", constants=constants)
-    plan = contract.bind(usual_sizes(contract) | dict(sizes or {}), constants=constants)
+    plan = contract.bind(usual_sizes(contract, constants=constants) | dict(sizes or {}), constants=constants)
     run = program.run(plan.scalars, random_inputs(plan, np.random.default_rng(seed)))
     return make_report(run, program, gpu=gpu, seconds=time.perf_counter() - start)
 
@@ -140,14 +141,38 @@ def case_text(plan: Plan) -> str:
     return ", ".join([*(f"{' = '.join(names)} = {value:g}" for value, names in by_value.items()), *replaced])
 
 
-def usual_sizes(contract: Contract) -> dict[str, int | float]:
-    """A size for every integer scalar of the header that it does not compute, and 1 for the other scalars."""
+def usual_sizes(contract: Contract, *, constants: Mapping[str, int] | None = None) -> dict[str, int | float]:
+    """A size for every integer scalar of the header that it does not compute, and 1 for the other scalars.
+
+    Where a Needs line says which size it wants (`BATCH == 1`, `S <= MOST_S`, `F % FB == 0`), it gets that one.
+    """
     computed = {size.name for size in contract.sizes}
     scalars = {p.name: p for p in contract.parameters() if not p.is_array and p.name not in computed}
     sizes = [name for name, parameter in scalars.items() if parameter.is_size]
     usual = _ONE_SIZE if len(sizes) == 1 else SEVERAL_SIZES
     named = _CONVOLUTION if {"C", "F"} & set(sizes) else {}  # channels and filters, where a product has M, N and K
-    return {name: named.get(name, usual) if parameter.is_size else 1.0 for name, parameter in scalars.items()}
+    chosen = {name: named.get(name, usual) for name in sizes}
+    known = contract.declarations.constexpr_values(constants or {})
+    for condition in contract.needs:
+        chosen |= _wanted(condition.tree, chosen, known)
+    return {name: chosen.get(name, 1.0) for name in scalars}
+
+
+def _wanted(condition: Expression, sizes: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, int]:
+    """The size that makes a condition true which `sizes` break, if it names one; other conditions are left alone."""
+    values = {**constants, **sizes}
+    try:
+        match condition:
+            case Binary("==", Binary("%", Name(name), step), Number(0)) if name in sizes:
+                unit = evaluate(step, values)
+                return {name: -(-sizes[name] // unit) * unit}
+            case Binary("==", Name(name), wanted) if name in sizes:
+                return {name: evaluate(wanted, values)}
+            case Binary("<=", Name(name), most) if name in sizes:
+                return {name: min(sizes[name], evaluate(most, values))}
+    except (EvaluationError, ZeroDivisionError):  # it speaks of sizes that the header computes, or of nothing
+        pass
+    return {}
 
 
 def random_inputs(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -221,7 +246,7 @@ def generated_code(
     if what == "ptx":
         return [(f"{name}, NVRTC {compiled.nvrtc}, {compiled.arch}", compiled.ptx)]
     contract = parse_contract(source, name=name)
-    plan = contract.bind(usual_sizes(contract) | dict(sizes or {}), constants=constants)
+    plan = contract.bind(usual_sizes(contract, constants=constants) | dict(sizes or {}), constants=constants)
     module = load_module(compiled.ptx)
     found = {}
     for launch in plan.launches:
