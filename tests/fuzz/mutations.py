@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from warpschool.ptx.combinations import problem
-from warpschool.ptx.forms import FORMS, FormError, Need, UnknownForm
+from warpschool.ptx.forms import FORMS
+from warpschool.ptx.needs import FormError, Need, UnknownForm
 from warpschool.ptx.operands import SPECIAL_REGISTERS
 from warpschool.ptx.program import WIDTH_BITS, Immediate, Instruction
 

@@ -6,11 +6,40 @@ modifier or type that is not listed is refused, so that nothing is silently take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from . import matrices
 from .combinations import problem
+from .needs import (
+    FormError,
+    Need,
+    Rule,
+    UnknownForm,
+    atomic,
+    barrier,
+    barrier_object,
+    chosen_by_sign,
+    compared,
+    converted,
+    copied,
+    element,
+    extreme,
+    fragments,
+    matched,
+    matrix_move,
+    matrix_product,
+    moved,
+    nothing,
+    policy,
+    product,
+    result,
+    same,
+    shuffled,
+    source,
+    tested,
+    three_way,
+    voted,
+    widths,
+)
 from .program import (
     FLOAT8_TYPES,
     WIDTH_BITS,
@@ -25,34 +54,6 @@ from .program import (
     Symbol,
     Vector,
 )
-
-
-class FormError(Exception):
-    """The instruction is not well formed."""
-
-
-class UnknownForm(Exception):
-    """The instruction has a modifier or type that the simulator does not know."""
-
-
-@dataclass(frozen=True)
-class Need:
-    """What an operand must be.
-
-    `role`: "to" destination, "of" source, "at" address, "number" immediate. `width` in bits, 1 for predicates. `wider`
-    allows wider registers, `count` asks for a vector, `braces` for one even of a single element, `beside` for an
-    optional predicate destination, `%r1|%p1`.
-    """
-
-    role: str
-    width: int = 0
-    wider: bool = False
-    count: int = 1
-    beside: bool = False
-    braces: bool = False
-
-
-Rule = Callable[[Instruction], Iterable[Need]]
 
 
 @dataclass(frozen=True)
@@ -86,208 +87,6 @@ _ORDER = "weak volatile relaxed acquire release acq_rel cta cluster gpu sys mmio
 _ANY_TYPE = _words(_INT, _BITS, "b8 u8 s8 f16 bf16 f32 f64 f16x2 bf16x2")
 
 
-def _width(type_name: str) -> int:
-    return WIDTH_BITS[type_name]
-
-
-def _to(width: int, **more: bool) -> Need:
-    return Need("to", width, **more)
-
-
-def _of(width: int, **more: bool) -> Need:
-    return Need("of", width, **more)
-
-
-def _same(sources: int) -> Rule:
-    """A destination and sources of the instruction's type."""
-    return lambda i: [_to(_width(i.type)), *[_of(_width(i.type))] * sources]
-
-
-def _widths(*widths: int | None) -> Rule:
-    """Destination and sources of fixed widths; None stands for the instruction's type."""
-
-    def rule(i: Instruction) -> list[Need]:
-        first, *rest = [_width(i.type) if w is None else w for w in widths]
-        return [_to(first), *[_of(w) for w in rest]]
-
-    return rule
-
-
-def _product(addend: bool) -> Rule:
-    def rule(i: Instruction) -> list[Need]:
-        wide = _width(i.type) * (2 if i.has("wide") else 1)
-        if wide > 64:
-            raise FormError("there is no such product")
-        return [_to(wide), *[_of(_width(i.type))] * 2, *([_of(wide)] if addend else [])]
-
-    return rule
-
-
-def _extreme(i: Instruction) -> list[Need]:
-    return [_to(_width(i.type)), *[_of(_width(i.type))] * (3 if len(i.operands) == 4 else 2)]
-
-
-def _setp(i: Instruction) -> list[Need]:
-    other = [_of(1)] if len(i.operands) == 4 else []
-    return [_to(1, beside=True), *[_of(_width(i.type))] * 2, *other]
-
-
-_PAIRS = ("f16x2", "bf16x2")
-
-
-def _set(i: Instruction) -> list[Need]:
-    to, of = i.types
-    usual = {"f16": "u16 s16 u32 s32 f16 f32", "bf16": "u16 s16 u32 s32 bf16"}.get(of, "u32 s32 f16 bf16 f32")
-    if to not in (("u32", "s32", of) if of in _PAIRS else usual.split()):
-        raise FormError(f"'.{of}' is not compared to give '.{to}'")
-    other = [_of(1)] if len(i.operands) == 4 else []
-    return [_to(_width(i.types[0])), *[_of(_width(i.type))] * 2, *other]
-
-
-def _lop3(i: Instruction) -> list[Need]:
-    other = [_of(1)] if len(i.operands) == 6 else []
-    if other and not isinstance(i.operands[0], Pair):
-        raise FormError("with a predicate it has two results, d|p")
-    return [_to(32, beside=bool(other)), *[_of(32)] * 3, Need("number"), *other]
-
-
-def _mov(i: Instruction) -> list[Need]:
-    to, of = (i.operands[k] if len(i.operands) == 2 else None for k in (0, 1))
-    width = _width(i.type)
-    for vector in (to, of):
-        if isinstance(vector, Vector) and (len(vector.elements) not in (2, 4) or width // len(vector.elements) < 16):
-            raise FormError("the vector has the wrong number of elements")
-    return [
-        Need("to", width // len(to.elements), count=len(to.elements)) if isinstance(to, Vector) else _to(width),
-        Need("of", width // len(of.elements), count=len(of.elements)) if isinstance(of, Vector) else _of(width),
-    ]
-
-
-def _cvt(i: Instruction) -> list[Need]:
-    to, of = (_width(t) for t in i.types)
-    sources = 2 if len(i.operands) == 3 else 1
-    if not FLOAT8_TYPES.isdisjoint(i.types):
-        if (*i.types, sources) not in _FLOAT8_PAIRS:
-            raise UnknownForm(f"'.{'.'.join(i.types)}' with {sources} sources")
-        return [_to(to), *[_of(of)] * sources]
-    return [_to(to, wider=True), *[_of(of, wider=True)] * sources]
-
-
-_FLOAT8_PAIRS = {pair for t in FLOAT8_TYPES for pair in ((t, "f32", 2), (t, "f16x2", 1), ("f16x2", t, 1))}
-"""Conversions of 8-bit numbers: result, source, and how many sources."""
-
-
-def _count(i: Instruction) -> int:
-    return next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
-
-
-def _element(role: str, i: Instruction) -> Need:
-    if _count(i) * _width(i.type) > 256 or (i.type == "b128" and (_count(i) > 1 or i.space in ("param", "const"))):
-        raise FormError("the vector is too long")
-    return Need(role, _width(i.type), wider=True, count=_count(i))
-
-
-def _atom(i: Instruction) -> list[Need]:
-    if i.type == "b128" and not (i.has("cas") or i.has("exch")):
-        raise UnknownForm("the type '.b128' but for cas and exch")
-    sources = 2 if i.has("cas") else 1
-    exact = [Need(role, _width(i.type), count=_count(i)) for role in ("to", *["of"] * sources)]
-    return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
-
-
-def _shfl(i: Instruction) -> list[Need]:
-    return [_to(32, beside=True), *[_of(32)] * (4 if i.has("sync") else 3)]
-
-
-def _vote(i: Instruction) -> list[Need]:
-    return [_to(_width(i.type)), _of(1), *([_of(32)] if i.has("sync") else [])]
-
-
-def _barrier(i: Instruction) -> list[Need]:
-    if i.has("warp"):
-        return [_of(32)]
-    if i.has("arrive"):
-        return [_of(32)] * 2
-    if not i.has("red"):
-        return [_of(32)] * (2 if len(i.operands) == 2 else 1)
-    return [_to(32 if i.has("popc") else 1), *[_of(32)] * (2 if len(i.operands) == 4 else 1), _of(1)]
-
-
-def _mbarrier(i: Instruction) -> list[Need]:
-    at, extra = Need("at"), [_of(32)] * max(0, len(i.operands) - 2)
-    if i.has("init"):
-        return [at, _of(32)]
-    if i.has("inval"):
-        return [at]
-    if i.has("pending_count"):
-        return [_to(32), _of(64)]
-    if i.has("arrive") or i.has("arrive_drop"):
-        return [_to(64), at, *extra[:1]]
-    return [_to(1), at, _of(32 if i.has("parity") else 64), *(extra[1:2] if i.has("try_wait") else [])]
-
-
-def _cp(i: Instruction) -> list[Need]:
-    if i.has("mbarrier") != bool(i.types):
-        raise FormError("it has the wrong number of types")
-    if i.has("mbarrier"):
-        return [Need("at")]
-    if i.has("commit_group") or i.has("wait_all"):
-        return []
-    if i.has("wait_group"):
-        return [Need("number")]
-    more = []
-    if len(i.operands) > 3:
-        last = i.operands[3]
-        more = [Need("of", 0) if isinstance(last, Register) else Need("number")]
-    return [Need("at"), Need("at"), Need("number"), *more]
-
-
-def _createpolicy(i: Instruction) -> list[Need]:
-    numbers = [Need("of", 32)] * (len(i.operands) - (2 if i.has("range") else 1))
-    if i.has("cvt"):
-        numbers = [Need("number")]
-    return [_to(64), *([Need("at")] if i.has("range") else []), *numbers]
-
-
-def _held(role: str, held: matrices.Fragment) -> Need:
-    """The registers of a fragment."""
-    return Need(role, held.register_bits, count=held.registers, braces=True)
-
-
-def _wmma(i: Instruction) -> list[Need]:
-    try:
-        if "mma" in i.modifiers:
-            return _matrix_product(i)
-        held = matrices.tile(i).fragment
-    except matrices.NoSuchMatrix as error:
-        raise UnknownForm(str(error)) from None
-    stride = [_of(32)] if len(i.operands) == 3 else []
-    if i.has("store"):
-        return [Need("at"), _held("of", held), *stride]
-    return [_held("to", held), Need("at"), *stride]
-
-
-def _matrix_product(i: Instruction) -> list[Need]:
-    try:
-        p = matrices.product(i)
-    except matrices.NoSuchMatrix as error:
-        raise UnknownForm(str(error)) from None
-    return [_held("to" if operand == "d" else "of", p.fragment(operand)) for operand in "dabc"]
-
-
-def _matrix_move(i: Instruction) -> list[Need]:
-    count = next((int(m[1:]) for m in i.modifiers if m in ("x1", "x2", "x4")), 0)
-    if not count or not i.has("m8n8"):
-        raise UnknownForm("this shape")
-    to_registers = i.opcode == "ldmatrix"
-    registers = Need("to" if to_registers else "of", 32, count=count, braces=True)
-    return [registers, Need("at")] if to_registers else [Need("at"), registers]
-
-
-def _nothing(i: Instruction) -> list[Need]:
-    return []
-
-
 def _form(rule: Rule, types: str = "", modifiers: str = "", counts: tuple[int, ...] = (1,)) -> Form:
     return Form(rule, _words(types), _words(modifiers), counts)
 
@@ -304,98 +103,99 @@ _PRODUCT = (
 _MATRIX_TYPES = "f16 bf16 tf32 f32 f64 s8 u8 s32"
 
 FORMS: dict[str, Form] = {
-    "add": _form(_same(2), f"{_INT} {_PACKED_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
-    "sub": _form(_same(2), f"{_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
-    "mul": _form(_product(False), f"{_INT} {_FLOAT}", f"{_ROUND} ftz sat lo hi wide"),
-    "mad": _form(_product(True), f"{_INT} f32 f64", f"{_ROUND} ftz sat lo hi wide cc"),
-    "mul24": _form(_same(2), "u32 s32", "lo hi"),
-    "mad24": _form(_same(3), "u32 s32", "lo hi sat"),
-    "addc": _form(_same(2), _CARRY, "cc"), "subc": _form(_same(2), _CARRY, "cc"),
-    "madc": _form(_same(3), _CARRY, "lo hi cc"),
-    "sad": _form(_same(3), _INT),
-    "div": _form(_same(2), f"{_INT} f32 f64", f"{_ROUND} ftz approx full"),
-    "rem": _form(_same(2), _INT),
-    "abs": _form(_same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
-    "neg": _form(_same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
-    "min": _form(_extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
-    "max": _form(_extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
-    "popc": _form(_widths(32, None), "b32 b64"), "clz": _form(_widths(32, None), "b32 b64"),
-    "bfind": _form(_widths(32, None), "u32 s32 u64 s64", "shiftamt"),
-    "fns": _form(_widths(32, 32, 32, 32), "b32"),
-    "brev": _form(_same(1), "b32 b64"),
-    "bfe": _form(_widths(None, None, 32, 32), "u32 s32 u64 s64"),
-    "bfi": _form(_widths(None, None, None, 32, 32), "b32 b64"),
-    "bmsk": _form(_widths(32, 32, 32), "b32", "clamp wrap"),
-    "szext": _form(_widths(32, 32, 32), "u32 s32", "clamp wrap"),
-    "dp4a": _form(_same(3), "u32 s32", counts=(2,)), "dp2a": _form(_same(3), "u32 s32", "lo hi", counts=(2,)),
-    "testp": _form(_widths(1, None), "f32 f64", "finite infinite number notanumber normal subnormal"),
-    "copysign": _form(_same(2), "f32 f64"),
-    "fma": _form(_same(3), _FLOAT, f"{_ROUND} ftz sat relu"),
-    "rcp": _form(_same(1), "f32 f64", f"{_ROUND} approx ftz"),
-    "sqrt": _form(_same(1), "f32 f64", f"{_ROUND} approx ftz"),
-    "rsqrt": _form(_same(1), "f32 f64", "approx ftz"),
-    "sin": _form(_same(1), "f32", "approx ftz"), "cos": _form(_same(1), "f32", "approx ftz"),
-    "lg2": _form(_same(1), "f32", "approx ftz"),
-    "ex2": _form(_same(1), f"f32 {_HALF}", "approx ftz"), "tanh": _form(_same(1), f"f32 {_HALF}", "approx"),
-    "set": _form(_set, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz", counts=(2,)),
-    "setp": _form(_setp, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz"),
-    "selp": _form(_widths(None, None, None, 1), f"{_INT} {_BITS} f32 f64"),
-    "slct": _form(lambda i: [_to(_width(i.types[0])), *[_of(_width(i.types[0]))] * 2, _of(32)], "s32 f32", "ftz", (2,)),
-    "and": _form(_same(2), f"pred {_BITS}"), "or": _form(_same(2), f"pred {_BITS}"),
-    "xor": _form(_same(2), f"pred {_BITS}"), "not": _form(_same(1), f"pred {_BITS}"),
-    "cnot": _form(_same(1), _BITS),
-    "lop3": _form(_lop3, "b32", "and or"),
-    "shf": _form(_widths(32, 32, 32, 32), "b32", "l r clamp wrap"),
-    "shl": _form(_widths(None, None, 32), _BITS),
-    "shr": _form(_widths(None, None, 32), f"{_BITS} {_INT}"),
-    "prmt": _form(_widths(32, 32, 32, 32), "b32", "f4e b4e rc8 ecl ecr rc16"),
-    "mov": _form(_mov, f"pred {_INT} {_BITS} b128 f16 bf16 f32 f64 f16x2 bf16x2"),
-    "cvta": _form(_same(1), "u32 u64", f"to {_SPACES}"),
-    "isspacep": _form(lambda i: [_to(1), _of(64)], "", _SPACES, (0,)),
+    "add": _form(same(2), f"{_INT} {_PACKED_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
+    "sub": _form(same(2), f"{_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
+    "mul": _form(product(False), f"{_INT} {_FLOAT}", f"{_ROUND} ftz sat lo hi wide"),
+    "mad": _form(product(True), f"{_INT} f32 f64", f"{_ROUND} ftz sat lo hi wide cc"),
+    "mul24": _form(same(2), "u32 s32", "lo hi"),
+    "mad24": _form(same(3), "u32 s32", "lo hi sat"),
+    "addc": _form(same(2), _CARRY, "cc"), "subc": _form(same(2), _CARRY, "cc"),
+    "madc": _form(same(3), _CARRY, "lo hi cc"),
+    "sad": _form(same(3), _INT),
+    "div": _form(same(2), f"{_INT} f32 f64", f"{_ROUND} ftz approx full"),
+    "rem": _form(same(2), _INT),
+    "abs": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
+    "neg": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
+    "min": _form(extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
+    "max": _form(extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
+    "popc": _form(widths(32, None), "b32 b64"), "clz": _form(widths(32, None), "b32 b64"),
+    "bfind": _form(widths(32, None), "u32 s32 u64 s64", "shiftamt"),
+    "fns": _form(widths(32, 32, 32, 32), "b32"),
+    "brev": _form(same(1), "b32 b64"),
+    "bfe": _form(widths(None, None, 32, 32), "u32 s32 u64 s64"),
+    "bfi": _form(widths(None, None, None, 32, 32), "b32 b64"),
+    "bmsk": _form(widths(32, 32, 32), "b32", "clamp wrap"),
+    "szext": _form(widths(32, 32, 32), "u32 s32", "clamp wrap"),
+    "dp4a": _form(same(3), "u32 s32", counts=(2,)), "dp2a": _form(same(3), "u32 s32", "lo hi", counts=(2,)),
+    "testp": _form(widths(1, None), "f32 f64", "finite infinite number notanumber normal subnormal"),
+    "copysign": _form(same(2), "f32 f64"),
+    "fma": _form(same(3), _FLOAT, f"{_ROUND} ftz sat relu"),
+    "rcp": _form(same(1), "f32 f64", f"{_ROUND} approx ftz"),
+    "sqrt": _form(same(1), "f32 f64", f"{_ROUND} approx ftz"),
+    "rsqrt": _form(same(1), "f32 f64", "approx ftz"),
+    "sin": _form(same(1), "f32", "approx ftz"), "cos": _form(same(1), "f32", "approx ftz"),
+    "lg2": _form(same(1), "f32", "approx ftz"),
+    "ex2": _form(same(1), f"f32 {_HALF}", "approx ftz"), "tanh": _form(same(1), f"f32 {_HALF}", "approx"),
+    "set": _form(compared, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz", counts=(2,)),
+    "setp": _form(tested, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz"),
+    "selp": _form(widths(None, None, None, 1), f"{_INT} {_BITS} f32 f64"),
+    "slct": _form(chosen_by_sign, "s32 f32", "ftz", (2,)),
+    "and": _form(same(2), f"pred {_BITS}"), "or": _form(same(2), f"pred {_BITS}"),
+    "xor": _form(same(2), f"pred {_BITS}"), "not": _form(same(1), f"pred {_BITS}"),
+    "cnot": _form(same(1), _BITS),
+    "lop3": _form(three_way, "b32", "and or"),
+    "shf": _form(widths(32, 32, 32, 32), "b32", "l r clamp wrap"),
+    "shl": _form(widths(None, None, 32), _BITS),
+    "shr": _form(widths(None, None, 32), f"{_BITS} {_INT}"),
+    "prmt": _form(widths(32, 32, 32, 32), "b32", "f4e b4e rc8 ecl ecr rc16"),
+    "mov": _form(moved, f"pred {_INT} {_BITS} b128 f16 bf16 f32 f64 f16x2 bf16x2"),
+    "cvta": _form(same(1), "u32 u64", f"to {_SPACES}"),
+    "isspacep": _form(lambda i: [result(1), source(64)], "", _SPACES, (0,)),
     "cvt": Form(
-        _cvt, _ANY_TYPE | FLOAT8_TYPES | {"tf32"}, _words(_ROUND, "rna rni rzi rmi rpi ftz sat satfinite relu"), (2,)
+        converted, _ANY_TYPE | FLOAT8_TYPES | {"tf32"},
+        _words(_ROUND, "rna rni rzi rmi rpi ftz sat satfinite relu"), (2,),
     ),
-    "ld": Form(lambda i: [_element("to", i), Need("at")], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
-    "ldu": Form(lambda i: [_element("to", i), Need("at")], _ANY_TYPE, _words("global v2 v4")),
-    "st": Form(lambda i: [Need("at"), _element("of", i)], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
-    "atom": _form(_atom, f"{_BITS} b128 u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
-    "red": _form(_atom, f"b32 b64 u32 s32 u64 s64 {_FLOAT}", _ATOMIC),
-    "shfl": _form(_shfl, "b32", "sync up down bfly idx"),
-    "vote": _form(_vote, "pred b32", "sync all any uni ballot"),
-    "match": _form(lambda i: [_to(32, beside=i.has("all")), _of(_width(i.type)), _of(32)], "b32 b64", "any all sync"),
-    "redux": _form(_widths(32, 32, 32), "u32 s32 b32", f"sync add min max {_BOOLEAN}"),
-    "elect": _form(lambda i: [_to(32, beside=True), _of(32)], "", "sync", (0,)),
-    "createpolicy": _form(_createpolicy, "b64", f"fractional range cvt L2 global {_CACHE}"),
+    "ld": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
+    "ldu": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE, _words("global v2 v4")),
+    "st": Form(lambda i: [Need("at"), element("of", i)], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
+    "atom": _form(atomic, f"{_BITS} b128 u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
+    "red": _form(atomic, f"b32 b64 u32 s32 u64 s64 {_FLOAT}", _ATOMIC),
+    "shfl": _form(shuffled, "b32", "sync up down bfly idx"),
+    "vote": _form(voted, "pred b32", "sync all any uni ballot"),
+    "match": _form(matched, "b32 b64", "any all sync"),
+    "redux": _form(widths(32, 32, 32), "u32 s32 b32", f"sync add min max {_BOOLEAN}"),
+    "elect": _form(lambda i: [result(32, beside=True), source(32)], "", "sync", (0,)),
+    "createpolicy": _form(policy, "b64", f"fractional range cvt L2 global {_CACHE}"),
     "pmevent": _form(lambda i: [Need("number")], "", "mask", (0,)),
-    **dict.fromkeys(("vabsdiff2", "vabsdiff4"), _form(_same(3), "u32 s32", "add sat", (3,))),
-    "activemask": _form(_widths(32), "b32"),
-    "bra": _form(_nothing, "", "uni skip", (0,)),
-    "brx": _form(lambda i: [_of(32)], "", "idx uni", (0,)),
-    "ret": _form(_nothing, "", "uni", (0,)), "exit": _form(_nothing, "", "", (0,)),
-    "bar": _form(_barrier, "u32 pred", "sync arrive red warp popc and or cta aligned", (0, 1)),
-    "barrier": _form(_barrier, "u32 pred", "sync arrive red popc and or cta aligned", (0, 1)),
-    "membar": _form(_nothing, "", "cta gl sys gpu proxy alias", (0,)),
-    "fence": _form(_nothing, "", f"{_ORDER} proxy alias async generic", (0,)),
+    **dict.fromkeys(("vabsdiff2", "vabsdiff4"), _form(same(3), "u32 s32", "add sat", (3,))),
+    "activemask": _form(widths(32), "b32"),
+    "bra": _form(nothing, "", "uni skip", (0,)),
+    "brx": _form(lambda i: [source(32)], "", "idx uni", (0,)),
+    "ret": _form(nothing, "", "uni", (0,)), "exit": _form(nothing, "", "", (0,)),
+    "bar": _form(barrier, "u32 pred", "sync arrive red warp popc and or cta aligned", (0, 1)),
+    "barrier": _form(barrier, "u32 pred", "sync arrive red popc and or cta aligned", (0, 1)),
+    "membar": _form(nothing, "", "cta gl sys gpu proxy alias", (0,)),
+    "fence": _form(nothing, "", f"{_ORDER} proxy alias async generic", (0,)),
     "prefetch": _form(lambda i: [Need("at")], "", "global local L1 L2 L2::evict_last L2::evict_normal", (0,)),
     "prefetchu": _form(lambda i: [Need("at")], "", "L1", (0,)),
     "discard": _form(lambda i: [Need("at"), Need("number")], "", "global L2", (0,)),
     "applypriority": _form(lambda i: [Need("at"), Need("number")], "", "global L2::evict_normal", (0,)),
-    "nanosleep": _form(lambda i: [_of(32)], "u32"),
-    "griddepcontrol": _form(_nothing, "", "launch_dependents wait", (0,)),
-    "trap": _form(_nothing, "", "", (0,)), "brkpt": _form(_nothing, "", "", (0,)),
+    "nanosleep": _form(lambda i: [source(32)], "u32"),
+    "griddepcontrol": _form(nothing, "", "launch_dependents wait", (0,)),
+    "trap": _form(nothing, "", "", (0,)), "brkpt": _form(nothing, "", "", (0,)),
     "wmma": _form(
-        _wmma, _MATRIX_TYPES, f"{_PRODUCT} load store mma a b c d {_SPACES}", tuple(range(5)),
+        fragments, _MATRIX_TYPES, f"{_PRODUCT} load store mma a b c d {_SPACES}", tuple(range(5)),
     ),
-    "mma": _form(_matrix_product, _MATRIX_TYPES, _PRODUCT, tuple(range(5))),
-    "ldmatrix": _form(_matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
-    "stmatrix": _form(_matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
-    "movmatrix": _form(_widths(32, 32), "b16", "sync aligned m8n8 trans"),
+    "mma": _form(matrix_product, _MATRIX_TYPES, _PRODUCT, tuple(range(5))),
+    "ldmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
+    "stmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
+    "movmatrix": _form(widths(32, 32), "b16", "sync aligned m8n8 trans"),
     "mbarrier": _form(
-        _mbarrier, "b64",
+        barrier_object, "b64",
         f"init inval arrive arrive_drop test_wait try_wait pending_count parity noComplete {_SPACES} {_ORDER}",
     ),
     "cp": _form(
-        _cp, "b64",
+        copied, "b64",
         f"async ca cg mbarrier arrive noinc {_SPACES} commit_group wait_group wait_all L2::64B L2::128B L2::256B",
         (0, 1),
     ),

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from .call_parameters import CallParameters, in_local_memory
-from .forms import Checker, FormError, UnknownForm
+from .forms import Checker
+from .needs import FormError, UnknownForm
 from .program import (
     Address,
     Function,
