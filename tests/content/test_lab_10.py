@@ -16,10 +16,10 @@ from warpschool.launcher import Program
 from warpschool.nn import convolve, reference
 from warpschool.nn.digits import load, weights
 from warpschool.nn.half_layers import half_digits_layers, half_parameters
-from warpschool.nn.network import Network, build, digits_layers, lenet5_layers
+from warpschool.nn.network import FORMS, Network, build, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.streams import ENGINES, Span, Timeline, Work, classify_in_parts, schedule
-from warpschool.notebook import networks_lab
+from warpschool.notebook import networks_lab, recorded_networks
 from warpschool.viz import network_lessons
 
 COURSE = Course.find()
@@ -172,6 +172,23 @@ def test_pictures_say_what_was_not_recorded():
 
 
 # ---------------------------------------------------------------- recorded on a GPU
+
+
+def test_the_notebook_shows_what_was_recorded():
+    forms, layouts, streams = recorded_networks.tables()
+    assert {row[0] for row in forms.rows} == set(FORMS) and "H200" in forms.note
+    assert len(layouts.rows) == 3 and {row[0] for row in streams.rows} == {"pageable", "pinned"}
+    lines = recorded_networks.fastest()
+    assert len(lines) == 3 and all(line.recorded for line in lines.values())
+    assert lines[next(title for title in lines if "1 part," in title)].overlapped_ms == 0
+    assert sum(line.overlapped_ms > 0 for line in lines.values()) == 2
+    assert len(network_lessons.draw_timeline(lines).axes) == 3
+    table = networks_lab.layers_table("plain", kernels=kernels(), images=2)
+    report = [name for name in networks_lab.REPORT_MS if name in {row[0] for row in table.rows}]
+    assert report == list(networks_lab.REPORT_MS) and "ms, NVIDIA H200" in table.head
+    nothing = Course(COURSE.root / "docs")
+    assert [table.rows for table in recorded_networks.tables(course=nothing)] == [[], [], []]
+    assert recorded_networks.fastest(course=nothing) == {}
 
 
 def test_recorded_networks_are_fast():

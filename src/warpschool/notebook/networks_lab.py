@@ -23,6 +23,7 @@ from warpschool.nn.layers import ConvolvePool, FullyConnected, Layer
 from warpschool.nn.network import GPU_BATCH, Network, build, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.streams import ENGINES, Timeline, schedule
+from warpschool.notebook import recorded_networks
 from warpschool.notebook.runs import own_contract
 from warpschool.notebook.stages import Table
 from warpschool.timing import benchmark
@@ -109,7 +110,8 @@ def plan_of(
 
 
 def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images: int = 32) -> Table:
-    """Redraw the report's table 13: what each layer moves for an image, and its time for 10,000 on a GPU."""
+    """Redraw the report's table 13: what each layer moves for an image, and its time for 10,000 on a GPU: on this
+    machine's, and as it was recorded."""
     net = network(form, kernels=kernels or own_kernels(device="sim"))
     session = net.session(images)
     session["x"].set(load().test.pixels()[:images])
@@ -118,16 +120,22 @@ def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images:
     for call, launches in session.launches:
         counted[call.layer] = sum((launch.counters for launch in launches), counted.get(call.layer, Counters()))
     times = layer_times(form, net.layers)
-    head = ["layer", "bytes moved for an image", "multiply-adds", "ms for 10,000", "the report's ms", "serial, its ms"]
-    return Table(head, [_row(name, one, images, times) for name, one in counted.items()])
+    gpu, known = recorded_networks.layer_times(form)
+    head = ["layer", "bytes moved for an image", "multiply-adds", "ms for 10,000", *([f"ms, {gpu}"] if known else []),
+            "the report's ms", "serial, its ms"]  # fmt: skip
+    note = f"{gpu}: recorded with the references." if known else ""
+    return Table(head, [_row(name, one, images, times, known) for name, one in counted.items()], note)
 
 
-def _row(name: str, one: Counters, images: int, times: Mapping[str, float] | None) -> list[str]:
+def _row(
+    name: str, one: Counters, images: int, times: Mapping[str, float] | None, known: Mapping[str, float]
+) -> list[str]:
     serial, parallel = REPORT_MS.get(name, (None, None))
     moved = one.global_load_bytes + one.global_store_bytes
     return [
         name, f"{moved / images:,.0f}", f"{one.fma_instructions / images:,.0f}",
-        "not measured" if times is None else f"{times[name]:.3g}", "" if parallel is None else f"{parallel:g}",
+        "not measured" if times is None else f"{times[name]:.3g}", *([f"{known[name]:.3g}"] if known else []),
+        "" if parallel is None else f"{parallel:g}",
         "" if serial is None else f"{serial:g}",
     ]  # fmt: skip
 

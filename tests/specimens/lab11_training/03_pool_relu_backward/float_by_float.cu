@@ -40,14 +40,8 @@ pool_relu_backward(const float* __restrict__ dy, const unsigned* __restrict__ sa
     for (int i = 0; i < 2; ++i) {
         if (row + i >= H) break;
         float* to = dz + (static_cast<size_t>(plane) * H + row + i) * W + col;
-        const float left = bits >> (2 * i) & 1 ? slope : 0.0f;  // expect: PERF
-        const float right = bits >> (2 * i + 1) & 1 ? slope : 0.0f;
-        if (W % 2 == 0) {
-            to[0] = left;
-            to[1] = right;
-        } else {
-            to[0] = left;
-            if (col + 1 < W) to[1] = right;
+        for (int j = 0; j < 2 && col + j < W; ++j) {
+            to[j] = bits >> (2 * i + j) & 1 ? slope : 0.0f;  // expect: PERF
         }
     }
 }

@@ -1,4 +1,4 @@
-// right_edge_not_asked.cu: reads past the last image.
+// edge_not_asked.cu: reads past the last image.
 // Entry:   first_layer(const half x[BATCH,H,W] in, const half w[F,R,S] in, const float bias[F] in,
 //                      half y[BATCH,PH,PW,F] out, int BATCH, int H, int W, int F, int R, int S, int PAD)
 // Sizes:   PH = (H + 2 * PAD - R + 1) / 2, PW = (W + 2 * PAD - S + 1) / 2,
