@@ -8,7 +8,7 @@ Then they are timed in turns, the L2 cache flushed before each sample; a trainin
 backward and stochastic gradient descent with momentum. `ratio` is our time as a multiple of PyTorch's: below 1 is
 faster. A layer of ours adds bias, ReLU and pooling in the same kernels. Forward, cuDNN's times are those of convolution
 and bias alone; backward, those of the whole layer. `from PyTorch` is ours as one autograd function. `--totals` leaves
-the layers out.
+the layers out; rows of layers that FILE holds already, from the same machine and versions, stay.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -256,6 +256,15 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
     return found
 
 
+def kept(path: Path, now: Mapping[str, Any]) -> list[Row]:
+    """The rows of layers in an earlier file, if it is from the same machine and versions."""
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    same = ("device", "cuda_driver", "torch", "cudnn", "nvrtc", "tf32", "batch", "image")
+    if any(before.get(key) != now[key] for key in same):
+        return []
+    return [Row(**row) for row in before["rows"] if row["part"] in ("forward", "backward")]
+
+
 def main() -> None:
     """Check, measure, print a line for each, write them all as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -291,8 +300,9 @@ def main() -> None:
             "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "flush": "L2 flushed before each sample",
             "tf32": False, "batch": options.batch, "image": form.size, "errors": errors,
             "arena_bytes": {"inference": network.session.layout.nbytes, "training": step.session.layout.nbytes},
-            "summary": summary(bench.rows), "rows": [asdict(row) for row in bench.rows],
         }  # fmt: skip
+        rows = [*bench.rows, *(kept(options.out, result) if options.totals else [])]
+        result |= {"summary": summary(rows), "rows": [asdict(row) for row in rows]}
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -10,8 +10,10 @@ import pytest
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.launcher import Program, RunResult
+from warpschool.nn.session import Kernels
 from warpschool.notebook import vgg_lab
 from warpschool.notebook.runs import random_inputs
+from warpschool.notebook.thesis_times import TIMES_MS
 
 COURSE = Course.find()
 RECORDED = COURSE.root / "benchmarks" / "results" / "networks_vgg_h200.json"
@@ -40,6 +42,16 @@ def test_a_choice_costs_a_byte_for_each_window():
     assert run("06_saved_choices", sizes).counters.global_store_bytes == 5 * 4 * 8 * 16
 
 
+@pytest.mark.slow
+def test_the_notebooks_network_has_right_gradients_and_learns():
+    step, x, label = vgg_lab.small_step(Kernels(device="sim"))
+    table = vgg_lab.gradient_table(step, x, label)
+    assert len(table.rows) == 16 and max(float(error) for row in table.rows for error in row[2:]) < 1e-3
+    assert "Hazards: 0" in table.note
+    losses = vgg_lab.train(step, x, label)
+    assert losses[-1] < 0.9 * losses[0]
+
+
 def test_recorded_speed():
     if not RECORDED.exists():
         pytest.skip("no recorded times in benchmarks/results")
@@ -54,6 +66,9 @@ def test_tables_of_the_thesis():
     tables = vgg_lab.tables()
     assert [len(table.rows) for table in tables][:2] == [14, 4]
     assert len(tables[3].rows) == 17 and tables[3].rows[-1][0] == "total"
-    assert "Table 11" in tables[4].note and len(tables[4].rows[0]) == 6
+    assert "Table 11" in tables[4].note and len(tables[4].rows[0]) == 8
+    assert tables[0].rows[1][-2:] == ("16.65", "-8 %") and tables[3].rows[0][-1] == "-66 %"
+    forward = list(TIMES_MS[7].values())
+    assert sum(own for _, own in forward[:-1]) == pytest.approx(forward[-1][1], abs=0.01)  # copied without a slip
     with pytest.raises(KeyError):
         vgg_lab.recorded(12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,11 @@ from warpschool.nn.streams import classify_in_parts
 pytestmark = pytest.mark.gpu
 
 
+@cache
+def kernels(device):
+    return Kernels(device=device)
+
+
 @pytest.mark.parametrize("form", ["plain", "pooled", "fused", "winograd", "lenet5"])
 def test_both_devices_find_the_same_digits(form):
     name = "lenet5" if form == "lenet5" else "digits"
@@ -21,7 +28,7 @@ def test_both_devices_find_the_same_digits(form):
     images = load().test.pixels()
     found = {}
     for device in ("sim", "gpu"):
-        network = Network(layers, Kernels(device=device), parameters=weights(name))
+        network = Network(layers, kernels(device), parameters=weights(name))
         found[device] = network.classify(images)
     assert (found["sim"] == found["gpu"]).all()
     assert (found["gpu"] == load().test.labels).mean() >= 0.97
@@ -34,10 +41,10 @@ def test_both_devices_find_the_same_digits(form):
 
 
 def test_half_precision_finds_the_same_digits():
-    images, kernels = load().test.pixels(), Kernels(device="gpu")
-    single = Network(digits_layers(), kernels, parameters=weights("digits")).classify(images)
+    images = load().test.pixels()
+    single = Network(digits_layers(), kernels("gpu"), parameters=weights("digits")).classify(images)
     half = Network(
-        half_digits_layers(), kernels, parameters=half_parameters(weights("digits")), image_shape=(28, 28),
+        half_digits_layers(), kernels("gpu"), parameters=half_parameters(weights("digits")), image_shape=(28, 28),
         dtype=np.float16,
     ).classify(images[:, 0])  # fmt: skip
     assert (half == single).mean() >= 0.995
@@ -45,7 +52,7 @@ def test_half_precision_finds_the_same_digits():
 
 def test_copies_overlap_with_kernels_only_in_several_streams():
     images = np.tile(load().test.pixels(), (10, 1, 1, 1))
-    network = Network(digits_layers("winograd"), Kernels(device="gpu"), parameters=weights("digits"))
+    network = Network(digits_layers("winograd"), kernels("gpu"), parameters=weights("digits"))
     one, two = (classify_in_parts(network, images, parts=5, streams=count) for count in (1, 2))
     assert (one.labels == two.labels).all() and (one.labels[:1000] == load().test.labels).mean() >= 0.97
     assert one.timeline.recorded and len(one.timeline.spans) == 15

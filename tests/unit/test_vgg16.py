@@ -19,16 +19,6 @@ from warpschool.nn.vgg_reference import reference
 TINY = Form.small()
 
 
-def parameters(form: Form) -> dict[str, np.ndarray]:
-    """Random ones, biases too."""
-    rng = np.random.default_rng(5)
-    values = form.first_parameters(1)
-    return {
-        name: rng.uniform(-0.1, 0.1, array.shape).astype(np.float32) if name.endswith("bias") else array
-        for name, array in values.items()
-    }
-
-
 def batch_of(form: Form, batch: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, (batch, form.channels, form.size, form.size)).astype(np.float32)
@@ -62,7 +52,7 @@ def test_what_cannot_be_is_refused():
 
 @pytest.mark.slow
 def test_a_small_network_on_the_simulator():
-    kernels, values = Kernels(device="sim"), parameters(TINY)
+    kernels, values = Kernels(device="sim"), TINY.first_parameters(1, bias=0.1)
     x, label = batch_of(TINY, 2)
     exact = reference(TINY, values, x, label)
     scores = Inference(TINY, kernels, values, batch=2).scores(x)

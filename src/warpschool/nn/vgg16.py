@@ -93,14 +93,20 @@ class Form:
             found[f"{layer.name}.bias"] = (channels,)
         return found
 
-    def first_parameters(self, seed: int) -> dict[str, np.ndarray]:
-        """Return weights to begin with: normal, with variance 2 / inputs (He et al. 2015); biases are 0."""
+    def first_parameters(self, seed: int, *, bias: float = 0.0) -> dict[str, np.ndarray]:
+        """Return weights to begin with: normal, with variance 2 / inputs (He et al. 2015).
+
+        Biases lie between -bias and bias. Whoever compares gradients wants some: with 0, windows of zeros are inputs of
+        0 to a ReLU, which has no slope there, and rounding decides what passes.
+        """
         rng = np.random.default_rng(seed)
         values = {}
         for name, shape in self.shapes().items():
+            if name.endswith(".bias"):
+                values[name] = rng.uniform(-bias, bias, shape).astype(np.float32)
+                continue
             inputs = shape[0] if len(shape) == 2 else math.prod(shape[1:])
-            scale = 0.0 if name.endswith(".bias") else math.sqrt(2 / inputs)
-            values[name] = rng.standard_normal(shape, np.float32) * np.float32(scale)
+            values[name] = rng.standard_normal(shape, np.float32) * np.float32(math.sqrt(2 / inputs))
         return values
 
 

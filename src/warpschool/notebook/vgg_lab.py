@@ -14,6 +14,7 @@ from warpschool.nn.session import Kernels
 from warpschool.nn.vgg16 import Form, Step
 from warpschool.nn.vgg_reference import reference
 from warpschool.notebook.runs import own_contract
+from warpschool.notebook.thesis_times import TIMES_MS
 from warpschool.notebook.winograd_lab import Table
 
 LAB = "lab13_vgg16"
@@ -30,9 +31,8 @@ def small_step(kernels: Kernels, *, batch: int = 2, seed: int = 1) -> tuple[Step
     """A small VGG16 in training, and a batch of random images and labels."""
     form = Form.small()
     rng = np.random.default_rng(seed)
-    step = Step(
-        form, kernels, form.first_parameters(seed), batch=batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM)
-    )  # fmt: skip
+    start = form.first_parameters(seed, bias=0.1)
+    step = Step(form, kernels, start, batch=batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM))
     x = rng.uniform(-1, 1, (batch, form.channels, form.size, form.size)).astype(np.float32)
     return step, x, rng.integers(0, form.classes, batch).astype(np.int32)
 
@@ -64,7 +64,7 @@ def train(step: Step, x: np.ndarray, label: np.ndarray, *, steps: int = 6) -> li
 
 
 def recorded(table: int, *, course: Course | None = None) -> Table:
-    """Table 7, 8, 9, 10 or 11 of the thesis, redrawn from benchmarks/results/networks_vgg_*.json.
+    """Table 7, 8, 9, 10 or 11 of the thesis, redrawn from benchmarks/results/networks_vgg_*.json, its own beside ours.
 
     Empty where nothing was recorded. Raises KeyError for another number.
     """
@@ -74,12 +74,20 @@ def recorded(table: int, *, course: Course | None = None) -> Table:
         result = json.loads(path.read_text("utf-8"))
         title, header, rows = write(result)
         images = f"batch {result['batch']}, {result['image']} x {result['image']}"
-        return Table(header, tuple(rows), f"{title}; {images}, recorded on {result['device']}.")
+        note = f"{title}; {images}, recorded on {result['device']}. The thesis measured on a GTX 1080."
+        beside = tuple((*row, *_thesis(table, str(row[0]))) for row in rows)
+        return Table((*header, *_THEIRS), beside, note)
     return Table((f"table {table}",), (), "Nothing recorded.")
+
+
+def _thesis(table: int, row: str) -> tuple[str, str]:
+    other, own = TIMES_MS[table][row]
+    return f"{own:g}", _change(own / other)
 
 
 _Drawn = tuple[str, tuple[str, ...], list[tuple[Any, ...]]]
 _HEADER = ("layer", "cuDNN ms", "ours ms", "ours against it")
+_THEIRS = ("the thesis's ms", "against its own rival")
 
 
 def _layers(part: str, what: Callable[[str], bool], title: str) -> Callable[[Mapping[str, Any]], _Drawn]:
@@ -112,7 +120,7 @@ def _whole(part: str, title: str, per_image: bool) -> Callable[[Mapping[str, Any
 
 
 def _change(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.0f} %"
+    return f"{round(100 * (ratio - 1)):+d} %"
 
 
 def _is_dense(layer: str) -> bool:
