@@ -197,4 +197,7 @@ def test_recorded_networks_are_fast():
     single, half = best["float32", "PyTorch eager"], best["float16", "PyTorch eager"]
     assert single["ratio"] <= 0.55 and half["ratio"] <= 0.30
     assert best["float32", "torch.compile"]["ratio"] < 1 and best["float16", "torch.compile"]["ratio"] < 1
+    trained = json.loads((COURSE.root / "benchmarks" / "results" / "training_h200.json").read_text("utf-8"))["weights"]
+    (accuracy,) = (row["accuracy"] for row in trained if row["network"] == "digits")
+    assert {row["accuracy"] for row in found["rows"] if row["precision"] == "float32"} == {accuracy}
     assert min(row["accuracy"] for row in found["rows"]) >= 0.97

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -111,8 +112,9 @@ def test_tables_say_what_was_seen():
 
 @pytest.mark.slow
 def test_a_tiny_run_learns_on_the_simulator():
-    kernels = Kernels(device="sim")
+    kernels, start = Kernels(device="sim"), time.process_time()
     done = training_lab.tiny_run(kernels)
+    assert time.process_time() - start < 2 * 60, "a minute of two cores"
     assert len(done.losses) == 60 and done.left <= training_lab.FALLS_TO
     assert done.history[-1].accuracy > 0.8
     assert {row[-1] for row in training_lab.gradient_table(kernels).rows} == {"yes"}
