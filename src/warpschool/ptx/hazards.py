@@ -11,7 +11,7 @@ from .program import Barrier, SourceLine, WarpBarrier
 from .record import Hazard, Triple
 from .translate import layout as L
 from .translate.plan import AccessSite
-from .translate.translator import Unit
+from .translate.unit import Unit
 
 _KINDS = {
     L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",

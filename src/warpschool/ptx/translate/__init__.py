@@ -31,7 +31,7 @@ from ..program import (
     written,
 )
 from ..provenance import pointer_roots, written_roots
-from . import convert, floating, integer  # noqa: F401  (registers the handlers)
+from . import bits, convert, floating, integer, transcendental  # noqa: F401  (registers the handlers)
 from .driver import write_driver
 from .frames import find_frames, frames_bytes
 from .full import Full, parts_of
@@ -39,7 +39,8 @@ from .layout import MAX_BLOCKS, context_layout
 from .masked import Masked
 from .nans import computed_floats
 from .plan import CounterPlan
-from .translator import Options, Unit, barrier_operands, lanes_of
+from .translator import barrier_operands, lanes_of
+from .unit import Options, Unit
 
 __all__ = ["Options", "Translation", "translate"]
 

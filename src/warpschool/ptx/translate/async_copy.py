@@ -7,7 +7,8 @@ from ..program import Address, Immediate, Instruction
 from . import layout as L
 from . import mbarriers
 from .access import Access, vector_address
-from .translator import Translator, Unit
+from .translator import Translator
+from .unit import Unit
 from .values import unsupported
 
 _WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")

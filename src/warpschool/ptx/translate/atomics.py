@@ -8,7 +8,8 @@ from ..program import Address, Instruction, Operand, Sink, Vector, bytes_of
 from . import layout as L
 from .access import Access, inferred_space, vector_address
 from .convert import SHARED_WINDOW
-from .floating import add_float, flush, narrow, packed_half, widen
+from .float_formats import flush, narrow, packed_half, widen
+from .floating import add_float
 from .nans import canonical_bits
 from .runtime.helper import Helper, arg, i32
 from .shared_memory import shared_base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..emit import Builder, Value
 from ..program import FLOAT8_TYPES, WIDTH_BITS, Instruction, Pair, Vector
 from . import float8
-from .floating import canonical_nan, flush, narrow, relu, round_directed, saturate, two_sum, widen
+from .float_formats import canonical_nan, flush, narrow, relu, round_directed, saturate, two_sum, widen
 from .values import LLVM_TYPE, is_float, unsupported, value
 
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57

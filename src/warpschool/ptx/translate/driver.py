@@ -21,7 +21,7 @@ from .runtime.exact import CELL_BYTES
 from .runtime.helper import WORKER, Helper, arg, i32, i64
 from .runtime.named import ONE_FOR_ALL
 from .signals import report
-from .translator import Unit
+from .unit import Unit
 
 _C = L.ContextLayout
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..emit import Builder, Value
 from ..program import Instruction
-from .floating import canonical_nan, narrow, relu, widen
+from .float_formats import canonical_nan, narrow, relu, widen
 from .values import unsupported
 
 

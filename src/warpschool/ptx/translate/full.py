@@ -23,7 +23,8 @@ from ..program import (
 )
 from . import layout as L
 from .frames import ResidentFrames
-from .translator import Translator, Unit, lanes_of, last_line
+from .translator import Translator, lanes_of, last_line
+from .unit import Unit
 
 
 class Full(Translator):

@@ -9,20 +9,17 @@ the registers that `full` keeps as scalars do fit their patterns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import UnsupportedInstruction, WarpschoolError
 from ..emit import BITS, WARP, Builder, Value, constant, constants, float_constant
 from ..isa import INSTRUCTIONS, TENSOR
-from ..lane_analysis import LaneAnalysis
 from ..lanes import ZERO, Lanes
 from ..program import (
     Block,
     Immediate,
     Instruction,
     Jump,
-    Kernel,
     Operand,
     Pair,
     Register,
@@ -34,72 +31,11 @@ from ..program import (
 from ..refusals import refused
 from . import layout as L
 from . import nans
-from .floating import canonical_nan
-from .frames import Frame
-from .plan import AccessSite, CounterPlan, arithmetic_counter, instruction_class
+from .float_formats import canonical_nan
+from .plan import arithmetic_counter, instruction_class
+from .special_registers import special_register
+from .unit import Unit
 from .values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
-
-
-@dataclass(frozen=True)
-class Options:
-    """What translated code does besides computing."""
-
-    check: bool = True
-    count: bool = True
-    exact: bool = False
-    """with the exact race shadow: slow, for a launch that met a race"""
-    parted: bool = False
-    """run every warp in `masked` from start to end: for testing it"""
-
-
-@dataclass
-class Unit:
-    """Everything that the two functions of one kernel share."""
-
-    kernel: Kernel
-    block: tuple[int, int, int]
-    analysis: LaneAnalysis
-    options: Options
-    context: L.ContextLayout
-    pointers: dict[str, frozenset[str]]
-    """register -> what it may point into (provenance)"""
-    plan: CounterPlan = field(default_factory=CounterPlan)
-    sites: list[AccessSite] = field(default_factory=list)
-    helpers: dict[str, str] = field(default_factory=dict)
-    """functions that this kernel needs, by name: IR text"""
-    global_granule_log2: int = 2
-    shared_granule_log2: int = 2
-    computed_floats: frozenset[str] = frozenset()
-    """registers whose NaNs are put right where their bits are looked at"""
-    partial_order: bool = False
-    """whether some threads may be ordered without a barrier of the whole block: fences, named barriers"""
-    named: bool = False
-    """whether barriers have names or counts, so that only some warps may wait for each other"""
-    spin_heads: frozenset[int] = frozenset()
-    """heads of loops that may wait for another thread"""
-    optimistic: frozenset[int] = frozenset()
-    """identities of loads that only guess what a compare-and-swap will find"""
-    copies_async: bool = False
-    """whether the kernel uses cp.async, so that warps need queues"""
-    barrier_objects: bool = False
-    """whether the kernel uses mbarrier, so that copies may land when nobody of their warp waits"""
-    library: dict[str, str] = field(default_factory=dict)
-    """functions for tensor cores that this kernel calls, by name: IR text; they are compiled apart from it"""
-    frames: tuple[Frame, ...] = ()
-    """lists of registers that `full` keeps as matrices"""
-    wide_vectors: bool = True
-    """whether the host has 32 vector registers of 64 bytes"""
-    symbol_slots: dict[str, int] = field(default_factory=dict)
-    """module variable -> offset of its address behind the kernel's parameters"""
-
-    def access(self, space: str) -> str:
-        """Name of the function that accounts for an access of shared or global memory."""
-        granule = self.shared_granule_log2 if space == "shared" else self.global_granule_log2
-        return f"ws_{'exact_' if self.options.exact else ''}access_{space}_{granule}"
-
-    def site(self, instruction: Instruction, space: str, access: str) -> int:
-        self.sites.append(AccessSite(instruction.source.line, space, access))
-        return len(self.sites) - 1
 
 
 class Translator:
@@ -214,7 +150,7 @@ class Translator:
                     return Value(kind, f"splat ({kind} {text})" if lanes else text, lanes)
                 return constant(kind, bits, lanes)
             case Special(name):
-                return self.reinterpret(self.special(name, lanes), kind)
+                return self.reinterpret(special_register(self, name, lanes), kind)
             case Symbol():
                 value = self.symbol(operand)
                 value = self.reinterpret(value, kind)
@@ -249,61 +185,6 @@ class Translator:
 
     def warp_index(self) -> Value:
         return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
-
-    def special(self, name: str, lanes: int) -> Value:
-        """A special register as i32 (clocks: i64)."""
-        b = self.b
-        axis = "xyz".find(name[-1]) if "." in name else 0
-        base = name.split(".")[0]
-        if base == "tid":
-            return self._thread_index(axis, lanes)
-        if base == "laneid" or base.startswith("lanemask"):
-            values = _lane_constants(base)
-            return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
-        if base in ("ctaid", "nctaid"):
-            at = b.offset(Value("ptr", "%w"), L.field(base) + 4 * axis)
-            value = b.load("i32", at, invariant=True)
-        elif base == "ntid":
-            value = constant("i32", self.unit.block[axis])
-        elif base == "warpid":
-            value = self.warp_index()
-        elif base == "nwarpid":
-            value = constant("i32", -(-thread_count(self.unit.block) // WARP))
-        elif base in ("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"):
-            value = constant("i32", 0)
-        elif base in ("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"):
-            value = constant("i32", 1)
-        elif base == "WARP_SZ":
-            value = constant("i32", WARP)
-        elif base == "dynamic_smem_size":
-            value = b.resize(self.field("dynamic_bytes", "i64"), "i32")
-        elif base in ("total_smem_size", "aggr_smem_size"):
-            value = b.resize(self.field("shared_bytes", "i64"), "i32")
-        elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
-            value = self._clock()
-            if base.endswith("_hi"):
-                value = b.lshr(value, 32)
-        else:
-            raise _unsupported_register(name)
-        return b.splat(value, lanes) if lanes and not value.lanes else value
-
-    def _clock(self) -> Value:
-        """Steps of this worker so far: grows by one each time it is read."""
-        at = self.b.offset(Value("ptr", "%w"), L.field("clock"))
-        value = self.b.add_const(self.b.load("i64", at), 1)
-        self.b.store(value, at)
-        return value
-
-    def _thread_index(self, axis: int, lanes: int) -> Value:
-        b, (x, y, _) = self.b, self.unit.block
-        linear = b.shl(self.warp_index(), 5)
-        if lanes:
-            linear = b.add(b.splat(linear, lanes), constants("i32", range(0, WARP, WARP // lanes)))
-        if axis == 0:
-            return b.binary("urem", linear, b.like(linear, x))
-        if axis == 1:
-            return b.binary("urem", b.binary("udiv", linear, b.like(linear, x)), b.like(linear, y))
-        return b.binary("udiv", linear, b.like(linear, x * y))
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
@@ -480,33 +361,11 @@ def barrier_operands(i: Instruction) -> tuple[Operand, Operand]:
     return operands[0] if operands else Immediate(0), operands[1] if len(operands) > 1 else Immediate(0)
 
 
-def thread_count(block: tuple[int, int, int]) -> int:
-    return block[0] * block[1] * block[2]
-
-
-def _unsupported_register(name: str) -> Exception:
-    return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
-
-
 def lanes_of(pattern: Lanes) -> int:
     """Lanes that stand for a pattern: 0 (lane 0 alone), the first lanes of 2 or 4 groups, or all 32."""
     if not pattern.known:
         return WARP
     return 0 if pattern.groups == 1 else pattern.groups
-
-
-def _lane_constants(name: str) -> list[int]:
-    masks = {
-        "laneid": range(WARP),
-        "lanemask_eq": [1 << n for n in range(WARP)],
-        "lanemask_le": [(2 << n) - 1 for n in range(WARP)],
-        "lanemask_lt": [(1 << n) - 1 for n in range(WARP)],
-        "lanemask_ge": [~((1 << n) - 1) for n in range(WARP)],
-        "lanemask_gt": [~((2 << n) - 1) for n in range(WARP)],
-    }
-    if name not in masks:
-        raise _unsupported_register(name)
-    return list(masks[name])
 
 
 def last_line(block: Block) -> int:

@@ -81,3 +81,8 @@ def clamp_shift(b: Builder, x: Value, amount: Value, op: str) -> Value:
     shifted = b.binary(op, x, safe)
     out = b.binary(op, x, b.like(x, width - 1)) if op == "ashr" else b.like(x, 0)
     return b.select(big, out, shifted)
+
+
+def intrinsic_name(x: Value) -> str:
+    """A value's type as LLVM's overloaded intrinsics name it."""
+    return f"v{x.lanes}{x.type}" if x.lanes else x.type
