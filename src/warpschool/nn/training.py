@@ -189,10 +189,11 @@ class Trainer:
         if self.device.counts:
             found = [*self.session.hazards, *self.updater.hazards]
             if found:
+                first = found[0]
                 raise SimulationError(
-                    f"training step {self.steps} has {len(found)} hazards; the first: {found[0]}",
-                    next_step="Check the kernel by itself: warpschool check STEP --kernel FILE.",
-                )
+                    f"training step {self.steps} has {len(found)} hazards; the first: {first.kind}: {first.message}",
+                    file=first.file, line=first.line, next_step="Check this kernel by itself: warpschool check STEP.",
+                )  # fmt: skip
             if self._settled:
                 self.session.relax()
                 self.updater.relax()

@@ -32,12 +32,13 @@ def draw_digits(images: npt.ArrayLike, labels: npt.ArrayLike, found: npt.ArrayLi
 
 
 def draw_timeline(timelines: Mapping[str, Timeline | None]) -> Figure:
-    """Draw what each stream did when; a timeline that a device could not record is a sentence."""
+    """Draw what each stream did when; a timeline that does not exist is a sentence."""
     figure, panels = plt.subplots(len(timelines), 1, figsize=(9, 1.7 * len(timelines)), squeeze=False)
     for axes, (title, timeline) in zip(panels[:, 0], timelines.items(), strict=True):
         if timeline is None:
             axes.axis("off")
-            axes.text(0, 0.5, f"{title}: SKIP, the simulator has no clock; a GPU records it.", fontsize=10)
+            why = "a model wants an order that can be carried out, a recording a GPU: the simulator has no clock"
+            axes.text(0, 0.5, f"{title}: SKIP, {why}.", fontsize=8)
         else:
             _draw_streams(axes, title, timeline)
     figure.tight_layout()
@@ -60,5 +61,5 @@ def _draw_streams(axes: Axes, title: str, timeline: Timeline) -> None:
     axes.set_title(told, fontsize=9)
     axes.legend(
         handles=[plt.Rectangle((0, 0), 1, 1, color=colour) for colour in _COLOURS.values()], labels=list(_COLOURS),
-        fontsize=7, loc="upper right",
+        fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0),  # outside: it must not cover what ran last
     )  # fmt: skip
