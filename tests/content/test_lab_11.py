@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -95,6 +96,26 @@ def test_pictures(tmp_path):
     left, right = training_lessons.draw_batches(rows).axes
     assert list(left.lines[0].get_ydata()) == [90, 90] and list(right.lines[0].get_xdata()) == [16, 64]
     assert training_lessons.draw_batches([]).axes[0].texts
+
+
+def test_the_curve_grows_in_one_place(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, figure):
+            shown.append(len(figure.axes[0].lines[0].get_ydata()))
+
+    def display(figure, *, display_id):
+        assert display_id
+        shown.append(-1)
+        return Handle()
+
+    monkeypatch.setattr("IPython.get_ipython", MagicMock)
+    monkeypatch.setattr("IPython.display.display", display)
+    curve = training_lab.LiveCurve(20, seconds=0)
+    for step in range(1, 4):
+        curve(step, 2.0 / step)
+    assert shown == [-1, 2, 3] and curve.losses == [2.0, 1.0, 2.0 / 3]
 
 
 def test_tables_say_what_was_seen():
