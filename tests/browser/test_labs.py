@@ -1,6 +1,7 @@
 """`warpschool lab` in a real browser: a student opens a lab, writes a wrong and a right kernel, and sees what is said.
 
-A JupyterLab runs on a loopback port. `WARPSCHOOL_SCREENSHOTS=FOLDER` keeps pictures of what was seen.
+A JupyterLab runs on a loopback port. Pictures of what was seen, in both themes, go to pytest's temporary folder, or to
+`WARPSCHOOL_SCREENSHOTS=FOLDER`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.authoring.notebooks import grade_id, kernel_step, read_notebook
-from warpschool.course import Course
+from warpschool.course import Course, Lab
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +30,9 @@ WAIT_S = 240
 CONFIG = f"""
 c.IdentityProvider.token = "{TOKEN}"
 c.LabApp.expose_app_in_browser = True
-c.LabApp.news_url = None
 c.ServerApp.port_retries = 0
 """
+NO_NEWS = '{"fetchNews": "false"}'
 CELL = "const cell = jupyterapp.shell.currentWidget.content.widgets[arguments[0]];"
 READY = """
 const panel = window.jupyterapp && jupyterapp.shell.currentWidget;
@@ -54,6 +55,9 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     (folder / "config").mkdir()
     (folder / "config" / "jupyter_lab_config.py").write_text(CONFIG)
+    quiet = folder / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text(NO_NEWS)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -94,8 +98,9 @@ def _wait_for(address: str, process: subprocess.Popen, log: Path) -> None:
 class Notebook:
     """A notebook that is open in JupyterLab, driven by its cells' grade ids and the keyboard."""
 
-    def __init__(self, chrome, address: str, lab) -> None:
+    def __init__(self, chrome, address: str, lab, artefacts: Path) -> None:
         self.chrome = chrome
+        self.artefacts = artefacts
         cells = read_notebook(lab.notebook).cells
         self.places = {grade_id(cell): k for k, cell in enumerate(cells)}
         self.kernels = {kernel_step(cell): k for k, cell in enumerate(cells) if kernel_step(cell)}
@@ -129,38 +134,73 @@ class Notebook:
     def output(self, place: int):
         return self.chrome.execute_script(CELL + "return cell.outputArea.node", place)
 
+    def theme(self, name: str) -> None:
+        self.chrome.execute_script("jupyterapp.commands.execute('apputils:change-theme', {theme: arguments[0]})", name)
+        light = str(name.endswith("Light")).lower()
+        self.wait(lambda: self.chrome.execute_script("return document.body.dataset.jpThemeLight") == light)
+
     def picture(self, name: str) -> None:
-        keep = os.environ.get("WARPSCHOOL_SCREENSHOTS")
-        if keep:
-            Path(keep).mkdir(parents=True, exist_ok=True)
-            self.chrome.save_screenshot(str(Path(keep) / f"{name}.png"))
+        """Keep what is seen, in both themes."""
+        keep = Path(os.environ.get("WARPSCHOOL_SCREENSHOTS") or self.artefacts)
+        keep.mkdir(parents=True, exist_ok=True)
+        for theme in ("Dark", "Light"):
+            self.theme(f"JupyterLab {theme}")
+            time.sleep(0.3)
+            assert self.chrome.save_screenshot(str(keep / f"{name}-{theme.lower()}.png"))
 
 
 @pytest.fixture
 def wide(chrome):
-    chrome.set_window_size(1500, 1300)
+    chrome.set_window_size(1500, 1800)
     return chrome
 
 
-def open_lab(chrome, server, name: str) -> tuple[Notebook, object]:
-    lab = COURSE.lab(name)
-    notebook = Notebook(chrome, server, lab)
-    assert "Kernels run on" in notebook.run(notebook.places[f"{lab.name[:5]}-00-setup"])
-    return notebook, lab
+@pytest.fixture
+def open_lab(wide, server, tmp_path):
+    """Open a lab's notebook and run its first cell."""
+
+    def opened(name: str) -> tuple[Notebook, Lab]:
+        lab = COURSE.lab(name)
+        notebook = Notebook(wide, server, lab, tmp_path)
+        assert "Kernels run on" in notebook.run(notebook.places[f"{lab.name[:5]}-00-setup"])
+        return notebook, lab
+
+    return opened
 
 
 def solution(step: str) -> str:
     return f"%%kernel {step}\n" + COURSE.step(step).solution.read_text("utf-8")
 
 
-def test_lab_01_a_wrong_and_a_right_kernel(wide, server):
-    notebook, lab = open_lab(wide, server, "lab01")
+def without_last_barrier(source: str) -> str:
+    lines = source.split("\n")
+    last = max(k for k, line in enumerate(lines) if "__syncthreads" in line)
+    return "\n".join(line for k, line in enumerate(lines) if k != last)
+
+
+def open_hints(output) -> list[str]:
+    """Open a result's hints one inside the other, as a student does with Enter, and return what they say."""
+    from selenium.webdriver.common.keys import Keys
+
+    said = []
+    for hint in output.find_elements("css selector", "details.hint"):
+        text = hint.find_element("css selector", ":scope > p, :scope > pre")
+        assert not text.is_displayed(), "hints wait to be opened"
+        hint.find_element("css selector", "summary").send_keys(Keys.ENTER)
+        assert text.is_displayed()
+        said.append(text.text)
+    return said
+
+
+def test_lab_01_a_wrong_and_a_right_kernel(open_lab):
+    notebook, lab = open_lab("lab01")
     step = lab.steps[0].name
     kernel = notebook.kernels[step]
     check = notebook.places["lab01-01-correct"]
 
     notebook.write(kernel, solution(step).replace("float sum", "flaot sum"))
     assert "flaot" in notebook.run(kernel)
+    assert 'identifier "flaot" is undefined' in notebook.output(kernel).find_element("css selector", "tr.note").text
     notebook.picture("lab01-does-not-compile")
 
     wrong = solution(step).replace("C[row * N + col] = sum", "C[row * N + col] = sum + 1.0f")
@@ -168,20 +208,25 @@ def test_lab_01_a_wrong_and_a_right_kernel(wide, server):
     notebook.write(kernel, wrong)
     assert "compiles" in notebook.run(kernel)
     said = notebook.run(check)
+    assert "WA, wrong results" in said and "0 of 3 points" in said and "off by +1" in said, said
+    output = notebook.output(check)
+    rows = [row.text for row in output.find_elements("css selector", ".criteria tbody tr")]
+    assert len(rows) == 1 and rows[0].startswith("Right answers") and "0 of 3" in rows[0]
+    assert len(open_hints(output)) == 3
+    wrong_map = output.find_element("css selector", ".frame img")
+    assert "1,024 of 1,024 elements are wrong" in wrong_map.get_attribute("alt")
     notebook.picture("lab01-wrong")
-    assert "WA" in said and "Right answers" in said, said
-    assert notebook.output(check).find_elements("css selector", "details.hint"), "hints wait to be opened"
 
     notebook.write(kernel, solution(step))
     notebook.run(kernel)
     said = notebook.run(check)
     notebook.picture("lab01-right")
-    assert "accepted" in said, said
+    assert "AC, accepted" in said and "3 of 3 points" in said, said
     assert not notebook.output(check).find_elements("css selector", "details.hint")
 
 
-def test_lab_05_a_wrong_and_a_right_kernel(wide, server):
-    notebook, lab = open_lab(wide, server, "lab05")
+def test_lab_05_a_racing_and_a_right_kernel(open_lab):
+    notebook, lab = open_lab("lab05")
     step = lab.steps[0].name
     kernel = notebook.kernels[step]
     check = min(place for name, place in notebook.places.items() if place > kernel and "correct" in name)
@@ -189,19 +234,32 @@ def test_lab_05_a_wrong_and_a_right_kernel(wide, server):
     assert "compiles" in notebook.run(kernel), "the starter compiles"
     said = notebook.run(check)
     notebook.picture("lab05-starter")
-    assert "accepted" not in said and "0.0" in said, said
+    assert "WA, wrong results" in said and "0 of 10 points" in said, said
+
+    notebook.write(kernel, without_last_barrier(solution(step)))
+    notebook.run(kernel)
+    said = notebook.run(check)
+    assert "RACE" in said and "0 of 10 points" in said, said
+    output = notebook.output(check)
+    threads = [note.text for note in output.find_elements("css selector", "tr.note")][:2]
+    assert threads[0].startswith("①") and "thread (" in threads[0] and "writes" in threads[0], threads
+    assert threads[1].startswith("②") and "read it here" in threads[1], threads
+    marked = [row.text for row in output.find_elements("css selector", "tr.hit")][:2]
+    assert any("tileA[i][x] =" in row or "tileB[i][x] =" in row for row in marked), marked
+    notebook.picture("lab05-race")
 
     notebook.write(kernel, solution(step))
     notebook.run(kernel)
     said = notebook.run(check)
     notebook.picture("lab05-right")
-    assert "accepted" in said, said
+    assert "AC, accepted" in said and "10 of 10 points" in said, said
+    assert all(f"{points} of {points}" in said for points in (2, 3))
 
 
-def test_the_debugger_steps_in_a_notebook(wide, server):
+def test_the_debugger_steps_in_a_notebook(open_lab):
     from selenium.webdriver.common.keys import Keys
 
-    notebook, lab = open_lab(wide, server, "lab01")
+    notebook, lab = open_lab("lab01")
     step = lab.steps[0].name
     kernel = notebook.kernels[step]
     notebook.write(kernel, solution(step))
@@ -226,4 +284,3 @@ def test_the_debugger_steps_in_a_notebook(wide, server):
     assert number.size["width"] < 120, "JupyterLab's own styles for tables do not reach the source"
     button.send_keys(Keys.ARROW_LEFT)
     assert status.text.startswith("step 2 of")
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from warpschool.mismatch import WrongMap
@@ -11,7 +12,7 @@ from warpschool.viz.svg import Svg
 
 _LEFT, _TOP = 56, 34
 _WIDEST = 640.0
-_LARGEST, _SMALLEST = 20.0, 7.0
+_LARGEST, _SMALLEST = 14.0, 7.0
 
 
 def mismatch_exhibit(found: WrongMap) -> Exhibit:
@@ -55,10 +56,9 @@ def _lattice(svg: Svg, down: int, across: int, side: float) -> None:
 
 def _axes(svg: Svg, found: WrongMap, side: float) -> None:
     down, across = len(found.rows), len(found.rows[0])
-    every = max(1, round(36 / side))
-    for column in range(0, across, every):
+    for column in range(0, across, _power_of_two(36 / side)):
         svg.text(_LEFT + (column + 0.5) * side, _TOP - 6, column * found.box_columns, "s m k")
-    for row in range(0, down, max(1, round(18 / side))):
+    for row in range(0, down, _power_of_two(18 / side)):
         svg.text(_LEFT - 6, _TOP + (row + 0.5) * side + 4, row * found.box_rows, "s e k")
     svg.text(_LEFT, 14, "column →" if len(found.shape) > 1 else "element →", "s k")
     y = _TOP + down * side + 24
@@ -67,6 +67,10 @@ def _axes(svg: Svg, found: WrongMap, side: float) -> None:
     svg.text(_LEFT + 20, y, "wrong", "s")
     svg.rect(_LEFT + 70, y - 11, 14, 14, "f", style="stroke:var(--line)")
     svg.text(_LEFT + 90, y, "right", "s")
+
+
+def _power_of_two(least: float) -> int:
+    return 1 << max(0, math.ceil(math.log2(least)))
 
 
 def _size(found: WrongMap) -> str:

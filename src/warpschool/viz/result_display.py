@@ -77,9 +77,10 @@ def _failed(group: list[Criterion], source: str) -> str:
         counted = f'<p class="soft">Counted: {escape(first.counts)}.</p>'
     picture = mismatch_exhibit(first.wrong).html() if first.wrong else ""
     hints = "".join(hints_html(c.hint, about=c.title if len(group) > 1 else "") for c in group)
+    # hints before the map: it is tall, and who looks for help must not have to scroll
     return (
         f'<p class="failed"><b>{escape(titles)}</b></p>{_finding(first.line, first.code, first.seen, source)}'
-        f"{counted}{picture}{hints}"
+        f"{counted}{hints}{picture}"
     )
 
 
