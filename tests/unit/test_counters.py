@@ -8,7 +8,8 @@ import pickle
 
 import pytest
 
-from warpschool.counters import COUNTERS, DERIVED, Counters, UnmeasuredCounters, describe, ratio
+from warpschool.counter_table import COUNTERS, describe
+from warpschool.counters import DERIVED, Counters, UnmeasuredCounters, ratio
 from warpschool.errors import NotMeasured
 
 NAIVE_GEMM_16 = {  # M = N = K = 16, counted by hand: every thread loads 2 floats per multiply-add

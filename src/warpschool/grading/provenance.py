@@ -10,7 +10,7 @@ from pathlib import Path
 
 import warpschool
 from warpschool.compile import DEFAULT_ARCH, compiler_report
-from warpschool.counters import VERSION as COUNTERS_VERSION
+from warpschool.counter_table import VERSION as COUNTERS_VERSION
 from warpschool.course import Step
 from warpschool.grading.secret import fingerprint
 

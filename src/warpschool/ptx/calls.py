@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
+from .call_graph import CallGraph, signature
 from .declarations import align_up
 from .inline import Flat, inline
 from .program import (
@@ -53,7 +53,7 @@ def flatten(module: Module, entry: Function) -> Flat:
     """A kernel's code in one list: calls inlined, those that cannot be on a stack."""
     if all(f.is_entry for f in module.functions.values()) and not _calls_pointer(entry):
         return inline(module, entry)
-    graph = _CallGraph(module)
+    graph = CallGraph(module)
     outlined = graph.outlined(entry)
     flat = inline(module, entry, outlined=outlined.keys())
     if outlined or any(isinstance(i, Instruction) and i.has("stack") for i in flat.code):
@@ -75,85 +75,6 @@ def _with_numbers(module: Module, i: Instruction) -> Instruction:
     if not isinstance(source, Symbol) or source.name not in module.functions:
         return i
     return replace(i, operands=(i.operands[0], Immediate(function_number(module, source.name))))
-
-
-# ---------------------------------------------------------------- who calls whom
-
-
-Signature = tuple[tuple[int, ...], tuple[int, ...]]
-"""Sizes of a function's parameters and results."""
-
-
-def _signature(function: Function) -> Signature:
-    return tuple(p.size_bytes for p in function.params), tuple(p.size_bytes for p in function.returns)
-
-
-class _CallGraph:
-    """Calls between a module's functions; a pointer may lead to every function of its signature that has an address."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self.edges: dict[str, set[str]] = {}
-        """callees of the functions looked at so far"""
-
-    def called(self, name: str) -> set[str]:
-        if name not in self.edges:
-            self.edges[name] = set(self._called(self.module.functions[name]))
-        return self.edges[name]
-
-    @cached_property
-    def targets(self) -> set[str]:
-        """Functions whose address is taken."""
-        functions = self.module.functions
-        found = {symbol for v in self.module.globals.values() for _, symbol, _ in v.relocations if symbol in functions}
-        for f in functions.values():
-            for i in f.body:
-                if isinstance(i, Instruction) and i.opcode != "call":
-                    found |= {o.name for o in i.operands if isinstance(o, Symbol) and o.name in functions}
-        return {name for name in found if not functions[name].is_entry}
-
-    def _called(self, function: Function) -> Iterator[str]:
-        for i in function.body:
-            if isinstance(i, Instruction) and i.opcode == "call":
-                callee = i.operands[1]
-                if not isinstance(callee, Symbol):
-                    yield from self.candidates(function, i)
-                elif callee.name in self.module.functions:
-                    yield callee.name
-
-    def candidates(self, function: Function, i: Instruction) -> list[str]:
-        """Functions that a call through a pointer may mean."""
-        wanted = tuple(
-            tuple(function.variables[o.name].size_bytes for o in list_.elements if isinstance(o, Symbol))
-            for list_ in (i.operands[2], i.operands[0])
-            if isinstance(list_, Vector)
-        )
-        functions = self.module.functions
-        return [name for name in functions if name in self.targets and _signature(functions[name]) == wanted]
-
-    def _reached(self, name: str) -> set[str]:
-        found: set[str] = set()
-        pending = [name]
-        while pending:
-            fresh = self.called(pending.pop()) - found
-            found |= fresh
-            pending += fresh
-        return found
-
-    def outlined(self, entry: Function) -> dict[str, Function]:
-        """Functions that the entry reaches and that must not be inlined: recursive ones and targets of pointers."""
-        reached = self._reached(entry.name)
-        through_pointers: set[str] = set()
-        for name in (entry.name, *sorted(reached)):
-            function = self.module.functions[name]
-            for i in function.body:
-                if isinstance(i, Instruction) and i.opcode == "call" and not isinstance(i.operands[1], Symbol):
-                    through_pointers |= set(self.candidates(function, i))
-        return {
-            name: self.module.functions[name]
-            for name in self.module.functions
-            if name in through_pointers or (name in reached and name in self._reached(name))
-        }
 
 
 # ---------------------------------------------------------------- frames
@@ -182,7 +103,7 @@ class _Stacker:
     """Writes the calls that `inline` has left as `call.stack` instructions."""
 
     def __init__(
-        self, module: Module, entry: Function, flat: Flat, outlined: dict[str, Function], graph: _CallGraph
+        self, module: Module, entry: Function, flat: Flat, outlined: dict[str, Function], graph: CallGraph
     ) -> None:
         self.module, self.entry, self.flat, self.graph = module, entry, flat, graph
         self.frames = {name: _frame(function) for name, function in outlined.items()}
@@ -269,9 +190,7 @@ class _Stacker:
             done = k + 1
         return [*result, *code[done:]]
 
-    def call(
-        self, i: Instruction, offsets: dict[str, int], size: int, saved: list[str]
-    ) -> Iterator[Instruction | str]:
+    def call(self, i: Instruction, offsets: dict[str, int], size: int, saved: list[str]) -> Iterator[Instruction | str]:
         """One call: `size` bytes of local variables and the registers `saved` stay below it."""
         results, callee, arguments = i.operands
         assert isinstance(results, Vector) and isinstance(arguments, Vector)
@@ -315,7 +234,7 @@ class _Stacker:
         """Whether a call through a pointer hands over and expects what the function takes and gives."""
         lists = [list_.elements for list_ in i.operands[::2] if isinstance(list_, Vector)]
         sizes = [tuple(self.sizes[o.name] for o in blocks if isinstance(o, Symbol)) for blocks in lists]
-        return (sizes[1], sizes[0]) == _signature(self.frames[name].function)
+        return (sizes[1], sizes[0]) == signature(self.frames[name].function)
 
     def jumps(self, i: Instruction, callee: Operand, names: list[str], back: str) -> Iterator[Instruction | str]:
         """To the callee, with the number of the place to return to."""

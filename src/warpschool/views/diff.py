@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from warpschool.contract import Contract, parse_contract
-from warpschool.counters import COUNTERS, Counters
+from warpschool.counter_table import COUNTERS
+from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.errors import CourseError, WarpschoolError
 from warpschool.grading import find_source

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from warpschool.counters import COUNTERS, Counters
+from warpschool.counter_table import COUNTERS
+from warpschool.counters import Counters
 from warpschool.device import Launch
 from warpschool.launcher import RunResult
 from warpschool.profile import distinct

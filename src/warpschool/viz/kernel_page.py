@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpschool.counters import COUNTERS
+from warpschool.counter_table import COUNTERS
 from warpschool.profile import KernelReport
 from warpschool.viz.annotated import annotated_source, marked_source
 from warpschool.viz.columns import percent, short, times
