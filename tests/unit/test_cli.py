@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from warpschool import cli
-from warpschool.cli import app, doctor, main
+from warpschool.cli import app, doctor, failures, main
 from warpschool.cli.failures import BAD_INPUT, FAILED, LACKING, OK
 from warpschool.course import Course
 from warpschool.device import gpu_problem
@@ -467,3 +467,10 @@ def test_where_home_is_read_only_matplotlib_has_its_folder(monkeypatch, tmp_path
     monkeypatch.setattr(os, "access", lambda path, mode: str(path).startswith(str(tmp_path)))
     cli._spare_matplotlibs_complaint()
     assert os.environ["MPLCONFIGDIR"] == str(tmp_path / "matplotlib")
+
+
+def test_a_damaged_installation_is_told_from_a_fault_of_warpschool():
+    lacking = ModuleNotFoundError("No module named 'llvmlite'", name="llvmlite")
+    own = ImportError("cannot import name 'x' from 'warpschool.course'", name="warpschool.course")
+    assert (failures.exit_code(lacking), failures.exit_code(own)) == (LACKING, failures.BUG)
+    assert "Install it anew" in failures._words(lacking)[1] and "Please report it" in failures._words(own)[1]

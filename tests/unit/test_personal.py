@@ -284,6 +284,23 @@ def test_lab_makes_a_copy_and_says_what_it_runs(tmp_path, monkeypatch):
     assert json.loads(CliRunner().invoke(app, [*options, "--no-update"]).stdout)["update"] is None
 
 
+def test_lab_without_jupyterlab_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = CliRunner().invoke(app, ["lab"])
+    assert result.exit_code == 3 and "pip install 'warpschool[lab]'" in result.stderr
+    assert not list(tmp_path.iterdir()), "no copy is made that cannot be opened"
+
+
+def test_an_interrupted_start_says_how_it_is_finished(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(personal, "_write", interrupted)
+    result = CliRunner().invoke(app, ["start", str(tmp_path / "own")])
+    assert result.exit_code == 130 and f"warpschool start {tmp_path / 'own'}" in result.stderr.replace("\n", "")
+
+
 def test_start_tells_in_a_table(fake, monkeypatch):
     monkeypatch.setattr(Course, "find", staticmethod(lambda: Course(fake.root)))
     fake.edit(KERNEL, "// mine\n")

@@ -6,11 +6,14 @@ import os
 import sys
 from pathlib import Path
 
-import typer
+try:
+    import typer
 
-from warpschool.cli import failures
-from warpschool.cli.app import app
-from warpschool.cli.output import Output
+    from warpschool.cli import failures
+    from warpschool.cli.app import app
+    from warpschool.cli.output import Output
+except KeyboardInterrupt:  # Ctrl-C while the commands are loaded: no traceback
+    sys.exit(130)
 
 __all__ = ["app", "main"]
 

@@ -35,7 +35,7 @@ def exit_code(error: BaseException) -> int:
         return LACKING
     if isinstance(error, errors.WarpschoolError):
         return BAD_INPUT
-    return LACKING if isinstance(error, OSError) else BUG
+    return LACKING if isinstance(error, OSError) or _is_installation(error) else BUG
 
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +103,11 @@ def _general_advice(error: Exception, command: str) -> str:
     return f"{f'warpschool {command}'.strip()} --help tells how it is meant."
 
 
+def _is_installation(error: BaseException) -> bool:
+    """Whether a package that warpschool depends on is missing, or does not load."""
+    return isinstance(error, ImportError) and not (error.name or "warpschool").startswith("warpschool")
+
+
 def _words(error: Exception) -> tuple[str, str]:
     """(what happened, what to do next)."""
     if isinstance(error, errors.WarpschoolError):
@@ -110,6 +115,9 @@ def _words(error: Exception) -> tuple[str, str]:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", "Free some space, or use another folder."
+    if _is_installation(error):
+        again = "Install it anew: pip install --upgrade --force-reinstall warpschool"
+        return f"the installation is damaged: {error}", f"{again} (in a checkout: make clean, and remove .venv)"
     if os.environ.get("WARPSCHOOL_TRACEBACK"):
         traceback.print_exception(error, file=sys.stderr)
     what = f"warpschool itself failed: {type(error).__name__}: {error}"

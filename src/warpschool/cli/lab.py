@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpschool.cli.failures import guarded
+from warpschool.cli.failures import INTERRUPTED, guarded
 from warpschool.cli.options import AsJson, Plain
 from warpschool.cli.output import Output
 from warpschool.errors import ToolMissing
@@ -36,10 +36,9 @@ def start(
     Example: warpschool start ~/gpu-course
     """
     from warpschool.course import Course
-    from warpschool.personal import update_copy
 
     output = Output(as_json=as_json, plain=plain)
-    report = update_copy(folder)
+    report = _updated(output, folder)
     output.data(report.to_dict())
     _show(output, report)
     first = Course.find().steps()[0]
@@ -66,8 +65,6 @@ def lab(
 
     Example: warpschool lab ~/gpu-course
     """
-    from warpschool.personal import update_copy
-
     output = Output(as_json=as_json, plain=plain)
     own = _own_copy(folder)
     if importlib.util.find_spec("jupyterlab") is None:
@@ -77,7 +74,7 @@ def lab(
     command += [] if port is None else [f"--port={port}"]
     command += [f"--ip={ip}"] if ip else []
     command += ["--allow-root"] if os.geteuid() == 0 else []  # in a container one is root as a rule
-    report = update_copy(own) if update or not own.exists() else None
+    report = _updated(output, own) if update or not own.exists() else None
     output.data({"copy": str(own.resolve()), "command": command, "update": report.to_dict() if report else None})
     if as_json:
         return
@@ -85,6 +82,17 @@ def lab(
         _show(output, report)
     output.show(f"JupyterLab on {own}; Ctrl-C ends it. Begin with labs/lab00_first_kernels.")
     raise typer.Exit(_serve(command, own))
+
+
+def _updated(output: Output, folder: Path) -> CopyReport:
+    """Make the copy or bring it up to date; an interrupted one says how it is finished."""
+    from warpschool.personal import update_copy
+
+    try:
+        return update_copy(folder)
+    except KeyboardInterrupt:
+        output.errors.print(f"interrupted: what is written stays, and this does the rest: warpschool start {folder}")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _own_copy(folder: Path | None) -> Path:

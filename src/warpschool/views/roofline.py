@@ -12,7 +12,7 @@ from warpschool.errors import ArgumentError
 from warpschool.launcher import RunResult
 from warpschool.model import DEFAULT_GPU, GpuSpec, Roofline, find_gpu
 from warpschool.profile import full_gpu_estimate
-from warpschool.viz.columns import percent
+from warpschool.viz.columns import NO_ARITHMETIC, percent
 from warpschool.viz.exhibit import Exhibit
 from warpschool.viz.sheet import Sheet
 
@@ -40,7 +40,8 @@ def roofline(
     Give launches, runs or counters, or a mapping from labels to them. `gpu` is a name (`ws.find_gpu` lists them), a
     `GpuSpec`, or roofs of your own: `Roofline("My GPU", 20_000, (Roof("DRAM", 900),))`, in GFLOP/s and GB/s.
     `measured_ms`: label -> a time measured on that GPU, drawn beside the bound. A bound is an estimate, never a
-    measurement; it assumes work for every multiprocessor. Kernels that compute nothing are listed, not drawn.
+    measurement; it assumes work for every multiprocessor. Kernels without single-precision arithmetic are only
+    listed.
     """
     standings = tuple(_standings(_labelled(kernels), gpu, dict(measured_ms or {})))
     shown = [standing for standing in standings if standing.flops]
@@ -54,7 +55,7 @@ def roofline(
     if any(standing.measured_gflops for standing in shown):
         note += " Filled diamonds were measured; a line leads to the bound."
     if hidden:
-        note += f" Not drawn, for they compute nothing: {', '.join(hidden)}."
+        note += f" Not drawn, for {NO_ARITHMETIC}: {', '.join(hidden)}."
     return Exhibit(
         f"Under the roofs of {roofs.gpu}", finding, sheets=(_sheet(standings, roofs), _roofs(roofs)), note=note,
         more=_picture(shown, roofs, finding),

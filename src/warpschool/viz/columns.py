@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from warpschool.counters import Counters
 
+NO_ARITHMETIC = "they do no single-precision arithmetic outside tensor cores"
+
 
 @dataclass(frozen=True)
 class LineColumn:

@@ -55,7 +55,10 @@ def _table(tour: Tour) -> str:
     heads += ["time", "of cuBLAS"] if tour.on_gpu else []
     head = '<th scope="col">step</th>' + "".join(f'<th scope="col">{name}</th>' for name in heads)
     rows = "\n".join(_table_row(step, on_gpu=tour.on_gpu) for step in tour.steps)
-    caption = f"One run of each step at its stated case. Occupancy is for {tour.gpu}."
+    caption = (
+        f"One run of each step at its stated case. Occupancy is for {tour.gpu}. A dash stands where a kernel has "
+        "nothing of the kind, or needs a newer GPU."
+    )
     thead = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
     table = f"<table>{thead}<tbody>\n{rows}\n</tbody></table>"
     legend = {name: MEANINGS[name] for name in heads}

@@ -9,7 +9,7 @@ from warpschool.counters import Counters, ratio
 from warpschool.model import GpuSpec, Roofline
 from warpschool.profile import full_gpu_estimate
 from warpschool.tour.report import Tour, TourStep
-from warpschool.viz.columns import percent
+from warpschool.viz.columns import NO_ARITHMETIC, percent
 from warpschool.viz.page import escape
 
 if TYPE_CHECKING:
@@ -106,5 +106,5 @@ def _caption(tour: Tour, roofline: Roofline, points: Sequence[Point]) -> str:
         )
     hidden = [step.short_name for step in tour.steps if step.short_name not in {point.label for point in points}]
     if hidden:
-        sentences.append(f"Not shown, for they compute nothing: {', '.join(hidden)}.")
+        sentences.append(f"Not shown, for {NO_ARITHMETIC}: {', '.join(hidden)}.")
     return " ".join(sentences)
