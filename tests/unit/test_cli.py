@@ -390,11 +390,18 @@ def test_a_bug_is_reported_on_one_screen(monkeypatch):
     assert "Traceback" not in result.stderr
 
 
+def test_help_is_broken_by_the_terminal_and_not_by_the_source(monkeypatch):
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
+    said = run("start", "--help").output
+    (line,) = [line for line in said.splitlines() if "Run it again after an update" in line]
+    assert "the new version is put beside yours." in line
+
+
 USAGE = [
     (["check"], "Missing argument 'STEP'", "For example: warpschool check lab02/01 --watch"),
     (["chek", "lab00/01"], "No such command 'chek'", "warpschool --help tells what there is"),
     (["check", "lab00/01", "--wach"], "No such option: --wach", "warpschool check lab02/01 --watch"),
-    (["hint", "lab00/01", "7"], "Invalid value for 'level'", "warpschool hint lab02/01 2"),
+    (["hint", "lab00/01", "7"], "Invalid value for 'LEVEL'", "warpschool hint lab02/01 2"),
     (["new-lab"], "Missing argument 'NAME'", "For example: warpschool new-lab reduction"),
 ]
 

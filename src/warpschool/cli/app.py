@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -17,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A lab course on GPU kernels that runs real CUDA C++ without a GPU.\n\n"
-    "Begin with: warpschool tour, then warpschool start, then warpschool check lab00/01.",
+    "Begin with: warpschool tour, then warpschool start, then warpschool check lab00/01. In notebooks: warpschool lab.",
     epilog=EXIT_CODES,
 )
 
@@ -39,6 +41,12 @@ def _options(
     """Options before the command."""
 
 
+def _help(command: Callable[..., None]) -> str:
+    """The docstring with each paragraph on one line: the terminal's width breaks it, not the source's."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
 for command, panel in (
     (tour.tour, LOOK), (profile.profile, LOOK), (debug.debug, LOOK), (doctor.doctor, LOOK), (bench.bench, LOOK),
     (lab.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
@@ -47,4 +55,5 @@ for command, panel in (
     (alike.alike, TEACH), (classroom.rubric, TEACH), (classroom.feedback, TEACH), (classroom.export, TEACH),
     (new_lab.new_lab, TEACH),
 ):  # fmt: skip
-    app.command(command.__name__.rstrip("_").replace("_", "-"), rich_help_panel=panel, epilog=EXIT_CODES)(command)
+    name = command.__name__.rstrip("_").replace("_", "-")
+    app.command(name, help=_help(command), rich_help_panel=panel, epilog=EXIT_CODES)(command)

@@ -19,7 +19,7 @@ from warpschool.suggest import did_you_mean
 
 @guarded
 def bench(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A benchmark; without it, a list.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A benchmark; without it, a list.")] = None,
     options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="The benchmark's own.")] = None,
     tune: Annotated[bool, typer.Option("--tune", help="Search the last GEMM step's tiles for this GPU.")] = False,
     as_json: AsJson = False,

@@ -38,7 +38,8 @@ def check(
 ) -> None:
     """Grade your kernel for a step: verdict, points, what was seen and where, and the first hint.
 
-    Without --kernel it takes the step's file of your own copy (warpschool start) at or above this folder.
+    Without --kernel it takes the step's file of your own copy (warpschool start) at or above this folder. More hints:
+    warpschool hint STEP 2. The reference, when you give up or have finished: warpschool solution STEP.
 
     Example: warpschool check lab02/01 --watch
     """
@@ -57,7 +58,9 @@ def check(
 @guarded
 def hint(
     step: StepName,
-    level: Annotated[int, typer.Argument(min=1, max=3, help="1 a nudge, 2 where to look, 3 pseudocode.")] = 1,
+    level: Annotated[
+        int, typer.Argument(metavar="LEVEL", min=1, max=3, help="1 a nudge, 2 where to look, 3 pseudocode.")
+    ] = 1,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:

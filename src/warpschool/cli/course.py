@@ -50,7 +50,7 @@ def status(as_json: AsJson = False, plain: Plain = False) -> None:
 @guarded
 def diff(
     first: Annotated[str, typer.Argument(metavar="A", help="A step or a file.")],
-    second: Annotated[str | None, typer.Argument(metavar="[B]", help="Another; without it, A's starter.")] = None,
+    second: Annotated[str | None, typer.Argument(metavar="B", help="Another; without it, A's starter.")] = None,
     solutions: Annotated[
         bool, typer.Option("--solutions", help="Of steps, take the references, not your files.")
     ] = False,

@@ -24,14 +24,14 @@ DEFAULT_FOLDER = Path("my-warpschool")
 
 @guarded
 def start(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where your copy goes.")] = DEFAULT_FOLDER,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where your copy goes.")] = DEFAULT_FOLDER,
     as_json: AsJson = False,
     plain: Plain = False,
 ) -> None:
     """Make your own copy of the starters and notebooks; what you have edited is never overwritten.
 
-    Run it again after an update: files that you have not touched are brought up to date, and where the course has
-    changed a file that you have edited, the new version is put beside yours.
+    Run it again after an update: files that you have not touched are brought up to date; notebooks that you have edited
+    get what the course has changed in other cells; otherwise the new version is put beside yours.
 
     Example: warpschool start ~/gpu-course
     """
@@ -50,7 +50,7 @@ def start(
 @guarded
 def lab(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Your copy; by default the one around here, or a new one.")
+        Path | None, typer.Argument(metavar="DIR", help="Your copy; by default the one around here, or a new one.")
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open a browser.")] = True,
     port: Annotated[int | None, typer.Option(metavar="N", help="Port of the server, or the next free one.")] = None,
@@ -128,4 +128,6 @@ def _show(output: Output, report: CopyReport) -> None:
     rows = [(file.path, file.fate.value, file.beside) for file in report.files if file.fate is not Fate.current]
     if rows:
         output.table(["file", "what happened", "new version"], rows)
-    output.show(f"{report.folder}: {len(rows)} files in the table, {len(current)} as they were delivered.")
+        output.show(f"{report.folder}: {len(rows)} files in the table, {len(current)} as they were delivered.")
+        return
+    output.show(f"{report.folder}: up to date, {len(current)} files as they were delivered.")

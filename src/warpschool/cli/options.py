@@ -25,7 +25,9 @@ OnDevice = Annotated[
     DeviceChoice, typer.Option("--device", help="The simulator, the GPU, or the GPU where there is one.")
 ]
 ForGpu = Annotated[str, typer.Option("--gpu", help="GPU for occupancy and bounds: rtx2080ti, t4, a100, h200 ...")]
-StepName = Annotated[str, typer.Argument(metavar="STEP", help="A step: lab02_tiling/01_tiled, or only lab02/01.")]
+StepName = Annotated[
+    str, typer.Argument(metavar="STEP", help="lab02_tiling/01_tiled, or only lab02/01; warpschool status lists all.")
+]
 
 
 def read_numbers(given: Sequence[str], *, option: str, integers: bool = False) -> dict[str, int | float]:
