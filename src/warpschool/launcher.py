@@ -232,9 +232,10 @@ def _fill_constants(plan: Plan, module: RawModule, hosts: Mapping[str, np.ndarra
 
 def _check_fill(plan: Plan, fill: ConstantFill, count: int, room: int) -> None:
     if count > room:
-        raise ArgumentError(
+        raise LaunchError(
             f"{plan.contract.name}:{fill.line}: '{fill.array}' has {count} elements, "
             f"__constant__ {fill.symbol} holds {room}",
+            line=fill.line,
             next_step="Constant memory holds 65,536 bytes in all: enlarge the symbol or choose smaller sizes.",
         )
 

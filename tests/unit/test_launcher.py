@@ -151,7 +151,7 @@ def test_constant_memory():
     padded = np.concatenate([x, np.zeros(5)])
     expected = sum(w.ravel()[k] * padded[k : k + 70] for k in range(6))
     np.testing.assert_allclose(run.outputs["y"], expected, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ArgumentError, match=r"'w' has 17 elements, __constant__ filters holds 16"):
+    with pytest.raises(LaunchError, match=r"'w' has 17 elements, __constant__ filters holds 16"):
         run_kernel(CONSTANT_MEMORY, {"taps": 6}, {"x": x, "w": uniform(17)}, device="sim")
 
 

@@ -33,6 +33,23 @@ def require_same_entries(submission: Contract, step: Contract) -> None:
                 next_step=f"Restore the step's line: // Entry: {entry}",
             )  # fmt: skip
         _require_same_zeros(submission, step, entry)
+    _require_same_parts(submission, step)
+
+
+def _require_same_parts(submission: Contract, step: Contract) -> None:
+    """Raise EntryError where a Scratch line or a further kernel makes of the step's inputs or outputs something else.
+
+    An input that a kernel of the file's own writes first would be one that nobody brings, and nobody checks.
+    """
+    own = submission.array_directions()
+    for name, part in step.array_directions().items():
+        if own.get(name, part) != part:
+            line = next((e.line for e in submission.entries if any(p.name == name for p in e.parameters)), 0)
+            raise EntryError(
+                f"'{name}' is '{part}' in this step, and '{own[name]}' in the order of kernels here",
+                file=submission.name, line=line,
+                next_step=f"Give the array of your own kernel another name than '{name}'.",
+            )  # fmt: skip
 
 
 def _difference(own: Entry, wanted: Entry) -> str:

@@ -8,6 +8,7 @@ process, with a Recorder.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,7 +78,9 @@ class State:
             try:
                 source, name = self._source(step) if role == "submission" else _read(step, step.solution)
                 promised = None if role == "reference" else _contract_of(step)
-                self._loaded[key] = load_submission(source, name=name, step=promised, on_gpu=self.job.on_gpu)
+                self._loaded[key] = load_submission(
+                    source, name=name, step=promised, on_gpu=self.job.on_gpu, may_use_atomics=_uses_atomics(step)
+                )
             except Judgement as judgement:
                 self._loaded[key] = judgement
         found = self._loaded[key]
@@ -114,6 +117,14 @@ def _read(step: Step, path: Path | None) -> tuple[bytes, str]:
     if path is None:
         raise GradingError(f"{step} has no such file in this course")
     return path.read_bytes(), path.name
+
+
+def _uses_atomics(step: Step) -> bool:
+    """Whether the step's reference has atomic operations; a step without a reference may have them."""
+    if step.solution is None:
+        return True
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", step.solution.read_text("utf-8"), flags=re.DOTALL)
+    return re.search(r"\batomic[A-Z]\w*\s*\(|\b(?:atom|red)\.", code) is not None
 
 
 def _contract_of(step: Step) -> Contract:

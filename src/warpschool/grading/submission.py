@@ -32,8 +32,12 @@ STEP_LIMIT = 1 << 23
 class Submission:
     """A source that compiles and promises what its step asks for; made by `load_submission`."""
 
-    def __init__(self, contract: Contract, *, nvrtc: str, arch: str, on_gpu: bool = False) -> None:
+    def __init__(
+        self, contract: Contract, *, nvrtc: str, arch: str, on_gpu: bool = False, may_use_atomics: bool = True
+    ) -> None:
         self.contract = contract
+        self.may_use_atomics = may_use_atomics
+        self._atomics = (0, 0)
         self.nvrtc = nvrtc
         self.arch = arch
         self.on_gpu = on_gpu
@@ -121,6 +125,7 @@ class Submission:
         """Raise Judgement (PERF) unless `actual <= limit`; NaN, "nothing to measure", is over every limit."""
         seen = f"{what}: {_amount(actual, unit)}; at most {_amount(limit, unit)}"
         self._measure(seen)
+        self._require_no_atomics()
         if not actual <= limit:
             self._fail(Verdict.PERF, seen, line=line)
 
@@ -128,6 +133,7 @@ class Submission:
         """Raise Judgement (PERF) unless `actual >= limit`."""
         seen = f"{what}: {_amount(actual, unit)}; at least {_amount(limit, unit)}"
         self._measure(seen)
+        self._require_no_atomics()
         if not actual >= limit:
             self._fail(Verdict.PERF, seen, line=line)
 
@@ -175,7 +181,21 @@ class Submission:
         key = (device, tuple(sorted((constants or {}).items())))
         if key not in self._programs:
             self._programs[key] = Program(self.contract, device=device, constants=constants)
-        return self._guarded(lambda: self._programs[key].run(sizes, arrays, step_limit=STEP_LIMIT))
+        run = self._guarded(lambda: self._programs[key].run(sizes, arrays, step_limit=STEP_LIMIT))
+        if not self.may_use_atomics:
+            found = ((_atomics(counters), line) for line, counters in run.lines.items())
+            self._atomics = max(self._atomics, *found)
+        return run
+
+    def _require_no_atomics(self) -> None:
+        """Raise Judgement (PERF) where atomics stand for loads and stores, whose counters they pass by."""
+        count, line = self._atomics
+        if count:
+            seen = (
+                f"line {line}: {count:,} atomic operations of warps, which counters of loads and stores do not see; "
+                "this step is done without any"
+            )
+            self._fail(Verdict.PERF, seen, line=line)
 
     def _clean_run(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None
@@ -211,6 +231,7 @@ class Submission:
     ) -> None:
         total = excess(run.counters)
         self._measure(f"{what}: {total:,} {unit} more than needed")
+        self._require_no_atomics()
         if not total:
             return
         line, counters = max(run.lines.items(), key=lambda item: (excess(item[1]), -item[0]))
@@ -230,12 +251,13 @@ class Submission:
 
 
 def load_submission(
-    source: bytes | str, *, name: str, step: Contract | None = None, on_gpu: bool = False
-) -> Submission:
+    source: bytes | str, *, name: str, step: Contract | None = None, on_gpu: bool = False,
+    may_use_atomics: bool = True,
+) -> Submission:  # fmt: skip
     """Read, compile and parse a source; raises Judgement with the verdict that stands before all tests.
 
     The compiler speaks first, since what it rejects makes every other complaint hard to trust. `step` is the contract
-    of the step's own file. A step that is written for one architecture is skipped where there is no such GPU.
+    of the step's own file; without `may_use_atomics` none passes a criterion that counts. A step that is written for one architecture is skipped where there is no such GPU.
     """
     text = _text(source if isinstance(source, bytes) else source.encode(), name)
     try:
@@ -247,7 +269,9 @@ def load_submission(
         raise judge(error, has_inline_asm="asm" in text) from error
     if contract.target:
         _require_target(contract, on_gpu=on_gpu)
-    return Submission(contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu)
+    return Submission(
+        contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu, may_use_atomics=may_use_atomics
+    )
 
 
 def _arch(text: str, name: str) -> str:
@@ -288,6 +312,11 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(dtype)
     return rng.integers(-8 if dtype.kind == "i" else 0, 8, shape).astype(dtype)
+
+
+def _atomics(counters: Counters) -> int:
+    """Atomic operations on global and shared memory, counted once a warp."""
+    return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
 
 
 def _sizes_text(run: RunResult) -> str:
