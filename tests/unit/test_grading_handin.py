@@ -16,7 +16,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from warpschool.errors import CourseError
-from warpschool.grading.assignment import Assignment, Part, read_assignment
+from warpschool.grading.assignment import Assignment, GradedCell, Part, read_assignment
 from warpschool.grading.handin import MAX_NOTEBOOK_BYTES, answers, digest, read_handin, reassembled
 from warpschool.grading.images import safe_png
 
@@ -254,3 +254,10 @@ def test_an_instructors_notebook_that_is_none(tmp_path):
         read_assignment(tmp_path / "lab.ipynb")
     with pytest.raises(CourseError, match="cannot read"):
         read_assignment(tmp_path / "other.ipynb")
+
+
+def test_a_cell_of_other_code_names_the_kernels_that_it_checks():
+    source = f"points = 0\nfor _ in (1, 2):\n    points += ws.check_cell('{STEP}')\npoints"
+    graded = GradedCell("mixed", 2.0, "python", source)
+    assert graded.checked == (STEP,)
+    assert GradedCell("kernel", 2.0, "kernel", source).checked == ()

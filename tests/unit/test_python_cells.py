@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from warpschool.course import Course
 from warpschool.grading import python_cells
 from warpschool.grading.calls import decoded, encoded
 from warpschool.grading.jobs import PythonJob, from_wire, to_wire
@@ -214,3 +215,16 @@ def test_a_job_of_cells_is_stored_like_any_other():
     again = from_wire(json.loads(json.dumps(to_wire(job))))
     assert again.key == job.key and again.decode(outcome.to_json()) == outcome
     assert shutil.which("bwrap") is None or outcome.provenance["isolation"] == "manual"
+
+
+STEP = "lab00_first_kernels/01_saxpy"
+BY_HEART = "n == 1 || n == 31 || n == 255 || n == 256 || n == 257 || n == 1000 || n == 1024 || n == 4096"
+
+
+@pytest.mark.parametrize(("secret", "least", "most"), [("a secret of a class", 0.0, 1.9), slow("", 2.0, 2.0)])
+def test_a_cell_that_checks_kernels_too_checks_them_with_the_secret(secret, least, most):
+    source = Course.find().step(STEP).solution.read_text().replace("if (i < n)", f"if (({BY_HEART}) && i < n)")
+    cells = notebook("answer = 42", check_source=f"points = ws.check_cell('{STEP}', points=2)\npoints + 0 * answer")
+    kernel = {"cell_type": "code", "source": f"%%kernel {STEP}\n{source}", "metadata": {}}
+    found = check({"cells": [kernel, *cells["cells"]]}, "check", points=2.0, policy="manual", secret=secret)
+    assert least <= found.value <= most and f"{STEP}: " in found.text

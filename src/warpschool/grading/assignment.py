@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import nbformat
 from nbformat import NotebookNode
@@ -37,6 +37,15 @@ class GradedCell:
     source: str
     parts: tuple[Part, ...] = ()
 
+    @cached_property
+    def checked(self) -> tuple[str, ...]:
+        """The steps that a cell of other code checks as well, by `ws.check_cell`."""
+        if self.kind != PYTHON:
+            return ()
+        calls = (node for node in ast.walk(ast.parse(self.source)) if isinstance(node, ast.Call))
+        found = [_part(call) for call in calls if _is_check_cell(call)]
+        return tuple(dict.fromkeys(part.step for part in found if part is not None))
+
 
 @dataclass(frozen=True)
 class Assignment:
@@ -59,7 +68,7 @@ class Assignment:
     @property
     def steps(self) -> tuple[str, ...]:
         """The steps that are graded, in the order in which they are first worth something."""
-        found = (part.step for cell in self.cells for part in cell.parts)
+        found = (step for cell in self.cells for step in (*(part.step for part in cell.parts), *cell.checked))
         return tuple(dict.fromkeys([*found, *self.kernel_cells.values()]))
 
     @property
@@ -167,10 +176,14 @@ def _terms(value: ast.expr) -> list[Part] | None:
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
         left, right = _terms(value.left), _terms(value.right)
         return None if left is None or right is None else left + right
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "check_cell":
+    if _is_check_cell(value):
         part = _part(value)
         return None if part is None else [part]
     return None
+
+
+def _is_check_cell(value: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "check_cell"
 
 
 def _part(call: ast.Call) -> Part | None:

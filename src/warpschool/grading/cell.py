@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from warpschool.course import Course, Step
 from warpschool.errors import GradingError
 from warpschool.grading.result import Result, TextOptions, to_text
 from warpschool.grading.runner import DEFAULT_SEED, check_source
 from warpschool.grading.sources import Source, find_source
 from warpschool.grading.verdicts import Verdict
-from warpschool.notebook.show import show
+from warpschool.notebook.show import show, show_text
 from warpschool.viz.result_display import result_html
 
+
+@dataclass
+class _Grading:
+    """Whether this is the grader's process, and its secret seed."""
+
+    is_on: bool = False
+    secret: str = ""
+
+
+_grading = _Grading()
 _results: dict[tuple[str, str, str, str, int], Result] = {}
+
+
+def grade_with(secret: str) -> None:
+    """Let `check_cell` in this process grade: on the simulator, with a secret seed, and one line said of each step."""
+    _grading.is_on, _grading.secret = True, secret
 
 
 def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "auto", seed: int | None = None) -> float:
@@ -23,12 +40,15 @@ def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "au
     """
     found = Course.find().step(step)
     source = find_source(found)
-    result = _checked(found, source, device, DEFAULT_SEED if seed is None else int(seed))
+    result = _checked(found, source, "sim" if _grading.is_on else device, DEFAULT_SEED if seed is None else int(seed))
     if result.verdict is Verdict.SE:
         raise GradingError(
             f"{result.step} was not graded: {_failure(result)}", next_step="This is no grade; tell your teacher."
         )
     shown = result.part(criteria)
+    if _grading.is_on:
+        show_text(f"{found}: {shown.verdict}, {shown.fraction * points:g} of {points:g} points")
+        return float(shown.fraction * points)
     text = to_text(shown, TextOptions(provenance=not criteria))
     show(text, result_html(shown, source=source.data.decode("utf-8", "replace")))
     return float(shown.fraction * points)
@@ -37,7 +57,7 @@ def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "au
 def _checked(step: Step, source: Source, device: str, seed: int) -> Result:
     key = (step.name, source.sha256, source.origin, device, seed)
     if key not in _results:
-        result = check_source(step, source, device=device, seed=seed)
+        result = check_source(step, source, device=device, seed=seed, secret=_grading.secret)
         if result.verdict is Verdict.SE:
             return result  # not kept: the next call tries again
         _results[key] = result

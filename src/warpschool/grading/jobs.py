@@ -141,7 +141,8 @@ class PythonOutcome:
 class PythonJob:
     """A notebook whose check cells in Python are to be run; `points`: grade id -> what the cell is worth.
 
-    `drawn`: ids of code cells that people grade, to be run for their pictures.
+    `drawn`: ids of code cells that people grade, to be run for their pictures; `checked`: steps that the check cells
+    check as well, with the instructor's secret.
     """
 
     notebook: str = field(repr=False)
@@ -152,6 +153,7 @@ class PythonJob:
     root: str = ""
     policy: str = "sandbox"
     drawn: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
 
     @cached_property
     def key(self) -> str:
@@ -159,6 +161,7 @@ class PythonJob:
         return content_key(
             "python", notebook=hashlib.sha256(self.notebook.encode()).hexdigest(), points=dict(self.points),
             drawn=list(self.drawn),
+            content={step: _versions(self.root, step, "sim", self.secret)["content"] for step in self.checked},
             seed=self.seed, secret=self.secret, policy=self.policy, **_python_versions(self.policy),
         )  # fmt: skip
 
@@ -170,7 +173,7 @@ class PythonJob:
         cells = {}
         for name in self.grade_ids:
             points = self.points[name]
-            found = python_cells.check(notebook, name, points=points, policy=self.policy)
+            found = python_cells.check(notebook, name, points=points, policy=self.policy, secret=self.secret)
             fraction = found.value / points if points else 0.0
             cells[name] = CellOutcome(name, found.verdict, fraction, found.text, found.png, found.isolation)
         drawings = {}
@@ -227,7 +230,7 @@ def from_wire(data: Mapping[str, Any]) -> Job:
     made = {key: value for key, value in data.items() if key != "kind"}
     if data["kind"] == "kernel":
         return KernelJob(**made)
-    return PythonJob(**{**made, "grade_ids": tuple(made["grade_ids"]), "drawn": tuple(made["drawn"])})
+    return PythonJob(**made | {name: tuple(made[name]) for name in ("grade_ids", "drawn", "checked")})
 
 
 @functools.lru_cache(maxsize=4096)

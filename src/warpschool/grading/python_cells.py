@@ -67,10 +67,13 @@ class _Cell:
     changes: frozenset[str] = frozenset()
 
 
-def check(notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: str) -> Checked:
+def check(
+    notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: str, secret: str = ""
+) -> Checked:
     """Run one check cell of a notebook that was put together from the instructor's and the student's cells.
 
-    `policy` is "sandbox", "manual" (students' Python never runs) or "trusted" (it runs without bubblewrap).
+    `policy` is "sandbox", "manual" (students' Python never runs) or "trusted" (it runs without bubblewrap). `secret`
+    is for kernels that the cell checks; no Python of a student's runs where it is known.
     """
     before, checking = _cells(notebook, grade_id)
     chosen = _slice(before, checking.uses)
@@ -79,18 +82,19 @@ def check(notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: 
     values = values_of(cell.python for cell in own)
     given = [cell for cell in chosen if not cell.is_own]
     if values is not None:
-        job = _job(given, {name: encoded(value) for name, value in values.items()}, kernels, check=checking.source)
+        data = {name: encoded(value) for name, value in values.items()}
+        job = _job(given, data, kernels, check=checking.source, secret=secret)
         return _outcome(run_isolated(CHILD, job, wall_s=LIMITS.wall_s, in_bubblewrap=False), points, AS_DATA)
     problem = bubblewrap_problem() if policy == "sandbox" else ""
     if policy == "manual" or problem:
         why = problem or "students' Python is not run, as the instructor asked"
         return Checked(Verdict.SKIP, 0.0, f"A person grades this cell: {why}.", "", "not run")
-    return _in_sandbox(chosen, given, checking, kernels, points, is_closed=policy == "sandbox")
+    return _in_sandbox(chosen, given, checking, kernels, points, is_closed=policy == "sandbox", secret=secret)
 
 
 def _in_sandbox(
     chosen: list[_Cell], given: list[_Cell], checking: _Cell, kernels: Mapping[str, str], points: float, *,
-    is_closed: bool,
+    is_closed: bool, secret: str,
 ) -> Checked:  # fmt: skip
     """The student's cells in the sandbox, then the check outside: values are copied to it, functions are called."""
     isolation = SANDBOX if is_closed else TRUSTED
@@ -109,8 +113,9 @@ def _in_sandbox(
         functions = [str(name) for name in answer["functions"]]
         pipes = child.pipes if functions else ()
         done = run_isolated(
-            CHILD, _job(given, answer["values"], kernels, check=checking.source, functions=functions, pipes=pipes),
-            wall_s=LIMITS.wall_s, in_bubblewrap=False, pass_fds=pipes,
+            CHILD, _job(
+                given, answer["values"], kernels, check=checking.source, functions=functions, pipes=pipes, secret=secret
+            ), wall_s=LIMITS.wall_s, in_bubblewrap=False, pass_fds=pipes,
         )  # fmt: skip
         gone = child.finished() if functions and '"ConnectionError"' in done.answer.decode("utf-8", "replace") else None
         return _ended(gone, isolation) if gone is not None else _outcome(done, points, isolation)
@@ -228,11 +233,12 @@ def _kernels(notebook: Mapping[str, Any]) -> dict[str, str]:
 def _job(
     cells: list[_Cell], values: Mapping[str, Any], kernels: Mapping[str, str], *, wanted: Iterable[str] = (),
     check: str | None = None, functions: Iterable[str] = (), pipes: Iterable[int] = (), drawn: str | None = None,
+    secret: str = "",
 ) -> str:  # fmt: skip
     return json.dumps({
         "limits": asdict(LIMITS if drawn is None else DRAW_LIMITS), "cells": [cell.source for cell in cells],
         "values": dict(values), "kernels": dict(kernels), "wanted": list(wanted), "check": check, "drawn": drawn,
-        "functions": list(functions), "pipes": list(pipes),
+        "functions": list(functions), "pipes": list(pipes), "secret": secret,
     })  # fmt: skip
 
 
@@ -248,6 +254,8 @@ def _read(finished: Finished) -> dict[str, Any] | None:
 
 def _ended(finished: Finished, isolation: str) -> Checked:
     """What a child without an answer stands for."""
+    if finished.timed_out and isolation == AS_DATA:  # endless kernels end by their budget
+        return Checked(Verdict.SE, 0.0, "the check ran out of time: this machine is overloaded", "", isolation)
     if finished.timed_out or "SIGXCPU" in finished.log or finished.code in (-24, 152):
         return Checked(Verdict.TLE, 0.0, "the notebook's Python ran out of time", "", isolation)
     if "MemoryError" in finished.log:

@@ -45,8 +45,10 @@ def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., A
     """What the job asks for, and the functions that are to be served."""
     from IPython.utils.capture import capture_output
 
+    from warpschool.grading.cell import grade_with
     from warpschool.notebook.cells import remember
 
+    grade_with(job["secret"])
     for step, source in job["kernels"].items():
         remember(step, source)
     shell = _shell()

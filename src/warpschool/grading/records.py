@@ -153,7 +153,7 @@ def kernel_jobs(handin: HandIn, assignment: Assignment, policy: Policy) -> dict[
 
     if handin.problem:
         return {}
-    wanted = {part.step for cell in assignment.cells for part in cell.parts}
+    wanted = {step for cell in assignment.cells for step in (*(part.step for part in cell.parts), *cell.checked)}
     return {
         step: KernelJob(step, source.data, name=source.name, seed=policy.seed, secret=policy.secret)
         for step, source in handin.kernels.items()
@@ -174,6 +174,7 @@ def python_job(handin: HandIn, assignment: Assignment, policy: Policy) -> Python
     return PythonJob(
         writes(reassembled(handin, assignment), version=4), tuple(points), points, seed=policy.seed,
         secret=policy.secret, policy=policy.python, drawn=drawn,
+        checked=tuple(dict.fromkeys(step for cell in assignment.cells for step in cell.checked)),
     )  # fmt: skip
 
 

@@ -257,7 +257,8 @@ def load_submission(
     """Read, compile and parse a source; raises Judgement with the verdict that stands before all tests.
 
     The compiler speaks first, since what it rejects makes every other complaint hard to trust. `step` is the contract
-    of the step's own file; without `may_use_atomics` none passes a criterion that counts. A step that is written for one architecture is skipped where there is no such GPU.
+    of the step's own file; without `may_use_atomics` none passes a criterion that counts. A step that is written for
+    one architecture is skipped where there is no such GPU.
     """
     text = _text(source if isinstance(source, bytes) else source.encode(), name)
     try:
