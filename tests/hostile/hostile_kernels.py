@@ -219,6 +219,56 @@ launch("nested expression", "LE", "block=(256) grid=(" + "cdiv(" * 20_000 + "n" 
 launch("expression of a million digits", "LE", "block=(256) grid=(" + "9" * 200_000 + ")")
 launch("expression that would be a program", "BAD", "block=(256) grid=(__import__('os').system('true'))")
 
+# ---------------------------------------------------------------- past the counters
+TILED, TRANSPOSE = "lab02_tiling/01_tiled", "lab04_bank_conflicts/01_transpose_padded"
+PRODUCT = """\
+// 01_tiled.cu: a submission.
+// Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
+// Launch:  matmul block=(16, 16) grid=(cdiv(N, 16), cdiv(M, 16))
+"""
+PRODUCT_OPEN = """\
+extern "C" __global__ void matmul(const float* A, const float* B, float* C, int M, int N, int K)
+{
+    const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0.0f;
+    if (row >= M || col >= N) return;
+"""
+add("loads that are atomics", "PERF", PRODUCT + PRODUCT_OPEN + """\
+    for (int k = 0; k < K; ++k) {
+        sum += __int_as_float(atomicOr((int*)&A[row * K + k], 0)) * __int_as_float(atomicOr((int*)&B[k * N + col], 0));
+    }
+    C[row * N + col] = sum;
+}
+""", step=TILED)
+add("stores that are atomics", "PERF", """\
+// 01_transpose_padded.cu: a submission.
+// Entry:   transpose(const float A[M,N] in, float At[N,M] out, int M, int N)
+// Launch:  transpose block=(32, 8) grid=(cdiv(N, 32), cdiv(M, 8))
+extern "C" __global__ void transpose(const float* A, float* At, int M, int N)
+{
+    const int col = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 8 + threadIdx.y;
+    if (row < M && col < N) atomicExch(&At[(size_t)col * M + row], A[(size_t)row * N + col]);
+}
+""", step=TRANSPOSE)
+add("matrices in constant memory", "LE", PRODUCT.replace("// Launch:", "// Constant: a <- A, b <- B\n// Launch:")
+    + "__constant__ float a[8192];\n__constant__ float b[8192];\n" + PRODUCT_OPEN
+    + "    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];\n    C[row * N + col] = sum;\n}\n", step=TILED)
+body("output that depends on the clock", "WA", "    if (i < n) z[i] = clock64() == 0 ? a * x[i] + y[i] : 0;")
+body("local memory of the thread before", "WA",
+     "    volatile int left[256]; const int seen = left[n * 7 & 255]; left[n * 7 & 255] = 12345;\n"
+     "    if (i < n) z[i] = seen == 12345 ? 0 : a * x[i] + y[i];")
+
+# ---------------------------------------------------------------- past the header
+add("an input that a kernel of one's own writes first", "NE", HEADER.replace(
+    "// Launch:", "// Entry:   fill(float x[n] out, float y[n] out, int n)\n// Launch:  fill block=(1) grid=(1)\n// Launch:", 1)
+    + 'extern "C" __global__ void fill(float* x, float* y, int n) { for (int k = 0; k < n; ++k) x[k] = y[k] = 0; }\n'
+    + OPEN + INDEX + "    if (i < n) z[i] = 0;\n}\n")
+add("an output that is scratch", "NE", RIGHT.replace("// Launch:", "// Scratch: z\n// Launch:"))
+add("an output that starts at zero", "NE", RIGHT.replace("// Launch:", "// Zeroed:  z\n// Launch:"))
+add("a step that no GPU here can run", "NE", RIGHT.replace("// Launch:", "// Target:  sm_90a\n// Launch:"))
+add("needs sizes that it likes", "LE", RIGHT.replace("// Launch:", "// Needs:   n % 256 == 0\n// Launch:"))
+add("include of a system file", "RJ", HEADER + '#include "/etc/passwd"\n' + OPEN + RIGHT_BODY + "}\n")
+
 # ---------------------------------------------------------------- not what was asked for
 add("no entry", "NE", HEADER + "__global__ void saxpy(const float* x) {}\n")
 add("other parameters", "NE", RIGHT.replace("float a, int n)", "int n, float a)"))

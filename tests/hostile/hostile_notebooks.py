@@ -127,6 +127,37 @@ def _(notebook):
         cell["metadata"]["nbgrader"]["grade_id"] = CELL.replace("kernel", "nothing")
 
 
+@attack("another kernelspec and widgets", "wrong", "WA")
+def _(notebook):
+    spec = {"name": "../../evil", "display_name": "x", "language": "bash", "argv": ["sh", "-c", "rm {GRADEBOOK}"]}
+    notebook["metadata"] = {"kernelspec": spec, "widgets": {"state": {}}, "celltoolbar": "Create Assignment"}
+
+
+@attack("keys that are there twice", "wrong", "WA")
+def _(notebook):
+    text = json.dumps(notebook)
+    name = json.dumps(CELL)
+    return text.replace(f'"grade_id": {name}', f'"grade_id": "x", "\\u0067rade_id": {name}').encode()
+
+
+@attack("grade id of a check on a cell of one's own", "wrong", "WA")
+def _(notebook):
+    for cell in checks(notebook):
+        notebook["cells"].append(code("100.0", nbgrader=dict(cell["metadata"]["nbgrader"])))
+
+
+@attack("an endless list of outputs", "right", "AC")
+def _(notebook):
+    png = {"output_type": "display_data", "data": {"image/png": "A" * 1000}, "metadata": {}}
+    notebook["cells"].append(code("plot()") | {"outputs": [png] * 5000})
+
+
+@attack("a kernel with another's in its first line", "wrong", "WA")
+def _(notebook):
+    cell = kernel_cell(notebook)
+    cell["source"] = "".join(cell["source"]).replace(STEP, f"{STEP} {STEP} --points=100", 1)
+
+
 # ---------------------------------------------------------------- cells moved about
 attack("kernel cell deleted", "right", "BAD")(lambda notebook: notebook["cells"].remove(kernel_cell(notebook)))
 attack("kernel cell emptied", "right", "BAD")(lambda notebook: kernel_cell(notebook).update(source=""))

@@ -258,5 +258,5 @@ def test_enqueue_fills_constants_from_device_arrays():
     program.enqueue({"n": 70, "taps": 3}, {"x": device.asarray(x), "y": y, "w": device.asarray(w)})
     padded = np.concatenate([x, np.zeros(2, np.float32)])
     np.testing.assert_allclose(y.get(), sum(w[k] * padded[k : k + 70] for k in range(3)), atol=1e-6)
-    with pytest.raises(ArgumentError, match="holds 16"):
+    with pytest.raises(LaunchError, match="holds 16"):
         program.enqueue({"n": 70, "taps": 3}, {"x": device.asarray(x), "y": y, "w": device.zeros((17,), np.float32)})

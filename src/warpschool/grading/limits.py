@@ -31,19 +31,20 @@ class Limits:
         _lower(resource.RLIMIT_FSIZE, self.file_bytes)
         _lower(resource.RLIMIT_CORE, 0)
         if self.resident_bytes:
-            threading.Thread(target=_watch_memory, args=(self.resident_bytes,), daemon=True).start()
+            log = os.dup(2)  # pytest puts a file of its own in the place of stderr while tests run
+            threading.Thread(target=_watch_memory, args=(self.resident_bytes, log), daemon=True).start()
         if not on_gpu:  # a CUDA context maps far more address space than it uses
             _lower(resource.RLIMIT_AS, self.memory_bytes)
 
 
-def _watch_memory(most_bytes: int) -> None:
-    """End this process once it uses more memory: address space, which the kernel limits, says little about use."""
+def _watch_memory(most_bytes: int, log: int) -> None:
+    """Say so and end this process once it uses more memory: address space, which the kernel limits, says little about use."""
     page = os.sysconf("SC_PAGE_SIZE")
     with open("/proc/self/statm", "rb", buffering=0) as file:
         while True:
             file.seek(0)
             if int(file.read(200).split()[1]) * page > most_bytes:
-                os.write(2, f"MemoryError: more than {most_bytes >> 20} MB in use\n".encode())
+                os.write(log, f"MemoryError: more than {most_bytes >> 20} MB in use\n".encode())
                 os._exit(1)
             time.sleep(_WATCH_S)
 

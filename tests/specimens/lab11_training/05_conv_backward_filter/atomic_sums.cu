@@ -13,7 +13,6 @@
 // Launch:  conv_backward_filter block=(THREADS) grid=(cdiv(TERMS, TS), cdiv(F, TS), SPLITS)
 // Launch:  add_parts block=(THREADS) grid=(cdiv(F * TERMS, THREADS))
 
-// expect: PERF
 
 constexpr int TS = 32;
 constexpr int TSK = 32;
@@ -117,7 +116,7 @@ conv_backward_filter(const float* __restrict__ x, const float* __restrict__ dy, 
         for (int j = 0; j < WPT; ++j) {
             const int term = col0 + tx + j * (TS / WPT);
             if (f < F && term < count) {
-                atomicAdd(&parts[static_cast<size_t>(f) * count + term], sum[i][j]);
+                atomicAdd(&parts[static_cast<size_t>(f) * count + term], sum[i][j]);  // expect: PERF
             }
         }
     }
