@@ -38,7 +38,7 @@ class Limits:
 
 
 def _watch_memory(most_bytes: int, log: int) -> None:
-    """Say so and end this process once it uses more memory: address space, which the kernel limits, says little about use."""
+    """End this process, and say why, once it uses more memory: address space, which is limited, says little of use."""
     page = os.sysconf("SC_PAGE_SIZE")
     with open("/proc/self/statm", "rb", buffering=0) as file:
         while True:
