@@ -21,6 +21,7 @@ from warpschool.course import Course
 from warpschool.device import gpu_problem
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
+WGMMA = Course.find().step("lab07_tensor_cores/06_wgmma")
 ANSI = re.compile(r"\x1b\[")
 COMMANDS = ("tour", "check", "profile", "doctor", "start", "status", "hint", "diff", "solution", "bench", "grade",
             "release", "alike", "lab", "debug", "new-lab", "quickstart", "import", "rubric", "feedback",
@@ -139,6 +140,15 @@ def test_a_missing_gpu_is_what_the_machine_lacks():
     result = run("check", "lab00/01", "--kernel", SAXPY.solution, "--device", "gpu")
     assert result.exit_code == LACKING
     assert "no GPU" in result.stderr
+
+
+def test_check_says_what_gpu_a_skipped_step_needs_and_gives_no_hint():
+    result = run("check", "lab07/06", "--kernel", WGMMA.solution, "--device", "sim", "--plain")
+    assert result.exit_code == LACKING
+    said = squeezed(result.output)
+    assert "SKIP, not checked on this machine" in said
+    assert "sm_90a: H100, H200" in said
+    assert "next hint" not in said
 
 
 def test_check_without_a_kernel_of_ones_own_in_an_installed_course(folder, monkeypatch):

@@ -100,12 +100,17 @@ def hint(
 def exit_code_of(result: Result) -> int:
     """The exit code of a verdict."""
     verdict = str(result.verdict)
-    return {"AC": OK, "BAD": BAD_INPUT, "SE": LACKING}.get(verdict, FAILED)
+    return {"AC": OK, "BAD": BAD_INPUT, "SE": LACKING, "SKIP": LACKING}.get(verdict, FAILED)
+
+
+def _is_skipped(result: Result) -> bool:
+    """Whether this machine cannot check the step at all: nothing is wrong with the kernel."""
+    return str(result.verdict) == "SKIP"
 
 
 def show_result(output: Output, result: Result, source: str) -> None:
     """Verdict, points, findings on their lines, hints."""
-    style = "bold green" if result.ok else "bold red"
+    style = "bold green" if result.ok else "bold yellow" if _is_skipped(result) else "bold red"
     output.show(
         (result.step, "bold"), ": ", (f"{result.verdict}, {result.verdict.meaning}", style),
         f", {result.score:g} of {result.max_score:g} points",
@@ -162,7 +167,8 @@ def _check_once(
     remember(result)
     output.data(result.to_json())
     show_result(output, result, source.data.decode("utf-8", errors="replace"))
-    if not result.ok and any(criterion.hint for criterion in result.criteria if not criterion.ok):
+    hinted = any(criterion.hint for criterion in result.criteria if not criterion.ok)
+    if hinted and not result.ok and not _is_skipped(result):
         output.show(f"The next hint: warpschool hint {_short(step)} 2", style="dim")
     return exit_code_of(result)
 
