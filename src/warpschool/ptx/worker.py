@@ -20,7 +20,7 @@ from .translate.runtime.async_copy import QUEUE_BYTES
 from .translate.runtime.exact import CELL_BYTES
 
 if TYPE_CHECKING:
-    from .engine import Launching
+    from .launching import Launching
 
 T = TypeVar("T")
 _STACK_BYTES = 256 << 20
