@@ -93,7 +93,9 @@ class KernelReport:
             "counters": self.counters.plain(), "derived": derived(self.counters),
             "lines": {str(line): {k: v for k, v in c.plain().items() if v} for line, c in self.lines.items()},
             "hazards": [asdict(hazard) for hazard in self.hazards],
-            "printed": self.printed, "estimate": asdict(self.estimate), "seconds": round(self.seconds, 3),
+            "printed": self.printed,
+            "estimate": asdict(self.estimate) | {"agreement": asdict(model.agreement())},
+            "seconds": round(self.seconds, 3),
         }  # fmt: skip
 
 
@@ -122,14 +124,25 @@ def make_report(run: RunResult, program: Program, *, gpu: str = REPORT_GPU, seco
         name=contract.name, title=contract.title, source=contract.source, case=case_text(run.plan), gpu=spec.name,
         launches=tuple(_launch_report(launch, program, spec) for launch in run.launches),
         counters=run.counters, lines=run.lines, hazards=tuple(run.hazards), printed=run.printed,
-        estimate=full_gpu_estimate(run.counters, spec), seconds=seconds,
+        estimate=full_gpu_estimate(run.counters, spec, array_bytes=array_bytes(run.plan)), seconds=seconds,
     )  # fmt: skip
 
 
-def full_gpu_estimate(counters: Counters, gpu: str | model.GpuSpec = REPORT_GPU) -> model.Estimate:
-    """The roofline bound as if there were work for every SM: small cases would only show how small they are."""
+def full_gpu_estimate(
+    counters: Counters, gpu: str | model.GpuSpec = REPORT_GPU, *, array_bytes: int | None = None
+) -> model.Estimate:
+    """The roofline bound as if there were work for every SM: small cases would only show how small they are.
+
+    With `array_bytes` every array moves through DRAM once.
+    """
     spec = model.find_gpu(gpu)
-    return model.estimate(Counters({**counters.plain(), "blocks": max(spec.sms, counters.blocks)}), gpu=spec)
+    filled = Counters({**counters.plain(), "blocks": max(spec.sms, counters.blocks)})
+    return model.estimate(filled, gpu=spec, array_bytes=array_bytes)
+
+
+def array_bytes(plan: Plan) -> int:
+    """Bytes of a run's arrays together."""
+    return sum(int(np.prod(array.shape or (0,))) * array.dtype.itemsize for array in plan.arrays.values())
 
 
 def case_text(plan: Plan) -> str:

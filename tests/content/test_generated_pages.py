@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "script", ["fidelity_page.py", "supported_ptx.py", "result_schema.py", "cost_page.py", "stopwatch.py"]
+    "script",
+    ["fidelity_page.py", "supported_ptx.py", "result_schema.py", "cost_page.py", "estimate_page.py", "stopwatch.py"],
 )
 def test_page_is_what_its_script_writes(script):
     done = subprocess.run(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from warpschool.cli.output import Cell, Output
+from warpschool.model import agreement
 from warpschool.profile import KernelReport
 from warpschool.viz.columns import percent, shares, used_columns
 from warpschool.viz.frame import Frame, frame, places_in, split_case
@@ -78,7 +79,7 @@ def draw_report(output: Output, report: KernelReport) -> None:
     output.show(", ".join(f"{name} {value}" for name, value in kernel_facts(report).items()))
     for note in dict.fromkeys(launch.note for launch in report.launches if launch.note):
         output.show((note, "yellow"))
-    output.show(str(report.estimate), style="dim")
+    output.show(f"{report.estimate}; {agreement()}", style="dim")
     output.heading("Line by line")
     draw_lines(output, report)
     if report.hazards:

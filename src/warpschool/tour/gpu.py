@@ -11,7 +11,7 @@ from warpschool.contract import Contract, Plan
 from warpschool.errors import NotMeasured
 from warpschool.launcher import Program, RunResult
 from warpschool.measurement import Rules
-from warpschool.profile import case_text, random_inputs
+from warpschool.profile import array_bytes, case_text, random_inputs
 from warpschool.timing import benchmark, benchmark_ratio
 from warpschool.tour.report import GpuFigures
 
@@ -60,14 +60,10 @@ def _enlarged(contract: Contract, small: Plan) -> Plan:
     """The same case with its sizes doubled until the arrays are large enough or the work is."""
     integers = {name for name, value in small.scalars.items() if isinstance(value, int)}
     plan = small
-    while _array_bytes(plan) < _TARGET_BYTES and product_flop(plan) * 8 <= _MAX_FLOP:
+    while array_bytes(plan) < _TARGET_BYTES and product_flop(plan) * 8 <= _MAX_FLOP:
         doubled = {name: value * (2 if name in integers else 1) for name, value in plan.scalars.items()}
         plan = contract.bind(doubled, constants=small.constants)
     return plan
-
-
-def _array_bytes(plan: Plan) -> int:
-    return sum(int(np.prod(array.shape or (0,))) * array.dtype.itemsize for array in plan.arrays.values())
 
 
 def _cublas(run: RunResult) -> Callable[[], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warpschool.counter_table import COUNTERS
+from warpschool.model import agreement
 from warpschool.profile import KernelReport
 from warpschool.viz.annotated import annotated_source, marked_source
 from warpschool.viz.columns import percent, short, times
@@ -47,7 +48,8 @@ def kernel_page(report: KernelReport) -> str:
         f"<main><h1>{escape(report.name)}</h1>\n"
         f'<p class="lead">{escape(report.title)} One run on the simulator with random inputs.</p>\n'
         f"{kernel_section(report, level=2)}\n<h2>All counters</h2>\n{_all_counters(report)}\n"
-        f'<footer><p>{escape(report.estimate)}. A bound from counters, not a measurement.</p></footer></main>'
+        f'<footer><p>{escape(report.estimate)}. A bound from counters, not a measurement: {escape(agreement())}.</p>'
+        "</footer></main>"
     )  # fmt: skip
     return page(f"{report.name}: warpschool profile", body)
 
