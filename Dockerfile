@@ -17,6 +17,7 @@ COPY labs labs
 COPY kernels kernels
 COPY solutions solutions
 COPY grader grader
+COPY benchmarks/results benchmarks/results
 RUN pip install --constraint constraints.txt '.[lab]' \
     && useradd --create-home student \
     && install --directory --owner=student /home/student/course

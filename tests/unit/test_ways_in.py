@@ -29,8 +29,10 @@ def dockerfile() -> str:
 
 
 def copied() -> set[str]:
-    """What the image's build gets of the repository: top-level names."""
+    """What the image's build gets of the repository: names, kept as they are."""
     lines = re.findall(r"^COPY (.+)$", dockerfile(), flags=re.MULTILINE)
+    for *names, target in map(str.split, lines):
+        assert target == "./" or names == [target], f"{names} would land elsewhere: {target}"
     return {name for line in lines for name in line.split()[:-1]}
 
 
