@@ -1,7 +1,11 @@
 """A class of 300 graded on this machine: minutes, workers against each other, memory, and five kills.
 
-    python benchmarks/grading.py                       everything; writes results/grading.json
-    python benchmarks/grading.py --students 20 --kills 2      a short one, printed only
+    python benchmarks/grading.py --write               everything; about half an hour on two idle cores
+    python benchmarks/grading.py --students 6 --scaling 4 --kills 1      a short one, printed only
+    python benchmarks/grading.py --students 0 --kills 0 --write          scaling alone; the file keeps the rest
+
+Progress is told on stderr. What a part has found is printed, and with --write written, as soon as that part is over, so
+that Ctrl-C costs only the part that runs.
 
 Each student hands in a notebook of lab 02: right, wrong or hostile kernels made from the specimens, half-right
 predictions, every tenth a copy of somebody else's. All other sources differ by a comment, so that each is compiled,
@@ -130,6 +134,39 @@ class PeakMemory:
                 self.most_mb = max(self.most_mb, total / (1 << 20))
 
 
+class Progress:
+    """Tells on stderr how far a batch is: on one line of a terminal, every half minute elsewhere."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total, self.done = what, total, 0
+        self._started = self._told = time.monotonic()
+        self._is_terminal = sys.stderr.isatty()
+
+    def __enter__(self) -> Progress:
+        self._tell()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tell(end="\n")
+
+    def step(self) -> None:
+        """One more job is done."""
+        self.done += 1
+        if time.monotonic() - self._told >= (0.5 if self._is_terminal else 30):
+            self._tell()
+
+    def _tell(self, end: str = "") -> None:
+        self._told = time.monotonic()
+        seconds = self._told - self._started
+        text = f"{self.what}: {self.done} of {self.total} jobs, {seconds:.0f} s"
+        if 0 < self.done < self.total:
+            text += f", about {seconds / self.done * (self.total - self.done):.0f} s left"
+        if self._is_terminal:
+            print(f"\r{text:<78}", end=end, file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
 def grade(folder: Path, store: Path, workers: int) -> dict[str, object]:
     """Grade a class once and say how that went."""
     assignment = read_assignment(Course.find().lab(LAB).notebook)
@@ -138,10 +175,12 @@ def grade(folder: Path, store: Path, workers: int) -> dict[str, object]:
     read_s = time.monotonic() - started
     verdicts: Counter[str] = Counter()
     times: list[float] = []
-    with PeakMemory() as memory:
+    what = f"{folder.parent.name if folder.name == 'in' else folder.name}, workers: {workers}"
+    with PeakMemory() as memory, Progress(what, len(jobs)) as progress:
         for job, outcome in run(jobs, store=Store(store), workers=workers):
             verdicts[f"{type(job).__name__} {outcome.verdict}"] += 1
             times.append(time.monotonic() - started)
+            progress.step()
     distinct = len({job.key for job in jobs})
     seconds = times[-1] - times[0] if len(times) > 1 else float("nan")
     return {
@@ -195,24 +234,36 @@ def kills(folder: Path, students: int, count: int) -> dict[str, object]:
     chance, killed = random.Random(7), []
     command = [sys.executable, __file__, "--only-grade", str(folder / "in"), "--store", str(folder / "stormy")]
     starts, process = 1, subprocess.Popen(command)
-    while process.poll() is None or process.returncode != 0:
-        if process.poll() is not None:
-            starts, process = starts + 1, subprocess.Popen(command)
-        if len(killed) >= count:
-            process.wait()
-            continue
-        time.sleep(chance.uniform(3, 9))
-        victim = victim_of(process.pid, chance, must_be_main=len(killed) in (1, 3))
-        if victim is not None:
-            name, target = victim
-            try:
-                os.kill(target, signal.SIGKILL)
-                killed.append(name)
-            except ProcessLookupError:
+    try:
+        while process.poll() is None or process.returncode != 0:
+            if process.poll() is not None:
+                starts, process = starts + 1, subprocess.Popen(command)
+            if len(killed) >= count:
+                process.wait()
                 continue
+            time.sleep(chance.uniform(3, 9))
+            name = kill_part(process.pid, chance, must_be_main=len(killed) in (1, 3))
+            if name:
+                killed.append(name)
+                print(f"killed: {name} ({len(killed)} of {count})", file=sys.stderr, flush=True)
+    finally:
+        process.kill()
+        process.wait()
     same = [texts(folder / name) for name in ("calm", "stormy")]
     return {"students": students, "killed": killed, "starts": starts, "results": len(same[0]),
             "identical": same[0] == same[1]}  # fmt: skip
+
+
+def kill_part(pid: int, chance: random.Random, *, must_be_main: bool) -> str:
+    """Kill some part of the run and return its name; "" where there was none to kill."""
+    victim = victim_of(pid, chance, must_be_main=must_be_main)
+    if victim is None:
+        return ""
+    try:
+        os.kill(victim[1], signal.SIGKILL)
+    except ProcessLookupError:
+        return ""
+    return victim[0]
 
 
 def victim_of(pid: int, chance: random.Random, *, must_be_main: bool) -> tuple[str, int] | None:
@@ -262,28 +313,41 @@ def main() -> None:
     if options.only_grade:
         grade(options.only_grade, options.store, 2)
         return
-    found: dict[str, object] = {"machine": machine(), "lab": LAB}
-    with tempfile.TemporaryDirectory(prefix="warpschool-grading-") as name:
-        folder = Path(name)
-        if options.students:
-            make_class(folder / "class", options.students, salt="the class")
-            with own_cache(folder / "cache"):
-                found["class"] = {"students": options.students} | grade(folder / "class", folder / "results", 2)
-            keep(found, write=options.write)
-        if options.scaling:
-            found["scaling"] = scaling(folder, options.scaling, 2)
-            keep(found, write=options.write)
-        if options.kills:
-            found["killed"] = kills(folder / "kills", max(8, options.scaling), options.kills)
-            keep(found, write=options.write)
+    found: dict[str, object] = {"lab": LAB}
+    try:
+        with tempfile.TemporaryDirectory(prefix="warpschool-grading-") as name:
+            measure(Path(name), options, found)
+    except KeyboardInterrupt:
+        parts = ", ".join(part for part in ("class", "scaling", "killed") if part in found) or "nothing"
+        print(f"\nStopped. Finished, and printed above: {parts}.", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def measure(folder: Path, options: argparse.Namespace, found: dict[str, object]) -> None:
+    """Do the parts that were asked for, one after the other."""
+    if options.students:
+        before = machine()
+        make_class(folder / "class", options.students, salt="the class")
+        with own_cache(folder / "cache"):
+            said = grade(folder / "class", folder / "results", 2)
+        found["class"] = {"students": options.students} | said | {"machine": before, "machine_afterwards": machine()}
+        keep(found, write=options.write)
+    if options.scaling:
+        before = machine()
+        found["scaling"] = scaling(folder, options.scaling, 2) | {"machine": before}
+        keep(found, write=options.write)
+    if options.kills:
+        found["killed"] = kills(folder / "kills", max(4, options.scaling), options.kills)
+        keep(found, write=options.write)
 
 
 def keep(found: dict[str, object], *, write: bool) -> None:
-    """Print what is known so far, and write it where that was asked for."""
-    found["machine_afterwards"] = machine()
+    """Print what is known so far, and write it where that was asked for; parts that were not measured stay there."""
     print(json.dumps(found), flush=True)
     if write:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        before = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
+        kept = {part: before[part] for part in ("class", "scaling", "killed") if part in before}
+        RESULTS.write_text(json.dumps(kept | found, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from warpschool.grading.split_cases import (
     check_split,
     require_block_loads,
     require_no_local_memory,
+    require_parts,
     require_thread_loads,
 )
 
@@ -76,10 +77,11 @@ def test_race(kernel, rng):
         "compare with 03_staged_store.cu: the stages are the same",
     ],
     counts="bytes of shared and of global loads, at the same case: within a tenth of the formulas at the "
-    "file's own tiles",
+    "file's own tiles; threads that share a sum: at least two",
 )
 def test_loads(kernel, rng):
     case = check_split(kernel, rng, COUNTED)
+    require_parts(kernel, case)
     require_thread_loads(kernel, case, LEAST)
     require_block_loads(kernel, case)
 

@@ -219,3 +219,38 @@ def test_secret_cases_are_of_the_same_kind_and_only_there_with_a_secret():
     assert len(sizes) == 3
     with pytest.raises(Exception, match="token_hex"):
         read_secret(Path("/nowhere"))
+
+
+FAKE_SBATCH = """#!/bin/sh
+# A Slurm of one machine: the script runs here, in a session of its own, and the job's number is its process's.
+script=$(eval echo \\${$#})
+setsid sh "$script" > "$0.log" 2>&1 < /dev/null &
+echo $! >> "$0.jobs"
+echo "Submitted batch job $!"
+"""
+FAKE_SCANCEL = """#!/bin/sh
+for job in "$@"; do kill -9 -- "-$job" 2> /dev/null; echo "$job" >> "$0.jobs"; done
+exit 0
+"""
+
+
+@pytest.mark.slow
+def test_slurm_jobs_grade_what_they_are_sent(store, tmp_path, monkeypatch):
+    """Through dask-jobqueue as it is: only `sbatch` and `scancel` are ours."""
+    pytest.importorskip("dask_jobqueue")
+    for name, text in {"sbatch": FAKE_SBATCH, "scancel": FAKE_SCANCEL}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    monkeypatch.chdir(tmp_path)
+    several = [job_of(RIGHT), job_of(WRONG), job_of(RIGHT + b"// again")]
+    try:
+        found = {job: result.verdict.value for job, result in batch.run(several, store=store, workers=2, slurm=True)}
+    finally:
+        started = (tmp_path / "sbatch.jobs").read_text().split()
+        for job in started:
+            subprocess.run([tmp_path / "scancel", job], check=False)
+    assert [found[job] for job in several] == ["AC", "WA", "AC"]
+    assert len(started) == 2 and set(started) <= set((tmp_path / "scancel.jobs").read_text().split())
+    assert all(store.get(job) is not None for job in several)

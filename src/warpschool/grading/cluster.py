@@ -12,6 +12,7 @@ import logging
 import queue
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,11 +62,13 @@ def _local_cluster(workers: int, folder: str) -> Any:
     whoever reaches a scheduler can run code in its workers."""
     from distributed import LocalCluster
 
-    return LocalCluster(
-        n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
-        local_directory=folder, memory_limit=0, silence_logs=logging.CRITICAL,
-        security=True if importlib.util.find_spec("cryptography") else None,
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Port \\d+ is already in use")  # by another run; any port will do
+        return LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
+            local_directory=folder, memory_limit=0, silence_logs=logging.CRITICAL,
+            security=True if importlib.util.find_spec("cryptography") else None,
+        )  # fmt: skip
 
 
 def slurm_options() -> dict[str, Any]:

@@ -90,6 +90,13 @@ def require_block_loads(kernel: Submission, case: Case, *, lane_groups: int = 1)
     kernel.within(partial.global_load_bytes, limit, "bytes that blocks load from global memory", unit="bytes")
 
 
+def require_parts(kernel: Submission, case: Case, least: int = 2) -> None:
+    """Sums are made of parts: there are several times as many sums in registers, by the file's tiles, as results."""
+    first = case.run.launches[0]
+    sums = first.blocks * first.threads_per_block * tiles_of(kernel, case.problem).sums
+    kernel.at_least(sums // case.run.outputs["y"].size, least, "parts of each sum")
+
+
 def require_no_local_memory(kernel: Submission, case: Case) -> None:
     """Raise Judgement (PERF) for arrays that the compiler puts into local memory, which is global memory (C 4.4)."""
     counters = case.counters
