@@ -9,6 +9,7 @@ from warpschool.grading.cases import check_no_race, check_product
 FULL_TILES = [(128, 256, 32), (128, 256, 96)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 24)])
 ALIGNED = (128, 256, 128)
+REUSED = (128, 256, 256)  # eight tiles: more than there are stages, so that copies follow reads into the same place
 LONG = (128, 256, 2048)
 IN_FLIGHT = 0.9
 MMA = 2 * 16 * 8 * 16  # operations; WMMA's products are twice as large
@@ -52,8 +53,8 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    check_no_race(kernel, rng, **dict(zip("MNK", ALIGNED, strict=True)))
-    check_product(kernel, rng, *ALIGNED)
+    check_no_race(kernel, rng, **dict(zip("MNK", REUSED, strict=True)))
+    check_product(kernel, rng, *REUSED)
 
 
 @criterion(
