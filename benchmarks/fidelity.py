@@ -4,6 +4,7 @@
     python benchmarks/fidelity.py plan FOLDER                   the simulator's half, anywhere
     python benchmarks/fidelity.py gpu FOLDER [--no-ncu]         the GPU's half: needs CuPy, and ncu for counters
     python benchmarks/fidelity.py compare FOLDER [--out FILE]   the report, from both
+    python benchmarks/fidelity.py again RECORD [--out FILE]     today's simulator against the GPU of a record, anywhere
 
 `scripts/fidelity_page.py` makes a page of the docs from the report.
 """
@@ -11,6 +12,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -163,6 +165,7 @@ def compare(folder: Path) -> dict:
         if not done_on_gpu(k):
             continue
         row = {key: launch[key] for key in ("case", "group", "entry", "grid", "block")}
+        row["ptx"] = _digest(plan["ptx"][launch["ptx"]])
         row["outputs"] = _outputs(launch, k, ours, theirs)
         if k in counted:
             if counted[k].kernel != launch["entry"]:
@@ -172,6 +175,48 @@ def compare(folder: Path) -> dict:
         rows.append(row)
     return {"what": "fidelity", "device": chip["name"], "driver": chip["driver"], "versions": plan["versions"],
             "launches": rows}  # fmt: skip
+
+
+def again(record: dict) -> dict:
+    """The record with the simulator's counters of today, for launches that are still the same.
+
+    The GPU's counters and the outputs that were compared stay those of the record. A launch whose PTX has changed since
+    is left out, and so is one that the record does not have: both need a GPU.
+    """
+    from fidelity_cases import all_cases
+    from fidelity_cases import record as run_all
+
+    recorded = {_key(row, place): row for row, place in _numbered(record["launches"])}
+    rows = []
+    for launch, place in _numbered([vars(launch) for launch in run_all(all_cases())]):
+        row = recorded.get(_key(launch, place))
+        if row is None or row["ptx"] != _digest(launch["ptx"]):
+            print(f"not in the record: {launch['case']}, {launch['entry']}")
+            continue
+        counters = {
+            name: [launch["counters"].get(name, 0) if ours is not None and name in METRICS else ours, theirs]
+            for name, (ours, theirs) in row["counters"].items()
+        }
+        rows.append(row | {"counters": counters})
+    return record | {"launches": rows}
+
+
+def _numbered(launches: list[dict]) -> list[tuple[dict, int]]:
+    """Each launch with its place among those of its case."""
+    seen: dict[str, int] = {}
+    places = []
+    for launch in launches:
+        places.append((launch, seen.setdefault(launch["case"], 0)))
+        seen[launch["case"]] += 1
+    return places
+
+
+def _key(launch: dict, place: int) -> tuple:
+    return launch["case"], place, launch["entry"], tuple(launch["grid"]), tuple(launch["block"])
+
+
+def _digest(ptx: str) -> str:
+    return hashlib.sha256(ptx.encode()).hexdigest()[:16]
 
 
 def _outputs(launch: dict, k: int, ours, theirs) -> dict:
@@ -244,8 +289,8 @@ def _occupancy(launch: dict, metrics: dict[str, float], chip: str) -> dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("part", nargs="?", choices=("plan", "gpu", "compare"), help="one part; without it, all of them")
-    parser.add_argument("folder", nargs="?", type=Path, help="where the parts find each other's files")
+    parser.add_argument("part", nargs="?", choices=("plan", "gpu", "compare", "again"), help="one part; without it, all")
+    parser.add_argument("folder", nargs="?", type=Path, help="where the parts find their files; again: a record")
     parser.add_argument("--no-ncu", action="store_true", help="compare outputs alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no further run on the GPU after this time")
     parser.add_argument("--out", type=Path, default=RESULTS / "fidelity.json")
@@ -259,8 +304,8 @@ def main() -> None:
             if ncu is None and not a.no_ncu:
                 print("no ncu on this machine: outputs are compared, counters are not", file=sys.stderr)
             run_gpu(folder, ncu=ncu, seconds=a.seconds)
-        if a.part in (None, "compare"):
-            report = compare(folder)
+        if a.part in (None, "compare", "again"):
+            report = again(json.loads(a.folder.read_text())) if a.part == "again" else compare(folder)
             a.out.write_text(json.dumps(report, indent=0) + "\n")
             print(f"{len(report['launches'])} launches on {report['device']}: {os.path.relpath(a.out)}")
 

@@ -85,6 +85,7 @@ def page(found: dict[str, Any]) -> str:
         "# The simulator against silicon", "",
         f"{len(rows)} launches, the same PTX and inputs on both: the simulator, and an {found['device']} "
         f"under Nsight Compute. `python benchmarks/fidelity.py` repeats it on any machine with a GPU; "
+        "`fidelity.py again` compares today's simulator with the record, without one; "
         "`scripts/fidelity_page.py` writes this page from its record.", "",
         "| kernels | launches | values compared | values that differ | global requests and sectors equal "
         "| shared requests equal | bank conflicts equal |", "|---|---:|---:|---:|---:|---:|---:|",

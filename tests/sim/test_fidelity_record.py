@@ -1,0 +1,24 @@
+"""The simulator still counts what the page "The simulator against silicon" says: no GPU needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.mark.slow
+def test_the_recorded_launches_still_count_the_same(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.delitem(sys.modules, "fidelity", raising=False)
+    import fidelity
+
+    record = json.loads((BENCHMARKS / "results" / "fidelity_h200.json").read_text("utf-8"))
+    anew = fidelity.again(record)
+    assert len(anew["launches"]) == len(record["launches"]), "a launch has changed: it needs a GPU, and a new record"
+    for launch, recorded in zip(anew["launches"], record["launches"], strict=True):
+        assert launch["counters"] == recorded["counters"], f"{launch['case']}, {launch['entry']}"
