@@ -289,7 +289,7 @@ def _occupancy(launch: dict, metrics: dict[str, float], chip: str) -> dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("part", nargs="?", choices=("plan", "gpu", "compare", "again"), help="one part; without it, all")
+    parser.add_argument("part", nargs="?", choices=("plan", "gpu", "compare", "again"), help="one part, or all")
     parser.add_argument("folder", nargs="?", type=Path, help="where the parts find their files; again: a record")
     parser.add_argument("--no-ncu", action="store_true", help="compare outputs alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no further run on the GPU after this time")
