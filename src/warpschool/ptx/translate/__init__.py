@@ -33,8 +33,9 @@ from ..program import (
 from ..provenance import pointer_roots, written_roots
 from . import bits, convert, floating, integer, transcendental  # noqa: F401  (registers the handlers)
 from .driver import write_driver
+from .entries import parts_of
 from .frames import find_frames, frames_bytes
-from .full import Full, parts_of
+from .full import Full
 from .layout import MAX_BLOCKS, context_layout
 from .masked import Masked
 from .nans import computed_floats

@@ -6,7 +6,7 @@ from ..emit import WARP, Value, constant, constants
 from ..ordering import BLOCK
 from ..program import Barrier
 from . import layout as L
-from .full import Part
+from .entries import Part
 from .rounds import Slots, Warps, block_barrier, lockstep_round, open_named, report_divergence, run_warp
 from .runtime.async_copy import ENTRIES, QUEUE_BYTES
 from .runtime.exact import CELL_BYTES

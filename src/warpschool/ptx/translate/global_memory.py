@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 from ..emit import WARP, Value, constant, constants
@@ -188,72 +189,101 @@ def _pattern_sectors(t: Translator, lane0: Value, offsets: tuple[int, ...], byte
     return b.extract(constants("i64", table), index)
 
 
+@dataclass(frozen=True)
+class _Grouped:
+    """An access whose addresses have a pattern within each half or quarter of the warp."""
+
+    t: Translator
+    access: Access
+    pattern: Lanes
+    bases: Value
+    """the groups' first addresses, without the access's own offset"""
+    shapes: tuple[Shape, ...]
+
+    @property
+    def size(self) -> int:
+        return WARP // self.pattern.groups
+
+    def firsts(self) -> list[Value]:
+        b = self.t.b
+        return [b.add_const(b.extract(self.bases, g), self.access.address.offset) for g in range(self.pattern.groups)]
+
+    def vector(self) -> Value:
+        """All 32 addresses."""
+        return self.t.b.add_const(self.t.widen(self.bases, self.pattern), self.access.address.offset)
+
+    def count(self, cell: int, lows: list[Value], highs: list[Value]) -> None:
+        t, b = self.t, self.t.b
+        if self.pattern.groups == 2 and all(len(s.runs) == 1 for s in self.shapes):
+            return _count_intervals(t, cell, lows, highs)
+        mask, bytes_ = constant("i32", -1), constant("i32", self.access.bytes_)
+        b.call("ws_count_global", "void", self.vector(), mask, bytes_, t.counter_pointer(cell))
+        return None
+
+    def load(self, firsts: list[Value]) -> list[Value]:
+        b, loaded = self.t.b, []
+        for first, shape in zip(firsts, self.shapes, strict=True):
+            values = load_shape(self.t, self.access, shape, first)
+            loaded.append([b.splat(v, self.size) if not v.lanes else v for v in values])
+        return [b.concat([group[k] for group in loaded]) for k in range(len(self.access.registers))]
+
+    def store(self, firsts: list[Value], values: list[Value]) -> None:
+        for g, (first, shape) in enumerate(zip(firsts, self.shapes, strict=True)):
+            lanes = range(g * self.size, (g + 1) * self.size)
+            store_shape(self.t, self.access, shape, first, [self.t.b.shuffle(v, lanes) for v in values])
+
+    def track(self, site: Value) -> None:
+        """Race tracking behind a fast access: loads only where some block may write the array."""
+        b = self.t.b
+        if not self.access.is_load:
+            return _race_global(self.t, self.access, self.vector())
+        with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+            _race_global(self.t, self.access, self.vector())
+        return None
+
+
+def _grouped_shapes(a: Access, parts: list[tuple[int, ...]]) -> tuple[Shape, ...] | None:
+    """Shapes of the groups' accesses; None where one has none, or a store's lanes share places."""
+    found = [shape_of(part, a.bytes_) for part in parts]
+    shapes = tuple(s for s in found if s is not None and (a.is_load or s.distinct == len(parts[0])))
+    if len(shapes) < len(parts) or (not a.is_load and len(parts) > 2):
+        return None
+    return shapes
+
+
 def _global_grouped(t: Translator, a: Access, pattern: Lanes, values: list[Value] | None, cell: int | None) -> bool:
     """Addresses with a pattern within each half or quarter of the warp. False: not one that this path serves."""
-    b, o, groups, offsets = t.b, t.unit.options, pattern.groups, pattern.offsets
-    assert offsets is not None
-    size = WARP // groups
-    parts = [offsets[g * size : (g + 1) * size] for g in range(groups)]
-    shapes = [shape_of(p, a.bytes_) for p in parts]
-    if any(s is None or not (a.is_load or s.distinct == size) for s in shapes):
+    b, offsets, base = t.b, pattern.offsets, a.address.base
+    assert offsets is not None and isinstance(base, Register)
+    size = WARP // pattern.groups
+    parts = [offsets[g * size : (g + 1) * size] for g in range(pattern.groups)]
+    shapes = _grouped_shapes(a, parts)
+    if shapes is None:
         return False
-    if not a.is_load and groups > 2:
-        return False
-    base_register = a.address.base
-    assert isinstance(base_register, Register)
-    bases = t.get(base_register.name, groups)
-    firsts = [b.add_const(b.extract(bases, g), a.address.offset) for g in range(groups)]
+    bases = t.get(base.name, pattern.groups)
+    grouped = _Grouped(t, a, pattern, bases, shapes)
+    firsts = grouped.firsts()
     lows = [b.add_const(f, min(p)) for f, p in zip(firsts, parts, strict=True)]
     highs = [b.add_const(f, max(p) + a.bytes_) for f, p in zip(firsts, parts, strict=True)]
 
-    def vector() -> Value:
-        return b.add_const(t.widen(bases, pattern), a.address.offset)
-
     def fast() -> list[Value]:
         if cell is not None:
-            if groups == 2 and all(s is not None and len(s.runs) == 1 for s in shapes):
-                _count_intervals(t, cell, lows, highs)
-            else:
-                b.call(
-                    "ws_count_global",
-                    "void",
-                    vector(),
-                    constant("i32", -1),
-                    constant("i32", a.bytes_),
-                    t.counter_pointer(cell),
-                )
-        if a.is_load:
-            loaded = []
-            for first, shape in zip(firsts, shapes, strict=True):
-                assert shape is not None
-                loaded.append([b.splat(v, size) if not v.lanes else v for v in load_shape(t, a, shape, first)])
-            return [b.concat([group[k] for group in loaded]) for k in range(len(a.registers))]
-        assert values is not None
-        for g, (first, shape) in enumerate(zip(firsts, shapes, strict=True)):
-            assert shape is not None
-            store_shape(t, a, shape, first, [b.shuffle(v, range(g * size, (g + 1) * size)) for v in values])
+            grouped.count(cell, lows, highs)
+        if values is None:
+            return grouped.load(firsts)
+        grouped.store(firsts, values)
         return []
 
     def slow() -> list[Value]:
-        return general_global(t, a, vector(), values, constant("i32", -1), cell)
+        return general_global(t, a, grouped.vector(), values, constant("i32", -1), cell)
 
-    conditions: list[Value | Callable[[], Value]] = []
-    if not a.is_load:
-        conditions.append(_apart(t, lows, highs))
-    if not o.check:
+    conditions: list[Value | Callable[[], Value]] = [] if a.is_load else [_apart(t, lows, highs)]
+    if not t.unit.options.check:
         finish(t, a, either(t, a, conditions, fast, slow) if conditions else fast(), Lanes())
         return True
     inside, site = _inside_allocation(t, a, bases, offsets)
     conditions.insert(0, inside)
-
-    def track() -> None:
-        if not a.is_load:
-            return _race_global(t, a, vector())
-        with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
-            _race_global(t, a, vector())
-        return None
-
-    finish(t, a, either(t, a, conditions, fast, slow, track), Lanes())
+    finish(t, a, either(t, a, conditions, fast, slow, lambda: grouped.track(site)), Lanes())
     return True
 
 

@@ -6,7 +6,7 @@ from ..emit import WARP, Value, constant, constants
 from ..lanes import Lanes
 from ..program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
 from . import layout as L
-from .full import entries_of
+from .entries import entries_of
 from .translator import Translator, lanes_of, last_line
 
 ALL_LANES = constant("i32", -1)

@@ -12,7 +12,7 @@ from ..emit import Value
 from ..ordering import OPEN, RUN
 from . import layout as L
 from .async_copy import checks
-from .full import Part
+from .entries import Part
 from .runtime.helper import WORKER, Helper, i32, i64
 from .runtime.named import ONE_FOR_ALL
 from .signals import report
