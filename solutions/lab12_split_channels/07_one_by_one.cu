@@ -90,15 +90,23 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         const int c0 = stage * STEP;
         const float* image = x + c0 * H * W;
         const int left = (C - c0) * H * W;  // floats from there to the end of x
-        #pragma unroll
-        for (int l = 0; l < LOADS; ++l) {
-            const int e = thread + l * THREADS;
-            const bool exists = source[l] < left;
-            const float* from = image + (exists ? source[l] : 0);
-            if (!wide && e < STEP * PLACES) {
-                __pipeline_memcpy_async(to + e, from, 4, exists ? 0 : 4);
-            } else if (wide && l < WIDE && e < STEP * PLACES / 4) {
-                __pipeline_memcpy_async(to + 4 * e, from, 16, exists ? 0 : 16);
+        if (wide) {
+            #pragma unroll
+            for (int l = 0; l < WIDE; ++l) {
+                const int e = thread + l * THREADS;
+                if ((l + 1) * THREADS <= STEP * PLACES / 4 || e < STEP * PLACES / 4) {
+                    const bool exists = source[l] < left;
+                    __pipeline_memcpy_async(to + 4 * e, image + (exists ? source[l] : 0), 16, exists ? 0 : 16);
+                }
+            }
+        } else {
+            #pragma unroll
+            for (int l = 0; l < LOADS; ++l) {
+                const int e = thread + l * THREADS;
+                if ((l + 1) * THREADS <= STEP * PLACES || e < STEP * PLACES) {
+                    const bool exists = source[l] < left;
+                    __pipeline_memcpy_async(to + e, image + (exists ? source[l] : 0), 4, exists ? 0 : 4);
+                }
             }
         }
         const int row = thread / QUADS;
@@ -127,7 +135,8 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         const float* places = shared + stage % STAGES * STAGE + warp * TP;
         const float* filters = shared + stage % STAGES * STAGE + STEP * PLACES + lane;
         #pragma unroll UNROLL
-        for (int c = group; c < STEP; c += BC) {
+        for (int turn = 0; turn < STEP / BC; ++turn) {  // a number that the compiler knows
+            const int c = turn * BC + group;
             // BEGIN SOLUTION: TP pixels by float4s, TK weights one by one, TK * TP products (about 17 lines)
             float in[TP];
             #pragma unroll

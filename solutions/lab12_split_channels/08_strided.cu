@@ -158,7 +158,8 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
         const float* tile = shared + stage % STAGES * STAGE + (top * PITCH + left) * FILTER_STRIDE;
         const float* filters = shared + stage % STAGES * STAGE + STEP * PLANE + lane;
         #pragma unroll UNROLL
-        for (int c = group; c < STEP; c += BC) {
+        for (int turn = 0; turn < STEP / BC; ++turn) {  // a number that the compiler knows
+            const int c = turn * BC + group;
             // BEGIN SOLUTION: the piece; for each weight the products, places a stride apart (about 20 lines)
             float in[PH][PW];
             #pragma unroll

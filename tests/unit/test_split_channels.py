@@ -79,6 +79,12 @@ def test_figure_4_6_by_hand():
     assert block_intensity(Tiles(filters=2, rows=4, cols=4), FITS) == 9 * 64 * 64 / (10 * 10 + 9 * 64)
 
 
+def test_groups_and_straight_code_at_ragged_sizes():
+    problem = Convolution(batch=1, channels=13, height=9, width=7, filters=64, rows=1, cols=1, stride=2, pad=1)
+    tiles = Tiles(rows=1, cols=12, warp_rows=1, warp_cols=1, groups=4, step=8, splits=2, stages=3, unroll=2)
+    assert len(launched(problem, tiles).launches) == 2
+
+
 @pytest.mark.parametrize("step", ["05_split_c_block", "09_batched_ragged"])
 def test_steps_work_as_pipelines(step):
     problem = Convolution(batch=1, channels=3, height=9, width=5, filters=64, rows=3, cols=3, pad=1)

@@ -294,22 +294,25 @@ def _wave_us(tiles: Tiles, problem: Convolution, spec: GpuSpec, blocks: int) -> 
 def candidates(problem: Convolution, gpu: str | GpuSpec = "h200") -> Iterator[Tiles]:
     """Every legal set of tiles from a grid of sensible sizes, as long as most of its work is of use.
 
-    A block has as many stages as it has a use for, up to eight and half of the multiprocessor's memory.
+    A block has as many stages as it has a use for, up to eight and half of the multiprocessor's memory. With 1 x 1
+    filters a channel is little code, and four of them in a row hide each other's loads.
     """
     spec = find_gpu(gpu)
     flat = is_flat(problem)
-    spans = [(1, c) for c in (4, 8, 12, 16, 20, 24, 28, 32)] if flat else list(itertools.product(ROWS, COLUMNS))
-    warps = [(1, c) for c in (1, 2, 4, 8)] if flat else [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4)]
+    spans = [(1, c) for c in (4, 8, 12, 16, 20, 24, 28, 32, 36)] if flat else list(itertools.product(ROWS, COLUMNS))
+    warps = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4)]
+    if flat:
+        warps = [(1, c) for c in (1, 2, 3, 4, 6, 8)]
     steps = [step for step in ((8, 16, 32) if flat else (4, 8)) if step <= problem.channels] or [problem.channels]
     for filters, (rows, cols), (down, across), groups, step in itertools.product(
-        (1, 2, 4), spans, warps, (1, 2, 4), steps
+        (1, 2, 4), spans, warps, (1, 2, 4, 8) if flat else (1, 2, 4), steps
     ):
         if not MOST_SUMS >= filters * rows * cols >= (4 if flat else 12):
             continue
         for splits in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
             tiles = Tiles(
                 filters=filters, rows=rows, cols=cols, warp_rows=down, warp_cols=across, groups=groups, splits=splits,
-                step=step,
+                step=step, unroll=min(4, max(1, step // groups)) if flat else 1,
             )  # fmt: skip
             if not 64 <= tiles.threads <= 512 or used(tiles, problem) < 0.7:
                 continue
