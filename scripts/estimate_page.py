@@ -15,9 +15,9 @@ HEAD = """# What an estimate is worth
 *Written by `scripts/estimate_page.py` from `benchmarks/results/estimate_h200.json`, which `benchmarks/estimate.py`
 makes from recorded times; no GPU is needed for it.*
 
-`warpschool profile FILE.cu --gpu h200`, `ws.roofline(...)` and `ws.benchmark(...)` without a GPU tell a bound: the time
-that the busiest part of the chip needs for what the simulator counted. It is labelled *estimate*. It knows nothing of
-latency, occupancy or clocks under load, so real launches take longer as a rule.
+`warpschool profile FILE.cu --gpu h200` and `ws.benchmark(...)` without a GPU tell a bound: the time that the busiest
+part of the chip needs for what the simulator counted (`ws.roofline(...)` draws it without DRAM's part). It is labelled
+*estimate*. It knows nothing of latency, occupancy or clocks under load, so real launches take longer as a rule.
 
 - FP32 arithmetic: one instruction per lane and clock.
 - L1 and shared memory: one wavefront of shared memory or four sectors of global memory per multiprocessor and clock.

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import warpschool as ws
+from warpschool.counter_table import COUNTERS
+from warpschool.counters import DERIVED
 from warpschool.course import Course, Lab
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,10 +40,18 @@ out-of-bounds access and missing barrier by line and thread. Where there is a GP
 
 - **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step.
 - **Teach**: release, grade and return a class's work.
-- **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md).
+- **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md),
+  [verdicts](reference/verdicts.md), [counters](reference/counters.md), [fidelity](reference/fidelity.md).
 - **Design**: [how the simulator works](design/simulator.md).
 """
 PYTHON = "# The Python interface\n\nAll of it is reached through `import warpschool as ws`.\n"
+
+COUNTED = """# Counters
+
+What `launch.counters`, `run.counters` and, per source line, `launch.lines` hold: `counters.global_load_sectors`, or
+`counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]` by Nsight Compute's name where it has one. How closely they
+agree with silicon is told in [the fidelity report](fidelity.md).
+"""
 
 
 def prepare(*, run: bool) -> None:
@@ -51,6 +61,7 @@ def prepare(*, run: bool) -> None:
     (SOURCE / "index.md").write_text(HOME, encoding="utf-8")
     (SOURCE / "reference" / "commands.md").write_text(_commands(), encoding="utf-8")
     (SOURCE / "reference" / "python.md").write_text(_python(), encoding="utf-8")
+    (SOURCE / "reference" / "counters.md").write_text(_counters(), encoding="utf-8")
     folder = SOURCE / "learn" / "labs"
     folder.mkdir()
     labs = [lab for lab in Course(ROOT).labs() if lab.notebook is not None]
@@ -72,6 +83,17 @@ def _python() -> str:
     names = [name for name in ws.__all__ if not name.startswith("_")]
     where = {name: getattr(getattr(ws, name), "__module__", "warpschool") for name in names}
     return PYTHON + "".join(f"\n::: {where[name]}.{name}\n" for name in names)
+
+
+def _counters() -> str:
+    """The table that the simulator counts by, and what is derived from it."""
+    lines = [COUNTED, "| attribute | Nsight Compute's name | unit | meaning |", "|---|---|---|---|"]
+    for counter in COUNTERS:
+        metric = f"`{counter.metric}`" if counter.metric else "none"
+        lines.append(f"| `{counter.name}` | {metric} | {counter.unit} | {counter.meaning} |")
+    lines += ["", "## Derived", "", "| attribute | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in DERIVED.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _index(labs: Iterable[Lab]) -> str:

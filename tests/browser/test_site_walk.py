@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from warpschool.course import Course
+
 ROOT = Path(__file__).parents[2]
 GENERATORS = ("mkdocs", "material", "mkdocs_jupyter", "mkdocstrings")
 LOOKED_AT = (
     "", "learn/labs/", "learn/labs/lab02_tiling/", "learn/debugger/", "teach/new-lab/", "teach/grade/",
-    "reference/commands/", "reference/python/", "learn/ladder/", "design/simulator/",
+    "reference/commands/", "reference/python/", "reference/counters/", "learn/ladder/", "design/simulator/",
 )  # fmt: skip
 
 pytestmark = [
@@ -99,6 +101,21 @@ def test_no_page_and_no_link_is_dead(built):
     assert not dead, "\n".join(dead[:30])
 
 
+def test_every_lab_and_every_subject_has_its_page(built):
+    labs = {path.parent.name for path in (built / "learn" / "labs").glob("*/index.html")}
+    assert labs == {lab.name for lab in Course.find().labs()} and len(labs) >= 14
+    subjects = {
+        "learn": {"start", "ladder", "debugger"},
+        "teach": {"release", "grade", "cheats", "cluster", "fork", "new-lab", "jupyterhub"},
+        "reference": {
+            "python", "commands", "verdicts", "counters", "supported-ptx", "fidelity", "estimate", "simulator-cost",
+        },
+        "design": {"simulator", "add-an-instruction"},
+    }  # fmt: skip
+    for section, expected in subjects.items():
+        assert expected <= {path.parent.name for path in (built / section).glob("*/index.html")}, section
+
+
 def test_nothing_is_loaded_from_elsewhere(built):
     foreign = {
         load
@@ -127,7 +144,13 @@ def test_every_page_can_be_reached_from_home(built):
 
 
 @pytest.mark.parametrize(
-    ("words", "page"), [("bank conflicts", "lab04"), ("warpschool debug", "debugger"), ("late policy", "teach")]
+    ("words", "page"),
+    [
+        ("bank conflicts", "lab04"),
+        ("warpschool debug", "debugger"),
+        ("late policy", "teach"),
+        ("derived counters", "counters"),
+    ],
 )
 def test_search_finds(chrome, address, words, page):
     chrome.get(address)

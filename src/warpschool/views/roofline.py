@@ -10,7 +10,7 @@ from warpschool.counters import Counters, ratio
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.launcher import RunResult
-from warpschool.model import DEFAULT_GPU, GpuSpec, Roofline, agreement, find_gpu
+from warpschool.model import DEFAULT_GPU, GpuSpec, Roofline, find_gpu
 from warpschool.profile import full_gpu_estimate
 from warpschool.viz.columns import NO_ARITHMETIC, percent
 from warpschool.viz.exhibit import Exhibit
@@ -51,7 +51,7 @@ def roofline(
     roofs = gpu if isinstance(gpu, Roofline) else Roofline.of(gpu)
     finding = _finding(shown, roofs)
     hidden = [standing.label for standing in standings if not standing.flops]
-    note = f"Circles are bounds from counters: estimates, not measurements ({agreement()})."
+    note = "Circles are bounds from counters: estimates, not measurements."
     if any(standing.measured_gflops for standing in shown):
         note += " Filled diamonds were measured; a line leads to the bound."
     if hidden:
