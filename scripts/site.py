@@ -38,10 +38,21 @@ A lab course on GPU kernels that runs its students' real CUDA C++ on any laptop,
 makes PTX of a kernel, a simulator runs it at native speed, counts what Nsight Compute counts, and names every race,
 out-of-bounds access and missing barrier by line and thread. Where there is a GPU, the same file runs there.
 
-- **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step.
-- **Teach**: release, grade and return a class's work.
+![A tour's page: a kernel of every lab with its counts, and a race drawn on its line](images/tour.png#only-light)
+![A tour's page: a kernel of every lab with its counts, and a race drawn on its line](images/tour-dark.png#only-dark)
+
+```
+pip install 'warpschool[lab]'
+warpschool lab                  # JupyterLab on your own copy of the course
+```
+
+- **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step;
+  [a warp's debugger](learn/debugger.md).
+- **Teach**: [release](teach/release.md), [grade](teach/grade.md), [find cheats](teach/cheats.md),
+  [use a cluster](teach/cluster.md), [fork a lab](teach/fork.md), [write a new lab in one hour](teach/new-lab.md).
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md),
-  [verdicts](reference/verdicts.md), [counters](reference/counters.md), [fidelity](reference/fidelity.md).
+  [verdicts](reference/verdicts.md), [counters](reference/counters.md), [supported PTX](reference/supported-ptx.md),
+  [fidelity](reference/fidelity.md), [what an estimate is worth](reference/estimate.md).
 - **Design**: [how the simulator works](design/simulator.md).
 """
 PYTHON = "# The Python interface\n\nAll of it is reached through `import warpschool as ws`.\n"
