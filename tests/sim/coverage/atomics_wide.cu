@@ -1,6 +1,7 @@
 // launch: grid=2 block=64 words=16 zeroed
 // Atomics, loads and stores of 16 bytes.
 // needs: 90
+// cccl: 13.2 (older headers do not compile cuda::atomic_ref of 16 bytes)
 #include <cuda/atomic>
 struct __align__(16) Wide { unsigned long long low, high; };
 __device__ Wide taken[64], last, sum;
