@@ -314,10 +314,19 @@ def main() -> None:
         grade(options.only_grade, options.store, 2)
         return
     found: dict[str, object] = {"lab": LAB}
+    interrupted = threading.Event()
+
+    def stop(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
     try:
         with tempfile.TemporaryDirectory(prefix="warpschool-grading-") as name:
             measure(Path(name), options, found)
-    except KeyboardInterrupt:
+    except BaseException:
+        if not interrupted.is_set():  # while workers start, Dask makes another error of an interruption
+            raise
         parts = ", ".join(part for part in ("class", "scaling", "killed") if part in found) or "nothing"
         print(f"\nStopped. Finished, and printed above: {parts}.", file=sys.stderr)
         raise SystemExit(130) from None

@@ -103,6 +103,9 @@ def test_a_plot_is_drawn_again_when_it_is_graded(small_class):
     assert own.source == source and "drawn when this cell was graded" in own.outputs[0].text
     assert Image.open(io.BytesIO(base64.b64decode(own.outputs[1].data["image/png"]))).size == (200, 100)
     assert small_class.grades("ada")["m-explain"].waits, "a person looks at it"
+    small_class.app.convert("feedback", "mini")
+    page = (small_class.root / "feedback" / "ada" / "mini" / "mini.html").read_text()
+    assert "<figcaption>drawn again when your work was graded" in page
 
 
 def test_a_real_labs_rubric_reaches_formgrader_only(small_class):

@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from warpschool.classroom.folder import ClassFolder
+from warpschool.classroom.preprocessors import GRADERS_IMAGE
 from warpschool.errors import GradingError
 from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id
 from warpschool.grading.records import CellScore, Record, State
@@ -287,10 +288,14 @@ def _own_cells(task: str, graded: NotebookNode) -> Iterator[str]:
 
 def _own_cell(found: NotebookNode) -> Iterator[str]:
     yield f'<pre class="answer">{escape(found.source)}</pre>'
+    where = "as in your file"
     for output in found.get("outputs", ()):
+        if output.output_type == "stream":
+            where = "drawn again when your work was graded" if output.text == GRADERS_IMAGE else "as in your file"
         png = output.get("data", {}).get("image/png", "")
         if png:
-            yield f'<figure><img alt="image from your notebook" src="data:image/png;base64,{escape(png)}"></figure>'
+            image = f'<img alt="the image of the cell above" src="data:image/png;base64,{escape(png)}">'
+            yield f"<figure>{image}<figcaption>{where}</figcaption></figure>"
 
 
 def _footer(record: Record) -> str:
