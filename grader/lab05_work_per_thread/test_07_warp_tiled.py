@@ -10,7 +10,7 @@ FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)])
 ALIGNED = (256, 256, 256)
 WARP = 32
-SLACK = 1.25
+SLACK = 1.4
 
 
 @criterion(
@@ -63,7 +63,7 @@ def test_race(kernel, rng):
         "The nearer a warp's lanes are to a square, the fewer elements it needs; and larger thread tiles help.",
         "WSM = WSN = 64, WPTM = 16, WPTN = 8; lanes in patches of 2 x 2",
     ],
-    counts="wavefronts of shared loads for each 32 products, at M = N = K = 256: at most 1.25 times the reference's",
+    counts="wavefronts of shared loads for each 32 products, at M = N = K = 256: at most 1.4 times the reference's",
 )
 def test_wavefronts(kernel, reference, rng):
     m, n, k = ALIGNED

@@ -130,7 +130,7 @@ def test_parts_say_what_the_simulator_cannot_measure():
     assert found["kernel"].nbytes == 12000 and found["copy out"].nbytes == 4000
     assert all(part.time_ms is None for part in found.parts[:-1])
     assert found["the same on the CPU"].time_ms > 0
-    assert repr(found).count("not measured") == 7 and "estimate: at least" in repr(found)
+    assert repr(found).count("not measured") == 7 and "estimate: roofline bound" in repr(found)
     assert "<td>3 times, copied each time</td>" in found._repr_html_()
 
 

@@ -75,7 +75,7 @@ class Estimate:
     note: str = ""
 
     def __str__(self) -> str:
-        text = f"estimate: at least {self.time_ms:.3g} ms on {self.gpu}, bound by {self.limited_by}"
+        text = f"estimate: roofline bound of {self.time_ms:.3g} ms on {self.gpu}, set by {self.limited_by}"
         return f"{text} ({self.note})" if self.note else text
 
 
