@@ -46,7 +46,9 @@ def computed(parsed_module, number: int, parted: bool) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("parted", [False, True], ids=["together", "parted"])
-@pytest.mark.parametrize("first", range(0, len(CASES), 100))
+@pytest.mark.parametrize(
+    "first", [pytest.param(n, marks=pytest.mark.slow if n % 300 else ()) for n in range(0, len(CASES), 100)]
+)
 def test_every_case_equals_silicon(first, parted, parsed, recorded):
     for number in range(first, min(first + 100, len(CASES))):
         case = CASES[number]

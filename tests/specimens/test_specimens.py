@@ -40,30 +40,11 @@ def reported_line(result) -> int:
     return result.line or next(c.line for c in result.criteria if c.verdict is result.verdict)
 
 
-SLOWEST = {
-    f"{lab}/{step}"
-    for lab, steps in {
-        "lab09_winograd": ("03_batched_gemm", "06_three_channels", "07_fused_f2"),
-        "lab10_lenet": ("06_fully_connected", "09_conv_relu_pool", "11_fp16_conv_relu_pool"),
-        "lab12_split_channels": (
-            "02_block_tile", "04_split_c_warp", "05_split_c_block", "07_one_by_one", "08_strided",
-        ),
-        "lab13_vgg16": (
-            "01_winograd_backward_data", "02_winograd_backward_filter", "03_first_layer_backward",
-            "04_fc_small_batch", "05_fc_small_batch_backward",
-        ),
-    }.items()
-    for step in steps
-}  # fmt: skip
-"""Steps whose kernels take many seconds to translate: all their files are for full runs."""
-
-
 def is_slow(path: Path) -> bool:
-    """Unrolled kernels take seconds to translate: of these labs one per step runs always, the others in full runs."""
-    one = min(p for p in SPECIMENS if p.parent == path.parent)
-    if "/".join(path.parts[-3:-1]) in SLOWEST:
-        return True
-    return int(path.parts[-3][3:5]) >= 5 and path != one
+    """Unrolled kernels take seconds to translate: of labs 05 and up one wrong kernel runs always, the shortest."""
+    lab = path.parts[-3]
+    wrong = [p for p in SPECIMENS if p.parts[-3] == lab and not p.name.startswith("right_")]
+    return int(lab[3:5]) >= 5 and path != min(wrong, key=lambda p: p.stat().st_size)
 
 
 @pytest.mark.parametrize(

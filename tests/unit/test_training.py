@@ -60,7 +60,9 @@ def exact_loss(parameters, images, labels, average):
     return float(gradients.cross_entropy(hidden @ p["fc2.weight"] + p["fc2.bias"], labels)[0].mean())
 
 
-@pytest.mark.parametrize("average", [True, False], ids=["mean", "largest"])
+@pytest.mark.parametrize(
+    "average", [pytest.param(True, marks=pytest.mark.slow, id="mean"), pytest.param(False, id="largest")]
+)
 def test_gradients_of_a_network_agree_with_finite_differences(kernels, batch, average):
     trainer = Trainer(small(average), kernels, Settings(batch=BATCH, seed=5), image_shape=IMAGE, always_check=True)
     rng = np.random.default_rng(9)
