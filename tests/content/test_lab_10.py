@@ -50,6 +50,15 @@ def test_a_thousand_digits():
     assert (network("winograd").classify(digits.pixels()) == digits.labels).mean() >= 0.97
 
 
+def test_labels_by_heart_read_nothing(monkeypatch):
+    class ByHeart:
+        def classify(self, pixels, *, progress):
+            return load().test.labels[: len(pixels)]
+
+    monkeypatch.setattr(networks_lab, "network", lambda form, kernels: ByHeart())
+    assert networks_lab.read_digits("fused", device="sim").accuracy < 0.2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["fused", "winograd", "lenet5"])
 def test_a_thousand_digits_take_ten_seconds_of_two_cores(form):

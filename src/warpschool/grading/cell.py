@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
+
+import numpy as np
 
 from warpschool.course import Course, Step
 from warpschool.errors import GradingError
 from warpschool.grading.result import Result, TextOptions, to_text
 from warpschool.grading.runner import DEFAULT_SEED, check_source
+from warpschool.grading.secret import secret_words
 from warpschool.grading.sources import Source, find_source
 from warpschool.grading.verdicts import Verdict
 from warpschool.notebook.show import show, show_text
@@ -29,6 +33,11 @@ _results: dict[tuple[str, str, str, str, int], Result] = {}
 def grade_with(secret: str) -> None:
     """Let `check_cell` in this process grade: on the simulator, with a secret seed, and one line said of each step."""
     _grading.is_on, _grading.secret = True, secret
+
+
+def secret_rng(name: str) -> np.random.Generator:
+    """What a graded cell draws comes from here: from the secret seed where one grades, else the same each time."""
+    return np.random.default_rng([zlib.crc32(name.encode()), *secret_words(_grading.secret)])
 
 
 def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "auto", seed: int | None = None) -> float:

@@ -18,6 +18,7 @@ from warpschool.course import Course
 from warpschool.device import Launch, get_device
 from warpschool.device.protocol import Device
 from warpschool.errors import WarpschoolError
+from warpschool.grading.cell import secret_rng
 from warpschool.nn.digits import load, weights
 from warpschool.nn.layers import ConvolvePool, FullyConnected, Layer
 from warpschool.nn.network import GPU_BATCH, Network, build, digits_layers, lenet5_layers
@@ -78,12 +79,18 @@ class Reading:
 
 
 def read_digits(form: str = "fused", *, device: str = "auto") -> Reading:
-    """Let the student's own kernels classify the test digits, with a bar that shows how far they are."""
+    """Let the student's own kernels classify the test digits, with a bar that shows how far they are.
+
+    They come in an order that the secret seed draws: a kernel that has learned the labels by heart does not know it.
+    """
     digits = load().test
+    order = secret_rng("read_digits").permutation(len(digits))
+    labels = np.full(len(digits), -1)
     try:
-        labels = network(form, kernels=own_kernels(device=device)).classify(digits.pixels(), progress=True)
+        found = network(form, kernels=own_kernels(device=device)).classify(digits.pixels()[order], progress=True)
     except WarpschoolError as error:
-        return Reading(np.full(len(digits), -1), 0.0, f"{type(error).__name__}: {error}")
+        return Reading(labels, 0.0, f"{type(error).__name__}: {error}")
+    labels[order] = found
     return Reading(labels, accuracy(labels))
 
 
