@@ -221,7 +221,7 @@ class Program:
 setattr(Program, "if", Program.if_)
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 300))])
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 300))])
 def test_random_kernel(seed):
     program = Program(seed)
     source = program.source()
