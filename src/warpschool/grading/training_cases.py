@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from warpschool.counters import Counters
+from warpschool.grading.judged import Case, run_case
 from warpschool.grading.submission import Submission
-from warpschool.launcher import RunResult
 from warpschool.nn import gradients
 from warpschool.nn.convolution import Convolution
 
 STEP = 3
 """Adam's step in the cases: both corrections are far from 1."""
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One judged run: what it was given, and what came of it."""
-
-    sizes: Mapping[str, float]
-    arrays: Mapping[str, np.ndarray]
-    run: RunResult
-
-    @property
-    def counters(self) -> Counters:
-        return self.run.counters
 
 
 def check_loss(
@@ -36,7 +22,7 @@ def check_loss(
     """Loss and slope of scores in [shift - scale, shift + scale). Raises Judgement."""
     scores = (rng.uniform(-scale, scale, (batch, classes)) + shift).astype(np.float32)
     labels = rng.integers(0, classes, batch).astype(np.int32)
-    case = _run(kernel, rng, {"BATCH": batch, "CLASSES": classes}, x=scores, label=labels)
+    case = run_case(kernel, rng, {"BATCH": batch, "CLASSES": classes}, x=scores, label=labels)
     loss, slope = gradients.cross_entropy(scores, labels)
     largest = np.abs(scores).max(axis=1).astype(np.float64)
     kernel.check_against(case.run, {"loss": loss}, k=classes + 8, scale=largest + np.log(classes) + 1)
@@ -51,7 +37,7 @@ def check_fc(
     """dw, db and dx of a fully connected layer; with `relu` about half of its inputs are zero. Raises Judgement."""
     x = rng.uniform(-1, 1, (batch, inputs)).astype(np.float32)
     x = np.maximum(x, 0) if relu else x
-    case = _run(kernel, rng, {"BATCH": batch, "IN": inputs, "OUT": outputs, "RELU": int(relu)}, x=x)
+    case = run_case(kernel, rng, {"BATCH": batch, "IN": inputs, "OUT": outputs, "RELU": int(relu)}, x=x)
     w, dy = case.arrays["w"], case.arrays["dy"]
     results = zip(("dw", "db", "dx"), gradients.fc_backward(x, w, dy, relu=relu), (batch, batch, outputs), strict=True)
     scales = gradients.fc_backward(np.abs(x), np.abs(w), np.abs(dy))
@@ -68,7 +54,7 @@ def check_pool_backward(
     y, bits = gradients.bias_relu_pool(z, bias, average=average)
     dy = rng.uniform(-1, 1, y.shape).astype(np.float32)
     saved = gradients.saved_words(bits, packed=packed)
-    case = _run(kernel, rng, _images(shape), _pooling(average, packed), dy=dy, saved=saved)
+    case = run_case(kernel, rng, _images(shape), _pooling(average, packed), dy=dy, saved=saved)
     kernel.check_against(case.run, {"dz": gradients.pool_relu_backward(dy, bits, shape, average=average)})
     return case
 
@@ -80,7 +66,7 @@ def check_pool(
     """y and the bits of images [BATCH,C,H,W]; with `ties`, of small whole numbers. Raises Judgement."""
     z = (rng.integers(-2, 3, shape) if ties else rng.uniform(-1, 1, shape)).astype(np.float32)
     bias = (rng.integers(-1, 2, shape[1]) if ties else rng.uniform(-0.2, 0.2, shape[1])).astype(np.float32)
-    case = _run(kernel, rng, _images(shape), _pooling(average, packed), z=z, bias=bias)
+    case = run_case(kernel, rng, _images(shape), _pooling(average, packed), z=z, bias=bias)
     exact = (z + bias[:, None, None]).astype(np.float32)  # the sum is rounded before it is compared with zero
     y, bits = gradients.bias_relu_pool(exact, np.zeros(shape[1]), average=average)
     kernel.check_against(case.run, {"y": y}, k=4, scale=np.full(y.shape, 2.0))
@@ -92,7 +78,7 @@ def check_conv_data(kernel: Submission, rng: np.random.Generator, problem: Convo
     """dx of a convolution. Raises Judgement."""
     _, w = problem.arrays(rng)
     dy = rng.uniform(-1, 1, problem.output_shape).astype(np.float32)
-    case = _run(kernel, rng, problem.sizes, w=w, dy=dy)
+    case = run_case(kernel, rng, problem.sizes, w=w, dy=dy)
     expected, scale = (gradients.conv_backward_data(a, b, problem) for a, b in ((dy, w), (np.abs(dy), np.abs(w))))
     terms = problem.filters * problem.rows * problem.cols
     kernel.check_against(case.run, {"dx": expected}, k=terms, scale=scale)
@@ -103,7 +89,7 @@ def check_conv_filter(kernel: Submission, rng: np.random.Generator, problem: Con
     """dw and db of a convolution. Raises Judgement."""
     x, _ = problem.arrays(rng)
     dy = rng.uniform(-1, 1, problem.output_shape).astype(np.float32)
-    case = _run(kernel, rng, problem.sizes, x=x, dy=dy)
+    case = run_case(kernel, rng, problem.sizes, x=x, dy=dy)
     expected, scale = (gradients.conv_backward_filter(a, b, problem) for a, b in ((x, dy), (np.abs(x), np.abs(dy))))
     terms = problem.batch * problem.out_height * problem.out_width
     for name, right, size in zip(("dw", "db"), expected, scale, strict=True):
@@ -116,7 +102,7 @@ def check_sgd(
 ) -> Case:
     """w and v after one step. Raises Judgement."""
     settings = {"rate": 0.25, "momentum": momentum, "decay": decay}
-    case = _run(kernel, rng, {"N": n, **settings})
+    case = run_case(kernel, rng, {"N": n, **settings})
     w, g, v = (case.arrays[name] for name in "wgv")
     weights, speeds = gradients.sgd_momentum(w, g, v, **settings)
     kernel.check_against(case.run, {"w": weights, "v": speeds}, k=4, scale=np.full(n, 2.0))
@@ -129,7 +115,7 @@ def check_adam(kernel: Submission, rng: np.random.Generator, n: int) -> Case:
     corrections = {f"correction{i}": 1 / (1 - betas[f"beta{i}"] ** STEP) for i in (1, 2)}
     sizes = {"N": n, "rate": 0.25, **betas, "epsilon": 2.0**-20, **corrections}
     squares = rng.uniform(0.1, 1, n).astype(np.float32)
-    case = _run(kernel, rng, sizes, v=squares)
+    case = run_case(kernel, rng, sizes, v=squares)
     w, g, m = (case.arrays[name] for name in "wgm")
     weights, means, new = gradients.adam(w, g, m, squares, step=STEP, rate=0.25, epsilon=2.0**-20, **betas)
     kernel.check_against(case.run, {"w": weights, "m": means, "v": new}, k=8, scale=np.full(n, 4.0))
@@ -166,14 +152,3 @@ def _images(shape: tuple[int, ...]) -> dict[str, int]:
 
 def _pooling(average: bool, packed: bool) -> dict[str, int]:
     return {"AVERAGE": int(average), "PACKED": int(packed)}
-
-
-def _run(
-    kernel: Submission, rng: np.random.Generator, sizes: Mapping[str, float],
-    constants: Mapping[str, int] | None = None, **given: np.ndarray,
-) -> Case:  # fmt: skip
-    """Run with constants that differ from the file's own only; what is not given is random."""
-    own = kernel.contract.declarations.constexpr_values({})
-    changed = {name: value for name, value in (constants or {}).items() if own.get(name) != value}
-    arrays = kernel.inputs(sizes, rng, constants=changed, **given)
-    return Case(sizes, arrays, kernel.run(sizes, arrays, constants=changed))

@@ -5,32 +5,16 @@ Tolerances follow from sums of magnitudes, as in `warpschool.grading.winograd_ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from warpschool.counters import Counters
+from warpschool.grading.judged import Case, run_case
 from warpschool.grading.submission import Submission
-from warpschool.launcher import RunResult
 from warpschool.nn import winograd, winograd_backward
 from warpschool.nn.winograd import matrices
 
 EXACT = matrices(4, 3)
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One judged run: what it was given, and what came of it."""
-
-    sizes: Mapping[str, int]
-    arrays: Mapping[str, np.ndarray]
-    run: RunResult
-
-    @property
-    def counters(self) -> Counters:
-        return self.run.counters
 
 
 def check_data(
@@ -41,7 +25,7 @@ def check_data(
     choice = rng.integers(0, pool * pool + 1, windows).astype(np.uint8)
     filters = rng.uniform(-1, 1, (sizes["F"], sizes["C"], 3, 3)).astype(np.float32)
     U = winograd.transform_filters(filters, EXACT).astype(np.float32)
-    case = _run(kernel, rng, {"POOL": pool}, sizes, choice=choice, U=U)
+    case = run_case(kernel, rng, sizes, {"POOL": pool}, choice=choice, U=U)
     found = [_data(case, used, pool, change) for used, change in ((EXACT, np.asarray), (EXACT.absolute, np.abs))]
     (dM, dV, dx), (scale_M, scale_V, scale_x) = found
     kernel.check_against(case.run, {"dM": dM}, k=8, scale=scale_M)
@@ -62,7 +46,7 @@ def _data(case: Case, used: Any, pool: int, change: Any) -> tuple[np.ndarray, np
 
 def check_filters(kernel: Submission, rng: np.random.Generator, **sizes: int) -> Case:
     """dw and db from V and dM. Raises Judgement."""
-    case = _run(kernel, rng, {}, sizes)
+    case = run_case(kernel, rng, sizes)
     V, dM = (case.arrays[name].astype(np.float64) for name in ("V", "dM"))
     dw = winograd_backward.gradient_of_filters(V @ dM.transpose(0, 2, 1), EXACT)
     scale = winograd_backward.gradient_of_filters(np.abs(V) @ np.abs(dM).transpose(0, 2, 1), EXACT.absolute)
@@ -77,7 +61,7 @@ def check_first(kernel: Submission, rng: np.random.Generator, *, channels: int =
     images = (sizes["BATCH"], channels, sizes["H"], sizes["W"])
     results = (sizes["BATCH"], sizes["F"], sizes["H"], sizes["W"])
     given = {"x": rng.uniform(-1, 1, images), "y": np.maximum(rng.uniform(-1, 1, results), 0)}
-    case = _run(kernel, rng, {"CHANNELS": channels}, sizes, **given)
+    case = run_case(kernel, rng, sizes, {"CHANNELS": channels}, **given)
     x, z = case.arrays["x"], np.where(case.arrays["y"] > 0, case.arrays["dy"], 0).astype(np.float64)
     terms = sizes["BATCH"] * sizes["H"] * sizes["W"]
     kernel.check_against(case.run, {"dw": _direct(x, z)}, k=terms, scale=_direct(np.abs(x), np.abs(z)))
@@ -96,7 +80,7 @@ def _direct(x: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 def check_dense(kernel: Submission, rng: np.random.Generator, *, relu: int = 1, **sizes: int) -> Case:
     """y = x w + bias, at least 0 where `relu`. Raises Judgement."""
-    case = _run(kernel, rng, {}, sizes | {"RELU": relu})
+    case = run_case(kernel, rng, sizes | {"RELU": relu})
     x, w, bias = (case.arrays[name].astype(np.float64) for name in ("x", "w", "bias"))
     sums = x @ w + bias
     scale = np.abs(x) @ np.abs(w) + np.abs(bias)
@@ -107,7 +91,7 @@ def check_dense(kernel: Submission, rng: np.random.Generator, *, relu: int = 1, 
 def check_dense_backward(kernel: Submission, rng: np.random.Generator, *, mask: int = 1, **sizes: int) -> Case:
     """dx, dw and db of y = x w + bias. Raises Judgement."""
     x = np.maximum(rng.uniform(-1, 1, (sizes["BATCH"], sizes["IN"])), 0).astype(np.float32)
-    case = _run(kernel, rng, {}, sizes | {"MASK": mask}, x=x)
+    case = run_case(kernel, rng, sizes | {"MASK": mask}, x=x)
     w, dy = (case.arrays[name].astype(np.float64) for name in ("w", "dy"))
     passed = (x > 0) | (not mask)
     kernel.check_against(
@@ -128,20 +112,10 @@ def check_choices(
     tiles = sizes["BATCH"] * -(-sizes["OH"] // 4) * -(-sizes["OW"] // 4)
     M = rng.integers(-16, 17, (EXACT.positions, sizes["F"], tiles)) / 8.0
     bias = rng.integers(-16, 17, sizes["F"]) / 8.0
-    case = _run(kernel, rng, {"POOL": pool}, sizes, M=np.zeros_like(M) if ties else M, bias=bias)
+    case = run_case(kernel, rng, sizes, {"POOL": pool}, M=np.zeros_like(M) if ties else M, bias=bias)
     place = {"batch": sizes["BATCH"], "height": sizes["OH"], "width": sizes["OW"]}
     results = winograd.transform_results(case.arrays["M"].astype(np.float64), EXACT, **place)
     kept, chosen = winograd_backward.choose(results + bias[:, None, None], pool)
     kernel.check_against(case.run, {"y": kept}, k=1)
     kernel.check_against(case.run, {"choice": chosen})
     return case
-
-
-def _run(
-    kernel: Submission, rng: np.random.Generator, constants: dict[str, int], sizes: dict[str, int], **given: Any
-) -> Case:
-    """Run with constants that differ from the file's own only."""
-    own = kernel.contract.declarations.constexpr_values({})
-    changed = {name: value for name, value in constants.items() if own.get(name) != value}
-    arrays = kernel.inputs(sizes, rng, constants=changed, **given)
-    return Case(sizes, arrays, kernel.run(sizes, arrays, constants=changed))

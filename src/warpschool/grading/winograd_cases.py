@@ -6,14 +6,11 @@ Tolerances follow from sums of magnitudes: transforms add and subtract numbers t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from warpschool.counters import Counters
+from warpschool.grading.judged import Case, run_case
 from warpschool.grading.submission import Submission
-from warpschool.launcher import RunResult
 from warpschool.nn import winograd
 from warpschool.nn.convolution import convolve
 from warpschool.nn.winograd import Matrices, matrices
@@ -22,29 +19,9 @@ R = 3
 """Rows and columns of the lab's filters."""
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One judged run: what it was given, and what came of it."""
-
-    sizes: Mapping[str, int]
-    arrays: Mapping[str, np.ndarray]
-    constants: Mapping[str, int]
-    run: RunResult
-
-    @property
-    def operations(self) -> int:
-        """Additions, multiplications and multiply-adds of all threads, each counted as one."""
-        return operations(self.run.counters)
-
-
-def operations(counters: Counters) -> int:
-    """Additions, multiplications and multiply-adds, each counted as one."""
-    return counters.fma_instructions + counters.fadd_instructions + counters.fmul_instructions
-
-
 def check_filters(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, **sizes: int) -> Case:
     """U = G g G^T for filters [F,C,3,3]. Raises Judgement."""
-    exact, case = matrices(tile, R), _run(kernel, rng, {"TILE": tile}, sizes)
+    exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile})
     w = case.arrays["w"]
     expected, scale = (winograd.transform_filters(a, e) for a, e in _with_magnitudes(w, exact))
     kernel.check_against(case.run, {"U": expected}, k=2 * R, scale=scale)
@@ -53,7 +30,7 @@ def check_filters(kernel: Submission, rng: np.random.Generator, *, tile: int = 4
 
 def check_images(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, **sizes: int) -> Case:
     """V = B^T d B for the tiles of images [BATCH,C,H,W] with PAD zeros on each side. Raises Judgement."""
-    exact, case = matrices(tile, R), _run(kernel, rng, {"TILE": tile}, sizes)
+    exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile})
     x, pad = case.arrays["x"], sizes["PAD"]
     expected, scale = (winograd.transform_images(a, e, pad=pad) for a, e in _with_magnitudes(x, exact))
     kernel.check_against(case.run, {"V": expected}, k=2 * exact.side, scale=scale)
@@ -62,7 +39,7 @@ def check_images(kernel: Submission, rng: np.random.Generator, *, tile: int = 4,
 
 def check_products(kernel: Submission, rng: np.random.Generator, **sizes: int) -> Case:
     """M[i] = U[i]^T V[i] for all positions i. Raises Judgement."""
-    case = _run(kernel, rng, {}, sizes)
+    case = run_case(kernel, rng, sizes)
     U, V = (case.arrays[name].astype(np.float64) for name in "UV")
     kernel.check_against(case.run, {"M": winograd.multiply(U, V)}, k=sizes["C"])
     return case
@@ -70,7 +47,7 @@ def check_products(kernel: Submission, rng: np.random.Generator, **sizes: int) -
 
 def check_results(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, **sizes: int) -> Case:
     """Y = A^T M A, cropped to [BATCH,F,OH,OW]. Raises Judgement."""
-    exact, case = matrices(tile, R), _run(kernel, rng, {"TILE": tile}, sizes)
+    exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile})
     expected, scale = _results(case.arrays["M"], exact, sizes, 0)
     kernel.check_against(case.run, {"y": expected}, k=2 * exact.side, scale=scale)
     return case
@@ -78,7 +55,7 @@ def check_results(kernel: Submission, rng: np.random.Generator, *, tile: int = 4
 
 def check_epilogue(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, pool: int = 2, **sizes: int) -> Case:
     """Y = A^T M A without its first CROP rows and columns, plus bias, at least 0, the largest of POOL x POOL."""
-    exact, case = matrices(tile, R), _run(kernel, rng, {"TILE": tile, "POOL": pool}, sizes)
+    exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile, "POOL": pool})
     bias = case.arrays["bias"].astype(np.float64)[:, None, None]
     results, scale = _results(case.arrays["M"], exact, sizes, sizes["CROP"])
     expected = np.maximum(max_pool(results, pool) + bias, 0)
@@ -95,7 +72,7 @@ def check_first_layer(
     constants = {"TILE": tile, "CHANNELS": channels} if (tile, channels) != (4, 3) else {}
     U = winograd.transform_filters(w, exact).astype(np.float32)
     x = rng.uniform(-1, 1, (sizes["BATCH"], channels, sizes["H"], sizes["W"])).astype(np.float32)
-    case = _run(kernel, rng, constants, sizes, x=x, U=U)
+    case = run_case(kernel, rng, sizes, constants, x=x, U=U)
     bias = case.arrays["bias"].astype(np.float64)[:, None, None]
     scale = winograd.magnitudes(x, w, exact, pad=sizes["PAD"]) + np.abs(bias)
     expected = np.maximum(convolve(x, w, pad=sizes["PAD"]) + bias, 0)
@@ -105,7 +82,7 @@ def check_first_layer(
 
 def check_fused(kernel: Submission, rng: np.random.Generator, *, tile: int = 2, **sizes: int) -> Case:
     """A whole convolution from images and filters. Raises Judgement."""
-    exact, case = matrices(tile, R), _run(kernel, rng, {}, sizes)
+    exact, case = matrices(tile, R), run_case(kernel, rng, sizes)
     x, w, pad = case.arrays["x"], case.arrays["w"], sizes["PAD"]
     scale = winograd.magnitudes(x, w, exact, pad=pad)
     kernel.check_against(case.run, {"y": convolve(x, w, pad=pad)}, k=sizes["C"] + 4 * exact.side, scale=scale)
@@ -117,16 +94,6 @@ def max_pool(y: np.ndarray, pool: int) -> np.ndarray:
     batch, filters, height, width = y.shape
     windows = y[:, :, : height // pool * pool, : width // pool * pool]
     return windows.reshape(batch, filters, height // pool, pool, width // pool, pool).max(axis=(3, 5))
-
-
-def _run(
-    kernel: Submission, rng: np.random.Generator, constants: dict[str, int], sizes: dict[str, int], **given: Any
-) -> Case:
-    """Run with constants that differ from the file's own only."""
-    own = kernel.contract.declarations.constexpr_values({})
-    changed = {name: value for name, value in constants.items() if own.get(name) != value}
-    arrays = kernel.inputs(sizes, rng, constants=changed, **given)
-    return Case(sizes, arrays, changed, kernel.run(sizes, arrays, constants=changed))
 
 
 def _with_magnitudes(array: np.ndarray, exact: Matrices) -> tuple[tuple[np.ndarray, Matrices], ...]:
