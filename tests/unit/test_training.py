@@ -123,7 +123,7 @@ def test_gradients_agree_with_pytorch(kernels, batch):
     images, labels = (torch.from_numpy(array) for array in batch)
     loss = nn.functional.cross_entropy(network(images), labels.long())
     loss.backward()
-    assert trainer.step(*batch) == pytest.approx(float(loss), rel=1e-5)
+    assert trainer.step(*batch) == pytest.approx(loss.item(), rel=1e-5)
     for name, layer in layers.items():
         ours = trainer.gradients
         weight = layer.weight.grad.numpy()
