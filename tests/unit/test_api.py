@@ -20,6 +20,7 @@ from warpschool.errors import (
     LaunchError,
     NotMeasured,
     StepLimitExceeded,
+    UnsupportedInstruction,
 )
 
 MATMUL = """\
@@ -226,6 +227,12 @@ def test_an_endless_loop_ends() -> None:
 
 
 # ---------------------------------------------------------------- what goes wrong before a launch
+
+
+def test_a_barrier_of_the_whole_grid_is_refused() -> None:
+    module = simple("cooperative_groups::this_grid().sync();", "float* x", "#include <cooperative_groups.h>")
+    with pytest.raises(UnsupportedInstruction, match=r"(?s)barrier of a whole grid.*second one"):
+        module.get_function("k")(1, 32, (module.device.zeros(1, np.float32),))
 
 
 def test_kernels_that_are_not_there() -> None:

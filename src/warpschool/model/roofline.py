@@ -75,8 +75,13 @@ class Estimate:
     note: str = ""
 
     def __str__(self) -> str:
-        text = f"estimate: roofline bound of {self.time_ms:.3g} ms on {self.gpu}, set by {self.limited_by}"
+        text = f"estimate: roofline bound of {_duration(self.time_ms)} on {self.gpu}, set by {self.limited_by}"
         return f"{text} ({self.note})" if self.note else text
+
+
+def _duration(ms: float) -> str:
+    unit, of_ms = next(((u, size) for u, size in (("ms", 1.0), ("us", 1e-3)) if ms >= size), ("ns", 1e-6))
+    return f"{ms / of_ms:.3g} {unit}"
 
 
 def estimate(counters: Counters, *, gpu: str | GpuSpec = DEFAULT_GPU, array_bytes: int | None = None) -> Estimate:

@@ -72,6 +72,11 @@ def _thread_index(t: Translator, axis: int, lanes: int) -> Value:
 
 
 def _unsupported_register(name: str) -> Exception:
+    if name.startswith("envreg"):  # cooperative groups find the grid's barrier through them
+        return UnsupportedInstruction(
+            f"no barrier of a whole grid (grid.sync() reads %{name}): blocks run one after the other, in any order",
+            next_step="End the kernel where all blocks have to meet, and go on in a second one.",
+        )
     return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
 
 
