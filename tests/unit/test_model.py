@@ -136,7 +136,9 @@ class TestEstimate:
         assert found.limited_by == "L1 and shared memory"
         assert found.time_ms == pytest.approx(1.0)
 
-    @pytest.mark.parametrize(("wavefronts", "text"), [(1410, "1 us"), (14, "9.93 ns"), (2_820_000, "2 ms"), (0, "0 ns")])
+    @pytest.mark.parametrize(
+        ("wavefronts", "text"), [(1410, "1 us"), (14, "9.93 ns"), (2_820_000, "2 ms"), (0, "0 ns")]
+    )
     def test_the_bound_is_told_in_a_fitting_unit(self, wavefronts: int, text: str) -> None:
         found = estimate(Counters(shared_load_wavefronts=108 * wavefronts, blocks=10_000), gpu="a100")
         assert f"roofline bound of {text} on" in str(found)
