@@ -6,6 +6,7 @@ import ast
 
 import nbformat
 import pytest
+from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from warpschool.authoring.notebooks import (
@@ -53,6 +54,12 @@ def test_notebook_has_a_kernel_cell_for_every_step_and_no_solution(lab):
     for step in lab.steps:
         starter = make_starter(step.solution.read_text("utf-8"))
         assert cells[step.name].source.split("\n", 1)[1] == starter.rstrip("\n")
+
+
+def test_an_exported_notebook_shows_kernels_as_cuda():
+    lab = COURSE.lab("lab02_tiling")
+    page, _ = HTMLExporter().from_notebook_node(read_notebook(lab.notebook))
+    assert '<span class="kt">__shared__</span>' in page
 
 
 @each_lab

@@ -1,8 +1,8 @@
 """Notebooks: their kernel cells are generated, everything else in them is written by hand.
 
-A cell whose first line is `%%kernel lab02_tiling/01_tiled` holds that step's starter. `refreshed` puts it there, puts
-an empty answer cell below every task, and strips outputs; `solved` puts the reference there instead, and the answers of
-`solutions/labNN_topic/answers.toml` into the cells with those grade ids.
+A cell whose first line is `%%kernel lab02_tiling/01_tiled` holds that step's starter. `refreshed` puts it there, marked
+as CUDA for nbconvert's colours, puts an empty answer cell below every task, and strips outputs; `solved` puts the
+reference there instead, and the answers of `solutions/labNN_topic/answers.toml` into the cells with those grade ids.
 """
 
 from __future__ import annotations
@@ -128,6 +128,8 @@ def _with_kernels(notebook: NotebookNode, source_of: Callable[[str], str]) -> No
         step = kernel_step(cell)
         if step is not None:
             cell.source = cell.source.split("\n", 1)[0] + "\n" + source_of(step).rstrip("\n")
+            cell.metadata["magics_language"] = "cuda"
+    result.metadata["language_info"] = {"name": "python", "pygments_lexer": "ipython3"}
     return result
 
 
