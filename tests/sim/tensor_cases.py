@@ -202,3 +202,51 @@ def matrix_bytes(p: Product, operand: str) -> tuple[int, int]:
     """(rows, columns) of an operand."""
     m, n, k = dimensions(p.shape)
     return {"a": (m, k), "b": (k, n)}.get(operand, (m, n))
+
+
+# ---------------------------------------------------------------- several products
+
+
+def grouped_kernel(case: Case, lines: list[str]) -> str:
+    """A kernel (a, b, c, d) of products on registers that were read one by one, two of A, two of B, four of C and D.
+
+    Each line of the body names operands by number: "d2 = a0 b1 c2" multiplies, "c1 < d0" copies a sum. Sums may also be
+    t0 to t3, which are neither read before nor stored in the end, as d0 to d3 are.
+    """
+    held = {x: case.product.fragment(x) for x in "abcd"}
+    held["t"] = held["d"]
+    counts = {"a": 2, "b": 2, "c": 4, "d": 4, "t": 4}
+    code = [".reg .b64 %p<5>;", ".reg .b64 %at;", ".reg .b32 %t;", "mov.u32 %t, %tid.x;"]
+    for n, x in enumerate("abcd"):
+        bits = held[x].register_bits
+        code += [f"ld.param.u64 %p{n}, [{x}];", f"cvta.to.global.u64 %p{n}, %p{n};"]
+        code += [f"mul.wide.u32 %at, %t, {bits // 8};", f"add.s64 %p{n}, %p{n}, %at;"]
+    for x, count in counts.items():
+        kind = _REGISTER[held[x].register_bits]
+        code += [f".reg .{kind} %{x}{k}_<{held[x].registers + 1}>;" for k in range(count)]
+
+    def names(operand: str) -> list[str]:
+        return [f"%{operand}_{k}" for k in range(held[operand[0]].registers)]
+
+    def moved(verb: str, operand: str) -> list[str]:
+        f, n = held[operand[0]], "abcd".index(operand[0])
+        step, first = 32 * f.register_bits // 8, int(operand[1]) * f.registers
+        places = [(name, f"[%p{n}+{step * (first + k)}]") for k, name in enumerate(names(operand))]
+        pairs = [(name, place) if verb == "ld" else (place, name) for name, place in places]
+        return [f"{verb}.global.{_REGISTER[f.register_bits]} {x}, {y};" for x, y in pairs]
+
+    for x in "abcd":
+        code += [line for k in range(counts[x]) for line in moved("ld", f"{x}{k}")]
+    for line in lines:
+        to, sign, *sources = line.split()
+        if sign == "<":
+            kind = _REGISTER[held["d"].register_bits]
+            code += [f"mov.{kind} {x}, {y};" for x, y in zip(names(to), names(*sources), strict=True)]
+        else:
+            operands = ", ".join(_braced(names(operand)) for operand in (to, *sources))
+            code.append(f"{case.instruction} {operands};")
+    for k in range(counts["d"]):
+        code += moved("st", f"d{k}")
+    body = "\n".join([*code, "ret;"])
+    parameters = ", ".join(f".param .u64 {x}" for x in "abcd")
+    return f"{HEAD}.visible .entry k({parameters})\n{{\n{body}\n}}\n"

@@ -22,6 +22,8 @@ from ..program import (
 from . import layout as L
 from .entries import Part
 from .frames import ResidentFrames
+from .tensor_groups import product_groups
+from .tensor_products import NARROW, WIDE
 from .translator import Translator, lanes_of, last_line
 from .unit import Unit
 
@@ -107,6 +109,7 @@ class Full(Translator):
         self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
         self.carry = None
         self.frames.dirty = set()
+        self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
         b.label(f"F{block.index}")
         if block.index in self.unit.spin_heads:
             self._yield(block)

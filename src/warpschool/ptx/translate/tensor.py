@@ -22,7 +22,8 @@ from .convert import SHARED_WINDOW
 from .frames import Frame
 from .full import Full
 from .tensor_forms import Form, accumulator_form, across, input_form, memory_form, pack, unpack
-from .tensor_products import NARROW, WIDE, widen, widened_bytes
+from .tensor_groups import Group
+from .tensor_products import NARROW, WIDE, Registers, widen, widened_bytes
 from .tensor_products import product as product_function
 from .tensor_tiles import Mode, load_tile, store_tile
 from .translator import Translator
@@ -187,17 +188,42 @@ def _product(t: Translator, i: Instruction) -> None:
     _count_product(t, i, p)
     to, *sources = i.operands
     inputs = {name: _input(t, p, name, operand) for name, operand in zip("ab", sources, strict=False)}
+    vectors, single = ("a", "b") if across(p) == "m" else ("b", "a")
+    ready = inputs[vectors], inputs[single]
+    if isinstance(t, Full) and t.position in t.products:
+        _together(t, t.products[t.position], ready)
+        return
     start = _matrix(t, sources[2], accumulator_form(p, "c"), "c")
     form = accumulator_form(p, "d")
     result = _target(t, to, form, "d")
-    vectors, single = ("a", "b") if across(p) == "m" else ("b", "a")
-    function = product_function(p, WIDE if t.unit.wide_vectors else NARROW)
+    function = product_function(p, _registers(t))
     with whole_warp(t, i):
         if p.quarters:
-            _quarters(t, p, function, inputs[vectors], inputs[single], start, result)
+            _quarters(t, p, function, *ready, start, result)
         else:
-            call(t, function, inputs[vectors], inputs[single], start, result)
+            call(t, function, *ready, start, result)
     _to_registers(t, to, form, result)
+
+
+def _registers(t: Translator) -> Registers:
+    return WIDE if t.unit.wide_vectors else NARROW
+
+
+def _together(t: Full, group: Group, ready: tuple[Value, Value]) -> None:
+    """A product of a group: the last one computes all of them."""
+    t.scratch["product", t.position] = ready
+    if t.position != group.last:
+        return
+    a, chains = group.arrangement, group.chains
+    inputs = [[t.scratch["product", chain[step].position] for chain in chains] for step in range(a.deep)]
+    vectors = [x[0] for step in inputs for x in step[: a.side]]
+    single = [x[1] for step in inputs for x in step[: a.stacked]]
+    starts = [t.frames.current(t.frames.lists[chain[0].c]) for chain in chains]
+    results = [t.frames.lists[chain[-1].d] for chain in chains]
+    function = product_function(chains[0][0].product, _registers(t), a)
+    call(t, function, *vectors, *single, *starts, *map(t.frames.at, results))
+    for m in group.members:
+        t.frames.written(t.frames.lists[m.d])
 
 
 def _quarters(

@@ -7,8 +7,10 @@ first (integers as well: their sums stay below 2^24, where f32 is exact), 64-bit
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from ..emit import Builder, Value, constant
 from ..fragments import dimensions
@@ -21,13 +23,17 @@ _CANONICAL_NAN = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": 0xFFF8000000000
 
 @dataclass(frozen=True)
 class Registers:
-    """The host's vector registers: elements of f32 per vector, and how many sums to keep in them."""
+    """The host's vector registers: elements of f32 per vector, and how many vectors of sums to keep in them.
+
+    `side`: how many products side by side make use of them.
+    """
 
     width: int
     sums: int
+    side: int
 
 
-WIDE, NARROW = Registers(16, 16), Registers(8, 8)
+WIDE, NARROW = Registers(16, 16, 4), Registers(8, 8, 1)
 """AVX-512 with 32 registers; AVX2 and NEON with 16 or 32 shorter ones."""
 
 
@@ -96,61 +102,132 @@ def _as_float(b: Builder, type_: str, at: Value, count: int) -> Value:
 # ---------------------------------------------------------------- the product
 
 
-def product(p: Product, registers: Registers) -> tuple[str, str]:
+@dataclass(frozen=True)
+class Arrangement:
+    """Products that are computed together, so that sums stay longer in registers and inputs are read less often.
+
+    `side` sums lie side by side and share the broadcast input, `stacked` ones lie one above the other and share the
+    input in vectors; one of the two is 1. To each sum `deep` products are added one after the other.
+    """
+
+    side: int = 1
+    stacked: int = 1
+    deep: int = 1
+
+    @property
+    def sums(self) -> int:
+        return self.side * self.stacked
+
+
+ONE = Arrangement()
+
+
+def product(p: Product, registers: Registers, arrangement: Arrangement = ONE) -> tuple[str, str]:
     """(name, IR) of a function (vectors, broadcast, c, d): inputs as `widen` leaves them, C and D in their forms.
 
-    For quarter products the caller passes one 8 x 8 x 4 product at a time.
+    Of several products the function takes the vectors step by step (`deep` x `side`), then the broadcast inputs
+    (`deep` x `stacked`), then all C, then all D. Of quarter products it takes one 8 x 8 x 4 product at a time.
     """
     m, n, k = dimensions(p.shape)
     wide, high = (m, n) if across(p) == "m" else (n, m)
     kind = p.operation or ("i" if p.d == "s32" else p.a if p.a == "f64" else "f")
-    tail = "_sat" if p.saturates else ""
-    name = f"ws_product_{kind}_{wide}_{high}_{k}_{p.d}_{p.c}{tail}_{registers.width}"
-    return _product(name, kind, wide, high, k, p.d, p.c, p.saturates, registers)
+    return _product(_Product(kind, wide, high, k, p.d, p.c, p.saturates), registers, arrangement)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """What distinguishes the functions: `high` rows, `wide` elements each, `depth` steps."""
+
+    kind: str
+    wide: int
+    high: int
+    depth: int
+    d: str
+    c: str
+    saturates: bool
+
+    @property
+    def number(self) -> str:
+        """The type of a sum."""
+        return {"f64": "double", "xor": "i32", "and": "i32"}.get(self.kind, "float")
+
+    @property
+    def size(self) -> int:
+        return 8 if self.number == "double" else 4
+
+    def name(self, registers: Registers, a: Arrangement) -> str:
+        tail = f"{'_sat' if self.saturates else ''}_{registers.width}"
+        several = "" if a == ONE else f"_{a.side}_{a.stacked}_{a.deep}"
+        return f"ws_product_{self.kind}_{self.wide}_{self.high}_{self.depth}_{self.d}_{self.c}{tail}{several}"
 
 
 @cache
-def _product(
-    name: str, kind: str, wide: int, high: int, depth: int, d: str, c: str, saturates: bool, registers: Registers
-) -> tuple[str, str]:
+def _product(p: _Product, registers: Registers, a: Arrangement) -> tuple[str, str]:
     b = library_function()
-    vectors, single, start, result = (arg("ptr", x) for x in ("vectors", "single", "start", "result"))
-    number = {"f64": "double", "xor": "i32", "and": "i32"}.get(kind, "float")
-    size = 8 if number == "double" else 4
-    lanes = min(wide, registers.width * 4 // size)
-    if kind in ("xor", "and"):
-        depth //= 32
-    per_row = wide // lanes
-    rows = max(1, registers.sums // per_row)
-    for first in range(0, high, rows):
-        places = [(row, v) for row in range(first, min(first + rows, high)) for v in range(per_row)]
-        if kind == "i":
-            sums = [constant("float", 0.0, lanes) for _ in places]
-        else:
-            sums = [_started(b, start, (row * wide + v * lanes), lanes, number, c) for row, v in places]
-        for k in range(depth):
-            pieces = [b.load(number, b.offset(vectors, size * (k * wide + v * lanes)), lanes) for v in range(per_row)]
-            factors: dict[int, Value] = {}
-            for n, (row, v) in enumerate(places):
-                if row not in factors:
-                    factors[row] = b.splat(b.load(number, b.offset(single, size * (row * depth + k))), lanes)
-                sums[n] = _step(b, kind, pieces[v], factors[row], sums[n])
-        offsets = [row * wide + v * lanes for row, v in places]
-        if kind == "i":
-            _finish_integers(b, start, result, offsets, sums, saturates)
-        elif number == "i32":
-            for offset, x in zip(offsets, sums, strict=True):
-                b.store(x, b.offset(result, 4 * offset))
-        else:
-            _finish_floats(b, result, offsets, sums, d)
+    vectors, single, starts, results = (
+        [arg("ptr", f"{name}{k}") for k in range(count)]
+        for name, count in (
+            ("vectors", a.deep * a.side), ("single", a.deep * a.stacked), ("start", a.sums), ("result", a.sums),
+        )
+    )
+    lanes = min(p.wide, registers.width * 4 // p.size)
+    steps = p.depth // 32 if p.number == "i32" else p.depth
+    per_row = p.wide // lanes
+    rows = min(p.high, max(1, registers.sums // (per_row * a.sums)))
+    assert p.high % rows == 0 and (a.deep == 1 or (p.kind in ("f", "f64") and p.d == p.c != "f16"))
+    with b.loop(i64(p.high // rows)) if rows < p.high else nullcontext(i64(0)) as chunk:
+        high = [b.offset(x, b.mul(chunk, i64(rows * steps * p.size))) for x in single]
+        start = [b.offset(x, b.mul(chunk, i64(rows * p.wide * element_bytes(p.c)))) for x in starts]
+        result = [b.offset(x, b.mul(chunk, i64(rows * p.wide * element_bytes(p.d)))) for x in results]
+        places = _places(a, rows, per_row, lanes, p.wide)
+        sums = [constant("float", 0.0, lanes) if p.kind == "i" else _started(b, start, x, lanes, p) for x in places]
+        for step, k in ((step, k) for step in range(a.deep) for k in range(steps)):
+            factors: dict[tuple[int, int], Value] = {}
+            pieces: dict[tuple[int, int], Value] = {}
+            for n, x in enumerate(places):
+                piece, factor = (x.column, x.offset % p.wide), (x.line, x.row)
+                if piece not in pieces:
+                    at = b.offset(vectors[step * a.side + x.column], p.size * (k * p.wide + piece[1]))
+                    pieces[piece] = b.load(p.number, at, lanes)
+                if factor not in factors:
+                    at = b.offset(high[step * a.stacked + x.line], p.size * (x.row * steps + k))
+                    factors[factor] = b.splat(b.load(p.number, at), lanes)
+                sums[n] = _step(b, p.kind, pieces[piece], factors[factor], sums[n])
+        _finish(b, p, [(start[x.sum], result[x.sum], x.offset) for x in places], sums)
     b.ret()
-    return finished(b, name, vectors, single, start, result)
+    return finished(b, p.name(registers, a), *vectors, *single, *starts, *results)
 
 
-def _started(b: Builder, start: Value, offset: int, lanes: int, number: str, c: str) -> Value:
-    if c == "f16":
-        return b.convert("fpext", b.load("half", b.offset(start, 2 * offset), lanes), "float")
-    return b.load(number, b.offset(start, offset * (8 if number == "double" else 4)), lanes)
+class _Place(NamedTuple):
+    """A vector of a sum: the sum, where it stands, and the vector's row and first element."""
+
+    sum: int
+    line: int
+    column: int
+    row: int
+    offset: int
+
+
+def _places(a: Arrangement, rows: int, per_row: int, lanes: int, wide: int) -> list[_Place]:
+    return [
+        _Place(line * a.side + column, line, column, row, row * wide + v * lanes)
+        for line in range(a.stacked)
+        for row in range(rows)
+        for column in range(a.side)
+        for v in range(per_row)
+    ]
+
+
+def element_bytes(type_: str) -> int:
+    """Size of an element of C or D."""
+    return {"f16": 2, "f64": 8}.get(type_, 4)
+
+
+def _started(b: Builder, start: list[Value], x: _Place, lanes: int, p: _Product) -> Value:
+    at = b.offset(start[x.sum], element_bytes(p.c) * x.offset)
+    if p.c == "f16":
+        return b.convert("fpext", b.load("half", at, lanes), "float")
+    return b.load(p.number, at, lanes)
 
 
 def _step(b: Builder, kind: str, x: Value, y: Value, total: Value) -> Value:
@@ -159,16 +236,21 @@ def _step(b: Builder, kind: str, x: Value, y: Value, total: Value) -> Value:
     return b.intrinsic("fma", x, y, total)
 
 
-def _finish_integers(
-    b: Builder, start: Value, result: Value, offsets: list[int], sums: list[Value], saturates: bool
-) -> None:
-    for offset, x in zip(offsets, sums, strict=True):
-        whole = b.convert("fptosi", x, "i32")
-        c = b.load("i32", b.offset(start, 4 * offset), x.lanes)
-        b.store(b.intrinsic("sadd.sat", c, whole) if saturates else b.add(c, whole), b.offset(result, 4 * offset))
+def _finish(b: Builder, p: _Product, places: list[tuple[Value, Value, int]], sums: list[Value]) -> None:
+    """Stores sums; `places` are where C begins, where D begins, and the element in both."""
+    if p.number == "i32" or p.kind == "i":
+        for (start, result, offset), x in zip(places, sums, strict=True):
+            total = x
+            if p.kind == "i":
+                c, whole = b.load("i32", b.offset(start, 4 * offset), x.lanes), b.convert("fptosi", x, "i32")
+                total = b.intrinsic("sadd.sat", c, whole) if p.saturates else b.add(c, whole)
+            b.store(total, b.offset(result, 4 * offset))
+    else:
+        targets = [b.offset(result, element_bytes(p.d) * offset) for _, result, offset in places]
+        _finish_floats(b, targets, sums, p.d)
 
 
-def _finish_floats(b: Builder, result: Value, offsets: list[int], sums: list[Value], d: str) -> None:
+def _finish_floats(b: Builder, targets: list[Value], sums: list[Value], d: str) -> None:
     """Stores sums; NaNs become the canonical one, which is rare and has a path of its own."""
     pairs = [b.fcmp("uno", x, sums[min(k + 1, len(sums) - 1)]) for k, x in list(enumerate(sums))[::2]]
     odd = pairs[0]
@@ -179,12 +261,11 @@ def _finish_floats(b: Builder, result: Value, offsets: list[int], sums: list[Val
     b.branch(none, plain, careful, likely=True)
     for label, check in ((plain, False), (careful, True)):
         b.label(label)
-        for offset, x in zip(offsets, sums, strict=True):
+        for target, x in zip(targets, sums, strict=True):
             value = b.convert("fptrunc", x, "half") if d == "f16" else x
-            size = {"half": 2, "float": 4, "double": 8}[value.type]
             if check:
-                bits = constant(f"i{8 * size}", _CANONICAL_NAN[value.type], x.lanes)
+                bits = constant(f"i{8 * element_bytes(d)}", _CANONICAL_NAN[value.type], x.lanes)
                 value = b.select(b.fcmp("uno", value, value), b.bitcast(bits, value.type), value)
-            b.store(value, b.offset(result, size * offset))
+            b.store(value, target)
         b.br(end)
     b.label(end)

@@ -55,7 +55,7 @@ class Translator:
         """how often translated code has written a register so far"""
         self.areas: dict[str, int] = {}
         """memory of the function, by name: bytes"""
-        self.scratch: dict[object, Value] = {}
+        self.scratch: dict[object, Any] = {}
         """values computed once per block"""
         self.groups: dict[object, Any] = {}
         """accesses of the block that were examined together"""
