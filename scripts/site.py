@@ -4,30 +4,39 @@
 
 The labs are rendered as a student finds them: starters, not solutions, executed on the simulator. An executed notebook
 is kept in build/notebooks until it or the library changes. `--no-run` renders them without outputs, in seconds.
+Each build works in a folder of its own beside the site and is put in place at its end, all at once: two builds do not
+meet, and one that is stopped leaves the site as it was.
 Needs the docs extra: pip install 'warpschool[docs]'.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import hashlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import warpschool as ws
+from warpschool.atomic import write_file
 from warpschool.counter_table import COUNTERS
 from warpschool.counters import DERIVED
 from warpschool.course import Course, Lab
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build"
-SOURCE = BUILD / "site-source"
-KEPT = BUILD / "notebooks"
+SITE = ROOT / "build" / "site"
+KEPT = ROOT / "build" / "notebooks"
+MAKING = ".making-site-"
+LEFT_OVER_SECONDS = 24 * 3600
 SECTIONS = (("Learn", "learn"), ("Teach", "teach"), ("Reference", "reference"), ("Design", "design"))
 FIRST_PAGES = ("learn/start.md",)
 CELL_SECONDS = 600
@@ -65,15 +74,14 @@ agree with silicon is told in [the fidelity report](fidelity.md).
 """
 
 
-def prepare(*, run: bool) -> None:
-    """Fill build/site-source."""
-    shutil.rmtree(SOURCE, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", SOURCE)
-    (SOURCE / "index.md").write_text(HOME, encoding="utf-8")
-    (SOURCE / "reference" / "commands.md").write_text(_commands(), encoding="utf-8")
-    (SOURCE / "reference" / "python.md").write_text(_python(), encoding="utf-8")
-    (SOURCE / "reference" / "counters.md").write_text(_counters(), encoding="utf-8")
-    folder = SOURCE / "learn" / "labs"
+def prepare(source: Path, *, run: bool) -> None:
+    """Fill the folder that mkdocs reads."""
+    shutil.copytree(ROOT / "docs", source)
+    (source / "index.md").write_text(HOME, encoding="utf-8")
+    (source / "reference" / "commands.md").write_text(_commands(), encoding="utf-8")
+    (source / "reference" / "python.md").write_text(_python(), encoding="utf-8")
+    (source / "reference" / "counters.md").write_text(_counters(), encoding="utf-8")
+    folder = source / "learn" / "labs"
     folder.mkdir()
     labs = [lab for lab in Course(ROOT).labs() if lab.notebook is not None]
     for number, lab in enumerate(labs, start=1):
@@ -122,12 +130,14 @@ def _notebook(lab: Lab, *, run: bool) -> str:
     if not run:
         return text
     kept = KEPT / f"{lab.name}-{_fingerprint(lab)}.ipynb"
-    if not kept.exists():
-        for old in KEPT.glob(f"{lab.name}-*"):
-            old.unlink()
-        KEPT.mkdir(parents=True, exist_ok=True)
-        kept.write_text(_executed(text), encoding="utf-8")
-    return kept.read_text(encoding="utf-8")
+    if kept.exists():
+        return kept.read_text(encoding="utf-8")
+    executed = _executed(text)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for old in KEPT.glob(f"{lab.name}-*"):
+        old.unlink(missing_ok=True)
+    write_file(kept, executed)
+    return executed
 
 
 def _fingerprint(lab: Lab) -> str:
@@ -146,17 +156,18 @@ def _executed(text: str) -> str:
     notebook: Any = nbformat.reads(text, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(
-            notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
-        ).execute()
+            notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}},
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],  # each kernel warns that loopback is not encrypted
+        ).execute()  # fmt: skip
     return nbformat.writes(notebook)
 
 
-def navigation() -> list[dict[str, Any]]:
+def navigation(source: Path) -> list[dict[str, Any]]:
     """Sections in the order of SECTIONS; in each, where to start, then the labs, then pages by name."""
     found: list[dict[str, Any]] = [{"Home": "index.md"}]
     for title, folder in SECTIONS:
-        pages = sorted(path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder).glob("*.md"))
-        labs = sorted(path.relative_to(SOURCE).as_posix() for path in (SOURCE / folder / "labs").glob("*.ipynb"))
+        pages = sorted(path.relative_to(source).as_posix() for path in (source / folder).glob("*.md"))
+        labs = sorted(path.relative_to(source).as_posix() for path in (source / folder / "labs").glob("*.ipynb"))
         inside: list[Any] = [page for page in FIRST_PAGES if page in pages]
         inside += [{"Labs": [f"{folder}/labs/index.md", *labs]}] if labs else []
         inside += [page for page in pages if page not in FIRST_PAGES]
@@ -165,24 +176,56 @@ def navigation() -> list[dict[str, Any]]:
     return found
 
 
-def build(out: Path | None) -> Path:
-    """Run mkdocs; any warning, a dead link among them, is an error. Returns the site's folder."""
+def render(source: Path, made: Path) -> None:
+    """Run mkdocs; any warning, a dead link among them, is an error."""
     from mkdocs.commands.build import build as run_mkdocs
     from mkdocs.config import load_config
 
-    given = {"site_dir": str(out)} if out else {}
-    config = load_config(str(ROOT / "mkdocs.yml"), strict=True, nav=navigation(), **given)
-    run_mkdocs(config)
-    return Path(config["site_dir"])
+    places = {"docs_dir": str(source), "site_dir": str(made)}
+    run_mkdocs(load_config(str(ROOT / "mkdocs.yml"), strict=True, nav=navigation(source), **places))
+
+
+@contextlib.contextmanager
+def workplace(site: Path) -> Iterator[Path]:
+    """A folder beside the site, on the same disk, for one build; what builds killed a day ago left there is removed."""
+    site.parent.mkdir(parents=True, exist_ok=True)
+    for old in site.parent.glob(f"{MAKING}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > LEFT_OVER_SECONDS:
+                shutil.rmtree(old, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=MAKING, dir=site.parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def put_in_place(made: Path, site: Path) -> None:
+    """Make `made` the site in one step; the site of before, if any, is then where `made` was, for removal."""
+    made.chmod(0o755)
+    if not site.exists():
+        with contextlib.suppress(OSError):  # another build was quicker: exchanged below
+            return os.rename(made, site)
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None)
+    if exchange is None or exchange(_HERE, os.fsencode(made), _HERE, os.fsencode(site), _EXCHANGE) != 0:
+        os.rename(site, made.with_name("before"))  # a system that cannot exchange: two steps
+        os.rename(made, site)
+
+
+_HERE = -100  # AT_FDCWD
+_EXCHANGE = 2  # RENAME_EXCHANGE: renameat2(2)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-run", action="store_true", help="render the labs without running them")
-    parser.add_argument("--out", type=Path, help="where the site goes (default: build/site)")
+    parser.add_argument("--out", type=Path, default=SITE, help="where the site goes (default: build/site)")
     options = parser.parse_args()
-    prepare(run=not options.no_run)
-    print(f"the site is in {build(options.out.resolve() if options.out else None)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a build that is told to end tidies up
+    start = time.monotonic()
+    site = options.out.resolve()
+    with workplace(site) as folder:
+        prepare(folder / "source", run=not options.no_run)
+        render(folder / "source", folder / "site")
+        put_in_place(folder / "site", site)
+    print(f"the site is in {site} ({time.monotonic() - start:.0f} s)")
 
 
 if __name__ == "__main__":

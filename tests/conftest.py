@@ -79,13 +79,13 @@ def look(chrome, tmp_path) -> Callable[..., None]:
 
 
 @pytest.fixture
-def issues(chrome) -> Callable[[], list[str]]:
-    """What axe-core calls serious or critical on the page that is open."""
+def issues(chrome) -> Callable[..., list[str]]:
+    """What axe-core calls serious or critical on the page that is open; a long page may take it some minutes."""
     source = _axe_source()
 
-    def found() -> list[str]:
+    def found(*, seconds: float = 120) -> list[str]:
         chrome.execute_script(source)
-        chrome.set_script_timeout(120)
+        chrome.set_script_timeout(seconds)
         result = chrome.execute_async_script(
             "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done, (e) => done({error: `${e}`}))"
         )

@@ -170,7 +170,7 @@ def trace_launch(launch: Launch, *, block: int = 0) -> Trace:
             next_step='Run it with device="sim" and show that launch.',
         )
     if not 0 <= block < launch.blocks:
-        raise ArgumentError(f"there is no block {block}: the grid has {launch.blocks:,}", next_step="Take block=0.")
+        raise ArgumentError(f"there is no block {block}", next_step=f"The grid has blocks 0 to {launch.blocks - 1}.")
     memory, module = launch.device.memory, call.kernel._loaded.module
     found = [memory.find(a.address) for a in call.arguments if isinstance(a, DeviceArray)]
     arrays = {allocation.address: allocation for allocation in found if allocation is not None}

@@ -185,7 +185,7 @@ def _existing(path: Path) -> Path | None:
 
 def _pick(name: str, known: list[str], what: str) -> str:
     """Return the one known name that `name` means: itself, or the only one whose parts begin like its parts."""
-    asked = name.strip().strip("/").removesuffix(".cu")
+    asked = str(name).strip().strip("/").removesuffix(".cu")
     if asked in known:
         return asked
     parts = asked.split("/")

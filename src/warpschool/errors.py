@@ -32,6 +32,13 @@ The message says what happened and where; `next_step`, where there is one, says 
 
 from __future__ import annotations
 
+import linecache
+import os
+import traceback
+from pathlib import Path
+
+_LIBRARY = str(Path(__file__).parent)
+
 
 class WarpschoolError(Exception):
     """Base class: catch this to catch everything that warpschool raises on purpose."""
@@ -43,6 +50,23 @@ class WarpschoolError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.next_step}" if self.next_step else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: own line, what happened, what to do next; with WARPSCHOOL_TRACEBACK=1 all frames."""
+        if os.environ.get("WARPSCHOOL_TRACEBACK"):
+            return traceback.format_exception(self)
+        frames = [f for f in traceback.walk_tb(self.__traceback__) if _is_callers(f[0].f_code.co_filename)]
+        lines = []
+        if frames:
+            frame, number = frames[-1]
+            code = linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip()
+            lines.append(f"line {number}: {code}" if code else f"line {number}")
+        return [*lines, f"{type(self).__name__}: {self}"]
+
+
+def _is_callers(file: str) -> bool:
+    """Whether code of this file is neither the library's nor IPython's own."""
+    return not file.startswith(_LIBRARY) and "site-packages" not in file
 
 
 class CompileError(WarpschoolError):

@@ -23,6 +23,14 @@ from warpschool.patterns import poison
 from warpschool.suggest import did_you_mean
 
 
+def given_sizes(sizes: object) -> dict[str, float]:
+    """Sizes as a caller gave them, None for none of them. Raises ArgumentError for what is no mapping."""
+    if sizes is not None and not isinstance(sizes, Mapping):
+        what = f"sizes are names with numbers, not {type(sizes).__name__}"
+        raise ArgumentError(what, next_step='For example: {"M": 64, "N": 64, "K": 64}')
+    return dict(sizes or {})
+
+
 @dataclass(frozen=True, eq=False)
 class RunResult:
     """What one run of a whole kernel file left behind; `overwritten` names inputs that the kernel changed."""

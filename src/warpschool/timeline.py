@@ -20,6 +20,7 @@ from typing import Any
 from warpschool.device.protocol import Device
 from warpschool.errors import ArgumentError, NotMeasured
 
+_RECORD = "Name a file that Timeline.to_json() wrote, on a machine with a GPU: see warpschool.timeline.Recorder."
 KINDS = ("copy in", "kernel", "copy out", "other")
 FORMAT = 1
 
@@ -79,13 +80,13 @@ class Timeline:
                 raise ValueError(f"format {data['format']}, not {FORMAT}")
             return make_timeline(str(data["device"]), [Span(**span) for span in data["spans"]])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArgumentError(f"this is no recorded timeline: {error}") from None
+            raise ArgumentError(f"this is no recorded timeline: {error}", next_step=_RECORD) from None
 
 
 def make_timeline(device: str, spans: list[Span]) -> Timeline:
     """Return the timeline of these spans; raises ArgumentError for none, or one that ends before it starts."""
     if not spans:
-        raise ArgumentError("a timeline needs at least one span")
+        raise ArgumentError("a timeline needs at least one span", next_step=_RECORD)
     for span in spans:
         if not 0 <= span.start_ms <= span.end_ms < float("inf") or span.kind not in KINDS:
             raise ArgumentError(f"no span can be {span}", next_step=f"Kinds are {', '.join(KINDS)}; times grow.")
@@ -97,7 +98,8 @@ def read_timeline(path: str | Path) -> Timeline:
     try:
         return Timeline.from_json(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"cannot read {path}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"cannot read {path}: {why}", next_step=_RECORD) from None
 
 
 class Recorder:

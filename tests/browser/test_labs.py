@@ -284,3 +284,57 @@ def test_the_debugger_steps_in_a_notebook(open_lab):
     assert number.size["width"] < 120, "JupyterLab's own styles for tables do not reach the source"
     button.send_keys(Keys.ARROW_LEFT)
     assert status.text.startswith("step 2 of")
+
+
+def test_a_prediction_is_entered_with_the_keyboard_alone(open_lab):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    pytest.importorskip("ipywidgets", reason="the lab extra is not installed")
+    notebook, _ = open_lab("lab01")
+    setup = notebook.places["lab01-00-setup"]
+    notebook.write(setup, 'asked = ws.predict("sectors of a load", lambda: 4, name="sectors")\nasked')
+    notebook.run(setup)
+    output = notebook.output(setup)
+    notebook.wait(lambda: output.find_elements("css selector", "input[type='text']"))
+    (entry,) = output.find_elements("css selector", "input[type='text']")
+    assert "Enter your prediction" in output.text and "counted" not in output.text
+
+    def said() -> str:
+        time.sleep(0.3)
+        return output.find_element("css selector", "[role='status'], [role='alert']").text
+
+    def after(*keys: str) -> None:
+        before = output.text
+        ActionChains(notebook.chrome).send_keys(*keys).perform()
+        notebook.wait(lambda: output.text != before)
+
+    entry.click()
+    after("four", Keys.ENTER)
+    assert "'four' is no number" in said()
+    after(Keys.BACKSPACE * 4, "32", Keys.TAB, Keys.SPACE)
+    assert "you said 32, counted 4, 8 times as few" in said()
+    notebook.picture("prediction-wrong")
+    ActionChains(notebook.chrome).key_down(Keys.SHIFT).send_keys(Keys.TAB).key_up(Keys.SHIFT).perform()
+    after(Keys.BACKSPACE * 2, "4", Keys.ENTER)
+    assert "✓ sectors of a load: you said 4, counted 4." in said() and "sectors = 4" in said()
+    notebook.picture("prediction-right")
+
+    notebook.write(setup, 'import sys\nsys.modules["ipywidgets"] = None\nws.predict("sectors of a load", lambda: 4)')
+    assert "Predict first: add .say(your number)" in notebook.run(setup)
+    notebook.write(setup, 'ws.predict("sectors of a load", lambda: 4).say(4);')
+    assert "you said 4, counted 4." in notebook.run(setup)
+
+
+def test_an_error_in_a_notebook_is_a_sentence_with_the_next_step(open_lab):
+    notebook, _ = open_lab("lab01")
+    setup = notebook.places["lab01-00-setup"]
+    for call, sentence in (
+        ('ws.run("lab01/99", {"M": 32, "N": 32, "K": 32})', "there is no step 'lab01/99'"),
+        ('ws.show_fragments("mma", "m1n1k1", "f16")', "There is mma:"),
+        ("ws.show_access(None)", "show_access takes a launch, a run or a trace"),
+    ):
+        notebook.write(setup, f"x = 1\n{call}")
+        said = notebook.run(setup)
+        assert f"line 2: {call}" in said and sentence in said and len(said.splitlines()) < 8, said
+    notebook.picture("an-error-in-a-notebook")

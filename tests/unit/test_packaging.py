@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import json
 import re
 import subprocess
@@ -11,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -22,6 +25,18 @@ def tracked(*folders: str) -> set[str]:
     if listing.returncode != 0 or not listing.stdout:
         pytest.skip("not a git checkout")
     return {name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()}
+
+
+def test_every_pin_admits_the_lowest_python():
+    """Debian 12 has 3.11.2: a pin that asks for 3.11.5 is a pip that finds nothing."""
+    lowest = f"{PROJECT['requires-python'].removeprefix('>=')}.0"
+    pins = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text("utf-8"), flags=re.MULTILINE)
+    asked = {}
+    for name in pins:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # an extra that is not installed here
+            asked[name] = importlib.metadata.metadata(name).get("Requires-Python") or ""
+    assert len(asked) > 50
+    assert not {name: wants for name, wants in asked.items() if not SpecifierSet(wants).contains(lowest)}
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,9 @@ def check(
     from warpschool.course import Course
 
     output = Output(as_json=as_json, plain=plain)
+    if step.endswith(".cu") and Path(step).is_file():
+        advice = f"Name the step too: warpschool check {_step_of(Path(step))} --kernel {step}"
+        raise ArgumentError(f"{step} is a file, not a step", next_step=advice)
     found = Course.find().step(step)
     if watch and as_json:
         raise ArgumentError("--watch and --json exclude each other")
@@ -53,6 +56,17 @@ def check(
         _watch(output, found, kernel, device, seed)
         return
     raise typer.Exit(_check_once(output, found, kernel, device, seed))
+
+
+def _step_of(path: Path) -> str:
+    """The step that a file is most likely for: that of its name and folder, else any."""
+    from warpschool.course import Course
+    from warpschool.errors import CourseError
+
+    try:
+        return Course.find().step(f"{path.resolve().parent.name}/{path.stem}").name
+    except CourseError:
+        return "lab02/01"
 
 
 @guarded
@@ -178,7 +192,7 @@ def _find(step: Step, kernel: Path | None) -> Source:
 
     if kernel is not None:
         read_source(kernel)  # says more about a file that cannot be a kernel than a verdict could
-    return find_source(step, kernel)
+    return find_source(step, kernel, otherwise="Name a file: --kernel FILE.cu")
 
 
 def _watch(output: Output, step: Step, kernel: Path | None, device: str, seed: int | None) -> None:

@@ -120,10 +120,12 @@ def _recorder(
 
 
 def _kernel(file: str) -> Any:
-    """A contract of the named file, or the name of a step."""
+    """The contract of the named file, or of one's own file for the named step."""
     path = Path(file)
     if path.suffix != ".cu":
-        return file
+        from warpschool.notebook.runs import own_contract
+
+        return own_contract(file, otherwise="Name a file: warpschool debug FILE.cu")
     from warpschool.contract import parse_contract
 
     return parse_contract(read_source(path), name=path.name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from pathlib import Path
 
-from warpschool.atomic import write_file
+from warpschool.atomic import output_error, write_file
 from warpschool.errors import ArgumentError, OutputError
 
 
@@ -41,11 +42,18 @@ def try_write(path: Path, content: str | bytes) -> OutputError | None:
 
 
 def require_writable_target(path: Path) -> None:
-    """Raise ArgumentError for a file name that can never be written, before any work is done for it."""
+    """Raise ArgumentError or OutputError for a file that cannot be written, before any work is done for it."""
     if path.is_dir():
         raise ArgumentError(f"{path} is a folder", next_step="Name a file.")
+    if path.exists() and not path.is_file():  # a file is replaced as a whole: /dev/null would be gone
+        raise ArgumentError(f"{path} is no ordinary file", next_step="Name a file.")
     if not path.parent.is_dir():
         raise ArgumentError(f"there is no folder {path.parent}", next_step="Make it first, or name another file.")
+    try:  # permission bits alone do not tell: root may write anywhere but into /proc, nobody on a read-only disk
+        with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent):
+            pass
+    except OSError as error:
+        raise output_error(f"cannot write {path}", error) from None
 
 
 def _nearby(path: Path) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from warpschool.errors import (
     UnsupportedInstruction,
     WarpschoolError,
 )
-from warpschool.launcher import Program
+from warpschool.launcher import Program, given_sizes
 from warpschool.profile import SEVERAL_SIZES, case_text, distinct, random_inputs, usual_sizes
 from warpschool.ptx import SimKernel, load_module, oracle
 from warpschool.ptx.oracle.counters import WARP
@@ -82,7 +83,8 @@ class Recording:
     def at(self, number: int) -> Moment:
         """The state before step `number`; `len(recording)` is the state at the end. Raises ArgumentError."""
         if not 0 <= number <= len(self.steps):
-            raise ArgumentError(f"there is no step {number}: this recording has steps 0 to {len(self.steps)}")
+            there = f"This recording has steps 0 to {len(self.steps)}."
+            raise ArgumentError(f"there is no step {number}", next_step=there)
         first = max((n for n in self._kept if n <= number), default=0)
         moment = self._kept.get(first) or Moment(self, 0, {}, {}, self.frame.shared.copy(), self.frame.local.copy())
         for n in range(first, number):
@@ -137,7 +139,7 @@ def trace(
     Raises what a run raises: CompileError, ContractError, LaunchError, ArgumentError.
     """
     contract = _contract(kernel)
-    plan = contract.bind(_small_sizes(contract) | dict(sizes or {}), constants=constants)
+    plan = contract.bind(_small_sizes(contract) | given_sizes(sizes), constants=constants)
     inputs = random_inputs(plan, np.random.default_rng(seed)) | dict(arrays or {})
     hazards, trouble = _hazards(contract, plan, inputs, constants)
     wanted = _choose(plan, hazards, launch, block, warp)
@@ -193,11 +195,16 @@ def _contract(kernel: str | Path | Contract) -> Contract:
     if isinstance(kernel, str) and "\n" in kernel:
         return parse_contract(kernel)
     path = Path(kernel)
-    if path.suffix == ".cu" and path.is_file():
-        return parse_contract(path.read_text(encoding="utf-8"), name=path.name)
+    if path.suffix == ".cu":
+        try:
+            return parse_contract(path.read_text(encoding="utf-8"), name=path.name)
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            advice = "Name a .cu file that is there, or a step such as lab02/01."
+            raise ArgumentError(f"cannot read {path}: {why}", next_step=advice) from None
     from warpschool.notebook.runs import own_contract
 
-    return own_contract(str(kernel))
+    return own_contract(str(kernel), otherwise='Name a file: ws.trace("FILE.cu")')
 
 
 def _hazards(
@@ -215,9 +222,13 @@ def _choose(
     plan: Plan, hazards: Sequence[Any], launch: int | None, block: int | Sequence[int] | None, warp: int | None
 ) -> _Wanted:
     """Which warp to record, checked."""
+    for name, value in (("launch", launch), ("warp", warp), *(("block", n) for n in _several(block))):
+        if value is not None and not isinstance(value, Integral):
+            raise ArgumentError(f"{name}={value!r} is no whole number", next_step=f"For example: {name}=0")
     number = launch or 0
     if not 0 <= number < len(plan.launches):
-        raise ArgumentError(f"there is no launch {number}: the file has {len(plan.launches)}, counted from 0")
+        last = len(plan.launches) - 1
+        raise ArgumentError(f"there is no launch {number}", next_step=f"The file has launches 0 to {last}.")
     shape = plan.launches[number]
     if block is None and warp is None and launch is None and hazards and len(plan.launches) == 1:
         first = hazards[0]
@@ -226,11 +237,18 @@ def _choose(
     chosen = block if isinstance(block, int) else _linear(_full(block or (0,)), shape.grid)
     is_elsewhere = not isinstance(block, int) and _place(chosen, shape.grid) != _full(block or (0,))
     if not 0 <= chosen < blocks or is_elsewhere:
-        raise ArgumentError(f"there is no block {block}: the grid is {_triple(shape.grid)}, {blocks} blocks")
+        there = f"The grid is {_triple(shape.grid)}: blocks 0 to {blocks - 1}."
+        raise ArgumentError(f"there is no block {block}", next_step=there)
     warps = -(-threads // WARP)
     if not 0 <= (warp or 0) < warps:
-        raise ArgumentError(f"there is no warp {warp}: a block has {threads} threads, warps 0 to {warps - 1}")
+        there = f"A block has {threads} threads: warps 0 to {warps - 1}."
+        raise ArgumentError(f"there is no warp {warp}", next_step=there)
     return _Wanted(number, chosen, warp or 0)
+
+
+def _several(block: int | Sequence[int] | None) -> Sequence[Any]:
+    """The numbers that name a block."""
+    return block if isinstance(block, Sequence) and not isinstance(block, str) else (block,)
 
 
 def _record(

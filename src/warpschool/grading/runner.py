@@ -43,7 +43,7 @@ def check(
     `warpschool.grading.secret`.
     """
     found = (course or Course.find()).step(step)
-    source = find_source(found, source_or_path)
+    source = find_source(found, source_or_path, otherwise=f'Name a file: ws.check("{found}", "FILE.cu")')
     chosen = DEFAULT_SEED if seed is None else int(seed)
     return check_source(found, source, device=device, seed=chosen, limits=limits, secret=secret)
 

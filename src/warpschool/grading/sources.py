@@ -33,10 +33,13 @@ class Source:
         return hashlib.sha256(self.data).hexdigest()
 
 
-def find_source(step: Step, given: str | bytes | Path | None = None, *, folder: Path | None = None) -> Source:
+def find_source(
+    step: Step, given: str | bytes | Path | None = None, *, folder: Path | None = None, otherwise: str = ""
+) -> Source:
     """Return the source to check; `given` is source text (it has line breaks), bytes, or a path.
 
-    Raises CourseError when there is none or the file cannot be read.
+    `otherwise` tells how the caller takes a file, where it does: it becomes part of the advice. Raises CourseError when
+    there is none or the file cannot be read.
     """
     if isinstance(given, bytes):
         return Source(given, step.file_name, "given source")
@@ -54,10 +57,10 @@ def find_source(step: Step, given: str | bytes | Path | None = None, *, folder: 
         return Source(_read(own_file), step.file_name, "personal copy")
     if step.starter is not None and checkout_root() == Course.find().root:
         return Source(_read(step.starter), step.file_name, "the checkout's kernels/")
-    raise CourseError(f"no kernel of yours was found for {step}", next_step=_where_to_look(step, own))
+    raise CourseError(f"no kernel of yours was found for {step}", next_step=_where_to_look(step, own, otherwise))
 
 
-def _where_to_look(step: Step, own: Path | None) -> str:
+def _where_to_look(step: Step, own: Path | None, otherwise: str) -> str:
     """What to do where there is no kernel: it depends on whether there is a copy, here or one folder down."""
     if own is not None:
         return f"Your copy has no kernels/{step}.cu; bring it back with: warpschool start {own}"
@@ -65,7 +68,9 @@ def _where_to_look(step: Step, own: Path | None) -> str:
         below = sorted(marker.parent.name for marker in Path.cwd().glob(f"*/{PERSONAL_COPY_MARKER}"))
         if below:
             return f"Your copy is one folder down: cd {below[0]}"
-    return "Name a file (--kernel FILE), run the step's %%kernel cell, or get your own copy: warpschool start"
+    cell = f"run the cell that begins with %%kernel {step}, or " if "IPython" in sys.modules else ""
+    ways = f"{cell}get your own copy of the course: warpschool start"
+    return f"{otherwise}; or {ways}" if otherwise else f"{ways[0].upper()}{ways[1:]}"
 
 
 def personal_copy(folder: Path) -> Path | None:

@@ -110,6 +110,7 @@ class Prediction:
                 markup = notebook_box(f'<p role="alert" class="bad">✗ {escape(error)}</p>')
             self._tell(markup)
 
+        entry.observe(lambda change: answer(change) if change["new"].strip() else None, "value")  # Enter, or leaving it
         button.on_click(answer)
         return ipywidgets.HBox([entry, button])
 

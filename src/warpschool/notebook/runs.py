@@ -11,13 +11,16 @@ import numpy.typing as npt
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course
 from warpschool.grading.sources import find_source
-from warpschool.launcher import Program, RunResult
+from warpschool.launcher import Program, RunResult, given_sizes
 
 
-def own_contract(step: str) -> Contract:
-    """Parse the student's own file of a step: the last-run `%%kernel` cell, else the file that `check` would take."""
+def own_contract(step: str, *, otherwise: str = "") -> Contract:
+    """Parse the student's own file of a step: the last-run `%%kernel` cell, else the file that `check` would take.
+
+    `otherwise` is advice for where there is none; see `warpschool.grading.sources.find_source`.
+    """
     found = Course.find().step(step)
-    return parse_contract(find_source(found).data.decode(), name=found.file_name)
+    return parse_contract(find_source(found, otherwise=otherwise).data.decode(), name=found.file_name)
 
 
 def program(step: str, *, device: str = "auto", constants: Mapping[str, int] | None = None) -> Program:
@@ -35,6 +38,7 @@ def run(
     Raises what `warpschool.launcher.run_kernel` raises.
     """
     own = program(step, device=device, constants=constants)
+    sizes = given_sizes(sizes)
     plan = own.contract.bind(sizes, constants=constants)
     return own.run(sizes, random_inputs(plan, seed=seed) | dict(arrays or {}))
 

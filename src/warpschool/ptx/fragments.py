@@ -44,7 +44,7 @@ def dimensions(shape: str) -> tuple[int, int, int]:
     """(m, n, k) of a shape's name, "m16n8k16"."""
     found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape)
     if not found:
-        raise ValueError(f"no shape of a product: {shape!r}")
+        raise ValueError(f"{shape!r} is no shape of a product")
     m, n, k = map(int, found.groups())
     return m, n, k
 
@@ -125,7 +125,7 @@ def fragment(instruction: str, shape: str, type: str, operand: str) -> Fragment:
     m, n, k = dimensions(shape)
     is_input = operand in ("a", "b")
     if shape not in shapes or operand not in ("a", "b", "c", "d") or (is_input and type not in shapes[shape].split()):
-        raise ValueError(f"{instruction} has no operand {operand!r} of {shape} and {type}")
+        raise ValueError(f"{instruction} has no operand {operand!r} of {shape} and {type or 'no type'}")
     if (instruction, shape, type) == ("mma", "m8n8k4", "f16"):
         raise ValueError("mma.m8n8k4 on f16 makes four products per warp, one per quarter")
     if is_input:

@@ -8,6 +8,7 @@ from warpschool.accesses import Access, Trace, trace_launch
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.launcher import RunResult
+from warpschool.suggest import did_you_mean
 from warpschool.viz.access_picture import bank_svg, sector_svg
 from warpschool.viz.exhibit import Exhibit, Frame
 from warpschool.viz.sheet import Sheet
@@ -30,6 +31,9 @@ def show_access(
     A kernel that makes no such request yet is told so; raises ArgumentError for a `line` without one, and says which
     lines there are.
     """
+    for name, value, known in (("space", space, _UNITS), ("kind", kind, ("load", "store"))):
+        if value and value not in known:
+            raise ArgumentError(f"{name}={value!r} is nothing to look at", next_step=did_you_mean(value, known))
     found = _accesses(launch, block)
     fitting = [
         a for a in found
@@ -38,7 +42,7 @@ def show_access(
     ]  # fmt: skip
     asked = _asked(line, space, kind, array, warp, block)
     if not fitting and line is not None:
-        raise ArgumentError(f"no request fits: {asked}", next_step=_known(found, block))
+        raise ArgumentError(f"no request fits {asked}", next_step=_known(found, block))
     if not fitting:
         return Exhibit("No such request yet", f"Nothing fits {asked or 'this launch'}. {_known(found, block)}")
     chosen = max(fitting, key=lambda access: access.excess)
@@ -50,7 +54,9 @@ def _accesses(launch: Launch | RunResult | Trace, block: int) -> tuple[Access, .
     if isinstance(launch, Trace):
         return launch.accesses
     if isinstance(launch, RunResult):
-        return tuple(access for one in launch.launches for access in _accesses(one, min(block, one.blocks - 1)))
+        largest = max(launch.launches, key=lambda one: one.blocks)
+        chosen = [one for one in launch.launches if block < one.blocks] or [largest]  # which says that it has no such
+        return tuple(access for one in chosen for access in _accesses(one, block))
     if isinstance(launch, Launch):
         return trace_launch(launch, block=block).accesses
     raise ArgumentError(
@@ -75,7 +81,7 @@ def _known(found: Sequence[Access], block: int) -> str:
     for access in found:
         lines.setdefault(access.line, set()).add(f"{access.kind} of {access.array} ({access.space})")
     told = "; ".join(f"line {line}: {', '.join(sorted(what))}" for line, what in sorted(lines.items()))
-    return f"There are {told}."
+    return f"The requests are: {told}."
 
 
 def _source_line(launch: Launch | RunResult | Trace, line: int) -> str:

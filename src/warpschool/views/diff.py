@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from warpschool.contract import Contract, parse_contract
 from warpschool.counter_table import COUNTERS
 from warpschool.counters import Counters
 from warpschool.course import Course
-from warpschool.errors import CourseError, WarpschoolError
+from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.grading import find_source
 from warpschool.ladder import code_of
-from warpschool.launcher import Program
+from warpschool.launcher import Program, given_sizes
 from warpschool.profile import case_text, random_inputs, usual_sizes
+from warpschool.suggest import did_you_mean
 from warpschool.viz.annotated import coloured_html
 from warpschool.viz.columns import short
 from warpschool.viz.exhibit import Exhibit
@@ -28,18 +30,23 @@ _SIGNS = {"+": "added", "-": "removed", " ": ""}
 def diff(
     before: str, after: str, sizes: Mapping[str, float] | None = None, *, references: bool = False, around: int = 3
 ) -> Exhibit:
-    """Show what changes between two steps: the lines, and the counters of one run of each before and after.
+    """Show what changes between two steps or .cu files: the lines, and the counters of a run of each before and after.
 
-    The student's own kernels are compared (the last `%%kernel` cell, else the personal copy's file, else the
+    Of steps the student's own kernels are compared (the last `%%kernel` cell, else the personal copy's file, else the
     starter), with `references` the course's solutions. Both run on the simulator at `sizes`; what is not given is as
     in `warpschool profile`. A kernel that does not run says why, and its counters are left out.
     """
     contracts = [_contract(step, references=references) for step in (before, after)]
+    asked = given_sizes(sizes)
+    there = {name for contract in contracts for name in usual_sizes(contract)}
+    if unknown := asked.keys() - there:
+        name = min(unknown)
+        raise ArgumentError(f"neither kernel has a size {name}", next_step=did_you_mean(name, sorted(there)))
     names = (before, after) if before != after else (f"{before}, once", f"{before}, again")
     old, new = (code_of(contract.source).splitlines() for contract in contracts)
     lines = list(difflib.unified_diff(old, new, *names, lineterm="", n=around))[2:]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
-    counted = [_counted(contract, sizes) for contract in contracts]
+    counted = [_counted(contract, asked) for contract in contracts]
     problems = [f"{name}: {said}" for name, (counters, said) in zip(names, counted, strict=True) if counters is None]
     sheets: tuple[Sheet, ...] = ()
     note = " ".join(problems)
@@ -57,6 +64,9 @@ def diff(
 
 
 def _contract(step: str, *, references: bool) -> Contract:
+    path = Path(step)
+    if path.suffix == ".cu" and path.is_file():
+        return parse_contract(path.read_text("utf-8"), name=path.name)
     found = Course.find().step(step)
     if references:
         if found.solution is None:
@@ -71,11 +81,11 @@ def _contract(step: str, *, references: bool) -> Contract:
     return parse_contract(text, name=found.file_name)
 
 
-def _counted(contract: Contract, sizes: Mapping[str, float] | None) -> tuple[Counters | None, str]:
+def _counted(contract: Contract, sizes: Mapping[str, float]) -> tuple[Counters | None, str]:
     """The counters of one run and its case in words; (None, why) where it cannot be run."""
     try:
         known = usual_sizes(contract)
-        plan = contract.bind(known | {name: value for name, value in (sizes or {}).items() if name in known})
+        plan = contract.bind(known | {name: value for name, value in sizes.items() if name in known})
         inputs = random_inputs(plan, np.random.default_rng(0))
         run = Program(contract, device="sim").run(plan.scalars, inputs, check=False)
         return run.counters, case_text(plan)

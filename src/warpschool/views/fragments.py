@@ -9,15 +9,18 @@ from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.launcher import RunResult
 from warpschool.ptx.fragments import MMA_SHAPES, WMMA_SHAPES, Fragment, fragment
+from warpschool.suggest import did_you_mean
 from warpschool.viz.exhibit import Exhibit, Frame
 from warpschool.viz.fragment_picture import fragment_svg, held_by
 from warpschool.viz.sheet import Sheet
 
 _WARP = 32
 _SUMS = {"f16": "f32", "bf16": "f32", "tf32": "f32", "f64": "f64"}
+_SUM_TYPES = ("f16", "f32", "f64", "s32")
 _NAMES = {"a": "A", "b": "B", "c": "C", "d": "D"}
 _WMMA = re.compile(r"wmma\.mma\.\S*?(m\d+n\d+k\d+)\.(\S+)")
 _MMA = re.compile(r"(?<![\w.])mma\.sync\.\S*?(m\d+n\d+k\d+)\.\w+\.\w+\.(\S+)")
+_NAME = 'Name a product: ws.show_fragments("mma", "m16n8k16", "f16").'
 _TYPE = re.compile(r"\b(?:f16|bf16|tf32|f64|f32|s8|u8|s4|u4|b1|s32)\b")
 
 
@@ -32,11 +35,15 @@ def show_fragments(
     `lane` has its elements framed. Raises ArgumentError where there is no such product.
     """
     if not 0 <= lane < _WARP:
-        raise ArgumentError(f"lane {lane}: a warp has the lanes 0 to 31")
+        raise ArgumentError(f"there is no lane {lane}", next_step="A warp has the lanes 0 to 31.")
+    if not operands or set(operands) - set(_NAMES):
+        raise ArgumentError(f"operands={operands!r} names no operands", next_step='There are "a", "b", "c" and "d".')
     if not isinstance(which, str):
         instruction, shape, type, sums = _first_product(which)
     else:
         instruction = which
+    if sums and sums not in _SUM_TYPES:
+        raise ArgumentError(f"no product sums in {sums!r}", next_step=did_you_mean(sums, _SUM_TYPES))
     sums = sums or _SUMS.get(type, "s32")
     found = [(name, _fragment(instruction, shape, type if name in "ab" else sums, name)) for name in operands]
     frames = tuple(_frame(name, one, lane, number, len(found)) for number, (name, one) in enumerate(found, start=1))
@@ -64,6 +71,9 @@ def _listed(table: dict[str, str]) -> str:
 
 def _first_product(which: Launch | RunResult) -> tuple[str, str, str, str]:
     """(instruction, shape, type of A and B, type of the sums) of the first matrix instruction in a launch's PTX."""
+    if not isinstance(which, Launch | RunResult):
+        what = f"show_fragments takes a name, a launch or a run, not {type(which).__name__}"
+        raise ArgumentError(what, next_step=_NAME)
     launches: Iterable[Launch] = which.launches if isinstance(which, RunResult) else (which,)
     for launch in launches:
         ptx = launch.call.kernel.module.ptx if isinstance(launch, Launch) and launch.call else ""
@@ -74,9 +84,7 @@ def _first_product(which: Launch | RunResult) -> tuple[str, str, str, str]:
                 if name == "wmma" and len(types) == 2:  # halves are not written: the sums' types are
                     return name, match[1], "f16", types[1]
                 return name, match[1], types[1], types[-1]
-    raise ArgumentError(
-        "this launch has no matrix instruction", next_step='Name one: ws.show_fragments("mma", "m16n8k16", "f16").'
-    )
+    raise ArgumentError("this launch has no matrix instruction", next_step=_NAME)
 
 
 def _holds(one: Fragment) -> str:

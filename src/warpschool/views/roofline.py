@@ -43,7 +43,10 @@ def roofline(
     measurement; it assumes work for every multiprocessor. Kernels without single-precision arithmetic are only
     listed.
     """
-    standings = tuple(_standings(_labelled(kernels), gpu, dict(measured_ms or {})))
+    labelled = _labelled(kernels)
+    if not labelled:
+        raise ArgumentError("roofline has nothing to draw", next_step=_GIVE)
+    standings = tuple(_standings(labelled, gpu, dict(measured_ms or {})))
     shown = [standing for standing in standings if standing.flops]
     if not shown:
         said = "None of these kernels adds or multiplies floats yet, so none has a place under the roofs."
@@ -79,6 +82,16 @@ def _name(kernel: Any) -> str:
     return kernel.kernel if isinstance(kernel, Launch) else "kernel"
 
 
+_GIVE = 'Give it the result of ws.run(step, sizes, device="sim"), a launch, or counters.'
+
+
+def _counters(label: str, kernel: Any) -> Counters:
+    if not isinstance(kernel, Launch | RunResult | Counters):
+        what = f"roofline takes launches, runs or counters, not {type(kernel).__name__}"
+        raise ArgumentError(f"{what} ({label})", next_step=_GIVE)
+    return kernel if isinstance(kernel, Counters) else kernel.counters
+
+
 def _standings(kernels: Mapping[str, Kernel], gpu: str | GpuSpec | Roofline, times: dict[str, float]) -> list[Standing]:
     unknown = times.keys() - kernels.keys()
     if unknown:
@@ -87,9 +100,11 @@ def _standings(kernels: Mapping[str, Kernel], gpu: str | GpuSpec | Roofline, tim
         )
     found = []
     for label, kernel in kernels.items():
-        counters = kernel if isinstance(kernel, Counters) else kernel.counters
+        counters = _counters(label, kernel)
         bound, limit = _bound(counters, gpu)
         time_ms = times.get(label)
+        if time_ms is not None and not time_ms > 0:
+            raise ArgumentError(f"measured_ms[{label!r}] is {time_ms}", next_step="A time in milliseconds is above 0.")
         found.append(
             Standing(
                 label, counters.flops, ratio(counters.flops, counters.global_sector_bytes), bound, limit,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from warpschool.errors import ArgumentError
 from warpschool.timeline import Span, Timeline, make_timeline, read_timeline
 from warpschool.viz.columns import percent
 from warpschool.viz.exhibit import Exhibit, Frame
@@ -18,10 +19,7 @@ def show_timeline(recorded: Timeline | Sequence[Span] | str | Path) -> Exhibit:
     `recorded` is a `warpschool.timeline.Timeline`, spans, or the path of a timeline that was saved as JSON. Recording
     needs a GPU (`warpschool.timeline.Recorder`); showing does not. Raises ArgumentError for what is no timeline.
     """
-    if isinstance(recorded, str | Path):
-        timeline = read_timeline(recorded)
-    else:
-        timeline = recorded if isinstance(recorded, Timeline) else make_timeline("a device", list(recorded))
+    timeline = _timeline(recorded)
     finding = _finding(timeline)
     streams = len({span.stream for span in timeline.spans})
     label = f"{len(timeline.spans)} spans in {streams} stream{'s' * (streams != 1)} on {timeline.device}."
@@ -30,6 +28,19 @@ def show_timeline(recorded: Timeline | Sequence[Span] | str | Path) -> Exhibit:
     alt = f"Timeline. {finding} {told}{f'; and {more} more' if more > 0 else ''}."
     frame = Frame(timeline_svg(timeline), label, alt)
     return Exhibit(f"Timeline on {timeline.device}", finding, (frame,), (_sheet(timeline),))
+
+
+def _timeline(recorded: object) -> Timeline:
+    if isinstance(recorded, Timeline):
+        return recorded
+    if isinstance(recorded, str | Path):
+        return read_timeline(recorded)
+    if isinstance(recorded, Sequence) and all(isinstance(span, Span) for span in recorded):
+        return make_timeline("a device", list(recorded))
+    raise ArgumentError(
+        f"show_timeline takes a recorded timeline, not {type(recorded).__name__}",
+        next_step="Record one on a GPU with warpschool.timeline.Recorder, or name a file that was saved there.",
+    )
 
 
 def _finding(timeline: Timeline) -> str:
