@@ -114,6 +114,23 @@ def test_right_use_has_no_hazard(ptx):
     assert not record.hazards
 
 
+TURNS = {
+    # steps from the last to the first -> whether they race; see in_turns
+    0x1: False, 0x11: False, 0x141: False, 0x11641: False, 0x2616: False, 0x4561: False, 0x26461: False,
+    0x54161: True, 0x21: True, 0x51: True, 0x2461: True, 0x15261: True, 0x6546521: True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("in_shared", [0, 1], ids=["global", "shared"])
+def test_races_between_fragments_in_memory(ptx, in_shared):
+    for steps, races in TURNS.items():
+        arguments = [np.zeros(256, np.float32), np.int32(in_shared), np.uint32(steps)]
+        hazards = engine_launch.launch(ptx, "in_turns", (1,), (64,), *arguments).record.hazards
+        assert {h.kind for h in hazards} == ({"race"} if races else set()), hex(steps)
+        blocks = engine_launch.launch(ptx, "in_turns", (2,), (64,), *arguments).record.hazards
+        assert {h.kind for h in blocks} == ({"race"} if races or not in_shared else set()), hex(steps)
+
+
 # ---------------------------------------------------------------- fragments in memory
 
 

@@ -137,3 +137,22 @@ extern "C" __global__ void overlapping(float *C)
     wmma::fill_fragment(sum, 1.0f);
     wmma::store_matrix_sync(C + threadIdx.x / 32 * 128, sum, 16, wmma::mem_row_major);
 }
+
+// each hexadecimal digit of `steps` is one: 1 and 2 store by warp 0 and 1, 4 and 5 load by warp 0 and 1, 6 a barrier
+extern "C" __global__ void in_turns(float *C, int in_shared, unsigned steps)
+{
+    __shared__ __align__(32) float tile[256];
+    float *at = in_shared ? tile : C;
+    int warp = threadIdx.x / 32;
+    Sum sum;
+    wmma::fill_fragment(sum, 1.0f);
+    for (; steps; steps >>= 4) {
+        int step = steps & 15;
+        if (step == 6)
+            __syncthreads();
+        else if (step == 1 + warp)
+            wmma::store_matrix_sync(at, sum, 16, wmma::mem_row_major);
+        else if (step == 4 + warp)
+            wmma::load_matrix_sync(sum, at, 16, wmma::mem_row_major);
+    }
+}

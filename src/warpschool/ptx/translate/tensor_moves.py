@@ -14,7 +14,8 @@ from . import layout as L
 from .access import Access, vector_address
 from .runtime.helper import CONTEXT, I32, I64, MASK, SITE, WORKER, Helper, arg, i32
 from .tensor_forms import finished, library_function
-from .tensor_tiles import LineLook, Mode
+from .tensor_looks import SharedLook
+from .tensor_tiles import Mode
 from .translator import Translator
 
 _ROW_BYTES = 16
@@ -122,9 +123,9 @@ def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, co
         look = b.new_label("look")
         b.branch(inside, look, exact, likely=True)
         b.label(look)
-        with LineLook(b, mode.granule, _ROW_BYTES) as looks:
-            for n in range(count):
-                looks.line(b.resize(b.load(I32, b.offset(rows, 4 * n)), I64), _users(n, mode.granule))
+        looks = SharedLook(b, mode.granule, _ROW_BYTES, L.READ)
+        for n in range(count):
+            looks.line(b.resize(b.load(I32, b.offset(rows, 4 * n)), I64), _users(n, mode.granule))
         b.branch(looks.passed(), end, exact, likely=True)
     else:
         b.br(exact)

@@ -7,16 +7,16 @@ request by request through the exact rules of `runtime.races`, and only the lane
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from ..emit import WARP, Value, constant, constants
 from ..matrices import Request, Tile
 from . import layout as L
-from .runtime.helper import CONTEXT, I32, I64, SITE, WORKER, Helper, arg, i32, i64
+from .runtime.helper import CONTEXT, I32, I64, SITE, WORKER, arg, i32, i64
 from .shared_memory import bank_conflicts
 from .tensor_forms import Form, copy_bytes, finished, library_function, offset_table, table_entry
+from .tensor_looks import ArrayLook, SharedLook
 
 _NULL, _ALL = Value("ptr", "null"), constant(I32, -1)
 ROW_ALIGNMENT = 16
@@ -71,7 +71,7 @@ class _Mover:
             self._count()
         if not mode.check:
             self._copy_lines()
-        elif self.is_load and not mode.exact:
+        elif not mode.exact:
             quick, careful = b.new_label("quick"), b.new_label("careful")
             b.branch(self._harmless(careful), quick, careful, likely=True)
             b.label(quick)
@@ -143,32 +143,42 @@ class _Mover:
 
     # -- checks ---------------------------------------------------------------------------------------------------
     def _harmless(self, careful: str) -> Value:
-        """Whether a whole load is inside, aligned and free of races, as far as a quick look can tell."""
+        """Whether a whole fragment is inside, aligned and free of races, as far as a quick look can tell."""
         b, tile = self.b, self.tile
         last = b.add_const(self._line(tile.lines - 1), tile.line_bytes)
         fits = b.and_(self._apart(), self._aligned(self.alignment))
         if self.mode.space == "shared":
-            fits = b.and_(fits, b.icmp("sge", self.base, i64(0)))
-            fits = b.and_(fits, b.icmp("sle", last, b.worker("shared_bytes", I64)))
-            look = b.new_label("look")
-            b.branch(fits, look, careful, likely=True)
-            b.label(look)
-            marks = self._marks()
-            with LineLook(b, self.mode.granule, tile.line_bytes) as looks:
-                for line in range(tile.lines):
-                    looks.line(self._line(line), marks[line])
-            return looks.passed()
-        site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
-        low, high, shadow = (b.load(I64, b.offset(site, 8 * k)) for k in range(3))
-        for condition in (
-            b.icmp("uge", self.base, low), b.icmp("ult", self.base, high), b.icmp("ule", last, high),
-            b.icmp("uge", last, self.base), b.icmp("eq", shadow, i64(0)),
-        ):  # fmt: skip
+            inside = [b.icmp("sge", self.base, i64(0)), b.icmp("sle", last, b.worker("shared_bytes", I64))]
+        else:
+            site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
+            low, high, shadow = (b.load(I64, b.offset(site, 8 * k)) for k in range(3))
+            inside = [
+                b.icmp("uge", self.base, low), b.icmp("ult", self.base, high), b.icmp("ule", last, high),
+                b.icmp("uge", last, self.base),
+            ]  # fmt: skip
+        for condition in inside:
             fits = b.and_(fits, condition)
-        return fits
+        look, end = b.new_label("look"), b.new_label("looked")
+        b.branch(fits, look, careful, likely=True)
+        b.label(look)
+        if self.mode.space == "shared":
+            return self._look(SharedLook(b, self.mode.granule, tile.line_bytes, self.kind))
+        tracked = b.new_label("tracked")
+        b.branch(b.icmp("ne", shadow, i64(0)), tracked, end)
+        b.label(tracked)
+        passed = self._look(ArrayLook(b, self.mode.granule, tile.line_bytes, self.kind, low, shadow))
+        arms = (Value("i1", "true"), look), (passed, b.label_now)
+        b.br(end)
+        b.label(end)
+        return b.phi(*arms)
+
+    def _look(self, looks: SharedLook | ArrayLook) -> Value:
+        for line, lanes in enumerate(self._marks()):
+            looks.line(self._line(line), lanes)
+        return looks.passed()
 
     def _marks(self) -> list[list[int]]:
-        """Lane that reads each granule of each line."""
+        """Lane that accesses each granule of each line."""
         granule = 1 << self.mode.granule
         marks = [[0] * (self.tile.line_bytes // granule) for _ in range(self.tile.lines)]
         for r in self.requests:
@@ -257,53 +267,6 @@ def _bytes_of(r: Request) -> set[tuple[int, int]]:
 def _conflicts(r: Request, turn: int) -> tuple[int, int]:
     """(wavefronts, bank conflicts) of a shared request whose lines lie `turn` bytes apart, modulo 128."""
     return bank_conflicts([line * (1024 + turn) + s for line, s in zip(r.lines, r.starts, strict=True)], r.size)
-
-
-class LineLook:
-    """A quick look at the race shadow for reads of whole lines: the rules of `shadow` for a warp that is together.
-
-    A line passes if each granule was last touched before the block's barrier, or read since by the same lane or by
-    other warps; the marks of what passes are left behind.
-    """
-
-    def __init__(self, b: Helper, granule: int, line_bytes: int) -> None:
-        self.b, self.granule, self.count = b, granule, line_bytes >> granule
-
-    def __enter__(self) -> LineLook:
-        b = self.b
-        self.shadow = b.worker("shadow", "ptr")
-        epoch = b.shl(b.worker("epoch", I32), L.TIME_SHIFT)
-        time = b.shl(b.worker("time", I32), L.TIME_SHIFT)
-        warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
-        self.before = b.splat(epoch, self.count)
-        me = b.or_(b.or_(time, b.shl(warp, L.WARP_SHIFT)), i32(L.READ << L.KIND_SHIFT))
-        self.me = b.splat(me, self.count)
-        several = L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES
-        self.several = b.or_(self.before, b.like(self.before, several))
-        self.verdict: Value | None = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def line(self, offset: Value, users: Sequence[int] | Value) -> None:
-        """Looks at the line at `offset` (i64); `users` are the lanes that read its granules."""
-        b = self.b
-        at = b.offset(self.shadow, b.shl(b.lshr(offset, self.granule), 2))
-        state = b.load(I32, at, self.count)
-        lanes = users if isinstance(users, Value) else constants(I32, users)
-        mine = b.or_(self.me, lanes)
-        change = b.xor(state, mine)
-        alone = b.or_(b.icmp("ult", state, self.before), b.icmp("eq", change, b.like(change, 0)))
-        elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
-        was_read = b.icmp("eq", b.and_const(change, 3 << L.KIND_SHIFT), b.like(change, 0))
-        fine = b.or_(alone, b.and_(was_read, elsewhere))
-        b.store(b.select(fine, b.select(alone, mine, self.several), state), at)
-        self.verdict = fine if self.verdict is None else b.and_(self.verdict, fine)
-
-    def passed(self) -> Value:
-        assert self.verdict is not None
-        return self.b.all_true(self.verdict)
 
 
 @cache
