@@ -131,6 +131,27 @@ def test_races_between_fragments_in_memory(ptx, in_shared):
         assert {h.kind for h in blocks} == ({"race"} if races or not in_shared else set()), hex(steps)
 
 
+FROM = {"": (8, 16), "out-of-bounds": (200, 16), "misaligned": (4, 16)}
+
+
+@pytest.mark.parametrize("kind", FROM)
+def test_what_may_not_be_loaded_is_zero_in_products(ptx, kind):
+    """Inputs that only products see are not kept as those are that lanes may look at: sums are the same."""
+    (offset, stride), a = FROM[kind], halves(16 * 24)
+    arguments = [a, np.zeros((16, 16), np.float32), np.int32(offset), np.int32(stride)]
+    found, parted = (
+        engine_launch.launch(ptx, "product_from", (1,), (32,), *arguments, parted=parted) for parted in (False, True)
+    )
+    np.testing.assert_array_equal(found.arrays[1], parted.arrays[1])
+    assert {h.kind for h in found.record.hazards} == ({kind} if kind else set())
+    loaded = np.zeros(256)
+    if kind != "misaligned":
+        inside = a[offset : offset + 256]
+        loaded[: inside.size] = inside
+    tile = loaded.reshape(16, 16)
+    np.testing.assert_allclose(found.arrays[1], tile @ tile.T + 1, atol=1e-4)
+
+
 # ---------------------------------------------------------------- fragments in memory
 
 

@@ -156,3 +156,15 @@ extern "C" __global__ void in_turns(float *C, int in_shared, unsigned steps)
             wmma::load_matrix_sync(sum, at, 16, wmma::mem_row_major);
     }
 }
+
+extern "C" __global__ void product_from(const half *A, float *C, int offset, int stride)
+{
+    FragmentA a;
+    Transposed b;
+    Sum sum;
+    wmma::fill_fragment(sum, 1.0f);
+    wmma::load_matrix_sync(a, A + offset, stride);
+    wmma::load_matrix_sync(b, A + offset, stride);
+    wmma::mma_sync(sum, a, b, sum);
+    wmma::store_matrix_sync(C, sum, 16, wmma::mem_row_major);
+}

@@ -5,6 +5,9 @@ keeps such a list as a matrix in the warp's context, where products, loads and s
 also across barriers. A register of it that another instruction reads is taken out, one that another instruction writes
 is put in, before the next use of the matrix. `masked` keeps all registers in their slots: at the seam between the two
 functions the matrices are spread and gathered.
+
+An input that comes from memory and goes into products of the same basic block, and nowhere else, is kept as products
+take it: widened to f32 when it is loaded.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from typing import TYPE_CHECKING
 from ..emit import WARP, Value, constant
 from ..fragments import Fragment, fragment
 from ..matrices import product, tile
-from ..program import Instruction, Kernel, Operand, Register, Vector
+from ..program import Instruction, Kernel, Operand, Register, Vector, read, written
 from . import layout as L
 from .tensor_forms import Form, accumulator_form, input_form, memory_form, pack, unpack
+from .tensor_products import widens_in_order
 
 if TYPE_CHECKING:
     from .full import Full
@@ -28,11 +32,12 @@ _CONTEXT = Value("ptr", "%c")
 
 @dataclass(frozen=True)
 class Frame:
-    """Registers that form a matrix at `offset` of the context's frames."""
+    """Registers that form a matrix at `offset` of the context's frames, or, widened, of the function's own."""
 
     registers: tuple[str, ...]
     form: Form
     offset: int
+    wide: bool = False
 
 
 def same_form(form: Form) -> Form:
@@ -63,23 +68,61 @@ def register_list(operand: Operand) -> tuple[str, ...] | None:
 
 def find_frames(kernel: Kernel, varies: Callable[[str], bool]) -> tuple[Frame, ...]:
     """The lists of registers that `full` keeps as matrices; of two that overlap, the first."""
-    found: dict[tuple[str, ...], Frame] = {}
+    found: dict[tuple[str, ...], Form] = {}
     taken: set[str] = set()
-    offset = 0
     for block in kernel.blocks:
         for i in block.instructions:
             for operand, form in operand_forms(i):
                 names = register_list(operand)
                 if names is None or names in found or not taken.isdisjoint(names) or not all(map(varies, names)):
                     continue
-                found[names] = Frame(names, form, offset)
+                found[names] = form
                 taken.update(names)
-                offset += -(-form.nbytes // 64) * 64
-    return tuple(found.values())
+    passing = _passing(kernel, found) if found else set()
+    frames: list[Frame] = []
+    ends = {True: 0, False: 0}
+    for names, form in found.items():
+        frame = Frame(names, form, ends[names in passing], names in passing)
+        frames.append(frame)
+        ends[frame.wide] += room(frame)
+    return tuple(frames)
 
 
-def frames_bytes(frames: Iterable[Frame]) -> int:
-    return max((f.offset + -(-f.form.nbytes // 64) * 64 for f in frames), default=0)
+def _passing(kernel: Kernel, found: dict[tuple[str, ...], Form]) -> set[tuple[str, ...]]:
+    """The inputs that are loaded and multiplied within a block and used in no other way."""
+    lists = {names for names, form in found.items() if form.held.operand in ("a", "b") and widens_in_order(form)}
+    of = {name: names for names in lists for name in names}
+    for block in kernel.blocks:
+        lists -= {of[name] for name in block.live_in & of.keys()}
+        for i in block.instructions:
+            used = {of[name] for name in (*read(i), *written(i)) if name in of}
+            if used:
+                lists -= used - _passes(i, found)
+    return lists
+
+
+def _passes(i: Instruction, found: dict[tuple[str, ...], Form]) -> set[tuple[str, ...]]:
+    """The lists that an instruction loads or multiplies, always in the form in which they are kept."""
+    if i.opcode == "wmma" and i.has("store"):
+        return set()
+    named = [(register_list(operand), form) for operand, form in operand_forms(i)]
+    loaded = frozenset(read(i)) if i.has("load") else frozenset()
+    return {
+        names for names, _ in named
+        if names is not None
+        and all(found.get(names) == form for others, form in named if others == names)
+        and loaded.isdisjoint(names)
+    }  # fmt: skip
+
+
+def room(frame: Frame) -> int:
+    """Bytes that a frame takes."""
+    return -(-(frame.form.elements * 4 if frame.wide else frame.form.nbytes) // 64) * 64
+
+
+def frames_bytes(frames: Iterable[Frame], *, wide: bool = False) -> int:
+    """Room for those that are wide, or for the others."""
+    return max((f.offset + room(f) for f in frames if f.wide == wide), default=0)
 
 
 @dataclass
@@ -101,7 +144,13 @@ class ResidentFrames:
         frame = self.lists.get(names) if names is not None else None
         return frame if frame is not None and frame.form == same_form(form) else None
 
+    def leaves(self, name: str) -> bool:
+        """Whether a register's matrix is spread when the warp leaves for `masked`."""
+        return name in self.of and not self.of[name].wide
+
     def at(self, frame: Frame) -> Value:
+        if frame.wide:
+            return self.t.b.offset(self.t.area("wide frames", frames_bytes(self.frames, wide=True)), frame.offset)
         return self.t.b.offset(_CONTEXT, self.t.unit.context.frames + frame.offset)
 
     def current(self, frame: Frame) -> Value:

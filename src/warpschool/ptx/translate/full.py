@@ -173,7 +173,7 @@ class Full(Translator):
         b.label("leave")
         self.known = {}
         for name in sorted(self.unit.context.slots.keys() & mentioned):
-            if name in self.frames.of:
+            if self.frames.leaves(name):
                 self.save(name, self.get(name, WARP))
             elif self.form(name) != WARP:
                 self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))

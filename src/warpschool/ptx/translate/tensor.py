@@ -243,6 +243,9 @@ def _quarters(
 def _input(t: Translator, p: Product, name: str, operand: Operand) -> Value:
     """A or B as the product takes it; made once per block as long as its registers stay the same."""
     form = input_form(p, name)
+    frame = resident(t, operand, form)
+    if frame is not None and frame.wide:
+        return _target(t, operand, form, "")
     widening = widen(form, p, name)
     registers = registers_of(operand)
     versions = tuple((str(r), t.versions.get(r.name, 0) if isinstance(r, Register) else 0) for r in registers)
@@ -301,12 +304,15 @@ def _move(t: Translator, i: Instruction, where: Operand, form: Form, matrix: Val
     t.count(f"{booked}_{verb}_requests", i.source.line, per_warp=sum(r.opens for r in requests))
     t.count(f"{booked}_{verb}_bytes", i.source.line, per_lane=sum(r.size for r in requests))
     site = constant("i32", t.unit.site(i, booked, "read" if is_load else "write"))
-    make = load_tile if is_load else store_tile
+    frame = resident(t, i.operands[0], form) if is_load else None
+    wide = frame is not None and frame.wide
 
     def go(place: str) -> None:
         at = b.resize(b.resize(address, "i32"), "i64", signed=True) if place == "shared" else address
         counter = _counter(t, i, place, verb)
-        call(t, make(moved, form, tile_mode(t, place)), _WORKER, _CONTEXT, at, stride, matrix, site, counter)
+        mode = tile_mode(t, place)
+        function = load_tile(moved, form, mode, wide) if is_load else store_tile(moved, form, mode)
+        call(t, function, _WORKER, _CONTEXT, at, stride, matrix, site, counter)
 
     with whole_warp(t, i):
         if space != "generic":

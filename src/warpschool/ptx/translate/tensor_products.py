@@ -40,8 +40,17 @@ WIDE, NARROW = Registers(16, 16, 4), Registers(8, 8, 1)
 # ---------------------------------------------------------------- inputs
 
 
+_BITS = {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "tf32": 32}
+"""Bits of the inputs that have not 16."""
+
+
 def widened_bytes(form: Form) -> int:
     return form.elements * 4
+
+
+def widens_in_order(form: Form) -> bool:
+    """Whether a product takes an input of this form widened element by element, in the order in which they lie."""
+    return form.held.type in ("f16", "bf16", "tf32", "s8", "u8")
 
 
 def widen(form: Form, p: Product, operand: str) -> tuple[str, str] | None:
@@ -74,12 +83,17 @@ def _widen(name: str, type_: str, outer: int, inner: int, turned: bool) -> tuple
                     place = b.add_const(b.shl(k, 2), 4 * outer * (start + column))
                     b.store(b.extract(numbers, column), b.offset(wide, place))
     else:
-        bits = {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "tf32": 32}.get(type_, 16)
-        for first in range(0, outer * inner, 16):
-            numbers = _as_float(b, type_, b.offset(matrix, first * bits // 8), 16)
-            b.store(numbers, b.offset(wide, 4 * first))
+        copy_widened(b, type_, matrix, wide, outer * inner)
     b.ret()
     return finished(b, name, matrix, wide)
+
+
+def copy_widened(b: Builder, type_: str, origin: Value, to: Value, count: int) -> None:
+    """Copies elements that lie together as f32."""
+    bits = _BITS.get(type_, 16)
+    for first in range(0, count, 16):
+        lanes = min(16, count - first)
+        b.store(_as_float(b, type_, b.offset(origin, first * bits // 8), lanes), b.offset(to, 4 * first))
 
 
 def _as_float(b: Builder, type_: str, at: Value, count: int) -> Value:

@@ -17,6 +17,7 @@ from .runtime.helper import CONTEXT, I32, I64, SITE, WORKER, arg, i32, i64
 from .shared_memory import bank_conflicts
 from .tensor_forms import Form, copy_bytes, finished, library_function, offset_table, table_entry
 from .tensor_looks import ArrayLook, SharedLook
+from .tensor_products import copy_widened
 
 _NULL, _ALL = Value("ptr", "null"), constant(I32, -1)
 ROW_ALIGNMENT = 16
@@ -53,14 +54,15 @@ class Mode:
 class _Mover:
     """Writes one such function."""
 
-    def __init__(self, tile: Tile, form: Form, mode: Mode, is_load: bool) -> None:
-        self.tile, self.form, self.mode, self.is_load = tile, form, mode, is_load
+    def __init__(self, tile: Tile, form: Form, mode: Mode, is_load: bool, wide: bool = False) -> None:
+        self.tile, self.form, self.mode, self.is_load, self.wide = tile, form, mode, is_load, wide
         self.requests = tile.requests(mode.space == "shared")
         self.b = library_function()
         self.tables: list[str] = []
         verb = "load" if is_load else "store"
-        self.name = f"ws_{verb}_{form.name}_{tile.layout}_{mode.name}"
-        self.base, self.stride, self.matrix = arg(I64, "base"), arg(I64, "stride"), arg("ptr", "matrix")
+        self.name = f"ws_{verb}_{form.name}_{tile.layout}_{mode.name}{'_wide' if wide else ''}"
+        self.base, self.stride, self.target = arg(I64, "base"), arg(I64, "stride"), arg("ptr", "matrix")
+        self.matrix = self.b.let("ptr", 0, f"alloca [{form.nbytes} x i8], align 64") if wide else self.target
         self.counter = arg("ptr", "counter")
         self.kind = L.READ if is_load else L.WRITE
         self.alignment = min(ROW_ALIGNMENT, tile.line_bytes)
@@ -82,7 +84,7 @@ class _Mover:
         else:
             self._carefully()
         b.ret()
-        parameters = (WORKER, CONTEXT, self.base, self.stride, self.matrix, SITE, self.counter)
+        parameters = (WORKER, CONTEXT, self.base, self.stride, self.target, SITE, self.counter)
         return finished(b, self.name, *parameters, constants="".join(self.tables))
 
     # -- addresses ------------------------------------------------------------------------------------------------
@@ -196,6 +198,7 @@ class _Mover:
             b.hazard(i32(kind), i32(0), self.base, i64(self.alignment))
             if self.is_load:
                 self._clear()
+                self._widen()
             b.ret()
             b.label(b.new_label("unreached"))
         if self.is_load:
@@ -207,6 +210,7 @@ class _Mover:
                 i32(self.kind), _NULL, i32(1),
             )  # fmt: skip
             self._copy_lanes(k, r, addresses, lanes)
+        self._widen()
 
     def _clear(self) -> None:
         b = self.b
@@ -242,12 +246,21 @@ class _Mover:
         size = self.form.unit_bytes
         return byte // size * self.form.line_elements * size + line * size
 
+    def _widen(self) -> None:
+        """Puts what was loaded into the caller's matrix, where that is a wide one."""
+        if self.wide:
+            copy_widened(self.b, self.form.held.type, self.matrix, self.target, self.form.elements)
+
     def _copy_lines(self) -> None:
         b, tile = self.b, self.tile
         if tile.layout == self.form.inner:
             for n in range(tile.lines):
                 memory, matrix = self._host(self._line(n)), b.offset(self.matrix, n * tile.line_bytes)
-                copy_bytes(b, *((memory, matrix) if self.is_load else (matrix, memory)), tile.line_bytes)
+                if self.wide:
+                    count = self.form.line_elements
+                    copy_widened(b, self.form.held.type, memory, b.offset(self.target, 4 * n * count), count)
+                else:
+                    copy_bytes(b, *((memory, matrix) if self.is_load else (matrix, memory)), tile.line_bytes)
             return
         size = self.form.unit_bytes
         with b.loop(i64(tile.lines)) as line, b.loop(i64(tile.line_bytes // size)) as k:
@@ -257,6 +270,7 @@ class _Mover:
             if not self.is_load:
                 source, target = target, source
             b.store(b.load(f"i{8 * size}", source, align=1), target, align=1)
+        self._widen()
 
 
 def _bytes_of(r: Request) -> set[tuple[int, int]]:
@@ -270,9 +284,12 @@ def _conflicts(r: Request, turn: int) -> tuple[int, int]:
 
 
 @cache
-def load_tile(tile: Tile, form: Form, mode: Mode) -> tuple[str, str]:
-    """(name, IR) of (worker, context, base, stride in bytes, matrix, site, counters): memory to matrix."""
-    return _Mover(tile, form, mode, True).function()
+def load_tile(tile: Tile, form: Form, mode: Mode, wide: bool = False) -> tuple[str, str]:
+    """(name, IR) of (worker, context, base, stride in bytes, matrix, site, counters): memory to matrix.
+
+    `wide`: as f32, as products take it.
+    """
+    return _Mover(tile, form, mode, True, wide).function()
 
 
 @cache
