@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from .worker import available_threads, interruptible
 
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
 STATIC_SHARED_LIMIT = 48 << 10
+_SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
 DEFAULT_STEP_LIMIT = 1 << 28
 """Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
 
@@ -93,6 +95,15 @@ class SimKernel:
     @property
     def params(self) -> tuple[Param, ...]:
         return self.kernel.params
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether blocks may talk to each other, so that their order could show."""
+        return any(
+            i.space != "shared" and (i.opcode in _SPECIAL_ORDER or i.has("volatile"))
+            for block in self.kernel.blocks
+            for i in block.instructions
+        )
 
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once."""

@@ -8,7 +8,7 @@ that way, so that the lowest block's hazard is the one reported.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ from .memory import Allocation
 from .printf import format_records
 from .program import Kernel
 from .record import Hazard, LaunchRecord, Triple
+from .snapshots import Snapshot
 from .translate.runtime.exact import CELL_BYTES
 from .worker import Worker, in_threads
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
 """A launch may spend this many times its step limit: no more than so many blocks can use up their whole budget."""
-_SNAPSHOT_LIMIT = 512 << 20
 _SHADOW_LIMIT = 2 << 30
 """Most memory of the exact race shadow's global part."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
@@ -89,36 +89,34 @@ class Launching:
     # -- execution ------------------------------------------------------------------------------------------------
     def execute(self, threads: int) -> LaunchRecord:
         written = self._written_allocations()
-        parallel = min(threads, self.blocks) if not _ordered(self.kernel.kernel) else 1
-        before = _Snapshot.of(written) if parallel > 1 or self.options.check else None
-        if before is None:
-            parallel = 1
-        workers = self._run(parallel, written)
-        if before and parallel > 1 and self._order_shows(workers):
-            before.restore()
-            workers = self._run(1, written)
-        raise_fault(self, workers)
-        record = self._account(workers)
-        if before and any(h.kind == "race" for h in record.hazards):
-            record = replace(record, hazards=self._looked_into(record.hazards, before, written))
+        parallel = min(threads, self.blocks) if not self.kernel.ordered else 1
+        with Snapshot.of(written if parallel > 1 or self.options.check else None) as before:
+            workers = self._run(parallel if before.complete else 1, written)
+            if len(workers) > 1 and self._order_shows(workers):
+                before.restore()
+                workers = self._run(1, written)
+            raise_fault(self, workers)
+            record = self._account(workers)
+            if before.complete and any(h.kind == "race" for h in record.hazards):
+                record = replace(record, hazards=self._looked_into(record.hazards, before, written))
         return record
 
     def _looked_into(
-        self, hazards: tuple[Hazard, ...], before: _Snapshot, written: list[Allocation]
+        self, hazards: tuple[Hazard, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Hazard, ...]:
         """The hazards with races named exactly, or found to be none: from another run with the exact shadow."""
         code = self.kernel.build(self.block, replace(self.options, exact=True), wide_grid=self.grid[0] > MAX_GRID_X)
         again = Launching(
             self.kernel, code, self.grid, self.block, self.given, self.dynamic_bytes, self.step_limit, self.print_limit
         )
-        after = _Snapshot.of(written)
-        if after is None or again.shadow_bytes(written) > _SHADOW_LIMIT:
-            return hazards
-        before.restore()
-        try:
-            races, complete = again.find_races(written)
-        finally:
-            after.restore()
+        with Snapshot.of(written) as after:
+            if not after.complete or again.shadow_bytes(written) > _SHADOW_LIMIT:
+                return hazards
+            before.restore()
+            try:
+                races, complete = again.find_races(written)
+            finally:
+                after.restore()
         if not races and not complete:
             return hazards
         return (*races, *(h for h in hazards if h.kind != "race"))
@@ -241,37 +239,5 @@ class Launching:
         return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.grid, self.block)
 
 
-@dataclass(frozen=True)
-class _Snapshot:
-    """Copies of allocations, to run a launch again from where it started."""
-
-    copies: tuple[tuple[Allocation, np.ndarray], ...]
-
-    @classmethod
-    def of(cls, allocations: list[Allocation]) -> _Snapshot | None:
-        """None if they are too large to copy."""
-        if sum(a.nbytes for a in allocations) > _SNAPSHOT_LIMIT:
-            return None
-        return cls(tuple((a, a.view().copy()) for a in allocations))
-
-    def restore(self) -> None:
-        for allocation, data in self.copies:
-            allocation.view()[:] = data
-
-
 def _first_line(kernel: Kernel) -> int:
     return next((i.source.line for block in kernel.blocks for i in block.instructions if i.source.line), 0)
-
-
-_SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
-
-
-def _ordered(kernel: Kernel) -> bool:
-    """Whether blocks may talk to each other, so that their order could show."""
-    for block in kernel.blocks:
-        for i in block.instructions:
-            if i.opcode in _SPECIAL_ORDER and i.space != "shared":
-                return True
-            if i.has("volatile") and i.space != "shared":
-                return True
-    return False

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from ..errors import MemoryLimitExceeded
 from .emit import WARP
+from .host_threads import start
 from .jit import MASKED, exact_function
 from .ordering import Order
 from .record import Triple
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .launching import Launching
 
 T = TypeVar("T")
-_STACK_BYTES = 256 << 20
-"""Stack of a worker: code that LLVM compiled quickly keeps every vector there. Address space, not memory."""
+_APART = 128
+"""Bytes between what two host threads write: cores hand lines of memory to each other in pairs."""
 _PATIENCE_S = 0.15
 """How long an interrupted launch waits for a worker that LLVM keeps busy; its thread ends by itself."""
 
@@ -52,7 +52,7 @@ class Worker:
         unit = launch.unit
         plan, sites = unit.plan, launch.code.translation.most_sites
         warps = -(-launch.block[0] * launch.block[1] * launch.block[2] // 32)
-        self.counters = np.zeros(max(1, plan.size), np.uint64)
+        self.counters = _aligned(8 * max(1, plan.size), _APART).view(np.uint64)
         self.sites = (L.Site * sites)()
         self.hazards = (L.HazardRecord * L.HAZARD_CAPACITY)()
         self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
@@ -70,7 +70,7 @@ class Worker:
         self.shadows = shadows
         prints = any(name.startswith("print_") for name in unit.helpers)
         self.print_buffer = np.zeros(launch.print_limit if prints else 8, np.uint8)
-        s = self.struct = L.Worker()
+        s = self.struct = L.Worker.from_buffer(_aligned(ctypes.sizeof(L.Worker), _APART))
         s.nctaid[:] = launch.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
         s.shared_bytes, s.dynamic_bytes = launch.shared_bytes, launch.dynamic_bytes
@@ -111,7 +111,7 @@ class Worker:
         """Counters for `masked`, and its address in place of the call that compiles it."""
         code = self.launch.code
         assert code.masked_plan is not None
-        self.masked_counters = np.zeros(max(1, code.masked_plan.size), np.uint64)
+        self.masked_counters = _aligned(8 * max(1, code.masked_plan.size), _APART).view(np.uint64)
         self.struct.masked_counters = self.masked_counters.ctypes.data
         self.struct.masked = code.masked_address
 
@@ -154,30 +154,30 @@ def _contexts(size: int, block: Triple) -> np.ndarray:
 
 
 def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:
-    """`nbytes` zero bytes at a page's start.
+    """`nbytes` zero bytes at a multiple of `alignment`, and nothing else as close behind them.
 
-    Generated code pins its stack to a page too: where spills, contexts and shared memory lie by chance, accesses 4 KB
-    apart are mistaken for each other by the host's load-store unit and cost up to 40 %.
+    Most start a page: generated code pins its stack to a page too. Where spills, contexts and shared memory lie by
+    chance, accesses 4 KB apart are mistaken for each other by the host's load-store unit and cost up to 40 %.
     """
-    raw = np.zeros(nbytes + alignment, np.uint8)
+    raw = np.zeros(nbytes + 2 * alignment, np.uint8)
     start = -raw.ctypes.data % alignment
     return raw[start : start + nbytes]
 
 
 def in_threads(workers: list[Worker], work: Callable[[Worker], None]) -> None:
     """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment."""
-    threads = _started([lambda w=w: work(w) for w in workers])  # type: ignore[misc]
+    tasks = start([lambda w=w: work(w) for w in workers])  # type: ignore[misc]
     try:
-        for t in threads:
-            t.join()
+        for task in tasks:
+            task.wait()
     except BaseException:
         waited = 0.0
-        while any(t.is_alive() for t in threads) and waited < _PATIENCE_S:
+        while waited < _PATIENCE_S:
             for w in workers:
                 w.stop()
-            for t in threads:
-                t.join(0.005)
-                waited += 0.005
+            if all(task.wait(0.005) for task in tasks):
+                break
+            waited += 0.005 * len(tasks)
         raise
 
 
@@ -194,24 +194,8 @@ def interruptible(work: Callable[[], T]) -> T:
         except BaseException as error:  # raised again where it was waited for
             errors.append(error)
 
-    (thread,) = _started([run])
-    thread.join()
+    (task,) = start([run])
+    task.wait()
     if errors:
         raise errors[0]
     return results[0]
-
-
-def _started(tasks: list[Callable[[], None]]) -> list[threading.Thread]:
-    threads = [threading.Thread(target=task, daemon=True) for task in tasks]
-    usual = threading.stack_size(_STACK_BYTES)
-    try:
-        for t in threads:
-            t.start()
-    except RuntimeError:
-        raise MemoryLimitExceeded(
-            f"no room for {len(threads)} threads with {_STACK_BYTES >> 20} MB of address space each",
-            next_step="Raise the limit of this process's address space, or set WARPSCHOOL_THREADS=1.",
-        ) from None
-    finally:
-        threading.stack_size(usual)
-    return threads

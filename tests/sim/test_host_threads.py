@@ -1,0 +1,117 @@
+"""What launches share: threads that wait for work, and memory for copies of arrays."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from warpschool.ptx import host_threads
+from warpschool.ptx.memory import Memory
+from warpschool.ptx.snapshots import Snapshot
+
+
+def identities(count: int) -> set[int]:
+    """The threads that `count` works at once run in."""
+    found: list[int] = []
+    together = threading.Barrier(count, timeout=10)
+
+    def work() -> None:
+        together.wait()
+        found.append(threading.get_ident())
+
+    for task in host_threads.start([work] * count):
+        assert task.wait(10)
+    assert len(found) == count
+    return set(found)
+
+
+def settled(count: int) -> None:
+    """Waits until that many threads are idle: a task is over a moment before its thread is free."""
+    for _ in range(1000):
+        if len(host_threads._idle) >= count:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("no thread became idle")
+
+
+def test_threads_are_used_again():
+    assert len(identities(3)) == 3
+    settled(3)
+    before = threading.active_count()
+    for _ in range(5):
+        identities(3)
+        settled(3)
+    assert threading.active_count() == before
+
+
+def test_a_wait_ends_at_its_time():
+    go = threading.Event()
+    (task,) = host_threads.start([go.wait])
+    assert not task.wait(0.01)
+    go.set()
+    assert task.wait(10)
+
+
+def test_a_failure_ends_its_thread_alone(monkeypatch):
+    told: list[type] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    (task,) = host_threads.start([fail])
+    assert task.wait(10)
+    assert identities(2)
+    assert told == [ZeroDivisionError]
+
+
+def test_a_forked_process_starts_its_own():
+    identities(2)
+    child = os.fork()
+    if child == 0:
+        done: list[int] = []
+        (task,) = host_threads.start([lambda: done.append(1)])
+        os._exit(0 if task.wait(10) and done else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.fixture
+def allocations():
+    memory = Memory()
+    found = [memory.allocate(n, name) for n, name in ((4000, "x"), (1 << 20, "y"))]
+    for a in found:
+        a.view()[:] = np.arange(a.nbytes, dtype=np.uint8)
+    return found
+
+
+def test_a_snapshot_restores(allocations):
+    expected = [a.view().copy() for a in allocations]
+    for _ in range(3):  # in memory of the one before
+        with Snapshot.of(allocations) as outer:
+            for a in allocations:
+                a.view()[:] = 1
+            with Snapshot.of(allocations) as inner:
+                assert inner.complete
+                outer.restore()
+                inner.restore()
+            assert all((a.view() == 1).all() for a in allocations)
+            outer.restore()
+        for a, data in zip(allocations, expected, strict=True):
+            np.testing.assert_array_equal(a.view(), data)
+
+
+def test_memory_of_snapshots_is_handed_on(allocations):
+    with Snapshot.of(allocations) as first:
+        places = {data.ctypes.data for _, data in first.copies}
+    with Snapshot.of(allocations) as second:
+        assert {data.ctypes.data for _, data in second.copies} == places
+
+
+def test_a_snapshot_of_nothing_is_not_complete():
+    with Snapshot.of(None) as nothing:
+        assert not nothing.complete
+    with Snapshot.of([]) as empty:
+        assert empty.complete
