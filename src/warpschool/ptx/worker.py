@@ -70,7 +70,7 @@ class Worker:
         self.shadows = shadows
         prints = any(name.startswith("print_") for name in unit.helpers)
         self.print_buffer = np.zeros(launch.print_limit if prints else 8, np.uint8)
-        s = self.struct = L.Worker.from_buffer(_aligned(ctypes.sizeof(L.Worker), _APART))
+        s = self.struct = L.Worker.from_buffer(_aligned(ctypes.sizeof(L.Worker), _APART).data)
         s.nctaid[:] = launch.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
         s.shared_bytes, s.dynamic_bytes = launch.shared_bytes, launch.dynamic_bytes
