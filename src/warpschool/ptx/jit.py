@@ -16,8 +16,6 @@ from .translate import Translation
 from .translate.plan import CounterPlan
 from .translate.runtime import rare_modules, runtime_module
 
-_LARGE, _LARGE_CHECKED = 2_500, 1_200
-"""PTX instructions above which code generation favours its own speed over the code's: without and with checks."""
 _lock = threading.Lock()
 
 
@@ -81,8 +79,7 @@ class Code:
 
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
-        limit = _LARGE_CHECKED if translation.unit.options.check else _LARGE
-        self._level = 0 if translation.instruction_count > limit else 1
+        self._level = 0 if translation.unit.long else 1
         _add_library(translation.unit.library)
         self._engines = [_compiled(translation.ir, self._level, promote=translation.full_names)]
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))

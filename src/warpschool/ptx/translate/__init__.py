@@ -46,6 +46,10 @@ from .unit import Options, Unit
 __all__ = ["Options", "Translation", "translate"]
 
 
+_LONG, _LONG_CHECKED = 2_500, 1_200
+"""PTX instructions above which code generation favours its own speed over the code's: without and with checks."""
+
+
 @dataclass(frozen=True)
 class Translation:
     """IR text and what is needed to run it and to read its counters."""
@@ -92,6 +96,7 @@ def translate(
         raise CompileLimitError(
             f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
         )
+    count = sum(len(b.instructions) for b in kernel.blocks)
     roots = pointer_roots(kernel)
     frames = find_frames(kernel, lambda name: not analysis.of(name).known)
     unit = Unit(
@@ -105,6 +110,7 @@ def translate(
         spin_heads=_spin_heads(kernel),
         optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
+        long=count > (_LONG_CHECKED if options.check else _LONG),
         wide_vectors=wide_vectors,
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
         barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
@@ -118,7 +124,6 @@ def translate(
         declared |= full.b.declared
     driver, driver_declared = write_driver(unit, parts)
     functions += [driver, *unit.helpers.values()]
-    count = sum(len(b.instructions) for b in kernel.blocks)
     ir = module_text(functions, declared | driver_declared, unit.helpers)
     return Translation(ir, unit, written_roots(kernel, roots), count, tuple(part.name for part in parts))
 

@@ -29,11 +29,18 @@ from .unit import Unit
 
 
 class Full(Translator):
-    """Translation for a whole warp: registers are allocas that LLVM turns into SSA values."""
+    """Translation for a whole warp: registers are allocas that LLVM turns into SSA values.
+
+    In a long kernel they live in the warp's context instead, as in `masked`, in the form in which `full` keeps them.
+    Quickly generated code has every value in memory between two blocks anyway, and so nothing need be done where the
+    warp enters or leaves: that is most of such a kernel's code.
+    """
 
     def __init__(self, unit: Unit, part: Part) -> None:
         super().__init__(unit)
         self.part = part
+        self.homes: set[str] = set()
+        """registers that have an alloca"""
         self.frames = ResidentFrames(self, unit.frames)
 
     def get(self, register: str, lanes: int) -> Value:
@@ -65,42 +72,52 @@ class Full(Translator):
             self.defined.add(register)
 
     def _load_home(self, register: str, form: int) -> Value:
+        if self._in_context(register):
+            return self.restore(register, form)
         return self.b.load(self.storage(register), self._home(register), form, align=64 if form == WARP else None)
 
     def _store_home(self, register: str, value: Value) -> None:
-        self.b.store(value, self._home(register), align=64 if value.lanes == WARP else None)
+        if self._in_context(register):
+            self.save(register, value)
+        else:
+            self.b.store(value, self._home(register), align=64 if value.lanes == WARP else None)
 
     def _home(self, register: str) -> Value:
+        self.homes.add(register)
         return Value("ptr", f'%"R{register}"')
+
+    def _in_context(self, register: str) -> bool:
+        return self.unit.long and register in self.unit.context.slots
 
     def translate(self) -> str:
         """The function that enters at `self.part.entries`."""
         b, part = self.b, self.part
         blocks = [self.kernel.blocks[k] for k in part.blocks]
-        self.unsaved = _unsaved(self.kernel.blocks, part)
+        self.unsaved_before, self.unsaved = _unsaved(self.kernel.blocks, part)
         for block in blocks:
             self._block(block)
         mentioned = _mentioned(blocks)
         self._leave_block(mentioned)
         body, b.lines = b.lines, []
         self.frames.enter(frozenset().union(*(self.kernel.blocks[e].live_in for e in part.entries)))
-        entering, b.lines = b.lines, []
-        b.label("entry")
-        # the frame starts a page: see engine._aligned
-        b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
-        for name in sorted(mentioned - self.frames.of.keys()):
-            form, kind = self.form(name), self.storage(name)
-            b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
-        b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
-        b.lines += self.area_lines()
-        b.lines += entering
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
         b.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
         for e in part.entries:
             b.label(f"E{e}")
             for name in sorted(self.kernel.blocks[e].live_in - self.frames.of.keys()):
-                self._store_home(name, self.restore(name, self.form(name)))
+                if not self._in_context(name):
+                    self._store_home(name, self.restore(name, self.form(name)))
             b.br(f"F{e}")
+        entering, b.lines = b.lines, []
+        b.label("entry")
+        # the frame starts a page: see engine._aligned
+        b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
+        for name in sorted(self.homes):
+            form, kind = self.form(name), self.storage(name)
+            b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
+        b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
+        b.lines += self.area_lines()
+        b.lines += entering
         b.lines += body
         return b.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
 
@@ -140,7 +157,7 @@ class Full(Translator):
         wraps, fine = b.new_label("wraps"), b.new_label("fine")
         b.branch(fits, fine, wraps, likely=True)
         b.label(wraps)
-        self._leave(constants("i16", [self.block.index] * WARP), self.block.live_in)
+        self._leave(constants("i16", [self.block.index] * WARP), self._old_on_entry(self.block))
         b.label(fine)
 
     def _yield(self, block: Block) -> None:
@@ -150,18 +167,27 @@ class Full(Translator):
         b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
         b.label(wait)
         b.store(constant("i32", 0), due_at)
-        self._leave(constants("i16", [block.index] * WARP), block.live_in, L.YIELDED)
+        self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
         b.label(go_on)
 
-    def _leave(self, counters: Value, live: frozenset[str], code: int = L.DIVERGED) -> None:
+    def _old_on_entry(self, block: Block) -> frozenset[str]:
+        """Live registers whose slots are out of date where a block starts."""
+        return block.live_in & self.unsaved_before[block.index]
+
+    def _old_at_end(self, block: Block) -> frozenset[str]:
+        """Live registers whose slots are out of date where a block ends."""
+        return block.live_out & self.unsaved[block.index]
+
+    def _leave(self, counters: Value, old: frozenset[str], code: int = L.DIVERGED) -> None:
         """Hands the warp to `masked`, every lane at its own block. All live registers must be written back.
 
-        They are saved here, each in its own form: were it done in one place for all the ways that lead there, every
+        The old ones are saved here, each in its own form: were it done in one place for all the ways that lead there, every
         register would stay alive up to it, and code generation of a long kernel would take five times as long.
         """
         known, self.known = self.known, {}  # what is computed on this path is not known on the other
-        for name in sorted(live & self.unit.context.slots.keys() - self.frames.of.keys()):
-            self.save(name, self.get(name, self.form(name)))
+        for name in sorted(old & self.unit.context.slots.keys() - self.frames.of.keys()):
+            if not self._in_context(name):
+                self.save(name, self.get(name, self.form(name)))
         self.known = known
         self.b.store(counters, Value("ptr", "%parted_pcs"), align=64)
         self.b.store(constant("i32", code << 16), Value("ptr", "%parted_code"))
@@ -208,9 +234,12 @@ class Full(Translator):
                 mask = self.barrier_predicate(i)
                 if mask is not None:
                     b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))
-                self.frames.flush_live(block.live_out)
-                for name in sorted(block.live_out & self.unsaved[block.index] - self.frames.of.keys()):
-                    self.save(name, self.get(name, self.form(name)))
+                if self.unit.long:
+                    self._write_back(block.live_out)
+                else:
+                    self.frames.flush_live(block.live_out)
+                    for name in sorted(self._old_at_end(block) - self.frames.of.keys()):
+                        self.save(name, self.get(name, self.form(name)))
                 b.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, i):
                 if self.unit.options.check:
@@ -248,7 +277,7 @@ class Full(Translator):
             self.unit.plan.named(cell, "divergent_branches", line)
             self.bump(cell, constant("i64", 1))
         counters = b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
-        self._leave(counters, block.live_out)
+        self._leave(counters, self._old_at_end(block))
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
         b = self.b
@@ -268,7 +297,7 @@ class Full(Translator):
         self._write_back(block.live_out)
         if self.unit.options.count:
             self.count_parting(counters, constant("i1", 1, WARP), line)
-        self._leave(counters, block.live_out)
+        self._leave(counters, self._old_at_end(block))
 
 
 def _mentioned(blocks: list[Block]) -> set[str]:
@@ -281,9 +310,9 @@ def _mentioned(blocks: list[Block]) -> set[str]:
     return names
 
 
-def _unsaved(blocks: list[Block], part: Part) -> dict[int, set[str]]:
-    """Registers that, at the end of a block, may have changed since the warp entered `full`: their slots are out of
-    date."""
+def _unsaved(blocks: list[Block], part: Part) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
+    """Registers that, where a block starts and where it ends, may have changed since the warp entered `full`: their
+    slots are out of date."""
     changes = {k: {name for i in blocks[k].instructions for name in written(i)} for k in part.blocks}
     before: dict[int, set[str]] = {k: set() for k in part.blocks}
     after = {k: set(c) for k, c in changes.items()}
@@ -297,4 +326,4 @@ def _unsaved(blocks: list[Block], part: Part) -> dict[int, set[str]]:
             if not after[k] <= before[s]:
                 before[s] |= after[k]
                 pending.append(s)
-    return after
+    return before, after
