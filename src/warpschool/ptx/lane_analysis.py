@@ -26,6 +26,7 @@ from .program import (
     Special,
     Symbol,
     Vector,
+    read,
     written,
 )
 
@@ -57,20 +58,28 @@ class LaneAnalysis:
         # a register read before it is written holds anything: treat it as varying
         for name in self.kernel.blocks[0].live_in:
             self.patterns[name] = VARYING
-        changed = True
-        while changed:
-            changed = False
-            for block in self.kernel.blocks:
-                for instruction in _instructions(block):
-                    result = self.result(instruction)
-                    if result is None:
-                        continue
-                    for name in written(instruction):
-                        changed |= self._join(name, result, growth)
+        instructions = [i for block in self.kernel.blocks for i in _instructions(block)]
+        writers = [i for i in instructions if written(i)]
+        changes: dict[str, int] = {}
+        """register -> when its pattern last changed"""
+        seen = [-1] * len(writers)
+        now, settled = 0, False
+        while not settled:
+            settled = True
+            for k, instruction in enumerate(writers):
+                if seen[k] >= 0 and all(changes.get(name, 0) <= seen[k] for name in read(instruction)):
+                    continue  # its sources are what they were
+                seen[k] = now
+                result = self.result(instruction)
+                if result is None:
+                    continue
+                for name in written(instruction):
+                    if self._join(name, result, growth):
+                        now += 1
+                        changes[name], settled = now, False
         self.guarded.clear()
-        for block in self.kernel.blocks:
-            for instruction in _instructions(block):
-                self._record_guard(instruction)
+        for instruction in instructions:
+            self._record_guard(instruction)
 
     def _join(self, name: str, new: Lanes, growth: dict[str, int]) -> bool:
         old = self.patterns.get(name)

@@ -7,6 +7,7 @@ Registers hold raw bits: a register's type gives its width and nothing else; eac
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 WIDTH_BITS = {
@@ -125,22 +126,22 @@ class Instruction:
     targets: tuple[str, ...] = ()
     """Labels, for bra and brx.idx."""
 
-    @property
+    @cached_property
     def full_name(self) -> str:
         """Opcode with modifiers, as written."""
         return ".".join((self.opcode, *self.modifiers))
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """The modifiers that are types, in order: (destination, source) for cvt, else usually one."""
         return tuple(m for m in self.modifiers if m in WIDTH_BITS)
 
-    @property
+    @cached_property
     def type(self) -> str:
         """The last type modifier: the type in which the sources are read."""
         return self.types[-1]
 
-    @property
+    @cached_property
     def space(self) -> str:
         """The state space of a memory instruction; "generic" where none is written."""
         for m in self.modifiers:
@@ -148,6 +149,26 @@ class Instruction:
             if base in ("global", "shared", "local", "param", "const"):
                 return base
         return "generic"
+
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """Registers that it writes."""
+        from .isa import INSTRUCTIONS
+
+        row = INSTRUCTIONS.get(self.opcode)
+        if row is None or not self.operands or not row.writes(self):
+            return ()
+        first = self.operands[0]
+        return () if isinstance(first, Address) else registers_in(first)
+
+    @cached_property
+    def read(self) -> tuple[str, ...]:
+        """Registers that it reads, its guard included."""
+        names: tuple[str, ...] = (self.guard.register,) if self.guard else ()
+        start = 1 if self.written or _first_is_sink(self) else 0
+        for operand in self.operands[start:]:
+            names += registers_in(operand)
+        return names
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
@@ -318,6 +339,8 @@ class Kernel:
     local_bytes: int
     """local memory per thread"""
     max_threads: int | None = None
+    known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """what translation has found out, by block shape"""
 
     @property
     def back_edges(self) -> frozenset[tuple[int, int]]:
@@ -345,22 +368,12 @@ def registers_in(operand: Operand) -> tuple[str, ...]:
 
 def written(instruction: Instruction) -> tuple[str, ...]:
     """Registers that an instruction writes."""
-    from .isa import INSTRUCTIONS
-
-    row = INSTRUCTIONS.get(instruction.opcode)
-    if row is None or not instruction.operands or not row.writes(instruction):
-        return ()
-    first = instruction.operands[0]
-    return () if isinstance(first, Address) else registers_in(first)
+    return instruction.written
 
 
 def read(instruction: Instruction) -> tuple[str, ...]:
     """Registers that an instruction reads, its guard included."""
-    names: tuple[str, ...] = (instruction.guard.register,) if instruction.guard else ()
-    start = 1 if written(instruction) or _first_is_sink(instruction) else 0
-    for operand in instruction.operands[start:]:
-        names += registers_in(operand)
-    return names
+    return instruction.read
 
 
 def _first_is_sink(instruction: Instruction) -> bool:

@@ -86,34 +86,12 @@ def translate(
 
     `wide_grid`: do not assume blockIdx.x below MAX_GRID_X. `wide_vectors`: the host has 32 registers of 64 bytes.
     """
-    kernel = _with_barrier_results(kernel)
-    analysis = LaneAnalysis(kernel, block, wide_grid)
-    kernel = _split_at_guards(kernel, analysis)
-    analysis.kernel = kernel
-    if len(kernel.blocks) >= MAX_BLOCKS:
-        from ...errors import CompileLimitError
-
-        raise CompileLimitError(
-            f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
-        )
+    known = _known(kernel, block, wide_grid)
+    kernel = known.kernel
     count = sum(len(b.instructions) for b in kernel.blocks)
-    roots = pointer_roots(kernel)
-    frames = find_frames(kernel, lambda name: not analysis.of(name).known)
-    unit = Unit(
-        kernel, block, analysis, options,
-        context_layout(kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames)), roots,
-        frames=frames,
-        global_granule_log2=_granule_log2(kernel, ("global", "generic")),
-        shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
-        named=_is_named(kernel),
-        partial_order=_is_named(kernel) or _has_fences(kernel),
-        spin_heads=_spin_heads(kernel),
-        optimistic=optimistic_loads(kernel),
-        computed_floats=computed_floats(kernel),
-        long=count > (_LONG_CHECKED if options.check else _LONG),
-        wide_vectors=wide_vectors,
-        copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
-        barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
+    unit = replace(
+        known, options=options, plan=CounterPlan(), sites=[], helpers={}, library={}, symbol_slots={},
+        long=count > (_LONG_CHECKED if options.check else _LONG), wide_vectors=wide_vectors,
     )  # fmt: skip
     parts = parts_of(unit)
     functions: list[str] = []
@@ -125,7 +103,42 @@ def translate(
     driver, driver_declared = write_driver(unit, parts)
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)
-    return Translation(ir, unit, written_roots(kernel, roots), count, tuple(part.name for part in parts))
+    return Translation(ir, unit, written_roots(kernel, unit.pointers), count, tuple(part.name for part in parts))
+
+
+def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
+    """What does not depend on the options: found out once for a block shape, as a unit to copy."""
+    if (block, wide_grid) not in kernel.known:
+        kernel.known[block, wide_grid] = _find_out(kernel, block, wide_grid)
+    return kernel.known[block, wide_grid]
+
+
+def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
+    kernel = _with_barrier_results(kernel)
+    analysis = LaneAnalysis(kernel, block, wide_grid)
+    kernel = _split_at_guards(kernel, analysis)
+    analysis.kernel = kernel
+    if len(kernel.blocks) >= MAX_BLOCKS:
+        from ...errors import CompileLimitError
+
+        raise CompileLimitError(
+            f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
+        )
+    frames = find_frames(kernel, lambda name: not analysis.of(name).known)
+    return Unit(
+        kernel, block, analysis, Options(),
+        context_layout(kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames)), pointer_roots(kernel),
+        frames=frames,
+        global_granule_log2=_granule_log2(kernel, ("global", "generic")),
+        shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+        named=_is_named(kernel),
+        partial_order=_is_named(kernel) or _has_fences(kernel),
+        spin_heads=_spin_heads(kernel),
+        optimistic=optimistic_loads(kernel),
+        computed_floats=computed_floats(kernel),
+        copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
+        barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
+    )  # fmt: skip
 
 
 def _is_named(kernel: Kernel) -> bool:

@@ -181,8 +181,8 @@ class Full(Translator):
     def _leave(self, counters: Value, old: frozenset[str], code: int = L.DIVERGED) -> None:
         """Hands the warp to `masked`, every lane at its own block. All live registers must be written back.
 
-        The old ones are saved here, each in its own form: were it done in one place for all the ways that lead there, every
-        register would stay alive up to it, and code generation of a long kernel would take five times as long.
+        The old ones are saved here, each in its own form: were it done in one place for all the ways that lead there,
+        every register would stay alive up to it, and code generation would take five times as long.
         """
         known, self.known = self.known, {}  # what is computed on this path is not known on the other
         for name in sorted(old & self.unit.context.slots.keys() - self.frames.of.keys()):
