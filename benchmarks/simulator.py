@@ -47,6 +47,10 @@ def _kernels(size: int) -> dict[str, tuple[Path, dict[str, int], tuple, tuple]]:
     }
 
 
+_TRIES = 3
+"""Runs one after the other, of which the best counts: for NumPy's product and for each kernel."""
+
+
 def _best_ms(run: Callable[[], object], repeat: int) -> float:
     best = float("inf")
     for _ in range(repeat):
@@ -123,7 +127,7 @@ def plain_ms(size: int, repeat: int) -> dict[str, float]:
     _, runs = _prepared(size)
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(repeat):
-        best = {name: min(best[name], _best_ms(variants["plain"], 1)) for name, variants in runs.items()}
+        best = {name: min(best[name], _best_ms(variants["plain"], _TRIES)) for name, variants in runs.items()}
     return best
 
 
@@ -136,10 +140,10 @@ def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
     best: dict[tuple[str, str], float] = {}
     reference = float("inf")
     for _ in range(repeat):  # interleaved, so that all see the same machine
-        reference = min(reference, _best_ms(lambda: host[0] @ host[1], 3))
+        reference = min(reference, _best_ms(lambda: host[0] @ host[1], _TRIES))
         for name, variants in runs.items():
             for variant, go in variants.items():
-                best[name, variant] = min(best.get((name, variant), float("inf")), _best_ms(go, 1))
+                best[name, variant] = min(best.get((name, variant), float("inf")), _best_ms(go, _TRIES))
     narrow = without_avx512(size, repeat) if processor.has("avx512f") else {}
     rows: dict[str, dict[str, float]] = {}
     for name, entry in _kernels(size).items():

@@ -330,9 +330,11 @@ class Builder:
         tail = ", !invariant.load !0" if invariant else ""
         return self.let(type_, lanes, f"load {ir_type(type_, lanes)}, {pointer}, align {align}{tail}")
 
-    def store(self, value: Value, pointer: Value, align: int | None = None) -> None:
+    def store(self, value: Value, pointer: Value, align: int | None = None, streamed: bool = False) -> None:
+        """`streamed`: past the host's caches; for whole lines of them that nobody reads soon."""
         align = align or max(1, BITS[value.type] // 8)
-        self.lines.append(f"store {value}, {pointer}, align {align}")
+        tail = ", !nontemporal !3" if streamed else ""
+        self.lines.append(f"store {value}, {pointer}, align {align}{tail}")
 
     def increment(self, pointer: Value, by: Value) -> None:
         """*pointer += by"""
@@ -344,7 +346,11 @@ class Builder:
         return f"define {header} {{\n" + "\n".join(self.lines) + "\n}\n"
 
 
-METADATA = '!0 = !{}\n!1 = !{!"branch_weights", i32 100000, i32 1}\n!2 = !{!"branch_weights", i32 1, i32 100000}\n'
+METADATA = """!0 = !{}
+!1 = !{!"branch_weights", i32 100000, i32 1}
+!2 = !{!"branch_weights", i32 1, i32 100000}
+!3 = !{i32 1}
+"""
 
 
 def module_text(functions: Iterable[str], declared: dict[str, str], defined: Iterable[str] = ()) -> str:

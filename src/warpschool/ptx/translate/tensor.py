@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ..emit import WARP, Value, constant
 from ..lanes import Lanes
@@ -311,7 +312,11 @@ def _move(t: Translator, i: Instruction, where: Operand, form: Form, matrix: Val
         at = b.resize(b.resize(address, "i32"), "i64", signed=True) if place == "shared" else address
         counter = _counter(t, i, place, verb)
         mode = tile_mode(t, place)
-        function = load_tile(moved, form, mode, wide) if is_load else store_tile(moved, form, mode)
+        if is_load:
+            function = load_tile(moved, form, mode, wide)
+        else:
+            streams = place == "global" and not t.unit.reads_sums
+            function = store_tile(moved, form, replace(mode, streams=streams))
         call(t, function, _WORKER, _CONTEXT, at, stride, matrix, site, counter)
 
     with whole_warp(t, i):

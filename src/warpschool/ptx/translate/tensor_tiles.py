@@ -19,6 +19,8 @@ from .tensor_forms import Form, copy_bytes, finished, library_function, offset_t
 from .tensor_looks import ArrayLook, SharedLook
 from .tensor_products import copy_widened
 
+_HOST_LINE = 64
+"""Bytes of a line of the host's caches."""
 _NULL, _ALL = Value("ptr", "null"), constant(I32, -1)
 ROW_ALIGNMENT = 16
 """Bytes to which CUDA wants every row or column of a fragment in memory to be aligned (shorter ones: their size)."""
@@ -34,11 +36,13 @@ class Mode:
     granule: int
     exact: bool = False
     """with the exact race shadow"""
+    streams: bool = False
+    """what is stored goes past the host's caches"""
 
     @property
     def name(self) -> str:
         how = f"{'_exact' if self.exact else ''}{'_checked' if self.check else ''}{'_counted' if self.count else ''}"
-        return f"{self.space}{how}_{self.granule}"
+        return f"{self.space}{how}_{self.granule}{'_streams' if self.streams else ''}"
 
     @property
     def access(self) -> str:
@@ -254,6 +258,8 @@ class _Mover:
     def _copy_lines(self) -> None:
         b, tile = self.b, self.tile
         if tile.layout == self.form.inner:
+            if self.mode.streams and tile.line_bytes % _HOST_LINE == 0:
+                self._stream_lines()
             for n in range(tile.lines):
                 memory, matrix = self._host(self._line(n)), b.offset(self.matrix, n * tile.line_bytes)
                 if self.wide:
@@ -271,6 +277,18 @@ class _Mover:
                 source, target = target, source
             b.store(b.load(f"i{8 * size}", source, align=1), target, align=1)
         self._widen()
+
+
+    def _stream_lines(self) -> None:
+        """Stores past the host's caches, if lines fill the caches' lines; the function ends here then."""
+        b, tile = self.b, self.tile
+        with b.if_(self._aligned(_HOST_LINE), likely=True):
+            for at in range(0, tile.lines * tile.line_bytes, _HOST_LINE):
+                n, start = divmod(at, tile.line_bytes)
+                value = b.load("i8", b.offset(self.matrix, at), _HOST_LINE)
+                b.store(value, self._host(b.add_const(self._line(n), start)), align=_HOST_LINE, streamed=True)
+            b.ret()
+            b.label(b.new_label("unreached"))
 
 
 def _bytes_of(r: Request) -> set[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..lane_analysis import LaneAnalysis
 from ..program import Instruction, Kernel
@@ -64,6 +65,12 @@ class Unit:
     """whether the host has 32 vector registers of 64 bytes"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
     """module variable -> offset of its address behind the kernel's parameters"""
+
+    @cached_property
+    def reads_sums(self) -> bool:
+        """Whether the kernel loads accumulators from global memory: what it stores may be read again soon."""
+        loads = (i for b in self.kernel.blocks for i in b.instructions if i.opcode == "wmma" and i.has("load"))
+        return any(i.has("c") and i.space != "shared" for i in loads)
 
     def access(self, space: str) -> str:
         """Name of the function that accounts for an access of shared or global memory."""
