@@ -1,5 +1,6 @@
 # Everything that a checkout can do. Each target makes what it needs; a second run goes straight to the work.
 #   make tour           every finished lab's kernels on this machine, and a report      (ARGS="--all" for every step)
+#   make lab            JupyterLab on your own copy of the course, in my-warpschool     (ARGS="~/mine" elsewhere)
 #   make test           the tests that take minutes at most                             (ARGS="-k tiled" for some)
 #   make test-all       all tests, the slow ones too
 #   make lint           ruff and mypy
@@ -14,18 +15,22 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet --constraint constraints.txt
 CORE = $(VENV)/core.stamp
+LAB = $(VENV)/lab.stamp
 DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour test test-all lint docs bench fuzz drift wheel clean
+.PHONY: help tour lab test test-all lint docs bench fuzz drift wheel clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,11s/^# *//p' Makefile
+	@sed -n '2,12s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
+
+lab: $(LAB)
+	@$(VENV)/bin/warpschool lab $(ARGS)
 
 test: $(DEV)
 	@$(PY) -m pytest -n auto -m "not slow" $(ARGS)
@@ -65,6 +70,11 @@ $(CORE): pyproject.toml constraints.txt
 	@echo "[2/3] installing pinned packages: NVRTC, LLVM, NumPy, ... (the first time about a minute)"
 	@$(PIP) hatchling editables
 	@$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+$(LAB): $(CORE)
+	@echo "[3/3] installing JupyterLab"
+	@$(PIP) --no-build-isolation --editable '.[lab]'
 	@touch $@
 
 $(DEV): $(CORE)

@@ -51,8 +51,8 @@ out-of-bounds access and missing barrier by line and thread. Where there is a GP
 ![A tour's page: a kernel of every lab with its counts, and a race drawn on its line](images/tour-dark.png#only-dark)
 
 ```
-pip install 'warpschool[lab]'
-warpschool lab                  # JupyterLab on your own copy of the course
+make tour                       # in a checkout: run the course's kernels here
+make lab                        # JupyterLab on your own copy of the course
 ```
 
 - **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step;
