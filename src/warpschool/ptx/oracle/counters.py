@@ -81,6 +81,10 @@ class Counts:
         self.add("constant_load_requests", line, active.any(axis=1).sum())
         self.add("constant_load_passes", line, passes)
 
+    def shared_bytes(self, kind: str, line: int, active: np.ndarray, size: int) -> None:
+        """What a shared load or store of `size` bytes per lane moves; `shared_access` counts its requests."""
+        self.add(f"shared_{kind}_bytes", line, active.sum() * size)
+
     def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """Shared memory: 64-bit accesses go half a warp at a time, 128-bit ones a quarter.
 
@@ -99,7 +103,6 @@ class Counts:
         per_bank = np.bincount((words >> _KEY_BITS) * BANKS + words % BANKS, minlength=BANKS * len(active) * phases)
         ways = per_bank.reshape(-1, BANKS).max(axis=1)
         self.add(f"shared_{kind}_requests", line, len(np.unique(warp)))
-        self.add(f"shared_{kind}_bytes", line, len(warp) * size)
         self.add(f"shared_{kind}_wavefronts", line, ways.sum())
         self.add(f"shared_{kind}_bank_conflicts", line, np.maximum(ways - 1, 0).sum())
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import UnsupportedInstruction
 from ..memory import Memory
+from ..merging import Request
 from ..program import Block, Immediate, Kernel, Operand, Register, Sink, Special, Symbol
 from .counters import Counts
 from .values import decode, encode, register_dtype
@@ -34,6 +35,8 @@ class Launch:
     """dynamic shared memory"""
     globals: dict[str, int]
     counts: Counts
+    shared_requests: dict[int, tuple[Request, ...]]
+    """what the machine code asks for in place of shared loads"""
     printed: list[str] = field(default_factory=list)
     clock: int = 0
     """instructions executed so far, which is what the clock registers show"""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...errors import KernelDeadlock, SimulationError, StepLimitExceeded
 from ..memory import Memory
+from ..merging import shared_requests
 from ..program import (
     Barrier,
     Block,
@@ -78,6 +79,7 @@ def run(
         shared_bytes=shared_bytes,
         globals=globals or {},
         counts=counts or Counts(),
+        shared_requests=shared_requests(kernel),
     )
     blocks = range(math.prod(launch.grid)) if blocks is None else blocks
     in_order = _depends_on_order(kernel)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..merging import Request
 from ..program import FLOAT_TYPES, WIDTH_BITS, Address, Instruction, Operand, Vector, bytes_of
 from . import exact
 from .convert import WINDOWS
@@ -55,9 +56,17 @@ class Places:
             elif space == "global":
                 counts.global_access(kind, line, self.address, mask, self.size)
             elif space == "shared":
-                counts.shared_access(kind, line, self.address, mask, self.size)
+                self.count_shared(i, kind, mask)
             elif space == "local":
                 counts.add(f"local_{kind}_requests", line, int(mask.any(axis=1).sum()))
+
+    def count_shared(self, i: Instruction, kind: str, mask: np.ndarray) -> None:
+        """Counts what the machine code asks for in place of this access (`merging`)."""
+        line, launch = i.source.line, self.lanes.launch
+        launch.counts.shared_bytes(kind, line, mask, self.size)
+        for r in launch.shared_requests.get(id(i), (Request(0, self.size),)):
+            address = self.address + np.uint64(r.shift & 0xFFFFFFFF) & np.uint64(0xFFFFFFFF)
+            launch.counts.shared_access(kind, line, address, mask, r.nbytes)
 
     def load(self) -> np.ndarray:
         """The bytes at each place, shape (rows, 32, size)."""

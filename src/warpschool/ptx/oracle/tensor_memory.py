@@ -55,6 +55,7 @@ def _count(lanes: Lanes, i: Instruction, t: Tile, where: Operand, kind: str) -> 
             if space == "global":
                 counts.global_access(kind, line, address, mask, r.size)
             else:
+                counts.shared_bytes(kind, line, mask, r.size)
                 counts.shared_access(kind, line, address, mask, r.size)
                 if not r.opens:
                     counts.add(f"shared_{kind}_requests", line, -int(mask.any(axis=1).sum()))
@@ -97,6 +98,7 @@ def _matrices(lanes: Lanes, i: Instruction, where: Operand, count: int, kind: st
     mask = lanes.mask & (np.arange(WARP) < 8 * count)
     places = Places(Lanes(lanes.state, lanes.rows, mask), i.with_(modifiers=("shared",)), where, 16)
     counts, line, warps = lanes.launch.counts, i.source.line, int(lanes.mask.any(axis=1).sum())
+    counts.shared_bytes(kind, line, mask, 16)
     for m in range(count):
         counts.shared_access(kind, line, places.address, mask & (np.arange(WARP) // 8 == m), 16)
     counts.add(f"shared_{kind}_requests", line, warps * (1 - count))

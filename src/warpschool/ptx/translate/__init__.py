@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ..emit import module_text
 from ..lane_analysis import LaneAnalysis
 from ..matrices import tile
+from ..merging import shared_requests
 from ..optimistic import optimistic_loads
 from ..program import (
     Address,
@@ -114,6 +115,7 @@ def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit
 
 
 def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
+    requests = shared_requests(kernel)
     kernel = _with_barrier_results(kernel)
     analysis = LaneAnalysis(kernel, block, wide_grid)
     kernel = _split_at_guards(kernel, analysis)
@@ -136,6 +138,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         spin_heads=_spin_heads(kernel),
         optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
+        shared_requests=requests,
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
         barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip

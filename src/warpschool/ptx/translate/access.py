@@ -117,7 +117,8 @@ def _book(t: Translator, a: Access) -> None:
     if a.instruction.has("skip"):  # the call stack's own
         return
     if a.space in ("global", "shared", "local"):
-        t.count(f"{a.space}_{verb}_requests", line, per_warp=1)
+        merged = t.unit.shared_requests.get(id(a.instruction))
+        t.count(f"{a.space}_{verb}_requests", line, per_warp=1 if merged is None else len(merged))
         if a.space != "local":
             t.count(f"{a.space}_{verb}_bytes", line, per_lane=a.bytes_)
     elif a.space == "const":

@@ -23,6 +23,9 @@ from .signals import READS, WRITES, signal
 from .translator import Translator
 
 
+ALL_LANES = constant("i32", -1)
+
+
 def shared_base(t: Translator) -> Value:
     return t.b.convert("ptrtoint", t.field("shared", "ptr"), "i64")
 
@@ -56,18 +59,36 @@ def conflict_cell(t: Translator, a: Access) -> int | None:
     return cell
 
 
+def counted_requests(t: Translator, a: Access, offset: Value, mask: Value) -> int | None:
+    """Counters that `general_shared` shall fill; None where the machine code asks for something else, counted here."""
+    requests = t.unit.shared_requests.get(id(a.instruction))
+    if requests is None:
+        return conflict_cell(t, a)
+    cell = conflict_cell(t, a) if requests else None
+    if cell is not None:
+        for r in requests:
+            _count_lanes(t, t.b.add_const(offset, r.shift), mask, r.nbytes, cell)
+    return None
+
+
+def _count_lanes(t: Translator, offset: Value, mask: Value, bytes_: int, cell: int) -> None:
+    t.b.call("ws_count_shared", "void", offset, mask, constant("i32", bytes_), t.counter_pointer(cell))
+
+
 def translate_shared(t: Translator, a: Access) -> None:
     values = stored_values(t, a)
     if t.masked:
         offset = vector_address(t, a, "i32")
         mask: Value = t.mask_bits  # type: ignore[attr-defined]
-        return finish(t, a, general_shared(t, a, offset, values, mask, conflict_cell(t, a)), Lanes())
+        cell = counted_requests(t, a, offset, mask)
+        return finish(t, a, general_shared(t, a, offset, values, mask, cell), Lanes())
     pattern = pattern_of(t, a)
     offsets = pattern.offsets if pattern.scalar else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
     if offsets is None or shape is None or a.lane_by_lane or not (a.is_load or shape.distinct == WARP):
         offset = vector_address(t, a, "i32")
-        return finish(t, a, general_shared(t, a, offset, values, constant("i32", -1), conflict_cell(t, a)), Lanes())
+        cell = counted_requests(t, a, offset, ALL_LANES)
+        return finish(t, a, general_shared(t, a, offset, values, ALL_LANES, cell), Lanes())
     _shared_pattern(t, a, offsets, shape, values)
 
 
@@ -95,28 +116,20 @@ def _shared_pattern(
     t: Translator, a: Access, offsets: tuple[int, ...], shape: Shape, values: list[Value] | None
 ) -> None:
     b, o = t.b, t.unit.options
-    cell = None
-    if a.bytes_ >= 4:  # a shift of the base turns the banks but keeps the conflicts
-        wavefronts, conflicts = bank_conflicts(offsets, a.bytes_)
-        verb, line = "load" if a.is_load else "store", a.instruction.source.line
-        t.count(f"shared_{verb}_wavefronts", line, per_warp=wavefronts)
-        t.count(f"shared_{verb}_bank_conflicts", line, per_warp=conflicts)
-    else:
-        cell = conflict_cell(t, a)
     base = scalar_base(t, a, "i32")
 
     def vector_offset() -> Value:
         return b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
 
-    if cell is not None:
-        b.call(
-            "ws_count_shared",
-            "void",
-            vector_offset(),
-            constant("i32", -1),
-            constant("i32", a.bytes_),
-            t.counter_pointer(cell),
-        )
+    requests = t.unit.shared_requests.get(id(a.instruction))
+    for bytes_ in [a.bytes_] if requests is None else [r.nbytes for r in requests]:
+        if bytes_ >= 4:  # a shift of the base turns the banks but keeps the conflicts
+            wavefronts, conflicts = bank_conflicts(offsets, bytes_)
+            verb, line = "load" if a.is_load else "store", a.instruction.source.line
+            t.count(f"shared_{verb}_wavefronts", line, per_warp=wavefronts)
+            t.count(f"shared_{verb}_bank_conflicts", line, per_warp=conflicts)
+        elif (cell := conflict_cell(t, a)) is not None:
+            _count_lanes(t, vector_offset(), ALL_LANES, bytes_, cell)
 
     def host_address() -> Value:
         # the register may hold a negative number that the instruction's offset makes good
@@ -130,7 +143,7 @@ def _shared_pattern(
         return []
 
     def slow() -> list[Value]:
-        results = general_shared(t, a, vector_offset(), values, constant("i32", -1), None)
+        results = general_shared(t, a, vector_offset(), values, ALL_LANES, None)
         return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
     own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()

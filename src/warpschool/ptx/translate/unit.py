@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..lane_analysis import LaneAnalysis
+from ..merging import Request
 from ..program import Instruction, Kernel
 from . import layout as L
 from .frames import Frame
@@ -51,6 +53,8 @@ class Unit:
     """heads of loops that may wait for another thread"""
     optimistic: frozenset[int] = frozenset()
     """identities of loads that only guess what a compare-and-swap will find"""
+    shared_requests: Mapping[int, tuple[Request, ...]] = field(default_factory=dict)
+    """identities of shared loads -> what the machine code asks for in their place, where that is something else"""
     copies_async: bool = False
     """whether the kernel uses cp.async, so that warps need queues"""
     barrier_objects: bool = False
