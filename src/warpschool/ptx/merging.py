@@ -253,13 +253,14 @@ def _pieces(wanted: Iterable[int], unit: int, window: int, origin: int = 0) -> I
 
 
 def _joined(asked: list[Asked], unit: int, window: int) -> list[Asked]:
-    """Requests in the order of their offsets, with the two halves of a window taken together."""
+    """Requests in the order of their offsets, of which two equal halves of an aligned whole become one."""
     joined: list[Asked] = []
-    for number, piece in asked:
-        before = joined[-1] if joined else (0, range(0))
-        halves = len(before[1]) == len(piece) == 2 and before[1].stop == piece.start
-        if halves and window == 4 * unit and before[1].start % window == 0:
-            joined[-1] = (min(before[0], number), range(before[1].start, piece.stop, unit))
-        else:
-            joined.append((number, piece))
+    for one in asked:
+        joined.append(one)
+        while len(joined) > 1:
+            (first, a), (second, b) = joined[-2:]
+            size = 2 * unit * len(a)
+            if len(a) != len(b) or a.stop != b.start or a.start % size or size > window:
+                break
+            joined[-2:] = [(min(first, second), range(a.start, b.stop, unit))]
     return joined
