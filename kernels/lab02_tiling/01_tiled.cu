@@ -1,7 +1,7 @@
 // 01_tiled.cu: C = A * B through TILE x TILE tiles in shared memory.
 // Idea:    a block loads a tile of A and a tile of B together, once, and each element then serves TILE threads.
 // From:    lab01_naive_gemm/01_naive.cu
-// Limits:  every FMA now reads two floats from shared memory: only one of three instructions is useful.
+// Limits:  every FMA now reads two floats from shared memory: more instructions load than multiply.
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE))
 

@@ -3,7 +3,7 @@
 //          banks, and, unlike TILE + 1, keep every pair of floats aligned: two steps of k in one 64-bit load.
 //          Such a load takes 16 lanes at a time, whose 16 pairs fill the 32 banks exactly.
 // From:    lab03_coalescing/04_gemm_bt.cu
-// Limits:  still two loads from shared memory for two FMAs.
+// Limits:  still three loads from shared memory for four FMAs; of tileA the compiler takes two pairs at once.
 // Entry:   matmul_bt(const float A[M,K] in, const float Bt[N,K] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul_bt block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE))
 

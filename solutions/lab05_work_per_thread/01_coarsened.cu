@@ -1,6 +1,6 @@
 // 01_coarsened.cu: C = A * B with WPT results per thread.
 // Idea:    a thread computes WPT elements of a column of C. An element of tileB, once in a register, serves all
-//          of them: WPT + 1 loads from shared memory for WPT FMAs instead of two loads for each.
+//          of them: WPT + 1 floats from shared memory for WPT FMAs instead of two for each.
 // From:    lab02_tiling/01_tiled.cu
 // Limits:  every element of tileA is still read once for every FMA.
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)

@@ -4,7 +4,7 @@
     seen.worst("shared", "load").wavefronts
 
 One block of the kernel runs in the NumPy interpreter, which notes every request to global and shared memory. It counts
-what the simulator counts, request by request.
+what the simulator counts, request by request: neighbouring shared loads of a thread are one, as in machine code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from warpschool.errors import ArgumentError
 from warpschool.launcher import Program
 from warpschool.ptx import Memory, SimKernel, load_module, oracle
 from warpschool.ptx.hazards import source_name
-from warpschool.ptx.oracle.counters import BANKS, WARP, WORD_BYTES, Counts
+from warpschool.ptx.oracle.counters import BANKS, WARP, WORD_BYTES, Counts, in_pairs
 
 STEP_LIMIT = 1 << 20
 """Basic blocks that the traced block may execute: far more than a picture needs."""
@@ -78,18 +78,26 @@ class Access:
         distinct = self.nbytes + int(np.minimum(np.diff(starts), self.nbytes).sum())
         return -(-distinct // SECTOR_BYTES)
 
+    @property
+    def phases(self) -> int:
+        """Groups of lanes that shared memory serves one after the other.
+
+        64-bit accesses take half a warp at a time, 128-bit ones a quarter; twice as many lanes where they pair up.
+        """
+        phases = {8: 2, 16: 4}.get(self.nbytes, 1)
+        paired = bool(in_pairs(self.offsets[None], self.offsets[None] >= 0)[0])
+        return max(1, phases // 2) if paired else phases
+
     def words(self) -> list[Word]:
         """Every word of shared memory that a lane touches, with its bank and the pass that serves it.
 
-        64-bit accesses take half a warp at a time, 128-bit ones a quarter. A bank serves one word in a pass, to all
-        lanes that want it.
+        A bank serves one word in a pass, to all lanes that want it.
         """
-        phases = {8: 2, 16: 4}.get(self.nbytes, 1)
         found: list[Word] = []
         passes = 0
-        for phase in range(phases):
+        for phase in range(self.phases):
             queues: dict[int, list[int]] = defaultdict(list)
-            for lane in self.lanes[self.lanes * phases // WARP == phase]:
+            for lane in self.lanes[self.lanes * self.phases // WARP == phase]:
                 for extra in range(max(1, self.nbytes // WORD_BYTES)):
                     number = (self.start + int(self.offsets[lane])) // WORD_BYTES + extra
                     queue = queues[number % BANKS]
@@ -109,7 +117,7 @@ class Access:
         """Sectors or passes beyond the fewest that this request needs."""
         if self.space == "global":
             return len(self.sectors) - self.fewest_sectors
-        return self.wavefronts - len(set(self.lanes * {8: 2, 16: 4}.get(self.nbytes, 1) // WARP))
+        return self.wavefronts - len(set(self.lanes * self.phases // WARP))
 
     def __str__(self) -> str:
         cost = f"{len(self.sectors)} sectors" if self.space == "global" else f"{self.wavefronts} passes"

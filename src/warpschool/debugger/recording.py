@@ -325,6 +325,7 @@ class _Kernel(SimLoadedKernel):
                 kernel, device.memory, grid, block, packed, shared_bytes=shared_bytes,
                 globals={name: allocation.address for name, allocation in self.sim.globals.items()},
                 step_limit=STEP_LIMIT, blocks=(device.wanted.block,), counts=recorder, watch=recorder.watch,
+                merged=False,  # every line shows what it reads itself
             )  # fmt: skip
             device.printed = result.printed
         except RecordingFull:

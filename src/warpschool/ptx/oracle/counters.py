@@ -95,7 +95,7 @@ class Counts:
         if not len(warp):
             return
         phases = {8: 2, 16: 4}.get(size, 1)
-        own_phases = np.where(_in_pairs(address, active), max(1, phases // 2), phases)
+        own_phases = np.where(in_pairs(address, active), max(1, phases // 2), phases)
         phase = warp * phases + lane * own_phases[warp] // WARP
         word = address[active].astype(np.int64) // WORD_BYTES
         words = (phase << _KEY_BITS | word)[:, None] + np.arange(max(1, size // WORD_BYTES))
@@ -107,7 +107,7 @@ class Counts:
         self.add(f"shared_{kind}_bank_conflicts", line, np.maximum(ways - 1, 0).sum())
 
 
-def _in_pairs(address: np.ndarray, active: np.ndarray) -> np.ndarray:
+def in_pairs(address: np.ndarray, active: np.ndarray) -> np.ndarray:
     """Warps whose lanes i and i^1 all want the same address, or all lanes i and i^2; as an H200 pairs them."""
     lanes = np.arange(WARP)
     found = np.zeros(len(address), bool)

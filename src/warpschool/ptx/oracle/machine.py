@@ -61,13 +61,14 @@ def run(
     blocks: Sequence[int] | None = None,
     counts: Counts | None = None,
     watch: Watch | None = None,
+    merged: bool = True,
 ) -> OracleResult:
     """Runs the blocks of a launch, all of them or those with the given linear numbers.
 
     `params` is the kernel's parameter block, `shared_bytes` the dynamic shared memory, `globals` the addresses in
     `memory` of the module's .global and .const variables. `step_limit` bounds the basic blocks that any one block of
-    threads executes; more raises StepLimitExceeded. `watch` is called before each instruction. Raises
-    UnsupportedInstruction and KernelTrap.
+    threads executes; more raises StepLimitExceeded. `watch` is called before each instruction. Shared loads count as the
+    machine code makes them, or, without `merged`, as the PTX has them. Raises UnsupportedInstruction and KernelTrap.
     """
     sizes = [tuple(s) + (1,) * (3 - len(s)) for s in (grid, block)]
     launch = Launch(
@@ -79,7 +80,7 @@ def run(
         shared_bytes=shared_bytes,
         globals=globals or {},
         counts=counts or Counts(),
-        shared_requests=shared_requests(kernel),
+        shared_requests=shared_requests(kernel) if merged else {},
     )
     blocks = range(math.prod(launch.grid)) if blocks is None else blocks
     in_order = _depends_on_order(kernel)
