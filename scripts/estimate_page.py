@@ -23,8 +23,7 @@ part of the chip needs for what the simulator counted (`ws.roofline(...)` draws 
 - L1 and shared memory: one wavefront of shared memory or four sectors of global memory per multiprocessor and clock.
 - DRAM: every array once, but no more than the sectors touched.
 
-Tensor cores are not included. Shared loads are counted as the source writes them; the compiler merges neighbouring ones
-where it can, and such a kernel may beat its bound.
+Tensor cores are not included. Shared loads are counted as the compiler merges them.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter
 from pathlib import Path
@@ -25,10 +26,16 @@ OTHERS = (
     "global_atomic_requests", "global_reduction_requests", "local_load_requests", "local_store_requests",
     "fma_instructions", "divergent_branches", "blocks_per_sm",
 )  # fmt: skip
+MATRICES = ("lab07/", "lab08/09", "lab08/11")
+"""Kernels with matrices in shared memory."""
 WHY = {
-    "merged": "ptxas merges neighbouring 4- and 8-byte shared loads of a thread into wide ones (LDS.64, LDS.128). "
-    "Requests fall, and with them wavefronts; a column that all lanes read at a stride then conflicts less often. The "
-    "simulator counts the loads of the PTX.",
+    "matrix": "ldmatrix, and wmma.load from shared memory, are LDSM in machine code: wavefronts and conflicts count them, "
+    "this metric does not; the simulator counts every load from shared memory. Among those that the metric does count are "
+    "loads that no lane executes: those of warps without an active lane, and those in front of copies (below).",
+    "copies": "ptxas puts three loads that no lane executes (@!PT LDS) in front of copies by cp.async: requests without a "
+    "wavefront. Here they are three for each of 2,176 copies.",
+    "compiler": "The GPU ran the PTX of NVRTC 13.0, which unrolls this kernel's inner loop by two where 13.5 unrolls it by "
+    "four: pairs of neighbours become one load there, fours here. The simulator counts 40,960 and 15,360 of that PTX.",
     "predicated": "ptxas turns a short branch into predicated instructions: warps without an active lane issue them "
     "too. PTX branches around them. Such a request has no wavefront and no sector.",
     "red": "An atomic whose result nobody uses: the PTX says atom, the machine code RED. Their sum is the same.",
@@ -37,8 +44,10 @@ WHY = {
     "registers": "ptxas finds that the small array fits in registers; the PTX has it in local memory.",
     "sequence": "One PTX instruction (a square root, a quotient, a reciprocal) is a sequence of machine instructions, "
     "with fused multiply-adds among them and a branch for subnormal numbers; and ptxas contracts or splits products.",
-    "noise": "Arbitration in the load-store unit: a handful in ten thousand requests, and other ones in each run. (Of "
-    "two runs the fewer are shown.)",
+    "noise": "Arbitration in the load-store unit: less than two in a hundred wavefronts, and other ones in each run (of two "
+    "runs the fewer are shown). Addresses that conflict do so each time, so that their conflicts come in multiples of the "
+    "warps that execute a load; these do not. `lab08/04_direct_multi_image` has the requests and banks of "
+    "`lab08/03_direct_shared`, which had none: only its blocks are larger, 32 warps instead of 8.",
     "shared atomics": "Nsight Compute counts atomics on shared memory among loads or stores; here they have a counter.",
 }
 
@@ -61,21 +70,26 @@ def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str
         return ""
     if counter == "divergent_branches":
         return "predicated" if theirs < ours else "sequence"
-    few = 0.002 * row["counters"]["shared_load_wavefronts"][1]
-    if counter.endswith("bank_conflicts") and ours == 0 and theirs < few:
-        return "noise"
-    if counter.endswith("wavefronts") and 0 < theirs - ours == _noise(row):
-        return "noise"
-    if counter.startswith("shared_") and theirs < ours:
-        return "merged"
-    if counter.endswith("requests") and row["group"] == "atomics":
+    if counter.endswith(("bank_conflicts", "wavefronts")):
+        return "noise" if 0 < theirs - ours == _noise(row, counter) else ""
+    if row["group"] == "atomics":
         return "shared atomics"
-    return "predicated" if counter.endswith("requests") else "merged" if counter.endswith("wavefronts") else ""
+    if case.startswith(MATRICES) and counter == "shared_load_requests":
+        return "matrix"
+    if case.startswith("lab05/01_coarsened"):
+        return "compiler"
+    if theirs - ours == 3 * row["counters"]["async_copy_requests"][0] > 0:
+        return "copies"
+    return "predicated" if theirs > ours else ""
 
 
-def _noise(row: dict[str, Any]) -> float:
-    ours, theirs = row["counters"]["shared_load_bank_conflicts"]
-    return theirs - ours
+def _noise(row: dict[str, Any], counter: str) -> float:
+    """Conflicts of shared loads, or stores, that addresses cannot have caused; 0 where they may have."""
+    kind = counter.split("_")[1]
+    ours, theirs = row["counters"][f"shared_{kind}_bank_conflicts"]
+    warps = math.prod(row["grid"]) * -(-math.prod(row["block"]) // 32)
+    few = 0.02 * row["counters"][f"shared_{kind}_wavefronts"][1]
+    return theirs if ours == 0 and theirs < few and theirs % warps else 0
 
 
 def page(found: dict[str, Any]) -> str:
@@ -86,7 +100,8 @@ def page(found: dict[str, Any]) -> str:
         f"{len(rows)} launches, the same PTX and inputs on both: the simulator, and an {found['device']} "
         f"under Nsight Compute. `python benchmarks/fidelity.py` repeats it on any machine with a GPU; "
         "`fidelity.py again` compares today's simulator with the record, without one; "
-        "`scripts/fidelity_page.py` writes this page from its record.", "",
+        "`scripts/fidelity_page.py` writes this page from its record. Shared loads are counted as ptxas merges them "
+        "(`src/warpschool/ptx/merging.py`).", "",
         "| kernels | launches | values compared | values that differ | global requests and sectors equal "
         "| shared requests equal | bank conflicts equal |", "|---|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip

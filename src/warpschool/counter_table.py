@@ -107,7 +107,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("shared_atomic_requests", None, "instructions", "Warp-wide atomics on shared memory."),
     Counter(
         "shared_load_requests", "smsp__inst_executed_op_shared_ld.sum", "instructions",
-        "Warp-wide loads from shared memory.",
+        "Warp-wide loads from shared memory; neighbours of a thread that ptxas loads together count as one.",
     ),
     Counter("shared_load_wavefronts", None, "wavefronts", "Passes that shared loads take, bank conflicts included."),
     Counter(
