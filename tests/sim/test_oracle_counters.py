@@ -15,8 +15,6 @@ DATA = Path(__file__).parent / "data"
 PROBES = json.loads((DATA / "probes_h200.json").read_text())
 DIALECTS = ("compute_80", "compute_100")
 EXPLAINED = {
-    # ptxas merges neighbouring 4-byte shared loads into wide ones: 20 instructions a tile instead of 32
-    ("gemm_tiled16", "shared_load_requests"): (1_048_576, 655_360),
     # ptxas predicates the branch's body: warps without an active lane issue these too
     ("reduce_interleaved", "shared_load_requests"): (6_080, 8_256),
     ("reduce_interleaved", "shared_store_requests"): (3_520, 4_608),
