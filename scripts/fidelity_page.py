@@ -29,13 +29,15 @@ OTHERS = (
 MATRICES = ("lab07/", "lab08/09", "lab08/11")
 """Kernels with matrices in shared memory."""
 WHY = {
-    "matrix": "ldmatrix, and wmma.load from shared memory, are LDSM in machine code: wavefronts and conflicts count them, "
-    "this metric does not; the simulator counts every load from shared memory. Among those that the metric does count are "
-    "loads that no lane executes: those of warps without an active lane, and those in front of copies (below).",
-    "copies": "ptxas puts three loads that no lane executes (@!PT LDS) in front of copies by cp.async: requests without a "
-    "wavefront. Here they are three for each of 2,176 copies.",
-    "compiler": "The GPU ran the PTX of NVRTC 13.0, which unrolls this kernel's inner loop by two where 13.5 unrolls it by "
-    "four: pairs of neighbours become one load there, fours here. The simulator counts 40,960 and 15,360 of that PTX.",
+    "matrix": "ldmatrix, and wmma.load from shared memory, are LDSM in machine code: wavefronts and conflicts count "
+    "them, this metric does not; the simulator counts every load from shared memory. Among those that the metric does "
+    "count are loads that no lane executes: those of warps without an active lane, and those in front of copies "
+    "(below).",
+    "copies": "ptxas puts three loads that no lane executes (@!PT LDS) in front of copies by cp.async: requests "
+    "without a wavefront. Here they are three for each of 2,176 copies.",
+    "compiler": "The GPU ran the PTX of NVRTC 13.0, which unrolls this kernel's inner loop by two where 13.5 does so "
+    "by four: pairs of neighbours become one load there, fours here. Of that PTX the simulator counts 40,960 and "
+    "15,360, too.",
     "predicated": "ptxas turns a short branch into predicated instructions: warps without an active lane issue them "
     "too. PTX branches around them. Such a request has no wavefront and no sector.",
     "red": "An atomic whose result nobody uses: the PTX says atom, the machine code RED. Their sum is the same.",
@@ -44,9 +46,9 @@ WHY = {
     "registers": "ptxas finds that the small array fits in registers; the PTX has it in local memory.",
     "sequence": "One PTX instruction (a square root, a quotient, a reciprocal) is a sequence of machine instructions, "
     "with fused multiply-adds among them and a branch for subnormal numbers; and ptxas contracts or splits products.",
-    "noise": "Arbitration in the load-store unit: less than two in a hundred wavefronts, and other ones in each run (of two "
-    "runs the fewer are shown). Addresses that conflict do so each time, so that their conflicts come in multiples of the "
-    "warps that execute a load; these do not. `lab08/04_direct_multi_image` has the requests and banks of "
+    "noise": "Arbitration in the load-store unit: less than two in a hundred wavefronts, and other ones in each run. "
+    "(Of two runs the fewer are shown.) Addresses that conflict do so each time: their conflicts come in multiples "
+    "of the warps that execute a load; these do not. `lab08/04_direct_multi_image` has the requests and banks of "
     "`lab08/03_direct_shared`, which had none: only its blocks are larger, 32 warps instead of 8.",
     "shared atomics": "Nsight Compute counts atomics on shared memory among loads or stores; here they have a counter.",
 }

@@ -19,8 +19,7 @@ def definitions_of(kernel: Kernel) -> Definitions:
     """Who writes each register of a kernel."""
     found: Definitions = {}
     for block in kernel.blocks:
-        end = getattr(block.terminator, "instruction", None)
-        for i in [*block.instructions, *([end] if end is not None else [])]:
+        for i in block.executed:
             for name in written(i):
                 found.setdefault(name, []).append(i)
     return found

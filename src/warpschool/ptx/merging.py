@@ -2,8 +2,8 @@
 
 A GPU does not run PTX. ptxas takes neighbouring shared loads of one thread together into 8- or 16-byte ones (LDS.64,
 LDS.128), and leaves out a load of what a register already holds. Requests, wavefronts and bank conflicts are then those
-of the wide load. The rules were read off the machine code that ptxas 13 writes for sm_80 and sm_90, which agree, and hold
-what an H200 counts (benchmarks/fidelity.py):
+of the wide load. The rules were read off the machine code that ptxas 13 writes for sm_80 and sm_90, which agree, and an
+H200 counts what they predict (benchmarks/fidelity.py):
 
 - The loads stand in one stretch of a basic block: no shared store, barrier, fence or shared atomic between them.
 - Their addresses are one register plus constants, and address arithmetic shows its alignment (`alignment`).
@@ -75,14 +75,14 @@ def shared_requests(kernel: Kernel) -> dict[int, tuple[Request, ...]]:
 
     Loads whose bytes another load gets have none.
     """
-    blocks = [block for block in kernel.blocks if sum(_may_merge(i) for i in block.instructions)]
+    blocks = [block for block in kernel.blocks if any(_may_merge(i) for i in block.instructions)]
     if not blocks:
         return {}
     definitions = definitions_of(kernel)
     groups = [group for block in blocks for group in _groups(kernel, block, definitions)]
     aligned = alignments(kernel, {loads[0].root[0] for loads in groups}, definitions)
     aligned[""] = EXACT
-    used = frozenset(name for block in kernel.blocks for i in block.instructions for name in read(i))
+    used = frozenset(name for block in kernel.blocks for i in block.executed for name in read(i))
     found: dict[int, tuple[Request, ...]] = {}
     for loads in groups:
         found |= _merged(loads, min(4 * loads[0].unit, WIDEST_BYTES, 1 << aligned[loads[0].root[0]]), used)

@@ -311,6 +311,12 @@ class Block:
     live_out: frozenset[str] = frozenset()
 
     @property
+    def executed(self) -> list[Instruction]:
+        """The instructions, and that of the terminator if it has one."""
+        end: Instruction | None = getattr(self.terminator, "instruction", None)
+        return self.instructions if end is None else [*self.instructions, end]
+
+    @property
     def successors(self) -> tuple[int, ...]:
         t = self.terminator
         if isinstance(t, Branch):

@@ -67,7 +67,7 @@ def run(
 
     `params` is the kernel's parameter block, `shared_bytes` the dynamic shared memory, `globals` the addresses in
     `memory` of the module's .global and .const variables. `step_limit` bounds the basic blocks that any one block of
-    threads executes; more raises StepLimitExceeded. `watch` is called before each instruction. Shared loads count as the
+    threads executes; more raises StepLimitExceeded. `watch` is called before each instruction. Shared loads count as
     machine code makes them, or, without `merged`, as the PTX has them. Raises UnsupportedInstruction and KernelTrap.
     """
     sizes = [tuple(s) + (1,) * (3 - len(s)) for s in (grid, block)]

@@ -22,7 +22,6 @@ from .shapes import Shape, load_shape, shape_of, store_shape
 from .signals import READS, WRITES, signal
 from .translator import Translator
 
-
 ALL_LANES = constant("i32", -1)
 
 
