@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from warpschool.ptx import host_threads
+from warpschool.ptx.launching import block_ranges
 from warpschool.ptx.memory import Memory
 from warpschool.ptx.snapshots import Snapshot
 
@@ -76,6 +77,15 @@ def test_a_forked_process_starts_its_own():
         (task,) = host_threads.start([lambda: done.append(1)])
         os._exit(0 if task.wait(10) and done else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("blocks, workers", [(1, 2), (16, 2), (64, 2), (1000, 16), (7, 1)])
+def test_all_blocks_are_handed_out_once(blocks, workers):
+    ranges = list(block_ranges(blocks, workers))
+    assert [k for r in ranges for k in r] == list(range(blocks))
+    sizes = [len(r) for r in ranges]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(ranges) == 1 if workers == 1 else sizes[-1] == 1
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ that way, so that the lowest block's hazard is the one reported.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
 """A launch may spend this many times its step limit: no more than so many blocks can use up their whole budget."""
+_SHARES = 4
+"""A host thread takes one in so many of its share of the blocks that are left."""
 _SHADOW_LIMIT = 2 << 30
 """Most memory of the exact race shadow's global part."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
@@ -178,17 +181,15 @@ class Launching:
                 file=self.kernel.file,
                 line=_first_line(self.kernel.kernel),
             ) from None
-        chunk = max(1, self.blocks // (count * 8)) if count > 1 else self.blocks
-        taken = iter(range(0, self.blocks, chunk))
-        lock = threading.Lock()
+        ranges, lock = block_ranges(self.blocks, count), threading.Lock()
 
         def work(worker: Worker) -> None:
             while not worker.struct.fault:
                 with lock:
-                    first = next(taken, None)
-                if first is None:
+                    blocks = next(ranges, None)
+                if blocks is None:
                     return
-                worker.run(first, min(first + chunk, self.blocks))
+                worker.run(blocks.start, blocks.stop)
 
         in_threads(workers, work)
         for worker in workers:
@@ -237,6 +238,15 @@ class Launching:
         told = self._hazards(workers)
         printed = format_records([w.printed() for w in workers], self.kernel.memory, self.block, self.grid)
         return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.grid, self.block)
+
+
+def block_ranges(blocks: int, workers: int) -> Iterator[range]:
+    """Ranges of blocks to hand out in order: long ones first, short ones in the end, so that all end together."""
+    first = 0
+    while first < blocks:
+        size = max(1, (blocks - first) // (_SHARES * workers)) if workers > 1 else blocks
+        yield range(first, first + size)
+        first += size
 
 
 def _first_line(kernel: Kernel) -> int:
