@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import ctypes
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -86,7 +87,7 @@ def prepare(source: Path, *, run: bool) -> None:
     labs = [lab for lab in Course(ROOT).labs() if lab.notebook is not None]
     for number, lab in enumerate(labs, start=1):
         print(f"[{number}/{len(labs)}] {lab.name}", flush=True)
-        (folder / f"{lab.name}.ipynb").write_text(_notebook(lab, run=run), encoding="utf-8")
+        (folder / f"{lab.name}.ipynb").write_text(_coloured(_notebook(lab, run=run)), encoding="utf-8")
     (folder / "index.md").write_text(_index(labs), encoding="utf-8")
 
 
@@ -140,11 +141,21 @@ def _notebook(lab: Lab, *, run: bool) -> str:
     return executed
 
 
+def _coloured(text: str) -> str:
+    """The notebook with its `%%kernel` cells marked as CUDA C++, which the generator would colour as Python."""
+    notebook = json.loads(text)
+    notebook["metadata"].setdefault("kernelspec", {})["language"] = "ipython3"  # marks count in IPython's cells only
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code" and "".join(cell["source"]).startswith("%%kernel"):
+            cell["metadata"]["magics_language"] = "cuda"
+    return json.dumps(notebook)
+
+
 def _fingerprint(lab: Lab) -> str:
     found = hashlib.sha256()
     folders = ("src", f"labs/{lab.name}", f"grader/{lab.name}")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
-    for path in sorted(path for path in files if path.suffix in (".py", ".ipynb", ".json", ".toml")):
+    for path in sorted(path for path in files if path.suffix in (".py", ".css", ".js", ".ipynb", ".json", ".toml")):
         found.update(path.read_bytes())
     return found.hexdigest()[:16]
 

@@ -56,4 +56,6 @@ for command, panel in (
     (new_lab.new_lab, TEACH),
 ):  # fmt: skip
     name = command.__name__.rstrip("_").replace("_", "-")
-    app.command(name, help=_help(command), rich_help_panel=panel, epilog=EXIT_CODES)(command)
+    text = _help(command)
+    summary = text.partition("\n\n")[0]
+    app.command(name, help=text, short_help=summary, rich_help_panel=panel, epilog=EXIT_CODES)(command)
