@@ -104,10 +104,8 @@ def estimate(counters: Counters, *, gpu: str | GpuSpec = DEFAULT_GPU, array_byte
     if array_bytes is not None:
         parts["DRAM"] = min(array_bytes, sectors * SECTOR_BYTES) / (spec.dram_gb_per_s * 1e6)
     limited_by = max(parts, key=lambda name: parts[name])
-    notes = ["tensor cores not included"] if counters.tensor_instructions else []
-    if limited_by == "L1 and shared memory" and counters.shared_load_wavefronts > sectors / 4:
-        notes.append("loads as the source writes them: the compiler may merge some, and need less")
-    return Estimate(spec.name, parts[limited_by], limited_by, parts, "; ".join(notes))
+    note = "tensor cores not included" if counters.tensor_instructions else ""
+    return Estimate(spec.name, parts[limited_by], limited_by, parts, note)
 
 
 def in_sequence(estimates: Sequence[Estimate]) -> Estimate:
