@@ -48,7 +48,7 @@ def debug(
     The kernel is compiled for debugging and one block of it runs in the interpreter; every step is recorded. Commands
     come from the terminal, from --commands, or from standard input; `help` inside lists them.
 
-    Example: warpschool debug kernels/lab02_tiling/01_tiled.cu --commands "break 29; continue; print sum; shared tileA"
+    Example: warpschool debug kernels/lab02_tiling/01_tiled.cu --commands "break 19; continue; print row; lanes"
     """
     output = Output(as_json=as_json, plain=plain)
     sizes = read_numbers(size or (), option="--size")

@@ -27,7 +27,7 @@ def new_lab(
     Then replace its parts by your own; docs/teach/new-lab.md says in which order. The content tests say what does not
     fit together yet.
 
-    Example: warpschool new-lab reduction --title "Lab 12: reductions"
+    Example: warpschool new-lab reduction --title "Lab 14: reductions"
     """
     output = Output(as_json=as_json, plain=plain)
     if importlib.util.find_spec("nbformat") is None:

@@ -173,7 +173,8 @@ class Debugger:
         self.breakpoints[line] = Breakpoint(line, condition.strip())
         times = sum(step.line == line for step in self.recording.steps)
         text = f"breakpoint at line {line}: {self.recording.source_line(line).strip()}"
-        return Reply(f"{text} ({times} times in this recording)", {"line": line, "times": times})
+        told = "once" if times == 1 else f"{times} times"
+        return Reply(f"{text} ({told} in this recording)", {"line": line, "times": times})
 
     def delete(self, rest: str) -> Reply:
         if not rest:
