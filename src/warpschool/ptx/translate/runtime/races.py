@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from ...emit import WARP, Value
 from .. import layout as L
 from .helper import CONTEXT, I32, I64, KIND, MASK, SITE, SIZE, WORKER, Helper, arg, i32, i64
@@ -24,6 +27,14 @@ class _Shadow:
 
     def _bits(self, state: Value, shift: int, mask: int) -> Value:
         return self.b.and_const(self.b.lshr(state, shift), mask)
+
+    def mark(self) -> Value:
+        """What an access of kind KIND leaves behind where nothing is to be remembered of the one before."""
+        b = self.b
+        return b.or_(
+            b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(KIND, L.KIND_SHIFT)),
+            b.or_(b.shl(self.warp, L.WARP_SHIFT), self.lane),
+        )
 
     def step(self, state: Value) -> tuple[Value, Value]:
         """(conflict, new state) for this access of kind KIND to a granule in `state` (i32)."""
@@ -51,7 +62,7 @@ class _Shadow:
             who = b.or_(b.shl(self.warp, L.WARP_SHIFT), lane_)
             return b.or_(b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(kind_, L.KIND_SHIFT)), b.or_(who, flags))
 
-        fresh = compose(KIND, self.lane, i32(0))
+        fresh = self.mark()
         # another reader (or atomic) joins; the inline checks rely on these exact forms
         other_lane = b.and_(same_warp, b.and_(unsynced, b.not_(same_lane)))
         joined_kind = b.select(was_both, i32(L.READ_AFTER_WRITE), KIND)
@@ -73,6 +84,43 @@ class _Shadow:
         return conflict, new
 
 
+_SEVERAL = 4
+"""Granules of a lane that are looked at together: 16 bytes, as most copies move, in granules of 4."""
+
+
+@contextmanager
+def _unless(b: Helper, applies: Value, quickly: Callable[[], Value]) -> Iterator[None]:
+    """Code for what is left where a quick way does not apply or comes to nothing."""
+    quick, slow, end = b.new_label("quick"), b.new_label("slow"), b.new_label("judged")
+    b.branch(applies, quick, slow)
+    b.label(quick)
+    b.branch(quickly(), end, slow, likely=True)
+    b.label(slow)
+    yield
+    b.br(end)
+    b.label(end)
+
+
+def _written_anew(b: Helper, rules: _Shadow, slot: Value) -> Value:
+    """Whether nobody has touched a lane's granules since the block's barrier, or ever; marks them as written."""
+    state = b.load(I32, slot, _SEVERAL)
+    before = b.splat(b.shl(rules.epoch, L.TIME_SHIFT), _SEVERAL)
+    fine = b.all_true(b.icmp("ule", b.add_const(state, 1), before))  # UNTOUCHED + 1 wraps to 0
+    with b.if_(fine):
+        b.store(b.splat(rules.mark(), _SEVERAL), slot)
+    return fine
+
+
+def _touched_first(b: Helper, rules: _Shadow, slot: Value, me: Value) -> Value:
+    """Whether nobody in the grid has touched a lane's granules; marks them."""
+    state = b.load(I64, slot, _SEVERAL)
+    fine = b.all_true(b.icmp("eq", state, b.like(state, 0)))
+    with b.if_(fine):
+        mine = b.or_(b.shl(b.resize(me, I64), 32), b.resize(rules.mark(), I64))
+        b.store(b.splat(mine, _SEVERAL), slot)
+    return fine
+
+
 def race_shared(granule_log2: int) -> str:
     """Race and uninitialised-read check of a shared access, lane by lane, on granules of 2^granule_log2 bytes."""
     b = Helper()
@@ -85,7 +133,9 @@ def race_shared(granule_log2: int) -> str:
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
         at = b.element(offsets, I32, lane)
         rules = _Shadow(b, warp, lane)
-        with b.loop(granules) as k:
+        start = b.offset(shadow, b.shl(b.resize(b.lshr(at, granule_log2), I64), 2))
+        several = b.and_(b.icmp("eq", granules, i32(_SEVERAL)), b.icmp("eq", KIND, i32(L.WRITE)))
+        with _unless(b, several, lambda: _written_anew(b, rules, start)), b.loop(granules) as k:
             index = b.add(b.lshr(at, granule_log2), k)
             slot = b.offset(shadow, b.shl(b.resize(index, I64), 2))
             state = b.load(I32, slot)
@@ -147,7 +197,9 @@ def race_global(granule_log2: int) -> str:
         with b.if_(b.icmp("ne", shadow, i64(0))):
             rules = _Shadow(b, warp, lane)
             first = b.lshr(b.sub(at, b.load(I64, entry)), granule_log2)
-            with b.loop(granules) as k:
+            start = b.pointer(b.add(shadow, b.shl(first, 3)))
+            several = b.icmp("eq", granules, i32(_SEVERAL))
+            with _unless(b, several, lambda: _touched_first(b, rules, start, me)), b.loop(granules) as k:
                 slot = b.pointer(b.add(shadow, b.shl(b.add(first, b.resize(k, I64)), 3)))
                 _global_step(b, rules, slot, me, lane, at)
     b.ret()
