@@ -185,13 +185,16 @@ def test_two_workers_give_the_same_bytes_and_a_killed_one_loses_nothing(store, t
 
 
 @pytest.mark.slow
-def test_slurm_gets_a_script_that_starts_one_worker():
+def test_slurm_gets_a_script_that_starts_one_worker(monkeypatch):
     pytest.importorskip("dask_jobqueue")
-    from warpschool.grading.cluster import slurm_script
+    from warpschool.grading.cluster import slurm_options, slurm_script
 
     script = slurm_script()
     assert script.startswith("#!")
     assert "#SBATCH -J warpschool" in script and "--mem=2G" in script and "distributed.cli.dask_worker" in script
+    assert "#SBATCH -t 02:00:00" in script, "dask-jobqueue's own default is half an hour"
+    monkeypatch.setenv("DASK_JOBQUEUE__SLURM__WALLTIME", "00:10:00")
+    assert slurm_options()["walltime"] == "00:10:00", "what somebody has written counts"
 
 
 def test_secret_cases_are_of_the_same_kind_and_only_there_with_a_secret():

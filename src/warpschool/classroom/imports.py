@@ -58,7 +58,8 @@ def import_zip(
             return _unpack(packed, target, assignment, students or {}, handed_in)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         advice = "Name the zip as Canvas or Moodle gave it."
-        raise ArgumentError(f"cannot read {archive}: {error}", next_step=advice) from None
+        why = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"cannot read {archive}: {why}", next_step=advice) from None
 
 
 def _unpack(
@@ -133,7 +134,9 @@ def read_students(path: Path) -> dict[str, str]:
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"cannot read {path}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        advice = "Write lines of: name in the zip,student id"
+        raise ArgumentError(f"cannot read {path}: {why}", next_step=advice) from None
     found = {}
     for number, line in enumerate(lines, start=1):
         name, comma, student = line.rpartition(",")

@@ -76,7 +76,8 @@ def slurm_options() -> dict[str, Any]:
     import dask
 
     usual = {"cores": 1, "processes": 1, "memory": "2GB", "walltime": "02:00:00", "job_name": "warpschool"}
-    own = dask.config.get("jobqueue.slurm", default={})
+    written = dask.config.collect()  # without the defaults of dask-jobqueue, which would win over ours
+    own = dask.config.get("jobqueue.slurm", default=None, config=written) or {}
     return {key.replace("_", "-"): own.get(key.replace("_", "-")) or value for key, value in usual.items()}
 
 
