@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from simulator_cases import divergent_loop, unrolled, without_avx512
+from simulator_cases import divergent_loop, numpy_two_threads, unrolled, without_avx512
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -162,7 +162,8 @@ def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
             rows[name]["avx2_of_avx512"] = plain / narrow[name]
     return {
         "what": "simulator", "size": size, "cpu": _cpu(), "threads": 1, "numpy_ms": reference,
-        "numpy_gflops": 2 * size**3 / reference / 1e6, "kernels": rows, "numba": numba_ratio(rows["naive"]["gflops"]),
+        "numpy_gflops": 2 * size**3 / reference / 1e6, "numpy_two_threads_speedup": numpy_two_threads(size, repeat),
+        "kernels": rows, "numba": numba_ratio(rows["naive"]["gflops"]),
         "divergent_loop": divergent_loop(threads, max(3, repeat // 10)), "straight_line": unrolled(steps),
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "warpschool": ws.__version__},
     }  # fmt: skip
@@ -218,7 +219,8 @@ def table(result: dict) -> str:
     head = "| kernel | time | x NumPy | counters | all checks | 2 threads | AVX2 alone | first launch | with checks |"
     lines = [
         f"{result['size']}^3 on one thread of {result['cpu']}; NumPy's SGEMM: {result['numpy_ms']:.2f} ms "
-        f"({result['numpy_gflops']:.0f} GFLOP/s).", "", head, "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        f"({result['numpy_gflops']:.0f} GFLOP/s), on two threads {result['numpy_two_threads_speedup']:.2f} x as fast.",
+        "", head, "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for name, r in result["kernels"].items():
         lines.append(

@@ -96,3 +96,29 @@ def without_avx512(size: int, repeat: int) -> dict[str, float]:
         command, capture_output=True, text=True, check=True, env=os.environ | {"WARPSCHOOL_SIMD": "avx2"}
     )
     return json.loads(done.stdout)
+
+
+_PRODUCT = """
+import sys, time
+import numpy as np
+size, repeat = map(int, sys.argv[1:])
+a, best = np.ones((size, size), np.float32), float("inf")
+for _ in range(repeat):
+    start = time.perf_counter()
+    a @ a
+    best = min(best, time.perf_counter() - start)
+print(best)
+"""
+
+
+def numpy_two_threads(size: int, repeat: int) -> float:
+    """How many times as fast NumPy's product is on two threads as on one: what two threads can bring on this host."""
+    best = {1: float("inf"), 2: float("inf")}
+    for _ in range(3):
+        for threads in best:
+            names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+            environment = os.environ | dict.fromkeys(names, str(threads))
+            command = [sys.executable, "-c", _PRODUCT, str(size), str(repeat)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+            best[threads] = min(best[threads], float(done.stdout))
+    return best[1] / best[2]

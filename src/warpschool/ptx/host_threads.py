@@ -10,7 +10,8 @@ from ..errors import MemoryLimitExceeded
 
 STACK_BYTES = 256 << 20
 """Stack of a thread: code that LLVM compiled quickly keeps every vector there. Address space, not memory."""
-_MOST_IDLE = 16
+_MOST_IDLE = 8
+"""Threads that are kept: their stacks take address space."""
 
 
 class Task:
