@@ -78,7 +78,7 @@ def _widen(name: str, type_: str, outer: int, inner: int, turned: bool) -> tuple
         with b.loop(i64(outer)) as k:
             for start in range(0, inner, 16):
                 at = b.offset(matrix, b.add_const(b.mul(k, i64(inner // 2)), start // 2))
-                numbers = _as_float(b, type_, at, 16)
+                numbers = as_float(b, type_, at, 16)
                 for column in range(16):
                     place = b.add_const(b.shl(k, 2), 4 * outer * (start + column))
                     b.store(b.extract(numbers, column), b.offset(wide, place))
@@ -93,10 +93,10 @@ def copy_widened(b: Builder, type_: str, origin: Value, to: Value, count: int) -
     bits = _BITS.get(type_, 16)
     for first in range(0, count, 16):
         lanes = min(16, count - first)
-        b.store(_as_float(b, type_, b.offset(origin, first * bits // 8), lanes), b.offset(to, 4 * first))
+        b.store(as_float(b, type_, b.offset(origin, first * bits // 8), lanes), b.offset(to, 4 * first))
 
 
-def _as_float(b: Builder, type_: str, at: Value, count: int) -> Value:
+def as_float(b: Builder, type_: str, at: Value, count: int) -> Value:
     """`count` elements in memory as f32."""
     if type_ == "f16":
         return b.convert("fpext", b.load("half", at, count), "float")

@@ -10,17 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from ..emit import WARP, Value, constant, constants
+from ..emit import WARP, Builder, Value, constant, constants
 from ..matrices import Request, Tile
 from . import layout as L
 from .runtime.helper import CONTEXT, I32, I64, SITE, WORKER, arg, i32, i64
 from .shared_memory import bank_conflicts
 from .tensor_forms import Form, copy_bytes, finished, library_function, offset_table, table_entry
 from .tensor_looks import ArrayLook, SharedLook
-from .tensor_products import copy_widened
+from .tensor_products import as_float, copy_widened
 
 _HOST_LINE = 64
 """Bytes of a line of the host's caches."""
+_TURNED = 16
+"""Side of a block that is transposed in the host's registers."""
 _NULL, _ALL = Value("ptr", "null"), constant(I32, -1)
 ROW_ALIGNMENT = 16
 """Bytes to which CUDA wants every row or column of a fragment in memory to be aligned (shorter ones: their size)."""
@@ -268,6 +270,9 @@ class _Mover:
                 else:
                     copy_bytes(b, *((memory, matrix) if self.is_load else (matrix, memory)), tile.line_bytes)
             return
+        if self.wide and tile.lines % _TURNED == tile.line_bytes // self.form.unit_bytes % _TURNED == 0:
+            self._turn_lines()
+            return
         size = self.form.unit_bytes
         with b.loop(i64(tile.lines)) as line, b.loop(i64(tile.line_bytes // size)) as k:
             memory = self._host(b.add(self._line(line), b.mul(k, i64(size))))
@@ -278,6 +283,15 @@ class _Mover:
             b.store(b.load(f"i{8 * size}", source, align=1), target, align=1)
         self._widen()
 
+    def _turn_lines(self) -> None:
+        """Loads lines that lie across those of the matrix, widened: blocks of 16 x 16 elements, turned in registers."""
+        b, tile, size = self.b, self.tile, self.form.unit_bytes
+        for first in range(0, tile.lines, _TURNED):
+            for start in range(0, tile.line_bytes // size, _TURNED):
+                places = [self._host(b.add_const(self._line(first + n), start * size)) for n in range(_TURNED)]
+                block = [as_float(b, self.form.held.type, at, _TURNED) for at in places]
+                for k, line in enumerate(_turned(b, block)):
+                    b.store(line, b.offset(self.target, 4 * ((start + k) * self.form.line_elements + first)))
 
     def _stream_lines(self) -> None:
         """Stores past the host's caches, if lines fill the caches' lines; the function ends here then."""
@@ -289,6 +303,17 @@ class _Mover:
                 b.store(value, self._host(b.add_const(self._line(n), start)), align=_HOST_LINE, streamed=True)
             b.ret()
             b.label(b.new_label("unreached"))
+
+
+def _turned(b: Builder, lines: list[Value]) -> list[Value]:
+    """A square of vectors, transposed: as often as the side is a power of 2, each half is shuffled into the other."""
+    side = len(lines)
+    low = [k // 2 + side * (k % 2) for k in range(side)]
+    high = [side // 2 + k for k in low]
+    for _ in range(side.bit_length() - 1):
+        pairs = zip(lines[: side // 2], lines[side // 2 :], strict=True)
+        lines = [b.shuffle(x, half, y) for x, y in pairs for half in (low, high)]
+    return lines
 
 
 def _bytes_of(r: Request) -> set[tuple[int, int]]:
