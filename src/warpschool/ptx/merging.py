@@ -202,20 +202,23 @@ def _merged(loads: list[_Load], window: int, used: frozenset[str]) -> dict[int, 
     """The requests of loads of one stretch, root and unit; `window` is the widest load that their alignment allows."""
     unit = loads[0].unit
     alone: list[Asked] = []
+    narrowed: set[int] = set()
     held: set[int] = set()
-    sharing: list[int] = []
+    sharing: list[tuple[int, list[int]]] = []
     for number, load in enumerate(loads):
         wanted = _wanted(load, used)
-        if len(wanted) < len(load.units):  # narrowed, and not taken apart with the others
-            alone += [(number, piece) for piece in _pieces(wanted, unit, load.nbytes, load.offset)]
-        elif load.nbytes < window and load.offset % load.nbytes == 0:
-            sharing.append(number)
+        pieces = list(_pieces(wanted, unit, load.nbytes, load.offset))
+        if len(pieces) == 1 and len(wanted) < len(load.units):  # not taken apart for others
+            alone += [(number, pieces[0])] if not narrowed.issuperset(wanted) else []
+            narrowed.update(wanted)
+        elif len(pieces) > 1 or (load.nbytes < window and load.offset % load.nbytes == 0):
+            sharing.append((number, wanted))
         elif not held.issuperset(wanted):
             alone.append((number, load.units))
             held.update(wanted)
     first: dict[int, int] = {}
-    for number in sharing:
-        for at in loads[number].units:
+    for number, wanted in sharing:
+        for at in wanted:
             if at not in held:
                 first.setdefault(at, number)
     together = [(min(first[at] for at in piece if at in first), piece) for piece in _pieces(first, unit, window)]
