@@ -174,6 +174,11 @@ def test_what_nobody_reads_is_not_loaded(load, used, others, expected):
     assert _requests(body + "".join(_reader(f"%f{n}") for n in used) + _loads(others, first=8)) == expected
 
 
+def test_equal_loads_of_which_one_word_is_read_are_one():
+    twice = "ld.shared.v2.f32 {%f1, %f2}, [%r2+8]; ld.shared.v2.f32 {%f3, %f4}, [%r2+8];"
+    assert _requests(twice + _reader("%f1") + _reader("%f3")) == "4@8"
+
+
 def test_copies_that_go_in_a_circle_end():
     assert _requests("L1: mov.u32 %r8, %r9; mov.u32 %r9, %r8; ld.shared.f32 %f1, [%r9+4]; bra L1;") == "4@4"
 
