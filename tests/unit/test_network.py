@@ -7,7 +7,7 @@ import pytest
 
 import warpschool as ws
 from warpschool.course import Course
-from warpschool.errors import ArgumentError, SimulationError
+from warpschool.errors import ArgumentError, CompileError, SimulationError
 from warpschool.nn.arena import ALIGN_BYTES, Arena, Span, plan
 from warpschool.nn.convolution import convolve
 from warpschool.nn.digits import load, weights
@@ -23,7 +23,9 @@ from warpschool.nn.layers import (
     WinogradPool,
 )
 from warpschool.nn.network import Network, build, digits_layers, lenet5_layers, with_steps
+from warpschool.nn.reading_progress import progress_of
 from warpschool.nn.session import Kernels, Session
+from warpschool.ptx import engine
 
 
 @pytest.fixture(scope="module")
@@ -214,3 +216,47 @@ def test_architectures():
 
 def math_prod(shape):
     return int(np.prod(shape))
+
+
+# ---------------------------------------------------------------- preparation
+
+SMALL = (Convolve(name="c", filters=3, size=3), BiasRelu(name="r", of="c"), AveragePool(name="p"))
+
+
+def test_kernels_are_translated_before_they_run_once_each(monkeypatch):
+    made = []
+    translate = engine.translate
+    monkeypatch.setattr(engine, "translate", lambda *a, **k: made.append(a[2]) or translate(*a, **k))
+    heard = []
+    session = Session(build(SMALL, 2, (1, 9, 9)), Kernels(device="sim"))
+    session.load(parameters_of(SMALL, (1, 9, 9)))
+    session["x"].set(np.ones((2, 1, 9, 9), np.float32))
+    session.prepare(relaxed=True, told=lambda done, total: heard.append((done, total)))
+    session.run()
+    session.relax()
+    session.run()
+    assert len(made) == 6 and [o.check for o in made].count(True) == 3  # three kernels: checked, then relaxed
+    assert heard[-1] == (6, 6) and [done for done, _ in heard] == sorted(done for done, _ in heard)
+
+
+def test_what_is_wrong_with_a_kernel_is_said_where_it_is_launched():
+    broken = Course.find().step("lab10_lenet/01_relu").solution.read_text("utf-8").replace("fmaxf(", "fmaxg(")
+    network = Network(
+        SMALL, Kernels({"lab10_lenet/01_relu": broken}, device="sim"), parameters=parameters_of(SMALL, (1, 9, 9)),
+        image_shape=(1, 9, 9),
+    )  # fmt: skip
+    with pytest.raises(CompileError, match="fmaxg"):
+        network.classify(np.zeros((2, 1, 9, 9), np.float32))
+
+
+def test_a_bar_tells_of_kernels_and_images(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, as far as rich is concerned
+    with progress_of(200, shown=True) as bar:
+        bar.prepared(3, 9)
+        bar.read(100)
+    said = capsys.readouterr().out
+    assert "compiling" in said and "3/9" in said and "100/200" in said
+    with progress_of(200, shown=False) as bar:
+        bar.prepared(3, 9)
+        bar.read(100)
+    assert capsys.readouterr().out == ""

@@ -104,6 +104,9 @@ class GpuKernel:
                 f"beside the kernel's {static:,} static bytes"
             ) from error
 
+    def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
+        """The driver has done it when the kernel was loaded."""
+
     def launch(
         self,
         grid: Dim3,

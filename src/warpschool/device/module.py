@@ -145,12 +145,7 @@ class Kernel:
         simulator looks at them. Raises ArgumentError, LaunchError, and SimulationError where the simulator stops.
         """
         device = self.module.device
-        try:
-            options = replace(device.options, **simulator)
-        except TypeError:
-            raise ArgumentError(
-                f"{self.name}: {', '.join(simulator)} is no launch option", next_step="Options: " + _OPTION_NAMES
-            ) from None
+        options = self._options(simulator)
         dims = checked_dims(self.name, "grid", grid), checked_dims(self.name, "block", block)
         self._check_shared(shared_mem)
         scalars = convert(self.name, self.parameters, arguments, device)
@@ -175,6 +170,22 @@ class Kernel:
             )
 
         return run()
+
+    def prepare(self, grid: int | Sequence[int], block: int | Sequence[int], **simulator: Any) -> None:
+        """Translates for this shape of blocks now rather than at the first launch; threads may do so side by side.
+
+        Keywords are fields of `LaunchOptions`. Raises as a launch does.
+        """
+        dims = checked_dims(self.name, "grid", grid), checked_dims(self.name, "block", block)
+        self._loaded.prepare(*dims, self._options(simulator))
+
+    def _options(self, simulator: Mapping[str, Any]) -> LaunchOptions:
+        try:
+            return replace(self.module.device.options, **simulator)
+        except TypeError:
+            raise ArgumentError(
+                f"{self.name}: {', '.join(simulator)} is no launch option", next_step="Options: " + _OPTION_NAMES
+            ) from None
 
     def _check_shared(self, shared_mem: int) -> None:
         """Dynamic shared memory beyond the kernel's limit is refused, as on a GPU."""

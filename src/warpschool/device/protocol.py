@@ -92,6 +92,9 @@ class LoadedKernel(Protocol):
     def allow_dynamic_shared(self, nbytes: int) -> None:
         """Raises the limit for dynamic shared memory; LaunchError where the chip has less."""
 
+    def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
+        """Does now what the first launch of this shape would do before it runs; several threads may at once."""
+
     def launch(
         self,
         grid: Dim3,

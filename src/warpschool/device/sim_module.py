@@ -12,7 +12,9 @@ from ..counters import Counters, UnmeasuredCounters
 from ..errors import ContractError, LaunchError
 from ..ptx import Allocation, LaunchRecord, SimKernel, bind
 from ..ptx.engine import STATIC_SHARED_LIMIT
+from ..ptx.lane_analysis import MAX_GRID_X
 from ..ptx.program import Module
+from ..ptx.translate import Options
 from ..suggest import did_you_mean
 from .arguments import pack
 from .arrays import DeviceArray
@@ -95,6 +97,9 @@ class SimLoadedKernel:
             "max_threads_per_block": self.sim.kernel.max_threads or self.device.spec.sm.threads_per_block,
             "max_dynamic_shared_size_bytes": self.max_dynamic_shared_bytes,
         }
+
+    def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
+        self.sim.prepare(block, Options(options.check, options.count), wide_grid=grid[0] > MAX_GRID_X)
 
     def launch(
         self,

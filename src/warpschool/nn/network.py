@@ -13,13 +13,12 @@ device. `build(layers, batch, image_shape)` gives the graph alone: whoever train
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.progress import track
 
 from warpschool.errors import ArgumentError, SimulationError
 from warpschool.nn.graph import Graph
@@ -34,6 +33,7 @@ from warpschool.nn.layers import (
     MaxPool,
     WinogradPool,
 )
+from warpschool.nn.reading_progress import Bar, progress_of
 from warpschool.nn.session import Kernels, Session
 
 PIXELS = (1, 28, 28)
@@ -161,11 +161,23 @@ class Network:
         if x.shape[1:] != self.image_shape:
             raise ArgumentError(f"the network takes images {list(self.image_shape)}, not {list(x.shape[1:])}")
         size = batch or (GPU_BATCH if self.kernels.device.measures_time else BATCH)
-        found = [self._one(x[first : first + size], every) for first in _batches(len(x), size, progress)]
+        parts = [x[first : first + size] for first in range(0, len(x), size)]
+        with progress_of(len(x), shown=progress) as bar:
+            found = [self._one(part, every, bar, again=len(x) >= 2 * size) for part in parts]
         return np.concatenate(found) if found else np.empty(0, np.int32)
 
-    def _one(self, x: np.ndarray, every: bool) -> np.ndarray:
+    def _one(self, x: np.ndarray, every: bool, bar: Bar, *, again: bool) -> np.ndarray:
         session = self.session(len(x))
+        session.prepare(relaxed=again and not every, told=bar.prepared)
+        try:
+            found = self._read(session, x, every)
+        except BaseException:
+            session.stop_preparing()
+            raise
+        bar.read(len(x))
+        return found
+
+    def _read(self, session: Session, x: np.ndarray, every: bool) -> np.ndarray:
         session["x"].set(x)
         session.run()
         if session.checked:
@@ -183,8 +195,3 @@ def _refuse(session: Session) -> None:
                 f"layer {call.layer}, {call.step}: {hazard.kind}: {hazard.message}", file=hazard.file,
                 line=hazard.line, next_step=f"warpschool check {call.step} shows more.",
             )  # fmt: skip
-
-
-def _batches(count: int, size: int, progress: bool) -> Iterator[int]:
-    starts = range(0, count, size)
-    yield from track(starts, description=f"{count:,} images", transient=True) if progress else starts

@@ -12,8 +12,9 @@ arena; see `warpschool.nn.arena`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from warpschool.errors import ArgumentError
 from warpschool.launcher import Program
 from warpschool.nn.arena import Arena, plan
 from warpschool.nn.graph import Call, Graph, Value, scratch_name, spans
+from warpschool.nn.preparation import Preparation, Told, wait
 from warpschool.suggest import did_you_mean
 
 
@@ -92,6 +94,8 @@ class _Bound:
     program: Program
     arrays: dict[str, DeviceArray]
     launches: tuple[Launch, ...] = ()
+    ready: list[Future[None]] = field(default_factory=list)
+    """what must be translated before the next run"""
 
     @property
     def repeats(self) -> bool:
@@ -126,6 +130,8 @@ class Session:
             arrays |= {v.name: make(scratch_name(number, v), v.shape, v.dtype) for v in scratch[number]}
             self._bound.append(_Bound(call, program, arrays))
         self._prepared = False
+        self._preparation: Preparation | None = None
+        self._later: list[list[Future[None]]] = []
 
     def _alone(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> DeviceArray:
         return self.device.empty(shape, dtype, name=name)
@@ -167,11 +173,43 @@ class Session:
             for bound in self._bound[calls]:
                 if self._prepared and bound.call.once:
                     continue
+                wait(bound.ready)
+                bound.ready = []
                 if bound.repeats:
                     bound.launches = tuple(launch.again() for launch in bound.launches)
                 else:
                     bound.launches = bound.program.enqueue(bound.call.sizes, bound.arrays, **self._launching)
         self._prepared = self._prepared or calls == slice(None)
+
+    def prepare(self, *, relaxed: bool = False, told: Told | None = None) -> None:
+        """Compile and translate all kernels on all cores from now on; `run` waits for what it comes to.
+
+        `relaxed`: for the runs after `relax`, too. `told` hears how many kernels are ready, of how many; it is called
+        from other threads. On a GPU there is nothing to prepare.
+        """
+        if not self.device.counts or self._preparation is not None:
+            return
+        self._preparation = Preparation(told)
+        for bound in self._bound:
+            self._preparation.load(bound.program, bound.call.sizes)
+        for bound, ready in zip(self._bound, self._asked(self._preparation, self._launching), strict=True):
+            bound.ready = ready
+        if relaxed and self.checked:
+            self._later = self._asked(self._preparation, self._launching | _RELAXED)
+        else:
+            self._preparation.close()
+
+    def _asked(self, preparation: Preparation, launching: Mapping[str, Any]) -> list[list[Future[None]]]:
+        options = {name: value for name, value in launching.items() if name != "stream"}
+        return [preparation.ask(bound.program, bound.call.sizes, **options) for bound in self._bound]
+
+    def stop_preparing(self) -> None:
+        """Leave what has not been translated yet to the launches that need it."""
+        if self._preparation is not None:
+            self._preparation.close(cancel=True)
+        self._later = []
+        for bound in self._bound:
+            bound.ready = []
 
     @property
     def checked(self) -> bool:
@@ -183,10 +221,17 @@ class Session:
 
         For kernels that were checked in a run before and whose addresses do not depend on what the arrays hold.
         """
-        if self.device.counts:
-            self._launching |= {"check": False, "count": False}
-            for bound in self._bound:
-                bound.launches = ()
+        if not self.device.counts:
+            return
+        self._launching |= _RELAXED
+        for bound in self._bound:
+            bound.launches = ()
+        if self._later and self._preparation is not None:
+            for bound, ready in zip(self._bound, self._later, strict=True):
+                bound.ready = ready
+            self._later = []
+            self._preparation.repeat()
+            self._preparation.close()
 
     def _in_stream(self) -> AbstractContextManager[Any]:
         """Fills and copies of a call go where its launches go."""
@@ -218,6 +263,9 @@ class Session:
                 launch.again()
 
         return work
+
+
+_RELAXED = {"check": False, "count": False}
 
 
 def _scratch(call: Call, program: Program) -> list[Value]:

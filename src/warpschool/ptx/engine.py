@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+import threading
 from functools import cached_property
 
 import numpy as np
@@ -91,6 +92,7 @@ class SimKernel:
         self.file = file or module.files.get(1, "kernel.cu")
         self.shared_limit = shared_limit(module.target)
         self._built: dict[tuple[Triple, Options, bool], Code] = {}
+        self._building: dict[tuple[Triple, Options, bool], threading.Lock] = {}
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -106,13 +108,21 @@ class SimKernel:
         )
 
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
-        """Machine code for a block shape; made once."""
+        """Machine code for a block shape; made once, whatever number of threads ask for it."""
         options = options or Options()
         key = (block, options, wide_grid)
-        if key not in self._built:
-            translation = translate(self.kernel, block, options, wide_grid=wide_grid, wide_vectors=wide_vectors())
-            self._built[key] = interruptible(lambda: Code(translation))
+        with self._building.setdefault(key, threading.Lock()):
+            if key not in self._built:
+                translation = translate(self.kernel, block, options, wide_grid=wide_grid, wide_vectors=wide_vectors())
+                self._built[key] = interruptible(lambda: Code(translation))
         return self._built[key]
+
+    def prepare(self, block: Triple, options: Options, *, wide_grid: bool = False) -> None:
+        """Makes what a launch will need: where lanes have parted with other options, the code for that too."""
+        code = self.build(block, options, wide_grid=wide_grid)
+        others = [other for (shape, _, _), other in list(self._built.items()) if shape == block]
+        if any(other.masked_plan is not None for other in others):
+            code.compile_masked()
 
     def launch(
         self,

@@ -16,6 +16,9 @@ from .translate import Translation
 from .translate.plan import CounterPlan
 from .translate.runtime import rare_modules, runtime_module
 
+_LARGE, _LARGE_CHECKED = 3_500, 1_200
+"""PTX instructions above which code generation favours its own speed over the code's: without and with checks. With
+checks most of the time goes to the helpers, and so it does where lanes have parted."""
 _lock = threading.Lock()
 
 
@@ -39,8 +42,7 @@ def _machine(level: int) -> llvm.TargetMachine:
 
 def _engine_of(text: str, names: tuple[str, ...]) -> llvm.ExecutionEngine:
     """Compiles helpers and makes their names known to what is compiled after them."""
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), _machine(2))
-    engine.finalize_object()
+    engine = _linked(_object(text, 2), _machine(2))
     for name in names:
         llvm.add_symbol(name, engine.get_function_address(name))
     return engine
@@ -79,38 +81,42 @@ class Code:
 
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
-        self._level = 0 if translation.unit.long else 1
+        self._parting = threading.Lock()
+        count = translation.instruction_count
+        self._masked_level = 0 if count > _LARGE_CHECKED else 1
+        level = 0 if count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE) else 1
         _add_library(translation.unit.library)
-        self._engines = [_compiled(translation.ir, self._level, promote=translation.full_names)]
+        self._engines = [_compiled(translation.ir, level, promote=translation.full_names)]
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
         self.masked_plan: CounterPlan | None = None
         self.masked_address = 0
 
     def compile_masked(self) -> None:
         """Compiles the function for parted lanes, once."""
-        with _masked_lock:
+        with self._parting:
             if self.masked_plan is None:
                 ir, plan = self.translation.masked()
                 _add_library(self.translation.unit.library)
-                self._engines.append(_compiled(ir, self._level))
+                self._engines.append(_compiled(ir, self._masked_level))
                 self.masked_address = self._engines[1].get_function_address("masked")
                 self.masked_plan = plan
 
 
-_masked_lock = threading.Lock()
+_library_lock = threading.Lock()
 _library: dict[str, llvm.ExecutionEngine] = {}
 """Functions for tensor cores, by name, compiled once per process."""
 
 
 def _add_library(functions: dict[str, str]) -> None:
     """Compiles those functions that are not there yet and makes their names known to kernels."""
-    for name, text in functions.items():
-        if name in _library:
-            continue
-        engine = _compiled(text, 2)
-        with _lock:
-            llvm.add_symbol(name, engine.get_function_address(name))
-            _library[name] = engine
+    with _library_lock:
+        for name, text in functions.items():
+            if name in _library:
+                continue
+            engine = _compiled(text, 2)
+            with _lock:
+                llvm.add_symbol(name, engine.get_function_address(name))
+                _library[name] = engine
 
 
 def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str) -> None:
@@ -122,32 +128,61 @@ def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str
 
 
 def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.ExecutionEngine:
-    """An engine with the module's code, from the disk cache where it was compiled before."""
-    with _lock:  # LLVM's global context is not thread-safe
+    """An engine with the module's code, which several threads may make at once."""
+    code = _object(ir, level, promote)
+    with _lock:
         _runtime_engine()
         _load_helpers(ir)
-        machine = _machine(level)
-        version = ".".join(map(str, llvm.llvm_version_info))
-        key = cache.content_key(ir, llvm.get_host_cpu_name(), host.flags(), str(level), version)
-        entry = cache.load("object", key)
-        if entry is None:
-            module = _parsed(ir)
-            for name in promote:
-                _promoted(module, machine, name)
-            code = machine.emit_object(module)
-            cache.store("object", key, {"object": base64.b64encode(code).decode()})
-        else:
-            code = base64.b64decode(entry["object"])
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        return engine
+        return _linked(code, _machine(level))
 
 
-def _parsed(ir: str) -> llvm.ModuleRef:
+def _object(ir: str, level: int, promote: tuple[str, ...] = ()) -> bytes:
+    """A module as an object file, from the disk cache where it was compiled before."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    key = cache.content_key(ir, llvm.get_host_cpu_name(), host.flags(), str(level), version)
+    entry = cache.load("object", key)
+    if entry is not None:
+        return base64.b64decode(entry["object"])
+    machine, context = _machine(level), llvm.create_context()
+    module = _parsed(ir, context)
+    for name in promote:
+        _promoted(module, machine, name)
+    code = _emitted(machine, module)
+    module.close()
+    context.close()
+    cache.store("object", key, {"object": base64.b64encode(code).decode()})
+    return code
+
+
+def _emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    """`machine.emit_object(module)` without llvmlite's lock, which lets one thread at a time into LLVM.
+
+    LLVM lets threads generate code side by side where each has a context of its own, as here. That takes nearly all
+    the time of a first launch.
+    """
+    library = llvm.ffi.lib
+    emit = library.LLVMPY_TargetMachineEmitToMemory
+    with llvm.ffi.OutputString() as error:
+        buffer = getattr(emit, "_cfn", emit)(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _linked(code: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+def _parsed(ir: str, context: llvm.ContextRef) -> llvm.ModuleRef:
     """The module of an IR text. An error there is the translator's, for a form of PTX that nobody foresaw."""
     try:
-        return llvm.parse_assembly(ir)
+        return llvm.parse_assembly(ir, context)
     except RuntimeError as error:
         said = str(error).splitlines()[1:2] or [str(error)]
         raise UnsupportedInstruction(

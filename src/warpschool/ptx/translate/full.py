@@ -32,8 +32,8 @@ class Full(Translator):
     """Translation for a whole warp: registers are allocas that LLVM turns into SSA values.
 
     In a long kernel they live in the warp's context instead, as in `masked`, in the form in which `full` keeps them.
-    Quickly generated code has every value in memory between two blocks anyway, and so nothing need be done where the
-    warp enters or leaves: that is most of such a kernel's code.
+    The host has too few registers to hold many values from block to block anyway, and so nothing need be done where
+    the warp enters or leaves: that would be most of such a kernel's code.
     """
 
     def __init__(self, unit: Unit, part: Part) -> None:

@@ -64,7 +64,7 @@ class Unit:
     frames: tuple[Frame, ...] = ()
     """lists of registers that `full` keeps as matrices"""
     long: bool = False
-    """whether code generation favours its own speed over the code's: registers live in memory between blocks"""
+    """whether registers live in memory between blocks"""
     wide_vectors: bool = True
     """whether the host has 32 vector registers of 64 bytes"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
