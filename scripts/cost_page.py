@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "simulator-cost.md"
 RESULTS = ROOT / "benchmarks" / "results" / "simulator.json"
+NETWORKS = RESULTS.with_name("simulator_networks.json")
 
 HEAD = """# What the simulator costs
 
@@ -39,7 +40,7 @@ def page() -> str:
             f"| {name} | {row['plain_ms']:.1f} ms | {row['ratio_to_numpy']:.2f} | {row['counted_over_plain']:.1f} x "
             f"| {row['checked_over_plain']:.1f} x | {row['two_threads_speedup']:.1f} x as fast |"
         )
-    lines += ["", *_first_launches(found), *_others(found)]
+    lines += ["", *_first_launches(found), *_networks(), *_others(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -65,6 +66,27 @@ def _first_launches(found: dict) -> list[str]:
         "| kernel | first launch, bare | with counters and checks |",
         "|---|---:|---:|",
         *(f"| {name} | {bare:.2f} s | {checked:.2f} s |" for name, (bare, checked) in rows.items()),
+    ]
+
+
+def _networks() -> list[str]:
+    """Whole networks, where `benchmarks/simulator_networks.py` has measured them."""
+    if not NETWORKS.is_file():
+        return []
+    found = json.loads(NETWORKS.read_text(encoding="utf-8"))
+    return [
+        "",
+        f"Networks that read {found['images']:,} digits on {found['cores']} cores ({found['cpu']}), from the start "
+        f"of the process to the last label; the machine's load before that was {found['load_before']:.1f}. Kernels are "
+        "compiled on all cores while the first images are read. The first 100 images are checked and counted.",
+        "",
+        "| network | first run | processor time | later runs | processor time |",
+        "|---|---:|---:|---:|---:|",
+        *(
+            f"| {name} | {row['first_s']:.1f} s | {row['first_processor_s']:.1f} s | {row['later_s']:.1f} s "
+            f"| {row['later_processor_s']:.1f} s |"
+            for name, row in found["networks"].items()
+        ),
     ]
 
 
