@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from warpschool.compile import compile_cuda
 from warpschool.errors import UnsupportedInstruction
 from warpschool.ptx.calls import STACK_BYTES
 from warpschool.ptx.cfg import build_kernel
 from warpschool.ptx.parse import parse
 from warpschool.ptx.program import Register, Return, Sink, Switch, Symbol, written
 
+from . import engine_launch
 from .oracle_launch import entry, launch
 from .test_cfg import REGISTERS, kernel
 
@@ -213,6 +215,44 @@ def test_recursion_is_called_on_a_stack():
     assert k.local_bytes >= STACK_BYTES
     switches = [b.terminator for b in k.blocks if isinstance(b.terminator, Switch)]
     assert [len(s.targets) for s in switches] == [2]  # back to the kernel, and to the call in f
+
+
+MEETING = """
+__device__ __noinline__ unsigned descend(unsigned x, int n) { return n <= 0 ? x : descend(x * 3 + 1, n - 1) + 1; }
+extern "C" __global__ void k(const unsigned* x, unsigned* out)
+{
+    const int t = threadIdx.x;
+    unsigned v = x[t];
+    for (int k = 0; k < t % 5; ++k) {
+        if (v & 1) v = descend(v, t & 3);
+        else v += k;
+    }
+    const unsigned w = __shfl_sync(~0u, v, t * 3);
+    if (t & 4) v = descend(v, 2);
+    out[t] = v ^ __shfl_xor_sync(~0u, w, 5);
+}
+"""
+
+
+def test_lanes_meet_behind_calls_that_some_of_them_make():
+    ptx = compile_cuda(MEETING).ptx
+    x = np.arange(64, dtype=np.uint32) * 7 + 3
+    expected = launch(ptx, "k", (1,), (64,), x, np.zeros_like(x)).arrays[1]
+
+    def descend(v: int, n: int) -> int:
+        return v if n <= 0 else (descend(v * 3 + 1, n - 1) + 1) % 2**32
+
+    values = [int(v) for v in x]
+    for t in range(64):
+        for k in range(t % 5):
+            values[t] = descend(values[t], t & 3) if values[t] & 1 else values[t] + k
+    shuffled = [values[t // 32 * 32 + t * 3 % 32] for t in range(64)]
+    values = [descend(v, 2) if t & 4 else v for t, v in enumerate(values)]
+    assert expected.tolist() == [v % 2**32 ^ shuffled[t ^ 5] for t, v in enumerate(values)]
+    for options in ({}, {"parted": True}):
+        ours = engine_launch.launch(ptx, "k", (1,), (64,), x, np.zeros_like(x), **options)
+        assert not ours.record.hazards
+        assert (ours.arrays[1] == expected).all()
 
 
 def test_unknown_entry():

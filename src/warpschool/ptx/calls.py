@@ -19,6 +19,8 @@ from .call_graph import CallGraph, signature
 from .declarations import align_up
 from .inline import Flat, inline
 from .program import (
+    STACK,
+    STACK_POINTER,
     WIDTH_BITS,
     Address,
     Function,
@@ -39,9 +41,11 @@ from .refusals import refused
 
 STACK_BYTES = 16 << 10
 """Call stack of a thread."""
-_STACK, _SP, _LIMIT = "%stack", "%sp", "%stack_limit"
+_LIMIT = "%stack_limit"
 _SLOT = 8
 _ENTRY, _RETURN = "enter@{}", "leave@{}"
+BACK = "back@"
+"""How the labels of places begin to which a call on the stack returns."""
 
 
 def function_number(module: Module, name: str) -> int:
@@ -117,8 +121,8 @@ class _Stacker:
         self.count = 0
 
     def run(self) -> Flat:
-        self.registers |= {_SP: "b64", _LIMIT: "b64"}
-        self.variables[_STACK] = Variable(_STACK, "local", "b8", STACK_BYTES, 16)
+        self.registers |= {STACK_POINTER: "b64", _LIMIT: "b64"}
+        self.variables[STACK] = Variable(STACK, "local", "b8", STACK_BYTES, 16)
         source = next((i.source for i in self.flat.code if isinstance(i, Instruction)), SourceLine())
         code = [*self.with_calls(self.flat.code, {}, 0), Instruction("exit", (), ())]
         for name, frame in self.frames.items():
@@ -127,8 +131,8 @@ class _Stacker:
             self.sizes |= {v.name: v.size_bytes for v in flat.variables.values()}
             code += self.body(name, frame, flat)
         start: list[Instruction | str] = [
-            self.make(source, "mov", "b64", Register(_SP), Symbol(_STACK)),
-            self.make(source, "mov", "b64", Register(_LIMIT), Symbol(_STACK, STACK_BYTES - self.largest)),
+            self.make(source, "mov", "b64", Register(STACK_POINTER), Symbol(STACK)),
+            self.make(source, "mov", "b64", Register(_LIMIT), Symbol(STACK, STACK_BYTES - self.largest)),
         ]
         return Flat([*start, *(self.returning(i) for i in code)], self.registers, self.variables)
 
@@ -147,7 +151,7 @@ class _Stacker:
         place = self.register("b32")
         source = next((i.source for i in flat.code if isinstance(i, Instruction)), SourceLine())
         end: list[Instruction | str] = [
-            self.make(source, "ld", "local.b32", place, Address(Register(_SP), -_SLOT)),
+            self.make(source, "ld", "local.b32", place, Address(Register(STACK_POINTER), -_SLOT)),
             Instruction("brx", ("idx",), (place,), None, source, 0, (_RETURN.format(name),)),
         ]
         return [_ENTRY.format(name), *self.with_calls([*moved, *end], offsets, size, save=True)]
@@ -159,10 +163,11 @@ class _Stacker:
             i = replace(i, modifiers=tuple("local" if m.startswith("param") else m for m in i.modifiers))
         for o in i.operands:
             if isinstance(o, Address) and isinstance(o.base, Symbol) and o.base.name in offsets:
-                o = Address(Register(_SP), offsets[o.base.name] + o.base.offset + o.offset)
+                o = Address(Register(STACK_POINTER), offsets[o.base.name] + o.base.offset + o.offset)
             elif isinstance(o, Symbol) and o.name in offsets and i.opcode == "mov":
                 number = Immediate(offsets[o.name] + o.offset)
-                return replace(i, opcode="add", modifiers=("s64",), operands=(i.operands[0], Register(_SP), number))
+                base = Register(STACK_POINTER)
+                return replace(i, opcode="add", modifiers=("s64",), operands=(i.operands[0], base, number))
             operands.append(o)
         return replace(i, operands=tuple(operands))
 
@@ -197,9 +202,9 @@ class _Stacker:
         names = self.callees(i, callee)
         frame = self.frames[names[0]]
         self.count += 1
-        back = f"back@{self.count}"
+        back = f"{BACK}{self.count}"
         full = align_up(size + _SLOT * len(saved) + frame.below, 16)
-        sp, top = Register(_SP), self.register("b64")
+        sp, top = Register(STACK_POINTER), self.register("b64")
         for k, name in enumerate(saved):
             yield from self.moved(i.source, name, size + _SLOT * k, store=True)
         for p, block in zip(frame.function.params, arguments.elements, strict=True):
@@ -248,8 +253,8 @@ class _Stacker:
                 yield self.make(i.source, "setp", "ne.s64", differs, callee, wanted)
                 yield Instruction("bra", ("skip",), (), Guard(differs.name), i.source, i.ptx_line, (other,))
             value = self.register("b32")
-            yield self.make(i.source, "mov", "b32", value, Immediate(number))
-            yield self.make(i.source, "st", "local.b32", Address(Register(_SP), -_SLOT), value)
+            yield replace(self.make(i.source, "mov", "b32", value, Immediate(number)), targets=(back,))  # for `cfg`
+            yield self.make(i.source, "st", "local.b32", Address(Register(STACK_POINTER), -_SLOT), value)
             yield Instruction("bra", ("uni",), (), None, i.source, i.ptx_line, (_ENTRY.format(name),))
             if not isinstance(callee, Symbol):
                 yield other
@@ -268,7 +273,7 @@ class _Stacker:
 
     def moved(self, source: SourceLine, name: str, offset: int, *, store: bool) -> Iterator[Instruction]:
         """A register to its slot on the stack, or back."""
-        at, register = Address(Register(_SP), offset), Register(name)
+        at, register = Address(Register(STACK_POINTER), offset), Register(name)
         bits = WIDTH_BITS[self.registers[name]]
         if bits > 1:
             operands = (at, register) if store else (register, at)
@@ -296,7 +301,7 @@ class _Stacker:
 def _place(block: Operand, offsets: dict[str, int]) -> Address:
     """Where a call's parameter block lies."""
     assert isinstance(block, Symbol)
-    return Address(Register(_SP), offsets[block.name]) if block.name in offsets else Address(block)
+    return Address(Register(STACK_POINTER), offsets[block.name]) if block.name in offsets else Address(block)
 
 
 def _further(at: Address, bytes_: int) -> Address:
@@ -325,4 +330,4 @@ def _live_after(code: list[Instruction | str], calls: list[int]) -> dict[int, fr
             if new != live[k]:
                 live[k] = new
                 changed = True
-    return {k: live[k + 1] - {_SP} for k in calls}
+    return {k: live[k + 1] - {STACK_POINTER} for k in calls}

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import MemoryLimitExceeded
-from .calls import flatten
+from .calls import BACK, flatten
 from .inline import Flat
 from .liveness import TooManyLive, find_live
 from .order import TooTangled, min_pc_order
 from .placement import place
 from .program import (
+    STACK_POINTER,
     Address,
     Barrier,
     Block,
@@ -56,9 +57,9 @@ def build_kernel(module: Module, entry: str) -> Kernel:
     drafts = _split(_without_guards(flat.code))
     first = _simplify(drafts)
     try:
-        order = min_pc_order([_successors(d.end) for d in drafts], first)
+        order = min_pc_order(_within_functions(drafts), first)
         blocks = _renumbered(drafts, order)
-        find_live(blocks)
+        find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
     except (TooTangled, TooManyLive) as e:
         raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
     variables, shared_bytes, local_bytes = place(_variables(module, flat))
@@ -221,6 +222,24 @@ def _successors(end: Terminator) -> tuple[int, ...]:
             return ()
         case _:
             return (end.target,)
+
+
+def _within_functions(drafts: list[_Draft]) -> list[tuple[int, ...]]:
+    """Successors for the order of blocks: a call on the stack goes on behind itself, and its function ends.
+
+    Otherwise a function that is called from two places would make one loop of all that lies between them, and lanes
+    that it returned to the one would not be waited for at the other.
+    """
+    places: dict[str, int] = {}
+    for draft in drafts:
+        if isinstance(draft.end, Switch) and (labels := draft.end.instruction.targets) and labels[0].startswith(BACK):
+            places.update(zip(labels, draft.end.targets, strict=True))
+    found = []
+    for draft in drafts:
+        behind = [places[t] for i in draft.instructions[-2:-1] for t in i.targets]
+        returns = isinstance(draft.end, Switch) and draft.end.instruction.targets[0] in places
+        found.append(() if returns else (*_successors(draft.end), *behind))
+    return found
 
 
 def _retargeted(end: Terminator, place: list[int] | dict[int, int]) -> Terminator:

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from .isa import INSTRUCTIONS
-from .program import Address, Barrier, Block, Branch, Instruction, Operand, Pair, Register, Switch, Vector, WarpBarrier
+from .program import (
+    Address,
+    Barrier,
+    Block,
+    Branch,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Return,
+    Switch,
+    Vector,
+    WarpBarrier,
+)
 
 MAX_BITS = 2_000_000_000
 """Most (blocks x registers): bounds memory at a quarter of a gigabyte."""
@@ -59,10 +72,12 @@ class _Numbering:
         return frozenset(found)
 
 
-def find_live(blocks: list[Block]) -> None:
-    """Sets `live_in` and `live_out` of every block. A write kills. Raises TooManyLive."""
+def find_live(blocks: list[Block], *, to_the_end: frozenset[str] = frozenset()) -> None:
+    """Sets `live_in` and `live_out` of every block. A write kills; `to_the_end` are registers that a thread keeps as
+    long as it lives. Raises TooManyLive."""
     numbering = _Numbering()
-    effects = [_effect(block, numbering) for block in blocks]
+    kept = sum(numbering.bit(name) for name in to_the_end)
+    effects = [_effect(block, numbering, kept) for block in blocks]
     if len(blocks) * len(numbering.names) > MAX_BITS:
         raise TooManyLive
     predecessors: list[list[int]] = [[] for _ in blocks]
@@ -98,7 +113,7 @@ def find_live(blocks: list[Block]) -> None:
         block.live_in, block.live_out = sets[before], sets[after]
 
 
-def _effect(block: Block, numbering: _Numbering) -> tuple[int, int]:
+def _effect(block: Block, numbering: _Numbering, kept: int) -> tuple[int, int]:
     """Registers that a block reads before it writes them, and registers that it writes."""
     use = kill = 0
     mask = numbering.mask
@@ -121,6 +136,8 @@ def _effect(block: Block, numbering: _Numbering) -> tuple[int, int]:
         read, written = _terminator(terminator.instruction, numbering)
         use |= read & ~kill
         kill |= written
+    elif isinstance(terminator, Return):
+        use |= kept & ~kill
     return use, kill
 
 

@@ -328,6 +328,10 @@ class Block:
         return (t.target,)
 
 
+STACK, STACK_POINTER = "%stack", "%sp"
+"""The call stack of a thread, a variable in local memory, and the register that points into it (`calls`)."""
+
+
 @dataclass
 class Kernel:
     """An entry function ready for translation: calls inlined, blocks ordered, liveness known, variables laid out."""
@@ -347,6 +351,11 @@ class Kernel:
     max_threads: int | None = None
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
+
+    @property
+    def stack_pointer(self) -> str | None:
+        """The register that grows with the depth of calls; None where all calls are inlined."""
+        return STACK_POINTER if STACK_POINTER in self.registers and STACK in self.variables else None
 
     @property
     def back_edges(self) -> frozenset[tuple[int, int]]:

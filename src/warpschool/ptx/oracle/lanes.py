@@ -63,6 +63,10 @@ class Launch:
         return max([self.kernel.shared_bytes, *dynamic]) + self.shared_bytes
 
 
+TURNS = 1 << 32
+"""More than there are blocks."""
+
+
 @dataclass(frozen=True)
 class Copy:
     """A cp.async on its way: bytes for a block's shared memory."""
@@ -113,6 +117,11 @@ class State:
         """since an arrival or the end of a wait"""
         self.brought = np.zeros(self.shape, np.bool_)
         """the predicate that a lane brought to a bar.red"""
+
+    def turns(self) -> np.ndarray:
+        """Who runs first: lanes that are deepest in calls, and of them those at the lowest block."""
+        pointer = self.launch.kernel.stack_pointer
+        return self.pc if pointer is None else self.pc - self.registers[pointer].astype(np.int64) * TURNS
 
     def place(self, row: int, lane: int) -> str:
         """Block and thread of a lane, for messages."""

@@ -27,7 +27,7 @@ from ..program import (
     WarpBarrier,
 )
 from .counters import Counts
-from .lanes import WARP, Lanes, Launch, State
+from .lanes import TURNS, WARP, Lanes, Launch, State
 from .table import HANDLERS, Handler, unsupported
 
 NOT_WAITING, AT_WARP_BARRIER = -1, -2
@@ -130,13 +130,14 @@ class _Run:
             if self.one_by_one:
                 first = int(np.argmax(runnable.any(axis=1)))
                 rows = slice(first, first + 1)
-            pc = np.where(runnable, state.pc, _FAR)[rows]
-            here = int(pc.min())
+            turn = np.where(runnable, state.turns(), _FAR)[rows]
+            next_ = int(turn.min())
+            here = next_ % TURNS
             if self.steps_left == 0:
                 at = np.argwhere(runnable)[0]
                 raise StepLimitExceeded(f"{state.place(*at)} ran too long", line=self.line_of(here))
             self.steps_left -= 1
-            self.execute(self.kernel.blocks[here], Lanes(state, rows, pc == here))
+            self.execute(self.kernel.blocks[here], Lanes(state, rows, turn == next_))
 
     def line_of(self, number: int) -> int:
         block = self.kernel.blocks[number]

@@ -48,8 +48,7 @@ class Masked(Translator):
         b.br("dispatch")
         b.label("dispatch")
         pcs = b.load("i16", pcs_at(), WARP, align=64)
-        lowest = b.call(f"llvm.vector.reduce.umin.v{WARP}i16", "i16", pcs)
-        mask = b.icmp("eq", pcs, b.splat(lowest))
+        lowest, mask = self._next(pcs)
         bits = b.mask_bits(mask)
         b.emit(f"%now = bitcast i32 {bits.text} to i32")
         arms = " ".join(f"i16 {block.index}, label %M{block.index}" for block in self.kernel.blocks)
@@ -70,6 +69,22 @@ class Masked(Translator):
             self._block(block, block.index in entries)
         b.lines[start:start] = self.area_lines()
         return b.function("i32 @masked(ptr noalias %c, ptr noalias %w)")
+
+    def _next(self, pcs: Value) -> tuple[Value, Value]:
+        """The block that runs next, and for which lanes: the lowest; of lanes in calls, that of the deepest ones.
+
+        So lanes meet again behind a call that only some of them make, although the callee's blocks are shared.
+        """
+        b, pointer = self.b, self.kernel.stack_pointer
+        if pointer is None:
+            lowest = b.call(f"llvm.vector.reduce.umin.v{WARP}i16", "i16", pcs)
+            return lowest, b.icmp("eq", pcs, b.splat(lowest))
+        numbers = b.resize(pcs, "i64")
+        calls = b.and_(b.icmp("ult", pcs, b.like(pcs, L.MAX_BLOCKS)), b.icmp("ne", pcs, b.like(pcs, 0)))
+        depths = b.select(calls, self.restore(pointer, WARP), b.like(numbers, 0))  # at block 0 it is not set yet
+        turns = b.sub(numbers, b.shl(depths, 16))
+        first = b.call(f"llvm.vector.reduce.smin.v{WARP}i64", "i64", turns)
+        return b.resize(first, "i16"), b.icmp("eq", turns, b.splat(first))
 
     def _pcs_at(self) -> Value:
         return self.b.offset(Value("ptr", "%c"), self.unit.context.PCS)
