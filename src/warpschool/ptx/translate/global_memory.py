@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from ..emit import WARP, Value, constant, constants
 from ..lanes import Lanes
@@ -22,6 +21,7 @@ from .access import (
     stored_values,
     vector_address,
 )
+from .sectors import SECTOR_BYTES, count_intervals, count_places, pattern_sectors
 from .shapes import Shape, load_shape, shape_of, store_shape
 from .signals import READS, WRITES, signal
 from .translator import Translator
@@ -108,7 +108,7 @@ def _global_pattern(
 
     def fast() -> list[Value]:
         if cell is not None:
-            t.bump(cell, _pattern_sectors(t, lane0, offsets, a.bytes_))
+            t.bump(cell, pattern_sectors(t, lane0, offsets, a.bytes_))
             t.bump(cell + 1, constant("i64", -(-shape.distinct * a.bytes_ // 32)))
         if a.is_load:
             return load_shape(t, a, shape, lane0)
@@ -174,21 +174,6 @@ def _inside_allocation(t: Translator, a: Access, base: Value, offsets: tuple[int
     return ok, site
 
 
-def _pattern_sectors(t: Translator, lane0: Value, offsets: tuple[int, ...], bytes_: int) -> Value:
-    """Number of 32-byte sectors that a pattern touches, which depends on the base modulo 32 alone."""
-    b = t.b
-    unique = sorted(set(offsets))
-    if all(q - p <= 32 for p, q in pairwise(unique)):  # no sector is skipped
-        first = b.lshr(b.add_const(lane0, unique[0]), 5)
-        last = b.lshr(b.add_const(lane0, unique[-1] + bytes_ - 1), 5)
-        return b.add_const(b.sub(last, first), 1)
-    table = [len({(r * bytes_ + u) // 32 for u in unique}) for r in range(max(1, 32 // bytes_))]
-    if len(set(table)) == 1:
-        return constant("i64", table[0])
-    index = b.lshr(b.and_const(lane0, 31), bytes_.bit_length() - 1)
-    return b.extract(constants("i64", table), index)
-
-
 @dataclass(frozen=True)
 class _Grouped:
     """An access whose addresses have a pattern within each half or quarter of the warp."""
@@ -214,8 +199,10 @@ class _Grouped:
 
     def count(self, cell: int, lows: list[Value], highs: list[Value]) -> None:
         t, b = self.t, self.t.b
+        if all(s.distinct == 1 for s in self.shapes) and self.pattern.groups * self.access.bytes_ <= SECTOR_BYTES:
+            return count_places(t, cell, lows)
         if self.pattern.groups == 2 and all(len(s.runs) == 1 for s in self.shapes):
-            return _count_intervals(t, cell, lows, highs)
+            return count_intervals(t, cell, lows, highs)
         mask, bytes_ = constant("i32", -1), constant("i32", self.access.bytes_)
         b.call("ws_count_global", "void", self.vector(), mask, bytes_, t.counter_pointer(cell))
         return None
@@ -315,7 +302,7 @@ def _global_varying(t: Translator, a: Access, address: Value, values: list[Value
 
     def fast() -> list[Value]:
         if cell is not None:
-            _count_intervals(t, cell, firsts, ends)
+            count_intervals(t, cell, firsts, ends)
         if a.is_load:
             return _load_groups(t, a, firsts, contiguous)
         assert values is not None
@@ -372,18 +359,3 @@ def _load_groups(t: Translator, a: Access, firsts: list[Value], contiguous: list
         for k in range(parts):
             halves[k].append(b.phi((wide[k], ramp), (single[k], one)))
     return [b.concat(h) for h in halves]
-
-
-def _count_intervals(t: Translator, cell: int, firsts: list[Value], ends: list[Value]) -> None:
-    """Sectors and ideal sectors of two byte intervals that may overlap."""
-    b = t.b
-
-    def union(lows: list[Value], highs: list[Value]) -> Value:
-        total = b.add(b.sub(highs[0], lows[0]), b.sub(highs[1], lows[1]))
-        overlap = b.sub(b.intrinsic("umin", *highs), b.intrinsic("umax", *lows))
-        return b.sub(total, b.intrinsic("smax", overlap, constant("i64", 0)))
-
-    starts = [b.lshr(f, 5) for f in firsts]
-    stops = [b.lshr(b.add_const(e, 31), 5) for e in ends]
-    t.bump(cell, union(starts, stops))
-    t.bump(cell + 1, b.lshr(b.add_const(union(firsts, ends), 31), 5))
