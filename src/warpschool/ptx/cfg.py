@@ -57,7 +57,7 @@ def build_kernel(module: Module, entry: str) -> Kernel:
     drafts = _split(_without_guards(flat.code))
     first = _simplify(drafts)
     try:
-        order = min_pc_order(_within_functions(drafts), first)
+        order = _with_the_rest(min_pc_order(_within_functions(drafts), first), drafts)
         blocks = _renumbered(drafts, order)
         find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
     except (TooTangled, TooManyLive) as e:
@@ -240,6 +240,16 @@ def _within_functions(drafts: list[_Draft]) -> list[tuple[int, ...]]:
         returns = isinstance(draft.end, Switch) and draft.end.instruction.targets[0] in places
         found.append(() if returns else (*_successors(draft.end), *behind))
     return found
+
+
+def _with_the_rest(order: list[int], drafts: list[_Draft]) -> list[int]:
+    """Behind `order` the blocks to which only a return leads that no call asks for."""
+    known = set(order)
+    for k in order:
+        fresh = [s for s in dict.fromkeys(_successors(drafts[k].end)) if s not in known]
+        known.update(fresh)
+        order.extend(fresh)  # which the loop comes to as well
+    return order
 
 
 def _retargeted(end: Terminator, place: list[int] | dict[int, int]) -> Terminator:
