@@ -2,10 +2,12 @@
 // Entry:   conv(const float x[BATCH,C,H,W] in, const float w[F,C,R,S] in, float y[BATCH,F,OH,OW] out,
 //               int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
 // Sizes:   OH = (H + 2 * PAD - R) / STRIDE + 1, OW = (W + 2 * PAD - S) / STRIDE + 1
-// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 32, S <= 32, FIXED_R * (R - FIXED_R) == 0,  // expect: LE
+// Needs:   H + 2 * PAD >= R, W + 2 * PAD >= S, R <= 32, S <= 32, FIXED_R * (R - FIXED_R) == 0,
 //          FIXED_S * (S - FIXED_S) == 0, FIXED_STRIDE * (STRIDE - FIXED_STRIDE) == 0,
 //          (FIXED_PAD + 1) * (PAD - FIXED_PAD) == 0
 // Launch:  conv block=(THREADS) grid=(cdiv(BATCH * OH * OW, TSN), cdiv(F, TSM))
+
+// expect: LE line 5
 
 constexpr int FIXED_R = 3;
 constexpr int FIXED_S = 3;

@@ -26,7 +26,7 @@ __device__ int swizzled(int row, int chunk) { return row * TSK + (chunk ^ row % 
 __device__ void load_matrices(unsigned (&to)[4], const half* row)
 {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"  // expect: RACE
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address));
 }
 
@@ -100,7 +100,7 @@ conv(const half* __restrict__ x, const half* __restrict__ w, half* __restrict__ 
             const int row = thread / 8 + i * ROWS;
             const bool exists = k < K && (rows[i] >> r & cols[i] >> s & 1);
             const half* from = exists ? x + corner[i] + (r * W + s) * C + c : x;
-            __pipeline_memcpy_async(windows + swizzled(row, chunk), from, 16, exists ? 0 : 16);  // expect: RACE
+            __pipeline_memcpy_async(windows + swizzled(row, chunk), from, 16, exists ? 0 : 16);
         }
         #pragma unroll
         for (int i = 0; i < TSN / ROWS; ++i) {
