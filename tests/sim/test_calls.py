@@ -255,6 +255,48 @@ def test_lanes_meet_behind_calls_that_some_of_them_make():
         assert (ours.arrays[1] == expected).all()
 
 
+POINTER = """
+__device__ __noinline__ unsigned twice(unsigned x, int n) { return n > 2 ? x * 2 : x + 3; }
+__device__ __noinline__ unsigned halved(unsigned x, int n) { for (int k = 0; k < n; ++k) x = x / 2 + 7; return x; }
+__device__ unsigned (*const functions[2])(unsigned, int) = {twice, halved};
+extern "C" __global__ void k(const unsigned* x, unsigned* out)
+{
+    const int t = threadIdx.x;
+    unsigned v = functions[x[t] / 2 % 2](x[t], t & 3);
+    for (int k = 0; k < t % 5; ++k) {
+        if (v & 1) v = v * 5 + k;
+        else for (int n = 0; n < (v & 3); ++n) v += n + 1;
+    }
+    out[t] = __shfl_sync(~0u, v, t * 3);
+}
+"""
+
+
+def test_lanes_meet_in_the_code_behind_the_only_call_of_a_function():
+    ptx = compile_cuda(POINTER).ptx
+    x = np.arange(64, dtype=np.uint32) * 7 + 3
+    values = []
+    for t, v in enumerate(map(int, x)):
+        if v // 2 % 2:
+            for _ in range(t & 3):
+                v = v // 2 + 7
+        else:
+            v = v * 2 if (t & 3) > 2 else v + 3
+        for k in range(t % 5):
+            if v & 1:
+                v = v * 5 + k
+            else:
+                n = 0
+                while n < (v & 3):
+                    v, n = v + n + 1, n + 1
+        values.append(v)
+    expected = [values[t // 32 * 32 + t * 3 % 32] for t in range(64)]
+    assert launch(ptx, "k", (1,), (64,), x, np.zeros_like(x)).arrays[1].tolist() == expected
+    for options in ({}, {"parted": True}):
+        ours = engine_launch.launch(ptx, "k", (1,), (64,), x, np.zeros_like(x), **options)
+        assert not ours.record.hazards and ours.arrays[1].tolist() == expected
+
+
 def test_unknown_entry():
     module = parse(entry("ret;", declarations=FUNCTIONS))
     for name in ("nothing", "twice"):

@@ -253,7 +253,8 @@ class _Stacker:
                 yield self.make(i.source, "setp", "ne.s64", differs, callee, wanted)
                 yield Instruction("bra", ("skip",), (), Guard(differs.name), i.source, i.ptx_line, (other,))
             value = self.register("b32")
-            yield replace(self.make(i.source, "mov", "b32", value, Immediate(number)), targets=(back,))  # for `cfg`
+            # the label says to `cfg`, which orders blocks, where this call goes on
+            yield replace(self.make(i.source, "mov", "b32", value, Immediate(number)), targets=(back,))
             yield self.make(i.source, "st", "local.b32", Address(Register(STACK_POINTER), -_SLOT), value)
             yield Instruction("bra", ("uni",), (), None, i.source, i.ptx_line, (_ENTRY.format(name),))
             if not isinstance(callee, Symbol):

@@ -236,9 +236,10 @@ def _within_functions(drafts: list[_Draft]) -> list[tuple[int, ...]]:
             places.update(zip(labels, draft.end.targets, strict=True))
     found = []
     for draft in drafts:
-        behind = [places[t] for i in draft.instructions[-2:-1] for t in i.targets]
-        returns = isinstance(draft.end, Switch) and draft.end.instruction.targets[0] in places
-        found.append(() if returns else (*_successors(draft.end), *behind))
+        end = draft.end
+        returns = isinstance(end, Switch) and end.instruction.targets[0] in places
+        behind = [places[label] for i in draft.instructions for label in i.targets] if places else []
+        found.append((*(() if returns else _successors(end)), *behind))
     return found
 
 

@@ -124,7 +124,7 @@ class Instruction:
     source: SourceLine = SourceLine()
     ptx_line: int = 0
     targets: tuple[str, ...] = ()
-    """Labels, for bra and brx.idx."""
+    """Labels: of bra and brx.idx, and of the place behind a call on the stack."""
 
     @cached_property
     def full_name(self) -> str:
