@@ -89,6 +89,10 @@ def constant(type_: str, value: int | float, lanes: int = 0) -> Value:
     return Value(type_, f"splat ({type_} {text})" if lanes else text, lanes)
 
 
+ALL_LANES = constant("i32", -1)
+"""The mask of a whole warp."""
+
+
 def constants(type_: str, values: Sequence[int]) -> Value:
     """A constant vector of integers."""
     if len(set(values)) == 1:

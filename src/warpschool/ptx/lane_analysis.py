@@ -16,7 +16,6 @@ from .lane_rules import RULES, first_lane_limits, is_integer, widened_source
 from .lanes import EXACT, UNIFORM, VARYING, ZERO, Lanes, common, constant, trailing_zeros
 from .program import (
     Address,
-    Block,
     Immediate,
     Instruction,
     Kernel,
@@ -58,7 +57,7 @@ class LaneAnalysis:
         # a register read before it is written holds anything: treat it as varying
         for name in self.kernel.blocks[0].live_in:
             self.patterns[name] = VARYING
-        instructions = [i for block in self.kernel.blocks for i in _instructions(block)]
+        instructions = [i for block in self.kernel.blocks for i in block.executed]
         writers = [i for i in instructions if written(i)]
         changes: dict[str, int] = {}
         """register -> when its pattern last changed"""
@@ -218,11 +217,6 @@ class LaneAnalysis:
         low, high = first_lane_limits(source.offsets, instruction.type)
         if source.low is None or source.high is None or source.low < low or source.high > high:
             self.guarded[id(instruction)] = (low, high)
-
-
-def _instructions(block: Block) -> list[Instruction]:
-    tail = getattr(block.terminator, "instruction", None)
-    return [*block.instructions, tail] if tail is not None and written(tail) else block.instructions
 
 
 def _thread_index(axis: str, x: int, y: int, z: int) -> Lanes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emit import WARP, Value, constant
+from ..emit import ALL_LANES, WARP, Value, constant
 from ..program import Address, Immediate, Instruction
 from . import layout as L
 from . import mbarriers
@@ -16,7 +16,7 @@ _WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")
 
 def translate(t: Translator, i: Instruction) -> None:
     """cp.async, its commit and its waits; other copies raise UnsupportedInstruction."""
-    mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
     checked = constant("i32", checks(t.unit))
     if i.has("mbarrier"):
         address, mask = mbarriers.addresses(t, i, i.operands[0], "atomic")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emit import WARP, Builder, Value, constant
+from ..emit import ALL_LANES, WARP, Builder, Value, constant
 from ..lanes import Lanes
 from ..program import Address, Instruction, Operand, Sink, Vector, bytes_of
 from . import layout as L
@@ -35,7 +35,7 @@ def translate(t: Translator, i: Instruction) -> None:
     a = Access(i, space, False, where, elements[0], bytes_of(i.type), t.unit.site(i, space, "atomic"))
     _book(t, i, space, has_result)
     b = t.b
-    mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
     address, mask = host_addresses(t, a, mask)
     name = _helper(t, i, operation, i.type)
     for k, parts in enumerate(zip(*elements, strict=True)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emit import WARP, Value, constant, constants, ir_type
+from ..emit import ALL_LANES, WARP, Value, constant, constants, ir_type
 from ..lane_rules import widened_source
 from ..lanes import Lanes
 from ..program import (
@@ -244,8 +244,7 @@ class Full(Translator):
             case WarpBarrier(target, i):
                 if self.unit.options.check:
                     members = self.source(i.operands[0], "b32", WARP)
-                    everyone = constant("i32", -1)
-                    b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"), members, everyone)
+                    b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"), members, ALL_LANES)
                 self._write_back(block.live_out)
                 if self.loops_back(target):
                     self.spend(line)

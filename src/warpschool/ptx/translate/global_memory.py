@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..emit import WARP, Value, constant, constants
+from ..emit import ALL_LANES, WARP, Value, constant, constants
 from ..lanes import Lanes
 from ..program import Register
 from .access import (
@@ -70,7 +70,7 @@ def _count_constant(t: Translator, a: Access) -> None:
     elif t.unit.options.count:
         cell = t.unit.plan.cell()
         t.unit.plan.named(cell, "constant_load_passes", line)
-        mask = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+        mask = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
         t.b.call("ws_count_constant", "void", vector_address(t, a, "i64"), mask, t.counter_pointer(cell))
 
 
@@ -85,7 +85,7 @@ def translate_global(t: Translator, a: Access) -> None:
     # every store is examined and tracked: nothing to gain from its shape
     if t.unit.options.check and (a.lane_by_lane or not a.is_load):
         address = vector_address(t, a, "i64")
-        return finish(t, a, general_global(t, a, address, values, constant("i32", -1), cell), Lanes())
+        return finish(t, a, general_global(t, a, address, values, ALL_LANES, cell), Lanes())
     pattern = pattern_of(t, a)
     if pattern.scalar and pattern.offsets is not None:
         shape = shape_of(pattern.offsets, a.bytes_)
@@ -96,7 +96,7 @@ def translate_global(t: Translator, a: Access) -> None:
     address = vector_address(t, a, "i64")
     if not pattern.known and a.space == "global":
         return _global_varying(t, a, address, values, cell)
-    return finish(t, a, general_global(t, a, address, values, constant("i32", -1), cell), Lanes())
+    return finish(t, a, general_global(t, a, address, values, ALL_LANES, cell), Lanes())
 
 
 def _global_pattern(
@@ -118,7 +118,7 @@ def _global_pattern(
 
     def slow() -> list[Value]:
         address = b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
-        results = general_global(t, a, address, values, constant("i32", -1), cell)
+        results = general_global(t, a, address, values, ALL_LANES, cell)
         return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
     own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
@@ -145,7 +145,7 @@ def _track(t: Translator, a: Access, site: Value, base: Value, offsets: tuple[in
 def _race_global(t: Translator, a: Access, address: Value) -> None:
     t.b.call(
         f"ws_race_global_{t.unit.global_granule_log2}", "void", Value("ptr", "%w"), Value("ptr", "%c"), address,
-        constant("i32", -1), constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind),
+        ALL_LANES, constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind),
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ class _Grouped:
             return count_places(t, cell, lows)
         if self.pattern.groups == 2 and all(len(s.runs) == 1 for s in self.shapes):
             return count_intervals(t, cell, lows, highs)
-        mask, bytes_ = constant("i32", -1), constant("i32", self.access.bytes_)
+        mask, bytes_ = ALL_LANES, constant("i32", self.access.bytes_)
         b.call("ws_count_global", "void", self.vector(), mask, bytes_, t.counter_pointer(cell))
         return None
 
@@ -262,7 +262,7 @@ def _global_grouped(t: Translator, a: Access, pattern: Lanes, values: list[Value
         return []
 
     def slow() -> list[Value]:
-        return general_global(t, a, grouped.vector(), values, constant("i32", -1), cell)
+        return general_global(t, a, grouped.vector(), values, ALL_LANES, cell)
 
     conditions: list[Value | Callable[[], Value]] = [] if a.is_load else [_apart(t, lows, highs)]
     if not t.unit.options.check:
@@ -323,7 +323,7 @@ def _global_varying(t: Translator, a: Access, address: Value, values: list[Value
             _race_global(t, a, address)
 
     def slow() -> list[Value]:
-        return general_global(t, a, address, values, constant("i32", -1), cell)
+        return general_global(t, a, address, values, ALL_LANES, cell)
 
     finish(t, a, either(t, a, conditions, fast, slow, track), Lanes())
 

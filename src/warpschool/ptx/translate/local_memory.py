@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..emit import WARP, Value, constant, constants
+from ..emit import ALL_LANES, WARP, Value, constant, constants
 from ..lanes import Lanes
 from .access import Access, book_lanes, finish, stored_values, vector_address
 from .convert import LOCAL_WINDOW, SHARED_WINDOW
@@ -17,7 +17,7 @@ def translate_local(t: Translator, a: Access) -> None:
     """Local memory is interleaved by lane in 4-byte words, as the hardware does, so equal offsets are contiguous."""
     b = t.b
     values = stored_values(t, a)
-    mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
     offset = b.and_const(vector_address(t, a, "i64"), LOCAL_WINDOW - 1)
     if t.unit.options.check:
         mask = b.call(
@@ -65,7 +65,7 @@ def translate_generic(t: Translator, a: Access) -> None:
     """A pointer that may lead anywhere: each lane goes by the window that its address is in."""
     b = t.b
     values = stored_values(t, a)
-    mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
     address = vector_address(t, a, "i64")
     window = b.lshr(address, 56)
     in_shared = b.icmp("eq", window, b.like(window, SHARED_WINDOW >> 56))

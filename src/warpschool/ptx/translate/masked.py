@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ..emit import WARP, Value, constant, constants
+from ..emit import ALL_LANES, WARP, Value, constant, constants
 from ..lanes import Lanes
 from ..program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
 from . import layout as L
 from .entries import entries_of
 from .translator import Translator, lanes_of, last_line
-
-ALL_LANES = constant("i32", -1)
 
 
 class Masked(Translator):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..emit import WARP, Value, constant
+from ..emit import ALL_LANES, WARP, Value, constant
 from ..lanes import Lanes
 from ..program import Address, Immediate, Instruction, Operand, Sink
 from . import layout as L
@@ -35,7 +35,7 @@ def addresses(t: Translator, i: Instruction, where: Operand, kind: str) -> tuple
     if not isinstance(where, Address):
         raise unsupported(i)
     access = Access(i, "shared", False, where, (_ONE,), 8, t.unit.site(i, "shared", kind), t.unit.options.exact)
-    mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
     return host_addresses(t, access, mask, L.WRITE if kind == "write" else L.ATOMIC)
 
 

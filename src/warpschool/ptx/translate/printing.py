@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from ..emit import WARP, Value, constant
+from ..emit import ALL_LANES, WARP, Value, constant
 from ..lanes import Lanes
 from ..program import Instruction, Register, Symbol
 from . import layout as L
@@ -41,7 +41,7 @@ def _print(t: Translator, i: Instruction, text: object, arguments: object) -> No
     b = t.b
     formats = t.source(text, "u64", WARP)  # type: ignore[arg-type]
     buffers = b.and_const(t.source(arguments, "u64", WARP), LOCAL_WINDOW - 1)  # type: ignore[arg-type]
-    mask: Value = t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
     base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
     name = f"print_{t.kernel.local_bytes}"
     if name not in t.unit.helpers:

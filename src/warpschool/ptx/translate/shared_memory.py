@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..emit import WARP, Value, constant
+from ..emit import ALL_LANES, WARP, Value, constant
 from ..lanes import Lanes
 from . import shadow
 from .access import (
@@ -21,8 +21,6 @@ from .access import (
 from .shapes import Shape, load_shape, shape_of, store_shape
 from .signals import READS, WRITES, signal
 from .translator import Translator
-
-ALL_LANES = constant("i32", -1)
 
 
 def shared_base(t: Translator) -> Value:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ..emit import WARP, Value, constant
+from ..emit import ALL_LANES, WARP, Value, constant
 from ..lanes import Lanes
 from ..matrices import Product, product, tile
 from ..program import Address, Instruction, Operand, Register, Vector
@@ -29,7 +29,7 @@ from .tensor_products import product as product_function
 from .tensor_tiles import Mode, load_tile, store_tile
 from .translator import Translator
 
-_WORKER, _CONTEXT, _ALL = Value("ptr", "%w"), Value("ptr", "%c"), constant("i32", -1)
+_WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")
 MISSING_LANES, UNLIKE_OPERANDS = 0, 1
 """What a WARP_MATRIX hazard says, in its state."""
 
@@ -75,7 +75,7 @@ def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
         return
     b, mask = t.b, t.mask_bits  # type: ignore[attr-defined]
     whole, missing, end = b.new_label("whole"), b.new_label("missing"), b.new_label("either")
-    b.branch(b.icmp("eq", mask, _ALL), whole, missing)
+    b.branch(b.icmp("eq", mask, ALL_LANES), whole, missing)
     b.label(missing)
     if t.unit.options.check:
         absent = b.call("llvm.cttz.i32", "i32", mask, Value("i1", "true"))
@@ -99,7 +99,7 @@ def uniform(t: Translator, i: Instruction, operand: Operand, type_: str) -> Valu
         bits = b.mask_bits(differs)
         if t.masked:
             bits = b.and_(bits, t.mask_bits)  # type: ignore[attr-defined]
-            whole = b.icmp("eq", t.mask_bits, _ALL)  # type: ignore[attr-defined]
+            whole = b.icmp("eq", t.mask_bits, ALL_LANES)  # type: ignore[attr-defined]
             bits = b.select(whole, bits, b.like(bits, 0))
         with b.if_(b.icmp("ne", bits, b.like(bits, 0)), likely=False):
             hazard(t, i, b.call("llvm.cttz.i32", "i32", bits, Value("i1", "true")), UNLIKE_OPERANDS)
@@ -173,7 +173,7 @@ def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) ->
     registers, bits = registers_of(operand), form.held.register_bits
     if t.masked:
         clear_lanes(t, registers, bits, lanes)
-        b, whole = t.b, t.b.icmp("eq", t.mask_bits, _ALL)  # type: ignore[attr-defined]
+        b, whole = t.b, t.b.icmp("eq", t.mask_bits, ALL_LANES)  # type: ignore[attr-defined]
         with b.if_(whole):
             call(t, unpack(form), matrix, lanes)
     else:

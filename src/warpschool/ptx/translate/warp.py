@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..emit import WARP, Builder, Value, constant, constants
+from ..emit import ALL_LANES, WARP, Builder, Value, constant, constants
 from ..lanes import Lanes
 from ..ordering import ARRIVE
 from ..program import Instruction, Pair
@@ -18,7 +18,7 @@ _UNIFORM = Lanes((0,) * WARP)
 
 
 def _active(t: Translator) -> Value:
-    return t.mask_bits if t.masked else constant("i32", -1)  # type: ignore[attr-defined]
+    return t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
 
 
 def _shfl(t: Translator, i: Instruction) -> None:
