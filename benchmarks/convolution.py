@@ -117,14 +117,17 @@ def _implicit(layer: Layer) -> list[Constants]:
 
 SHAPES = (
     (2, 8, 8, 4, 2), (1, 8, 2, 1, 4), (1, 8, 2, 1, 3), (1, 8, 2, 2, 2), (2, 8, 2, 1, 4), (2, 8, 2, 1, 3),
-    (2, 4, 2, 1, 5), (2, 4, 4, 1, 3), (1, 16, 2, 2, 1), (1, 12, 2, 1, 3),
+    (2, 8, 3, 1, 2), (2, 4, 2, 1, 5), (2, 4, 4, 1, 3), (1, 16, 2, 2, 1), (1, 12, 2, 1, 3),
 )  # fmt: skip
 """QUADS, FPT, IMAGES, GROUPS and BLOCKS of 12_register_tiles that `--tune` tries."""
 
 
 def _registers(layer: Layer) -> list[Constants]:
-    """Shapes of 12_register_tiles: those whose block fits the layer."""
+    """Shapes of 12_register_tiles: those whose block fits the layer, compiled for its sizes."""
     p = layer.problem
+    fixed = {
+        "FIXED_C": p.channels, "FIXED_H": p.height, "FIXED_W": p.width, "FIXED_F": p.filters, "FIXED_PAD": p.pad,
+    }  # fmt: skip
     places = p.out_height * -(-p.out_width // 4)
     found = []
     for quads, filters, images, groups, blocks in SHAPES:
@@ -134,7 +137,7 @@ def _registers(layer: Layer) -> list[Constants]:
             continue
         loads = -(-images * p.height * p.width // (4 if p.width % 4 == p.pad % 4 == 0 else 1) // threads)
         found += [
-            {
+            fixed | {
                 "FILTER_R": p.rows, "FILTER_S": p.cols, "LOADS": min(loads, 4), "SETS": sets, "QUADS": quads,
                 "FPT": filters, "IMAGES": images, "GROUPS": groups, "BLOCKS": blocks, "MOST": threads,
             }

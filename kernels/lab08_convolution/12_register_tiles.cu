@@ -4,7 +4,8 @@
 //          come as float4s that all lanes share. That is 14 wide loads for 320 multiply-adds with filters of 5 x 5,
 //          and no arithmetic of addresses: what im2col would store and implicit GEMM looks up is just an offset.
 //          Channels, and sets of images, follow each other in a loop: while one is multiplied the next is on its way,
-//          copied from global to shared memory without a detour through registers.
+//          copied from global to shared memory without a detour through registers. FIXED_ constants tell the compiler
+//          what the sizes are: addresses become constants, and their registers are free for what multiplies.
 // From:    04_direct_multi_image.cu
 // Limits:  a set of images must fit a block and its shared memory; stride 1; one filter size for each compilation.
 // Entry:   turn(const float w[F,C,R,S] in, float turned[C*R*S,FP] out, int C, int F, int R, int S, int FP)
@@ -14,7 +15,9 @@
 //          QW = cdiv(OW, 4), T = cdiv(OH * QW, QUADS), LANES = cdiv(IMAGES * T, 32) * 32,
 //          ROWS = H + 2 * PAD, COLS = 4 * QW - 4 + WINDOW, PITCH = COLS + (4 * QW + BANKS * COLS - COLS) % BANKS,
 //          PLANE = ROWS * PITCH + (4 * T + BANKS * ROWS * PITCH - ROWS * PITCH) % BANKS
-// Needs:   R == FILTER_R, S == FILTER_S, STRIDE == 1, H + 2 * PAD >= R, W + 2 * PAD >= S, LANES * GROUPS <= MOST
+// Needs:   R == FILTER_R, S == FILTER_S, STRIDE == 1, H + 2 * PAD >= R, W + 2 * PAD >= S, LANES * GROUPS <= MOST,
+//          FIXED_C * (C - FIXED_C) == 0, FIXED_H * (H - FIXED_H) == 0, FIXED_W * (W - FIXED_W) == 0,
+//          FIXED_F * (F - FIXED_F) == 0, (FIXED_PAD + 1) * (PAD - FIXED_PAD) == 0
 // Scratch: turned
 // Launch:  turn block=(256) grid=(cdiv(C * R * S * FP, 256))
 // Launch:  conv block=(LANES, GROUPS) grid=(cdiv(BATCH, IMAGES * SETS) * (FP / FB)) shared=8 * (IMAGES * PLANE + R * S * FB)
@@ -23,6 +26,11 @@
 
 constexpr int FILTER_R = 5;
 constexpr int FILTER_S = 5;
+constexpr int FIXED_C = 0;           // 0: as the argument says
+constexpr int FIXED_H = 0;
+constexpr int FIXED_W = 0;
+constexpr int FIXED_F = 0;
+constexpr int FIXED_PAD = -1;        // -1: as the argument says
 constexpr int FPT = 8;               // filters of a thread
 constexpr int QUADS = 2;             // and groups of four neighbouring places
 constexpr int GROUPS = 1;            // a block computes GROUPS * FPT filters
@@ -49,6 +57,12 @@ __device__ void get_quad(float* to, const float* from)
     to[3] = quad.w;
 }
 
+// And writes four to global memory.
+__device__ void put_quad(float* to, const float* from)
+{
+    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
+}
+
 extern "C" __global__ void turn(const float* __restrict__ w, float* __restrict__ turned,
                                 int C, int F, int R, int S, int FP)
 {
@@ -63,6 +77,11 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
      int BATCH, int C, int H, int W, int F, int R, int S, int STRIDE, int PAD)
 {
     extern __shared__ __align__(16) float shared[];
+    if (FIXED_C > 0) C = FIXED_C;
+    if (FIXED_H > 0) H = FIXED_H;
+    if (FIXED_W > 0) W = FIXED_W;
+    if (FIXED_F > 0) F = FIXED_F;
+    if (FIXED_PAD >= 0) PAD = FIXED_PAD;
     const int OH = H + 2 * PAD - FILTER_R + 1;
     const int OW = W + 2 * PAD - FILTER_S + 1;
     const int QW = (OW + 3) / 4;                 // quads in a row
@@ -78,8 +97,7 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
     const int image = min((int)threadIdx.x / T, IMAGES - 1);  // lanes past the last image repeat its work
     const int f0 = blockIdx.x % (FP / FB) * FB;  // neighbouring blocks read the same images
     const int n0 = blockIdx.x / (FP / FB) * IMAGES * SETS;
-    const int steps = min(SETS, (BATCH - n0 + IMAGES - 1) / IMAGES) * C;
-    float sum[FPT][QUADS][4] = {};
+    const int sets = min(SETS, (BATCH - n0 + IMAGES - 1) / IMAGES);
 
     int from[QUADS];   // where in a stage the windows of the thread's quads begin,
     int place[QUADS];  // and where in a channel of y their results stand
@@ -94,7 +112,9 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
     // Images are copied by 16 bytes where all rows are aligned, else by 4. Elements outside are zero, now and forever.
     const int wide = W % 4 == 0 && PAD % 4 == 0 ? 4 : 1;
     const int pieces = IMAGES * H * W / wide;
-    const auto source_of = [&](int i) { return i * wide / (H * W) * C * H * W + i * wide % (H * W); };
+    const auto source_of = [&](int i) {
+        return C == 1 ? i * wide : i * wide / (H * W) * C * H * W + i * wide % (H * W);
+    };
     const auto target_of = [&](int i) {
         const int e = i * wide % (H * W);
         return i * wide / (H * W) * PLANE + (e / W + PAD) * PITCH + e % W + PAD;
@@ -122,7 +142,7 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
     const float* weights = turned + f0;        // and of the filters
     int channel = 0;
     int left = (BATCH - n0) * (H * W / wide);  // pieces of this channel until the batch ends
-    const auto load = [&](float* stage) {      // starts the copies
+    const auto load = [&](float* stage, bool with_filters) {  // starts the copies
         const int here = min(pieces, left);
         #pragma unroll
         for (int l = 0; l < LOADS; ++l) {
@@ -133,7 +153,7 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
         for (int i = thread + LOADS * threads; i < here; i += threads) {
             copy(stage + target_of(i), images + source_of(i));
         }
-        for (int i = thread; i < FILTER_R * FILTER_S * FB / 4; i += threads) {
+        for (int i = thread; with_filters && i < FILTER_R * FILTER_S * FB / 4; i += threads) {
             __pipeline_memcpy_async(
                 stage + IMAGES * PLANE + i * 4, weights + i / (FB / 4) * FP + i % (FB / 4) * 4, 16);
         }
@@ -147,45 +167,49 @@ conv(const float* __restrict__ x, const float* __restrict__ turned, float* __res
         }
     };
 
-    load(shared);
-    int added = 0;  // channels of this set
+    load(shared, true);
+    int step = 0;
     int n = n0 + image;
-    for (int step = 0; step < steps; ++step) {
-        float* stage = shared + step % 2 * STAGE;
-        __pipeline_commit();
-        __pipeline_wait_prior(0);
-        __syncthreads();  // this stage is complete, and nobody reads the other one any more
-        if (step + 1 < steps) {
-            load(shared + (step + 1) % 2 * STAGE);
+    for (int set = 0; set < sets; ++set) {
+        float sum[FPT][QUADS][4] = {};
+        for (int c = 0; c < C; ++c) {
+            float* stage = shared + step % 2 * STAGE;
+            ++step;
+            __pipeline_commit();
+            __pipeline_wait_prior(0);
+            __syncthreads();  // this stage is complete, and nobody reads the other one any more
+            if (step < sets * C) {
+                load(shared + step % 2 * STAGE, C > 1 || step == 1);  // of one channel each stage keeps the filters
+            }
+            const float* filters = stage + IMAGES * PLANE + threadIdx.y * FPT;
+            // BEGIN SOLUTION: for each row of the window QUADS pieces of the image, used S times (about 27 lines)
+            // END SOLUTION
         }
-        const float* filters = stage + IMAGES * PLANE + threadIdx.y * FPT;
-        // BEGIN SOLUTION: for each row of the window QUADS pieces of the image, used S times (about 27 lines)
-        // END SOLUTION
-        if (++added == C) {  // all channels of these images
-            float* results = y + (n * F + f0 + threadIdx.y * FPT) * (OH * OW);
-            #pragma unroll
-            for (int q = 0; q < QUADS; ++q) {
-                #pragma unroll
-                for (int f = 0; f < FPT; ++f) {
-                    float* to = results + f * (OH * OW) + place[q];
-                    const bool exists = place[q] >= 0 && n < BATCH && f0 + threadIdx.y * FPT + f < F;
-                    if (exists && OW % 4 == 0) {
-                        *reinterpret_cast<float4*>(to) =
-                            make_float4(sum[f][q][0], sum[f][q][1], sum[f][q][2], sum[f][q][3]);
-                    } else if (exists) {
+        const int own = F % FB == 0 ? FPT : F - f0 - threadIdx.y * FPT;  // so many of the thread's filters exist
+        float* results = y + (static_cast<size_t>(n) * F + f0 + threadIdx.y * FPT) * (OH * OW);
+        #pragma unroll
+        for (int q = 0; q < QUADS; ++q) {
+            if (place[q] >= 0 && n < BATCH) {
+                float* to = results + place[q];
+                if (OW % 4 == 0) {
+                    #pragma unroll
+                    for (int f = 0; f < FPT; ++f) {
+                        if (f >= own) break;
+                        put_quad(to + f * (OH * OW), sum[f][q]);
+                    }
+                } else {
+                    const int cols = OW - place[q] % OW;
+                    #pragma unroll
+                    for (int f = 0; f < FPT; ++f) {
+                        if (f >= own) break;
                         #pragma unroll
                         for (int e = 0; e < 4; ++e) {
-                            if (place[q] % OW + e < OW) to[e] = sum[f][q][e];
+                            if (e < cols) to[f * (OH * OW) + e] = sum[f][q][e];
                         }
-                    }
-                    #pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        sum[f][q][e] = 0.0f;
                     }
                 }
             }
-            added = 0;
-            n += IMAGES;
         }
+        n += IMAGES;
     }
 }

@@ -97,6 +97,17 @@ def test_register_tiles_for_other_filters(constants):
         pipelines.run(pipelines.OneFile(own), x, np.zeros((9, 3, 5, 5), np.float32), pad=1)
 
 
+def test_register_tiles_for_one_size():
+    problem = Convolution(batch=7, channels=1, height=9, width=12, filters=8, rows=5, cols=5, pad=0)
+    fixed = {"FIXED_C": 1, "FIXED_H": 9, "FIXED_W": 12, "FIXED_F": 8, "FIXED_PAD": 0}
+    x, w = problem.arrays(np.random.default_rng(7))
+    own = program("12_register_tiles", **fixed, SETS=4, IMAGES=2, QUADS=1)  # two sets keep the filters of their stage
+    result = pipelines.run(pipelines.OneFile(own), x, w)
+    assert result.hazards == () and not np.abs(result.y.get() - convolve(x, w)).max() > 2e-5
+    with pytest.raises(NeedsError, match="FIXED_F"):
+        pipelines.run(pipelines.OneFile(own), x, w[:5])
+
+
 @pytest.mark.parametrize(("edge", "channels", "reuse"), [(24, 1, 18.37), (8, 4, 11.11)])
 def test_reuse_of_the_shared_tile_is_what_the_formula_says(edge, channels, reuse):
     problem = Convolution(

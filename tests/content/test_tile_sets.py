@@ -125,4 +125,7 @@ def test_half_precision_product_is_right(tiles: tuple[int, ...]) -> None:
 def test_register_tiles_are_right(shape: tuple[int, ...]) -> None:
     constants = dict(zip(("QUADS", "FPT", "IMAGES", "GROUPS", "BLOCKS"), shape, strict=True))
     problem = Convolution(batch=9, channels=2, height=12, width=12, filters=41, rows=5, cols=5)
-    check_convolution("12_register_tiles", constants | {"MOST": 576, "BLOCKS": 1, "SETS": 2}, problem)
+    constants |= {"MOST": 576, "BLOCKS": 1, "SETS": 2}
+    check_convolution("12_register_tiles", constants, problem)
+    fixed = {"FIXED_C": 2, "FIXED_H": 12, "FIXED_W": 12, "FIXED_F": 41, "FIXED_PAD": 0}
+    check_convolution("12_register_tiles", constants | fixed, problem)
