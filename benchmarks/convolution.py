@@ -116,8 +116,8 @@ def _implicit(layer: Layer) -> list[Constants]:
 
 
 SHAPES = (
-    (2, 8, 8, 4, 2), (1, 8, 2, 1, 4), (1, 8, 2, 1, 3), (1, 8, 2, 2, 2), (2, 8, 2, 1, 4), (2, 8, 2, 1, 3),
-    (2, 8, 3, 1, 2), (2, 4, 2, 1, 5), (2, 4, 4, 1, 3), (1, 16, 2, 2, 1), (1, 12, 2, 1, 3),
+    (2, 8, 8, 4, 2), (2, 8, 4, 4, 4), (1, 8, 2, 1, 4), (1, 8, 2, 1, 3), (1, 8, 2, 2, 2), (2, 8, 2, 1, 4),
+    (2, 8, 2, 1, 3), (2, 4, 2, 1, 5), (2, 4, 4, 1, 3), (1, 16, 2, 2, 1), (1, 12, 2, 1, 3),
 )  # fmt: skip
 """QUADS, FPT, IMAGES, GROUPS and BLOCKS of 12_register_tiles that `--tune` tries."""
 
@@ -178,8 +178,8 @@ CANDIDATES: dict[str, Callable[[Layer], list[Constants]]] = {
 }  # fmt: skip
 TUNED: dict[tuple[str, str], Constants] = {
     (IMPLICIT, "conv1"): {"TSM": 32, "TSN": 128},
-    (REGISTERS, "conv1"): {"QUADS": 1, "FPT": 8, "BLOCKS": 4, "SETS": 19},
-    (REGISTERS, "conv2"): {"QUADS": 2, "IMAGES": 8},
+    (REGISTERS, "conv1"): {"QUADS": 1, "FPT": 8, "BLOCKS": 3, "SETS": 17},
+    (REGISTERS, "conv2"): {"QUADS": 2, "FPT": 8, "IMAGES": 4, "BLOCKS": 4},
     (HOPPER, "conv1"): {"TSP": 512, "TSK": 16},
     (SLIDING, "conv1"): {"TSP": 512, "TSK": 16},
 }
