@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import os
@@ -23,11 +22,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from fidelity_arrays import Store, digest
 from nsight import Profiled, find_ncu, known_metrics, profiled
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-CHUNK = 64
+CHUNK = 96
 """Launches to one run of ncu: a run that is stopped loses no more than this."""
 
 _G = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
@@ -46,8 +46,6 @@ METRICS = {
     "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "sass_shared_load_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "sass_shared_store_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "async_copy_requests": "smsp__inst_executed_op_ldgsts.sum",
     "warp_instructions": "smsp__inst_executed.sum",
     "fma_instructions": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
@@ -55,11 +53,21 @@ METRICS = {
     "registers": "launch__registers_per_thread",
 }
 """our name -> Nsight Compute's"""
+REASONS = {
+    "active_shared_loads": "smsp__inst_executed_op_shared_ld_pred_on_any.sum",
+    "active_shared_stores": "smsp__inst_executed_op_shared_st_pred_on_any.sum",
+    "active_matrix_loads": "smsp__inst_executed_op_ldsm_pred_on_any.sum",
+    "shared_atomics": "smsp__inst_executed_op_shared_atom.sum",
+    "arbitration_conflicts": "l1tex__data_bank_conflicts_type_arbitration.sum",
+}
+"""What only the GPU counts, and what says why the others differ. Active: some lane executes it."""
+NOISY = tuple(name for name in METRICS if name.endswith(("bank_conflicts", "wavefronts")))
+"""Arbitration in the load-store unit only adds to these: they are counted twice, and the fewer kept."""
 LIMITS = tuple(f"launch__occupancy_limit_{what}" for what in ("blocks", "registers", "shared_mem", "warps"))
 """Blocks that fit on an SM: as many as the smallest of these."""
 SHARED_BYTES = ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")
-RUNS = 2
-"""Runs under ncu. Arbitration in the load-store unit only adds conflicts, so the fewest of all runs are kept."""
+FIRST_RUN = (*METRICS.values(), *LIMITS, *SHARED_BYTES)
+SECOND_RUN = (*(METRICS[name] for name in NOISY), *REASONS.values())
 
 
 # ---------------------------------------------------------------- the simulator's half
@@ -74,25 +82,26 @@ def make_plan(folder: Path) -> None:
     started = time.monotonic()
     launches = record(all_cases())
     texts: list[str] = []
-    rows, arrays, expected = [], {}, {}
-    for k, launch in enumerate(launches):
+    rows, given, left = [], Store(), Store()
+    for launch in launches:
         if launch.ptx not in texts:
             texts.append(launch.ptx)
-        for j, (before, after) in enumerate(zip(launch.before, launch.after, strict=True)):
-            arrays[f"{k}/before/{j}"], expected[f"{k}/after/{j}"] = before, after
-        arrays |= {f"{k}/variable/{name}": value for name, value in launch.variables.items()}
         rows.append({
             "case": launch.case, "group": launch.group, "ptx": texts.index(launch.ptx), "entry": launch.entry,
             "grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes,
             "arguments": [[a[0], *(x.hex() if isinstance(x, bytes) else x for x in a[1:])] for a in launch.arguments],
-            "arrays": len(launch.before), "variables": list(launch.variables), "counters": launch.counters,
-            "kind": launch.kind, "unordered": launch.unordered,
+            "before": [given.keep(array) for array in launch.before],
+            "after": [left.keep(array) for array in launch.after],
+            "variables": {name: given.keep(value) for name, value in launch.variables.items()},
+            "counters": launch.counters, "kind": launch.kind, "unordered": launch.unordered,
         })  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("gpu-*.npz"), *folder.glob("ncu-*.json")):
+        old.unlink()
     versions = {"warpschool": ws.__version__, "nvrtc": str(_nvrtc())}
     (folder / "plan.json").write_text(json.dumps({"launches": rows, "ptx": texts, "versions": versions}))
-    np.savez_compressed(folder / "arrays.npz", **arrays)
-    np.savez_compressed(folder / "expected.npz", **expected)
+    given.write(folder / "arrays.npz")
+    Store({key: array for key, array in left.items() if key not in given}).write(folder / "expected.npz")
     print(f"{len(rows)} launches of {len({r['case'] for r in rows})} cases in {time.monotonic() - started:.1f} s")
 
 
@@ -106,14 +115,19 @@ def _nvrtc() -> object:
 
 
 def run_gpu(folder: Path, *, ncu: str | None, seconds: float) -> None:
-    """Repeats the plan on the GPU; with ncu under it, in chunks, none of which starts when the time is used up."""
+    """Repeats the plan on the GPU; with ncu under it, in chunks, none of which starts when the time is used up.
+
+    Chunks that an earlier call has done are kept: what ran out of time goes on where it stopped.
+    """
     begun = time.monotonic()
     count = len(json.loads((folder / "plan.json").read_text())["launches"])
-    metrics = known_metrics(ncu, [*METRICS.values(), *LIMITS, *SHARED_BYTES]) if ncu else []
+    metrics = known_metrics(ncu, dict.fromkeys((*FIRST_RUN, *SECOND_RUN))) if ncu else []
     if ncu:
-        missing = sorted(name for name, metric in METRICS.items() if metric not in metrics)
+        missing = sorted(name for name, metric in (METRICS | REASONS).items() if metric not in metrics)
         print(f"ncu: {len(metrics)} metrics; this chip has none for {', '.join(missing) or 'nothing'}", flush=True)
     for first in range(0, count, CHUNK):
+        if (folder / (f"ncu-{first}.json" if ncu else f"gpu-{first}.npz")).is_file():
+            continue
         started = time.monotonic()
         if started - begun > seconds:
             print(f"out of time: launches {first} to {count - 1} are left out", flush=True)
@@ -121,23 +135,22 @@ def run_gpu(folder: Path, *, ncu: str | None, seconds: float) -> None:
         last = min(first + CHUNK, count)
         command = [sys.executable, str(HERE / "fidelity_gpu.py"), str(folder), str(first), str(last)]
         if ncu:
-            found = _fewest([profiled(ncu, command, metrics) for _ in range(RUNS)])
-            counted = [{"kernel": p.kernel, "metrics": p.metrics} for p in found]
+            runs = [profiled(ncu, command, [m for m in part if m in metrics]) for part in (FIRST_RUN, SECOND_RUN)]
+            counted = [{"kernel": p.kernel, "metrics": p.metrics} for p in _fewest(*runs)]
             (folder / f"ncu-{first}.json").write_text(json.dumps(counted))
         else:
             subprocess.run(command, check=True)
         print(f"launches {first} to {last - 1}: {time.monotonic() - started:.1f} s", flush=True)
 
 
-def _fewest(runs: list[list[Profiled]]) -> list[Profiled]:
-    """Launches of all runs, each with the fewest conflicts and wavefronts of its runs."""
-    kept = runs[0]
-    for run in runs[1:]:
-        for first, again in zip(kept, run, strict=True):
-            for name in first.metrics:
-                if "bank_conflicts" in name or "wavefronts" in name:
-                    first.metrics[name] = min(first.metrics[name], again.metrics[name])
-    return kept
+def _fewest(first_run: list[Profiled], second_run: list[Profiled]) -> list[Profiled]:
+    """Launches with the metrics of both runs; of what both counted, the fewer."""
+    return [
+        Profiled(first.kernel, second.metrics | first.metrics
+                 | {name: min(first.metrics[name], second.metrics[name])
+                    for name in first.metrics.keys() & second.metrics.keys()})
+        for first, second in zip(first_run, second_run, strict=True)
+    ]  # fmt: skip
 
 
 # ---------------------------------------------------------------- the report
@@ -146,7 +159,7 @@ def _fewest(runs: list[list[Profiled]]) -> list[Profiled]:
 def compare(folder: Path) -> dict:
     """Outputs and counters of every launch, side by side."""
     plan = json.loads((folder / "plan.json").read_text())
-    ours = dict(np.load(folder / "arrays.npz")) | dict(np.load(folder / "expected.npz"))
+    stored = Store.read(folder / "arrays.npz") | Store.read(folder / "expected.npz")
     theirs: dict[str, np.ndarray] = {}
     counted: dict[int, Profiled] = {}
     for path in sorted(folder.glob("gpu-*.npz")):
@@ -165,8 +178,8 @@ def compare(folder: Path) -> dict:
         if not done_on_gpu(k):
             continue
         row = {key: launch[key] for key in ("case", "group", "entry", "grid", "block")}
-        row["ptx"] = _digest(plan["ptx"][launch["ptx"]])
-        row["outputs"] = _outputs(launch, k, ours, theirs)
+        row["ptx"] = digest(plan["ptx"][launch["ptx"]])
+        row["outputs"] = _outputs(launch, k, stored, theirs)
         if k in counted:
             if counted[k].kernel != launch["entry"]:
                 raise SystemExit(f"launch {k}: ncu saw {counted[k].kernel}, the plan says {launch['entry']}")
@@ -190,7 +203,7 @@ def again(record: dict) -> dict:
     rows = []
     for launch, place in _numbered([vars(launch) for launch in run_all(all_cases())]):
         row = recorded.get(_key(launch, place))
-        if row is None or row["ptx"] != _digest(launch["ptx"]):
+        if row is None or row["ptx"] != digest(launch["ptx"]):
             print(f"not in the record: {launch['case']}, {launch['entry']}")
             continue
         counters = {
@@ -215,18 +228,14 @@ def _key(launch: dict, place: int) -> tuple:
     return launch["case"], place, launch["entry"], tuple(launch["grid"]), tuple(launch["block"])
 
 
-def _digest(ptx: str) -> str:
-    return hashlib.sha256(ptx.encode()).hexdigest()[:16]
-
-
-def _outputs(launch: dict, k: int, ours, theirs) -> dict:
-    """How many values differ, and by how many units in the last place."""
+def _outputs(launch: dict, k: int, stored, theirs) -> dict:
+    """How many values differ, and by how many units in the last place. The GPU tells what is not as expected."""
     kind = np.dtype(launch["kind"])
     values = differ = 0
     histogram: dict[str, int] = {}
-    for j in range(launch["arrays"]):
-        before = ours[f"{k}/before/{j}"]
-        a, b = ours[f"{k}/after/{j}"], theirs.get(f"{k}/after/{j}", before)  # the GPU tells what it changed
+    for j, (before, after) in enumerate(zip(launch["before"], launch["after"], strict=True)):
+        before, a = stored[before], stored[after]
+        b = theirs.get(f"{k}/after/{j}", a)
         if (a == before).all() and (b == before).all():
             continue  # an input
         if a.nbytes % kind.itemsize:
@@ -262,12 +271,11 @@ def _ulps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _counters(launch: dict, metrics: dict[str, float]) -> dict[str, list]:
     """name -> [simulator, GPU]; None where the simulator has no such counter."""
     found = {}
-    for name, metric in METRICS.items():
+    for name, metric in (METRICS | REASONS).items():
         if metric in metrics:
             value = metrics[metric]
-            found[name] = [launch["counters"].get(name, 0), int(value) if value == int(value) else value]
-            if name == "registers" or name.startswith("sass_"):
-                found[name][0] = None
+            ours = None if name in REASONS or name == "registers" else launch["counters"].get(name, 0)
+            found[name] = [ours, int(value) if value == int(value) else value]
     return found
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from fidelity_arrays import SEED
 
 import warpschool as ws
-from warpschool.contract import parse_contract
+from warpschool.contract import Plan, parse_contract
 from warpschool.errors import ContractError
 from warpschool.launcher import Program
 from warpschool.profile import random_inputs, usual_sizes
@@ -24,6 +25,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 SMALLER = {"BATCH": 4, "SHARE": 2}
 RAGGED = {"M": 100, "N": 75, "K": 50}
+SHAPES = {"part": ("PART", "C", "R", "S")}
+"""Arrays to which the headers give no shape: what a pipeline would hand over."""
 
 
 @dataclass
@@ -330,14 +333,24 @@ def _reference(contract, sizes) -> Callable[[Recorder], None]:
         try:
             program = Program(contract, device="sim")
             plan = contract.bind(sizes)
-            inputs = random_inputs(plan, np.random.default_rng(3))
-        except ContractError as reason:  # inputs without a shape, which only its pipeline knows
+            inputs = random_inputs(_shaped(plan), np.random.default_rng(SEED))
+        except ContractError as reason:  # sizes that it does not take
             print(f"left out: {reason.message}")
             return
         recorder.ptx = program.module.ptx
         program.run(plan.scalars, inputs)
 
     return run
+
+
+def _shaped(plan: Plan) -> Plan:
+    """The plan with a shape for every array."""
+    known = {
+        name: replace(array, shape=tuple(int(plan.scalars[size]) for size in SHAPES[name]))
+        for name, array in plan.arrays.items()
+        if array.shape is None
+    }
+    return replace(plan, arrays={**plan.arrays, **known})
 
 
 def all_cases() -> list[Case]:

@@ -1,6 +1,7 @@
 """Replays recorded launches on the GPU at hand, with CuPy alone: `python fidelity_gpu.py FOLDER [FIRST LAST]`.
 
-FOLDER holds plan.json and arrays.npz as `fidelity.py` writes them; outputs go to gpu-FIRST.npz, the chip to chip.json.
+FOLDER holds plan.json and arrays.npz as `fidelity.py` writes them. chip.json gets the chip's name, gpu-FIRST.npz each
+array that is not what the simulator left.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import cupy
 import numpy as np
+from fidelity_arrays import Store, digest
 
 _SIZED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -45,7 +47,7 @@ def _argument(entry: list, arrays: list[cupy.ndarray]) -> object:
 
 def main(folder: Path, first: int, last: int) -> None:
     plan = json.loads((folder / "plan.json").read_text())
-    stored = np.load(folder / "arrays.npz")
+    stored = Store.read(folder / "arrays.npz")
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     chip = {"name": properties["name"].decode(), "driver": cupy.cuda.runtime.driverGetVersion()}
     (folder / "chip.json").write_text(json.dumps(chip))
@@ -55,26 +57,26 @@ def main(folder: Path, first: int, last: int) -> None:
         launch = plan["launches"][k]
         module = modules.get(launch["ptx"]) or _loaded(plan["ptx"][launch["ptx"]])
         modules[launch["ptx"]] = module
-        arrays = [cupy.asarray(stored[f"{k}/before/{j}"]) for j in range(launch["arrays"])]
+        arrays = [cupy.asarray(stored[key]) for key in launch["before"]]
         function = module.get_function(launch["entry"])
         if launch["shared_bytes"] > 48 << 10:
             function.max_dynamic_shared_size_bytes = launch["shared_bytes"]
         ready.append((k, launch, function, arrays, module))
     cupy.cuda.runtime.deviceSynchronize()
     cupy.cuda.profiler.start()
-    for k, launch, function, arrays, module in ready:
-        for name in launch["variables"]:
-            value = stored[f"{k}/variable/{name}"]
+    for _, launch, function, arrays, module in ready:
+        for name, key in launch["variables"].items():
+            value = stored[key]
             cupy.ndarray(value.shape, np.uint8, module.get_global(name)).set(value)
         arguments = tuple(_argument(entry, arrays) for entry in launch["arguments"])
         function(tuple(launch["grid"]), tuple(launch["block"]), arguments, shared_mem=launch["shared_bytes"])
     cupy.cuda.runtime.deviceSynchronize()
     cupy.cuda.profiler.stop()
     results = {f"end/gpu-{first}": np.int64(last)}
-    for k, _, _, arrays, _ in ready:
-        for j, array in enumerate(arrays):
+    for k, launch, _, arrays, _ in ready:
+        for j, (array, expected) in enumerate(zip(arrays, launch["after"], strict=True)):
             after = cupy.asnumpy(array)
-            if (after != stored[f"{k}/before/{j}"]).any():
+            if digest(after) != expected:
                 results[f"{k}/after/{j}"] = after
     np.savez_compressed(folder / f"gpu-{first}.npz", **results)
 
