@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+import warpschool as ws
 from warpschool.device import SimDevice
 from warpschool.device.arguments import checked_dims, convert, pack, parameters
 from warpschool.device.signature import declared_parameters
@@ -223,3 +225,21 @@ class TestDims:
             checked_dims("k", what, given)
         assert isinstance(caught.value, WarpschoolError)
         assert str(caught.value).startswith("k: ")
+
+
+@pytest.mark.parametrize(
+    "option, message",
+    [
+        ({"check": "all"}, "the launch option check = 'all' is neither True nor False"),
+        ({"count": 1}, "the launch option count = 1 is neither True nor False"),
+        ({"threads": 0}, "the launch option threads = 0 is no integer of at least 1"),
+        ({"step_limit": 1e6}, "the launch option step_limit = 1000000.0 is no integer of at least 1"),
+        ({"print_limit": None}, "the launch option print_limit = None is no integer of at least 0"),
+    ],
+)
+def test_launch_options_have_types_and_bounds(option, message):
+    kernel = ws.RawModule(code='extern "C" __global__ void nothing() {}', device="sim").get_function("nothing")
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        kernel((1,), (32,), (), **option)
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        SimDevice(**option)

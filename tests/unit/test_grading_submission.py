@@ -187,11 +187,12 @@ def test_sizes_that_needs_refuses_are_a_launch_error():
     assert "needs n % 64 == 0" in found.seen
 
 
-def test_on_a_gpu_the_simulator_judges_and_the_gpus_outputs_are_compared(monkeypatch):
+@pytest.mark.parametrize("may_use_atomics", [True, False])
+def test_on_a_gpu_the_simulator_judges_and_the_gpus_outputs_are_compared(monkeypatch, may_use_atomics):
     from warpschool.device import SimDevice, find
 
     class OtherDevice(SimDevice):
-        """Stands in for a GPU that computes something else."""
+        """Stands in for a GPU: it counts nothing, looks for no hazards, and computes something else."""
 
         name = "gpu"
         launches = 0
@@ -200,11 +201,11 @@ def test_on_a_gpu_the_simulator_judges_and_the_gpus_outputs_are_compared(monkeyp
             self.launches += array.name == "y"
             return super().asnumpy(array, stream=stream) + (array.name == "y")
 
-    other = OtherDevice()
+    other = OtherDevice(count=False, check=False)
     monkeypatch.setattr(find, "gpu_problem", lambda: None)
     monkeypatch.setattr(find, "_gpu", lambda: other)
     step = parse_contract(STEP, name="step.cu")
-    kernel = load_submission(STEP, name="k.cu", step=step, on_gpu=True)
+    kernel = load_submission(STEP, name="k.cu", step=step, on_gpu=True, may_use_atomics=may_use_atomics)
     arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
     result = kernel.run({"n": 64}, arrays)
     np.testing.assert_array_equal(result.outputs["y"], 2 * arrays["x"] + 1)

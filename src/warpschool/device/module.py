@@ -180,12 +180,12 @@ class Kernel:
         self._loaded.prepare(*dims, self._options(simulator))
 
     def _options(self, simulator: Mapping[str, Any]) -> LaunchOptions:
-        try:
-            return replace(self.module.device.options, **simulator)
-        except TypeError:
+        unknown = simulator.keys() - LaunchOptions.__dataclass_fields__.keys()
+        if unknown:
             raise ArgumentError(
-                f"{self.name}: {', '.join(simulator)} is no launch option", next_step="Options: " + _OPTION_NAMES
-            ) from None
+                f"{self.name}: {', '.join(sorted(unknown))} is no launch option", next_step="Options: " + _OPTION_NAMES
+            )
+        return replace(self.module.device.options, **simulator)
 
     def _check_shared(self, shared_mem: int) -> None:
         """Dynamic shared memory beyond the kernel's limit is refused, as on a GPU."""

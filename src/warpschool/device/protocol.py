@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..counters import Counters
+from ..errors import ArgumentError
 
 if TYPE_CHECKING:
     from ..measurement import Sampler
@@ -54,6 +55,17 @@ class LaunchOptions:
     """loop iterations after which a block counts as endless"""
     print_limit: int = 1 << 20
     """bytes of printf output"""
+
+    def __post_init__(self) -> None:
+        for name in ("check", "count"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
+        for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0)):
+            value = getattr(self, name)
+            if value is None and name != "print_limit":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ArgumentError(f"the launch option {name} = {value!r} is no integer of at least {least}")
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ class Submission:
         if key not in self._programs:
             self._programs[key] = Program(self.contract, device=device, constants=constants)
         run = self._guarded(lambda: self._programs[key].run(sizes, arrays, step_limit=STEP_LIMIT))
-        if not self.may_use_atomics:
+        if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
             found = ((_atomics(counters), line) for line, counters in run.lines.items())
             self._atomics = max(self._atomics, *found)
         return run
