@@ -34,7 +34,7 @@ def test_correct(kernel, rng):
     weight=2,
     hint=[
         "Does what lies outside the matrices change which lane holds which element?",
-        "No: tiles are always whole, with zeros outside, and store_pair leaves out what is outside.",
+        "No: tiles are always whole, and store_four leaves out what is outside.",
         "all i, all turns, whatever M, N and K are",
     ],
 )
@@ -84,7 +84,7 @@ def test_conflicts(kernel, rng):
     hint=[
         "How many mma.sync of 16 x 8 x 16 does a warp's tile need for one step?",
         "FRAGS_M * FRAGS_N calls of multiply; four registers of B hold two fragments, of 8 columns each.",
-        "multiply(sum[i][j], a[step % 2][i], &b[step % 2][j / 2][j % 2 * 2])",
+        "meanwhile(step, i * FRAGS_N + turn); multiply(sum[i][j], a[step % 2][i], &b[step % 2][j / 2][j % 2 * 2])",
     ],
     counts="at M = 128, N = 256, K = 2048: operations of tensor cores, exactly 2 M N K, at most 4096 by one product; "
     "matrix products that are issued while the warp has a committed copy that it has not waited for, at least 90 %",

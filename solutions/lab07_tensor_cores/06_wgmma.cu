@@ -2,8 +2,8 @@
 // Idea:    wgmma multiplies 64 x 16 by 16 x 256 straight from shared memory, asynchronously, by four warps together.
 //          One thread keeps it supplied: it asks the TMA for whole tiles, which come swizzled, zero past the edges,
 //          and announce themselves at an mbarrier. Two blocks of a cluster compute tiles below each other: each asks
-//          for half of their common tile of B, for both. Blocks stay and take one tile after the other: while one
-//          warpgroup stores its results, the other multiplies, and the next tile's copies are on their way.
+//          for half of their common tile of B, for both. Blocks stay and take one tile after the other: while results
+//          are stored, by stmatrix and the TMA, the next tile's copies are on their way.
 // From:    05_mma_ptx.cu
 // Limits:  power: at this rate an H200 lowers its clock.
 // Target:  sm_90a
@@ -17,17 +17,19 @@
 constexpr int TSM = 128;            // a block computes TSM x TSN elements of C at a time
 constexpr int TSN = 256;
 constexpr int TSK = 64;             // steps of k in one tile: rows of 128 bytes, the widest swizzle
-constexpr int STAGES = 3;           // tiles in shared memory
+constexpr int STAGES = 4;           // tiles in shared memory
 constexpr int CLUSTER = 2;          // blocks that share tiles of B
 constexpr int GROUP = 8;            // rows of tile pairs that are computed together, column by column: they share L2
-constexpr int BLOCKS = 132;         // one for each multiprocessor of an H100 or H200
+constexpr int BLOCKS = 128;         // of 132 multiprocessors: 4096 x 4096 are four tiles for each, and four rest, which
+                                    // leaves power to the others
 constexpr int CONSUMERS = TSM / 64; // warpgroups that multiply; one more sends for tiles
 constexpr int THREADS = 128 * (CONSUMERS + 1);
 constexpr int BYTES_A = 2 * TSM * TSK;  // of a tile
 constexpr int BYTES_B = 2 * TSK * TSN;
 constexpr int PANEL = 2 * TSK * 64;     // 64 columns of B's tile: the rows of 128 bytes that one copy brings
 constexpr int BOX = 2 * 64 * 64;        // 64 columns of what a warpgroup computes
-constexpr int BYTES_C = BOX * (TSN / 64);
+constexpr int ROUND = 2;                // so many of these are stored at a time
+constexpr int BYTES_C = BOX * ROUND;
 constexpr int SHARED = STAGES * (BYTES_A + BYTES_B) + CONSUMERS * BYTES_C + 16 * STAGES;
 
 static_assert(CONSUMERS == 2 && TSN == 256 && TSK == 64, "registers are shared out for this shape");
@@ -113,10 +115,18 @@ __device__ void sync_warpgroup(int warpgroup)
     asm volatile("barrier.sync.aligned %0, 128;" :: "r"(warpgroup + 1) : "memory");
 }
 
-// Puts two neighbours, columns 8 * chunk + 2 * pair and the next, in a row of a box, swizzled as the TMA expects it.
-__device__ void put_pair(unsigned char* box, int row, int chunk, int pair, float left, float right)
+// Writes 16 x 16 sums of a warp as halves: ldmatrix backwards. Lane l names the 16 bytes that are row l % 16 of the
+// left (l < 16) or right 8 columns, and holds two neighbours of rows l / 4 and l / 4 + 8 of either side.
+__device__ void put_sums(const void* row, const float* sums)
 {
-    *reinterpret_cast<half2*>(box + row * 128 + (chunk ^ row % 8) * 16 + pair * 4) = __floats2half2_rn(left, right);
+    unsigned pairs[4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const half2 pair = __floats2half2_rn(sums[2 * i], sums[2 * i + 1]);
+        pairs[i] = *reinterpret_cast<const unsigned*>(&pair);
+    }
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 :: "r"(shared_address(row)), "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3]) : "memory");
 }
 
 // Says where an operand lies: groups of 8 rows of 128 bytes, swizzled, follow each other `stride` bytes apart;
@@ -235,6 +245,10 @@ matmul(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMa
         int parity = 0;
         float d[128];
         unsigned char* const results = shared + STAGES * (BYTES_A + BYTES_B) + warpgroup * BYTES_C;
+        const auto vacate = [&] {  // waits until the boxes stored before have left `results`
+            if (threadIdx.x % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+            sync_warpgroup(warpgroup);
+        };
         for (int i = blockIdx.x / CLUSTER; i < rows * cols; i += gridDim.x / CLUSTER) {
             int before = -1;  // the stage that is still being multiplied
             for (int tile = 0; tile < tiles; ++tile) {
@@ -257,26 +271,29 @@ matmul(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMa
                     parity ^= 1;
                 }
             }
+            int row, col;
+            place(i, row, col);
+            vacate();
             asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             if (threadIdx.x % 128 < CLUSTER) arrive(&empty[before], threadIdx.x % 128);
 
-            int row, col;
-            place(i, row, col);
-            if (threadIdx.x % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-            sync_warpgroup(warpgroup);  // the results of the tile before this one have left shared memory
             #pragma unroll
-            for (int j = 0; j < TSN / 8; ++j) {  // lane l: columns 8 j + 2 (l % 4), one more; rows l / 4, 8 more
-                unsigned char* const box = results + j / 8 * BOX;
-                put_pair(box, warp * 16 + lane / 4, j % 8, lane % 4, d[4 * j], d[4 * j + 1]);
-                put_pair(box, warp * 16 + lane / 4 + 8, j % 8, lane % 4, d[4 * j + 2], d[4 * j + 3]);
-            }
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the TMA sees what threads have written
-            sync_warpgroup(warpgroup);
-            if (threadIdx.x % 128 == 0) {
-                for (int box = 0; box < TSN / 64; ++box) {
-                    store_box(C, row + warpgroup * 64, col + box * 64, results + box * BOX);
+            for (int first = 0; first < TSN / 64; first += ROUND) {
+                if (first > 0) vacate();
+                #pragma unroll
+                for (int chunk = 0; chunk < ROUND * 8; chunk += 2) {  // swizzled as the TMA expects it
+                    const int y = warp * 16 + lane % 16;
+                    unsigned char* const line = results + chunk / 8 * BOX + y * 128;
+                    put_sums(line + ((chunk % 8 + lane / 16) ^ y % 8) * 16, d + first * 32 + chunk * 4);
                 }
-                asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the TMA sees what threads have written
+                sync_warpgroup(warpgroup);
+                if (threadIdx.x % 128 == 0) {
+                    for (int box = 0; box < ROUND; ++box) {
+                        store_box(C, row + warpgroup * 64, col + (first + box) * 64, results + box * BOX);
+                    }
+                    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+                }
             }
         }
         if (threadIdx.x % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");

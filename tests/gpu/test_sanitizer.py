@@ -1,4 +1,4 @@
-"""NVIDIA's compute-sanitizer finds nothing in the networks' kernels: each reference at a small, ragged size."""
+"""NVIDIA's compute-sanitizer finds nothing in kernels for tensor cores and networks, at small, ragged sizes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 SANITIZER = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin"]))
+LABS = ("lab07_tensor_cores", "lab10_lenet", "lab11_training", "lab12_split_channels", "lab13_vgg16")
 CHILD = """
 import sys
 import cupy
@@ -37,9 +38,12 @@ for step in (step for step in STEPS if step.name.startswith(sys.argv[1])):
 
 @pytest.mark.skipif(SANITIZER is None, reason="compute-sanitizer is not installed")
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-@pytest.mark.parametrize("lab", ["lab10_lenet", "lab11_training", "lab13_vgg16"])
+@pytest.mark.parametrize("lab", LABS)
 def test_references_are_clean(lab, tool):
-    command = [SANITIZER, "--tool", tool, sys.executable, "-c", CHILD, lab, str(Path(__file__).parent)]
+    options = ["--tool", tool]
+    if tool == "memcheck":
+        options += ["--report-api-errors", "no"]  # the bindings ask the driver for functions that it need not have
+    command = [SANITIZER, *options, sys.executable, "-c", CHILD, lab, str(Path(__file__).parent)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600)
     told = found.stdout + found.stderr
     print(told[-3000:])
