@@ -21,7 +21,7 @@ def translate(t: Translator, i: Instruction) -> None:
     if i.has("mbarrier"):
         address, mask = mbarriers.addresses(t, i, i.operands[0], "atomic")
         site, announced = constant("i32", len(t.unit.sites) - 1), constant("i32", int(not i.has("noinc")))
-        t.b.call("ws_async_track", "void", _WORKER, _CONTEXT, address, mask, site, announced)
+        t.b.call("ws_async_track", "void", _WORKER, _CONTEXT, address, mask, site, announced, checked)
     elif i.has("commit_group"):
         t.b.call("ws_async_commit", "void", _WORKER, _CONTEXT, mask)
     elif i.has("wait_all"):
@@ -75,8 +75,9 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
         constant("i32", write.site), constant("i32", L.WRITE), Value("ptr", "null"), flag,
     )  # fmt: skip
     b.call(
-        "ws_async_issue", "void", _WORKER, _CONTEXT, offset, address, count, lanes, bytes_, constant("i32", write.site)
-    )
+        "ws_async_issue", "void", _WORKER, _CONTEXT, offset, address, count, lanes, bytes_,
+        constant("i32", write.site), constant("i32", checks(t.unit)),
+    )  # fmt: skip
     if check:
         name = f"ws_{'exact_flight' if t.unit.options.exact else 'flight'}_{t.unit.shared_granule_log2}"
         b.call(name, "void", _WORKER, offset, lanes, bytes_, constant("i32", 1))

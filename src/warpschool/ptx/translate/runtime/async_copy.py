@@ -1,7 +1,8 @@
 """cp.async: copies from global to shared memory that land when the thread waits for them, and not before.
 
 Each warp has a queue. An entry holds, per lane, where to copy from and to and the commit group it belongs to; commit
-groups are counted per lane, as the PTX ISA has it (9.7.9.25). A full queue lands its oldest copy early.
+groups are counted per lane, as the PTX ISA has it (9.7.9.25). A full queue lands its oldest copy early, as if somebody
+had waited for it.
 
 An entry of size 0 is no copy but an arrival at a barrier object, due once the copies before it have landed
 (cp.async.mbarrier.arrive). That happens when a lane of the warp looks at the object, or when the warp gives way.
@@ -13,7 +14,8 @@ from ...emit import WARP, Value, constant
 from .. import layout as L
 from .helper import CONTEXT, I32, I64, MASK, SITE, SIZE, WORKER, Helper, arg, i32, i64
 
-CAPACITY = 64
+CAPACITY = 512
+"""copies of a warp; 454 of 16 bytes a lane fill the largest shared memory"""
 COUNT, COMMITS, ENTRIES = 0, 64, 192
 """offsets in a queue: number of entries, commits per lane, the entries"""
 _MASK, _SIZE, _SITE, _DUE, _TO, _FROM, _BYTES, _GROUP = 0, 4, 8, 12, 64, 192, 448, 576
@@ -34,18 +36,19 @@ def async_issue() -> str:
     """Queues a copy of `bytes` (at most SIZE; the rest is zero) per lane of `mask`."""
     b = Helper()
     to, origin, count = arg(I32, "to", WARP), arg(I64, "from", WARP), arg(I32, "bytes", WARP)
+    checked = arg(I32, "checked")
     b.label("entry")
-    _append(b, to, origin, count, SIZE, SITE)
+    _append(b, to, origin, count, SIZE, SITE, checked)
     b.ret()
-    return b.define("ws_async_issue", "void", WORKER, CONTEXT, to, origin, count, MASK, SIZE, SITE)
+    return b.define("ws_async_issue", "void", WORKER, CONTEXT, to, origin, count, MASK, SIZE, SITE, checked)
 
 
-def _append(b: Helper, to: Value, origin: Value, count: Value, size: Value, site: Value) -> None:
+def _append(b: Helper, to: Value, origin: Value, count: Value, size: Value, site: Value, checked: Value) -> None:
     queue = _queue(b)
     full = b.icmp("uge", b.load(I32, queue), i32(CAPACITY))
     with b.if_(full, likely=False):
         oldest = _entry(b, queue, i32(0))
-        _retire(b, oldest, b.load(I32, oldest), i32(0))
+        _retire(b, oldest, b.load(I32, oldest), checked)
         _drop_landed(b, queue)
     used = b.load(I32, queue)
     entry = _entry(b, queue, used)
@@ -60,14 +63,14 @@ def _append(b: Helper, to: Value, origin: Value, count: Value, size: Value, site
 def async_track() -> str:
     """Queues an arrival at the barrier object at `address`; `announced` is 1 if its phase is to wait for one more."""
     b = Helper()
-    address, announced = arg(I64, "address", WARP), arg(I32, "announced")
+    address, announced, checked = arg(I64, "address", WARP), arg(I32, "announced"), arg(I32, "checked")
     b.label("entry")
     once = constant(I32, 1, WARP)
     with b.if_(b.icmp("ne", announced, i32(0))):
         b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, address, MASK, once, i32(0), i32(1), lanes=WARP)
-    _append(b, constant(I32, 0, WARP), address, once, i32(0), SITE)
+    _append(b, constant(I32, 0, WARP), address, once, i32(0), SITE, checked)
     b.ret()
-    return b.define("ws_async_track", "void", WORKER, CONTEXT, address, MASK, SITE, announced)
+    return b.define("ws_async_track", "void", WORKER, CONTEXT, address, MASK, SITE, announced, checked)
 
 
 def _is_arrival(b: Helper, entry: Value) -> Value:
