@@ -26,20 +26,22 @@ OTHERS = (
     "global_atomic_requests", "global_reduction_requests", "local_load_requests", "local_store_requests",
     "fma_instructions", "divergent_branches", "blocks_per_sm",
 )  # fmt: skip
-MATRICES = ("lab07/", "lab08/09", "lab08/11")
-"""Kernels with matrices in shared memory."""
+ACTIVE = {
+    "shared_load_requests": ("active_shared_loads", "active_matrix_loads"),
+    "shared_store_requests": ("active_shared_stores",),
+}
+"""What the GPU counts of these requests for warps with an active lane."""
 WHY = {
     "matrix": "ldmatrix, and wmma.load from shared memory, are LDSM in machine code: wavefronts and conflicts count "
-    "them, this metric does not; the simulator counts every load from shared memory. Among those that the metric does "
-    "count are loads that no lane executes: those of warps without an active lane, and those in front of copies "
-    "(below).",
-    "copies": "ptxas puts three loads that no lane executes (@!PT LDS) in front of copies by cp.async: requests "
-    "without a wavefront. Here they are three for each of 2,176 copies.",
-    "compiler": "The GPU ran the PTX of NVRTC 13.0, which unrolls this kernel's inner loop by two where 13.5 does so "
-    "by four: pairs of neighbours become one load there, fours here. Of that PTX the simulator counts 40,960 and "
-    "15,360, too.",
-    "predicated": "ptxas turns a short branch into predicated instructions: warps without an active lane issue them "
-    "too. PTX branches around them. Such a request has no wavefront and no sector.",
+    "them, this metric does not; the simulator counts every load from shared memory. Here the GPU's LDSM and its other "
+    "loads (of warps with an active lane) are as many as the simulator's together.",
+    "copies": "ptxas puts loads that no lane executes (@!PT LDS) in front of copies by cp.async: requests "
+    "without a wavefront. The GPU's requests of warps with an active lane are as many as the simulator's.",
+    "inactive": "ptxas turns a short branch into predicated instructions: warps without an active lane issue them "
+    "too. PTX branches around them. Such a request has no wavefront; the GPU's requests of warps with an active lane "
+    "are as many as the simulator's.",
+    "predicated": "ptxas turns a short branch into predicated instructions, or a choice between two values, where PTX "
+    "branches.",
     "red": "An atomic whose result nobody uses: the PTX says atom, the machine code RED. Their sum is the same.",
     "retry": "A CAS loop repeats where another thread was faster: the number of rounds is the hardware's timing.",
     "repeated": "The source reads an element several times; ptxas keeps the first value.",
@@ -74,15 +76,20 @@ def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str
         return "predicated" if theirs < ours else "sequence"
     if counter.endswith(("bank_conflicts", "wavefronts")):
         return "noise" if 0 < theirs - ours == _noise(row, counter) else ""
-    if row["group"] == "atomics":
-        return "shared atomics"
-    if case.startswith(MATRICES) and counter == "shared_load_requests":
+    if counter in ACTIVE:
+        return _inactive(row, counter, ours)
+    return ""
+
+
+def _inactive(row: dict[str, Any], counter: str, ours: float) -> str:
+    """Why requests to shared memory differ, if those of warps with an active lane do not."""
+    active = [row["counters"][name][1] for name in ACTIVE[counter]]
+    if sum(active) != ours:
+        return ""
+    if sum(active[1:]):
         return "matrix"
-    if case.startswith("lab05/01_coarsened"):
-        return "compiler"
-    if theirs - ours == 3 * row["counters"]["async_copy_requests"][0] > 0:
-        return "copies"
-    return "predicated" if theirs > ours else ""
+    copies = counter == "shared_load_requests" and row["counters"]["async_copy_requests"][0]
+    return "copies" if copies else "inactive"
 
 
 def _noise(row: dict[str, Any], counter: str) -> float:
@@ -134,14 +141,15 @@ def _times(count: int) -> str:
 def _group_row(title: str, rows: list[dict[str, Any]]) -> str:
     values, differ = (sum(row["outputs"][key] for row in rows) for key in ("values", "differ"))
 
-    def equal(names: tuple[str, ...]) -> str:
-        counted = [row["counters"] for row in rows if "counters" in row]
-        same = sum(all(c[n][0] == c[n][1] for n in names if n in c) for c in counted)
-        return f"{same} of {len(counted)}"
+    counted = [row["counters"] for row in rows if "counters" in row]
 
+    def equal(names: tuple[str, ...]) -> str:
+        return f"{sum(all(c[n][0] == c[n][1] for n in names if n in c) for c in counted)} of {len(counted)}"
+
+    active = sum(all(c[n][0] == sum(c[a][1] for a in names) for n, names in ACTIVE.items()) for c in counted)
     conflicts = ("shared_load_bank_conflicts", "shared_store_bank_conflicts")
-    requests = ("shared_load_requests", "shared_store_requests")
-    cells = (title, len(rows), f"{values:,}", f"{differ:,}", equal(EXACT), equal(requests), equal(conflicts))
+    requests = f"{active} of {len(counted)}"
+    cells = (title, len(rows), f"{values:,}", f"{differ:,}", equal(EXACT), requests, equal(conflicts))
     return f"| {' | '.join(map(str, cells))} |"
 
 
