@@ -6,6 +6,9 @@
     python benchmarks/fidelity.py compare FOLDER [--out FILE]   the report, from both
     python benchmarks/fidelity.py again RECORD [--out FILE]     today's simulator against the GPU of a record, anywhere
 
+`plan FOLDER --record RECORD` leaves out the launches that a record has with the same PTX, and the report takes them
+from there: after a change of one kernel only that kernel needs a GPU, one of the record's kind.
+
 `scripts/fidelity_page.py` makes a page of the docs from the report.
 """
 
@@ -73,8 +76,11 @@ SECOND_RUN = (*(METRICS[name] for name in NOISY), *REASONS.values())
 # ---------------------------------------------------------------- the simulator's half
 
 
-def make_plan(folder: Path) -> None:
-    """Runs every case on the simulator and writes what a GPU needs to repeat it, and what to expect."""
+def make_plan(folder: Path, *, known: dict | None = None) -> None:
+    """Runs every case on the simulator and writes what a GPU needs to repeat it, and what to expect.
+
+    A launch that the `known` record has with the same PTX stays as it is there.
+    """
     from fidelity_cases import all_cases, record
 
     import warpschool as ws
@@ -82,27 +88,34 @@ def make_plan(folder: Path) -> None:
     started = time.monotonic()
     launches = record(all_cases())
     texts: list[str] = []
-    rows, given, left = [], Store(), Store()
-    for launch in launches:
-        if launch.ptx not in texts:
-            texts.append(launch.ptx)
+    rows, order, given, left = [], [], Store(), Store()
+    recorded = _by_name(known["launches"]) if known else {}
+    for name, launch in _by_name([vars(launch) for launch in launches]).items():
+        if name in recorded and recorded[name]["ptx"] == digest(launch["ptx"]):
+            order.append(_today(recorded[name], launch))
+            continue
+        order.append(len(rows))
+        if launch["ptx"] not in texts:
+            texts.append(launch["ptx"])
+        same = ("case", "group", "entry", "grid", "block", "shared_bytes", "counters", "kind", "unordered")
         rows.append({
-            "case": launch.case, "group": launch.group, "ptx": texts.index(launch.ptx), "entry": launch.entry,
-            "grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes,
-            "arguments": [[a[0], *(x.hex() if isinstance(x, bytes) else x for x in a[1:])] for a in launch.arguments],
-            "before": [given.keep(array) for array in launch.before],
-            "after": [left.keep(array) for array in launch.after],
-            "variables": {name: given.keep(value) for name, value in launch.variables.items()},
-            "counters": launch.counters, "kind": launch.kind, "unordered": launch.unordered,
+            **{key: launch[key] for key in same}, "ptx": texts.index(launch["ptx"]),
+            "arguments": [[x.hex() if isinstance(x, bytes) else x for x in one] for one in launch["arguments"]],
+            "before": [given.keep(array) for array in launch["before"]],
+            "after": [left.keep(array) for array in launch["after"]],
+            "variables": {name: given.keep(value) for name, value in launch["variables"].items()},
         })  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("gpu-*.npz"), *folder.glob("ncu-*.json")):
         old.unlink()
     versions = {"warpschool": ws.__version__, "nvrtc": str(_nvrtc())}
-    (folder / "plan.json").write_text(json.dumps({"launches": rows, "ptx": texts, "versions": versions}))
+    chip = {key: known[key] for key in ("device", "driver")} if known else None
+    plan = {"launches": rows, "order": order, "chip": chip, "ptx": texts, "versions": versions}
+    (folder / "plan.json").write_text(json.dumps(plan))
     given.write(folder / "arrays.npz")
     Store({key: array for key, array in left.items() if key not in given}).write(folder / "expected.npz")
-    print(f"{len(rows)} launches of {len({r['case'] for r in rows})} cases in {time.monotonic() - started:.1f} s")
+    kept = f", and {len(order) - len(rows)} of the record" if known else ""
+    print(f"{len(rows)} launches of {len({r['case'] for r in rows})} cases in {time.monotonic() - started:.1f} s{kept}")
 
 
 def _nvrtc() -> object:
@@ -172,22 +185,28 @@ def compare(folder: Path) -> dict:
     def done_on_gpu(k: int) -> bool:
         return any(first <= k < end for first, end in ends.items())
 
+    found = json.loads((folder / "chip.json").read_text())
+    chip = {"device": found["name"], "driver": found["driver"]}
+    if plan["chip"] not in (None, chip):
+        raise SystemExit(f"the record is of {plan['chip']}, and this is {chip}: make the whole plan anew")
     rows = []
-    chip = json.loads((folder / "chip.json").read_text())
-    for k, launch in enumerate(plan["launches"]):
-        if not done_on_gpu(k):
-            continue
-        row = {key: launch[key] for key in ("case", "group", "entry", "grid", "block")}
-        row["ptx"] = digest(plan["ptx"][launch["ptx"]])
-        row["outputs"] = _outputs(launch, k, stored, theirs)
-        if k in counted:
-            if counted[k].kernel != launch["entry"]:
-                raise SystemExit(f"launch {k}: ncu saw {counted[k].kernel}, the plan says {launch['entry']}")
-            row["counters"] = _counters(launch, counted[k].metrics)
-            row["counters"] |= _occupancy(launch, counted[k].metrics, chip["name"])
-        rows.append(row)
-    return {"what": "fidelity", "device": chip["name"], "driver": chip["driver"], "versions": plan["versions"],
-            "launches": rows}  # fmt: skip
+    for entry in plan["order"]:
+        if isinstance(entry, dict):
+            rows.append(entry)
+        elif done_on_gpu(entry):
+            launch = plan["launches"][entry]
+            row = {key: launch[key] for key in ("case", "group", "entry", "grid", "block")}
+            row |= {"ptx": digest(plan["ptx"][launch["ptx"]]), "outputs": _outputs(launch, entry, stored, theirs)}
+            if entry in counted:
+                row["counters"] = _compared(launch, counted[entry], chip["device"])
+            rows.append(row)
+    return {"what": "fidelity", **chip, "versions": plan["versions"], "launches": rows}
+
+
+def _compared(launch: dict, counted: Profiled, chip: str) -> dict[str, list]:
+    if counted.kernel != launch["entry"]:
+        raise SystemExit(f"{launch['case']}: ncu saw {counted.kernel}, the plan says {launch['entry']}")
+    return _counters(launch, counted.metrics) | _occupancy(launch, counted.metrics, chip)
 
 
 def again(record: dict) -> dict:
@@ -199,33 +218,34 @@ def again(record: dict) -> dict:
     from fidelity_cases import all_cases
     from fidelity_cases import record as run_all
 
-    recorded = {_key(row, place): row for row, place in _numbered(record["launches"])}
+    recorded = _by_name(record["launches"])
     rows = []
-    for launch, place in _numbered([vars(launch) for launch in run_all(all_cases())]):
-        row = recorded.get(_key(launch, place))
-        if row is None or row["ptx"] != digest(launch["ptx"]):
+    for name, launch in _by_name([vars(launch) for launch in run_all(all_cases())]).items():
+        if name in recorded and recorded[name]["ptx"] == digest(launch["ptx"]):
+            rows.append(_today(recorded[name], launch))
+        else:
             print(f"not in the record: {launch['case']}, {launch['entry']}")
-            continue
-        counters = {
-            name: [launch["counters"].get(name, 0) if ours is not None and name in METRICS else ours, theirs]
-            for name, (ours, theirs) in row["counters"].items()
-        }
-        rows.append(row | {"counters": counters})
     return record | {"launches": rows}
 
 
-def _numbered(launches: list[dict]) -> list[tuple[dict, int]]:
-    """Each launch with its place among those of its case."""
+def _today(row: dict, launch: dict) -> dict:
+    """A record's row with what the simulator counts today."""
+    counters = {
+        name: [launch["counters"].get(name, 0) if ours is not None and name in METRICS else ours, theirs]
+        for name, (ours, theirs) in row["counters"].items()
+    }
+    return row | {"counters": counters}
+
+
+def _by_name(launches: list[dict]) -> dict[tuple, dict]:
+    """Each launch by its case, its place among those of the case, its kernel, grid and block."""
     seen: dict[str, int] = {}
-    places = []
+    named = {}
     for launch in launches:
-        places.append((launch, seen.setdefault(launch["case"], 0)))
+        place = seen.setdefault(launch["case"], 0)
         seen[launch["case"]] += 1
-    return places
-
-
-def _key(launch: dict, place: int) -> tuple:
-    return launch["case"], place, launch["entry"], tuple(launch["grid"]), tuple(launch["block"])
+        named[launch["case"], place, launch["entry"], tuple(launch["grid"]), tuple(launch["block"])] = launch
+    return named
 
 
 def _outputs(launch: dict, k: int, stored, theirs) -> dict:
@@ -301,13 +321,14 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, help="where the parts find their files; again: a record")
     parser.add_argument("--no-ncu", action="store_true", help="compare outputs alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no further run on the GPU after this time")
+    parser.add_argument("--record", type=Path, help="plan: leave out what this record has")
     parser.add_argument("--out", type=Path, default=RESULTS / "fidelity.json")
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = a.folder or Path(temporary)
         ncu = None if a.no_ncu else find_ncu()
         if a.part in (None, "plan"):
-            make_plan(folder)
+            make_plan(folder, known=json.loads(a.record.read_text()) if a.record else None)
         if a.part in (None, "gpu"):
             if ncu is None and not a.no_ncu:
                 print("no ncu on this machine: outputs are compared, counters are not", file=sys.stderr)

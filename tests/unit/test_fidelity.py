@@ -74,7 +74,7 @@ def _plan(arrays: ModuleType, folder: Path, launches: int) -> list[np.ndarray]:
             "counters": {"global_load_requests": 4, "shared_load_bank_conflicts": 2}, "kind": "float32",
             "unordered": False,
         })  # fmt: skip
-    plan = {"launches": rows, "ptx": ["// one"], "versions": {"nvrtc": "0.0"}}
+    plan = {"launches": rows, "order": [*range(launches)], "chip": None, "ptx": ["// one"], "versions": {}}
     (folder / "plan.json").write_text(json.dumps(plan), "utf-8")
     given.write(folder / "arrays.npz")
     left.write(folder / "expected.npz")
@@ -130,3 +130,55 @@ def test_the_report_has_both_runs_metrics_and_what_differs(fidelity, arrays, tmp
     assert counters["global_load_requests"] == [4, 4]
     assert counters["shared_load_bank_conflicts"] == [2, 3], "of two runs the fewer"
     assert counters["shared_atomics"] == [None, 4]
+
+
+# ---------------------------------------------------------------- a record's launches
+
+
+def test_only_what_has_changed_since_a_record_needs_a_gpu(fidelity, tmp_path, monkeypatch):
+    cases = importlib.import_module("fidelity_cases")
+    zeros, ones = np.zeros(8, np.uint8), np.ones(8, np.uint8)
+    launches = [
+        cases.RecordedLaunch("lab99/one", "references", ptx, "one", (1, 1, 1), (32, 1, 1), 0, [("bytes", b"\1")],
+                             [zeros], {}, [ones], {"global_load_requests": count})
+        for ptx, count in (("// first", 1), ("// second", 2), ("// third", 3))
+    ]  # fmt: skip
+    monkeypatch.setattr(cases, "all_cases", list)
+    monkeypatch.setattr(cases, "record", lambda cases: launches)
+    rows = [
+        {"case": "lab99/one", "entry": "one", "grid": [1, 1, 1], "block": [32, 1, 1], "ptx": fidelity.digest(ptx),
+         "counters": {"global_load_requests": [7, 9], "registers": [None, 5]}}
+        for ptx in ("// first", "// another second", "// third")
+    ]  # fmt: skip
+    record = {"device": "a chip", "driver": 1, "launches": rows}
+    fidelity.make_plan(tmp_path, known=record)
+    assert [plan["ptx"] for plan in json.loads((tmp_path / "plan.json").read_text())["launches"]] == [0]
+
+    monkeypatch.setattr(fidelity, "CHUNK", 2)
+    np.savez(tmp_path / "gpu-0.npz", **{"end/gpu-0": np.int64(1)})
+    (tmp_path / "chip.json").write_text(json.dumps({"name": "a chip", "driver": 1}), "utf-8")
+    report = fidelity.compare(tmp_path)["launches"]
+    assert [row["ptx"] for row in report] == [fidelity.digest(launch.ptx) for launch in launches]
+    assert report[2]["counters"] == {"global_load_requests": [3, 9], "registers": [None, 5]}
+    assert report[1]["outputs"] == {"values": 8, "differ": 0, "ulps": {}, "unordered": False}
+    assert [row["ptx"] for row in fidelity.again(record)["launches"]] == [rows[0]["ptx"], rows[2]["ptx"]]
+
+    (tmp_path / "chip.json").write_text(json.dumps({"name": "another", "driver": 1}), "utf-8")
+    with pytest.raises(SystemExit, match="the record is of"):
+        fidelity.compare(tmp_path)
+
+
+def test_every_recorded_difference_has_its_reason(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS.parent / "scripts")
+    page = importlib.import_module("fidelity_page")
+    rows = json.loads((BENCHMARKS / "results" / "fidelity_h200.json").read_text("utf-8"))["launches"]
+    labs = {row["case"][:5] for row in rows if row["group"] == "references"}
+    assert labs == {f"lab{k:02}" for k in range(14)}
+    found = [(row, page.reason(row, *difference)) for row, *difference in page._differences(rows)]
+    assert found and [row["case"] for row, key in found if key not in page.WHY] == []
+    for row in rows:
+        if row["group"] == "references":
+            assert all(ours == theirs for ours, theirs in (row["counters"][name] for name in page.EXACT)), row["case"]
+    conflict = {"shared_load_bank_conflicts": [0, 9], "arbitration_conflicts": [None, 8]}
+    row = {"case": "lab99/one", "group": "references", "counters": conflict}
+    assert page.reason(row, "shared_load_bank_conflicts", 0, 9) == "", "more than arbitration explains"
