@@ -8,10 +8,14 @@ import threading
 import numpy as np
 import pytest
 
+from warpschool.compile import compile_cuda
+from warpschool.errors import WarpschoolError
 from warpschool.ptx import host_threads
 from warpschool.ptx.launching import block_ranges
 from warpschool.ptx.memory import Memory
 from warpschool.ptx.snapshots import Snapshot
+
+from .engine_launch import launch
 
 
 def identities(count: int) -> set[int]:
@@ -125,3 +129,39 @@ def test_a_snapshot_of_nothing_is_not_complete():
         assert not nothing.complete
     with Snapshot.of([]) as empty:
         assert empty.complete
+
+
+@pytest.mark.parametrize(
+    "body, copied",
+    [
+        ("y[i] = x[i];", []),
+        ("x[i] += y[i];", ["argument 0"]),
+        ("atomicAdd(&y[i], x[i]);", ["argument 1"]),
+        ("(i & 1 ? x : y)[i] = 1; if (i < 0) z[0] = y[1];", ["argument 1"]),
+        ("__shared__ int s[32]; s[threadIdx.x] = x[i]; y[i] = s[threadIdx.x];", []),
+        ("*reinterpret_cast<int**>(z)[0] = x[i];", ["argument 0", "argument 2"]),
+    ],
+)
+def test_only_what_is_written_and_read_is_copied_before_blocks_run_at_once(monkeypatch, body, copied):
+    source = f'extern "C" __global__ void k(int* x, int* y, int* z) {{ int i = blockIdx.x * 32 + threadIdx.x; {body} }}'
+    asked: list[list[str]] = []
+    taken = Snapshot.of.__func__
+    monkeypatch.setattr(
+        Snapshot, "of", classmethod(lambda cls, a: (asked.append([x.name for x in a or ()]), taken(cls, a))[1])
+    )
+    arrays = [np.zeros(128, np.int32) for _ in range(3)]
+    try:
+        launch(compile_cuda(source, name="k.cu").ptx, "k", (4,), (32,), *arrays, threads=2)
+    except WarpschoolError as error:  # the last body follows a null pointer
+        assert "**" in body, error
+    assert asked[0] == copied
+
+
+@pytest.mark.parametrize("body, expected", [("y[i] = x[i] + 1;", 1), ("y[i] = y[i] + x[i] + 1;", 6)])
+def test_a_launch_that_runs_again_leaves_what_one_run_leaves(body, expected):
+    body += " if (blockIdx.x == 2) { __shared__ int s[32]; x[i] = s[threadIdx.x]; }"  # a hazard: the blocks run again
+    source = f'extern "C" __global__ void k(int* x, int* y) {{ int i = blockIdx.x * 32 + threadIdx.x; {body} }}'
+    x, y = np.zeros(128, np.int32), np.full(128, 5, np.int32)
+    outcome = launch(compile_cuda(source, name="k.cu").ptx, "k", (4,), (32,), x, y, threads=2)
+    assert [h.kind for h in outcome.record.hazards] == ["uninitialized"]
+    np.testing.assert_array_equal(outcome.arrays[1], np.full(128, expected))

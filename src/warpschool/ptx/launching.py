@@ -1,8 +1,8 @@
 """One launch: memory for its workers, the runs, and the account afterwards.
 
 Blocks are independent, so host threads take ranges of them. Where that would show (atomics, fences, a hazard, a fault)
-the launch runs its blocks in order on one thread; a launch in parallel that meets a hazard is put back and run again
-that way, so that the lowest block's hazard is the one reported.
+the launch runs its blocks in order on one thread; a launch in parallel that meets a hazard is run again that way, from
+what it began with, so that the lowest block's hazard is the one reported.
 """
 
 from __future__ import annotations
@@ -91,9 +91,11 @@ class Launching:
 
     # -- execution ------------------------------------------------------------------------------------------------
     def execute(self, threads: int) -> LaunchRecord:
-        written = self._written_allocations()
+        written = self._allocations(self.code.translation.written_roots)
+        read = self._allocations(self.code.translation.read_roots)
         parallel = min(threads, self.blocks) if not self.kernel.ordered else 1
-        with Snapshot.of(written if parallel > 1 or self.options.check else None) as before:
+        changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
+        with Snapshot.of(changed if parallel > 1 or self.options.check else None) as before:
             workers = self._run(parallel if before.complete else 1, written)
             if len(workers) > 1 and self._order_shows(workers):
                 before.restore()
@@ -152,11 +154,11 @@ class Launching:
             or sum(w.struct.print_used for w in workers) > self.print_limit
         )
 
-    def _written_allocations(self) -> list[Allocation]:
-        """Allocations that some block may write, from where the stores' pointers come from."""
+    def _allocations(self, roots: frozenset[str]) -> list[Allocation]:
+        """Allocations that some block may reach by pointers that come from these roots."""
         found: dict[int, Allocation] = {}
         memory = self.kernel.memory
-        for root in self.code.translation.written_roots:
+        for root in roots:
             if root == "?":
                 return list(memory.allocations)
             kind, _, rest = root.partition("+" if root.startswith("param") else " ")

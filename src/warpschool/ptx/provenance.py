@@ -1,11 +1,14 @@
 """Which memory each pointer register can come from, ignoring control flow.
 
 Roots are "param+OFFSET" (a kernel parameter that holds a pointer), "global NAME", "shared", "local", and "?" for a
-pointer that was loaded from memory or assembled from pieces. Two uses: a generic access whose pointer can only be
-shared or local is treated as such, and only arrays that some store may reach need race tracking of their reads.
+pointer that was loaded from memory or assembled from pieces. Three uses: a generic access whose pointer can only be
+shared or local is treated as such; only arrays that some store may reach need race tracking of their reads; and only
+arrays that are read and written must be put back before a launch runs again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from .program import WIDTH_BITS, Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, Vector, written
 
@@ -75,15 +78,27 @@ def _operand(kernel: Kernel, operand: Operand, roots: dict[str, Roots]) -> Roots
 
 def written_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
     """Roots of all global memory that the kernel may write."""
+    return _reached(
+        kernel, roots, lambda i: i.operands[:1] if _stores(i) else i.operands[1:2] if i.opcode == "atom" else ()
+    )
+
+
+def read_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
+    """Roots of all global memory that the kernel may read: whatever an instruction names and does not only store to."""
+    return _reached(kernel, roots, lambda i: () if _stores(i) and i.opcode != "red" else i.operands)
+
+
+def _stores(i: Instruction) -> bool:
+    return i.opcode in ("st", "red") or (i.opcode == "wmma" and i.has("store"))
+
+
+def _reached(kernel: Kernel, roots: dict[str, Roots], operands: Callable[[Instruction], Sequence[Operand]]) -> Roots:
     found: Roots = NONE
     for block in kernel.blocks:
         for i in block.instructions:
-            stores = i.opcode in ("st", "atom", "red") or (i.opcode == "wmma" and i.has("store"))
-            if not stores or i.space in ("shared", "local", "param"):
+            if i.space in ("shared", "local", "param") and not i.has("global"):  # cp.async has both
                 continue
-            address = i.operands[1] if i.opcode == "atom" else i.operands[0]
-            if not isinstance(address, Address):
-                continue
-            reached = _operand(kernel, address.base, roots)
-            found |= reached or UNKNOWN
+            for address in operands(i):
+                if isinstance(address, Address):
+                    found |= _operand(kernel, address.base, roots) or UNKNOWN
     return frozenset(r for r in found if r not in ("shared", "local"))

@@ -31,7 +31,7 @@ from ..program import (
     read,
     written,
 )
-from ..provenance import pointer_roots, written_roots
+from ..provenance import pointer_roots, read_roots, written_roots
 from . import bits, convert, floating, integer, transcendental  # noqa: F401  (registers the handlers)
 from .driver import write_driver
 from .entries import parts_of
@@ -59,6 +59,7 @@ class Translation:
     ir: str
     unit: Unit
     written_roots: frozenset[str]
+    read_roots: frozenset[str]
     instruction_count: int
     full_names: tuple[str, ...]
     """the functions that `full` is made of"""
@@ -105,7 +106,8 @@ def translate(
     driver, driver_declared = write_driver(unit, parts)
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)
-    return Translation(ir, unit, written_roots(kernel, unit.pointers), count, tuple(part.name for part in parts))
+    reached = written_roots(kernel, unit.pointers), read_roots(kernel, unit.pointers)
+    return Translation(ir, unit, *reached, count, tuple(part.name for part in parts))
 
 
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
