@@ -1,6 +1,6 @@
 """What the host's processor can do, as far as generated code depends on it.
 
-WARPSCHOOL_SIMD=avx2 leaves AVX-512 out: for comparing results across machines. Results never depend on it.
+WARPSCHOOL_SIMD=avx2 leaves AVX-512 out: for comparing results, and speed, across machines. Results never depend on it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ def features() -> dict[str, bool]:
             if name.startswith(("avx512", "amx", "avx10")):
                 found[name] = False
     return found
+
+
+def model() -> str:
+    """The processor that code is scheduled for: without AVX-512, one that never had it."""
+    name = llvm.get_host_cpu_name()
+    hidden = llvm.get_host_cpu_features().get("avx512f") and not has("avx512f")
+    return "broadwell" if hidden else name
 
 
 def has(feature: str) -> bool:

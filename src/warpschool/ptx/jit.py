@@ -36,7 +36,7 @@ def wide_vectors() -> bool:
 def _machine(level: int) -> llvm.TargetMachine:
     _start()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=host.flags(), opt=level, jit=True
+        cpu=host.model(), features=host.flags(), opt=level, jit=True
     )
 
 
@@ -139,7 +139,7 @@ def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.Execut
 def _object(ir: str, level: int, promote: tuple[str, ...] = ()) -> bytes:
     """A module as an object file, from the disk cache where it was compiled before."""
     version = ".".join(map(str, llvm.llvm_version_info))
-    key = cache.content_key(ir, llvm.get_host_cpu_name(), host.flags(), str(level), version)
+    key = cache.content_key(ir, host.model(), host.flags(), str(level), version)
     entry = cache.load("object", key)
     if entry is not None:
         return base64.b64decode(entry["object"])
