@@ -11,6 +11,7 @@ import bisect
 import ctypes
 import itertools
 import mmap
+import weakref
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -144,9 +145,5 @@ class _Reserved:
         place = _libc.mmap(next(_places), nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if place in (None, _FAILED):
             raise OSError(ctypes.get_errno(), "cannot reserve address space")
-        self.place, self.nbytes = place, nbytes
+        weakref.finalize(self, _libc.munmap, place, nbytes).atexit = False  # at the end the process gives it back
         self.__array_interface__ = {"data": (place, False), "shape": (nbytes,), "typestr": "|u1", "version": 3}
-
-    def __del__(self) -> None:
-        if hasattr(self, "place"):
-            _libc.munmap(self.place, self.nbytes)
