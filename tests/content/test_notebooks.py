@@ -110,7 +110,9 @@ def graded(source: str = "# what\nws.check_cell('a/b', points=2)", **change: obj
 
 
 def test_rules_accept_a_good_cell():
-    assert problems(new_notebook(cells=[graded()])) == []
+    counted = "# what\nx = ws.run('a/b', {}, device='sim')\ny = x.counters\nws.check_cell('a/b', points=2)"
+    fast = graded("# what\nx = ws.run('a/b', {})\nx.outputs\nws.check_cell('a/b', points=2)", grade_id="lab00-02-x")
+    assert problems(new_notebook(cells=[graded(counted), fast])) == []
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,8 @@ def test_rules_accept_a_good_cell():
         (graded(extra=1), "has the keys"),
         (graded("ws.check_cell('a/b', points=2)"), "begins with a comment"),
         (graded("# what\nx = ws.check_cell('a/b', points=2)"), "ends in an expression"),
+        (graded("# what\nws.run('a/b', {}).counters\nws.check_cell('a/b', points=2)"), 'needs device="sim"'),
+        (graded("# what\nx = ws.run('a/b', {})\nx.lines\nws.check_cell('a/b', points=2)"), "x reads lines"),
         (graded("# what\n" + "y = 1\n" * 15 + "ws.check_cell('a/b', points=2)"), "lines of code"),
     ],
 )

@@ -16,6 +16,8 @@ MAX_CODE_LINES = 15
 SCHEMA_VERSION = 3
 _KEYS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
 _GRADE_ID = re.compile(r"lab\d\d-\d\d-[a-z][a-z-]*")
+_ON_THE_SIMULATOR = ("counters", "hazards", "lines")
+"""What a run on a GPU does not tell."""
 
 
 def problems(notebook: NotebookNode) -> list[str]:
@@ -79,9 +81,36 @@ def _contents(cell: NotebookNode) -> list[str]:
     lines = [line for line in cell.source.splitlines() if line.strip()]
     if len(lines) > MAX_CODE_LINES:
         found.append(f"{len(lines)} lines of code; at most {MAX_CODE_LINES}")
+    found += _counted(cell.source)
     if is_autograded(cell):
         found += _check_cell(cell)
     return found
+
+
+def _counted(source: str) -> list[str]:
+    """Counters are read of runs on the simulator: elsewhere the cell would fail where there is a GPU."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a magic
+        return []
+    free = {
+        ast.unparse(node.targets[0]) for node in ast.walk(tree) if isinstance(node, ast.Assign) and _runs(node.value)
+    }
+    read = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _ON_THE_SIMULATOR]
+    return [
+        f'{ast.unparse(node.value)[:60]} reads {node.attr}: it needs device="sim"'
+        for node in read
+        if _runs(node.value) or ast.unparse(node.value) in free
+    ]
+
+
+def _runs(node: ast.expr) -> bool:
+    """Whether this is `ws.run` on any device."""
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "ws.run"
+        and not any(keyword.arg == "device" for keyword in node.keywords)
+    )
 
 
 def _check_cell(cell: NotebookNode) -> list[str]:
