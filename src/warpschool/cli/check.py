@@ -41,7 +41,7 @@ def check(
     Without --kernel it takes the step's file of your own copy (warpschool start) at or above this folder. More hints:
     warpschool hint STEP 2. The reference, when you give up or have finished: warpschool solution STEP.
 
-    Example: warpschool check lab02/01 --watch
+    Example: warpschool check lab02/01 --watch, or for another file: warpschool check lab02/01 --kernel my.cu
     """
     from warpschool.course import Course
 
