@@ -411,7 +411,7 @@ USAGE = [
     (["check"], "Missing argument 'STEP'", "For example: warpschool check lab02/01 --watch"),
     (["chek", "lab00/01"], "No such command 'chek'", "warpschool --help tells what there is"),
     (["check", "lab00/01", "--wach"], "No such option: --wach", "warpschool check lab02/01 --watch"),
-    (["check", "lab00/01", "my.cu"], "unexpected extra argument", "warpschool check lab02/01 --kernel my.cu"),
+    (["check", "lab00/01", "my.cu"], "Got unexpected extra argument", "for another file: warpschool check"),
     (["hint", "lab00/01", "7"], "Invalid value for 'LEVEL'", "warpschool hint lab02/01 2"),
     (["new-lab"], "Missing argument 'NAME'", "For example: warpschool new-lab reduction"),
 ]
