@@ -10,7 +10,7 @@ from warpschool.errors import UnsupportedInstruction
 from warpschool.ptx.calls import STACK_BYTES
 from warpschool.ptx.cfg import build_kernel
 from warpschool.ptx.parse import parse
-from warpschool.ptx.program import Register, Return, Sink, Switch, Symbol, written
+from warpschool.ptx.program import Register, Return, Sink, Switch, Symbol
 
 from . import engine_launch
 from .oracle_launch import entry, launch
@@ -129,7 +129,7 @@ def test_runtime_functions_stay_calls():
     )
     assert second.operands[:2] == (Sink(), Symbol("__assertfail")) and len(second.operands) == 7
     assert block.instructions[-1] is second and block.terminator == Return(None)
-    assert written(first) == (first.operands[0].name,)
+    assert first.written == (first.operands[0].name,)
 
 
 @pytest.mark.parametrize(

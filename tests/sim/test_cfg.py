@@ -24,8 +24,6 @@ from warpschool.ptx.program import (
     Return,
     Switch,
     WarpBarrier,
-    read,
-    written,
 )
 
 from .oracle_launch import entry
@@ -222,10 +220,10 @@ def live_by_definition(blocks: list[Block]) -> list[set[str]]:
                     if i is end and isinstance(blocks[index].terminator, Branch)
                     else None
                 )
-                live |= set(read(i)) - dead
+                live |= set(i.read) - dead
                 if guard and guard not in dead:
                     live.add(guard)
-                dead = dead | set(written(i))
+                dead = dead | set(i.written)
             pending += [(s, dead) for s in blocks[index].successors]
         found.append(live)
     return found

@@ -18,7 +18,7 @@ from warpschool.ptx import Memory
 from warpschool.ptx.hazards import source_name
 from warpschool.ptx.oracle.counters import WARP, Counts
 from warpschool.ptx.oracle.lanes import Lanes
-from warpschool.ptx.program import Instruction, Kernel, Return, registers_in, written
+from warpschool.ptx.program import Instruction, Kernel, Return, registers_in
 
 from .symbols import Symbols
 
@@ -121,7 +121,7 @@ class Recorder(Counts):
             self._close()
             self._start(line, active, i, copy)
         assert self._open is not None
-        self._open.touched.update(written(i))
+        self._open.touched.update(i.written)
         self._open.waits |= i.opcode in ("bar", "barrier")
         self._last_ptx_line = i.ptx_line
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .lanes import EXACT, trailing_zeros
-from .program import Immediate, Instruction, Kernel, Operand, Register, Symbol, registers_in, written
+from .program import Immediate, Instruction, Kernel, Operand, Register, Symbol, registers_in
 
 Definitions = dict[str, list[Instruction]]
 """register -> the instructions that write it"""
@@ -20,7 +20,7 @@ def definitions_of(kernel: Kernel) -> Definitions:
     found: Definitions = {}
     for block in kernel.blocks:
         for i in block.executed:
-            for name in written(i):
+            for name in i.written:
                 found.setdefault(name, []).append(i)
     return found
 

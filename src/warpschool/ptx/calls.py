@@ -34,8 +34,6 @@ from .program import (
     Symbol,
     Variable,
     Vector,
-    read,
-    written,
 )
 from .refusals import refused
 
@@ -326,8 +324,8 @@ def _live_after(code: list[Instruction | str], calls: list[int]) -> dict[int, fr
                 for target in i.targets:
                     if target in labels:
                         out |= live[labels[target]]
-                kills = frozenset(written(i)) if i.guard is None else frozenset()
-                new = (out - kills) | frozenset(read(i))
+                kills = frozenset(i.written) if i.guard is None else frozenset()
+                new = (out - kills) | frozenset(i.read)
             if new != live[k]:
                 live[k] = new
                 changed = True

@@ -32,7 +32,6 @@ from .program import (
     Variable,
     Vector,
     WarpBarrier,
-    written,
 )
 from .refusals import refused
 
@@ -153,7 +152,7 @@ def _without_guards(code: list[Instruction | str]) -> list[Instruction | str]:
             around = Guard(guard.register, not guard.negated)
             result.append(Instruction("bra", ("skip",), (), around, i.source, i.ptx_line, (label,)))
         result.append(replace(i, guard=None))
-        if guard.register in written(i):  # the next instruction asks the new value
+        if guard.register in i.written:  # the next instruction asks the new value
             result.append(label)
             guard = None
     if guard is not None:

@@ -25,8 +25,6 @@ from .program import (
     Special,
     Symbol,
     Vector,
-    read,
-    written,
 )
 
 MAX_GRID_X = 1 << 21
@@ -58,7 +56,7 @@ class LaneAnalysis:
         for name in self.kernel.blocks[0].live_in:
             self.patterns[name] = VARYING
         instructions = [i for block in self.kernel.blocks for i in block.executed]
-        writers = [i for i in instructions if written(i)]
+        writers = [i for i in instructions if i.written]
         changes: dict[str, int] = {}
         """register -> when its pattern last changed"""
         seen = [-1] * len(writers)
@@ -66,13 +64,13 @@ class LaneAnalysis:
         while not settled:
             settled = True
             for k, instruction in enumerate(writers):
-                if seen[k] >= 0 and all(changes.get(name, 0) <= seen[k] for name in read(instruction)):
+                if seen[k] >= 0 and all(changes.get(name, 0) <= seen[k] for name in instruction.read):
                     continue  # its sources are what they were
                 seen[k] = now
                 result = self.result(instruction)
                 if result is None:
                     continue
-                for name in written(instruction):
+                for name in instruction.written:
                     if self._join(name, result, growth):
                         now += 1
                         changes[name], settled = now, False
@@ -153,7 +151,7 @@ class LaneAnalysis:
     # -- transfer functions ---------------------------------------------------------------------------------------
     def result(self, instruction: Instruction) -> Lanes | None:
         """Pattern of what an instruction writes; None while its sources are not known yet."""
-        if not written(instruction):
+        if not instruction.written:
             return None
         opcode, operands = instruction.opcode, instruction.operands
         if opcode in ("addc", "subc", "madc") or "cc" in instruction.modifiers:

@@ -23,7 +23,6 @@ from .program import (
     Symbol,
     Vector,
     WarpBarrier,
-    written,
 )
 
 _COLUMN = 64
@@ -35,7 +34,7 @@ def lane_listing(kernel: Kernel, analysis: LaneAnalysis) -> str:
     for block in kernel.blocks:
         lines.append(f"block {block.index}:")
         for i in block.instructions:
-            patterns = "; ".join(f"{name} {pattern_text(analysis.of(name))}" for name in written(i))
+            patterns = "; ".join(f"{name} {pattern_text(analysis.of(name))}" for name in i.written)
             place = f"{i.source.line:>4}  " if i.source.line else " " * 6
             lines.append(f"{place}{_instruction_text(i):<{_COLUMN}}{patterns}".rstrip())
         lines.append(f"      -> {_end_text(block, analysis)}")

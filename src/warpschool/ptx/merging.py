@@ -30,8 +30,6 @@ from .program import (
     Symbol,
     Vector,
     bytes_of,
-    read,
-    written,
 )
 
 WIDEST_BYTES = 16
@@ -82,7 +80,7 @@ def shared_requests(kernel: Kernel) -> dict[int, tuple[Request, ...]]:
     groups = [group for block in blocks for group in _groups(kernel, block, definitions)]
     aligned = alignments(kernel, {loads[0].root[0] for loads in groups}, definitions)
     aligned[""] = EXACT
-    used = frozenset(name for block in kernel.blocks for i in block.executed for name in read(i))
+    used = frozenset(name for block in kernel.blocks for i in block.executed for name in i.read)
     found: dict[int, tuple[Request, ...]] = {}
     for loads in groups:
         found |= _merged(loads, min(4 * loads[0].unit, WIDEST_BYTES, 1 << aligned[loads[0].root[0]]), used)
@@ -124,7 +122,7 @@ def _groups(kernel: Kernel, block: Block, definitions: Definitions) -> Iterator[
             yield from groups.values()
             groups = {}
         copied = _copied(kernel, i, places, definitions)
-        for name in written(i):
+        for name in i.written:
             places[name] = copied or ((name, position + 1), 0)
     yield from groups.values()
 

@@ -6,7 +6,7 @@ and is right all the same: a wrong guess only costs a turn of the loop. Such a l
 
 from __future__ import annotations
 
-from .program import Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, registers_in, written
+from .program import Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, registers_in
 
 _PASSES_ON = frozenset({"mov", "selp", "cvt"})
 _SAME_PLACE = frozenset({"mov", "cvta"})
@@ -22,14 +22,14 @@ def optimistic_loads(kernel: Kernel) -> frozenset[int]:
     sources: dict[str, set[str]] = {}
     for i in instructions:
         if i.opcode in _PASSES_ON:
-            for name in written(i):
+            for name in i.written:
                 sources.setdefault(name, set()).update(n for o in i.operands[1:] for n in registers_in(o))
     found: set[int] = set()
     for swap in swaps:
         place = _place(swap.operands[1], places)
         expected = _closure(set(registers_in(swap.operands[2])), sources)
         for i in instructions:
-            if i.opcode == "ld" and not expected.isdisjoint(written(i)) and _place(i.operands[1], places) == place:
+            if i.opcode == "ld" and not expected.isdisjoint(i.written) and _place(i.operands[1], places) == place:
                 found.add(id(i))
     return frozenset(found)
 
@@ -49,7 +49,7 @@ def _places(instructions: list[Instruction]) -> dict[str, tuple[Operand, int]]:
     copies: dict[str, tuple[Operand, int]] = {}
     several: set[str] = set()
     for i in instructions:
-        for name in written(i):
+        for name in i.written:
             if name in copies or name in several:
                 several.add(name)
                 copies.pop(name, None)

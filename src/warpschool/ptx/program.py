@@ -381,16 +381,6 @@ def registers_in(operand: Operand) -> tuple[str, ...]:
             return ()
 
 
-def written(instruction: Instruction) -> tuple[str, ...]:
-    """Registers that an instruction writes."""
-    return instruction.written
-
-
-def read(instruction: Instruction) -> tuple[str, ...]:
-    """Registers that an instruction reads, its guard included."""
-    return instruction.read
-
-
 def _first_is_sink(instruction: Instruction) -> bool:
     from .isa import INSTRUCTIONS
 

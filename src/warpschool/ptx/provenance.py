@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .program import WIDTH_BITS, Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, Vector, written
+from .program import WIDTH_BITS, Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, Vector
 
 Roots = frozenset[str]
 UNKNOWN: Roots = frozenset({"?"})
@@ -27,7 +27,7 @@ def pointer_roots(kernel: Kernel) -> dict[str, Roots]:
         changed = False
         for block in kernel.blocks:
             for i in block.instructions:
-                for name in written(i):
+                for name in i.written:
                     found = roots.get(name, NONE) | _result(kernel, i, name, roots)
                     if found != roots.get(name, NONE):
                         roots[name] = found

@@ -28,8 +28,6 @@ from ..program import (
     Vector,
     WarpBarrier,
     bytes_of,
-    read,
-    written,
 )
 from ..provenance import pointer_roots, read_roots, written_roots
 from . import bits, convert, floating, integer, transcendental  # noqa: F401  (registers the handlers)
@@ -240,13 +238,13 @@ def _chain(terminator: Terminator, following: int) -> Terminator:
 
 def _live_before(instructions: list[Instruction], live: frozenset[str]) -> frozenset[str]:
     for i in reversed(instructions):
-        live = (live - frozenset(written(i))) | frozenset(read(i))
+        live = (live - frozenset(i.written)) | frozenset(i.read)
     return live
 
 
 def _terminator_reads(t: Terminator) -> frozenset[str]:
     instruction = getattr(t, "instruction", None)
-    reads = frozenset(read(instruction)) if instruction is not None else frozenset()
+    reads = frozenset(instruction.read) if instruction is not None else frozenset()
     if isinstance(t, Branch):
         reads |= {t.guard.register}
     return reads
@@ -257,8 +255,8 @@ def _with_barrier_results(kernel: Kernel) -> Kernel:
     groups: list[list[Block]] = []
     for block in kernel.blocks:
         t = block.terminator
-        if isinstance(t, Barrier) and written(t.instruction):
-            destination = frozenset(written(t.instruction))
+        if isinstance(t, Barrier) and t.instruction.written:
+            destination = frozenset(t.instruction.written)
             live = block.live_out - destination
             waits = Block(0, block.instructions, t, block.live_in, live)
             groups.append([waits, Block(0, [t.instruction], Jump(t.target), live, block.live_out)])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..emit import WARP, Value, constant
 from ..lanes import Lanes
-from ..program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of, written
+from ..program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of
 from . import layout as L
 from .translator import Translator
 from .values import unsupported
@@ -256,7 +256,7 @@ def extent(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[int, int
                 if any((where.offset + o) % size for o in offsets):
                     aligned = 1 << 40  # some lane is misaligned whatever the base: never take the fast path
                 aligned = max(aligned, size)
-        if isinstance(base, Register) and base.name in written(i):
+        if isinstance(base, Register) and base.name in i.written:
             break
     assert low is not None and high is not None
     return low, high, aligned

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..emit import WARP, Value, constant
 from ..fragments import Fragment, fragment
 from ..matrices import product, tile
-from ..program import Instruction, Kernel, Operand, Register, Vector, read, written
+from ..program import Instruction, Kernel, Operand, Register, Vector
 from . import layout as L
 from .tensor_forms import Form, accumulator_form, input_form, memory_form, pack, unpack
 from .tensor_products import widens_in_order
@@ -95,7 +95,7 @@ def _passing(kernel: Kernel, found: dict[tuple[str, ...], Form]) -> set[tuple[st
     for block in kernel.blocks:
         lists -= {of[name] for name in block.live_in & of.keys()}
         for i in block.instructions:
-            used = {of[name] for name in (*read(i), *written(i)) if name in of}
+            used = {of[name] for name in (*i.read, *i.written) if name in of}
             if used:
                 lists -= used - _passes(i, found)
     return lists
@@ -106,7 +106,7 @@ def _passes(i: Instruction, found: dict[tuple[str, ...], Form]) -> set[tuple[str
     if i.opcode == "wmma" and i.has("store"):
         return set()
     named = [(register_list(operand), form) for operand, form in operand_forms(i)]
-    loaded = frozenset(read(i)) if i.has("load") else frozenset()
+    loaded = frozenset(i.read) if i.has("load") else frozenset()
     return {
         names for names, _ in named
         if names is not None

@@ -16,8 +16,6 @@ from ..program import (
     Return,
     Switch,
     WarpBarrier,
-    read,
-    written,
 )
 from . import layout as L
 from .entries import Part
@@ -305,14 +303,14 @@ def _mentioned(blocks: list[Block]) -> set[str]:
     for block in blocks:
         names |= block.live_in | block.live_out
         for i in block.instructions:
-            names |= {*written(i), *read(i)}
+            names |= {*i.written, *i.read}
     return names
 
 
 def _unsaved(blocks: list[Block], part: Part) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
     """Registers that, where a block starts and where it ends, may have changed since the warp entered `full`: their
     slots are out of date."""
-    changes = {k: {name for i in blocks[k].instructions for name in written(i)} for k in part.blocks}
+    changes = {k: {name for i in blocks[k].instructions for name in i.written} for k in part.blocks}
     before: dict[int, set[str]] = {k: set() for k in part.blocks}
     after = {k: set(c) for k, c in changes.items()}
     pending = list(part.blocks)

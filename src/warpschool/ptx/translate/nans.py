@@ -7,7 +7,7 @@ number, so it is put right only where its bits are looked at: stored, shuffled, 
 from __future__ import annotations
 
 from ..emit import Builder, Value
-from ..program import Instruction, Kernel, Operand, Register, written
+from ..program import Instruction, Kernel, Operand, Register
 from .values import VALUES
 
 NAN = 0x7FFFFFFF
@@ -24,9 +24,9 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
             if i.opcode not in VALUES or not i.types or i.types[0] not in ("f32", "b32"):
                 continue
             if i.opcode in KEEPS_PAYLOADS:
-                copies += [(name, _registers(i.operands[1:])) for name in written(i)]
+                copies += [(name, _registers(i.operands[1:])) for name in i.written]
             elif i.types[0] == "f32":
-                found |= {name for name in written(i) if kernel.registers[name] != "pred"}
+                found |= {name for name in i.written if kernel.registers[name] != "pred"}
     changed = True
     while changed:
         changed = False

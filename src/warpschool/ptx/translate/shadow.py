@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emit import Value, constant, constants
-from ..program import Address, Instruction, Register, Vector, bytes_of, written
+from ..program import Address, Instruction, Register, Vector, bytes_of
 from . import layout as L
 from .access import Access, extent
 from .translator import Translator
@@ -59,7 +59,7 @@ def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozen
                 members.add(id(i))
         elif _may_write_shared(i):
             break
-        if isinstance(a.address.base, Register) and a.address.base.name in written(i):
+        if isinstance(a.address.base, Register) and a.address.base.name in i.written:
             break
     return frozenset(members), users
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from ..fragments import dimensions
 from ..matrices import Product, product
-from ..program import Block, Instruction, Operand, read, written
+from ..program import Block, Instruction, Operand
 from .frames import register_list
 from .tensor_forms import Form, accumulator_form, across
 from .tensor_products import ONE, Arrangement, Registers
@@ -97,7 +97,7 @@ class _Uses:
         self.writes: dict[str, list[int]] = defaultdict(list)
         self.live_out = block.live_out
         for k, i in enumerate(block.instructions):
-            for uses, mentioned in ((self.reads, read(i)), (self.writes, written(i))):
+            for uses, mentioned in ((self.reads, i.read), (self.writes, i.written)):
                 for name in names.intersection(mentioned):
                     uses[name].append(k)
 
