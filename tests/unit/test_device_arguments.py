@@ -243,3 +243,8 @@ def test_launch_options_have_types_and_bounds(option, message):
         kernel((1,), (32,), (), **option)
     with pytest.raises(ArgumentError, match=re.escape(message)):
         SimDevice(**option)
+
+
+def test_launch_options_may_be_numpys():
+    kernel = ws.RawModule(code='extern "C" __global__ void nothing() {}', device="sim").get_function("nothing")
+    assert kernel((2,), (32,), (), check=np.False_, count=np.True_, threads=np.int64(2)).counters.blocks == 2

@@ -58,13 +58,13 @@ class LaunchOptions:
 
     def __post_init__(self) -> None:
         for name in ("check", "count"):
-            if not isinstance(getattr(self, name), bool):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
         for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0)):
             value = getattr(self, name)
             if value is None and name != "print_limit":
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
                 raise ArgumentError(f"the launch option {name} = {value!r} is no integer of at least {least}")
 
 

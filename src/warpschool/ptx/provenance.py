@@ -78,18 +78,22 @@ def _operand(kernel: Kernel, operand: Operand, roots: dict[str, Roots]) -> Roots
 
 def written_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
     """Roots of all global memory that the kernel may write."""
-    return _reached(
-        kernel, roots, lambda i: i.operands[:1] if _stores(i) else i.operands[1:2] if i.opcode == "atom" else ()
-    )
+    return _reached(kernel, roots, _targets)
 
 
 def read_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
     """Roots of all global memory that the kernel may read: whatever an instruction names and does not only store to."""
-    return _reached(kernel, roots, lambda i: () if _stores(i) and i.opcode != "red" else i.operands)
+    return _reached(kernel, roots, lambda i: () if _only_stores(i) else i.operands)
 
 
-def _stores(i: Instruction) -> bool:
-    return i.opcode in ("st", "red") or (i.opcode == "wmma" and i.has("store"))
+def _targets(i: Instruction) -> Sequence[Operand]:
+    if i.opcode == "atom":
+        return i.operands[1:2]
+    return i.operands[:1] if i.opcode == "red" or _only_stores(i) else ()
+
+
+def _only_stores(i: Instruction) -> bool:
+    return i.opcode == "st" or (i.opcode == "wmma" and i.has("store"))
 
 
 def _reached(kernel: Kernel, roots: dict[str, Roots], operands: Callable[[Instruction], Sequence[Operand]]) -> Roots:
