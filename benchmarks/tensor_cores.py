@@ -6,6 +6,10 @@ Half in, float32 accumulation; the reference is cuBLAS (PyTorch's `mm`, reduced-
 same type of result: float for 01 to 05, half for 06_wgmma. 8-bit integers: `torch._int_mm`. Every kernel is first
 checked against a float64 product of some rows, then timed in turns with the reference, the L2 cache flushed before
 each sample; the ratio is the median of the rounds' ratios. Steps that this GPU cannot run are named and left out.
+
+Tensor cores drive the chip into its power limit: after some 50 ms without a pause an H200 lowers its clock, and a row's
+figures depend on the rows before it. So in the part "large" every five rounds follow a rest (REST); "sustained" are the
+same products without rests, after 0.4 s of each. The results are written after every part.
 `--tune` searches the tiles of 03 and 05 for each of five sizes; without it those found on an H200 (TUNED) are used.
 """
 
@@ -16,7 +20,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Container, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +36,7 @@ except ImportError:
 import warpschool as ws
 from warpschool.compare import compare, tolerance_for
 from warpschool.contract import Contract, parse_contract
+from warpschool.device import Device
 from warpschool.errors import DeviceUnavailable, NeedsError
 from warpschool.launcher import Program
 from warpschool.measurement import Rules
@@ -39,6 +44,8 @@ from warpschool.measurement import Rules
 LAB = "lab07_tensor_cores"
 STEPS = ("01_wmma_naive", "02_wmma_shared", "03_wmma_pipelined", "04_wmma_int8", "05_mma_ptx", "06_wgmma")
 QUICK = Rules(warmup_ms=2.0, min_samples=7, max_samples=15, max_seconds=0.2)
+REST = {"rest_seconds": 0.5, "batch": 5, "warmup_runs": 2, "warmup_ms": 4.0}
+SUSTAINED = {"warmup_ms": 400.0}
 LARGE = ((4096, 4096, 4096), (8192, 8192, 8192))
 SIZES = ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (5000, 3000, 2008), (1111, 4097, 3001))
 """for the geometric mean: the fourth is ragged, and no side of the fifth is a multiple of 8"""
@@ -52,7 +59,7 @@ TILES: dict[str, tuple[tuple[int, ...], ...]] = {
         (64, 64, 64, 4, 16, 64), (64, 64, 32, 4, 32, 32),
     ),
     "05_mma_ptx": (
-        (128, 256, 32, 5, 64, 64), (256, 128, 32, 5, 64, 64), (128, 128, 32, 4, 64, 64), (128, 128, 64, 3, 64, 64),
+        (128, 256, 64, 3, 64, 64), (256, 128, 64, 3, 64, 64), (128, 128, 32, 4, 64, 64), (128, 128, 64, 3, 64, 64),
         (128, 128, 64, 3, 64, 32), (64, 128, 64, 4, 32, 64), (64, 128, 64, 4, 32, 32), (128, 64, 64, 4, 32, 32),
         (64, 64, 64, 4, 32, 32), (64, 64, 64, 6, 32, 32), (64, 64, 32, 6, 32, 32),
     ),
@@ -172,11 +179,12 @@ def best_tiles(step: str, m: int, n: int, k: int) -> tuple[int, ...]:
 
 
 def _summary(rows: list[Row]) -> dict[str, dict[str, float]]:
-    """Each step's ratios at the large sizes, and its geometric mean over the others."""
+    """Each step's ratios at the large sizes, rested and not, and its geometric mean over the others."""
     found: dict[str, dict[str, float]] = {}
     for row in rows:
-        if row.part == "large":
-            found.setdefault(row.step.split("/")[1], {})[str(row.sizes["M"])] = row.ratio
+        if row.part != "sizes":
+            name = str(row.sizes["M"]) + (", sustained" if row.part == "sustained" else "")
+            found.setdefault(row.step.split("/")[1], {})[name] = row.ratio
     for step, figures in found.items():
         ratios = [row.ratio for row in rows if row.part == "sizes" and row.step.endswith(step)]
         if ratios:
@@ -195,21 +203,31 @@ def main() -> None:
     cupy.random.seed(1)
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     device = ws.get_device("gpu")
-    bench = Bench(Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20))
+    rules = Rules(max_seconds=options.seconds, target_error=0.003, min_samples=20)
     steps = [step for step in options.only if (SOLUTIONS / LAB / f"{step}.cu").exists()]
-    measure(bench, "large", steps, LARGE)
     others = [step for step in steps if not step.startswith("01")]
-    measure(bench, "sizes", others, SIZES, tuned=TILES if options.tune else ())
-    summary = _summary(bench.rows)
-    print(json.dumps(summary, indent=1))
-    if options.out:
-        result = {
-            "device": device.description, "cuda_driver": device.driver, "torch": torch.__version__,
-            "cublas": cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()),
-            "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "python": platform.python_version(),
-            "flush": "L2 flushed before each sample", "summary": summary, "rows": [asdict(row) for row in bench.rows],
-        }  # fmt: skip
-        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    rows: list[Row] = []
+    measure(Bench(replace(rules, **REST), rows), "large", steps, LARGE)
+    _write(options.out, device, rows)
+    measure(Bench(replace(rules, **SUSTAINED), rows), "sustained", steps, LARGE)
+    _write(options.out, device, rows)
+    measure(Bench(rules, rows), "sizes", others, SIZES, tuned=TILES if options.tune else ())
+    _write(options.out, device, rows)
+    print(json.dumps(_summary(rows), indent=1))
+
+
+def _write(path: Path | None, device: Device, rows: list[Row]) -> None:
+    """Everything that is known so far, as JSON."""
+    if path is None:
+        return
+    result = {
+        "device": device.description, "cuda_driver": device.driver, "torch": torch.__version__,
+        "cublas": cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()),
+        "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "python": platform.python_version(),
+        "flush": "L2 flushed before each sample", "rest": REST, "sustained": SUSTAINED,
+        "summary": _summary(rows), "rows": [asdict(row) for row in rows],
+    }  # fmt: skip
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 from warpschool.grading.cases import check_no_race, check_product
 
-FULL_TILES = [(128, 256, 32), (128, 256, 96)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 24)])
+FULL_TILES = [(128, 256, 64), (128, 256, 192)]
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 152)])
 ALIGNED = (128, 256, 128)
-REUSED = (128, 256, 256)  # eight tiles: more than there are stages, so that copies follow reads into the same place
+REUSED = (128, 256, 256)  # more tiles than there are stages, so that copies follow reads into the same place
 LONG = (128, 256, 2048)
 IN_FLIGHT = 0.9
 MMA = 2 * 16 * 8 * 16  # operations; WMMA's products are twice as large

@@ -5,7 +5,8 @@
 //          fragments are loaded one step of k ahead, across tiles too, between the products: first they, then the
 //          copies, which would hold them up. The tensor cores never wait for long.
 // From:    03_wmma_pipelined.cu
-// Limits:  mma.sync cannot feed Hopper's tensor cores: about 0.6 of their peak.
+// Limits:  mma.sync cannot feed Hopper's tensor cores: one takes six cycles, where four would be their peak. On an H200
+//          every ldmatrix beside it takes another cycle, and every copy about three.
 // Entry:   matmul(const half A[M,K] in, const half B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(M, TSM) * cdiv(N, TSN)) shared=SHARED
 
@@ -14,8 +15,8 @@
 
 constexpr int TSM = 128;            // a block computes TSM x TSN elements of C
 constexpr int TSN = 256;
-constexpr int TSK = 32;             // steps of k in one tile
-constexpr int STAGES = 5;           // tiles in shared memory
+constexpr int TSK = 64;             // steps of k in one tile
+constexpr int STAGES = 3;           // tiles in shared memory
 constexpr int WSM = 64;             // a warp computes WSM x WSN elements,
 constexpr int WSN = 64;
 constexpr int FRAGS_M = WSM / 16;   // in fragments of 16 x 8
@@ -70,7 +71,8 @@ __device__ void copy_chunk(unsigned to, const half* from, bool inside, bool may)
 __device__ void copy_halves(unsigned to, const half* matrix, int rows, int cols, int row, int col)
 {
     const auto element = [&](int i) {
-        return row < rows && col + i < cols ? matrix[row * cols + col + i] : __float2half(0.0f);
+        const bool inside = row >= 0 && row < rows && col + i >= 0 && col + i < cols;
+        return inside ? matrix[row * cols + col + i] : __float2half(0.0f);
     };
     unsigned pairs[CHUNK / 2];
     #pragma unroll
@@ -139,6 +141,8 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
     const int col0 = blockIdx.x % (GROUP * across) / height * TSN;
     const int tiles = (K + TSK - 1) / TSK;
 
+    // The last tile ends with K, so that the first one may begin before 0: only its copies need bounds.
+    const int begin = K - tiles * TSK;
     // A thread copies the same chunk of every ROWS_A-th row of A and of every ROWS_B-th row of B; past M and N the last
     // ones again: their products are not stored. Each copy has a pointer of its own. It goes on by a tile just before
     // its next use: right after a copy it would wait until that has read its address.
@@ -149,31 +153,30 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
     const int toA = place_in_A(rowA, colA / CHUNK);
     const int toB = TSM * TSK + place_in_B(rowB, colB / CHUNK);
     const bool aligned = K % CHUNK == 0 && N % CHUNK == 0;  // if not, rows do not start on 16 bytes
-    int left = K;  // steps of k from the tile on that is copied next
     const half* from[COPIES];
     #pragma unroll
     for (int i = 0; i < COPIES; ++i) {
-        from[i] = i < COPIES_A ? A + min(row0 + rowA + i * ROWS_A, M - 1) * K + colA - TSK
-                               : B + (rowB + (i - COPIES_A) * ROWS_B - TSK) * N + min(col0 + colB, N - CHUNK);
+        from[i] = i < COPIES_A ? A + min(row0 + rowA + i * ROWS_A, M - 1) * K + begin + colA - TSK
+                               : B + (begin + rowB + (i - COPIES_A) * ROWS_B - TSK) * N + min(col0 + colB, N - CHUNK);
     }
-    const auto copy = [&](unsigned stage, int i) {
+    const auto copy = [&](unsigned stage, int i, bool inside) {
         if (i < COPIES_A) {
             from[i] += TSK;
-            copy_chunk(stage + 2 * toA + 2 * i * ROWS_A * TSK, from[i], colA < left, aligned);
+            copy_chunk(stage + 2 * toA + 2 * i * ROWS_A * TSK, from[i], inside, aligned);
         } else {
-            const int row = (i - COPIES_A) * ROWS_B;
             from[i] += TSK * N;
-            copy_chunk(stage + 2 * toB + 2 * row * TSN, from[i], rowB + row < left, aligned);
+            copy_chunk(stage + 2 * toB + 2 * (i - COPIES_A) * ROWS_B * TSN, from[i], inside, aligned);
         }
     };
     const auto copy_unaligned = [&](int tile, unsigned stage) {
+        const int k = begin + tile * TSK;
         #pragma unroll 1
         for (int row = 0; row < TSM; row += ROWS_A) {
-            copy_halves(stage + 2 * (toA + row * TSK), A, M, K, row0 + rowA + row, tile * TSK + colA);
+            copy_halves(stage + 2 * (toA + row * TSK), A, M, K, row0 + rowA + row, k + colA);
         }
         #pragma unroll 1
         for (int row = 0; row < TSK; row += ROWS_B) {
-            copy_halves(stage + 2 * (toB + row * TSN), B, K, N, tile * TSK + rowB + row, col0 + colB);
+            copy_halves(stage + 2 * (toB + row * TSN), B, K, N, k + rowB + row, col0 + colB);
         }
     };
 
@@ -202,15 +205,18 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
     };
 
     for (int tile = 0; tile < STAGES - 1; ++tile) {
-        #pragma unroll
-        for (int i = 0; i < COPIES; ++i) {
-            copy(base + tile * STAGE, i);
-        }
         if (!aligned) copy_unaligned(tile, base + tile * STAGE);
-        __pipeline_commit();
-        left -= TSK;
+        #pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            #pragma unroll
+            for (int i = step * COPIES_STEP; i < COPIES && i < (step + 1) * COPIES_STEP; ++i) {
+                const int k = begin + tile * TSK + (i < COPIES_A ? colA : rowB + (i - COPIES_A) * ROWS_B);
+                copy(base + tile * STAGE, i, k >= 0 && k < K);
+            }
+            __pipeline_commit();  // a group of copies for every step, here and below
+        }
     }
-    __pipeline_wait_prior(STAGES - 2);
+    __pipeline_wait_prior((STAGES - 2) * STEPS);
     __syncthreads();
     #pragma unroll
     for (int n = 0; n < FETCHES; ++n) {
@@ -220,6 +226,7 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
     unsigned last = base + (STAGES - 1) * STAGE;  // and that of the tile before it, which nobody reads any more
     for (int tile = 0; tile < tiles; ++tile) {
         const unsigned next = stage == base + (STAGES - 1) * STAGE ? base : stage + STAGE;
+        const bool more = tile + STAGES - 1 < tiles;
         if (!aligned) copy_unaligned(tile + STAGES - 1, last);
         // What a warp does before a product: first it loads the next step's fragments, one by one; before the last
         // products it starts copies, behind which the fragments would have to wait.
@@ -227,12 +234,12 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
             if (product < FETCHES) fetch(step + 1 < STEPS ? stage : next, (step + 1) % STEPS, product);
             const int late = product - (PRODUCTS - COPIES_STEP);
             const int i = step * COPIES_STEP + late;
-            if (late >= 0 && i < COPIES) copy(last, i);
+            if (late >= 0 && i < COPIES) copy(last, i, more);
         };
         #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
             if (step + 1 == STEPS) {
-                __pipeline_wait_prior(STAGES - 3);
+                __pipeline_wait_prior((STAGES - 2) * STEPS - 1);
                 __syncthreads();  // the next tile has landed, and everybody has fetched all of this one
             }
             // BEGIN SOLUTION: the step's products, each after meanwhile(step, its number), to and fro (about 9 lines)
@@ -246,9 +253,8 @@ matmul(const half* __restrict__ A, const half* __restrict__ B, float* __restrict
                 }
             }
             // END SOLUTION
+            __pipeline_commit();
         }
-        __pipeline_commit();
-        left -= TSK;
         last = stage;
         stage = next;
     }

@@ -33,6 +33,8 @@ class Rules:
     max_seconds: float = 5.0
     batch: int = 10
     """samples between two looks at the error"""
+    rest_seconds: float = 0.0
+    """idle before every batch, after which works are warmed up anew: a short burst, before a power limit acts"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,23 +104,28 @@ class Sampler(Protocol):
 
 
 def measure(
-    works: Sequence[Callable[[], Any]], sampler: Sampler, rules: Rules, *, clock: Clock = time.perf_counter
-) -> list[tuple[float, ...]]:
+    works: Sequence[Callable[[], Any]], sampler: Sampler, rules: Rules, *,
+    clock: Clock = time.perf_counter, sleep: Callable[[float], None] = time.sleep,
+) -> list[tuple[float, ...]]:  # fmt: skip
     """Rounds of one sample of each of `works`, interleaved and in alternating order, until the rules are met.
 
-    With two works their ratio, with one its time, must reach the target error.
+    With two works their ratio, with one its time, must reach the target error. Rests and warm-ups are no measured time.
     """
-    _warm_up(works, sampler, rules, clock)
-    started = clock()
     rounds: list[tuple[float, ...]] = []
+    seconds = 0.0
     while True:
+        if not rounds or rules.rest_seconds > 0:
+            sleep(rules.rest_seconds)
+            _warm_up(works, sampler, rules, clock)
+        started = clock()
         count = min(rules.batch, rules.max_samples - len(rounds))
         orders = [works if (len(rounds) + k) % 2 == 0 else works[::-1] for k in range(count)]
         times = sampler.sample([work for order in orders for work in order])
         for k in range(count):
             chunk = tuple(times[k * len(works) : (k + 1) * len(works)])
             rounds.append(chunk if orders[k] is works else chunk[::-1])
-        if len(rounds) >= rules.max_samples or clock() - started >= rules.max_seconds:
+        seconds += clock() - started
+        if len(rounds) >= rules.max_samples or seconds >= rules.max_seconds:
             return rounds
         if len(rounds) >= rules.min_samples and median_error(figures(rounds)) <= rules.target_error:
             return rounds

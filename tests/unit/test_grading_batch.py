@@ -226,7 +226,8 @@ def test_secret_cases_are_of_the_same_kind_and_only_there_with_a_secret():
 
 FAKE_SBATCH = """#!/bin/sh
 # A Slurm of one machine: the script runs here, in a session of its own, and the job's number is its process's.
-script=$(eval echo \\${$#})
+script="$0.$$.sh"  # Slurm keeps a copy: the file is gone when sbatch has returned
+cp "$(eval echo \\${$#})" "$script"
 setsid sh "$script" > "$0.log" 2>&1 < /dev/null &
 echo $! >> "$0.jobs"
 echo "Submitted batch job $!"

@@ -51,7 +51,13 @@ class FakeSampler:
 def measured(works: list, **rules: Any) -> tuple[list, FakeSampler]:
     clock = FakeClock()
     sampler = FakeSampler(clock)
-    return measure(works, sampler, Rules(**rules), clock=clock), sampler
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        if seconds:
+            sampler.order.append(("rest", seconds))
+
+    return measure(works, sampler, Rules(**rules), clock=clock, sleep=sleep), sampler
 
 
 class TestStatistics:
@@ -124,6 +130,20 @@ class TestStopRule:
     def test_warm_up_lasts_for_both_runs_and_time(self) -> None:
         assert measured([lambda: 100.0], warmup_runs=3, warmup_ms=50)[1].runs == 3
         assert measured([lambda: 1.0], warmup_runs=3, warmup_ms=50)[1].runs in (50, 51)  # rounding of the sum
+
+    def test_every_batch_follows_a_rest_and_a_warm_up_neither_of_which_is_measured_time(self) -> None:
+        def work() -> float:
+            return 10.0
+
+        rounds, sampler = measured(
+            [work], rest_seconds=9.0, min_samples=15, batch=5, warmup_runs=2, warmup_ms=0, max_seconds=1.0
+        )
+        assert len(rounds) == 15
+        assert sampler.order == [("rest", 9.0), *[work] * 5] * 3
+        assert sampler.runs == 3 * 2
+
+    def test_without_rests_works_are_warmed_up_once(self) -> None:
+        assert measured([lambda: 1.0], min_samples=15, batch=5, warmup_runs=2, warmup_ms=0)[1].runs == 2
 
     def test_warm_up_is_not_among_the_samples(self) -> None:
         times = iter([500.0] * 3 + [1.0] * 100)
