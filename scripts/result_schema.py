@@ -41,6 +41,7 @@ machine. What a result may depend on stands in `provenance`:
 | `cases` | `public`, or `secret` with a fingerprint of the secret seed |
 | `nvrtc`, `arch` | the compiler and the virtual architecture |
 | `device`, `machine` | the simulator or a GPU; the processor's kind |
+| `not_on_gpu` | only there where the GPU lacks what the kernel needs and the simulator alone judged it: what |
 | `isolation` | how the kernel was kept away from everything else |
 | `llvmlite`, `numpy` | packages that take part in every run |
 

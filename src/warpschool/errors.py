@@ -15,6 +15,7 @@
     ├── NotMeasured                this device does not measure what was read (counters, hazards)
     ├── ArgumentError              wrong launch argument: count, dtype, device, range
     ├── LaunchError                the launch itself is impossible (grid, block, shared memory)
+    │   └── DeviceLacks            this GPU cannot run the kernel, others and the simulator can
     ├── SimulationError            the simulator stopped a kernel
     │   ├── UnsupportedInstruction PTX that the simulator does not know
     │   ├── PtxSyntaxError         text that is not PTX
@@ -138,6 +139,13 @@ class LaunchError(WarpschoolError, ValueError):
     def __init__(self, message: str, *, line: int = 0, next_step: str = "") -> None:
         super().__init__(message, next_step=next_step)
         self.line = line
+
+
+class DeviceLacks(LaunchError):
+    """This GPU has not the shared memory or the instructions that the kernel needs; others and the simulator have."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, next_step='Run it with device="sim" (--device sim), or on a larger GPU.')
 
 
 class SimulationError(WarpschoolError):

@@ -179,6 +179,34 @@ def test_grader_mistakes_are_no_verdict_on_the_student():
     assert judgement(kernel.run, {"n": 4}, {"x": np.zeros(4)}).verdict is Verdict.SE
 
 
+def test_where_the_gpu_lacks_something_the_simulator_judges_and_the_reason_is_kept(monkeypatch):
+    from warpschool.device import SimDevice, find
+    from warpschool.errors import DeviceLacks
+
+    class SmallDevice(SimDevice):
+        name = "gpu"
+        asked = 0
+
+        def load(self, module):
+            self.asked += 1
+            raise DeviceLacks("147,456 bytes of dynamic shared memory; a small GPU allows 101,376")
+
+    small = SmallDevice()
+    monkeypatch.setattr(find, "gpu_problem", lambda: None)
+    monkeypatch.setattr(find, "_gpu", lambda: small)
+    kernel = load_submission(STEP, name="k.cu", on_gpu=True)
+    assert not kernel.not_on_gpu
+    arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+    for _ in range(2):
+        result = kernel.run({"n": 64}, arrays)
+        np.testing.assert_array_equal(result.outputs["y"], 2 * arrays["x"])
+    assert "147,456 bytes" in kernel.not_on_gpu
+    assert small.asked == 1, "a GPU that cannot is not asked again"
+    wrong = load_submission(variant("    if (i < n) y[i] = 3 * x[i];\n"), name="k.cu", on_gpu=True)
+    expected = {"y": 2 * arrays["x"].astype(float)}
+    assert judgement(wrong.check_against, wrong.run({"n": 64}, arrays), expected).verdict is Verdict.WA
+
+
 def test_sizes_that_needs_refuses_are_a_launch_error():
     source = STEP.replace("// Launch", "// Needs: n % 64 == 0\n// Launch")
     kernel = load(source)

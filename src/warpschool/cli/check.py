@@ -130,6 +130,8 @@ def show_result(output: Output, result: Result, source: str) -> None:
         f", {result.score:g} of {result.max_score:g} points",
     )  # fmt: skip
     output.show(f"checked: {result.source.get('name', '')} ({result.source.get('origin', '')})", style="dim")
+    if result.not_on_gpu:
+        output.show(f"on the simulator alone, as this GPU cannot run it: {result.not_on_gpu}", style="dim")
     from warpschool.cli.draw import draw_finding
 
     if result.seen:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ContractError, DeviceFault, LaunchError
+from ..errors import ContractError, DeviceFault, DeviceLacks, LaunchError
 from ..ptx.program import Module, Param
 from .arrays import DeviceArray
 from .launch import not_measured
@@ -59,7 +59,8 @@ class GpuModule:
             function = self.native.get_function(name)
             _ = function.attributes  # compiles now
         except cupy.cuda.compiler.CompileException as error:
-            raise LaunchError(f"{self.source_name} does not compile for {self.device.description}:\n{error}") from error
+            where = f"{self.device.description}, {self.device.arch}"
+            raise DeviceLacks(f"{self.source_name} does not compile for {where}: {_first_complaint(error)}") from error
         return GpuKernel(self.device, name, function, self.program.functions[name].params)
 
     def variable(self, name: str) -> DeviceArray:
@@ -99,7 +100,7 @@ class GpuKernel:
         except cupy.cuda.driver.CUDADriverError as error:
             static = self.attributes["shared_size_bytes"]
             most = self.device.spec.sm.shared_bytes_per_block - static
-            raise LaunchError(
+            raise DeviceLacks(
                 f"{nbytes:,} bytes of dynamic shared memory; {self.device.description} allows {most:,} "
                 f"beside the kernel's {static:,} static bytes"
             ) from error
@@ -129,3 +130,9 @@ class GpuKernel:
                 next_step='Run the kernel with device="sim": it names the line.',
             ) from error
         return not_measured()
+
+
+def _first_complaint(error: Exception) -> str:
+    """The first error of a compiler's log."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return next((line.strip() for line in lines if "error" in line), lines[0])

@@ -230,6 +230,7 @@ class Recorder:
         self.whole: Criterion | None = None
         self.nvrtc = ""
         self.arch = ""
+        self._submission: Submission | None = None
         self._infos: dict[str, CriterionInfo] = {}
         self._outcomes: dict[str, list[Judgement]] = {}
         self._measured: dict[str, list[str]] = {}
@@ -238,6 +239,11 @@ class Recorder:
     @property
     def criteria(self) -> tuple[Criterion, ...]:
         return tuple(self._criterion(info) for info in self._infos.values())
+
+    @property
+    def not_on_gpu(self) -> str:
+        """Why the GPU could not run the kernel; empty where it did, or was not asked."""
+        return self._submission.not_on_gpu if self._submission is not None else ""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -258,6 +264,7 @@ class Recorder:
                 raise GradingError(f"{session.items[0].path} is no grader file")
             submission = session.config.stash[_STATE].submission(step)
             self.nvrtc, self.arch = submission.nvrtc, submission.arch
+            self._submission = submission
         except Exception as error:  # whatever it is, it must become a verdict
             judgement = judge(error)
             self.whole = Criterion(

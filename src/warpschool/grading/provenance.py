@@ -37,9 +37,12 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def provenance(step: Step, *, device: str, nvrtc: str = "", arch: str = "", secret: str = "") -> dict[str, str]:
+def provenance(
+    step: Step, *, device: str, nvrtc: str = "", arch: str = "", secret: str = "", not_on_gpu: str = ""
+) -> dict[str, str]:
     """Return the versions and places that a result names; results that differ in them are not compared."""
-    return library_versions(nvrtc) | {
+    lacking = {"not_on_gpu": not_on_gpu} if not_on_gpu else {}
+    return lacking | library_versions(nvrtc) | {
         "content": content_hash(step),
         "cases": f"secret, {fingerprint(secret)}" if secret else "public",
         "arch": arch or DEFAULT_ARCH,

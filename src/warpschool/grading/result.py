@@ -81,6 +81,11 @@ class Result:
         return self.verdict is not Verdict.SE
 
     @property
+    def not_on_gpu(self) -> str:
+        """Why the GPU that was asked for could not run the kernel, so that the simulator alone judged it."""
+        return self.provenance.get("not_on_gpu", "")
+
+    @property
     def max_score(self) -> float:
         return round(float(sum(criterion.weight for criterion in self._counted)), 9)
 

@@ -1,7 +1,8 @@
 """The kernel under test: what the fixture `kernel` offers to grader tests.
 
 Every run goes through the simulator, whose counters and hazards decide; on the device "gpu" a run that is clean there
-runs on the GPU as well, and those outputs are compared.
+runs on the GPU as well, and those outputs are compared. A kernel that the GPU at hand cannot run for want of shared
+memory or instructions, which is not the student's fault, is judged by the simulator alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_u
 from warpschool.contract import Contract, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import get_device
-from warpschool.errors import GradingError, WarpschoolError
+from warpschool.errors import DeviceLacks, GradingError, WarpschoolError
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.launcher import Program, RunResult
@@ -41,6 +42,8 @@ class Submission:
         self.nvrtc = nvrtc
         self.arch = arch
         self.on_gpu = on_gpu
+        self.not_on_gpu = ""
+        """why the GPU could not run it, once it has been tried"""
         self.measured: list[str] = []
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
 
@@ -82,9 +85,15 @@ class Submission:
             if hazards:
                 self._judge_hazards(run, ())
             self._judge_inputs(run)
-            if not self.on_gpu or run.hazards:
+            if not self.on_gpu or self.not_on_gpu or run.hazards:
                 return run
-        fast = self._run("gpu", sizes, arrays, constants)
+        try:
+            fast = self._run("gpu", sizes, arrays, constants)
+        except DeviceLacks as error:
+            if self.contract.target:
+                raise judge(error) from error
+            self.not_on_gpu = error.message
+            return run
         self._judge_inputs(fast)
         return fast if self.contract.target else replace(run, outputs=fast.outputs)
 
@@ -207,6 +216,8 @@ class Submission:
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
             return action()
+        except DeviceLacks:
+            raise
         except (WarpschoolError, MemoryError) as error:
             raise judge(error, has_inline_asm="asm" in self.source) from error
 

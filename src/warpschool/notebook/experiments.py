@@ -13,6 +13,7 @@ from typing import Any
 from warpschool import model
 from warpschool.counters import Counters
 from warpschool.device import Launch, get_device
+from warpschool.errors import DeviceLacks
 from warpschool.launcher import Program, RunResult
 from warpschool.measurement import Rules, Summary, measure, summarize
 from warpschool.notebook.runs import own_contract, random_inputs
@@ -217,7 +218,10 @@ def _time_on_gpu(contract: Any, constants: dict[str, int], sizes: Mapping[str, f
     if not get_device("auto").measures_time:
         return None
     inputs = random_inputs(contract.bind(sizes, constants=constants), seed=seed)
-    launches: tuple[Launch, ...] = Program(contract, device="gpu", constants=constants).run(sizes, inputs).launches
+    try:
+        launches: tuple[Launch, ...] = Program(contract, device="gpu", constants=constants).run(sizes, inputs).launches
+    except DeviceLacks:  # tiles too large for this GPU: counters and estimates say what there is to say
+        return None
     return benchmark(lambda: [launch.again() for launch in launches]).median_ms
 
 

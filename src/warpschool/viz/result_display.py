@@ -25,6 +25,8 @@ def result_html(result: Result, *, source: str = "") -> str:
         f'<p><b>{escape(result.step)}</b>: <span class="{kind}">{sign} {escape(result.verdict)}, '
         f"{escape(result.verdict.meaning)}</span>, {result.score:g} of {result.max_score:g} points</p>"
     )
+    if result.not_on_gpu:
+        head += f"<p>On the simulator alone, as this GPU cannot run it: {escape(result.not_on_gpu)}</p>"
     if result.seen:
         return notebook_box(head + _finding(result.line, result.code, result.seen, source))
     rows = "".join(
