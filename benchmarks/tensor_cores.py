@@ -7,9 +7,10 @@ same type of result: float for 01 to 05, half for 06_wgmma. 8-bit integers: `tor
 checked against a float64 product of some rows, then timed in turns with the reference, the L2 cache flushed before
 each sample; the ratio is the median of the rounds' ratios. Steps that this GPU cannot run are named and left out.
 
-Tensor cores drive the chip into its power limit: after some 50 ms without a pause an H200 lowers its clock, and a row's
-figures depend on the rows before it. So in the part "large" every five rounds follow a rest (REST); "sustained" are the
-same products without rests, after 0.4 s of each. The results are written after every part.
+Tensor cores drive the chip into its power limit, which lowers its clock: a row's figures would depend on the rows
+before it. So in the part "large" rounds come in bursts between rests (REST); "sustained" are the same products without
+rests, after a long warm-up (SUSTAINED). The results are written after every part.
+
 `--tune` searches the tiles of 03 and 05 for each of five sizes; without it those found on an H200 (TUNED) are used.
 """
 

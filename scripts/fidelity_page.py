@@ -38,9 +38,7 @@ WHY = {
     "without a wavefront. The GPU's requests of warps with an active lane are as many as the simulator's.",
     "miscounted": "Kernels with such loads, too. Here the GPU's counter of requests of warps with an active lane says "
     "a few more than the simulator, but they have no wavefront, as every load of an active lane has: wavefronts "
-    "without conflicts are equal. So some of the loads that no lane executes are counted as active; why is not known. "
-    "`lab12/05_split_c_block` executes 2,700 of them, by its machine code: its 21,900 requests without them are the "
-    "simulator's 19,200.",
+    "without conflicts are equal. So some of the loads that no lane executes are counted as active; why is not known.",
     "inactive": "ptxas turns a short branch into predicated instructions: warps without an active lane issue them "
     "too. PTX branches around them. Such a request has no wavefront; the GPU's requests of warps with an active lane "
     "are as many as the simulator's.",

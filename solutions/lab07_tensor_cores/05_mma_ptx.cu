@@ -5,8 +5,8 @@
 //          fragments are loaded one step of k ahead, across tiles too, between the products: first they, then the
 //          copies, which would hold them up. The tensor cores never wait for long.
 // From:    03_wmma_pipelined.cu
-// Limits:  mma.sync cannot feed Hopper's tensor cores: one takes six cycles, where four would be their peak. On an H200
-//          every ldmatrix beside it takes another cycle, and every copy about three.
+// Limits:  mma.sync cannot feed Hopper's tensor cores: about 0.6 of their peak. And what a warp does beside its products,
+//          ldmatrix and copies above all, takes time from them.
 // Entry:   matmul(const half A[M,K] in, const half B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(THREADS) grid=(cdiv(M, TSM) * cdiv(N, TSN)) shared=SHARED
 

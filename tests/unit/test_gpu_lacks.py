@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import base64
+import json
+import subprocess
+import sys
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,13 +15,28 @@ import warpschool as ws
 from warpschool import model
 from warpschool.cli.check import show_result
 from warpschool.cli.output import Output
+from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.device.gpu_module import GpuKernel, GpuModule
 from warpschool.errors import DeviceLacks
 from warpschool.grading import Result
+from warpschool.grading.limits import Limits
 from warpschool.viz.result_display import result_html
 
 STEP = "lab00_first_kernels/01_saxpy"
+LACKING_CHILD = """
+import sys
+from warpschool.device import SimDevice, find
+from warpschool.errors import DeviceLacks
+from warpschool.grading import child
+class Lacking(SimDevice):
+    name = "gpu"
+    def load(self, module):
+        raise DeviceLacks("too small")
+device = Lacking()
+find.gpu_problem, find._gpu = lambda: None, lambda: device
+sys.exit(child.main())
+"""
 
 
 class CompileError(Exception):
@@ -82,3 +101,24 @@ def test_a_result_says_that_the_simulator_alone_judged_it(capsys: pytest.Capture
     assert "a &lt;small&gt; GPU allows 101,376" in result_html(lacking)
     show_result(Output(plain=True), lacking, source)
     assert reason in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_check_on_such_a_gpu_is_accepted_and_its_json_says_why() -> None:
+    step = Course.find().step(STEP)
+    job = {
+        "root": str(step.grader.parents[2]), "step": step.name, "name": "k.cu", "device": "gpu", "device_text": "a GPU",
+        "seed": 0, "secret": "", "about": {"name": "k.cu", "sha256": "", "origin": ""}, "limits": asdict(Limits()),
+        "source": base64.b64encode(step.solution.read_bytes()).decode(),
+    }  # fmt: skip
+    found = subprocess.run(
+        [sys.executable, "-c", LACKING_CHILD], input=json.dumps(job), capture_output=True, text=True, check=True
+    )
+    result = Result.from_json(found.stdout)
+    assert result.ok and result.not_on_gpu == "too small"
+
+
+@pytest.mark.parametrize("capability", [(8, 6), (8, 9)])
+def test_lab_07s_largest_tiles_are_too_large_for_some_gpus(capability: tuple[int, int]) -> None:
+    step = Course.find().step("lab07_tensor_cores/05_mma_ptx")
+    plan = parse_contract(step.solution.read_text(), name=step.file_name).bind({"M": 128, "N": 256, "K": 64})
+    assert plan.launches[0].shared_bytes > model.LIMITS[capability].shared_bytes_per_block

@@ -66,10 +66,7 @@ def _run(job: dict[str, Any]) -> str:
         raise GradingError(f"pytest ended with {code} on {step.grader}")
     if not recorder.criteria:
         raise GradingError(f"{step.grader} has no criteria")
-    about = provenance(
-        step, device=job["device_text"], nvrtc=recorder.nvrtc, arch=recorder.arch, secret=job["secret"],
-        not_on_gpu=recorder.not_on_gpu,
-    )  # fmt: skip
+    about = provenance(step, device=job["device_text"], secret=job["secret"], **recorder.circumstances)
     result = make_result(
         step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
     )

@@ -228,8 +228,6 @@ class Recorder:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.whole: Criterion | None = None
-        self.nvrtc = ""
-        self.arch = ""
         self._submission: Submission | None = None
         self._infos: dict[str, CriterionInfo] = {}
         self._outcomes: dict[str, list[Judgement]] = {}
@@ -241,9 +239,12 @@ class Recorder:
         return tuple(self._criterion(info) for info in self._infos.values())
 
     @property
-    def not_on_gpu(self) -> str:
-        """Why the GPU could not run the kernel; empty where it did, or was not asked."""
-        return self._submission.not_on_gpu if self._submission is not None else ""
+    def circumstances(self) -> dict[str, str]:
+        """What the submission adds to its result's provenance; nothing where it could not be loaded."""
+        loaded = self._submission
+        if loaded is None:
+            return {}
+        return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -262,9 +263,7 @@ class Recorder:
         try:
             if step is None:
                 raise GradingError(f"{session.items[0].path} is no grader file")
-            submission = session.config.stash[_STATE].submission(step)
-            self.nvrtc, self.arch = submission.nvrtc, submission.arch
-            self._submission = submission
+            self._submission = session.config.stash[_STATE].submission(step)
         except Exception as error:  # whatever it is, it must become a verdict
             judgement = judge(error)
             self.whole = Criterion(

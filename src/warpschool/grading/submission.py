@@ -90,8 +90,8 @@ class Submission:
         try:
             fast = self._run("gpu", sizes, arrays, constants)
         except DeviceLacks as error:
-            if self.contract.target:
-                raise judge(error) from error
+            if self.contract.target:  # no simulator has judged it
+                raise
             self.not_on_gpu = error.message
             return run
         self._judge_inputs(fast)
@@ -216,7 +216,7 @@ class Submission:
     def _guarded(self, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except DeviceLacks:
+        except DeviceLacks:  # whether it matters, `run` decides
             raise
         except (WarpschoolError, MemoryError) as error:
             raise judge(error, has_inline_asm="asm" in self.source) from error
