@@ -1,16 +1,29 @@
-"""cuDNN's convolution by an algorithm of our choice, through its C interface; PyTorch cannot be told which to use."""
+"""cuDNN's convolution by an algorithm of our choice, through its C interface; PyTorch cannot be told which to use.
+
+    python benchmarks/cudnn_algorithms.py [--out FILE]
+
+times every algorithm on the layers of labs 08's and 09's tables, in float32, beside the one that PyTorch calls in
+benchmark mode: the rival is the best of them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import cupy
+import torch
 
+import warpschool as ws
+from warpschool.measurement import Rules
 from warpschool.nn import Convolution
 
 GEMM_ALGORITHMS = {"implicit GEMM": 0, "implicit GEMM with precomputed indices": 1, "GEMM": 2}
+ALGORITHMS = GEMM_ALGORITHMS | {"FFT": 4, "FFT of tiles": 5, "Winograd": 6, "Winograd, not fused": 7}
 """name -> cudnnConvolutionFwdAlgo_t"""
 _NCHW, _FLOAT, _CROSS_CORRELATION, _FMA_MATH = 0, 0, 1, 3
 
@@ -69,3 +82,52 @@ class Cudnn:
 
         work()
         return work
+
+
+def measured(layer: str, problem: Convolution, rules: Rules) -> dict[str, Any]:
+    """Median times of a layer in ms, by algorithm (None: cuDNN does not take the layer so), and as PyTorch calls it."""
+    x, w = (cupy.random.uniform(-1, 1, shape, dtype=cupy.float32) for shape in
+            (problem.image_shape, problem.filter_shape))  # fmt: skip
+    y = cupy.empty(problem.output_shape, cupy.float32)
+    library = Cudnn()
+    times: dict[str, float | None] = {}
+    for name, number in ALGORITHMS.items():
+        try:
+            work = library.convolution(problem, x, w, y, number)
+            times[name] = ws.benchmark(work, device="gpu", rules=rules).median_ms
+        except (RuntimeError, cupy.cuda.memory.OutOfMemoryError):
+            times[name] = None
+        cupy.get_default_memory_pool().free_all_blocks()
+    tx, tw = torch.from_dlpack(x), torch.from_dlpack(w)
+    called = ws.benchmark(
+        lambda: torch.nn.functional.conv2d(tx, tw, padding=problem.pad), device="gpu", rules=rules
+    )
+    return {"layer": layer, "times_ms": times, "pytorch_ms": called.median_ms}
+
+
+def main() -> None:
+    """Measure the layers, print a line for each, write them all as JSON."""
+    from winograd import LAYERS  # a benchmark beside this one
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the results to this JSON file")
+    options = parser.parse_args()
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False
+    rules = Rules(max_seconds=0.3, target_error=0.01, min_samples=7)
+    first = Convolution(batch=10_000, channels=1, height=28, width=28, filters=32, rows=5, cols=5)
+    rows = []
+    for name, problem in {"lenet1": first, **{layer.name: layer.problem for layer in LAYERS}}.items():
+        rows.append(measured(name, problem, rules))
+        print(json.dumps(rows[-1]), flush=True)
+    if options.out:
+        device = ws.get_device("gpu")
+        result = {
+            "device": device.description, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+            "flush": "L2 flushed before each sample", "tf32": False, "rows": rows,
+        }  # fmt: skip
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
