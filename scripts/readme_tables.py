@@ -135,9 +135,9 @@ def winograd_table() -> str:
     ]
     lines = [
         f"Lab 09's references in single precision on an {found['device']}, the filters' transform included, L2 "
-        "flushed, beside cuDNN twice: as PyTorch calls it (what it picks in benchmark mode without TF32, here FFTs and implicit "
-        "GEMMs; in turns with ours), and the best of all its algorithms for each layer, each measured alone in another "
-        "run (mostly its own Winograd).",
+        "flushed, beside cuDNN twice: as PyTorch calls it (what it picks in benchmark mode without TF32, here FFTs and "
+        "implicit GEMMs; in turns with ours), and the best of all its algorithms for each layer, each measured alone "
+        "in another run (mostly its own Winograd).",
         "", "| layers | method | time | as PyTorch calls cuDNN | of its time | cuDNN's best | of its time |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
