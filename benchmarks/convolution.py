@@ -35,9 +35,9 @@ except ImportError:
 import warpschool as ws
 from warpschool.contract import parse_contract
 from warpschool.device import Launch
+from warpschool.device.measurement import Rules
 from warpschool.errors import WarpschoolError
-from warpschool.launcher import Program
-from warpschool.measurement import Rules
+from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution
 
 ROOT = Path(__file__).parent.parent

@@ -19,7 +19,7 @@ import cupy
 import torch
 
 import warpschool as ws
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
 from warpschool.nn import Convolution
 
 GEMM_ALGORITHMS = {"implicit GEMM": 0, "implicit GEMM with precomputed indices": 1, "GEMM": 2}

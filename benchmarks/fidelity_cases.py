@@ -15,11 +15,11 @@ import numpy as np
 from fidelity_arrays import SEED
 
 import warpschool as ws
+from ptxsim import SimKernel
 from warpschool.contract import Plan, parse_contract
 from warpschool.errors import ContractError
-from warpschool.launcher import Program
-from warpschool.profile import random_inputs, usual_sizes
-from warpschool.ptx import SimKernel
+from warpschool.harness.launcher import Program
+from warpschool.inspect.profile import random_inputs, usual_sizes
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

@@ -23,7 +23,7 @@ import numpy as np
 from harness import CHECKED_ROWS, Row, Step, cupy, geometric_mean
 
 import warpschool as ws
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
 
 LAB05 = "lab05_work_per_thread"
 LADDER = (

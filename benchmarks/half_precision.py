@@ -25,8 +25,8 @@ from gemm import LADDER_SIZE
 from harness import CHECKED_ROWS, SOLUTIONS, Bench, Step
 
 import warpschool as ws
-from warpschool.compare import Tolerance, compare, tolerance_for
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
+from warpschool.harness.compare import Tolerance, compare, tolerance_for
 
 LAB06 = "lab06_half_precision"
 PRODUCTS = (f"{LAB06}/01_half_storage", f"{LAB06}/02_half2")

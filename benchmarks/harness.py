@@ -19,7 +19,7 @@ import numpy as np
 
 import warpschool as ws
 from warpschool.contract import parse_contract
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
 
 ROOT = Path(__file__).parent.parent
 SOLUTIONS = ROOT / "solutions"

@@ -30,8 +30,8 @@ import numpy as np
 
 import warpschool as ws
 from warpschool.contract import parse_contract
-from warpschool.launcher import Program
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
+from warpschool.harness.launcher import Program
 from warpschool.nn.digits import load, weights
 from warpschool.nn.half_layers import half_digits_layers, half_parameters
 from warpschool.nn.layers import ConvolvePool, FullyConnected, Layer, WinogradPool

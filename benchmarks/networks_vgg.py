@@ -30,7 +30,7 @@ except ImportError:
 
 import warpschool as ws
 from warpschool.device import Launch
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
 from warpschool.nn.optimizers import Sgd
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.torch_vgg16 import Vgg16

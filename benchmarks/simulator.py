@@ -134,7 +134,7 @@ def plain_ms(size: int, repeat: int) -> dict[str, float]:
 def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
     """All figures of one run; `threads` of the divergent loop, `steps` of the straight kernel."""
     import warpschool as ws
-    from warpschool.ptx import host as processor
+    from ptxsim.codegen import host as processor
 
     host, runs = _prepared(size)
     best: dict[tuple[str, str], float] = {}

@@ -25,11 +25,11 @@ def divergent_loop(threads: int, repeat: int) -> dict[str, float]:
     The sample is spread over the launch. Results are compared bit by bit.
     """
     import warpschool as ws
+    from ptxsim.kernel.cfg import build_kernel
+    from ptxsim.memory import Memory
+    from ptxsim.oracle import run
+    from ptxsim.syntax.parse import parse
     from warpschool.compile import compile_cuda
-    from warpschool.ptx.cfg import build_kernel
-    from warpschool.ptx.memory import Memory
-    from warpschool.ptx.oracle import run
-    from warpschool.ptx.parse import parse
 
     source = (HERE / "kernels" / "collatz.cu").read_text()
     first, blocks = np.uint32(1), -(-threads // BLOCK)

@@ -38,7 +38,7 @@ from cudnn_algorithms import GEMM_ALGORITHMS, Cudnn
 import warpschool as ws
 from warpschool.contract import Contract, parse_contract
 from warpschool.device import Launch
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
 from warpschool.nn import Convolution
 from warpschool.nn.networks import RESNET, YOLO
 from warpschool.nn.pipelines import Convolved

@@ -35,12 +35,12 @@ except ImportError:
     raise SystemExit("the reference is PyTorch's: pip install 'warpschool[cuda13,torch]'") from None
 
 import warpschool as ws
-from warpschool.compare import compare, tolerance_for
 from warpschool.contract import Contract, parse_contract
 from warpschool.device import Device
+from warpschool.device.measurement import Rules
 from warpschool.errors import DeviceUnavailable, NeedsError
-from warpschool.launcher import Program
-from warpschool.measurement import Rules
+from warpschool.harness.compare import compare, tolerance_for
+from warpschool.harness.launcher import Program
 
 LAB = "lab07_tensor_cores"
 STEPS = ("01_wmma_naive", "02_wmma_shared", "03_wmma_pipelined", "04_wmma_int8", "05_mma_ptx", "06_wgmma")

@@ -26,7 +26,7 @@ except ImportError:
 import numpy as np
 
 import warpschool as ws
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
 from warpschool.nn import digits
 from warpschool.nn.optimizers import Sgd
 from warpschool.nn.recipes import NETWORKS, RECIPE, training_network

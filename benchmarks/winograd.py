@@ -29,8 +29,8 @@ except ImportError:
 import warpschool as ws
 from warpschool.contract import parse_contract
 from warpschool.device import DeviceArray
-from warpschool.launcher import Program
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
+from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution
 from warpschool.nn.winograd import Matrices, matrices, tiles
 from warpschool.nn.winograd_pipeline import FewChannels, Transformed, Winograd

@@ -106,7 +106,7 @@ def page(found: dict[str, Any]) -> str:
         f"under Nsight Compute. `python benchmarks/fidelity.py` repeats it on any machine with a GPU; "
         "`fidelity.py again` compares today's simulator with the record, without one; "
         "`scripts/fidelity_page.py` writes this page from its record. Shared loads are counted as ptxas merges them "
-        "(`src/warpschool/ptx/merging.py`). Of the course's references only those for wgmma are left out, which the "
+        "(`src/ptxsim/analysis/merging.py`). Of the course's references only those for wgmma are left out, which the "
         "simulator refuses.", "",
         "| kernels | launches | values compared | values that differ | global requests and sectors equal "
         "| shared requests of active lanes equal | bank conflicts equal |", "|---|---:|---:|---:|---:|---:|---:|",

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import warpschool as ws
+from ptxsim.counters import COUNTERS
 from warpschool.atomic import write_file
-from warpschool.counter_table import COUNTERS
 from warpschool.counters import DERIVED
 from warpschool.course import Course, Lab
 

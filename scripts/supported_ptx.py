@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from warpschool.ptx.isa import INSTRUCTIONS
+from ptxsim.isa import INSTRUCTIONS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "supported-ptx.md"
 KINDS = {
@@ -19,7 +19,7 @@ def page() -> str:
         "# Supported PTX", "",
         "Every instruction that the simulator executes; section numbers are the PTX ISA's (version 9.0).",
         "Any other raises an error that names it, its source line and, where one is needed, the GPU that has it.", "",
-        "*Written by `scripts/supported_ptx.py` from `warpschool.ptx.isa`.*", "",
+        "*Written by `scripts/supported_ptx.py` from `ptxsim.isa`.*", "",
     ]  # fmt: skip
     for kind, heading in KINDS.items():
         rows = [row for row in INSTRUCTIONS.values() if row.kind == kind]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_product
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import check_product
 
 SHAPES = practice([(1, 1, 1), (64, 96, 16), (31, 33, 17), (127, 5, 31), (5, 127, 33)])
 ALIGNED = (128, 128, 64)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_transpose
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import check_transpose
 
 SHAPES = practice([(1, 1), (64, 96), (96, 32), (1, 127), (127, 1), (31, 33), (33, 65)])
 ALIGNED = (128, 128)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_no_race, check_transpose
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import shared_bytes_of_blocks
-from warpschool.grading.cases import check_no_race, check_transpose
 
 FULL_TILES = [(32, 32), (64, 96), (96, 32)]
 RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_wide
-from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_wide
-from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import check_no_race
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
-from warpschool.grading.cases import check_no_race
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import RACES
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_wide
-from warpschool.grading.cases import RACES
 
 FULL_TILES = [(128, 128, 32), (128, 256, 96), (256, 128, 64)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36), (5, 9, 130)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 128, 64), (128, 256, 64)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 136, 24)])

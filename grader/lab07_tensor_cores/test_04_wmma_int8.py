@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import RACES
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
 
 FULL_TILES = [(128, 256, 64), (128, 256, 192)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 80), (130, 264, 36)])

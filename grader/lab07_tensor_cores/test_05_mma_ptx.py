@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
-from warpschool.grading.cases import check_no_race, check_product
 
 FULL_TILES = [(128, 256, 64), (128, 256, 192)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 152)])

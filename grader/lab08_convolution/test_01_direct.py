@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import check_convolution, convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import check_convolution, convolution
 
 FIRST = convolution(2, 1, 28, 32, 5)  # the two layers of the digits' network, with few images
 SECOND = convolution(2, 32, 12, 64, 5)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES, check_convolution, convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, check_convolution, convolution
 
 LAYERS = {24: convolution(2, 1, 28, 32, 5), 8: convolution(2, 32, 12, 8, 5)}
 """edge of a channel of the result -> a layer of the digits' network (of the second, an eighth of the filters)"""

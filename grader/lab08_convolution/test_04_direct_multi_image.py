@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES, check_convolution, convolution
 from warpschool.counters import ratio
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, check_convolution, convolution
 
 FIRST = convolution(4, 1, 28, 8, 5)
 SECOND = convolution(4, 32, 12, 8, 5)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import convolution
 from warpschool.nn import convolve
 from warpschool.nn.pipelines import im2col
 

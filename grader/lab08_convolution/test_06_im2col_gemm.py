@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES, check_convolution, convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, check_convolution, convolution
 
 PLAIN = [convolution(2, 1, 28, 5, 5), convolution(2, 3, 12, 64, 5), convolution(3, 64, 8, 64, 1)]
 ODD = practice([

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import RACES, convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, convolution
 from warpschool.nn import convolve
 from warpschool.nn.pipelines import pooling_order
 

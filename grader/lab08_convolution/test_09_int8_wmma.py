@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import RACES, convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, convolution
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 1, 28, 5, 5), convolution(2, 4, 12, 64, 5), convolution(1, 64, 8, 64, 1)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import RACES, convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, convolution
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 8, 12, 64, 5), convolution(3, 64, 8, 64, 1), convolution(2, 64, 8, 64, 3, pad=1)]

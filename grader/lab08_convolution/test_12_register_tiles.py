@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES, check_convolution, convolution
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
-from warpschool.grading.cases import RACES, check_convolution, convolution
 
 PLAIN = [convolution(4, 1, 28, 8, 5), convolution(4, 3, 12, 8, 5)]
 ODD = practice([

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import convolution
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 64, 8, 64, 1), convolution(9, 64, 12, 128, 3, pad=1), convolution(2, 128, 20, 256, 3)]

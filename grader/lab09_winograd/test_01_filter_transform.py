@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab09_winograd.cases import check_filters
 from warpschool.grading import criterion, practice
-from warpschool.grading.winograd_cases import check_filters
 
 WHOLE = [(32, 8), (64, 16)]
 RAGGED = practice([(1, 1), (33, 3), (31, 17), (70, 9)])

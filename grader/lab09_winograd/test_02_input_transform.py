@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab09_winograd.cases import check_images
 from warpschool.grading import criterion, practice
-from warpschool.grading.winograd_cases import check_images
 
 WHOLE = [(1, 2, 18, 18, 0), (2, 3, 10, 34, 0)]
 RAGGED = practice(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES
+from warpcourse.lab09_winograd.cases import check_products
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
-from warpschool.grading.winograd_cases import check_products
 
 FULL_TILES = [(2, 16, 64, 128), (3, 32, 128, 640)]
 RAGGED = practice([(1, 1, 1, 1), (2, 3, 64, 130), (3, 17, 33, 31), (2, 20, 64, 768), (1, 40, 70, 7)])

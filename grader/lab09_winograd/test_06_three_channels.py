@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab09_winograd.cases import check_first_layer
 from warpschool.grading import criterion, practice
-from warpschool.grading.winograd_cases import check_first_layer
 
 WHOLE = [(1, 16, 16, 32, 1), (2, 10, 18, 64, 0)]
 RAGGED = practice([(2, 14, 14, 33, 1), (1, 3, 3, 1, 0), (1, 13, 9, 5, 1), (1, 5, 22, 40, 0)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES
+from warpcourse.lab09_winograd.cases import check_fused
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
-from warpschool.grading.winograd_cases import check_fused
 
 WHOLE = [(1, 4, 8, 16, 64, 1), (2, 8, 16, 32, 64, 1)]
 RAGGED = practice([(2, 5, 14, 14, 33, 1), (1, 3, 9, 37, 70, 0), (1, 1, 3, 3, 1, 0), (1, 6, 17, 8, 3, 1)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab10_lenet.cases import check_mean_pool
 from warpschool.grading import criterion, practice
-from warpschool.grading.network_cases import check_mean_pool
 
 WHOLE = [(2, 4, 8, 16), (2, 32, 24, 24)]
 RAGGED = practice([(1, 1, 2, 2), (2, 3, 5, 7), (3, 5, 9, 31), (1, 33, 2, 3)])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES
+from warpcourse.lab10_lenet.cases import check_fully_connected
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
-from warpschool.grading.cases import RACES
-from warpschool.grading.network_cases import check_fully_connected
 
 WHOLE = [(64, 32, 64), (128, 48, 128)]
 RAGGED = practice([(1, 1, 1), (33, 100, 10), (5, 17, 129), (65, 31, 6)])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES, convolution
+from warpcourse.lab10_lenet.cases import check_stage
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
-from warpschool.grading.cases import RACES, convolution
-from warpschool.grading.network_cases import check_stage
 
 PLAIN = [convolution(3, 1, 28, 8, 5), convolution(2, 4, 12, 16, 5)]
 ODD = practice(

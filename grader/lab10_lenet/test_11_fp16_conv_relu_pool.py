@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES, convolution
+from warpcourse.lab10_lenet.cases import check_half_stage
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, convolution
-from warpschool.grading.network_cases import check_half_stage
 
 PLAIN = [convolution(2, 32, 12, 64, 5), convolution(3, 8, 8, 24, 3, pad=1)]
 ODD = practice(

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from warpcourse.cases import RACES, convolution
+from warpcourse.lab10_lenet.cases import check_half_stage
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, convolution
-from warpschool.grading.network_cases import check_half_stage
 
 PLAIN = [convolution(3, 1, 28, 32, 5), convolution(9, 1, 12, 8, 3)]
 ODD = practice(

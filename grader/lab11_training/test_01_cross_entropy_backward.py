@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab11_training.cases import check_loss, check_slope
 from warpschool.grading import criterion, practice
-from warpschool.grading.training_cases import check_loss, check_slope
 from warpschool.nn.gradients import cross_entropy
 
 WHOLE = [(8, 10), (64, 32), (16, 10)]

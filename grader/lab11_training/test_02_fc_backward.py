@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import RACES
+from warpcourse.lab11_training.cases import atomics, check_fc, check_slope
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
-from warpschool.grading.training_cases import atomics, check_fc, check_slope
 
 WHOLE = [(32, 64, 32), (64, 32, 96)]
 RAGGED = practice([(1, 1, 1), (7, 100, 10), (33, 31, 70), (65, 45, 33)])

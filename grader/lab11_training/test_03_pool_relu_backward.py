@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab11_training.cases import check_pool_backward
 from warpschool.grading import criterion, practice
-from warpschool.grading.training_cases import check_pool_backward
 
 WHOLE = [(2, 3, 8, 8), (1, 4, 24, 24)]
 ODD = practice([(1, 1, 2, 2), (3, 2, 7, 9), (1, 5, 3, 34), (2, 1, 5, 2), (1, 3, 9, 13)])

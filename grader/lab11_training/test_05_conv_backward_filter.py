@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import RACES, convolution
+from warpcourse.lab11_training.cases import atomics, check_conv_filter, check_slope
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES, convolution
-from warpschool.grading.training_cases import atomics, check_conv_filter, check_slope
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 3, 12, 8, 5), convolution(3, 8, 8, 16, 3, pad=1)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab11_training.cases import check_sgd, moved_bytes
 from warpschool.grading import criterion, practice
-from warpschool.grading.training_cases import check_sgd, moved_bytes
 
 WHOLE = [1024, 4096]
 RAGGED = practice([1, 2, 3, 5, 127, 1023, 1025])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import convolution
+from warpcourse.lab12_split_channels.cases import check_split, require_no_local_memory, require_thread_loads
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
-from warpschool.grading.cases import convolution
-from warpschool.grading.split_cases import check_split, require_no_local_memory, require_thread_loads
 
 PLAIN = [convolution(1, 4, 8, 64, 3, pad=1), convolution(1, 8, 18, 64, 3)]
 ODD = practice([

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_registers
-from warpschool.grading.cases import RACES, convolution
-from warpschool.grading.split_cases import (
+from warpcourse.cases import RACES, convolution
+from warpcourse.lab12_split_channels.cases import (
     check_split,
     require_block_loads,
     require_no_local_memory,
     require_thread_loads,
 )
+from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_registers
 
 PLAIN = [convolution(1, 4, 8, 32, 3, pad=1), convolution(1, 8, 18, 64, 3)]
 ODD = practice([

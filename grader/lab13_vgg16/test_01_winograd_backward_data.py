@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES
+from warpcourse.lab13_vgg16.cases import check_data
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
-from warpschool.grading.vgg_cases import check_data
 
 WHOLE = [(1, 64, 16, 16, 32), (2, 3, 5, 8, 12)]
 RAGGED = practice([(2, 5, 7, 13, 9), (1, 1, 1, 2, 2), (2, 70, 20, 14, 14), (1, 3, 8, 6, 31)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES
+from warpcourse.lab13_vgg16.cases import check_filters
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
-from warpschool.grading.vgg_cases import check_filters
 
 WHOLE = [(64, 64, 128), (8, 32, 16)]
 RAGGED = practice([(5, 7, 33), (1, 1, 1), (70, 20, 18), (3, 67, 130)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES
+from warpcourse.lab13_vgg16.cases import check_first
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
-from warpschool.grading.vgg_cases import check_first
 
 WHOLE = [(1, 64, 8, 32), (2, 64, 3, 64)]
 RAGGED = practice([(2, 7, 13, 9), (1, 1, 1, 1), (2, 20, 14, 14), (1, 70, 5, 130)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from warpcourse.cases import RACES
+from warpcourse.lab13_vgg16.cases import check_dense_backward
 from warpschool.grading import criterion, practice
-from warpschool.grading.cases import RACES
-from warpschool.grading.vgg_cases import check_dense_backward
 
 WHOLE = [(32, 128, 128), (32, 64, 512)]
 RAGGED = practice([(5, 33, 7), (1, 1, 1), (33, 130, 131), (7, 10, 300)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from warpcourse.lab13_vgg16.cases import check_choices
 from warpschool.grading import criterion, practice
-from warpschool.grading.vgg_cases import check_choices
 
 WHOLE = [(1, 2, 16, 16), (2, 3, 8, 32)]
 RAGGED = practice([(2, 2, 14, 14), (1, 1, 2, 2), (3, 2, 13, 9), (1, 1, 31, 18)])

@@ -21,9 +21,9 @@ _PUBLIC = {
     "DeviceArray": "device",
     "get_device": "device",
     "Counters": "counters",
-    "benchmark": "timing",
-    "benchmark_ratio": "timing",
-    "Timing": "timing",
+    "benchmark": "inspect.timing",
+    "benchmark_ratio": "inspect.timing",
+    "Timing": "inspect.timing",
     "occupancy": "model",
     "find_gpu": "model",
     "compile_cuda": "compile",
@@ -31,14 +31,14 @@ _PUBLIC = {
     "check": "grading",
     "check_cell": "grading",
     "run": "notebook.runs",
-    "trace": "debugger",
+    "trace": "inspect.debugger",
     "check_prediction": "notebook.predictions",
     "predict": "notebook.prediction_form",
-    "diff": "views.diff",
-    "roofline": "views.roofline",
-    "show_access": "views.access",
-    "show_fragments": "views.fragments",
-    "show_timeline": "views.timeline",
+    "diff": "show.diff",
+    "roofline": "show.roofline",
+    "show_access": "show.access",
+    "show_fragments": "show.fragments",
+    "show_timeline": "show.timeline",
     "load_ipython_extension": "notebook",
 }
 """public name -> the module that defines it"""
@@ -72,22 +72,22 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .compile import compile_cuda
-    from .counters import Counters
-    from .debugger import trace
-    from .device import DeviceArray, Kernel, Launch, RawModule, get_device
-    from .errors import WarpschoolError
-    from .grading import check, check_cell
-    from .model import find_gpu, occupancy
-    from .notebook.prediction_form import predict
-    from .notebook.predictions import check_prediction
-    from .notebook.runs import run
-    from .timing import Timing, benchmark, benchmark_ratio
-    from .views.access import show_access
-    from .views.diff import diff
-    from .views.fragments import show_fragments
-    from .views.roofline import roofline
-    from .views.timeline import show_timeline
+    from warpschool.compile import compile_cuda
+    from warpschool.counters import Counters
+    from warpschool.device import DeviceArray, Kernel, Launch, RawModule, get_device
+    from warpschool.errors import WarpschoolError
+    from warpschool.grading import check, check_cell
+    from warpschool.inspect.debugger import trace
+    from warpschool.inspect.timing import Timing, benchmark, benchmark_ratio
+    from warpschool.model import find_gpu, occupancy
+    from warpschool.notebook.prediction_form import predict
+    from warpschool.notebook.predictions import check_prediction
+    from warpschool.notebook.runs import run
+    from warpschool.show.access import show_access
+    from warpschool.show.diff import diff
+    from warpschool.show.fragments import show_fragments
+    from warpschool.show.roofline import roofline
+    from warpschool.show.timeline import show_timeline
 
 
 def __getattr__(name: str) -> Any:

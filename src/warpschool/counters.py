@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
-from .counter_table import BY_NAME, COUNTERS
-from .errors import NotMeasured
+from ptxsim.counters import BY_NAME, COUNTERS
+from warpschool.errors import NotMeasured
 
 SECTOR_BYTES = 32
 """Global memory moves in sectors of this size."""
@@ -41,7 +41,7 @@ class Counters(Mapping[str, int]):
         given: dict[str, int] = {}
         for name, value in {**(values or {}), **by_name}.items():
             if name not in BY_NAME:
-                raise ValueError(f"no counter is called {name!r}; warpschool.counter_table.COUNTERS lists them all")
+                raise ValueError(f"no counter is called {name!r}; ptxsim.counters.COUNTERS lists them all")
             given[BY_NAME[name].name] = int(value)
         object.__setattr__(self, "_values", {c.name: given.get(c.name, 0) for c in COUNTERS})
 

@@ -12,15 +12,15 @@ from warpschool.compile import compile_cuda
 from warpschool.course import Course
 from warpschool.errors import CompileError
 from warpschool.grading import check
-from warpschool.launcher import run_kernel
+from warpschool.harness.launcher import run_kernel
+from warpschool.inspect.timeline import Span, make_timeline
 from warpschool.model import find_gpu
-from warpschool.timeline import Span, make_timeline
+from warpschool.show.cell_display import compiled_html, failed_html
+from warpschool.show.displays import launch_html, run_html
+from warpschool.show.page import page
+from warpschool.show.result_display import result_html
+from warpschool.show.tour_page import tour_page
 from warpschool.tour import Tour, TourPlan, run_tour
-from warpschool.viz.cell_display import compiled_html, failed_html
-from warpschool.viz.displays import launch_html, run_html
-from warpschool.viz.page import page
-from warpschool.viz.result_display import result_html
-from warpschool.viz.tour_page import tour_page
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, NeedsError
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution, convolve, fft, pipelines
 
 COURSE = Course.find()

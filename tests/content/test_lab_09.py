@@ -7,13 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from warpcourse.lab09_winograd import winograd_lab, winograd_lessons
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.launcher import Program, RunResult, run_kernel
+from warpschool.harness.launcher import Program, RunResult, run_kernel
 from warpschool.nn.winograd import matrices
-from warpschool.notebook import winograd_lab
 from warpschool.notebook.runs import random_inputs
-from warpschool.viz import winograd_lessons
 
 COURSE = Course.find()
 DIRECT = """// direct.cu: one thread for each result of one channel and one filter of 3 x 3.

@@ -9,18 +9,17 @@ from functools import cache
 import numpy as np
 import pytest
 
+from warpcourse.lab10_lenet import network_lessons, networks_lab, recorded_networks
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import ArgumentError
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn import convolve, reference
 from warpschool.nn.digits import load, weights
 from warpschool.nn.half_layers import half_digits_layers, half_parameters
 from warpschool.nn.network import FORMS, Network, build, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.streams import ENGINES, Span, Timeline, Work, classify_in_parts, schedule
-from warpschool.notebook import networks_lab, recorded_networks
-from warpschool.viz import network_lessons
 
 COURSE = Course.find()
 

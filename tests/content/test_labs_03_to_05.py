@@ -8,13 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from warpschool import ladder
-from warpschool.authoring import ladder_page
+from warpcourse import ladder, ladder_page, traces
 from warpschool.compile import resource_usage
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
-from warpschool.launcher import Program, RunResult
-from warpschool.notebook import traces
+from warpschool.harness.launcher import Program, RunResult
 from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
@@ -157,4 +155,4 @@ def test_each_rung_was_measured_to_be_faster_than_the_one_before():
 
 @pytest.mark.slow
 def test_the_page_of_the_ladder_is_up_to_date():
-    assert ladder_page.main(["--check"]) == 0, "run: python -m warpschool.authoring.ladder_page"
+    assert ladder_page.main(["--check"]) == 0, "run: python -m warpcourse.ladder_page"

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import warpschool as ws
+from warpcourse.lab06_half_precision import precision
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
-from warpschool.launcher import Program, RunResult
-from warpschool.notebook import cells, precision
+from warpschool.harness.launcher import Program, RunResult
+from warpschool.notebook import cells
 from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()

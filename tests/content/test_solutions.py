@@ -10,7 +10,7 @@ from warpschool.compile import resource_usage
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.grading import Verdict
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 
 COURSE = Course.find()
 STEPS = [step for step in COURSE.steps() if step.solution is not None]

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpschool.compare import compare, tolerance_for
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.launcher import Program
+from warpschool.harness.compare import compare, tolerance_for
+from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution, convolve, pipelines
 from warpschool.notebook.runs import random_inputs
 

@@ -6,10 +6,10 @@ import random
 
 import numpy as np
 
+from ptxsim import Memory, SimKernel, load_module
+from ptxsim.codegen.translation import Options
+from ptxsim.kernel.cfg import build_kernel
 from warpschool.errors import SimulationError, WarpschoolError
-from warpschool.ptx import Memory, SimKernel, load_module
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.translate import Options
 
 STEP_LIMIT, PRINT_LIMIT, MEMORY_LIMIT = 2_000, 1 << 12, 64 << 20
 BLOCKS = ((32, 1, 1), (64, 1, 1), (33, 1, 1), (1, 1, 1), (8, 8, 1), (4, 3, 5))

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warpschool.compile import cache
-from warpschool.ptx import jit
+from ptxsim import cache
+from ptxsim.codegen import jit
 
 from . import cases, mutations
 

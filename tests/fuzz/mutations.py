@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from warpschool.ptx.combinations import problem
-from warpschool.ptx.forms import FORMS
-from warpschool.ptx.needs import FormError, Need, UnknownForm
-from warpschool.ptx.operands import SPECIAL_REGISTERS
-from warpschool.ptx.program import WIDTH_BITS, Immediate, Instruction
+from ptxsim.syntax.combinations import problem
+from ptxsim.syntax.forms import FORMS
+from ptxsim.syntax.needs import FormError, Need, UnknownForm
+from ptxsim.syntax.operands import SPECIAL_REGISTERS
+from ptxsim.syntax.program import WIDTH_BITS, Immediate, Instruction
 
 DATA = Path(__file__).parents[1] / "sim" / "data"
 REGRESSIONS = Path(__file__).parent / "regressions"

@@ -12,14 +12,8 @@ import pytest
 import warpschool as ws
 from warpschool import model
 from warpschool.device import SimDevice
-from warpschool.errors import (
-    ArgumentError,
-    CompileError,
-    ContractError,
-    LaunchError,
-    NotMeasured,
-)
-from warpschool.measurement import Rules
+from warpschool.device.measurement import Rules
+from warpschool.errors import ArgumentError, CompileError, ContractError, LaunchError, NotMeasured
 
 pytestmark = pytest.mark.gpu
 RNG = np.random.default_rng(3)

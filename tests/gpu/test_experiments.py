@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from warpcourse import experiments
 from warpschool.course import Course
-from warpschool.notebook import cells, experiments
+from warpschool.notebook import cells
 
 pytestmark = pytest.mark.gpu
 SAXPY, TILED = "lab00_first_kernels/01_saxpy", "lab02_tiling/01_tiled"

@@ -8,7 +8,7 @@ import pytest
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
 from warpschool.errors import DeviceLacks, NeedsError
-from warpschool.launcher import run_kernel
+from warpschool.harness.launcher import run_kernel
 
 pytestmark = pytest.mark.gpu
 SIZES = ((70, 51, 45), (128, 64, 96), (128, 128, 128), (256, 256, 256))

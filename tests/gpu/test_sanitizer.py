@@ -20,7 +20,7 @@ import numpy as np
 sys.path.insert(0, sys.argv[2])
 from test_references import STEPS, chosen_sizes
 from warpschool.contract import parse_contract
-from warpschool.launcher import run_kernel
+from warpschool.harness.launcher import run_kernel
 cupy.cuda.set_allocator(None)  # no pool: each array ends where its allocation ends
 rng = np.random.default_rng(1)
 for step in (step for step in STEPS if step.name.startswith(sys.argv[1])):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpschool.ptx import LaunchRecord, Memory, SimKernel, load_module
+from ptxsim import LaunchRecord, Memory, SimKernel, load_module
 
 
 @dataclass

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpschool.ptx.calls import function_number
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.memory import Memory
-from warpschool.ptx.oracle import OracleResult, run
-from warpschool.ptx.parse import parse
-from warpschool.ptx.program import Module
+from ptxsim.kernel.calls import function_number
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.memory import Memory
+from ptxsim.oracle import OracleResult, run
+from ptxsim.syntax.parse import parse
+from ptxsim.syntax.program import Module
 
 
 @dataclass

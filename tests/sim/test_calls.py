@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptxsim.kernel.calls import STACK_BYTES
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.syntax.parse import parse
+from ptxsim.syntax.program import Register, Return, Sink, Switch, Symbol
 from warpschool.compile import compile_cuda
 from warpschool.errors import UnsupportedInstruction
-from warpschool.ptx.calls import STACK_BYTES
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.parse import parse
-from warpschool.ptx.program import Register, Return, Sink, Switch, Symbol
 
 from . import engine_launch
 from .oracle_launch import entry, launch

@@ -9,22 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxsim.kernel import order
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.syntax.parse import parse
+from ptxsim.syntax.program import Barrier, Block, Branch, Guard, Jump, Kernel, Register, Return, Switch, WarpBarrier
 from warpschool.errors import UnsupportedInstruction
-from warpschool.ptx import order
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.parse import parse
-from warpschool.ptx.program import (
-    Barrier,
-    Block,
-    Branch,
-    Guard,
-    Jump,
-    Kernel,
-    Register,
-    Return,
-    Switch,
-    WarpBarrier,
-)
 
 from .oracle_launch import entry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpschool.ptx.isa import INSTRUCTIONS
+from ptxsim.isa import INSTRUCTIONS
 
 from . import golden_kernels
 from .engine_launch import launch

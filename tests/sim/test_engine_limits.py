@@ -12,9 +12,9 @@ import time
 import numpy as np
 import pytest
 
+from ptxsim import Memory
 from warpschool.compile import compile_cuda
 from warpschool.errors import MemoryLimitExceeded, PrintLimitExceeded, StepLimitExceeded
-from warpschool.ptx import Memory
 
 from .engine_launch import launch
 

@@ -10,8 +10,8 @@ import re
 import numpy as np
 import pytest
 
+from ptxsim import Memory, SimKernel, load_module
 from warpschool.errors import UnsupportedInstruction
-from warpschool.ptx import Memory, SimKernel, load_module
 
 from .opcode_cases import CASES, THREADS, inputs, module
 from .test_oracle_opcodes import SILICON, differences, in_table

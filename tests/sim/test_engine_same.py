@@ -82,7 +82,7 @@ while True:
 
 def test_a_killed_writer_leaves_whole_entries(tmp_path, monkeypatch):
     monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path))
-    from warpschool.compile import cache
+    from ptxsim import cache
 
     for delay in (0.001, 0.004, 0.013, 0.03, 0.06):
         with subprocess.Popen([sys.executable, "-c", _WRITES], stdout=subprocess.PIPE, text=True) as process:

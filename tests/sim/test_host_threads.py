@@ -8,12 +8,12 @@ import threading
 import numpy as np
 import pytest
 
+from ptxsim.memory import Memory
+from ptxsim.run import host_threads
+from ptxsim.run.launching import block_ranges
+from ptxsim.run.snapshots import Snapshot
 from warpschool.compile import compile_cuda
 from warpschool.errors import WarpschoolError
-from warpschool.ptx import host_threads
-from warpschool.ptx.launching import block_ranges
-from warpschool.ptx.memory import Memory
-from warpschool.ptx.snapshots import Snapshot
 
 from .engine_launch import launch
 

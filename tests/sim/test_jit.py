@@ -9,7 +9,9 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from warpschool.ptx import Memory, SimKernel, engine, jit, load_module
+from ptxsim import Memory, SimKernel, load_module
+from ptxsim.codegen import jit
+from ptxsim.run import engine
 
 from .test_oracle_kernels import DATA
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpschool.ptx import translate
+from ptxsim.codegen import translation as translate
 
 from .engine_launch import launch
 from .test_engine_kernels import golden

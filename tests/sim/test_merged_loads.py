@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxsim.analysis.merging import shared_requests
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.syntax.parse import parse
+from ptxsim.syntax.program import Vector, bytes_of
 from warpschool.contract import parse_contract
-from warpschool.launcher import Program
-from warpschool.profile import random_inputs, usual_sizes
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.merging import shared_requests
-from warpschool.ptx.parse import parse
-from warpschool.ptx.program import Vector, bytes_of
+from warpschool.harness.launcher import Program
+from warpschool.inspect.profile import random_inputs, usual_sizes
 
 from . import engine_launch, oracle_launch
 

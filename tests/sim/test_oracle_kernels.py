@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxsim.isa import INSTRUCTIONS
 from warpschool.errors import KernelTrap, SimulationError, StepLimitExceeded, UnsupportedInstruction
-from warpschool.ptx.isa import INSTRUCTIONS
 
 from . import golden_kernels
 from .oracle_launch import entry, launch

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.isa import INSTRUCTIONS
-from warpschool.ptx.memory import Memory
-from warpschool.ptx.oracle import HANDLERS, run
-from warpschool.ptx.parse import parse
+from ptxsim.isa import INSTRUCTIONS
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.memory import Memory
+from ptxsim.oracle import HANDLERS, run
+from ptxsim.syntax.parse import parse
 
 from .opcode_cases import CASES, THREADS, WIDTHS, Case, inputs, module
 

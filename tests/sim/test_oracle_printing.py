@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpschool.ptx.oracle.printing import formatted
+from ptxsim.oracle.printing import formatted
 
 LIBC = ctypes.CDLL(None)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpschool.ptx.oracle import exact
+from ptxsim.oracle import exact
 
 MODES = ("rn", "rz", "rm", "rp")
 NARROW = ("f16", "bf16", "f32", "tf32")

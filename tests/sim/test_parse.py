@@ -7,20 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ptxsim.syntax.parse import parse
+from ptxsim.syntax.program import Address, Guard, Immediate, Instruction, Pair, Register, Sink, Special, Symbol, Vector
 from warpschool.errors import PtxSyntaxError
-from warpschool.ptx.parse import parse
-from warpschool.ptx.program import (
-    Address,
-    Guard,
-    Immediate,
-    Instruction,
-    Pair,
-    Register,
-    Sink,
-    Special,
-    Symbol,
-    Vector,
-)
 
 from .oracle_launch import HEAD, entry
 

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from warpschool.ptx.parse import parse
-from warpschool.ptx.program import SourceLine
+from ptxsim.syntax.parse import parse
+from ptxsim.syntax.program import SourceLine
 
 from .oracle_launch import HEAD, entry
 from .test_parse import body

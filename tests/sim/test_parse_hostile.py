@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.syntax.parse import parse
 from warpschool.errors import MemoryLimitExceeded, PtxSyntaxError, UnsupportedInstruction
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.parse import parse
 
 from .oracle_launch import HEAD, entry
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpschool.ptx.oracle.counters import Counts
-from warpschool.ptx.translate.shared_memory import bank_conflicts
+from ptxsim.codegen.shared_memory import bank_conflicts
+from ptxsim.oracle.counters import Counts
 
 from .engine_launch import launch
 

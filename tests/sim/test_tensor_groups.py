@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpschool.ptx.cfg import build_kernel
-from warpschool.ptx.emit import WARP
-from warpschool.ptx.parse import parse
-from warpschool.ptx.translate.tensor_groups import product_groups
-from warpschool.ptx.translate.tensor_products import NARROW, WIDE, Arrangement
+from ptxsim.codegen.emit import WARP
+from ptxsim.codegen.tensor_groups import product_groups
+from ptxsim.codegen.tensor_products import NARROW, WIDE, Arrangement
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.syntax.parse import parse
 
 from . import engine_launch, oracle_launch, tensor_cases
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpschool.accesses import Access, trace
 from warpschool.contract import parse_contract
 from warpschool.errors import ArgumentError, LaunchError
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
+from warpschool.inspect.accesses import Access, trace
 
 COPY = """// copy.cu: neighbours change places through shared memory, with lanes STEP floats apart.
 // Entry:   copy(const float x[n] in, float y[n] out, int n)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpschool.compare import Comparison, compare, tolerance_for
 from warpschool.errors import ArgumentError
-from warpschool.patterns import is_poison, poison
+from warpschool.harness.compare import Comparison, compare, tolerance_for
+from warpschool.harness.inputs import is_poison, poison
 
 RNG = np.random.default_rng(7)
 

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from warpschool.compile import cache, compile_cuda
+from ptxsim import cache
+from warpschool.compile import compile_cuda
 
 TINY = 'extern "C" __global__ void tiny(int* x) { x[threadIdx.x] = 7; }\n'
 

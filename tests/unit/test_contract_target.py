@@ -8,7 +8,7 @@ import pytest
 from warpschool.contract import parse_contract, require_same_entries
 from warpschool.errors import ContractError, DeviceUnavailable, EntryError, LaunchError, UnsupportedInstruction
 from warpschool.grading import Judgement, Verdict, load_submission
-from warpschool.launcher import run_kernel
+from warpschool.harness.launcher import run_kernel
 
 GOOD = """\
 // 01_copy.cu: y = x, by the tensor memory accelerator.

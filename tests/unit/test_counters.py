@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from warpschool.counter_table import COUNTERS, describe
+from ptxsim.counters import COUNTERS, describe
 from warpschool.counters import DERIVED, Counters, UnmeasuredCounters, ratio
 from warpschool.errors import NotMeasured
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 import warpschool as ws
 from warpschool.cli.app import app
-from warpschool.debugger import recording as recording_module
-from warpschool.debugger.expressions import evaluate
-from warpschool.debugger.shell import COMMANDS, Debugger
 from warpschool.errors import ArgumentError, CompileError
+from warpschool.inspect.debugger import recording as recording_module
+from warpschool.inspect.debugger.expressions import evaluate
+from warpschool.inspect.debugger.shell import COMMANDS, Debugger
 
 SPLIT = """// split.cu: even lanes go one way, odd ones the other; a neighbour's value comes through shared memory.
 // Entry:   split(const float x[n] in, float y[n] out, int n)

@@ -13,7 +13,7 @@ import warpschool as ws
 from warpschool.cli.app import app
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError, WarpschoolError
-from warpschool.launcher import run_kernel
+from warpschool.harness.launcher import run_kernel
 
 CELL = 'x = 1\ndef look():\n    ws.show_fragments("mma", "m1n1k1", "f16")\nlook()\n'
 
@@ -127,7 +127,7 @@ WRONG = {
     "no tensor cores": (lambda run: ws.show_fragments(run), 'ws.show_fragments("mma", "m16n8k16", "f16")'),
     "no fragments of this": (lambda run: ws.show_fragments(None), 'ws.show_fragments("mma", "m16n8k16", "f16")'),
     "no such timeline": (lambda run: ws.show_timeline("gone.json"), "Timeline.to_json()"),
-    "no timeline": (lambda run: ws.show_timeline(run), "warpschool.timeline.Recorder"),
+    "no timeline": (lambda run: ws.show_timeline(run), "warpschool.inspect.timeline.Recorder"),
     "nothing to draw": (lambda run: ws.roofline(), "Give it the result of ws.run("),
     "a step has no roof": (lambda run: ws.roofline("lab02/01"), "Give it the result of ws.run("),
     "no time": (lambda run: ws.roofline(run, measured_ms={"01_tiled": 0}), "in milliseconds is above 0"),

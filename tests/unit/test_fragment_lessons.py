@@ -11,10 +11,9 @@ matplotlib.use("Agg")
 
 import pytest
 
-from warpschool import mappings
+from warpcourse.lab07_tensor_cores import fragment_lessons, mappings
+from warpcourse.ladder import Measured
 from warpschool.course import Course
-from warpschool.ladder import Measured
-from warpschool.viz import fragment_lessons
 
 
 @pytest.fixture

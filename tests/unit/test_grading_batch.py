@@ -198,7 +198,7 @@ def test_slurm_gets_a_script_that_starts_one_worker(monkeypatch):
 
 
 def test_secret_cases_are_of_the_same_kind_and_only_there_with_a_secret():
-    from warpschool.grading.cases import convolution
+    from warpcourse.cases import convolution
     from warpschool.grading.secret import in_secret_case, practice, read_secret, use_secret
 
     sizes = practice([(1, 32, 0.5), (17, 64, 0.9), (40, 128, 0.1)])

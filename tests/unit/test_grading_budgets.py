@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from warpschool.grading import Verdict
-from warpschool.grading.budgets import (
-    barriers_per_block,
-    require_registers,
-    require_wide,
-    shared_bytes_of_blocks,
-)
+from warpschool.grading.budgets import barriers_per_block, require_registers, require_wide, shared_bytes_of_blocks
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Judgement
 

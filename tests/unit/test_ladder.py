@@ -6,12 +6,11 @@ import json
 
 import pytest
 
-from warpschool import ladder, thesis
+from warpcourse import ladder, stages, thesis
 from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.errors import CourseError
-from warpschool.notebook import stages
 
 NAIVE = """// 01_a.cu: C = A * B.
 // Idea:    one thread for each element.

@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from warpschool.accesses import Access
-from warpschool.viz import ladder_lessons
+from warpcourse import ladder_lessons
+from warpschool.inspect.accesses import Access
 
 
 @pytest.fixture(autouse=True)

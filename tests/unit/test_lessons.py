@@ -12,8 +12,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
+from warpcourse import lessons
 from warpschool.counters import Counters
-from warpschool.viz import lessons
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warpschool as ws
+from ptxsim.run import engine
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, SimulationError
 from warpschool.nn.arena import ALIGN_BYTES, Arena, Span, plan
@@ -25,7 +26,6 @@ from warpschool.nn.layers import (
 from warpschool.nn.network import Network, build, digits_layers, lenet5_layers, with_steps
 from warpschool.nn.reading_progress import progress_of
 from warpschool.nn.session import Kernels, Session
-from warpschool.ptx import engine
 
 
 @pytest.fixture(scope="module")

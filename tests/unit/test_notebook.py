@@ -7,11 +7,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import warpschool as ws
+from warpcourse import experiments
 from warpschool.course import Course
 from warpschool.device import get_device
-from warpschool.launcher import run_kernel
-from warpschool.notebook import cells, experiments, runs
-from warpschool.notebook.show import Shown, table_markup, table_text
+from warpschool.harness.launcher import run_kernel
+from warpschool.notebook import cells, runs
+from warpschool.show.message import Shown, table_markup, table_text
 
 SAXPY = "lab00_first_kernels/01_saxpy"
 TILED = "lab02_tiling/01_tiled"

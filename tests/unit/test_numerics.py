@@ -9,10 +9,10 @@ matplotlib.use("Agg")
 import numpy as np
 import pytest
 
-from warpschool import numerics
-from warpschool.compare import tolerance_for
+from warpcourse import numerics
+from warpcourse.lab06_half_precision import precision_lessons
 from warpschool.errors import ArgumentError
-from warpschool.viz import precision_lessons
+from warpschool.harness.compare import tolerance_for
 
 RNG = np.random.default_rng(5)
 KS = (16, 256, 2048)

@@ -11,12 +11,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from typer.testing import CliRunner
 
-from warpschool import personal
 from warpschool.cli.app import app
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError
 from warpschool.grading import PERSONAL_COPY_MARKER
-from warpschool.personal import Fate, update_copy
+from warpschool.notebook import personal
+from warpschool.notebook.personal import Fate, update_copy
 
 KERNEL = "kernels/lab00_x/01_a.cu"
 NOTEBOOK = "labs/lab00_x/lab00_x.ipynb"

@@ -6,7 +6,7 @@ import pytest
 
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.profile import usual_sizes
+from warpschool.inspect.profile import usual_sizes
 
 STEPS = [step for step in Course.find().steps() if step.solution is not None]
 

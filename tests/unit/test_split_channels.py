@@ -11,10 +11,11 @@ import sys
 import numpy as np
 import pytest
 
+from warpcourse.lab12_split_channels import split_lab
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, LaunchError
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution, convolve
 from warpschool.nn.networks import RESNET, YOLO
 from warpschool.nn.pipelines import run
@@ -34,7 +35,6 @@ from warpschool.nn.split_channels import (
 )
 from warpschool.nn.split_pipeline import SplitChannels, with_tiles
 from warpschool.nn.tile_search import Record, best_known, search, search_with_bar, tiles_key, tiles_of_key
-from warpschool.notebook import split_lab
 
 COURSE = Course.find()
 FITS = Convolution(batch=1, channels=8, height=18, width=18, filters=64, rows=3, cols=3)

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from warpschool.launcher import Program
-from warpschool.notebook import cells, stages
-from warpschool.viz import ladder_lessons
+from warpcourse import ladder_lessons, stages
+from warpschool.harness.launcher import Program
+from warpschool.notebook import cells
 
 STEP, SPARSE = "lab05_work_per_thread/07_warp_tiled", "lab05_work_per_thread/10_sparse"
 NAIVE = """// 07_warp_tiled.cu: a student's first try.

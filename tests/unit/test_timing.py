@@ -13,10 +13,10 @@ import pytest
 
 from warpschool.counters import Counters
 from warpschool.device import Launch, SimDevice
+from warpschool.device.measurement import Rules, figures, is_stable, measure, median_error, quantile, summarize
 from warpschool.device.protocol import Outcome
 from warpschool.errors import ArgumentError, NotMeasured
-from warpschool.measurement import Rules, figures, is_stable, measure, median_error, quantile, summarize
-from warpschool.timing import Timing, benchmark, benchmark_ratio
+from warpschool.inspect.timing import Timing, benchmark, benchmark_ratio
 
 
 class FakeClock:

@@ -15,21 +15,21 @@ from html.parser import HTMLParser
 import pytest
 from typer.testing import CliRunner
 
+from warpcourse.ladder import is_for_one_gpu
 from warpschool.cli import app
 from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import CourseError, DeviceUnavailable
 from warpschool.grading import Verdict
-from warpschool.ladder import is_for_one_gpu
+from warpschool.inspect.timing import Timing
 from warpschool.model import find_gpu
-from warpschool.timing import Timing
+from warpschool.show.tour_page import tour_page
+from warpschool.show.tour_roofline import bound_of
 from warpschool.tour import GpuFigures, Tour, TourPlan, plan_tour, run_tour
 from warpschool.tour.gpu import product_flop
 from warpschool.tour.graded import RecordedKernel, run_criterion, stated_criterion
 from warpschool.tour.mistake import without_barrier
-from warpschool.viz.tour_page import tour_page
-from warpschool.viz.tour_roofline import bound_of
 
 TILED, NAIVE = "lab02_tiling/01_tiled", "lab01_naive_gemm/01_naive"
 

@@ -13,18 +13,18 @@ import pytest
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.grading import check
-from warpschool.launcher import run_kernel
+from warpschool.harness.launcher import run_kernel
 from warpschool.model import Roofline
 from warpschool.notebook.display import register_displays
-from warpschool.viz.annotated import annotated_source
-from warpschool.viz.columns import percent, shares, short, times, used_columns
-from warpschool.viz.displays import launch_html, run_html
-from warpschool.viz.frame import array_in, frame
-from warpschool.viz.highlight import coloured_lines
-from warpschool.viz.notes import Note
-from warpschool.viz.page import page
-from warpschool.viz.result_display import result_html
-from warpschool.viz.roofline import Point, figure_image, plottable, roofline_figure
+from warpschool.show.annotated import annotated_source
+from warpschool.show.columns import percent, shares, short, times, used_columns
+from warpschool.show.displays import launch_html, run_html
+from warpschool.show.frame import array_in, frame
+from warpschool.show.highlight import coloured_lines
+from warpschool.show.notes import Note
+from warpschool.show.page import page
+from warpschool.show.result_display import result_html
+from warpschool.show.roofline_plot import Point, figure_image, plottable, roofline_figure
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 

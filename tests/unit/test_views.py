@@ -14,21 +14,21 @@ import pytest
 from rich.console import Console
 
 import warpschool as ws
+from ptxsim.analysis.fragments import fragment
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, CourseError, NotMeasured
 from warpschool.grading import Result
-from warpschool.launcher import run_kernel
-from warpschool.mismatch import wrong_map
+from warpschool.harness.launcher import run_kernel
+from warpschool.harness.mismatch import wrong_map
+from warpschool.inspect.timeline import Recorder, Span, Timeline, make_timeline
 from warpschool.model import Roof, Roofline
 from warpschool.notebook import cells
-from warpschool.ptx.fragments import fragment
-from warpschool.timeline import Recorder, Span, Timeline, make_timeline
-from warpschool.viz.annotated import marked_source
-from warpschool.viz.cell_display import compiled_html, failed_html
-from warpschool.viz.displays import launch_html
-from warpschool.viz.mismatch_picture import mismatch_exhibit
-from warpschool.viz.notes import hazard_notes
-from warpschool.viz.result_display import result_html
+from warpschool.show.annotated import marked_source
+from warpschool.show.cell_display import compiled_html, failed_html
+from warpschool.show.displays import launch_html
+from warpschool.show.mismatch_picture import mismatch_exhibit
+from warpschool.show.notes import hazard_notes
+from warpschool.show.result_display import result_html
 
 TURN = """// turn.cu: a column of a tile, and an array that the kernel changes.
 // Entry:   turn(const float x[n] in, float y[n] inout, int n)
@@ -441,7 +441,7 @@ def test_every_figure_of_a_notebook_has_a_text_and_a_table():
     from IPython.core.interactiveshell import InteractiveShell
 
     from warpschool.notebook.display import register_displays
-    from warpschool.viz.figure_text import figure_sheet, figure_text
+    from warpschool.show.figure_text import figure_sheet, figure_text
 
     figure, (left, right) = plt.subplots(1, 2)
     left.plot([1, 2], [10.0, float("nan")], label="<counted>")

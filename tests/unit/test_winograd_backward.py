@@ -7,13 +7,7 @@ import pytest
 
 from warpschool.nn import convolve
 from warpschool.nn.winograd import matrices, transform_filters, transform_images
-from warpschool.nn.winograd_backward import (
-    choose,
-    gradient_of_filters,
-    gradient_of_images,
-    transform_gradients,
-    unpool,
-)
+from warpschool.nn.winograd_backward import choose, gradient_of_filters, gradient_of_images, transform_gradients, unpool
 
 
 def problem(seed: int, shape: tuple[int, int, int, int, int], r: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -20,10 +20,10 @@ from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell
 from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Criterion, Result
 from warpschool.grading.sources import Source
-from warpschool.viz.annotated import marked_source
-from warpschool.viz.frame import split_case
-from warpschool.viz.notes import Note, hazard_notes
-from warpschool.viz.page import cell, escape, facts, page, scrolling, slug
+from warpschool.show.annotated import marked_source
+from warpschool.show.frame import split_case
+from warpschool.show.notes import Note, hazard_notes
+from warpschool.show.page import cell, escape, facts, page, scrolling, slug
 
 MAX_SAID = 12
 """lines of a check cell in Python"""

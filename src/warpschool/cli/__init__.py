@@ -41,7 +41,7 @@ def _spare_matplotlibs_complaint() -> None:
     settings = home / ".config"
     if "MPLCONFIGDIR" in os.environ or os.access(settings if settings.exists() else home, os.W_OK):
         return
-    from warpschool.compile.cache import writable_folder
+    from ptxsim.cache import writable_folder
 
     folder = writable_folder("matplotlib")
     if folder is not None:

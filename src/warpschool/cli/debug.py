@@ -16,8 +16,8 @@ from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from warpschool.debugger import Recording
-    from warpschool.debugger.shell import Debugger, Reply
+    from warpschool.inspect.debugger import Recording
+    from warpschool.inspect.debugger.shell import Debugger, Reply
 
 
 @guarded
@@ -55,7 +55,7 @@ def debug(
     constants = {name: int(n) for name, n in read_numbers(constant or (), option="--constant", integers=True).items()}
     record = _recorder(output, _kernel(file), sizes, constants, launch, seed)
     recording = record(_block(block), warp)
-    from warpschool.debugger.shell import Debugger
+    from warpschool.inspect.debugger.shell import Debugger
 
     debugger = Debugger(recording, record)
     asks = commands is None and not as_json and sys.stdin.isatty()
@@ -106,7 +106,7 @@ def _lines(debugger: Debugger, *, asks: bool) -> Iterator[str]:
 def _recorder(
     output: Output, kernel: Any, sizes: dict[str, int | float], constants: dict[str, int], launch: int | None, seed: int
 ) -> Callable[[Any, int | None], Recording]:
-    from warpschool.debugger import trace
+    from warpschool.inspect.debugger import trace
 
     def record(block: Any, warp: int | None) -> Recording:
         with output.progress(1) as steps:

@@ -89,8 +89,9 @@ def _simulator() -> Finding:
     """Compile and run a kernel, as every command does."""
     import numpy as np
 
-    from warpschool.launcher import run_kernel
-    from warpschool.ptx import available_threads, host
+    from ptxsim import available_threads
+    from ptxsim.codegen import host
+    from warpschool.harness.launcher import run_kernel
 
     start = time.perf_counter()
     x = np.arange(100, dtype=np.float32)
@@ -128,7 +129,7 @@ def _course() -> Finding:
 
 
 def _cache() -> Finding:
-    from warpschool.compile import cache
+    from ptxsim import cache
 
     root = cache.cache_root()
     problem = _writing_problem(root)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from warpschool.cli.output import Cell, Output
+from warpschool.inspect.profile import KernelReport
 from warpschool.model import agreement
-from warpschool.profile import KernelReport
-from warpschool.viz.columns import percent, shares, used_columns
-from warpschool.viz.frame import Frame, frame, places_in, split_case
-from warpschool.viz.highlight import coloured_lines
-from warpschool.viz.kernel_page import SHOWN_HAZARDS, kernel_facts
+from warpschool.show.columns import percent, shares, used_columns
+from warpschool.show.frame import Frame, frame, places_in, split_case
+from warpschool.show.highlight import coloured_lines
+from warpschool.show.kernel_page import SHOWN_HAZARDS, kernel_facts
 
 _STYLES = {
     "comment": "dim italic", "keyword": "magenta", "directive": "magenta", "type": "cyan", "number": "yellow",

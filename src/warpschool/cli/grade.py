@@ -119,7 +119,7 @@ def _graded(
     found: list[Submitted], batch: Batch, output: Output
 ) -> tuple[dict[Submitted, Result], bool]:
     """The results so far, and whether Ctrl-C ended it."""
-    from warpschool.compile.cache import cache_root
+    from ptxsim.cache import cache_root
     from warpschool.grading.batch import run
     from warpschool.grading.jobs import KernelJob, unreadable
     from warpschool.grading.result import Result

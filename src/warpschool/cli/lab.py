@@ -17,7 +17,7 @@ from warpschool.cli.output import Output
 from warpschool.errors import ToolMissing
 
 if TYPE_CHECKING:
-    from warpschool.personal import CopyReport
+    from warpschool.notebook.personal import CopyReport
 
 DEFAULT_FOLDER = Path("my-warpschool")
 
@@ -86,7 +86,7 @@ def lab(
 
 def _updated(output: Output, folder: Path) -> CopyReport:
     """Make the copy or bring it up to date; an interrupted one says how it is finished."""
-    from warpschool.personal import update_copy
+    from warpschool.notebook.personal import update_copy
 
     try:
         return update_copy(folder)
@@ -119,7 +119,7 @@ def _serve(command: list[str], own: Path) -> int:
 
 def _show(output: Output, report: CopyReport) -> None:
     """What an update did, as a table of the files that it did something about."""
-    from warpschool.personal import Fate
+    from warpschool.notebook.personal import Fate
 
     if report.is_new:
         output.show(f"{report.folder}: your copy of the course, {len(report.files)} files.")

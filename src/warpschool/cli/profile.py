@@ -15,7 +15,7 @@ from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from warpschool.profile import KernelReport
+    from warpschool.inspect.profile import KernelReport
 
 
 class Emit(StrEnum):
@@ -55,7 +55,7 @@ def profile(
 
     Example: warpschool profile kernels/lab02_tiling/01_tiled.cu --size M=64 --size K=256 --constant TILE=8
     """
-    from warpschool.profile import profile_source
+    from warpschool.inspect.profile import profile_source
 
     output = Output(as_json=as_json, plain=plain)
     if as_json and emit:
@@ -75,7 +75,7 @@ def profile(
     else:
         _show(output, found)
     if html is not None:
-        from warpschool.viz.kernel_page import kernel_page
+        from warpschool.show.kernel_page import kernel_page
 
         problem = try_write(html, kernel_page(found))
         if problem:
@@ -93,7 +93,7 @@ def _show(output: Output, report: KernelReport) -> None:
 
 
 def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float], constants: dict[str, int]) -> None:
-    from warpschool.profile import generated_code
+    from warpschool.inspect.profile import generated_code
 
     for title, text in generated_code(source, emit.value, sizes, name=name, constants=constants):
         comment = "//" if emit in (Emit.ptx, Emit.lanes) else ";" if emit is Emit.ir else "#"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from warpschool.compile import cache
+from ptxsim import cache
 from warpschool.errors import GradingError
 from warpschool.grading import Result, Source
 

@@ -79,7 +79,7 @@ def _walk(output: Output, plan: TourPlan, gpu: str) -> tuple[list[TourStep], Mis
 
 def _finish(output: Output, tour: Tour, html: Path) -> None:
     """Table, mistake, page; then the exit code."""
-    from warpschool.viz.tour_page import tour_page
+    from warpschool.show.tour_page import tour_page
 
     _show_table(output, tour)
     for step in tour.steps:
@@ -124,8 +124,8 @@ def _show_table(output: Output, tour: Tour) -> None:
 
 
 def _row(step: TourStep, *, on_gpu: bool) -> list[Cell]:
-    from warpschool.viz.columns import percent, short, times
-    from warpschool.viz.tour_page import gpu_share, gpu_time
+    from warpschool.show.columns import percent, short, times
+    from warpschool.show.tour_page import gpu_share, gpu_time
 
     report = step.report
     if report is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from warpschool.compile import cache
+from ptxsim import cache
 from warpschool.compile.constants import override_constants
 from warpschool.compile.diagnostics import parse_log, render
 from warpschool.compile.lexing import normalise

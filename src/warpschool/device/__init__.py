@@ -6,12 +6,12 @@ call of the kernel gives a `Launch` with counters, hazards and printed text.
 
 from __future__ import annotations
 
-from .arrays import DeviceArray
-from .find import get_device, gpu_problem
-from .launch import Launch
-from .module import Kernel, RawModule
-from .protocol import Device, LaunchOptions
-from .sim import SimDevice
+from warpschool.device.arrays import DeviceArray
+from warpschool.device.find import get_device, gpu_problem
+from warpschool.device.launch import Launch
+from warpschool.device.module import Kernel, RawModule
+from warpschool.device.protocol import Device, LaunchOptions
+from warpschool.device.sim import SimDevice
 
 __all__ = [
     "Device",

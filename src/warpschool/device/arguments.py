@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, LaunchError
-from .arrays import DeviceArray
-from .protocol import Device, Dim3, ParameterInfo
-from .signature import Declared
+from warpschool.device.arrays import DeviceArray
+from warpschool.device.protocol import Device, Dim3, ParameterInfo
+from warpschool.device.signature import Declared
+from warpschool.errors import ArgumentError, LaunchError
 
 _GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
 _BLOCK_LIMITS = (1024, 1024, 64)

@@ -9,8 +9,8 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ArgumentError
-from .protocol import Device, Shape
+from warpschool.device.protocol import Device, Shape
+from warpschool.errors import ArgumentError
 
 
 class Buffer(Protocol):

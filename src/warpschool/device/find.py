@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..errors import ArgumentError, DeviceUnavailable
-from .protocol import Device
+from warpschool.device.protocol import Device
+from warpschool.errors import ArgumentError, DeviceUnavailable
 
 
 @cache
 def _simulator() -> Device:
-    from .sim import SimDevice
+    from warpschool.device.sim import SimDevice
 
     return SimDevice()
 
 
 @cache
 def _gpu() -> Device:
-    from .gpu import GpuDevice
+    from warpschool.device.gpu import GpuDevice
 
     return GpuDevice()
 

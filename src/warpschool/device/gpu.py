@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import model
-from ..compile import Compiled, find_toolchain
-from ..errors import ArgumentError, DeviceFault, DeviceUnavailable, LaunchError
-from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
-from .gpu_module import GpuBuffer, GpuModule
-from .protocol import LaunchOptions, Shape
-from .sampling import GpuSampler
-from .tensor_map import tensor_map
+from warpschool import model
+from warpschool.compile import Compiled, find_toolchain
+from warpschool.device.arrays import DeviceArray, checked_dtype, checked_shape, host_array
+from warpschool.device.gpu_module import GpuBuffer, GpuModule
+from warpschool.device.protocol import LaunchOptions, Shape
+from warpschool.device.sampling import GpuSampler
+from warpschool.device.tensor_map import tensor_map
+from warpschool.errors import ArgumentError, DeviceFault, DeviceUnavailable, LaunchError
 
 if TYPE_CHECKING:
-    from .module import RawModule
+    from warpschool.device.module import RawModule
 
 _INSTALL = 'Install CuPy for your driver: pip install "warpschool[cuda13]" (or [cuda12]). Or run with device="sim".'
 _NO_GPU = 'Run with device="sim", which needs no GPU.'
@@ -213,7 +213,7 @@ class GpuDevice:
 
     def load(self, module: RawModule) -> GpuModule:
         """Compiles for the GPU at hand. Raises CompileError with our compiler's diagnostics first."""
-        from ..ptx.parse import parse
+        from ptxsim.syntax.parse import parse
 
         compiled = module.compiled
         options = ("-std=c++17", "-lineinfo", *module.options, *self._include_options())

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ContractError, DeviceFault, DeviceLacks, LaunchError
-from ..ptx.program import Module, Param
-from .arrays import DeviceArray
-from .launch import not_measured
-from .protocol import Dim3, LaunchOptions, Outcome
+from ptxsim.syntax.program import Module, Param
+from warpschool.device.arrays import DeviceArray
+from warpschool.device.launch import not_measured
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
+from warpschool.errors import ContractError, DeviceFault, DeviceLacks, LaunchError
 
 if TYPE_CHECKING:
-    from .gpu import GpuDevice
+    from warpschool.device.gpu import GpuDevice
 
 
 class GpuBuffer:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ..counters import NOT_MEASURED, Counters, UnmeasuredCounters
-from ..errors import NotMeasured
-from .protocol import Device, Dim3, Outcome
+from warpschool.counters import NOT_MEASURED, Counters, UnmeasuredCounters
+from warpschool.device.protocol import Device, Dim3, Outcome
+from warpschool.errors import NotMeasured
 
 
 class _Unmeasured:

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import model
-from ..compile import DEFAULT_ARCH, Compiled, Resources, compile_cuda, resource_usage
-from ..errors import ArgumentError, EntryError, LaunchError
-from ..suggest import did_you_mean
-from .arguments import Parameter, checked_dims, convert, parameters
-from .arrays import DeviceArray, checked_dtype
-from .find import get_device
-from .launch import Call, Launch
-from .protocol import Device, LaunchOptions, LoadedKernel, LoadedModule
-from .signature import declared_parameters
+from warpschool import model
+from warpschool.compile import DEFAULT_ARCH, Compiled, Resources, compile_cuda, resource_usage
+from warpschool.device.arguments import Parameter, checked_dims, convert, parameters
+from warpschool.device.arrays import DeviceArray, checked_dtype
+from warpschool.device.find import get_device
+from warpschool.device.launch import Call, Launch
+from warpschool.device.protocol import Device, LaunchOptions, LoadedKernel, LoadedModule
+from warpschool.device.signature import declared_parameters
+from warpschool.errors import ArgumentError, EntryError, LaunchError
+from warpschool.suggest import did_you_mean
 
 _OLDEST_COMPILED = (7, 5)
 """The oldest compute capability that today's NVRTC compiles for."""

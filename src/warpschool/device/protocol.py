@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..counters import Counters
-from ..errors import ArgumentError
+from warpschool.counters import Counters
+from warpschool.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from ..measurement import Sampler
-    from ..model import GpuSpec
-    from .arrays import DeviceArray
-    from .module import RawModule
+    from warpschool.device.arrays import DeviceArray
+    from warpschool.device.measurement import Sampler
+    from warpschool.device.module import RawModule
+    from warpschool.model import GpuSpec
 
 Dim3 = tuple[int, int, int]
 Shape = int | Sequence[int]

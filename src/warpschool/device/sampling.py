@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .gpu import GpuDevice
+    from warpschool.device.gpu import GpuDevice
 
 _MIN_FLUSH_BYTES = 64 << 20
 _MIN_DELAY_US, _MAX_DELAY_US = 20.0, 1000.0

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from .. import model
-from ..errors import ArgumentError, DeviceUnavailable, NotMeasured
-from ..ptx import Allocation, Memory
-from .arrays import DeviceArray, checked_dtype, checked_shape, host_array
-from .protocol import LaunchOptions, Shape
+from ptxsim import Allocation, Memory
+from warpschool import model
+from warpschool.device.arrays import DeviceArray, checked_dtype, checked_shape, host_array
+from warpschool.device.protocol import LaunchOptions, Shape
+from warpschool.errors import ArgumentError, DeviceUnavailable, NotMeasured
 
 if TYPE_CHECKING:
-    from .module import RawModule
-    from .sim_module import SimModule
+    from warpschool.device.module import RawModule
+    from warpschool.device.sim_module import SimModule
 
 
 class SimBuffer:
@@ -212,8 +212,8 @@ class SimDevice:
 
     def load(self, module: RawModule) -> SimModule:
         """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
-        from ..ptx import load_module
-        from .sim_module import SimModule
+        from ptxsim import load_module
+        from warpschool.device.sim_module import SimModule
 
         return SimModule(self, load_module(module.ptx), module.name)
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ..counters import Counters, UnmeasuredCounters
-from ..errors import ContractError, LaunchError
-from ..ptx import Allocation, LaunchRecord, SimKernel, bind
-from ..ptx.engine import STATIC_SHARED_LIMIT
-from ..ptx.lane_analysis import MAX_GRID_X
-from ..ptx.program import Module
-from ..ptx.translate import Options
-from ..suggest import did_you_mean
-from .arguments import pack
-from .arrays import DeviceArray
-from .launch import UnmeasuredHazards, UnmeasuredLines
-from .protocol import Dim3, LaunchOptions, Outcome
-from .sim import SimBuffer, SimDevice
+from ptxsim import Allocation, LaunchRecord, SimKernel, bind
+from ptxsim.analysis.lane_analysis import MAX_GRID_X
+from ptxsim.codegen.translation import Options
+from ptxsim.run.engine import STATIC_SHARED_LIMIT
+from ptxsim.syntax.program import Module
+from warpschool.counters import Counters, UnmeasuredCounters
+from warpschool.device.arguments import pack
+from warpschool.device.arrays import DeviceArray
+from warpschool.device.launch import UnmeasuredHazards, UnmeasuredLines
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
+from warpschool.device.sim import SimBuffer, SimDevice
+from warpschool.errors import ContractError, LaunchError
+from warpschool.suggest import did_you_mean
 
 
 class SimModule:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, DeviceFault
-from .arrays import DeviceArray
+from warpschool.device.arrays import DeviceArray
+from warpschool.errors import ArgumentError, DeviceFault
 
 _BYTES = 128
 _TYPES = {

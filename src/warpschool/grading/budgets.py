@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpschool.counters import ratio
 from warpschool.grading.submission import Submission
-from warpschool.launcher import RunResult
+from warpschool.harness.launcher import RunResult
 
 WARP = 32
 FULL_REQUEST_BYTES = WARP * 16

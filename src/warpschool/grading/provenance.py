@@ -9,11 +9,12 @@ import platform
 from pathlib import Path
 
 import warpschool
+from ptxsim.counters import VERSION as COUNTERS_VERSION
 from warpschool.compile import DEFAULT_ARCH, compiler_report
-from warpschool.counter_table import VERSION as COUNTERS_VERSION
 from warpschool.course import Step
 from warpschool.grading.secret import fingerprint
 
+PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 ISOLATION = "child process with limits of memory, time and file size"
 
 
@@ -28,10 +29,10 @@ def content_hash(step: Step) -> str:
 
 @functools.cache
 def code_hash() -> str:
-    """Return a hash of the library's own modules: a changed checkout is another version, whatever its number says."""
-    root = Path(__file__).resolve().parents[1]
+    """Return a hash of the three packages' modules: a changed checkout is another version, whatever its number says."""
+    root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
         if "_content" not in path.parts:
             digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

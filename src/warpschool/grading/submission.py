@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from warpschool.compare import compare, tolerance_for
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
 from warpschool.contract import Contract, parse_contract, require_same_entries
 from warpschool.counters import Counters
@@ -22,7 +21,8 @@ from warpschool.device import get_device
 from warpschool.errors import DeviceLacks, GradingError, WarpschoolError
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
-from warpschool.launcher import Program, RunResult
+from warpschool.harness.compare import compare, tolerance_for
+from warpschool.harness.launcher import Program, RunResult
 
 MAX_SOURCE_BYTES = 256 << 10
 _MOST_MEASURED = 8
@@ -104,7 +104,7 @@ class Submission:
     ) -> None:  # fmt: skip
         """Compare outputs with float64 references; raises Judgement (WA) with the first wrong elements and the pattern.
 
-        `k`, `accumulator`, `scale`, `extra_ulp` and `promoted_every`: see `warpschool.compare.tolerance_for`.
+        `k`, `accumulator`, `scale`, `extra_ulp` and `promoted_every`: see `warpschool.harness.compare.tolerance_for`.
         """
         for name, reference in expected.items():
             if name not in run.outputs:

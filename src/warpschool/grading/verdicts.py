@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from warpschool import errors
-from warpschool.mismatch import WrongMap
+from warpschool.harness.mismatch import WrongMap
 
 
 class Verdict(StrEnum):
@@ -71,6 +71,7 @@ _ORDER = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 _OF_ERROR: tuple[tuple[type[Exception], Verdict], ...] = (  # subclasses before their bases
     (errors.CompileLimitError, Verdict.CLE),
+    (errors.KernelTooLarge, Verdict.CLE),
     (errors.PolicyError, Verdict.RJ),
     (errors.CompileError, Verdict.CE),
     (errors.UnsupportedInstruction, Verdict.RJ),  # the step can be done without it, as its reference shows

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from .agreement import Agreement, agreement
-from .occupancy import Occupancy, occupancy
-from .roofline import Estimate, Roof, Roofline, estimate, in_sequence
-from .specs import DEFAULT_GPU, GPUS, LIMITS, GpuSpec, SmLimits, find_gpu
+from warpschool.model.agreement import Agreement, agreement
+from warpschool.model.occupancy import Occupancy, occupancy
+from warpschool.model.roofline import Estimate, Roof, Roofline, estimate, in_sequence
+from warpschool.model.specs import DEFAULT_GPU, GPUS, LIMITS, GpuSpec, SmLimits, find_gpu
 
 __all__ = [
     "DEFAULT_GPU",

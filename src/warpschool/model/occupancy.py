@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import LaunchError
-from .specs import DEFAULT_GPU, GpuSpec, find_gpu
+from warpschool.errors import LaunchError
+from warpschool.model.specs import DEFAULT_GPU, GpuSpec, find_gpu
 
 WARP = 32
 RESOURCES = ("warps", "registers", "shared memory", "blocks")

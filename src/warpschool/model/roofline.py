@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..counters import SECTOR_BYTES, Counters, ratio
-from .specs import DEFAULT_GPU, GpuSpec, find_gpu
+from warpschool.counters import SECTOR_BYTES, Counters, ratio
+from warpschool.model.specs import DEFAULT_GPU, GpuSpec, find_gpu
 
 
 @dataclass(frozen=True)

@@ -1,66 +1,15 @@
-"""Specifications of GPUs: what one multiprocessor (SM) holds, and what the products around it offer.
+"""Specifications of GPUs: what the products around a multiprocessor offer; `ptxsim.limits` has what one holds.
 
-Sources of `LIMITS`: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability", and the
-arithmetic-throughput table beside it (lanes); allocation granularities as in NVIDIA's occupancy calculator. Each row of
-`GPUS` names its own source. Clocks are the maker's boost clocks: real ones depend on power and temperature.
+Each row of `GPUS` names its own source. Clocks are the maker's boost clocks: real ones depend on power and temperature.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import WarpschoolError
-from ..suggest import did_you_mean
-
-KIB, MIB = 1 << 10, 1 << 20
-
-
-@dataclass(frozen=True)
-class SmLimits:
-    """What one multiprocessor of a compute capability holds and hands out."""
-
-    capability: tuple[int, int]
-    warps: int
-    """resident warps"""
-    blocks: int
-    """resident blocks"""
-    shared_bytes: int
-    """shared memory for all resident blocks"""
-    shared_bytes_per_block: int
-    """most that one block may have (above 48 KiB only if the kernel opts in)"""
-    fp32_lanes: int
-    """single-precision multiply-adds per clock"""
-    shared_granularity: int
-    reserved_shared_bytes: int = 0
-    """shared memory per block that the system keeps for itself"""
-    registers: int = 65_536
-    registers_per_thread: int = 255
-    register_granularity: int = 256
-    """registers are handed out per warp in multiples of this"""
-    partitions: int = 4
-    """a warp's registers come from one of this many equal parts of the register file"""
-    threads_per_block: int = 1024
-
-
-def _limits(*rows: SmLimits) -> dict[tuple[int, int], SmLimits]:
-    return {row.capability: row for row in rows}
-
-
-LIMITS: dict[tuple[int, int], SmLimits] = _limits(
-    #         capability warps blocks   shared  per block  lanes granularity reserved
-    SmLimits((3, 5), 64, 16, 48 * KIB, 48 * KIB, 192, 256),
-    SmLimits((5, 2), 64, 32, 96 * KIB, 48 * KIB, 128, 256),
-    SmLimits((6, 0), 64, 32, 64 * KIB, 48 * KIB, 64, 256, partitions=2),
-    SmLimits((6, 1), 64, 32, 96 * KIB, 48 * KIB, 128, 256),
-    SmLimits((7, 0), 64, 32, 96 * KIB, 96 * KIB, 64, 256),
-    SmLimits((7, 5), 32, 16, 64 * KIB, 64 * KIB, 64, 256),
-    SmLimits((8, 0), 64, 32, 164 * KIB, 163 * KIB, 64, 128, 1 * KIB),
-    SmLimits((8, 6), 48, 16, 100 * KIB, 99 * KIB, 128, 128, 1 * KIB),
-    SmLimits((8, 9), 48, 24, 100 * KIB, 99 * KIB, 128, 128, 1 * KIB),
-    SmLimits((9, 0), 64, 32, 228 * KIB, 227 * KIB, 128, 128, 1 * KIB),
-    SmLimits((10, 0), 64, 32, 228 * KIB, 227 * KIB, 128, 128, 1 * KIB),
-    SmLimits((12, 0), 48, 24, 100 * KIB, 99 * KIB, 128, 128, 1 * KIB),
-)
+from ptxsim.limits import LIMITS, MIB, SmLimits
+from warpschool.errors import WarpschoolError
+from warpschool.suggest import did_you_mean
 
 
 @dataclass(frozen=True)

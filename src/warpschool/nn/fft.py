@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from warpschool.device import DeviceArray
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn.convolution import Convolution
 from warpschool.nn.pipelines import Convolved, array_library, require_device
 

@@ -23,7 +23,7 @@ from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.device.protocol import Device
 from warpschool.errors import ArgumentError
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn.convolution import Convolution
 
 CONSTANT_FLOATS = 16_384

@@ -14,10 +14,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from ptxsim import available_threads
 from warpschool.contract import LaunchPlan
 from warpschool.device.protocol import Dim3
-from warpschool.launcher import Program
-from warpschool.ptx import available_threads
+from warpschool.harness.launcher import Program
 
 Told = Callable[[int, int], None]
 """Hears how many kernels are ready, of how many."""

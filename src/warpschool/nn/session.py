@@ -27,7 +27,7 @@ from warpschool.course import Course
 from warpschool.device import DeviceArray, Launch, get_device
 from warpschool.device.protocol import Device
 from warpschool.errors import ArgumentError
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn.arena import Arena, plan
 from warpschool.nn.graph import Call, Graph, Value, scratch_name, spans
 from warpschool.nn.preparation import Preparation, Told, wait

@@ -6,7 +6,7 @@ import numpy as np
 
 from warpschool.contract import Contract
 from warpschool.device import DeviceArray
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn.convolution import Convolution
 from warpschool.nn.pipelines import Convolved, array_library, require_device
 from warpschool.nn.split_channels import Tiles

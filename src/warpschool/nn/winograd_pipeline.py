@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from warpschool.contract import Plan
 from warpschool.device import DeviceArray, Launch
 from warpschool.errors import ArgumentError
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.nn.convolution import Convolution
 from warpschool.nn.pipelines import Convolved, require_device
 from warpschool.nn.winograd import Matrices, matrices, tiles

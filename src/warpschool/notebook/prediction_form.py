@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpschool.errors import ArgumentError
-from warpschool.notebook.show import show
-from warpschool.viz.page import escape, notebook_box
+from warpschool.show.message import show
+from warpschool.show.page import escape, notebook_box
 
 _FORM = "ipywidgets"
 

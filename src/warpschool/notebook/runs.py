@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course
 from warpschool.grading.sources import find_source
-from warpschool.launcher import Program, RunResult, given_sizes
+from warpschool.harness.launcher import Program, RunResult, given_sizes
 
 
 def own_contract(step: str, *, otherwise: str = "") -> Contract:
@@ -35,7 +35,7 @@ def run(
     """Run the student's own kernel of a step once; input arrays that are not given are random.
 
     `run.outputs["C"]` are the results, `run.counters` the totals, `run.lines` the counters of each source line.
-    Raises what `warpschool.launcher.run_kernel` raises.
+    Raises what `warpschool.harness.launcher.run_kernel` raises.
     """
     own = program(step, device=device, constants=constants)
     sizes = given_sizes(sizes)

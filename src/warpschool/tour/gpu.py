@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from warpschool.contract import Contract, Plan
+from warpschool.device.measurement import Rules
 from warpschool.errors import NotMeasured
-from warpschool.launcher import Program, RunResult
-from warpschool.measurement import Rules
-from warpschool.profile import array_bytes, case_text, random_inputs
-from warpschool.timing import benchmark, benchmark_ratio
+from warpschool.harness.launcher import Program, RunResult
+from warpschool.inspect.profile import array_bytes, case_text, random_inputs
+from warpschool.inspect.timing import benchmark, benchmark_ratio
 from warpschool.tour.report import GpuFigures
 
 _TARGET_BYTES = 128 << 20

@@ -19,7 +19,7 @@ from warpschool.errors import GradingError
 from warpschool.grading.criteria import CriterionInfo, graded_functions
 from warpschool.grading.submission import Submission
 from warpschool.grading.verdicts import Judgement, Verdict, judge
-from warpschool.launcher import RunResult
+from warpschool.harness.launcher import RunResult
 
 SEED = 0
 

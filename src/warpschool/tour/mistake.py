@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpschool.contract import parse_contract
-from warpschool.launcher import Program
+from warpschool.harness.launcher import Program
 from warpschool.tour.report import Mistake
 
 _BARRIER = re.compile(r"^[ \t]*__syncthreads\(\);[^\n]*", re.MULTILINE)

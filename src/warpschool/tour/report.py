@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from warpschool.grading.verdicts import Verdict
+from warpschool.inspect.profile import KernelReport
+from warpschool.inspect.timing import Timing
 from warpschool.model import GpuSpec
-from warpschool.profile import KernelReport
-from warpschool.timing import Timing
 
 FORMAT = 1
 

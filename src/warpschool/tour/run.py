@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from warpcourse.ladder import is_for_one_gpu
 from warpschool.compile import compile_cuda
 from warpschool.contract import parse_contract
 from warpschool.course import Course, Step
 from warpschool.device import get_device, gpu_problem
 from warpschool.errors import CompilerMissing, CourseError, WarpschoolError
 from warpschool.grading.verdicts import Verdict, judge
-from warpschool.ladder import is_for_one_gpu
-from warpschool.launcher import Program
-from warpschool.profile import REPORT_GPU, make_report
+from warpschool.harness.launcher import Program
+from warpschool.inspect.profile import REPORT_GPU, make_report
 from warpschool.tour.gpu import time_on_gpu
 from warpschool.tour.graded import RecordedKernel, run_criterion, stated_criterion
 from warpschool.tour.mistake import has_barrier, run_mistake

@@ -1,0 +1,267 @@
+"""Which loads from shared memory the machine code makes together.
+
+A GPU does not run PTX. ptxas takes neighbouring shared loads of one thread together into 8- or 16-byte ones (LDS.64,
+LDS.128), and leaves out a load of what a register already holds. Requests, wavefronts and bank conflicts are then those
+of the wide load. The rules were read off the machine code that ptxas 13 writes for sm_80 and sm_90, which agree, and an
+H200 counts what they predict (benchmarks/fidelity.py):
+
+- The loads stand in one stretch of a basic block: no shared store, barrier, fence or shared atomic between them.
+- Their addresses are one register plus constants, and address arithmetic shows its alignment (`alignment`).
+- Of four units side by side, aligned, at least three are wanted: one load gets all four. Or else of two, both.
+- A unit is 4 bytes; 8 bytes in 64-bit registers; 2 bytes in 16-bit registers that are loaded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ptxsim.analysis.alignment import Definitions, alignments, definitions_of
+from ptxsim.analysis.lanes import EXACT, wrap
+from ptxsim.syntax.program import (
+    WIDTH_BITS,
+    Address,
+    Block,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Register,
+    Symbol,
+    Vector,
+    bytes_of,
+)
+
+WIDEST_BYTES = 16
+LONGEST_CHAIN = 64
+"""Sums with constants that are followed to where an address comes from."""
+Root = tuple[str, int]
+"""A register, and where in the block it was written (0: before); ("", 0) for the start of shared memory."""
+Place = tuple[Root, int]
+"""A root, and a byte offset from its value."""
+_ORDERED = frozenset({"bar", "barrier", "membar", "fence", "mbarrier", "call", "nanosleep", "stmatrix"})
+_REORDERED = frozenset({"global", "local", "param", "const"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the machine code asks for where a PTX load stands.
+
+    `shift` leads from the load's own address to the first byte, `nbytes` is the width per lane.
+    """
+
+    shift: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    instruction: Instruction
+    root: Root
+    offset: int
+    """bytes from the root's value"""
+    nbytes: int
+    unit: int
+
+    @property
+    def units(self) -> range:
+        return range(self.offset, self.offset + self.nbytes, self.unit)
+
+
+def shared_requests(kernel: Kernel) -> dict[int, tuple[Request, ...]]:
+    """id(instruction) -> the requests in place of a shared load, for loads that are not simply one of their own width.
+
+    Loads whose bytes another load gets have none.
+    """
+    blocks = [block for block in kernel.blocks if any(_may_merge(i) for i in block.instructions)]
+    if not blocks:
+        return {}
+    definitions = definitions_of(kernel)
+    groups = [group for block in blocks for group in _groups(kernel, block, definitions)]
+    aligned = alignments(kernel, {loads[0].root[0] for loads in groups}, definitions)
+    aligned[""] = EXACT
+    used = frozenset(name for block in kernel.blocks for i in block.executed for name in i.read)
+    found: dict[int, tuple[Request, ...]] = {}
+    for loads in groups:
+        found |= _merged(loads, min(4 * loads[0].unit, WIDEST_BYTES, 1 << aligned[loads[0].root[0]]), used)
+    return found
+
+
+# ---------------------------------------------------------------- what is loaded from where
+
+
+def _may_merge(i: Instruction) -> bool:
+    return i.opcode == "ld" and i.space == "shared" and not i.has("volatile")
+
+
+def _unit_of(kernel: Kernel, i: Instruction) -> int:
+    """Bytes in which ptxas counts what a load gets; 0 for a load that it leaves alone."""
+    size, target = bytes_of(i.type), i.operands[0]
+    count = len(target.elements) if isinstance(target, Vector) else 1
+    if size == 8:
+        return 8
+    if size * count % 4 == 0:
+        return 4 if size < 4 or count > 1 or _width(kernel, target) == 32 else 0
+    return 2 if (size, count) == (2, 1) and _width(kernel, target) == 16 else 0
+
+
+def _width(kernel: Kernel, target: Operand) -> int:
+    return WIDTH_BITS[kernel.registers[target.name]] if isinstance(target, Register) else 0
+
+
+def _groups(kernel: Kernel, block: Block, definitions: Definitions) -> Iterator[list[_Load]]:
+    """The mergeable loads of a block by root and unit, cut where ptxas keeps the order."""
+    places: dict[str, Place] = {}
+    groups: dict[tuple[Root, int], list[_Load]] = {}
+    for position, i in enumerate(block.instructions):
+        if _may_merge(i):
+            load = _load(kernel, i, places, definitions)
+            if load is not None:
+                groups.setdefault((load.root, load.unit), []).append(load)
+        elif _keeps_order(i):
+            yield from groups.values()
+            groups = {}
+        copied = _copied(kernel, i, places, definitions)
+        for name in i.written:
+            places[name] = copied or ((name, position + 1), 0)
+    yield from groups.values()
+
+
+def _load(kernel: Kernel, i: Instruction, places: dict[str, Place], definitions: Definitions) -> _Load | None:
+    where, target, unit = i.operands[1], i.operands[0], _unit_of(kernel, i)
+    place = _place(kernel, where.base, places, definitions) if unit and isinstance(where, Address) else None
+    if place is None or not isinstance(where, Address):
+        return None
+    count = len(target.elements) if isinstance(target, Vector) else 1
+    return _Load(i, place[0], place[1] + where.offset, bytes_of(i.type) * count, unit)
+
+
+def _keeps_order(i: Instruction) -> bool:
+    """Whether shared loads stay on their side of an instruction."""
+    if i.opcode in ("st", "atom", "red"):
+        return i.space not in _REORDERED
+    if i.opcode == "cp":
+        return not i.has("commit_group")
+    return i.opcode in _ORDERED or (i.opcode == "wmma" and i.has("store") and i.space not in _REORDERED)
+
+
+def _moved(i: Instruction) -> tuple[Operand, int] | None:
+    """The source of a copy or of a sum with a constant, and the constant."""
+    found: tuple[Operand, int] | None = None
+    if i.opcode == "mov":
+        found = i.operands[1], 0
+    elif i.opcode in ("add", "sub") and i.types and i.type[0] in "usb" and not i.has("cc") and not i.has("sat"):
+        a, b = i.operands[1:3]
+        if isinstance(b, Immediate):
+            found = a, b.bits if i.opcode == "add" else -b.bits
+        elif isinstance(a, Immediate) and i.opcode == "add":
+            found = b, a.bits
+    return found if found and isinstance(found[0], Register | Symbol | Immediate) else None
+
+
+def _copied(kernel: Kernel, i: Instruction, places: dict[str, Place], definitions: Definitions) -> Place | None:
+    """The place that an instruction copies or moves by a constant."""
+    moved = _moved(i)
+    source = _place(kernel, moved[0], places, definitions) if moved else None
+    return (source[0], wrap(source[1] + moved[1], 32)) if moved and source else None
+
+
+def _place(kernel: Kernel, base: Operand, places: dict[str, Place], definitions: Definitions) -> Place | None:
+    """Where an address comes from: past sums with constants, through registers that are written once."""
+    offset = 0
+    for _ in range(LONGEST_CHAIN):
+        if not isinstance(base, Register):
+            break
+        if base.name in places:
+            root, more = places[base.name]
+            return root, wrap(more + offset, 32)
+        writers = definitions.get(base.name, [])
+        moved = _moved(writers[0]) if len(writers) == 1 else None
+        if moved is None or (isinstance(moved[0], Register) and len(definitions.get(moved[0].name, ())) != 1):
+            return (base.name, 0), wrap(offset, 32)
+        base, offset = moved[0], offset + moved[1]
+    match base:
+        case Immediate(bits):
+            return ("", 0), wrap(bits + offset, 32)
+        case Symbol(name, more):
+            variable = kernel.variables.get(name)
+            return (("", 0), variable.offset + more + offset) if variable and variable.space == "shared" else None
+    return None
+
+
+# ---------------------------------------------------------------- what becomes of it
+
+
+Asked = tuple[int, range]
+"""The number of the load in whose place a request stands, and the units that it gets, as offsets from the root."""
+
+
+def _merged(loads: list[_Load], window: int, used: frozenset[str]) -> dict[int, tuple[Request, ...]]:
+    """The requests of loads of one stretch, root and unit; `window` is the widest load that their alignment allows."""
+    unit = loads[0].unit
+    alone: list[Asked] = []
+    narrowed: set[int] = set()
+    held: set[int] = set()
+    sharing: list[tuple[int, list[int]]] = []
+    for number, load in enumerate(loads):
+        wanted = _wanted(load, used)
+        pieces = list(_pieces(wanted, unit, load.nbytes, load.offset))
+        if len(pieces) == 1 and len(wanted) < len(load.units):  # not taken apart for others
+            alone += [(number, pieces[0])] if not narrowed.issuperset(wanted) else []
+            narrowed.update(wanted)
+        elif len(pieces) > 1 or (load.nbytes < window and load.offset % load.nbytes == 0):
+            sharing.append((number, wanted))
+        elif not held.issuperset(wanted):
+            alone.append((number, load.units))
+            held.update(wanted)
+    first: dict[int, int] = {}
+    for number, wanted in sharing:
+        for at in wanted:
+            if at not in held:
+                first.setdefault(at, number)
+    together = [(min(first[at] for at in piece if at in first), piece) for piece in _pieces(first, unit, window)]
+    asked = _joined(sorted(alone + together, key=lambda a: (a[1].start, a[0])), unit, window)
+    found: dict[int, tuple[Request, ...]] = {}
+    for number, load in enumerate(loads):
+        own = [piece for k, piece in asked if k == number]
+        if own != [load.units]:
+            found[id(load.instruction)] = tuple(Request(p.start - load.offset, len(p) * unit) for p in own)
+    return found
+
+
+def _wanted(load: _Load, used: frozenset[str]) -> list[int]:
+    """The units of a load that some instruction reads; of a load in vain, all."""
+    target = load.instruction.operands[0]
+    elements = target.elements if isinstance(target, Vector) else (target,)
+    size = load.nbytes // len(elements)
+    read_at = [k * size for k, e in enumerate(elements) if isinstance(e, Register) and e.name in used]
+    return sorted({load.offset + at // load.unit * load.unit for at in read_at}) or list(load.units)
+
+
+def _pieces(wanted: Iterable[int], unit: int, window: int, origin: int = 0) -> Iterator[range]:
+    """The machine's loads for the wanted units, in windows that count from `origin`."""
+    windows: dict[int, list[int]] = {}
+    for at in wanted:
+        windows.setdefault((at - origin) // window, []).append(at)
+    for number, inside in windows.items():
+        start = origin + number * window
+        if len(inside) > 2:
+            yield range(start, start + window, unit)
+        elif len({(at - start) // (2 * unit) for at in inside}) < len(inside):
+            yield range(min(inside), min(inside) + 2 * unit, unit)
+        else:
+            yield from (range(at, at + unit, unit) for at in inside)
+
+
+def _joined(asked: list[Asked], unit: int, window: int) -> list[Asked]:
+    """Requests in the order of their offsets, of which two equal halves of an aligned whole become one."""
+    joined: list[Asked] = []
+    for one in asked:
+        joined.append(one)
+        while len(joined) > 1:
+            (first, a), (second, b) = joined[-2:]
+            size = 2 * unit * len(a)
+            if len(a) != len(b) or a.stop != b.start or a.start % size or size > window:
+                break
+            joined[-2:] = [(min(first, second), range(a.start, b.stop, unit))]
+    return joined

@@ -1,0 +1,303 @@
+"""Comparison, selection, moves and conversions (PTX ISA 9.7.6, 9.7.9)."""
+
+from __future__ import annotations
+
+from ptxsim.codegen import float8
+from ptxsim.codegen.emit import Builder, Value
+from ptxsim.codegen.float_formats import canonical_nan, flush, narrow, relu, round_directed, saturate, two_sum, widen
+from ptxsim.codegen.values import LLVM_TYPE, is_float, unsupported, value
+from ptxsim.syntax.program import FLOAT8_TYPES, WIDTH_BITS, Instruction, Pair, Vector
+
+SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
+"""Generic addresses of shared and local memory: above every host address."""
+
+_FLOAT_COMPARE = {
+    "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno",
+    "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
+}  # fmt: skip
+_UNSIGNED_COMPARE = {"lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
+_COMPARISONS = frozenset(_FLOAT_COMPARE) | frozenset(_UNSIGNED_COMPARE)
+_BOOLEANS = ("and", "or", "xor")
+
+
+def _compare(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    name = next(m for m in i.modifiers if m in _COMPARISONS)
+    if x.type in ("half", "bfloat", "float", "double"):
+        if i.has("ftz"):
+            x, y = flush(b, x), flush(b, y)
+        return b.fcmp(_FLOAT_COMPARE[name], x, y)
+    if name in ("eq", "ne"):
+        return b.icmp(name, x, y)
+    return b.icmp(_UNSIGNED_COMPARE.get(name) or ("s" if i.type[0] == "s" else "u") + name, x, y)
+
+
+def _combine(b: Builder, i: Instruction, result: Value, other: Value | None) -> Value:
+    if other is None:
+        return result
+    return b.binary(next(m for m in i.modifiers if m in _BOOLEANS), result, other)
+
+
+def _compare_types(i: Instruction) -> tuple[str, ...]:
+    return (i.type, i.type, "pred")[: len(i.operands) - 1]
+
+
+@value("setp", operands=_compare_types)
+def _setp(b: Builder, i: Instruction, x: Value, y: Value, other: Value | None = None) -> Value | tuple[Value, ...]:
+    if i.type in ("f16x2", "bf16x2"):
+        halves = [_compare(b, i, *_half_of((x, y), b, i, shift)) for shift in (0, 16)]
+        results = tuple(_combine(b, i, h, other) for h in halves)
+        return results if isinstance(i.operands[0], Pair) else results[0]
+    holds = _compare(b, i, x, y)
+    result = _combine(b, i, holds, other)
+    if isinstance(i.operands[0], Pair):
+        return result, _combine(b, i, b.not_(holds), other)
+    return result
+
+
+def _half_of(xs: tuple[Value, ...], b: Builder, i: Instruction, shift: int) -> list[Value]:
+    """One half of packed values."""
+    element = "bfloat" if i.type == "bf16x2" else "half"
+    return [b.bitcast(b.resize(b.lshr(x, shift), "i16"), element) for x in xs]
+
+
+@value("set", operands=_compare_types)
+def _set(b: Builder, i: Instruction, x: Value, y: Value, other: Value | None = None) -> Value:
+    if i.type in ("f16x2", "bf16x2"):
+        return _set_packed(b, i, x, y)
+    result = _combine(b, i, _compare(b, i, x, y), other)
+    to = i.types[0]
+    if is_float(to):
+        wide = LLVM_TYPE[to]
+        one = b.like(Value(wide, "", x.lanes), 1.0)
+        return b.select(result, one, b.like(one, 0.0))
+    return b.convert("sext", result, LLVM_TYPE[to])
+
+
+def _set_packed(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    """Both halves compared; the result is 1.0 or all ones per half."""
+    element = "bfloat" if i.type == "bf16x2" else "half"
+    lanes = 2 * max(1, x.lanes)
+    p, q = (b.let(element, lanes, f"bitcast {v} to <{lanes} x {element}>") for v in (x, y))
+    holds = _compare(b, i, p, q)
+    if i.types[0] in ("f16x2", "bf16x2"):
+        result = b.select(holds, b.like(p, 1.0), b.like(p, 0.0))
+    else:
+        result = b.convert("sext", holds, "i16")
+    return b.let("i32", x.lanes, f"bitcast {result} to {x.ir_type}")
+
+
+@value("selp", operands=lambda i: (i.type, i.type, "pred"))
+def _selp(b: Builder, i: Instruction, x: Value, y: Value, chosen_by: Value) -> Value:
+    return b.select(chosen_by, x, y)
+
+
+@value("slct", operands=lambda i: (i.types[0], i.types[0], i.types[1]))
+def _slct(b: Builder, i: Instruction, x: Value, y: Value, sign: Value) -> Value:
+    if sign.type == "float":
+        sign = flush(b, sign) if i.has("ftz") else sign
+        return b.select(b.fcmp("oge", sign, b.like(sign, 0.0)), x, y)
+    return b.select(b.icmp("sge", sign, b.like(sign, 0)), x, y)
+
+
+# ---------------------------------------------------------------- moves
+
+
+def _pieces(i: Instruction, vector: Vector) -> int:
+    return WIDTH_BITS[i.type] // len(vector.elements)
+
+
+def _move_types(i: Instruction) -> tuple[str, ...]:
+    source = i.operands[1]
+    if isinstance(source, Vector):
+        return (f"b{_pieces(i, source)}",) * len(source.elements)
+    return (i.type,)
+
+
+@value("mov", operands=_move_types)
+def _mov(b: Builder, i: Instruction, *xs: Value) -> Value | tuple[Value, ...]:
+    whole = LLVM_TYPE[i.type]
+    if len(xs) > 1:  # pack
+        bits = WIDTH_BITS[i.type] // len(xs)
+        result = b.resize(xs[0], whole)
+        for k, x in enumerate(xs[1:], 1):
+            result = b.or_(result, b.shl(b.resize(x, whole), k * bits))
+        return result
+    target = i.operands[0]
+    if isinstance(target, Vector):  # unpack
+        bits = _pieces(i, target)
+        return tuple(b.resize(b.lshr(xs[0], k * bits), f"i{bits}") for k in range(len(target.elements)))
+    return xs[0]
+
+
+@value("cvta")
+def _cvta(b: Builder, i: Instruction, x: Value) -> Value:
+    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(i.space)
+    if window is None:
+        return x
+    return b.and_const(x, window - 1) if i.has("to") else b.or_(x, b.like(x, window))
+
+
+@value("isspacep", operands=lambda i: ("u64",))
+def _isspacep(b: Builder, i: Instruction, x: Value) -> Value:
+    if i.space not in ("global", "shared", "local"):
+        raise unsupported(i)
+    high = b.lshr(x, 56)
+    wanted = {"global": 0, "shared": SHARED_WINDOW >> 56, "local": LOCAL_WINDOW >> 56}[i.space]
+    return b.icmp("eq", high, b.like(high, wanted))
+
+
+# ---------------------------------------------------------------- cvt
+
+
+@value("cvt", operands=lambda i: (i.type,) * (len(i.operands) - 1))
+def _cvt(b: Builder, i: Instruction, x: Value, *more: Value) -> Value:
+    if len(i.types) < 2:
+        raise unsupported(i)
+    to, of = i.types[0], i.type
+    if not FLOAT8_TYPES.isdisjoint((to, of)):
+        return float8.convert(b, i, x, *more)
+    if more or to in ("f16x2", "bf16x2"):
+        return _pack_halves(b, i, to, x, *more)
+    if to == "tf32" or not (to in LLVM_TYPE and of in LLVM_TYPE):
+        return _to_tf32(b, i, x) if to == "tf32" else _refuse(i)
+    if is_float(of) and i.has("ftz") and of == "f32":
+        x = flush(b, x)
+    if is_float(to) and is_float(of):
+        return _float_to_float(b, i, x, to, of)
+    if is_float(to):
+        return _int_to_float(b, i, x, to, of)
+    result = _float_to_int(b, i, x, to) if is_float(of) else _int_to_int(b, i, x, to, of)
+    # a register is at least 16 bits wide: an 8-bit result fills it
+    return b.resize(result, "i32", to[0] == "s") if WIDTH_BITS[to] == 8 else result
+
+
+def _refuse(i: Instruction) -> Value:
+    raise unsupported(i)
+
+
+_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+
+
+def _rounded_integral(b: Builder, i: Instruction, x: Value) -> Value:
+    for modifier, name in _INTEGRAL.items():
+        if i.has(modifier):
+            return b.intrinsic(name, x)
+    return x
+
+
+def _float_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
+    target = LLVM_TYPE[to]
+    if WIDTH_BITS[to] > WIDTH_BITS[of]:
+        x = widen(b, x, target)
+    elif WIDTH_BITS[to] < WIDTH_BITS[of]:
+        mode = next((m for m in ("rz", "rm", "rp") if i.has(m)), None)
+        if mode:
+            wide = widen(b, x, "double")
+            x = round_directed(b, wide, b.like(wide, 0.0), mode, target)
+        else:
+            x = narrow(b, x, target)
+    elif to != of:
+        x = narrow(b, widen(b, x, "float"), target)
+    x = _rounded_integral(b, i, x)
+    if i.has("ftz") and to == "f32":
+        x = flush(b, x)
+    if i.has("relu"):
+        x = relu(b, x)
+    return saturate(b, x) if i.has("sat") else x
+
+
+def _int_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
+    kind = "si" if of[0] == "s" else "ui"
+    target = LLVM_TYPE[to]
+    mode = next((m for m in ("rz", "rm", "rp") if i.has(m)), None)
+    if mode and WIDTH_BITS[of] <= 32:
+        wide = b.convert(f"{kind}tofp", x, "double")
+        result = round_directed(b, wide, b.like(wide, 0.0), mode, target)
+    elif mode:  # both halves are exact in f64
+        high = b.binary("fmul", b.convert(f"{kind}tofp", _upper(b, x, kind), "double"), _power(b, x, 2.0**32))
+        low = b.convert("uitofp", b.and_const(x, 0xFFFFFFFF), "double")
+        result = round_directed(b, *two_sum(b, high, low), mode, target)
+    elif to in ("f16", "bf16"):  # through f64, exact for 32 bits; larger numbers overflow a half anyway
+        result = narrow(b, b.convert(f"{kind}tofp", x, "double"), target)
+    else:
+        result = b.convert(f"{kind}tofp", x, target)
+    return saturate(b, result) if i.has("sat") else result
+
+
+def _upper(b: Builder, x: Value, kind: str) -> Value:
+    return b.binary("ashr" if kind == "si" else "lshr", x, b.like(x, 32))
+
+
+def _power(b: Builder, x: Value, value_: float) -> Value:
+    return b.like(Value("double", "", x.lanes), value_)
+
+
+def _float_to_int(b: Builder, i: Instruction, x: Value, to: str) -> Value:
+    """Out-of-range numbers saturate. NaN gives 0, except for 64-bit results and f64 sources: the top bit alone."""
+    from_double = x.type == "double"
+    if x.type in ("half", "bfloat"):
+        x = widen(b, x, "float")
+    x = _rounded_integral(b, i, x)
+    width = max(WIDTH_BITS[to], 8)
+    target = f"i{width}"
+    kind = "s" if to[0] == "s" else "u"
+    suffix = f"v{x.lanes}" if x.lanes else ""
+    name = f"llvm.fpto{kind}i.sat.{suffix}{target}.{suffix}{'f32' if x.type == 'float' else 'f64'}"
+    result = b.call(name, target, x, lanes=x.lanes)
+    if width == 64 or from_double:
+        nan = b.fcmp("uno", x, x)
+        result = b.select(nan, b.like(result, 1 << (width - 1)), result)
+    return result
+
+
+def _int_to_int(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
+    if i.has("sat"):
+        x = _clamped(b, x, to, of)
+    return b.resize(x, LLVM_TYPE[to], of[0] == "s")
+
+
+def _clamped(b: Builder, x: Value, to: str, of: str) -> Value:
+    """x limited to the range of `to`."""
+    width, have = WIDTH_BITS[to], WIDTH_BITS[of]
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if to[0] == "s" else (0, (1 << width) - 1)
+    top = (1 << (have - 1)) - 1 if of[0] == "s" else (1 << have) - 1
+    kind = "s" if of[0] == "s" else "u"
+    if high < top:
+        x = b.intrinsic(f"{kind}min", x, b.like(x, high))
+    if of[0] == "s" and low > -(1 << (have - 1)):
+        x = b.intrinsic("smax", x, b.like(x, low))
+    return x
+
+
+def _pack_halves(b: Builder, i: Instruction, to: str, x: Value, *more: Value) -> Value:
+    """cvt.rn.f16x2.f32 d, a, b: a becomes the upper half."""
+    if not more or to not in ("f16x2", "bf16x2") or not (i.has("rn") or i.has("rz")):
+        raise unsupported(i)
+    target = "half" if to == "f16x2" else "bfloat"
+    parts = []
+    for v in (more[0], x):
+        if i.has("rz"):
+            wide = widen(b, v, "double")
+            half = round_directed(b, wide, b.like(wide, 0.0), "rz", target)
+        else:
+            half = narrow(b, v, target)
+        if i.has("relu"):
+            half = relu(b, half)
+        parts.append(b.resize(b.bitcast(canonical_nan(b, half), "i16"), "i32"))
+    return b.or_(parts[0], b.shl(parts[1], 16))
+
+
+def _to_tf32(b: Builder, i: Instruction, x: Value) -> Value:
+    """The 13 low bits of an f32 rounded away: rn ties to even, rna ties away from zero, rz towards zero."""
+    bits = b.bitcast(relu(b, x) if i.has("relu") else x, "i32")
+    if i.has("rz"):
+        rounded = bits
+    elif i.has("rna"):
+        rounded = b.add_const(bits, 0x1000)
+    else:
+        rounded = b.add(b.add_const(bits, 0xFFF), b.and_const(b.lshr(bits, 13), 1))
+    cleared = b.and_const(rounded, ~0x1FFF)
+    infinite = b.icmp("eq", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
+    nan = b.icmp("ugt", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
+    nans = b.and_const(bits, ~0x1FFF) if i.has("rna") else b.like(bits, 0x7FFFE000)
+    return b.select(nan, nans, b.select(infinite, bits, cleared))

@@ -1,0 +1,361 @@
+"""Global and constant memory: patterns, groups, shapes found at run time, and the general path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptxsim.analysis.lanes import Lanes
+from ptxsim.codegen.access import (
+    HALF,
+    Access,
+    either,
+    extent,
+    finish,
+    gather_scatter,
+    is_signal,
+    pattern_of,
+    scalar_base,
+    stored_values,
+    vector_address,
+)
+from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.sectors import SECTOR_BYTES, count_intervals, count_places, pattern_sectors
+from ptxsim.codegen.shapes import Shape, load_shape, shape_of, store_shape
+from ptxsim.codegen.signals import READS, WRITES, signal
+from ptxsim.codegen.translator import Translator
+from ptxsim.syntax.program import Register
+
+
+def general_global(
+    t: Translator, a: Access, address: Value, values: list[Value] | None, mask: Value, cell: int | None
+) -> list[Value]:
+    """Any global access of the lanes in `mask`: account for it, then gather or scatter."""
+    b, o, granule = t.b, t.unit.options, t.unit.global_granule_log2
+    counted = o.count and cell is not None
+    if not (o.check or counted):
+        return gather_scatter(t, a, address, values, mask)
+    counter = t.counter_pointer(cell) if counted and cell is not None else Value("ptr", "null")
+    checked = constant("i32", int(o.check))
+    fixed = (constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter, checked)
+    state = (Value("ptr", "%w"), Value("ptr", "%c"), address, mask)
+    if len(a.registers) == 1 and not a.exact:  # one call for all keeps code small where a kernel has many accesses
+        if values is None:
+            return [b.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, lanes=WARP)]
+        b.call(f"ws_store_global_{a.element}_{granule}", "void", *state, *fixed, values[0])
+        return []
+    mask = b.call(t.unit.access("global"), "i32", *state, *fixed)
+    results = gather_scatter(t, a, address, values, mask)
+    if is_signal(a.instruction, a.space):
+        signal(t, address, mask, READS if a.is_load else WRITES, a.instruction)
+    return results
+
+
+def sector_cell(t: Translator, a: Access) -> int | None:
+    """Counters for sectors and ideal sectors of a site."""
+    if not t.unit.options.count or a.space == "const":
+        return None
+    cell = t.unit.plan.cell(2)
+    verb = "load" if a.is_load else "store"
+    t.unit.plan.named(cell, f"global_{verb}_sectors", a.instruction.source.line)
+    t.unit.plan.named(cell + 1, f"global_{verb}_sectors_ideal", a.instruction.source.line)
+    return cell
+
+
+def _count_constant(t: Translator, a: Access) -> None:
+    """The passes of a load from constant memory: its distinct words."""
+    line, pattern = a.instruction.source.line, pattern_of(t, a)
+    if not t.masked and pattern.scalar and pattern.offsets is not None and len(set(pattern.offsets)) == 1:
+        t.count("constant_load_passes", line, per_warp=1)
+    elif t.unit.options.count:
+        cell = t.unit.plan.cell()
+        t.unit.plan.named(cell, "constant_load_passes", line)
+        mask = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+        t.b.call("ws_count_constant", "void", vector_address(t, a, "i64"), mask, t.counter_pointer(cell))
+
+
+def translate_global(t: Translator, a: Access) -> None:
+    if a.space == "const":
+        _count_constant(t, a)
+    cell = sector_cell(t, a)
+    values = stored_values(t, a)
+    if t.masked:
+        address = vector_address(t, a, "i64")
+        return finish(t, a, general_global(t, a, address, values, t.mask_bits, cell), Lanes())  # type: ignore[attr-defined]
+    # every store is examined and tracked: nothing to gain from its shape
+    if t.unit.options.check and (a.lane_by_lane or not a.is_load):
+        address = vector_address(t, a, "i64")
+        return finish(t, a, general_global(t, a, address, values, ALL_LANES, cell), Lanes())
+    pattern = pattern_of(t, a)
+    if pattern.scalar and pattern.offsets is not None:
+        shape = shape_of(pattern.offsets, a.bytes_)
+        if shape is not None and (a.is_load or shape.distinct == WARP):
+            return _global_pattern(t, a, pattern.offsets, shape, values, cell)
+    elif pattern.known and a.space == "global" and _global_grouped(t, a, pattern, values, cell):
+        return None
+    address = vector_address(t, a, "i64")
+    if not pattern.known and a.space == "global":
+        return _global_varying(t, a, address, values, cell)
+    return finish(t, a, general_global(t, a, address, values, ALL_LANES, cell), Lanes())
+
+
+def _global_pattern(
+    t: Translator, a: Access, offsets: tuple[int, ...], shape: Shape, values: list[Value] | None, cell: int | None
+) -> None:
+    b, o = t.b, t.unit.options
+    base = scalar_base(t, a, "i64")
+    lane0 = b.add_const(base, a.address.offset)
+
+    def fast() -> list[Value]:
+        if cell is not None:
+            t.bump(cell, pattern_sectors(t, lane0, offsets, a.bytes_))
+            t.bump(cell + 1, constant("i64", -(-shape.distinct * a.bytes_ // 32)))
+        if a.is_load:
+            return load_shape(t, a, shape, lane0)
+        assert values is not None
+        store_shape(t, a, shape, lane0, values)
+        return []
+
+    def slow() -> list[Value]:
+        address = b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
+        results = general_global(t, a, address, values, ALL_LANES, cell)
+        return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
+
+    own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
+    if not o.check:
+        return finish(t, a, fast(), own)
+    inside, site = _inside_allocation(t, a, base, offsets)
+    finish(t, a, either(t, a, [inside], fast, slow, _track(t, a, site, base, offsets)), own)
+
+
+def _track(t: Translator, a: Access, site: Value, base: Value, offsets: tuple[int, ...]) -> Callable[[], None]:
+    """Race tracking behind a fast access: stores always, loads where some block may write the array."""
+    b = t.b
+
+    def track() -> None:
+        if a.is_load:
+            with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+                _race_global(t, a, b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
+        else:
+            _race_global(t, a, b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
+
+    return track
+
+
+def _race_global(t: Translator, a: Access, address: Value) -> None:
+    t.b.call(
+        f"ws_race_global_{t.unit.global_granule_log2}", "void", Value("ptr", "%w"), Value("ptr", "%c"), address,
+        ALL_LANES, constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind),
+    )  # fmt: skip
+
+
+def _inside_allocation(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> tuple[Value, Value]:
+    """(whether all accesses of this block through the same base lie in one allocation and are aligned, the site).
+
+    The block's accesses through one register differ by constants, so one test serves them all: a store or load that the
+    test lets pass is inside, and where it fails each access is examined by itself.
+    """
+    b = t.b
+    key = ("inside", base.text)
+    if key in t.scratch:
+        return t.scratch[key], t.scratch["site", base.text]
+    low, high, aligned = extent(t, a, offsets)
+    site = b.offset(t.field("sites", "ptr"), 24 * a.site)
+    first, last = b.add_const(base, low), b.add_const(base, high)
+    limits = [b.load("i64", b.offset(site, 8 * k)) for k in range(2)]
+    if base.lanes:
+        limits = [b.splat(x, base.lanes) for x in limits]
+    ok = b.and_(b.icmp("uge", first, limits[0]), b.icmp("ule", last, limits[1]))
+    ok = b.and_(ok, b.icmp("ult", first, limits[1]))  # an address just below 2^64 has its end at 0
+    if aligned > 1:
+        ok = b.and_(ok, b.icmp("eq", b.and_const(base, aligned - 1), b.like(base, 0)))
+    ok = b.all_true(ok)
+    t.scratch[key], t.scratch["site", base.text] = ok, site
+    return ok, site
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """An access whose addresses have a pattern within each half or quarter of the warp."""
+
+    t: Translator
+    access: Access
+    pattern: Lanes
+    bases: Value
+    """the groups' first addresses, without the access's own offset"""
+    shapes: tuple[Shape, ...]
+
+    @property
+    def size(self) -> int:
+        return WARP // self.pattern.groups
+
+    def firsts(self) -> list[Value]:
+        b = self.t.b
+        return [b.add_const(b.extract(self.bases, g), self.access.address.offset) for g in range(self.pattern.groups)]
+
+    def vector(self) -> Value:
+        """All 32 addresses."""
+        return self.t.b.add_const(self.t.widen(self.bases, self.pattern), self.access.address.offset)
+
+    def count(self, cell: int, lows: list[Value], highs: list[Value]) -> None:
+        t, b = self.t, self.t.b
+        if all(s.distinct == 1 for s in self.shapes) and self.pattern.groups * self.access.bytes_ <= SECTOR_BYTES:
+            return count_places(t, cell, lows)
+        if self.pattern.groups == 2 and all(len(s.runs) == 1 for s in self.shapes):
+            return count_intervals(t, cell, lows, highs)
+        mask, bytes_ = ALL_LANES, constant("i32", self.access.bytes_)
+        b.call("ws_count_global", "void", self.vector(), mask, bytes_, t.counter_pointer(cell))
+        return None
+
+    def load(self, firsts: list[Value]) -> list[Value]:
+        b, loaded = self.t.b, []
+        for first, shape in zip(firsts, self.shapes, strict=True):
+            values = load_shape(self.t, self.access, shape, first)
+            loaded.append([b.splat(v, self.size) if not v.lanes else v for v in values])
+        return [b.concat([group[k] for group in loaded]) for k in range(len(self.access.registers))]
+
+    def store(self, firsts: list[Value], values: list[Value]) -> None:
+        for g, (first, shape) in enumerate(zip(firsts, self.shapes, strict=True)):
+            lanes = range(g * self.size, (g + 1) * self.size)
+            store_shape(self.t, self.access, shape, first, [self.t.b.shuffle(v, lanes) for v in values])
+
+    def track(self, site: Value) -> None:
+        """Race tracking behind a fast access: loads only where some block may write the array."""
+        b = self.t.b
+        if not self.access.is_load:
+            return _race_global(self.t, self.access, self.vector())
+        with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+            _race_global(self.t, self.access, self.vector())
+        return None
+
+
+def _grouped_shapes(a: Access, parts: list[tuple[int, ...]]) -> tuple[Shape, ...] | None:
+    """Shapes of the groups' accesses; None where one has none, or a store's lanes share places."""
+    found = [shape_of(part, a.bytes_) for part in parts]
+    shapes = tuple(s for s in found if s is not None and (a.is_load or s.distinct == len(parts[0])))
+    if len(shapes) < len(parts) or (not a.is_load and len(parts) > 2):
+        return None
+    return shapes
+
+
+def _global_grouped(t: Translator, a: Access, pattern: Lanes, values: list[Value] | None, cell: int | None) -> bool:
+    """Addresses with a pattern within each half or quarter of the warp. False: not one that this path serves."""
+    b, offsets, base = t.b, pattern.offsets, a.address.base
+    assert offsets is not None and isinstance(base, Register)
+    size = WARP // pattern.groups
+    parts = [offsets[g * size : (g + 1) * size] for g in range(pattern.groups)]
+    shapes = _grouped_shapes(a, parts)
+    if shapes is None:
+        return False
+    bases = t.get(base.name, pattern.groups)
+    grouped = _Grouped(t, a, pattern, bases, shapes)
+    firsts = grouped.firsts()
+    lows = [b.add_const(f, min(p)) for f, p in zip(firsts, parts, strict=True)]
+    highs = [b.add_const(f, max(p) + a.bytes_) for f, p in zip(firsts, parts, strict=True)]
+
+    def fast() -> list[Value]:
+        if cell is not None:
+            grouped.count(cell, lows, highs)
+        if values is None:
+            return grouped.load(firsts)
+        grouped.store(firsts, values)
+        return []
+
+    def slow() -> list[Value]:
+        return general_global(t, a, grouped.vector(), values, ALL_LANES, cell)
+
+    conditions: list[Value | Callable[[], Value]] = [] if a.is_load else [_apart(t, lows, highs)]
+    if not t.unit.options.check:
+        finish(t, a, either(t, a, conditions, fast, slow) if conditions else fast(), Lanes())
+        return True
+    inside, site = _inside_allocation(t, a, bases, offsets)
+    conditions.insert(0, inside)
+    finish(t, a, either(t, a, conditions, fast, slow, lambda: grouped.track(site)), Lanes())
+    return True
+
+
+def _global_varying(t: Translator, a: Access, address: Value, values: list[Value] | None, cell: int | None) -> None:
+    """Addresses known only now: 16 lanes at a time they are mostly contiguous or all the same."""
+    b, o = t.b, t.unit.options
+    groups = [b.shuffle(address, range(g, g + HALF)) for g in (0, HALF)]
+    firsts = [b.extract(g, 0) for g in groups]
+    steps = [b.sub(g, b.splat(f, HALF)) for g, f in zip(groups, firsts, strict=True)]
+    ramp = constants("i64", [k * a.bytes_ for k in range(HALF)])
+    contiguous = [b.all_true(b.icmp("eq", s, ramp)) for s in steps]
+    dense = contiguous
+    if a.is_load:
+        same = [b.all_true(b.icmp("eq", s, b.like(s, 0))) for s in steps]
+        dense = [b.or_(c, u) for c, u in zip(contiguous, same, strict=True)]
+    spans = [b.select(c, constant("i64", HALF * a.bytes_), constant("i64", a.bytes_)) for c in contiguous]
+    ends = [b.add(f, s) for f, s in zip(firsts, spans, strict=True)]
+    conditions: list[Value | Callable[[], Value]] = [b.and_(*dense)]
+    if o.check:
+        site = b.offset(t.field("sites", "ptr"), 24 * a.site)
+        low, high = b.load("i64", site), b.load("i64", b.offset(site, 8))
+        ok = b.and_(*[_between(t, f, e, low, high) for f, e in zip(firsts, ends, strict=True)])
+        if a.bytes_ > 1:
+            odd = b.and_const(b.or_(*firsts), a.bytes_ - 1)
+            ok = b.and_(ok, b.icmp("eq", odd, constant("i64", 0)))
+        conditions.append(ok)
+        if not a.is_load:
+            conditions.append(lambda: _apart(t, firsts, ends))
+
+    def fast() -> list[Value]:
+        if cell is not None:
+            count_intervals(t, cell, firsts, ends)
+        if a.is_load:
+            return _load_groups(t, a, firsts, contiguous)
+        assert values is not None
+        for g, first in enumerate(firsts):
+            lanes = range(g * HALF, (g + 1) * HALF)
+            joined = values[0] if len(values) == 1 else b.concat(values)
+            big = b.shuffle(joined, [part * WARP + lane for lane in lanes for part in range(len(values))])
+            b.store(big, b.pointer(first), align=a.element_bytes)
+        return []
+
+    def track() -> None:
+        if not o.check:
+            return
+        if a.is_load:
+            with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+                _race_global(t, a, address)
+        else:
+            _race_global(t, a, address)
+
+    def slow() -> list[Value]:
+        return general_global(t, a, address, values, ALL_LANES, cell)
+
+    finish(t, a, either(t, a, conditions, fast, slow, track), Lanes())
+
+
+def _between(t: Translator, first: Value, end: Value, low: Value, high: Value) -> Value:
+    """Whether [first, end) lies in [low, high); an address just below 2^64 has its end at 0."""
+    b = t.b
+    inside = b.and_(b.icmp("uge", first, low), b.icmp("ule", end, high))
+    return b.and_(inside, b.icmp("ult", first, high))
+
+
+def _apart(t: Translator, firsts: list[Value], ends: list[Value]) -> Value:
+    """Whether the two half warps write different places."""
+    b = t.b
+    return b.or_(b.icmp("ule", ends[0], firsts[1]), b.icmp("ule", ends[1], firsts[0]))
+
+
+def _load_groups(t: Translator, a: Access, firsts: list[Value], contiguous: list[Value]) -> list[Value]:
+    b, parts = t.b, len(a.registers)
+    halves: list[list[Value]] = [[] for _ in range(parts)]
+    for first, is_ramp in zip(firsts, contiguous, strict=True):
+        ramp, one, join = b.new_label("ramp"), b.new_label("one"), b.new_label("half")
+        pointer = b.pointer(first)
+        b.branch(is_ramp, ramp, one)
+        b.label(ramp)
+        big = b.load(a.element, pointer, HALF * parts)
+        wide = [big] if parts == 1 else [b.shuffle(big, [n * parts + k for n in range(HALF)]) for k in range(parts)]
+        b.br(join)
+        b.label(one)
+        single = [b.splat(b.load(a.element, b.offset(pointer, k * a.element_bytes)), HALF) for k in range(parts)]
+        b.br(join)
+        b.label(join)
+        for k in range(parts):
+            halves[k].append(b.phi((wide[k], ramp), (single[k], one)))
+    return [b.concat(h) for h in halves]

@@ -1,0 +1,201 @@
+"""LLVM text to machine code, through llvmlite."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import functools
+import threading
+
+import llvmlite.binding as llvm
+
+from ptxsim import cache
+from ptxsim.codegen import host
+from ptxsim.codegen.plan import CounterPlan
+from ptxsim.codegen.runtime import rare_modules, runtime_module
+from ptxsim.codegen.translation import Translation
+from ptxsim.errors import UnsupportedInstruction
+
+_LARGE, _LARGE_CHECKED = 3_500, 1_200
+"""PTX instructions above which code generation favours its own speed over the code's: without and with checks. With
+checks most of the time goes to the helpers, and so it does where lanes have parted."""
+_lock = threading.Lock()
+
+
+@functools.cache
+def _start() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def wide_vectors() -> bool:
+    """Whether the host has 32 registers of 64 bytes: AVX-512."""
+    return host.has("avx512f")
+
+
+def _machine(level: int) -> llvm.TargetMachine:
+    _start()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=host.model(), features=host.flags(), opt=level, jit=True
+    )
+
+
+def _engine_of(text: str, names: tuple[str, ...]) -> llvm.ExecutionEngine:
+    """Compiles helpers and makes their names known to what is compiled after them."""
+    engine = _linked(_object(text, 2), _machine(2))
+    for name in names:
+        llvm.add_symbol(name, engine.get_function_address(name))
+    return engine
+
+
+@functools.cache
+def _runtime_engine() -> llvm.ExecutionEngine:
+    """Compiles the helpers once per process."""
+    return _engine_of(*runtime_module())
+
+
+@functools.cache
+def _rare_engine(group: str) -> llvm.ExecutionEngine:
+    return _engine_of(*rare_modules()[group])
+
+
+def _load_helpers(ir: str) -> None:
+    """Compiles the groups of rare helpers that a kernel calls."""
+    for group, (_, names) in rare_modules().items():
+        if any(f"@{name}(" in ir for name in names):
+            _rare_engine(group)
+
+
+def exact_function(name: str) -> int:
+    """Address of a function of the exact race shadow."""
+    with _lock:
+        return _rare_engine("exact").get_function_address(name)
+
+
+MASKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+class Code:
+    """Machine code of a translation. `run(worker, contexts, first, last)` runs a range of blocks without the GIL."""
+
+    def __init__(self, translation: Translation) -> None:
+        self.translation = translation
+        self._parting = threading.Lock()
+        count = translation.instruction_count
+        self._masked_level = 0 if count > _LARGE_CHECKED else 1
+        level = 0 if count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE) else 1
+        _add_library(translation.unit.library)
+        self._engines = [_compiled(translation.ir, level, promote=translation.full_names)]
+        self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
+        self.masked_plan: CounterPlan | None = None
+        self.masked_address = 0
+
+    def compile_masked(self) -> None:
+        """Compiles the function for parted lanes, once."""
+        with self._parting:
+            if self.masked_plan is None:
+                ir, plan = self.translation.masked()
+                _add_library(self.translation.unit.library)
+                self._engines.append(_compiled(ir, self._masked_level))
+                self.masked_address = self._engines[1].get_function_address("masked")
+                self.masked_plan = plan
+
+
+_library_lock = threading.Lock()
+_library: dict[str, llvm.ExecutionEngine] = {}
+"""Functions for tensor cores, by name, compiled once per process."""
+
+
+def _add_library(functions: dict[str, str]) -> None:
+    """Compiles those functions that are not there yet and makes their names known to kernels."""
+    with _library_lock:
+        for name, text in functions.items():
+            if name in _library:
+                continue
+            engine = _compiled(text, 2)
+            with _lock:
+                llvm.add_symbol(name, engine.get_function_address(name))
+                _library[name] = engine
+
+
+def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str) -> None:
+    """Registers from stack slots to SSA values: the one optimisation that generated code needs."""
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+    passes.run(module.get_function(function), builder)
+
+
+def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.ExecutionEngine:
+    """An engine with the module's code, which several threads may make at once."""
+    code = _object(ir, level, promote)
+    with _lock:
+        _runtime_engine()
+        _load_helpers(ir)
+        return _linked(code, _machine(level))
+
+
+def _object(ir: str, level: int, promote: tuple[str, ...] = ()) -> bytes:
+    """A module as an object file, from the disk cache where it was compiled before."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    key = cache.content_key(ir, host.model(), host.flags(), str(level), version)
+    entry = cache.load("object", key)
+    if entry is not None:
+        return base64.b64decode(entry["object"])
+    machine, context = _machine(level), llvm.create_context()
+    module = _parsed(ir, context)
+    for name in promote:
+        _promoted(module, machine, name)
+    code = _emitted(machine, module)
+    module.close()
+    context.close()
+    cache.store("object", key, {"object": base64.b64encode(code).decode()})
+    return code
+
+
+def _emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
+    """`machine.emit_object(module)` without llvmlite's lock, which lets one thread at a time into LLVM.
+
+    LLVM lets threads generate code side by side where each has a context of its own, as here. That takes nearly all
+    the time of a first launch.
+    """
+    library = llvm.ffi.lib
+    emit = library.LLVMPY_TargetMachineEmitToMemory
+    with llvm.ffi.OutputString() as error:
+        buffer = getattr(emit, "_cfn", emit)(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+def _linked(code: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+def _parsed(ir: str, context: llvm.ContextRef) -> llvm.ModuleRef:
+    """The module of an IR text. An error there is the translator's, for a form of PTX that nobody foresaw."""
+    try:
+        return llvm.parse_assembly(ir, context)
+    except RuntimeError as error:
+        said = str(error).splitlines()[1:2] or [str(error)]
+        raise UnsupportedInstruction(
+            f"the simulator's translation of this kernel is not valid ({said[0][:120]})",
+            next_step="Please report the kernel; on a GPU it runs with --device gpu.",
+        ) from error
+
+
+def assembly(translation: Translation) -> str:
+    """Host assembly of a translation, for looking at."""
+    with _lock:
+        machine = _machine(1)
+        module = llvm.parse_assembly(translation.ir)
+        for name in translation.full_names:
+            _promoted(module, machine, name)
+        return machine.emit_assembly(module)

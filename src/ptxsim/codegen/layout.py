@@ -1,0 +1,196 @@
+"""Where things lie in the two structures that translated code works on.
+
+`Worker` (one per host thread) holds what a block needs: its index, the grid, pointers to shared memory, counters,
+shadow memory and the allocation table. `Context` (one per warp of the current block) holds a warp's state between two
+entries into translated code: the program counter of every lane and a slot for every live register.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptxsim.codegen.emit import BITS, WARP
+from ptxsim.syntax.program import WIDTH_BITS, Kernel, WarpBarrier
+
+
+class Worker(ctypes.Structure):
+    """State of one host thread; generated code reads it by field offset."""
+
+    _fields_ = [
+        ("ctaid", ctypes.c_uint32 * 3),
+        ("nctaid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint64),  # linear block index
+        ("shared", ctypes.c_void_p),
+        ("shadow", ctypes.c_void_p),  # one u32 per granule of shared memory
+        ("shared_bytes", ctypes.c_uint64),  # static and dynamic
+        ("dynamic_bytes", ctypes.c_uint64),
+        ("params", ctypes.c_void_p),
+        ("counters", ctypes.c_void_p),  # u64 each
+        ("sites", ctypes.c_void_p),  # Site per global access: the allocation it hit last
+        ("allocations", ctypes.c_void_p),  # Site each, sorted by address
+        ("allocation_count", ctypes.c_uint64),
+        ("hazards", ctypes.c_void_p),  # HazardRecord each
+        ("hazard_seen", ctypes.c_void_p),  # a byte per (site, kind)
+        ("hazard_count", ctypes.c_uint64),
+        ("budget", ctypes.c_int64),  # loop iterations (per warp) left for this block
+        ("block_budget", ctypes.c_int64),
+        ("started", ctypes.c_int64),  # budget with which the current block started
+        ("launch_budget", ctypes.c_int64),  # loop iterations left for all blocks of this worker
+        ("stop", ctypes.c_uint32),  # set from outside: end after the current step
+        ("fault", ctypes.c_uint32),  # Fault code
+        ("fault_site", ctypes.c_uint32),  # source line of the fault
+        ("epoch", ctypes.c_uint32),  # time of the last block barrier
+        ("time", ctypes.c_uint32),  # advances at every block and warp barrier
+        ("vote_count", ctypes.c_uint32),  # bar.red: lanes whose predicate holds
+        ("vote_lanes", ctypes.c_uint32),  # bar.red: lanes that took part
+        ("arrivals", ctypes.c_uint32 * 16),  # bar.arrive: threads that have come to each named barrier
+        ("other_site", ctypes.c_uint32),  # of the access that a race collides with; -1: not known
+        ("race_kind", ctypes.c_uint32),
+        ("race_address", ctypes.c_uint64),
+        ("exact", ctypes.c_uint32),  # whether the exact race shadow is in use: time has no limit
+        ("exact_steps", ctypes.c_uint64),  # accesses of warps that it has looked at
+        ("landed", ctypes.c_void_p),  # ws_exact_landed
+        ("lane_syncs", ctypes.c_void_p),  # u32 per warp, lane and other lane (see ordering)
+        ("known", ctypes.c_void_p),  # per warp: pointer to pairs of times, and their number (see ordering)
+        ("on_sync", ctypes.c_void_p),  # called at barriers, fences and signals
+        ("signal_addresses", ctypes.c_uint64 * 32),  # of the signal that on_sync is told of
+        ("failed_waits", ctypes.c_uint32),  # waits at barrier objects in vain, since an arrival or a wait's end
+        ("waiting_thread", ctypes.c_uint32),  # warp and lane of the last of them
+        ("waiting_at", ctypes.c_uint64),  # the object's offset in shared memory
+        ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
+        ("print_used", ctypes.c_uint32),
+        ("print_limit", ctypes.c_uint32),
+        ("print", ctypes.c_void_p),
+        ("clock", ctypes.c_uint64),
+        ("masked", ctypes.c_void_p),  # the function `masked`, compiled when it is first called
+        ("masked_counters", ctypes.c_void_p),  # u64 each
+        ("pending", ctypes.c_void_p),  # cp.async: a queue per warp
+    ]
+
+
+class Site(ctypes.Structure):
+    """An allocation as generated code sees it."""
+
+    _fields_ = [
+        ("low", ctypes.c_uint64),
+        ("high", ctypes.c_uint64),  # one past the end
+        ("shadow", ctypes.c_uint64),  # race shadow, or 0 where no block writes: reads need no tracking
+    ]
+
+
+class HazardRecord(ctypes.Structure):
+    """One hazard as generated code notes it."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),
+        ("site", ctypes.c_uint32),
+        ("block", ctypes.c_uint64),
+        ("warp", ctypes.c_uint32),
+        ("lane", ctypes.c_uint32),
+        ("address", ctypes.c_uint64),
+        ("state", ctypes.c_uint64),  # shadow state that the access collided with
+        ("other_site", ctypes.c_uint32),
+    ]
+
+
+HAZARD_CAPACITY = 64
+
+# hazard kinds
+(
+    RACE,
+    OUT_OF_BOUNDS,
+    UNINITIALIZED,
+    DIVERGENT_BARRIER,
+    MISALIGNED,
+    SHARED_RACE,
+    SHARED_OUT_OF_BOUNDS,
+    SHARED_MISALIGNED,
+) = range(8)
+LOCAL_OUT_OF_BOUNDS, WARP_SYNC, WARP_MATRIX = 8, 9, 10
+HAZARD_KINDS = 11
+
+# fault codes
+FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT, FAULT_STACK, FAULT_POINTER = range(1, 8)
+FAULT_DEADLOCK = 8
+
+# what full() and masked() return: (code << 16) | block
+DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(7)
+BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
+YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
+"""A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
+YIELD_EVERY = 1 << 12
+"""Loop iterations between two yields; a power of 2."""
+NAMED_BARRIERS = 16
+MAX_BLOCKS = WARP_BARRIER_FLAG
+
+# shadow state of a shared granule, and the low half of a global one's: time | kind | flags | warp | lane
+LANE_BITS, WARP_SHIFT, MANY_LANES, MANY_WARPS, KIND_SHIFT, TIME_SHIFT = 5, 5, 1 << 10, 1 << 11, 12, 14
+WRITE, READ, ATOMIC, READ_AFTER_WRITE = 0, 1, 2, 3
+UNTOUCHED, IN_FLIGHT = 0xFFFFFFFF, 0xFFFFFFFE
+"""Shared memory that nobody has written in this block; that an asynchronous copy is on its way to."""
+STRONG_ACCESS = 4
+"""Flag of an access's kind: volatile or relaxed, a signal rather than data."""
+KIND_MASK_BELOW = MANY_WARPS - 1
+"""Warp, lane and MANY_LANES of a state."""
+FLYING_STATE = 1 << TIME_SHIFT
+"""In a state that the exact shadow reports: a copy was on its way."""
+NO_SITE = 0xFFFFFFFF
+LAST_TIME = (1 << 18) - 2
+
+
+def field(name: str) -> int:
+    """Offset of a Worker field."""
+    return getattr(Worker, name).offset
+
+
+STORAGE = {"pred": "i1", 8: "i8", 16: "i16", 32: "i32", 64: "i64", 128: "i128"}
+
+
+def storage(type_name: str) -> str:
+    """IR type in which a register of a PTX type is kept: raw bits."""
+    return "i1" if type_name == "pred" else STORAGE[WIDTH_BITS[type_name]]
+
+
+@dataclass(frozen=True)
+class ContextLayout:
+    """Byte offsets in a warp's context.
+
+    A register that `full` keeps as a scalar has a place among the `scalars`, packed so that a warp's state stays in few
+    cache lines; `slots` hold whole vectors.
+    """
+
+    scalars: dict[str, int]
+    slots: dict[str, int]
+    frames: int
+    local: int
+    size: int
+
+    STATUS, WARP_INDEX, SYNC_TIME, LIVE, PREDICATE, PARTICIPANTS, PCS = 0, 4, 8, 12, 16, 20, 64
+    BARRIER_ID, BARRIER_COUNT, VOTE_COUNT, VOTE_LANES, WARP_MASKS = 24, 28, 32, 36, 128
+    STALE = 40
+    """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the
+    barrier; the second row: of kernels with named barriers, and the lanes' masks at warp barriers; STALE: whether
+    registers that `full` keeps as matrices (`frames`) were last written in their slots"""
+
+
+def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int = 0) -> ContextLayout:
+    """Places for all registers that live across blocks; `form` tells in how many lanes `full` keeps a register."""
+    live = sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)})
+    meets = any(isinstance(b.terminator, WarpBarrier) for b in kernel.blocks)
+    offset = ContextLayout.WARP_MASKS + (4 * WARP if meets else 0)
+    scalars: dict[str, int] = {}
+    for name in live:
+        if form(name) != WARP:
+            scalars[name] = offset
+            offset += 8 * max(1, form(name))
+    offset = -(-offset // 64) * 64
+    slots: dict[str, int] = {}
+    for name in sorted(live, key=lambda n: form(n) != WARP):  # the vectors of `full` first, next to the scalars
+        slots[name] = offset
+        offset += max(64, WARP * BITS[storage(kernel.registers[name])] // 8)
+    frames = -(-offset // 64) * 64
+    local = -(-(frames + frames_bytes) // 128) * 128
+    size = local + WARP * kernel.local_bytes
+    return ContextLayout(scalars, slots, frames, local, -(-size // 256) * 256 + 64)

@@ -1,0 +1,148 @@
+"""Barriers of the block and of the warp."""
+
+from __future__ import annotations
+
+from ptxsim.codegen import layout as L
+from ptxsim.codegen.emit import WARP, Value
+from ptxsim.codegen.runtime.helper import CONTEXT, I32, I64, MASK, WORKER, Helper, arg, i32
+
+
+def warp_sync() -> str:
+    """__syncwarp of the lanes `mask`, each with the lanes it names: what they did before is ordered before what they
+    do from now on. Where that is not the whole warp, only the exact race shadow can tell."""
+    b = Helper()
+    masks = arg(I32, "masks", WARP)
+    b.label("entry")
+    at = b.offset(WORKER, L.field("time"))
+    now = b.load(I32, at)
+    exact = b.worker("exact", I32)
+    last = b.or_(b.sub(i32(0), exact), i32(L.LAST_TIME))  # no limit to exact times
+    later = b.intrinsic("umin", b.add_const(now, 1), last)
+    b.store(later, at)
+    live = b.load(I32, b.offset(CONTEXT, L.ContextLayout.LIVE))
+    left_out = b.and_(b.not_(masks), b.splat(live))
+    whole = b.mask_bits(b.icmp("eq", left_out, b.like(left_out, 0)))
+    everybody = b.icmp("eq", b.and_(b.and_(whole, MASK), live), live)
+    all_meet, some_meet, done = b.new_label("all"), b.new_label("some"), b.new_label("done")
+    b.branch(everybody, all_meet, some_meet)
+    b.label(all_meet)
+    b.store(later, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+    b.br(done)
+    b.label(some_meet)
+    with b.if_(b.icmp("ne", exact, i32(0))):
+        warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
+        table = b.offset(b.worker("lane_syncs", "ptr"), b.shl(b.resize(warp, I64), 12))
+        slots = b.stack(masks)
+        with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+            row = b.offset(table, b.shl(b.resize(lane, I64), 7))
+            with b.loop(i32(WARP)) as other, b.if_(b.lane_active(other, b.element(slots, I32, lane))):
+                b.store(later, b.let("ptr", 0, f"getelementptr i32, {row}, {other}"))
+    b.br(done)
+    b.label(done)
+    b.ret()
+    return b.define("ws_warp_sync", "void", WORKER, CONTEXT, masks, MASK)
+
+
+def block_barrier() -> str:
+    """A block barrier opens: everything before is ordered before everything after."""
+    b = Helper()
+    granule_log2 = arg(I32, "granule_log2")
+    b.label("entry")
+    at = b.offset(WORKER, L.field("time"))
+    now = b.add_const(b.load(I32, at), 1)
+    b.store(now, at)
+    b.store(now, b.offset(WORKER, L.field("epoch")))
+    with b.if_(b.icmp("uge", now, i32(L.LAST_TIME)), likely=False):  # time is used up: all states become "long ago"
+        size = b.worker("shared_bytes", I64)
+        shadow = b.worker("shadow", "ptr")
+        with b.loop(b.add_const(b.binary("lshr", size, b.resize(granule_log2, I64)), 1)) as k:
+            slot = b.offset(shadow, b.shl(k, 2))
+            state = b.load(I32, slot)
+            b.store(b.select(b.icmp("eq", state, i32(L.UNTOUCHED)), state, i32(0)), slot)
+        b.store(i32(1), at)
+        b.store(i32(1), b.offset(WORKER, L.field("epoch")))
+    b.ret()
+    return b.define("ws_block_barrier", "void", WORKER, granule_log2)
+
+
+def idle() -> str:
+    """No lane of the warp can run: -1 to go on (a warp barrier opened), else what `masked` returns.
+
+    A lane that waits at __syncwarp goes on once all lanes of its mask wait so too or have exited. Lanes that have
+    looped for long give way to the other warps. Lanes that wait at a block barrier leave to the driver; if others of
+    the warp have exited or wait elsewhere, the barrier is divergent.
+    """
+    b = Helper()
+    checked = arg(I32, "checked")
+    b.label("entry")
+    pcs_at = b.offset(CONTEXT, L.ContextLayout.PCS)
+    pcs = b.load("i16", pcs_at, WARP, align=64)
+    gone = b.icmp("eq", pcs, b.like(pcs, L.EXITED))
+    gone_bits = b.mask_bits(gone)
+    with b.if_(b.icmp("eq", gone_bits, i32(-1))):
+        b.ret(i32(L.DONE << 16))
+        b.label(b.new_label("unreached"))
+    flags = b.and_const(pcs, L.YIELD_FLAG)
+    yielded = b.and_(b.icmp("eq", flags, b.like(pcs, L.YIELD_FLAG)), b.not_(gone))
+    meeting = b.icmp("eq", flags, b.like(pcs, L.WARP_BARRIER_FLAG))
+    meeting_bits = b.mask_bits(meeting)
+    with b.if_(b.icmp("ne", meeting_bits, i32(0))):
+        _open_warp_barriers(b, pcs, meeting, gone_bits, checked)
+    with b.if_(b.icmp("ne", b.mask_bits(yielded), i32(0))):
+        b.store(b.select(yielded, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), pcs_at, align=64)
+        b.ret(i32(L.YIELDED << 16))
+        b.label(b.new_label("unreached"))
+    with b.if_(b.icmp("ne", meeting_bits, i32(0))):
+        _give_up_warp_barrier(b, pcs, meeting, b.or_(meeting_bits, gone_bits), checked)
+    waiting = b.not_(gone_bits)
+    lane = _first(b, waiting)
+    place = b.element(pcs_at, "i16", lane)
+    target = b.resize(b.and_const(place, L.MAX_BLOCKS - 1), I32)
+    b.store(waiting, b.offset(CONTEXT, L.ContextLayout.PARTICIPANTS))
+    with b.if_(b.icmp("ne", checked, i32(0))):
+        elsewhere = b.and_(b.mask_bits(b.icmp("ne", pcs, b.splat(place))), waiting)
+        born = b.load(I32, b.offset(CONTEXT, L.ContextLayout.LIVE))
+        missing = b.or_(elsewhere, b.and_(gone_bits, born))
+        with b.if_(b.icmp("ne", missing, i32(0))):
+            _divergent(b, pcs_at, target, lane, _first(b, missing))
+    b.ret(b.or_(i32(L.MASKED_BARRIER << 16), target))
+    return b.define("ws_idle", I32, WORKER, CONTEXT, checked)
+
+
+def _first(b: Helper, lanes: Value) -> Value:
+    return b.call("llvm.cttz.i32", I32, lanes, Value("i1", "true"))
+
+
+def _divergent(b: Helper, pcs_at: Value, target: Value, lane: Value, other: Value) -> None:
+    """Reports that `lane` waits at the barrier before block `target`, which lane `other` does not reach."""
+    place = b.resize(b.element(pcs_at, "i16", other), I64)
+    kind = i32(L.DIVERGENT_BARRIER)
+    b.call("ws_hazard", "void", WORKER, CONTEXT, kind, target, lane, b.resize(other, I64), place)
+
+
+def _open_warp_barriers(b: Helper, pcs: Value, meeting: Value, gone: Value, checked: Value) -> None:
+    """Returns -1 if some lanes of `meeting` may go on: all lanes of their mask wait with the same mask, or are gone."""
+    masks = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_MASKS), WARP, align=64)
+    same = b.call("ws_match_any", I32, b.resize(masks, I64), b.mask_bits(meeting), lanes=WARP)
+    missing = b.and_(masks, b.not_(b.or_(same, b.splat(gone))))
+    free = b.and_(meeting, b.icmp("eq", missing, b.like(missing, 0)))
+    with b.if_(b.icmp("ne", b.mask_bits(free), i32(0))):
+        at = b.offset(CONTEXT, L.ContextLayout.PCS)
+        b.store(b.select(free, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), at, align=64)
+        with b.if_(b.icmp("ne", checked, i32(0))):
+            b.call("ws_warp_sync", "void", WORKER, CONTEXT, masks, b.mask_bits(free))
+        b.ret(i32(-1))
+        b.label(b.new_label("unreached"))
+
+
+def _give_up_warp_barrier(b: Helper, pcs: Value, meeting: Value, there: Value, checked: Value) -> None:
+    """The lanes of `meeting` wait for others that never come: reports it and lets them go on."""
+    pcs_at = b.offset(CONTEXT, L.ContextLayout.PCS)
+    with b.if_(b.icmp("ne", checked, i32(0))):
+        lane = _first(b, b.mask_bits(meeting))
+        mask = b.element(b.offset(CONTEXT, L.ContextLayout.WARP_MASKS), I32, lane)
+        target = b.resize(b.and_const(b.element(pcs_at, "i16", lane), L.MAX_BLOCKS - 1), I32)
+        _divergent(b, pcs_at, target, lane, _first(b, b.and_(mask, b.not_(there))))
+    b.store(b.select(meeting, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), pcs_at, align=64)
+    b.ret(i32(-1))
+    b.label(b.new_label("unreached"))

@@ -1,0 +1,285 @@
+"""Functions that multiply matrices in memory: what a tensor-core product becomes on the host.
+
+A product adds, for k = 0, 1, 2, ..., the outer product of a column of A and a row of B to D, which stays in vector
+registers: one fused multiply-add per element and k, in the order that the oracle has too. Inputs are widened to f32
+first (integers as well: their sums stay below 2^24, where f32 is exact), 64-bit floats are taken as they are.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from ptxsim.analysis.fragments import dimensions
+from ptxsim.analysis.matrices import Product
+from ptxsim.codegen.emit import Builder, Value, constant
+from ptxsim.codegen.runtime.helper import arg, i64
+from ptxsim.codegen.tensor_forms import Form, across, finished, library_function
+
+_CANONICAL_NAN = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": 0xFFF8000000000000}
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The host's vector registers: elements of f32 per vector, and how many vectors of sums to keep in them.
+
+    `side`: how many products side by side make use of them.
+    """
+
+    width: int
+    sums: int
+    side: int
+
+
+WIDE, NARROW = Registers(16, 16, 4), Registers(8, 8, 1)
+"""AVX-512 with 32 registers; AVX2 and NEON with 16 or 32 shorter ones."""
+
+
+# ---------------------------------------------------------------- inputs
+
+
+_BITS = {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "tf32": 32}
+"""Bits of the inputs that have not 16."""
+
+
+def widened_bytes(form: Form) -> int:
+    return form.elements * 4
+
+
+def widens_in_order(form: Form) -> bool:
+    """Whether a product takes an input of this form widened element by element, in the order in which they lie."""
+    return form.held.type in ("f16", "bf16", "tf32", "s8", "u8")
+
+
+def widen(form: Form, p: Product, operand: str) -> tuple[str, str] | None:
+    """(name, IR) of a function (matrix, wide) that makes an input ready for the product; None where it is already."""
+    type_, bits = form.held.type, form.held.bits
+    in_vectors = (operand == "a") == (across(p) == "m")
+    if type_ == "f64" or (type_ == "b1" and not in_vectors):
+        return None
+    turned = in_vectors and bits < 8
+    outer = form.elements // form.line_elements
+    name = f"ws_widen_{type_}_{outer}_{form.line_elements}{'_turned' if turned else ''}"
+    return _widen(name, type_, outer, form.line_elements, turned)
+
+
+@cache
+def _widen(name: str, type_: str, outer: int, inner: int, turned: bool) -> tuple[str, str]:
+    b = library_function()
+    matrix, wide = arg("ptr", "matrix"), arg("ptr", "wide")
+    if type_ == "b1":
+        inner //= 32
+        with b.loop(i64(outer)) as k, b.loop(i64(inner)) as n:
+            word = b.load("i32", b.offset(matrix, b.shl(b.add(b.mul(k, i64(inner)), n), 2)))
+            b.store(word, b.offset(wide, b.shl(b.add(b.mul(n, i64(outer)), k), 2)))
+    elif turned:
+        with b.loop(i64(outer)) as k:
+            for start in range(0, inner, 16):
+                at = b.offset(matrix, b.add_const(b.mul(k, i64(inner // 2)), start // 2))
+                numbers = as_float(b, type_, at, 16)
+                for column in range(16):
+                    place = b.add_const(b.shl(k, 2), 4 * outer * (start + column))
+                    b.store(b.extract(numbers, column), b.offset(wide, place))
+    else:
+        copy_widened(b, type_, matrix, wide, outer * inner)
+    b.ret()
+    return finished(b, name, matrix, wide)
+
+
+def copy_widened(b: Builder, type_: str, origin: Value, to: Value, count: int) -> None:
+    """Copies elements that lie together as f32."""
+    bits = _BITS.get(type_, 16)
+    for first in range(0, count, 16):
+        lanes = min(16, count - first)
+        b.store(as_float(b, type_, b.offset(origin, first * bits // 8), lanes), b.offset(to, 4 * first))
+
+
+def as_float(b: Builder, type_: str, at: Value, count: int) -> Value:
+    """`count` elements in memory as f32."""
+    if type_ == "f16":
+        return b.convert("fpext", b.load("half", at, count), "float")
+    if type_ == "bf16":
+        return b.bitcast(b.shl(b.resize(b.load("i16", at, count), "i32"), 16), "float")
+    if type_ == "tf32":
+        return b.bitcast(b.and_const(b.load("i32", at, count), 0xFFFFE000), "float")
+    if type_ in ("s8", "u8"):
+        whole = b.resize(b.load("i8", at, count), "i32", signed=type_ == "s8")
+        return b.convert("sitofp", whole, "float")
+    pairs = b.load("i8", at, count // 2)
+    both = b.shuffle(b.shl(pairs, 4), [n for k in range(count // 2) for n in (k, count // 2 + k)], pairs)
+    shift = "ashr" if type_ == "s4" else "lshr"  # each number is now in the high half of a byte
+    return b.convert("sitofp", b.resize(b.binary(shift, both, b.like(both, 4)), "i32", type_ == "s4"), "float")
+
+
+# ---------------------------------------------------------------- the product
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Products that are computed together, so that sums stay longer in registers and inputs are read less often.
+
+    `side` sums lie side by side and share the broadcast input, `stacked` ones lie one above the other and share the
+    input in vectors; one of the two is 1. To each sum `deep` products are added one after the other.
+    """
+
+    side: int = 1
+    stacked: int = 1
+    deep: int = 1
+
+    @property
+    def sums(self) -> int:
+        return self.side * self.stacked
+
+
+ONE = Arrangement()
+
+
+def product(p: Product, registers: Registers, arrangement: Arrangement = ONE) -> tuple[str, str]:
+    """(name, IR) of a function (vectors, broadcast, c, d): inputs as `widen` leaves them, C and D in their forms.
+
+    Of several products the function takes the vectors step by step (`deep` x `side`), then the broadcast inputs
+    (`deep` x `stacked`), then all C, then all D. Of quarter products it takes one 8 x 8 x 4 product at a time.
+    """
+    m, n, k = dimensions(p.shape)
+    wide, high = (m, n) if across(p) == "m" else (n, m)
+    kind = p.operation or ("i" if p.d == "s32" else p.a if p.a == "f64" else "f")
+    return _product(_Product(kind, wide, high, k, p.d, p.c, p.saturates), registers, arrangement)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """What distinguishes the functions: `high` rows, `wide` elements each, `depth` steps."""
+
+    kind: str
+    wide: int
+    high: int
+    depth: int
+    d: str
+    c: str
+    saturates: bool
+
+    @property
+    def number(self) -> str:
+        """The type of a sum."""
+        return {"f64": "double", "xor": "i32", "and": "i32"}.get(self.kind, "float")
+
+    @property
+    def size(self) -> int:
+        return 8 if self.number == "double" else 4
+
+    def name(self, registers: Registers, a: Arrangement) -> str:
+        tail = f"{'_sat' if self.saturates else ''}_{registers.width}"
+        several = "" if a == ONE else f"_{a.side}_{a.stacked}_{a.deep}"
+        return f"ws_product_{self.kind}_{self.wide}_{self.high}_{self.depth}_{self.d}_{self.c}{tail}{several}"
+
+
+@cache
+def _product(p: _Product, registers: Registers, a: Arrangement) -> tuple[str, str]:
+    b = library_function()
+    vectors, single, starts, results = (
+        [arg("ptr", f"{name}{k}") for k in range(count)]
+        for name, count in (
+            ("vectors", a.deep * a.side), ("single", a.deep * a.stacked), ("start", a.sums), ("result", a.sums),
+        )
+    )
+    lanes = min(p.wide, registers.width * 4 // p.size)
+    steps = p.depth // 32 if p.number == "i32" else p.depth
+    per_row = p.wide // lanes
+    rows = min(p.high, max(1, registers.sums // (per_row * a.sums)))
+    assert p.high % rows == 0 and (a.deep == 1 or (p.kind in ("f", "f64") and p.d == p.c != "f16"))
+    with b.loop(i64(p.high // rows)) if rows < p.high else nullcontext(i64(0)) as chunk:
+        high = [b.offset(x, b.mul(chunk, i64(rows * steps * p.size))) for x in single]
+        start = [b.offset(x, b.mul(chunk, i64(rows * p.wide * element_bytes(p.c)))) for x in starts]
+        result = [b.offset(x, b.mul(chunk, i64(rows * p.wide * element_bytes(p.d)))) for x in results]
+        places = _places(a, rows, per_row, lanes, p.wide)
+        sums = [constant("float", 0.0, lanes) if p.kind == "i" else _started(b, start, x, lanes, p) for x in places]
+        for step, k in ((step, k) for step in range(a.deep) for k in range(steps)):
+            factors: dict[tuple[int, int], Value] = {}
+            pieces: dict[tuple[int, int], Value] = {}
+            for n, x in enumerate(places):
+                piece, factor = (x.column, x.offset % p.wide), (x.line, x.row)
+                if piece not in pieces:
+                    at = b.offset(vectors[step * a.side + x.column], p.size * (k * p.wide + piece[1]))
+                    pieces[piece] = b.load(p.number, at, lanes)
+                if factor not in factors:
+                    at = b.offset(high[step * a.stacked + x.line], p.size * (x.row * steps + k))
+                    factors[factor] = b.splat(b.load(p.number, at), lanes)
+                sums[n] = _step(b, p.kind, pieces[piece], factors[factor], sums[n])
+        _finish(b, p, [(start[x.sum], result[x.sum], x.offset) for x in places], sums)
+    b.ret()
+    return finished(b, p.name(registers, a), *vectors, *single, *starts, *results)
+
+
+class _Place(NamedTuple):
+    """A vector of a sum: the sum, where it stands, and the vector's row and first element."""
+
+    sum: int
+    line: int
+    column: int
+    row: int
+    offset: int
+
+
+def _places(a: Arrangement, rows: int, per_row: int, lanes: int, wide: int) -> list[_Place]:
+    return [
+        _Place(line * a.side + column, line, column, row, row * wide + v * lanes)
+        for line in range(a.stacked)
+        for row in range(rows)
+        for column in range(a.side)
+        for v in range(per_row)
+    ]
+
+
+def element_bytes(type_: str) -> int:
+    """Size of an element of C or D."""
+    return {"f16": 2, "f64": 8}.get(type_, 4)
+
+
+def _started(b: Builder, start: list[Value], x: _Place, lanes: int, p: _Product) -> Value:
+    at = b.offset(start[x.sum], element_bytes(p.c) * x.offset)
+    if p.c == "f16":
+        return b.convert("fpext", b.load("half", at, lanes), "float")
+    return b.load(p.number, at, lanes)
+
+
+def _step(b: Builder, kind: str, x: Value, y: Value, total: Value) -> Value:
+    if kind in ("xor", "and"):
+        return b.add(total, b.intrinsic("ctpop", b.binary(kind, x, y)))
+    return b.intrinsic("fma", x, y, total)
+
+
+def _finish(b: Builder, p: _Product, places: list[tuple[Value, Value, int]], sums: list[Value]) -> None:
+    """Stores sums; `places` are where C begins, where D begins, and the element in both."""
+    if p.number == "i32" or p.kind == "i":
+        for (start, result, offset), x in zip(places, sums, strict=True):
+            total = x
+            if p.kind == "i":
+                c, whole = b.load("i32", b.offset(start, 4 * offset), x.lanes), b.convert("fptosi", x, "i32")
+                total = b.intrinsic("sadd.sat", c, whole) if p.saturates else b.add(c, whole)
+            b.store(total, b.offset(result, 4 * offset))
+    else:
+        targets = [b.offset(result, element_bytes(p.d) * offset) for _, result, offset in places]
+        _finish_floats(b, targets, sums, p.d)
+
+
+def _finish_floats(b: Builder, targets: list[Value], sums: list[Value], d: str) -> None:
+    """Stores sums; NaNs become the canonical one, which is rare and has a path of its own."""
+    pairs = [b.fcmp("uno", x, sums[min(k + 1, len(sums) - 1)]) for k, x in list(enumerate(sums))[::2]]
+    odd = pairs[0]
+    for other in pairs[1:]:
+        odd = b.or_(odd, other)
+    none = b.icmp("eq", b.mask_bits(odd), constant(f"i{odd.lanes}", 0))
+    plain, careful, end = b.new_label("plain"), b.new_label("careful"), b.new_label("stored")
+    b.branch(none, plain, careful, likely=True)
+    for label, check in ((plain, False), (careful, True)):
+        b.label(label)
+        for target, x in zip(targets, sums, strict=True):
+            value = b.convert("fptrunc", x, "half") if d == "f16" else x
+            if check:
+                bits = constant(f"i{8 * element_bytes(d)}", _CANONICAL_NAN[value.type], x.lanes)
+                value = b.select(b.fcmp("uno", value, value), b.bitcast(bits, value.type), value)
+            b.store(value, target)
+        b.br(end)
+    b.label(end)

@@ -1,0 +1,290 @@
+"""PTX to LLVM IR: one kernel, for one block shape.
+
+`translate` prepares the kernel (blocks split where a guard may leave, barrier results given blocks of their own) and
+analyses its registers' lane patterns, writes the functions `full`, `masked` and `run_blocks`, and returns them with
+the plan that turns the counter array into named counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ptxsim.analysis.lane_analysis import LaneAnalysis
+from ptxsim.analysis.matrices import tile
+from ptxsim.analysis.merging import shared_requests
+from ptxsim.analysis.optimistic import optimistic_loads
+from ptxsim.analysis.provenance import pointer_roots, read_roots, written_roots
+from ptxsim.codegen import bits, convert, floating, integer, transcendental  # noqa: F401  (registers the handlers)
+from ptxsim.codegen.driver import write_driver
+from ptxsim.codegen.emit import module_text
+from ptxsim.codegen.entries import parts_of
+from ptxsim.codegen.frames import find_frames, frames_bytes
+from ptxsim.codegen.full import Full
+from ptxsim.codegen.layout import MAX_BLOCKS, context_layout
+from ptxsim.codegen.masked import Masked
+from ptxsim.codegen.nans import computed_floats
+from ptxsim.codegen.plan import CounterPlan
+from ptxsim.codegen.translator import barrier_operands, lanes_of
+from ptxsim.codegen.unit import Options, Unit
+from ptxsim.errors import KernelTooLarge
+from ptxsim.syntax.program import (
+    Address,
+    Barrier,
+    Block,
+    Branch,
+    Immediate,
+    Instruction,
+    Jump,
+    Kernel,
+    Switch,
+    Terminator,
+    Vector,
+    WarpBarrier,
+    bytes_of,
+)
+
+__all__ = ["Options", "Translation", "translate"]
+
+
+_LONG, _LONG_CHECKED = 1_200, 600
+"""PTX instructions above which registers live in memory between blocks: without and with checks. Such a kernel has more
+values than the host has registers, so that it runs no slower, and LLVM needs half the time."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """IR text and what is needed to run it and to read its counters."""
+
+    ir: str
+    unit: Unit
+    written_roots: frozenset[str]
+    read_roots: frozenset[str]
+    instruction_count: int
+    full_names: tuple[str, ...]
+    """the functions that `full` is made of"""
+
+    def masked(self) -> tuple[str, CounterPlan]:
+        """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part."""
+        unit = replace(self.unit, plan=CounterPlan(), helpers={})
+        masked = Masked(unit)
+        function = masked.translate()
+        return module_text([function, *unit.helpers.values()], masked.b.declared, unit.helpers), unit.plan
+
+    @property
+    def most_sites(self) -> int:
+        """Upper bound of the access sites of both functions."""
+        return 2 * len(self.unit.sites) + self.instruction_count + len(self.unit.kernel.blocks) + 1
+
+
+def translate(
+    kernel: Kernel,
+    block: tuple[int, int, int],
+    options: Options,
+    *,
+    wide_grid: bool = False,
+    wide_vectors: bool = True,
+) -> Translation:
+    """Translates `kernel` for blocks of shape `block`.
+
+    `wide_grid`: do not assume blockIdx.x below MAX_GRID_X. `wide_vectors`: the host has 32 registers of 64 bytes.
+    """
+    known = _known(kernel, block, wide_grid)
+    kernel = known.kernel
+    count = sum(len(b.instructions) for b in kernel.blocks)
+    unit = replace(
+        known, options=options, plan=CounterPlan(), sites=[], helpers={}, library={}, symbol_slots={},
+        long=count > (_LONG_CHECKED if options.check else _LONG), wide_vectors=wide_vectors,
+    )  # fmt: skip
+    parts = parts_of(unit)
+    functions: list[str] = []
+    declared: dict[str, str] = {}
+    for part in parts:
+        full = Full(unit, part)
+        functions.append(full.translate())
+        declared |= full.b.declared
+    driver, driver_declared = write_driver(unit, parts)
+    functions += [driver, *unit.helpers.values()]
+    ir = module_text(functions, declared | driver_declared, unit.helpers)
+    reached = written_roots(kernel, unit.pointers), read_roots(kernel, unit.pointers)
+    return Translation(ir, unit, *reached, count, tuple(part.name for part in parts))
+
+
+def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
+    """What does not depend on the options: found out once for a block shape, as a unit to copy."""
+    if (block, wide_grid) not in kernel.known:
+        kernel.known[block, wide_grid] = _find_out(kernel, block, wide_grid)
+    return kernel.known[block, wide_grid]
+
+
+def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
+    requests = shared_requests(kernel)
+    kernel = _with_barrier_results(kernel)
+    analysis = LaneAnalysis(kernel, block, wide_grid)
+    kernel = _split_at_guards(kernel, analysis)
+    analysis.kernel = kernel
+    if len(kernel.blocks) >= MAX_BLOCKS:
+        raise KernelTooLarge(
+            f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
+        )
+    frames = find_frames(kernel, lambda name: not analysis.of(name).known)
+    return Unit(
+        kernel, block, analysis, Options(),
+        context_layout(kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames)), pointer_roots(kernel),
+        frames=frames,
+        global_granule_log2=_granule_log2(kernel, ("global", "generic")),
+        shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+        named=_is_named(kernel),
+        partial_order=_is_named(kernel) or _has_fences(kernel),
+        spin_heads=_spin_heads(kernel),
+        optimistic=optimistic_loads(kernel),
+        computed_floats=computed_floats(kernel),
+        shared_requests=requests,
+        copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
+        barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
+    )  # fmt: skip
+
+
+def _is_named(kernel: Kernel) -> bool:
+    """Whether some barrier has a number or a count of its own, or is arrived at without waiting."""
+    everybody = (Immediate(0), Immediate(0))
+    for block in kernel.blocks:
+        if isinstance(block.terminator, Barrier) and barrier_operands(block.terminator.instruction) != everybody:
+            return True
+        if any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions):
+            return True
+    return False
+
+
+_FENCES = frozenset({"acquire", "release", "acq_rel", "sc"})
+
+
+def _has_fences(kernel: Kernel) -> bool:
+    """Whether threads may be ordered by fences, acquires and releases."""
+    return any(
+        i.opcode in ("membar", "fence", "mbarrier") or not _FENCES.isdisjoint(i.modifiers)
+        for block in kernel.blocks
+        for i in block.instructions
+    )
+
+
+_SIGNALS = frozenset({"volatile", "relaxed", "acquire", "mmio"})
+
+
+def _spin_heads(kernel: Kernel) -> frozenset[int]:
+    """Heads of loops in kernels whose threads may wait for each other by looking at memory."""
+    may_wait = any(
+        i.opcode in ("atom", "mbarrier") or (i.opcode == "ld" and not _SIGNALS.isdisjoint(i.modifiers))
+        for block in kernel.blocks
+        for i in block.instructions
+    )
+    return frozenset(head for _, head in kernel.back_edges) if may_wait else frozenset()
+
+
+def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:
+    """log2 of the race shadow's granule: the smallest access in these spaces, at most 4 bytes."""
+    smallest = 4
+    for block in kernel.blocks:
+        for i in block.instructions:
+            if i.opcode == "wmma" and not i.has("mma") and i.space in spaces:
+                smallest = min([smallest, *(r.size for shared in (False, True) for r in tile(i).requests(shared))])
+            elif (
+                i.opcode in ("ld", "ldu", "st", "atom", "red")
+                and i.space in spaces
+                and any(isinstance(o, Address) for o in i.operands)
+            ):
+                size = bytes_of(i.type)
+                for o in i.operands:
+                    if isinstance(o, Vector):
+                        size *= len(o.elements)
+                smallest = min(smallest, size)
+    return smallest.bit_length() - 1
+
+
+def _map_targets(terminator: Terminator, new: dict[int, int]) -> Terminator:
+    match terminator:
+        case Jump(target, source):
+            return Jump(new[target], source)
+        case Branch(guard, taken, fallthrough, instruction):
+            return Branch(guard, new[taken], new[fallthrough], instruction)
+        case Switch(index, targets, instruction):
+            return Switch(index, tuple(new[t] for t in targets), instruction)
+        case Barrier(target, instruction):
+            return Barrier(new[target], instruction)
+        case WarpBarrier(target, instruction):
+            return WarpBarrier(new[target], instruction)
+    return terminator
+
+
+def _rebuilt(kernel: Kernel, groups: list[list[Block]]) -> Kernel:
+    """A kernel whose block k is replaced by the chain groups[k]; liveness is recomputed inside the chains."""
+    first: dict[int, int] = {}
+    total = 0
+    for k, group in enumerate(groups):
+        first[k] = total
+        total += len(group)
+    blocks: list[Block] = []
+    for group in groups:
+        for position, block in enumerate(group):
+            is_last = position == len(group) - 1
+            terminator = _map_targets(block.terminator, first) if is_last else _chain(block.terminator, len(blocks) + 1)
+            blocks.append(Block(len(blocks), block.instructions, terminator, block.live_in, block.live_out))
+    return replace(kernel, blocks=blocks)
+
+
+def _chain(terminator: Terminator, following: int) -> Terminator:
+    return Barrier(following, terminator.instruction) if isinstance(terminator, Barrier) else Jump(following)
+
+
+def _live_before(instructions: list[Instruction], live: frozenset[str]) -> frozenset[str]:
+    for i in reversed(instructions):
+        live = (live - frozenset(i.written)) | frozenset(i.read)
+    return live
+
+
+def _terminator_reads(t: Terminator) -> frozenset[str]:
+    instruction = getattr(t, "instruction", None)
+    reads = frozenset(instruction.read) if instruction is not None else frozenset()
+    if isinstance(t, Branch):
+        reads |= {t.guard.register}
+    return reads
+
+
+def _with_barrier_results(kernel: Kernel) -> Kernel:
+    """bar.red gives its result behind the barrier: a block of its own reads it there."""
+    groups: list[list[Block]] = []
+    for block in kernel.blocks:
+        t = block.terminator
+        if isinstance(t, Barrier) and t.instruction.written:
+            destination = frozenset(t.instruction.written)
+            live = block.live_out - destination
+            waits = Block(0, block.instructions, t, block.live_in, live)
+            groups.append([waits, Block(0, [t.instruction], Jump(t.target), live, block.live_out)])
+        else:
+            groups.append([block])
+    if all(len(g) == 1 for g in groups):
+        return kernel
+    return _rebuilt(kernel, groups)
+
+
+def _split_at_guards(kernel: Kernel, analysis: LaneAnalysis) -> Kernel:
+    """Every guarded instruction starts a block, so that a warp can start it over in `masked`."""
+    groups: list[list[Block]] = []
+    for block in kernel.blocks:
+        cuts = [k for k, i in enumerate(block.instructions) if k and id(i) in analysis.guarded]
+        if not cuts:
+            groups.append([block])
+            continue
+        live = block.live_out | _terminator_reads(block.terminator)
+        chain: list[Block] = []
+        end = len(block.instructions)
+        out = block.live_out
+        terminator: Terminator = block.terminator
+        for cut in [*reversed(cuts), 0]:
+            part = block.instructions[cut:end]
+            live = _live_before(part, live)
+            chain.insert(0, Block(0, part, terminator, live, out))
+            out, end, terminator = live, cut, Jump(0)
+        groups.append(chain)
+    if all(len(g) == 1 for g in groups):
+        return kernel
+    return _rebuilt(kernel, groups)

@@ -1,0 +1,375 @@
+"""What the two translations of a kernel share: operands, results, counting, one instruction after another.
+
+`full` runs a warp whose 32 lanes are all active and together: registers are SSA values, uniform ones scalars. It leaves
+at a branch where the lanes part, at a guard that fails, and at a barrier. `masked` runs any mixture: registers live in
+the warp's context, every lane has its own program counter, and the block with the lowest number among them runs next
+for the lanes that wait there, which is where parted lanes meet again. From there a whole warp goes back to `full` if
+the registers that `full` keeps as scalars do fit their patterns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptxsim.analysis.lanes import ZERO, Lanes
+from ptxsim.codegen import layout as L
+from ptxsim.codegen import nans
+from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants, float_constant
+from ptxsim.codegen.float_formats import canonical_nan
+from ptxsim.codegen.plan import arithmetic_counter, instruction_class
+from ptxsim.codegen.special_registers import special_register
+from ptxsim.codegen.unit import Unit
+from ptxsim.codegen.values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
+from ptxsim.errors import PtxsimError, UnsupportedInstruction
+from ptxsim.isa import INSTRUCTIONS, TENSOR
+from ptxsim.syntax.program import (
+    Block,
+    Immediate,
+    Instruction,
+    Jump,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+from ptxsim.syntax.refusals import refused
+
+
+class Translator:
+    """Base of the two translations: operands, results, and one block's worth of instructions."""
+
+    masked = False
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.kernel = unit.kernel
+        self.b = Builder()
+        self.known: dict[tuple[str, int], Value] = {}
+        """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first
+        lanes"""
+        self.defined: set[str] = set()
+        self.versions: dict[str, int] = {}
+        """how often translated code has written a register so far"""
+        self.areas: dict[str, int] = {}
+        """memory of the function, by name: bytes"""
+        self.scratch: dict[object, Any] = {}
+        """values computed once per block"""
+        self.groups: dict[object, Any] = {}
+        """accesses of the block that were examined together"""
+        self.carry: Value | None = None
+        """condition code, one i1 per lane"""
+        self.block: Block
+        self.position = 0
+        self.execution_cell = 0
+        self.lanes_cell = 0
+
+    # -- registers ------------------------------------------------------------------------------------------------
+    def storage(self, register: str) -> str:
+        return L.storage(self.kernel.registers[register])
+
+    def pattern(self, register: str) -> Lanes:
+        return self.unit.analysis.of(register)
+
+    def get(self, register: str, lanes: int) -> Value:
+        """A register's raw bits: of lane 0 (`lanes` 0), of the first lanes of 2 or 4 groups, or of all 32 lanes."""
+        raise NotImplementedError
+
+    def put(self, register: str, value: Value, own: Lanes) -> None:
+        raise NotImplementedError
+
+    def area(self, name: str, nbytes: int) -> Value:
+        """Memory of the function that all its blocks share."""
+        self.areas[name] = max(nbytes, self.areas.get(name, 0))
+        return Value("ptr", f'%"area {name}"')
+
+    def area_lines(self) -> list[str]:
+        """The areas as allocations, for the function's entry."""
+        return [f'%"area {name}" = alloca [{size} x i8], align 64' for name, size in self.areas.items()]
+
+    def slot(self, register: str) -> Value:
+        return self.b.offset(Value("ptr", "%c"), self.unit.context.slots[register])
+
+    def scalar_slot(self, register: str) -> Value:
+        return self.b.offset(Value("ptr", "%c"), self.unit.context.scalars[register])
+
+    def save(self, register: str, value: Value) -> None:
+        """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
+        whole = value.lanes == WARP
+        if value.type == "i1":
+            value = self.b.resize(self.b.mask_bits(value) if value.lanes else value, "i32")
+        self.b.store(
+            value,
+            self.slot(register) if whole else self.scalar_slot(register),
+            align=64 if value.lanes == WARP else None,
+        )
+
+    def restore(self, register: str, lanes: int) -> Value:
+        kind = self.storage(register)
+        at = self.slot(register) if lanes == WARP else self.scalar_slot(register)
+        if kind == "i1":
+            bits = self.b.load("i32", at)
+            return self.b.bits_mask(self.b.resize(bits, f"i{lanes}"), lanes) if lanes else self.b.resize(bits, "i1")
+        return self.b.load(kind, at, lanes, align=64 if lanes == WARP else None)
+
+    def widen(self, value: Value, own: Lanes, lanes: int = WARP) -> Value:
+        """The first lanes of a pattern's groups, as the first lanes of more groups or as all 32 lanes."""
+        have = max(1, value.lanes)
+        if have == max(1, lanes) or value.lanes == WARP:
+            return value
+        b = self.b
+        wide = b.splat(value, lanes) if have == 1 else b.shuffle(value, [k * have // lanes for k in range(lanes)])
+        if own.offsets is None or own.offsets == ZERO:
+            return wide
+        offsets = [own.offsets[k * (WARP // lanes)] for k in range(lanes)]
+        return b.add(wide, constants(value.type, offsets)) if any(offsets) else wide
+
+    def first_lanes(self, value: Value, form: int) -> Value:
+        """The lanes of a whole vector in which `full` keeps a pattern."""
+        return self.b.shuffle(value, range(0, WARP, WARP // form)) if form else self.b.extract(value, 0)
+
+    def form(self, register: str) -> int:
+        """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
+        return lanes_of(self.pattern(register))
+
+    # -- operands -------------------------------------------------------------------------------------------------
+    def source(self, operand: Operand, type_: str, lanes: int) -> Value:
+        """An operand read as PTX type `type_`; `lanes` as for `get`."""
+        kind = LLVM_TYPE[type_]
+        match operand:
+            case Register(name):
+                value = self.get(name, lanes)
+                if kind[0] == "i" and name in self.unit.computed_floats:
+                    value = nans.canonical_bits(self.b, value)
+                return self.reinterpret(value, kind)
+            case Immediate(bits):
+                if kind in ("float", "double", "half", "bfloat"):
+                    text = float_constant(kind, bits)
+                    return Value(kind, f"splat ({kind} {text})" if lanes else text, lanes)
+                return constant(kind, bits, lanes)
+            case Special(name):
+                return self.reinterpret(special_register(self, name, lanes), kind)
+            case Symbol():
+                value = self.symbol(operand)
+                value = self.reinterpret(value, kind)
+                return self.b.splat(value, lanes) if lanes else value
+        raise AssertionError(operand)
+
+    def reinterpret(self, value: Value, kind: str) -> Value:
+        """Raw bits as an IR type; a narrower type takes the low bits."""
+        if value.type == kind:
+            return value
+        bits = BITS[kind]
+        if BITS[value.type] != bits:
+            value = self.b.resize(value, f"i{bits}")
+        return self.b.bitcast(value, kind)
+
+    def symbol(self, symbol: Symbol) -> Value:
+        """Address of a variable in its own space."""
+        variable = self.kernel.variables.get(symbol.name)
+        if variable is None:
+            raise UnsupportedInstruction(
+                f"'{symbol.name[:40]}' is a parameter or a function: the simulator does not take its address"
+            )
+        if variable.space in ("shared", "local"):
+            return constant("i64", variable.offset + symbol.offset)
+        slot = self.unit.symbol_slots.setdefault(symbol.name, len(self.unit.symbol_slots))
+        at = self.b.offset(self.field("params", "ptr"), -(-self.kernel.param_bytes // 8) * 8 + 8 * slot)
+        return self.b.add_const(self.b.load("i64", at, invariant=True), symbol.offset)
+
+    def field(self, name: str, type_: str) -> Value:
+        """A field of the worker that does not change while translated code runs."""
+        return self.b.load(type_, self.b.offset(Value("ptr", "%w"), L.field(name)), invariant=True)
+
+    def warp_index(self) -> Value:
+        return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
+
+    # -- instructions ---------------------------------------------------------------------------------------------
+    def instruction(self, i: Instruction) -> None:
+        """Translates one instruction. A form that its handler did not foresee is refused by name: PTX is hostile."""
+        try:
+            self._instruction(i)
+        except UnsupportedInstruction as error:
+            raise refused(self.kernel.module, i.source, error.message, error.next_step) from None
+        except (PtxsimError, RecursionError, MemoryError):
+            raise
+        except Exception as error:
+            what = f"the simulator does not execute '{i.full_name[:60]}': no handler foresees this form"
+            raise refused(self.kernel.module, i.source, what, NEXT_STEP) from error
+
+    def _instruction(self, i: Instruction) -> None:
+        from ptxsim.codegen import access, async_copy, atomics, carry, tensor, warp
+
+        if carry.uses_carry(i):
+            carry.translate(self, i)
+        elif i.opcode in VALUES:
+            self._value(i)
+        elif i.opcode in ("ld", "ldu", "st"):
+            access.translate(self, i)
+        elif i.opcode in ("atom", "red"):
+            atomics.translate(self, i)
+        elif i.opcode == "cp":
+            async_copy.translate(self, i)
+        elif INSTRUCTIONS[i.opcode].kind == TENSOR:
+            tensor.translate(self, i)
+        elif i.opcode in warp.HANDLERS:
+            warp.HANDLERS[i.opcode](self, i)
+        else:
+            raise unsupported(i)
+
+    def scalar_result(self, i: Instruction) -> Lanes | None:
+        """The instruction's own pattern if it is computed once per warp, else None."""
+        if self.masked:
+            return None
+        own = self.unit.analysis.result(i)
+        return own if own is not None and own.known else None
+
+    def _value(self, i: Instruction) -> None:
+        own = self.scalar_result(i)
+        lanes = WARP if own is None else lanes_of(own)
+        operands = i.operands[1:]
+        if i.opcode == "mov" and isinstance(operands[0], Vector):
+            operands = operands[0].elements
+        sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
+        result = VALUES[i.opcode].handler(self.b, i, *sources)
+        if isinstance(result, Value) and result.type in ("half", "bfloat") and nans.half_results(i):
+            result = canonical_nan(self.b, result)
+        self.write(i.operands[0], result, own or Lanes())
+
+    def write(self, target: Operand, result: Value | tuple[Value, ...], own: Lanes) -> None:
+        """Puts a result, or one per element of a vector or pair, into its destination."""
+        match target:
+            case Register(name):
+                assert isinstance(result, Value)
+                self.put(name, result, own)
+            case Vector(elements):
+                assert not isinstance(result, Value)
+                for element, part in zip(elements, result, strict=True):
+                    self.write(element, part, own)
+            case Pair(first, second):
+                parts = result if isinstance(result, tuple) and not isinstance(result, Value) else (result,)
+                for element, part in zip((first, second), parts, strict=False):
+                    self.write(element, part, own)
+            case Sink():
+                pass
+
+    def as_storage(self, register: str, value: Value, signed: bool = False) -> Value:
+        """A result as the raw bits that its register keeps."""
+        kind = self.storage(register)
+        if value.type in ("float", "double", "half", "bfloat"):
+            value = self.b.bitcast(value, f"i{BITS[value.type]}")
+        return value if value.type == kind else self.b.resize(value, kind, signed)
+
+    # -- counting -------------------------------------------------------------------------------------------------
+    def count(self, name: str, line: int, *, per_warp: int = 0, per_lane: int = 0) -> None:
+        """Books a count that follows from how often the current block runs."""
+        if not self.unit.options.count:
+            return
+        plan = self.unit.plan
+        if self.masked:
+            plan.scaled(self.execution_cell, name, line, per_warp)
+            plan.scaled(self.lanes_cell, name, line, per_lane)
+        else:
+            plan.scaled(self.execution_cell, name, line, per_warp + WARP * per_lane)
+
+    def count_instruction(self, i: Instruction) -> None:
+        if i.has("skip"):  # stands for a predicate: not an instruction of its own
+            return
+        if i.has("red") and i in self.block.instructions:  # only fetches what bar.red found: counted in front of it
+            return
+        line, kind = i.source.line, instruction_class(i.opcode, i.modifiers)
+        self.count("warp_instructions", line, per_warp=1)
+        self.count("thread_instructions", line, per_lane=1)
+        self.count(f"instructions_{kind}", line, per_warp=1)
+        name = arithmetic_counter(i.opcode, i.type) if i.types else None
+        if name:
+            self.count(name, line, per_lane=1)
+
+    def count_parting(self, following: Value, mask: Value, line: int) -> None:
+        """Counts a switch whose lanes go to different blocks."""
+        b = self.b
+        ends = []
+        for name, neutral in (("min", L.EXITED), ("max", 0)):
+            taken = b.select(mask, following, b.like(following, neutral))
+            ends.append(b.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
+        cell = self.unit.plan.cell()
+        self.unit.plan.named(cell, "divergent_branches", line)
+        self.bump(cell, b.resize(b.icmp("ne", *ends), "i64"))
+
+    def counter_pointer(self, cell: int) -> Value:
+        return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
+
+    def bump(self, cell: int, by: Value) -> None:
+        self.b.increment(self.counter_pointer(cell), by)
+
+    def spend(self, line: int) -> None:
+        """One loop iteration off the block's budget; leaves when it is used up."""
+        b = self.b
+        at = b.offset(Value("ptr", "%w"), L.field("budget"))
+        left = b.add_const(b.load("i64", at), -1)
+        b.store(left, at)
+        if self.unit.spin_heads:
+            due = b.icmp("eq", b.and_const(left, L.YIELD_EVERY - 1), b.like(left, 0))
+            with b.if_(due, likely=False):
+                b.store(constant("i32", 1), b.offset(Value("ptr", "%w"), L.field("yield_due")))
+        spent, go_on = b.new_label("spent"), b.new_label("goon")
+        b.branch(b.icmp("slt", left, b.like(left, 0)), spent, go_on, likely=False)
+        b.label(spent)
+        self.fault(L.FAULT_BUDGET, line)
+        b.label(go_on)
+
+    def fault(self, code: int, line: int) -> None:
+        """Ends the launch: notes the fault and returns."""
+        worker = Value("ptr", "%w")
+        self.b.store(constant("i32", code), self.b.offset(worker, L.field("fault")))
+        self.b.store(constant("i32", line), self.b.offset(worker, L.field("fault_site")))
+        self.b.ret(constant("i32", L.FAULTED << 16))
+
+    def loops_back(self, target: int) -> bool:
+        return target <= self.block.index
+
+    def name_barrier(self, i: Instruction) -> None:
+        """Notes which barrier the warp comes to and for how many threads it is (0: all of the block)."""
+        if not self.unit.named:
+            return
+        b, operands = self.b, barrier_operands(i)
+        for operand, at in zip(operands, (L.ContextLayout.BARRIER_ID, L.ContextLayout.BARRIER_COUNT), strict=True):
+            b.store(self.of_first_lane(operand), b.offset(Value("ptr", "%c"), at))
+
+    def of_first_lane(self, operand: Operand) -> Value:
+        """A 32-bit operand as the first active lane has it."""
+        if not isinstance(operand, Register) or (not self.masked and self.form(operand.name) == 0):
+            return self.source(operand, "u32", 0)
+        value = self.source(operand, "u32", WARP)
+        if not self.masked:
+            return self.b.extract(value, 0)
+        lane = self.b.call("llvm.cttz.i32", "i32", self.mask_bits, Value("i1", "true"))  # type: ignore[attr-defined]
+        return self.b.extract(value, lane)
+
+    def barrier_predicate(self, i: Instruction) -> Value | None:
+        """The predicate operand of bar.red as a lane mask."""
+        return self.b.mask_bits(self.source(i.operands[-1], "pred", WARP)) if i.has("red") else None
+
+
+def barrier_operands(i: Instruction) -> tuple[Operand, Operand]:
+    """The number of a block barrier and how many threads it is for; 0 for all."""
+    operands = list(i.operands)
+    if i.has("red"):
+        operands = operands[1:-1]
+    return operands[0] if operands else Immediate(0), operands[1] if len(operands) > 1 else Immediate(0)
+
+
+def lanes_of(pattern: Lanes) -> int:
+    """Lanes that stand for a pattern: 0 (lane 0 alone), the first lanes of 2 or 4 groups, or all 32."""
+    if not pattern.known:
+        return WARP
+    return 0 if pattern.groups == 1 else pattern.groups
+
+
+def last_line(block: Block) -> int:
+    """The source line at which control leaves a block: its jump's, else its last instruction's."""
+    if isinstance(block.terminator, Jump) and block.terminator.source.line:
+        return block.terminator.source.line
+    return block.instructions[-1].source.line if block.instructions else 0

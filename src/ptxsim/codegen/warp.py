@@ -1,0 +1,243 @@
+"""Instructions that look across the lanes of a warp, and those that do nothing (PTX ISA 9.7.9.6, 9.7.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxsim.analysis.lanes import Lanes
+from ptxsim.codegen import layout as L
+from ptxsim.codegen import mbarriers
+from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, constants
+from ptxsim.codegen.runtime.helper import Helper, arg, i32
+from ptxsim.codegen.signals import fence, report
+from ptxsim.codegen.translator import Translator, barrier_operands
+from ptxsim.run.ordering import ARRIVE
+from ptxsim.syntax.program import Instruction, Pair
+
+_UNIFORM = Lanes((0,) * WARP)
+
+
+def _active(t: Translator) -> Value:
+    return t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+
+
+def _shfl(t: Translator, i: Instruction) -> None:
+    """shfl.sync.mode.b32 d|p, a, b, c, membermask. c = segment mask << 8 | clamp."""
+    b = t.b
+    value = t.source(i.operands[1], "b32", WARP)
+    by = t.source(i.operands[2], "u32", WARP)
+    control = t.source(i.operands[3], "u32", WARP)
+    mode = next(m for m in i.modifiers if m in ("up", "down", "bfly", "idx"))
+    lane = constants("i32", range(WARP))
+    by, clamp = b.and_const(by, 31), b.and_const(control, 31)
+    segment = b.and_const(b.lshr(control, 8), 31)
+    fixed = b.and_(lane, segment)
+    highest = b.or_(fixed, b.and_(clamp, b.not_(segment)))
+    if mode == "up":
+        source = b.sub(lane, by)
+        inside = b.icmp("sge", source, highest)
+    elif mode == "down":
+        source = b.add(lane, by)
+        inside = b.icmp("sle", source, highest)
+    elif mode == "bfly":
+        source = b.xor(lane, by)
+        inside = b.icmp("sle", source, highest)
+    else:
+        source = b.or_(fixed, b.and_(by, b.not_(segment)))
+        inside = b.icmp("sle", source, highest)
+    source = b.and_const(b.select(inside, source, lane), 31)
+    result = _permute(t, value, source)
+    if t.masked and t.unit.options.check:
+        _require_sources(t, i, source)
+    t.write(i.operands[0], (result, inside) if isinstance(i.operands[0], Pair) else result, Lanes())
+
+
+def _permute(t: Translator, value: Value, source: Value) -> Value:
+    """value[source[lane]] for every lane, through the stack."""
+    b = t.b
+    return b.call("ws_permute", "i32", value, source, lanes=WARP)
+
+
+def _require_sources(t: Translator, i: Instruction, source: Value) -> None:
+    """A lane that reads one which is not taking part gets an undefined value: a hazard."""
+    b = t.b
+    site = t.unit.site(i, "warp", "read")
+    present = b.and_const(b.binary("lshr", b.splat(_active(t)), source), 1)
+    missing = b.and_(b.mask_bits(b.icmp("eq", present, b.like(present, 0))), _active(t))
+    with b.if_(b.icmp("ne", missing, constant("i32", 0)), likely=False):
+        lane = b.call("llvm.cttz.i32", "i32", missing, Value("i1", "true"))
+        b.call(
+            "ws_hazard", "void", Value("ptr", "%w"), Value("ptr", "%c"), constant("i32", L.WARP_SYNC),
+            constant("i32", site), lane, constant("i64", 0), constant("i64", 0),
+        )  # fmt: skip
+
+
+def _members(t: Translator, i: Instruction) -> Value:
+    """Active lanes of the instruction's member mask: one mask, or one per lane where lanes may name different ones."""
+    active = _active(t)
+    if not i.has("sync"):
+        return active
+    operand = i.operands[-1]
+    pattern = t.unit.analysis.operand(operand)
+    together = not t.masked and pattern is not None and pattern.uniform
+    mask = t.source(operand, "b32", 0 if together else WARP)
+    return t.b.and_(mask, t.b.splat(active) if mask.lanes else active)
+
+
+def _like(t: Translator, x: Value, members: Value) -> Value:
+    """A lane mask in the form of `members`."""
+    return t.b.splat(x) if members.lanes else x
+
+
+def _pattern(members: Value) -> Lanes:
+    return Lanes() if members.lanes else _UNIFORM
+
+
+def _vote(t: Translator, i: Instruction) -> None:
+    b = t.b
+    members = _members(t, i)
+    holds = b.mask_bits(t.source(i.operands[1], "pred", WARP))
+    yes = b.and_(_like(t, holds, members), members)
+    zero = b.like(yes, 0)
+    if i.has("ballot"):
+        result = yes
+    elif i.has("all"):
+        result = b.icmp("eq", yes, members)
+    elif i.has("any"):
+        result = b.icmp("ne", yes, zero)
+    else:
+        result = b.or_(b.icmp("eq", yes, members), b.icmp("eq", yes, zero))
+    t.write(i.operands[0], result, _pattern(members))
+
+
+def _activemask(t: Translator, i: Instruction) -> None:
+    t.write(i.operands[0], _active(t), _UNIFORM)
+
+
+def _match(t: Translator, i: Instruction) -> None:
+    b = t.b
+    value = b.resize(t.source(i.operands[1], i.type, WARP), "i64")
+    members = _members(t, i)
+    if not members.lanes:
+        members = b.splat(members)
+    same = b.and_(b.call("ws_match_any", "i32", value, _active(t), lanes=WARP), members)
+    if i.has("all"):
+        agree = b.icmp("eq", same, members)
+        mask = b.select(agree, members, b.like(members, 0))
+        t.write(i.operands[0], (mask, agree) if isinstance(i.operands[0], Pair) else mask, Lanes())
+    else:
+        t.write(i.operands[0], same, Lanes())
+
+
+_NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "smin": 0x7FFFFFFF, "smax": -0x80000000, "umin": -1, "umax": 0}
+
+
+def _redux(t: Translator, i: Instruction) -> None:
+    b = t.b
+    value, members = t.source(i.operands[1], i.type, WARP), _members(t, i)
+    op = next(m for m in i.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
+    if op in ("min", "max"):
+        op = ("s" if i.type[0] == "s" else "u") + op
+    if not members.lanes:
+        t.write(i.operands[0], _reduced(b, op, value, members), _UNIFORM)
+        return
+    name = f"redux_{op}"
+    if name not in t.unit.helpers:
+        t.unit.helpers[name] = _redux_by_lane(t, name, op)
+    t.write(i.operands[0], b.call(name, "i32", value, members, lanes=WARP), Lanes())
+
+
+def _reduced(b: Builder, op: str, value: Value, members: Value) -> Value:
+    filled = b.select(b.bits_mask(members), value, b.like(value, _NEUTRAL[op]))
+    return b.call(f"llvm.vector.reduce.{op}.v{WARP}i32", "i32", filled)
+
+
+def _redux_by_lane(t: Translator, name: str, op: str) -> str:
+    """A function that reduces, for each lane, over the lanes of its own mask."""
+    b = Helper()
+    b.declared = t.b.declared
+    value, members = arg("i32", "value", WARP), arg("i32", "members", WARP)
+    b.label("entry")
+    masks, result = b.stack(members), b.stack(constant("i32", 0, WARP))
+    with b.loop(i32(WARP)) as lane:
+        reduced = _reduced(b, op, value, b.element(masks, "i32", lane))
+        b.store(reduced, b.let("ptr", 0, f"getelementptr i32, {result}, {lane}"))
+    b.ret(b.load("i32", result, WARP, align=64))
+    return b.define(name, f"<{WARP} x i32>", value, members).replace("define ", "define internal ", 1)
+
+
+def _elect(t: Translator, i: Instruction) -> None:
+    """The lowest active lane of the mask leads."""
+    b, members = t.b, _members(t, i)
+    name = "llvm.cttz.v32i32" if members.lanes else "llvm.cttz.i32"
+    leader = b.call(name, "i32", members, Value("i1", "true"), lanes=members.lanes)
+    lane = constants("i32", range(WARP))
+    is_leader = b.icmp("eq", leader if leader.lanes else b.splat(leader), lane)
+    target = i.operands[0]
+    if isinstance(target, Pair):
+        t.write(target.first, leader, _pattern(members))
+        t.write(target.second, is_leader, Lanes())
+    else:
+        t.write(target, leader, _pattern(members))
+
+
+def _createpolicy(t: Translator, i: Instruction) -> None:
+    t.write(i.operands[0], constant("i64", 0), _UNIFORM)
+
+
+def _nothing(t: Translator, i: Instruction) -> None:
+    """Hints."""
+
+
+def _trap(t: Translator, i: Instruction) -> None:
+    code = L.FAULT_STACK if i.has("stack") else L.FAULT_POINTER if i.has("pointer") else L.FAULT_TRAP
+    t.fault(code, i.source.line)
+    t.b.label(t.b.new_label("after"))
+
+
+def _call(t: Translator, i: Instruction) -> None:
+    """printf and assert: the runtime functions that NVRTC leaves as calls."""
+    from ptxsim.codegen import printing
+
+    printing.translate(t, i)
+
+
+def _bar(t: Translator, i: Instruction) -> None:
+    if i.has("arrive"):
+        number = t.of_first_lane(barrier_operands(i)[0])
+        t.count("barriers", i.source.line, per_warp=1)
+        if t.unit.options.exact:
+            report(t.b, ARRIVE, t.warp_index(), t.b.resize(number, "i64"))
+        t.b.call("ws_bar_arrive", "void", Value("ptr", "%w"), Value("ptr", "%c"), _active(t), number)
+    else:
+        _bar_result(t, i)
+
+
+def _bar_result(t: Translator, i: Instruction) -> None:
+    """What bar.red found, read behind the barrier."""
+    b = t.b
+    if t.unit.named:
+        count, lanes = (b.load("i32", b.offset(Value("ptr", "%c"), at)) for at in _VOTES_OF_WARP)
+    else:
+        count, lanes = (b.load("i32", b.offset(Value("ptr", "%w"), L.field(f"vote_{n}"))) for n in ("count", "lanes"))
+    if i.has("popc"):
+        result = count
+    elif i.has("and"):
+        result = b.icmp("eq", count, lanes)
+    else:
+        result = b.icmp("ne", count, constant("i32", 0))
+    t.write(i.operands[0], result, _UNIFORM)
+
+
+_VOTES_OF_WARP = (L.ContextLayout.VOTE_COUNT, L.ContextLayout.VOTE_LANES)
+_IGNORED = (
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
+    "pmevent",
+)  # fmt: skip
+
+HANDLERS: dict[str, Callable[[Translator, Instruction], None]] = {
+    "shfl": _shfl, "vote": _vote, "activemask": _activemask, "match": _match, "redux": _redux,
+    "membar": fence, "fence": fence, "elect": _elect, "createpolicy": _createpolicy,
+    "mbarrier": mbarriers.translate,
+    "trap": _trap, "call": _call, "bar": _bar, "barrier": _bar, **dict.fromkeys(_IGNORED, _nothing),
+}  # fmt: skip

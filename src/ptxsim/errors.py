@@ -1,0 +1,113 @@
+"""Every error that the simulator raises on purpose.
+
+    PtxsimError
+    ├── LaunchError                the launch itself is impossible (grid, block, shared memory)
+    └── SimulationError            the simulator stopped a kernel
+        ├── UnsupportedInstruction PTX that the simulator does not know
+        ├── PtxSyntaxError         text that is not PTX
+        ├── KernelTooLarge         more basic blocks than translated code can number
+        ├── StepLimitExceeded      too many loop iterations: most likely an endless loop
+        ├── MemoryLimitExceeded    more device memory than the limit
+        ├── PrintLimitExceeded     printf wrote more than the limit
+        ├── KernelDeadlock         threads wait for arrivals at a barrier that never come
+        └── KernelTrap             the kernel executed trap or failed an assert
+
+The message says what happened and where; `next_step`, where there is one, says what to do.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import traceback
+from pathlib import Path
+
+_LIBRARIES = tuple(str(Path(__file__).parent.parent / name) + os.sep for name in ("ptxsim", "warpschool", "warpcourse"))
+"""Frames in these are ours, not those of whoever calls."""
+
+
+class PtxsimError(Exception):
+    """Base class: catch this to catch everything that the simulator raises on purpose."""
+
+    def __init__(self, message: str, *, next_step: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.next_step}" if self.next_step else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: own line, what happened, what to do next; with WARPSCHOOL_TRACEBACK=1 all frames."""
+        if os.environ.get("WARPSCHOOL_TRACEBACK"):
+            return traceback.format_exception(self)
+        frames = [f for f in traceback.walk_tb(self.__traceback__) if _is_callers(f[0].f_code.co_filename)]
+        lines = []
+        if frames:
+            frame, number = frames[-1]
+            code = linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip()
+            lines.append(f"line {number}: {code}" if code else f"line {number}")
+        return [*lines, f"{type(self).__name__}: {self}"]
+
+
+def _is_callers(file: str) -> bool:
+    """Whether code of this file is neither the library's nor IPython's own."""
+    return not file.startswith(_LIBRARIES) and "site-packages" not in file
+
+
+class LaunchError(PtxsimError, ValueError):
+    """Grid, block or shared memory are outside what the chip allows; `line` is the Launch line's where there is one."""
+
+    def __init__(self, message: str, *, line: int = 0, next_step: str = "") -> None:
+        super().__init__(message, next_step=next_step)
+        self.line = line
+
+
+class SimulationError(PtxsimError):
+    """The simulator stopped a kernel; `file` and `line` are the student's where known."""
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0, next_step: str = "") -> None:
+        super().__init__(_placed(message, file, line), next_step=next_step)
+        self.file = file
+        self.line = line
+
+    def place(self, file: str, line: int) -> None:
+        """Names the place where the launch was asked for, if the message names none yet."""
+        if not self.line:
+            self.message, self.file, self.line = _placed(self.message, file, line), file, line
+
+
+def _placed(message: str, file: str, line: int) -> str:
+    return (f"{file}:{line}: " if file and line else f"line {line}: " if line else "") + message
+
+
+class PtxSyntaxError(SimulationError):
+    """The text is not PTX that the parser understands."""
+
+
+class UnsupportedInstruction(SimulationError):
+    """The simulator does not execute this PTX instruction."""
+
+
+class KernelTooLarge(SimulationError):
+    """The kernel has more basic blocks than translated code can number."""
+
+
+class StepLimitExceeded(SimulationError):
+    """A block ran more loop iterations than its budget: most likely an endless loop."""
+
+
+class MemoryLimitExceeded(SimulationError):
+    """More device memory was asked for than the limit allows."""
+
+
+class PrintLimitExceeded(SimulationError):
+    """printf wrote more than the limit."""
+
+
+class KernelDeadlock(SimulationError):
+    """Threads wait for arrivals at a barrier object that never come."""
+
+
+class KernelTrap(SimulationError):
+    """The kernel executed `trap` or a failed `assert`."""

@@ -1,0 +1,332 @@
+"""Calls that cannot be inlined: recursion and function pointers, on a stack in local memory.
+
+A call saves the registers that its function needs afterwards (if that function may be entered again), puts arguments
+and the number of the place to return to on the stack, and jumps. The callee finds them below its stack pointer, has its
+local variables above it, and returns through a switch over the places that call it. So nothing here is new to the
+rest of the simulator: lanes may be in different calls as they may be in different branches. The stack's own
+instructions carry the modifier `skip`: no counter counts them.
+
+    ... | caller's local variables | saved registers | arguments | result | place | callee's local variables ...
+        ^ caller's %sp                                                            ^ callee's %sp
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ptxsim.kernel.call_graph import CallGraph, signature
+from ptxsim.kernel.inline import Flat, inline
+from ptxsim.syntax.declarations import align_up
+from ptxsim.syntax.program import (
+    STACK,
+    STACK_POINTER,
+    WIDTH_BITS,
+    Address,
+    Function,
+    Guard,
+    Immediate,
+    Instruction,
+    Module,
+    Operand,
+    Register,
+    SourceLine,
+    Symbol,
+    Variable,
+    Vector,
+)
+from ptxsim.syntax.refusals import refused
+
+STACK_BYTES = 16 << 10
+"""Call stack of a thread."""
+_LIMIT = "%stack_limit"
+_SLOT = 8
+_ENTRY, _RETURN = "enter@{}", "leave@{}"
+BACK = "back@"
+"""How the labels of places begin to which a call on the stack returns."""
+
+
+def function_number(module: Module, name: str) -> int:
+    """What a pointer to the function `name` holds."""
+    return list(module.functions).index(name) + 1
+
+
+def flatten(module: Module, entry: Function) -> Flat:
+    """A kernel's code in one list: calls inlined, those that cannot be on a stack."""
+    if all(f.is_entry for f in module.functions.values()) and not _calls_pointer(entry):
+        return inline(module, entry)
+    graph = CallGraph(module)
+    outlined = graph.outlined(entry)
+    flat = inline(module, entry, outlined=outlined.keys())
+    if outlined or any(isinstance(i, Instruction) and i.has("stack") for i in flat.code):
+        flat = _Stacker(module, entry, flat, outlined, graph).run()
+    for k, i in enumerate(flat.code):
+        if isinstance(i, Instruction) and i.opcode == "mov" and isinstance(i.operands[1], Symbol):
+            flat.code[k] = _with_numbers(module, i)
+    return flat
+
+
+def _calls_pointer(function: Function) -> bool:
+    calls = (i for i in function.body if isinstance(i, Instruction) and i.opcode == "call")
+    return any(not isinstance(i.operands[1], Symbol) for i in calls)
+
+
+def _with_numbers(module: Module, i: Instruction) -> Instruction:
+    """Addresses of functions as numbers."""
+    source = i.operands[1]
+    if not isinstance(source, Symbol) or source.name not in module.functions:
+        return i
+    return replace(i, operands=(i.operands[0], Immediate(function_number(module, source.name))))
+
+
+# ---------------------------------------------------------------- frames
+
+
+@dataclass
+class _Frame:
+    """Where a function's parts lie, counted from its stack pointer."""
+
+    function: Function
+    arguments: dict[str, int] = field(default_factory=dict)
+    """parameter or result -> (negative) offset"""
+    below: int = _SLOT
+    """bytes below the stack pointer: arguments, result, place"""
+
+
+def _frame(function: Function) -> _Frame:
+    frame = _Frame(function)
+    for p in (*function.returns, *function.params):
+        frame.below = align_up(frame.below + p.size_bytes, 16)
+        frame.arguments[p.name] = -frame.below
+    return frame
+
+
+class _Stacker:
+    """Writes the calls that `inline` has left as `call.stack` instructions."""
+
+    def __init__(
+        self, module: Module, entry: Function, flat: Flat, outlined: dict[str, Function], graph: CallGraph
+    ) -> None:
+        self.module, self.entry, self.flat, self.graph = module, entry, flat, graph
+        self.frames = {name: _frame(function) for name, function in outlined.items()}
+        self.places: dict[str, list[str]] = {name: [] for name in outlined}
+        self.registers = dict(flat.registers)
+        self.variables = dict(flat.variables)
+        self.sizes = {name: v.size_bytes for name, v in flat.variables.items()}
+        """sizes of all parameter blocks"""
+        self.largest = 0
+        """most bytes of local variables of an outlined function"""
+        self.count = 0
+
+    def run(self) -> Flat:
+        self.registers |= {STACK_POINTER: "b64", _LIMIT: "b64"}
+        self.variables[STACK] = Variable(STACK, "local", "b8", STACK_BYTES, 16)
+        source = next((i.source for i in self.flat.code if isinstance(i, Instruction)), SourceLine())
+        code = [*self.with_calls(self.flat.code, {}, 0), Instruction("exit", (), ())]
+        for name, frame in self.frames.items():
+            flat = inline(self.module, frame.function, outlined=self.frames.keys(), tag=f"@{name}")
+            self.registers |= flat.registers
+            self.sizes |= {v.name: v.size_bytes for v in flat.variables.values()}
+            code += self.body(name, frame, flat)
+        start: list[Instruction | str] = [
+            self.make(source, "mov", "b64", Register(STACK_POINTER), Symbol(STACK)),
+            self.make(source, "mov", "b64", Register(_LIMIT), Symbol(STACK, STACK_BYTES - self.largest)),
+        ]
+        return Flat([*start, *(self.returning(i) for i in code)], self.registers, self.variables)
+
+    def body(self, name: str, frame: _Frame, flat: Flat) -> list[Instruction | str]:
+        """An outlined function: its local variables on the stack, its calls written out."""
+        offsets, size = dict(frame.arguments), 0
+        for v in flat.variables.values():
+            if v.space == "local":
+                offsets[v.name] = at = align_up(size, v.align)
+                size = at + v.size_bytes
+            else:
+                self.variables[v.name] = v
+        size = align_up(size, 16)
+        self.largest = max(self.largest, size)
+        moved = [self.on_stack(i, offsets) if isinstance(i, Instruction) else i for i in flat.code]
+        place = self.register("b32")
+        source = next((i.source for i in flat.code if isinstance(i, Instruction)), SourceLine())
+        end: list[Instruction | str] = [
+            self.make(source, "ld", "local.b32", place, Address(Register(STACK_POINTER), -_SLOT)),
+            Instruction("brx", ("idx",), (place,), None, source, 0, (_RETURN.format(name),)),
+        ]
+        return [_ENTRY.format(name), *self.with_calls([*moved, *end], offsets, size, save=True)]
+
+    def on_stack(self, i: Instruction, offsets: dict[str, int]) -> Instruction:
+        """An instruction with the function's variables found from the stack pointer."""
+        operands: list[Operand] = []
+        if i.opcode in ("ld", "st"):  # a parameter, by its name or by its address
+            i = replace(i, modifiers=tuple("local" if m.startswith("param") else m for m in i.modifiers))
+        for o in i.operands:
+            if isinstance(o, Address) and isinstance(o.base, Symbol) and o.base.name in offsets:
+                o = Address(Register(STACK_POINTER), offsets[o.base.name] + o.base.offset + o.offset)
+            elif isinstance(o, Symbol) and o.name in offsets and i.opcode == "mov":
+                number = Immediate(offsets[o.name] + o.offset)
+                base = Register(STACK_POINTER)
+                return replace(i, opcode="add", modifiers=("s64",), operands=(i.operands[0], base, number))
+            operands.append(o)
+        return replace(i, operands=tuple(operands))
+
+    def returning(self, i: Instruction | str) -> Instruction | str:
+        """The switch at an outlined function's end, once all places that call it are known."""
+        if isinstance(i, Instruction) and i.opcode == "brx" and i.targets[0].startswith(_RETURN.format("")):
+            places = self.places[i.targets[0][len(_RETURN.format("")) :]]
+            return replace(i, targets=tuple(places)) if places else Instruction("exit", (), ())
+        return i
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+    def with_calls(
+        self, code: list[Instruction | str], offsets: dict[str, int], size: int, *, save: bool = False
+    ) -> list[Instruction | str]:
+        """`code` with its calls written out. `offsets`: its variables that lie on the stack, `size` bytes of them.
+        `save`: the function may be entered again while it waits for a call."""
+        calls = [k for k, i in enumerate(code) if isinstance(i, Instruction) and i.opcode == "call" and i.has("stack")]
+        live = _live_after(code, calls) if save and calls else {}
+        result: list[Instruction | str] = []
+        done = 0
+        for k in calls:
+            i = code[k]
+            assert isinstance(i, Instruction)
+            result += [*code[done:k], *self.call(i, offsets, size, sorted(live.get(k, ())))]
+            done = k + 1
+        return [*result, *code[done:]]
+
+    def call(self, i: Instruction, offsets: dict[str, int], size: int, saved: list[str]) -> Iterator[Instruction | str]:
+        """One call: `size` bytes of local variables and the registers `saved` stay below it."""
+        results, callee, arguments = i.operands
+        assert isinstance(results, Vector) and isinstance(arguments, Vector)
+        names = self.callees(i, callee)
+        frame = self.frames[names[0]]
+        self.count += 1
+        back = f"{BACK}{self.count}"
+        full = align_up(size + _SLOT * len(saved) + frame.below, 16)
+        sp, top = Register(STACK_POINTER), self.register("b64")
+        for k, name in enumerate(saved):
+            yield from self.moved(i.source, name, size + _SLOT * k, store=True)
+        for p, block in zip(frame.function.params, arguments.elements, strict=True):
+            yield from self.copied(
+                i.source, _place(block, offsets), Address(sp, full + frame.arguments[p.name]), p.size_bytes
+            )
+        too_deep = self.register("pred")
+        yield self.make(i.source, "add", "s64", top, sp, Immediate(full))
+        yield self.make(i.source, "setp", "gt.u64", too_deep, top, Register(_LIMIT))
+        yield Instruction("trap", ("stack",), (), Guard(too_deep.name), i.source, i.ptx_line)
+        yield self.make(i.source, "mov", "b64", sp, top)
+        yield from self.jumps(i, callee, names, back)
+        yield back
+        yield self.make(i.source, "add", "s64", sp, sp, Immediate(-full))
+        for p, block in zip(frame.function.returns, results.elements, strict=True):
+            yield from self.copied(
+                i.source, Address(sp, full + frame.arguments[p.name]), _place(block, offsets), p.size_bytes
+            )
+        for k, name in enumerate(saved):
+            yield from self.moved(i.source, name, size + _SLOT * k, store=False)
+
+    def callees(self, i: Instruction, callee: Operand) -> list[str]:
+        if isinstance(callee, Symbol):
+            return [callee.name]
+        wanted = {name for name in self.graph.targets if name in self.frames and self.fits(i, name)}
+        names = [name for name in self.frames if name in wanted]
+        if not names:
+            raise refused(self.module, i.source, "no function of this signature has its address taken")
+        return names
+
+    def fits(self, i: Instruction, name: str) -> bool:
+        """Whether a call through a pointer hands over and expects what the function takes and gives."""
+        lists = [list_.elements for list_ in i.operands[::2] if isinstance(list_, Vector)]
+        sizes = [tuple(self.sizes[o.name] for o in blocks if isinstance(o, Symbol)) for blocks in lists]
+        return (sizes[1], sizes[0]) == signature(self.frames[name].function)
+
+    def jumps(self, i: Instruction, callee: Operand, names: list[str], back: str) -> Iterator[Instruction | str]:
+        """To the callee, with the number of the place to return to."""
+        for k, name in enumerate(names):
+            number = len(self.places[name])
+            self.places[name].append(back)
+            other = f"{back}.{k}"
+            if not isinstance(callee, Symbol):
+                differs = self.register("pred")
+                wanted = Immediate(function_number(self.module, name))
+                yield self.make(i.source, "setp", "ne.s64", differs, callee, wanted)
+                yield Instruction("bra", ("skip",), (), Guard(differs.name), i.source, i.ptx_line, (other,))
+            value = self.register("b32")
+            # the label says to `cfg`, which orders blocks, where this call goes on
+            yield replace(self.make(i.source, "mov", "b32", value, Immediate(number)), targets=(back,))
+            yield self.make(i.source, "st", "local.b32", Address(Register(STACK_POINTER), -_SLOT), value)
+            yield Instruction("bra", ("uni",), (), None, i.source, i.ptx_line, (_ENTRY.format(name),))
+            if not isinstance(callee, Symbol):
+                yield other
+        if not isinstance(callee, Symbol):
+            yield Instruction("trap", ("pointer",), (), None, i.source, i.ptx_line)
+
+    # -- pieces -----------------------------------------------------------------------------------------------------
+    def register(self, type_name: str) -> Register:
+        self.count += 1
+        name = f"%stack{self.count}"
+        self.registers[name] = type_name
+        return Register(name)
+
+    def make(self, source: SourceLine, opcode: str, modifiers: str, *operands: Operand) -> Instruction:
+        return Instruction(opcode, ("skip", *modifiers.split(".")), operands, None, source)
+
+    def moved(self, source: SourceLine, name: str, offset: int, *, store: bool) -> Iterator[Instruction]:
+        """A register to its slot on the stack, or back."""
+        at, register = Address(Register(STACK_POINTER), offset), Register(name)
+        bits = WIDTH_BITS[self.registers[name]]
+        if bits > 1:
+            operands = (at, register) if store else (register, at)
+            yield self.make(source, "st" if store else "ld", f"local.b{bits}", *operands)
+            return
+        word = self.register("b32")
+        if store:
+            yield self.make(source, "selp", "b32", word, Immediate(1), Immediate(0), register)
+            yield self.make(source, "st", "local.b32", at, word)
+        else:
+            yield self.make(source, "ld", "local.b32", word, at)
+            yield self.make(source, "setp", "ne.u32", register, word, Immediate(0))
+
+    def copied(self, source: SourceLine, origin: Address, target: Address, size: int) -> Iterator[Instruction]:
+        """`size` bytes of local memory from one place to another."""
+        done = 0
+        while done < size:
+            width = next(w for w in (8, 4, 2, 1) if w <= size - done)
+            word = self.register(f"b{max(16, 8 * width)}")
+            yield self.make(source, "ld", f"local.b{8 * width}", word, _further(origin, done))
+            yield self.make(source, "st", f"local.b{8 * width}", _further(target, done), word)
+            done += width
+
+
+def _place(block: Operand, offsets: dict[str, int]) -> Address:
+    """Where a call's parameter block lies."""
+    assert isinstance(block, Symbol)
+    return Address(Register(STACK_POINTER), offsets[block.name]) if block.name in offsets else Address(block)
+
+
+def _further(at: Address, bytes_: int) -> Address:
+    return Address(at.base, at.offset + bytes_)
+
+
+def _live_after(code: list[Instruction | str], calls: list[int]) -> dict[int, frozenset[str]]:
+    """Registers that are needed behind each of the instructions `calls`."""
+    labels = {i: k for k, i in enumerate(code) if isinstance(i, str)}
+    live: list[frozenset[str]] = [frozenset()] * (len(code) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for k in range(len(code) - 1, -1, -1):
+            i = code[k]
+            if isinstance(i, str):
+                new = live[k + 1]
+            else:
+                falls = i.guard is not None or i.opcode not in ("bra", "brx", "ret", "exit", "trap")
+                out = live[k + 1] if falls else frozenset()
+                for target in i.targets:
+                    if target in labels:
+                        out |= live[labels[target]]
+                kills = frozenset(i.written) if i.guard is None else frozenset()
+                new = (out - kills) | frozenset(i.read)
+            if new != live[k]:
+                live[k] = new
+                changed = True
+    return {k: live[k + 1] - {STACK_POINTER} for k in calls}

@@ -1,0 +1,319 @@
+"""A parsed function to a `Kernel`: calls inlined, code split into basic blocks, blocks ordered, liveness known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ptxsim.errors import MemoryLimitExceeded
+from ptxsim.kernel.calls import BACK, flatten
+from ptxsim.kernel.inline import Flat
+from ptxsim.kernel.liveness import TooManyLive, find_live
+from ptxsim.kernel.order import TooTangled, min_pc_order
+from ptxsim.kernel.placement import place
+from ptxsim.syntax.program import (
+    STACK_POINTER,
+    Address,
+    Barrier,
+    Block,
+    Branch,
+    Guard,
+    Instruction,
+    Jump,
+    Kernel,
+    Module,
+    Operand,
+    Pair,
+    Return,
+    SourceLine,
+    Switch,
+    Symbol,
+    Terminator,
+    Variable,
+    Vector,
+    WarpBarrier,
+)
+from ptxsim.syntax.refusals import refused
+
+LOCAL_LIMIT, PARAMETER_LIMIT = 512 << 10, 32_764
+"""Most bytes of a thread's local memory and of a kernel's parameters (CUDA C++ Programming Guide, table of limits)."""
+_BARRIERS = frozenset({"bar", "barrier"})
+_BRANCHES = frozenset({"bra", "brx"})
+_ENDS = frozenset({"ret", "exit"})
+_ASSERT_FAILS = Symbol("__assertfail")
+
+
+def build_kernel(module: Module, entry: str) -> Kernel:
+    """The kernel `entry` of a module, ready for translation.
+
+    Raises KeyError if there is no such entry, PtxSyntaxError for an instruction that is none, and
+    UnsupportedInstruction for what the simulator does not execute.
+    """
+    function = module.functions[entry]
+    if not function.is_entry:
+        raise KeyError(entry)
+    flat = flatten(module, function)
+    drafts = _split(_without_guards(flat.code))
+    first = _simplify(drafts)
+    try:
+        order = _with_the_rest(min_pc_order(_within_functions(drafts), first), drafts)
+        blocks = _renumbered(drafts, order)
+        find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
+    except (TooTangled, TooManyLive) as e:
+        raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
+    variables, shared_bytes, local_bytes = place(_variables(module, flat))
+    param_bytes = max((p.offset + p.size_bytes for p in function.params), default=0)
+    _within(LOCAL_LIMIT, local_bytes, "local memory per thread", module, flat)
+    _within(PARAMETER_LIMIT, param_bytes, "parameters", module, flat)
+    return Kernel(
+        name=entry,
+        module=module,
+        params=function.params,
+        param_bytes=param_bytes,
+        registers=flat.registers,
+        blocks=blocks,
+        variables=variables,
+        shared_bytes=shared_bytes,
+        local_bytes=local_bytes,
+        max_threads=function.max_threads,
+    )
+
+
+def _within(limit: int, size: int, what: str, module: Module, flat: Flat) -> None:
+    """Raises MemoryLimitExceeded, at the kernel's first line, where `size` bytes are more than `limit`."""
+    if size <= limit:
+        return
+    sources = (i.source for i in flat.code if isinstance(i, Instruction) and i.source.line)
+    first = next(sources, SourceLine())
+    place: dict[str, Any] = {"file": module.files.get(first.file, ""), "line": first.line}
+    raise MemoryLimitExceeded(f"the kernel needs {size:,} bytes of {what}; the most is {limit:,}", **place)
+
+
+def _variables(module: Module, flat: Flat) -> dict[str, Variable]:
+    """The kernel's own variables, and the module's; of the module's shared arrays only those that it mentions."""
+    shared = {name for name, v in module.globals.items() if v.space == "shared"}
+    mentioned = _symbols(flat.code) if shared else set()
+    return {
+        **{name: v for name, v in module.globals.items() if name not in shared or name in mentioned},
+        **flat.variables,
+    }
+
+
+def _symbols(code: list[Instruction | str]) -> set[str]:
+    found: set[str] = set()
+    pending: list[Operand] = [o for i in code if isinstance(i, Instruction) for o in i.operands]
+    for operand in pending:  # grows: nested operands are appended
+        match operand:
+            case Symbol(name, _):
+                found.add(name)
+            case Address(base, _):
+                pending.append(base)
+            case Vector(elements):
+                pending.extend(elements)
+            case Pair(first, second):
+                pending.extend((first, second))
+    return found
+
+
+# ---------------------------------------------------------------- splitting
+
+
+_OPEN = Return(None)
+
+
+@dataclass
+class _Draft:
+    """A basic block under construction; its terminator's targets are indices of drafts."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    end: Terminator = _OPEN
+
+
+def _without_guards(code: list[Instruction | str]) -> list[Instruction | str]:
+    """Turns a guarded instruction into a branch around it; neighbours under the same guard share one branch.
+
+    The branch is marked `bra.skip`: it stands for predication, and no counter counts it.
+    """
+    if not any(isinstance(i, Instruction) and i.guard and i.opcode != "bra" for i in code):
+        return code
+    result: list[Instruction | str] = []
+    guard: Guard | None = None
+    label = ""
+    for number, i in enumerate(code):
+        own = i.guard if isinstance(i, Instruction) and i.opcode != "bra" else None
+        if guard is not None and own != guard:
+            result.append(label)
+            guard = None
+        if not isinstance(i, Instruction) or own is None:
+            result.append(i)
+            continue
+        if guard is None:
+            guard, label = own, f"skip {number}"
+            around = Guard(guard.register, not guard.negated)
+            result.append(Instruction("bra", ("skip",), (), around, i.source, i.ptx_line, (label,)))
+        result.append(replace(i, guard=None))
+        if guard.register in i.written:  # the next instruction asks the new value
+            result.append(label)
+            guard = None
+    if guard is not None:
+        result.append(label)
+    return result
+
+
+def _split(code: list[Instruction | str]) -> list[_Draft]:
+    """Cuts code at labels, jumps and barriers. The first block is the entry."""
+    drafts = [_Draft()]
+    labels: dict[str, int] = {}
+    branches: list[tuple[_Draft, Instruction, int]] = []  # the draft it ends, the branch, where it falls through
+    current, is_open = drafts[0], True
+
+    def start() -> _Draft:
+        drafts.append(_Draft())
+        return drafts[-1]
+
+    for i in code:
+        if isinstance(i, str):
+            before, current = current, start()
+            labels[i] = len(drafts) - 1
+            if is_open:
+                before.end = Jump(len(drafts) - 1)
+            is_open = True
+            continue
+        if not is_open:  # nothing jumps here: the block will be dropped
+            current, is_open = start(), True
+        if i.opcode in _BRANCHES:
+            branches.append((current, i, len(drafts)))
+            is_open = False
+            if i.guard:
+                current, is_open = start(), True
+        elif i.opcode in _BARRIERS and not i.has("arrive"):
+            kind = WarpBarrier if "warp" in i.modifiers else Barrier
+            current.end = kind(len(drafts), i)
+            current = start()
+        elif i.opcode in _ENDS:
+            current.end = Return(i)
+            is_open = False
+        else:
+            current.instructions.append(i)
+            if i.opcode == "trap" or (i.opcode == "call" and i.operands[1] == _ASSERT_FAILS):
+                is_open = False  # the thread ends here: Return(None) stands already
+    for draft, i, following in branches:
+        targets = tuple([labels[t] for t in i.targets])
+        if i.opcode == "brx":
+            draft.end = Switch(i.operands[0], targets, i)
+        elif i.guard:
+            draft.end = Branch(i.guard, targets[0], following, i)
+        else:
+            draft.end = Jump(targets[0], i.source)
+    return drafts
+
+
+# ---------------------------------------------------------------- simplifying
+
+
+def _successors(end: Terminator) -> tuple[int, ...]:
+    match end:
+        case Branch(_, taken, fallthrough, _):
+            return (taken, fallthrough)
+        case Switch(_, targets, _):
+            return targets
+        case Return():
+            return ()
+        case _:
+            return (end.target,)
+
+
+def _within_functions(drafts: list[_Draft]) -> list[tuple[int, ...]]:
+    """Successors for the order of blocks: a call on the stack goes on behind itself, and its function ends.
+
+    Otherwise a function that is called from two places would make one loop of all that lies between them, and lanes
+    that it returned to the one would not be waited for at the other.
+    """
+    places: dict[str, int] = {}
+    for draft in drafts:
+        if isinstance(draft.end, Switch) and (labels := draft.end.instruction.targets) and labels[0].startswith(BACK):
+            places.update(zip(labels, draft.end.targets, strict=True))
+    found = []
+    for draft in drafts:
+        end = draft.end
+        returns = isinstance(end, Switch) and end.instruction.targets[0] in places
+        behind = [places[label] for i in draft.instructions for label in i.targets] if places else []
+        found.append((*(() if returns else _successors(end)), *behind))
+    return found
+
+
+def _with_the_rest(order: list[int], drafts: list[_Draft]) -> list[int]:
+    """Behind `order` the blocks to which only a return leads that no call asks for."""
+    known = set(order)
+    for k in order:
+        fresh = [s for s in dict.fromkeys(_successors(drafts[k].end)) if s not in known]
+        known.update(fresh)
+        order.extend(fresh)  # which the loop comes to as well
+    return order
+
+
+def _retargeted(end: Terminator, place: list[int] | dict[int, int]) -> Terminator:
+    """The terminator with every target k replaced by place[k]."""
+    match end:
+        case Branch(guard, taken, fallthrough, i):
+            if place[taken] == place[fallthrough]:
+                return Jump(place[taken])
+            return Branch(guard, place[taken], place[fallthrough], i)
+        case Switch(index, targets, i):
+            return Switch(index, tuple([place[t] for t in targets]), i)
+        case Return():
+            return end
+        case _:
+            return replace(end, target=place[end.target])
+
+
+def _past_empty(drafts: list[_Draft]) -> list[int]:
+    """For each block, the block that control really reaches: blocks that only jump are passed over."""
+    final = [-1] * len(drafts)
+    visit = [-1] * len(drafts)
+    for k in range(len(drafts)):
+        at, path = k, []
+        while final[at] < 0 and visit[at] != k:
+            visit[at] = k
+            path.append(at)
+            end = drafts[at].end
+            if drafts[at].instructions or not isinstance(end, Jump):
+                break
+            at = end.target
+        destination = final[at] if final[at] >= 0 else at  # an empty endless loop keeps one block
+        for step in path:
+            final[step] = destination
+    return final
+
+
+def _simplify(drafts: list[_Draft]) -> int:
+    """Jumps past empty blocks and joins each block with the only one that follows it; the entry's index."""
+    final = _past_empty(drafts)
+    entry = final[0]
+    for draft in drafts:
+        draft.end = _retargeted(draft.end, final)
+    predecessors = [0] * len(drafts)
+    predecessors[entry] = 1
+    joined = [False] * len(drafts)  # entered from one jump only
+    reached, pending = {entry}, [entry]
+    while pending:
+        k = pending.pop()
+        targets = _successors(drafts[k].end)
+        for t in targets:
+            predecessors[t] += 1
+            joined[t] = predecessors[t] == 1 and isinstance(drafts[k].end, Jump)
+            if t not in reached:
+                reached.add(t)
+                pending.append(t)
+    for k in reached:
+        end = drafts[k].end
+        while not joined[k] and isinstance(end, Jump) and joined[end.target]:
+            following = drafts[end.target]
+            drafts[k].instructions.extend(following.instructions)
+            drafts[k].end = end = following.end
+    return entry
+
+
+def _renumbered(drafts: list[_Draft], order: list[int]) -> list[Block]:
+    place = {old: new for new, old in enumerate(order)}
+    return [Block(new, drafts[old].instructions, _retargeted(drafts[old].end, place)) for new, old in enumerate(order)]

@@ -1,0 +1,149 @@
+"""The simulator's global memory: one arena of the host's memory with wide red zones between allocations.
+
+A device pointer is a host address, so generated code loads and stores directly. Allocations lie far apart (the gap is
+never touched, so it costs address space, not memory): an index that runs off an array meets a gap, not a neighbour.
+Fresh memory is filled with 0xFF bytes, which read as NaN in every floating-point type.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import itertools
+import mmap
+import weakref
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptxsim.errors import MemoryLimitExceeded
+
+ALIGNMENT = 256
+"""cudaMalloc's alignment in bytes."""
+DEFAULT_CAPACITY = 4 << 30
+"""Address space of the arena: below 4 GB, so that 32 bits tell any two addresses of one kind of access apart."""
+_SMALLEST_GAP, _LARGEST_GAP = 4 << 10, 1 << 20
+_FIRST_PLACE = 1 << 45
+"""Where the first arena of a process lies: far from where systems put programs, libraries and stacks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """`nbytes` bytes of device memory at `address`; `name` is what hazard reports call it."""
+
+    address: int
+    nbytes: int
+    name: str
+    _bytes: np.ndarray = field(repr=False)
+
+    def view(self) -> np.ndarray:
+        """The memory itself as a uint8 array of shape (nbytes,), without a copy."""
+        return self._bytes
+
+    @property
+    def end(self) -> int:
+        return self.address + self.nbytes
+
+
+class Memory:
+    """An arena of device memory.
+
+    `limit_bytes` bounds the bytes that are allocated at one time; more raises MemoryLimitExceeded.
+    """
+
+    def __init__(self, *, limit_bytes: int = 3 << 30) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        capacity = DEFAULT_CAPACITY
+        while True:  # a process with an address-space limit gets a smaller arena
+            try:
+                self._arena = np.asarray(_Reserved(capacity))
+                break
+            except OSError:
+                capacity //= 2
+                if capacity < 1 << 20:
+                    raise MemoryLimitExceeded("this process may not reserve even 1 MB of simulated memory") from None
+        base = self._arena.ctypes.data
+        self._start, self._stop = base + _LARGEST_GAP, base + capacity
+        self._allocations: list[Allocation] = []  # by address
+
+    def allocate(self, nbytes: int, name: str = "") -> Allocation:
+        """Allocates `nbytes` (at least one) bytes, filled with 0xFF."""
+        nbytes = max(1, int(nbytes))
+        if self.used_bytes + nbytes > self.limit_bytes:
+            raise MemoryLimitExceeded(
+                f"{name or 'an array'} of {nbytes:,} bytes does not fit: {self.used_bytes:,} of "
+                f"{self.limit_bytes:,} bytes of simulated memory are in use",
+                next_step="Use a smaller problem, or free arrays that are no longer needed.",
+            )
+        address = self._place(nbytes)
+        offset = address - self._arena.ctypes.data
+        view = self._arena[offset : offset + nbytes]
+        view[:] = 0xFF
+        allocation = Allocation(address, nbytes, name, view)
+        bisect.insort(self._allocations, allocation, key=lambda a: a.address)
+        self.used_bytes += nbytes
+        return allocation
+
+    def free(self, allocation: Allocation) -> None:
+        """Gives an allocation back; pointers into it are out of bounds from now on."""
+        self._allocations.remove(allocation)
+        self.used_bytes -= allocation.nbytes
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation that holds `address`."""
+        k = bisect.bisect_right(self._allocations, address, key=lambda a: a.address) - 1
+        if k >= 0 and address < self._allocations[k].end:
+            return self._allocations[k]
+        return None
+
+    def nearest(self, address: int) -> Allocation | None:
+        """The allocation closest to `address`: the one that an out-of-bounds access most likely meant."""
+        return min(
+            self._allocations,
+            key=lambda a: max(a.address - address, address - a.end + 1, 0),
+            default=None,
+        )
+
+    @property
+    def allocations(self) -> tuple[Allocation, ...]:
+        """All live allocations in address order."""
+        return tuple(self._allocations)
+
+    def _place(self, nbytes: int) -> int:
+        """First address at which `nbytes` fit with a gap on both sides."""
+        gap = min(max(nbytes, _SMALLEST_GAP), _LARGEST_GAP)
+        candidate = self._start
+        for a in [*self._allocations, None]:
+            limit = a.address if a else self._stop
+            if candidate + nbytes + gap <= limit:
+                return candidate
+            if a:
+                own_gap = min(max(a.nbytes, _SMALLEST_GAP), _LARGEST_GAP)
+                candidate = -(-(a.end + max(gap, own_gap)) // ALIGNMENT) * ALIGNMENT
+        raise MemoryLimitExceeded(
+            f"no room for {nbytes:,} bytes in the simulator's {self._stop - self._start:,}-byte arena",
+            next_step="Use a smaller problem, or free arrays that are no longer needed.",
+        )
+
+
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_FAILED = ctypes.c_void_p(-1).value
+_places = itertools.count(_FIRST_PLACE, 2 * DEFAULT_CAPACITY)
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class _Reserved:
+    """Address space, at the same place in every process where that is free: a kernel that prints or compares pointers
+    then does so alike in every run. Given back when the last array on it is gone. Raises OSError."""
+
+    def __init__(self, nbytes: int) -> None:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
+        place = _libc.mmap(next(_places), nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        if place in (None, _FAILED):
+            raise OSError(ctypes.get_errno(), "cannot reserve address space")
+        weakref.finalize(self, _libc.munmap, place, nbytes).atexit = False  # at the end the process gives it back
+        self.__array_interface__ = {"data": (place, False), "shape": (nbytes,), "typestr": "|u1", "version": 3}

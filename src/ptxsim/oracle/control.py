@@ -1,0 +1,89 @@
+"""Traps, calls of the CUDA runtime, and instructions without an effect here (PTX ISA 9.7.12, 9.7.13, 9.7.19)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxsim.errors import KernelTrap
+from ptxsim.oracle.convert import WINDOWS
+from ptxsim.oracle.lanes import WARP, Lanes
+from ptxsim.oracle.printing import formatted
+from ptxsim.oracle.table import handler, unsupported
+from ptxsim.syntax.program import Instruction, Symbol
+
+MAX_STRING = 1 << 16
+
+
+@handler("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
+         "pmevent")
+def _no_effect(lanes: Lanes, i: Instruction) -> None:
+    pass
+
+
+@handler("createpolicy")
+def _createpolicy(lanes: Lanes, i: Instruction) -> None:
+    lanes.write(i.operands[0], np.zeros(lanes.mask.shape, np.uint64), "b64")
+
+
+@handler("trap")
+def _trap(lanes: Lanes, i: Instruction) -> None:
+    what = {"stack": "the call stack is full", "pointer": "a call through a pointer that is no function"}
+    told = next((text for word, text in what.items() if i.has(word)), "the kernel executed trap")
+    raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)
+
+
+@handler("call")
+def _call(lanes: Lanes, i: Instruction) -> None:
+    result, callee, *arguments = i.operands
+    assert isinstance(callee, Symbol)
+    values = [np.broadcast_to(lanes.bits(a), lanes.mask.shape) for a in arguments]
+    if callee.name == "vprintf":
+        for row, lane in np.argwhere(lanes.mask):
+            text = _printed(lanes, row, lane, int(values[0][row, lane]), int(values[1][row, lane]))
+            lanes.launch.printed.append(text)
+        lanes.write(result, np.zeros(lanes.mask.shape, np.uint32), "b32")
+        return
+    if callee.name != "__assertfail":
+        raise unsupported(i, f"there is no function '{callee.name}'")
+    row, lane = np.argwhere(lanes.mask)[0]
+    message, file, function = (
+        string_at(lanes, row, lane, int(v[row, lane])).decode("utf-8", "replace")
+        for v in (values[0], values[1], values[3])
+    )
+    raise KernelTrap(
+        f"assertion `{message}` failed in {function}, {_first_thread(lanes)}", file=file, line=int(values[2][row, lane])
+    )
+
+
+def _first_thread(lanes: Lanes) -> str:
+    row, lane = np.argwhere(lanes.mask)[0]
+    return lanes.state.place(int(lanes.row_numbers[row, 0]), lane)
+
+
+def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> bytes:
+    """Bytes at a generic address as one thread sees them; zeros outside every array."""
+    space = next((name for name, window in WINDOWS.items() if address >> 56 == window >> 56), "global")
+    if space == "global":
+        a = lanes.launch.memory.find(address)
+        view, at = (a.view(), address - a.address) if a else (np.zeros(0, np.uint8), 0)
+    else:
+        state, number, at = lanes.state, int(lanes.row_numbers[row, 0]), address & (1 << 56) - 1
+        shared, local = state.shared[state.block_of_row[number, 0]], state.local[number * WARP + lane]
+        view = {"shared": shared, "local": local, "param": lanes.launch.params}[space]
+    return bytes(view[at : at + size]).ljust(size, b"\0")
+
+
+def string_at(lanes: Lanes, row: int, lane: int, address: int) -> bytes:
+    """The zero-terminated string at a generic address."""
+    found = bytearray()
+    while len(found) < MAX_STRING and 0 not in found[-64:]:
+        found += _bytes_at(lanes, row, lane, address + len(found), 64)
+    return bytes(found.split(b"\0", 1)[0])
+
+
+def _printed(lanes: Lanes, row: int, lane: int, text: int, arguments: int) -> str:
+    return formatted(
+        string_at(lanes, row, lane, text),
+        lambda offset, size: _bytes_at(lanes, row, lane, arguments + offset, size),
+        lambda address: string_at(lanes, row, lane, address),
+    )

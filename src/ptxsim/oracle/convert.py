@@ -1,0 +1,170 @@
+"""Moves and conversions (PTX ISA 9.7.9)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxsim.oracle import exact, float8
+from ptxsim.oracle.floating import finish, flush, narrow, relu
+from ptxsim.oracle.lanes import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Lanes
+from ptxsim.oracle.table import first_of, handler, unsupported, value
+from ptxsim.oracle.values import PACKED, canonical
+from ptxsim.syntax.program import FLOAT8_TYPES, FLOAT_TYPES, WIDTH_BITS, Instruction, Vector
+
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+
+
+# ---------------------------------------------------------------- moves
+
+
+@handler("mov")
+def _mov(lanes: Lanes, i: Instruction) -> None:
+    destination, source = i.operands
+    if isinstance(source, Vector):
+        lanes.write(destination, _packed(lanes, i, source), i.type)
+    elif isinstance(destination, Vector):
+        width = WIDTH_BITS[i.type] // len(destination.elements)
+        bits = lanes.read(source, f"b{WIDTH_BITS[i.type]}")
+        for k, element in enumerate(destination.elements):
+            part = bits >> k * width if i.type == "b128" else bits >> bits.dtype.type(k * width)
+            lanes.write(element, part & (1 << width) - 1 if i.type == "b128" else part, f"b{width}")
+    else:
+        type_name = i.type if i.type == "pred" else f"b{WIDTH_BITS[i.type]}"
+        lanes.write(destination, lanes.read(source, type_name), type_name)
+
+
+def _packed(lanes: Lanes, i: Instruction, source: Vector) -> np.ndarray:
+    """Elements side by side, the first in the lowest bits."""
+    width = WIDTH_BITS[i.type] // len(source.elements)
+    if i.type == "b128":
+        parts = [
+            lanes.read(element, f"u{width}").astype(object) << k * width for k, element in enumerate(source.elements)
+        ]
+        return sum(parts[1:], parts[0])
+    total = np.zeros((), np.uint64)
+    for k, element in enumerate(source.elements):
+        total = total | lanes.read(element, f"u{width}").astype(np.uint64) << np.uint64(k * width)
+    return total
+
+
+@value("cvta")
+def _cvta(i: Instruction, x: np.ndarray) -> np.ndarray:
+    window = WINDOWS.get(i.space, 0)
+    wide = x.astype(np.uint64)
+    return wide & np.uint64(window - 1) if i.has("to") and window else wide | np.uint64(window)
+
+
+@value("isspacep", sources=lambda i: ("u64",), result=lambda i: "pred")
+def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
+    if i.space == "const":
+        raise unsupported(i, "constant memory has no window of its own")
+    wanted = WINDOWS.get(i.space, 0)
+    return x >> np.uint64(56) == wanted >> 56
+
+
+# ---------------------------------------------------------------- cvt
+
+
+@handler("cvt")
+def _cvt(lanes: Lanes, i: Instruction) -> None:
+    if len(i.types) != 2:
+        raise unsupported(i)
+    to, source = i.types
+    if source in FLOAT8_TYPES:
+        lanes.write(i.operands[0], float8.decoded(i, lanes.read(i.operands[1], "u16"), source), to)
+        return
+    xs = [lanes.read(o, source) for o in i.operands[1:]]
+    if to in FLOAT8_TYPES:
+        both = np.stack(np.broadcast_arrays(xs[1], xs[0]), axis=-1) if len(xs) == 2 else xs[0]
+        lanes.write(i.operands[0], float8.encoded(i, both, to), "u16")
+        return
+    if len(xs) == 2:  # cvt.f16x2.f32 d, upper, lower
+        if to not in PACKED:
+            raise unsupported(i)
+        both = np.stack(np.broadcast_arrays(xs[1], xs[0]), axis=-1)
+        lanes.write(i.operands[0], _float_to_float(i, both, PACKED[to], source), to)
+        return
+    lanes.write(i.operands[0], _converted(i, xs[0], to, source), to)
+
+
+def _converted(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
+    if source == "f32" and i.has("ftz"):
+        x = flush(x, "f32")
+    if source in FLOAT_TYPES:
+        return _float_to_float(i, x, to, source) if to in FLOAT_TYPES else _float_to_int(i, x, to, source)
+    return _int_to_float(i, x, to) if to in FLOAT_TYPES else _int_to_int(i, x, to)
+
+
+def _integral(i: Instruction, x: np.ndarray) -> np.ndarray:
+    mode = first_of(i, *exact.INTEGER_MODES)
+    return exact.INTEGER_MODES[mode](x) if mode else x
+
+
+def _float_to_float(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
+    if i.has("satfinite"):
+        raise unsupported(i)
+    mode = first_of(i, "rn", "rna", "rz", "rm", "rp") or "rn"
+    if to == "tf32":
+        result = _to_tf32(x, mode)
+        return relu(result) if i.has("relu") else result
+    if to == source and not first_of(i, *exact.INTEGER_MODES) and not i.has("sat") and not i.has("ftz"):
+        return x
+    wide = _integral(i, x.astype(np.float64))
+    result = wide if to == "f64" else narrow(wide, to, mode)
+    return finish_conversion(i, result, to, source)
+
+
+def _to_tf32(x: np.ndarray, mode: str) -> np.ndarray:
+    """rna does not look at NaNs: like an H200, it just drops their low bits."""
+    cut = (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    rounded = narrow(x.astype(np.float64), "tf32", mode)
+    return np.where(np.isnan(x), cut, rounded) if mode == "rna" else canonical(rounded, "tf32")
+
+
+def finish_conversion(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
+    """.ftz acts where one side is f32, and flushes results of type f32 only."""
+    if i.has("ftz") and to != "f32":
+        i = i.with_(modifiers=tuple(m for m in i.modifiers if m != "ftz"))
+    return finish(i, x, to)
+
+
+_AS_INTEGERS = np.frompyfunc(int, 1, 1)
+
+
+def _float_to_int(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
+    """Beyond the range of the result: its nearest end. NaN: 0, or the top bit alone if either side has 64 bits."""
+    wide = _integral(i, x.astype(np.float64))
+    width, is_signed = WIDTH_BITS[to], to[0] == "s"
+    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if is_signed else (0, (1 << width) - 1)
+    nan = 1 << width - 1 if source == "f64" or width == 64 else 0
+
+    wide = np.where(np.isnan(wide), 0.0, np.clip(wide, float(low), float(high)))
+    # 2**63 and 2**64, which f64 rounds the ends of the 64-bit ranges to, come back as those ends.
+    numbers = np.minimum(_AS_INTEGERS(wide), high) if width == 64 else np.trunc(wide).astype(np.int64)
+    return _bits(np.where(np.isnan(x), nan, numbers), to)
+
+
+def _bits(numbers: np.ndarray, to: str) -> np.ndarray:
+    """Whole numbers (Python's or NumPy's) as an integer type; higher bits are cut off."""
+    width = WIDTH_BITS[to]
+    low = np.asarray(numbers.astype(object) & ((1 << width) - 1), object) if width == 64 else numbers
+    unsigned = np.asarray(low).astype(np.uint64 if width == 64 else np.int64).astype(f"u{width // 8}")
+    return unsigned.view(f"i{width // 8}") if to[0] == "s" else unsigned
+
+
+def _int_to_float(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
+    mode = first_of(i, "rn", "rz", "rm", "rp") or "rn"
+    if x.dtype.itemsize < 8:
+        wide = x.astype(np.float64)
+    else:
+        rounded = np.frompyfunc(lambda v: exact.from_integer(int(v), to, mode), 1, 1)(x.astype(object))
+        wide = np.asarray(rounded, object).astype(np.float64)
+    return finish_conversion(i, wide if to == "f64" else narrow(wide, to, mode), to, "")
+
+
+def _int_to_int(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
+    width = WIDTH_BITS[to]
+    if i.has("sat"):
+        low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
+        return _bits(np.minimum(np.maximum(x.astype(object), low), high), to)
+    return x.astype(f"{'i' if to[0] == 's' else 'u'}{width // 8}")

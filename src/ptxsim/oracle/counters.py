@@ -1,0 +1,133 @@
+"""What Nsight Compute would count, computed the obvious way: from every lane's address."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptxsim.codegen.plan import arithmetic_counter, instruction_class
+from ptxsim.syntax.program import Instruction
+
+SECTOR_BYTES = 32
+BANKS, WORD_BYTES = 32, 4
+WARP = 32
+_KEY_BITS = 52
+"""Keys for np.unique: the number of a warp or phase above, a sector or word below."""
+
+
+@dataclass
+class Counts:
+    """Counters by plain name, in total and by source line."""
+
+    totals: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    lines: defaultdict[int, defaultdict[str, int]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(int))
+    )
+
+    def add(self, name: str, line: int, amount: int) -> None:
+        if amount:
+            self.totals[name] += int(amount)
+            self.lines[line][name] += int(amount)
+
+    def instruction(self, i: Instruction, warps: int, threads: int) -> None:
+        """One instruction, executed by `warps` warps with `threads` active lanes in all."""
+        if i.has("skip"):  # stands for a predicate, or moves the call stack
+            return
+        line = i.source.line
+        self.add("warp_instructions", line, warps)
+        self.add("thread_instructions", line, threads)
+        self.add(f"instructions_{instruction_class(i.opcode, i.modifiers)}", line, warps)
+        name = arithmetic_counter(i.opcode, i.type) if i.types else None
+        if name:
+            self.add(name, line, threads)
+
+    def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        """A load or store of `size` bytes per lane at `address`, shape (warps, 32); one request per warp."""
+        requests = active.any(axis=1)
+        sectors, ideal = _sectors(address, active, size)
+        self.add(f"global_{kind}_requests", line, requests.sum())
+        self.add(f"global_{kind}_bytes", line, active.sum() * size)
+        self.add(f"global_{kind}_sectors", line, sectors)
+        self.add(f"global_{kind}_sectors_ideal", line, ideal)
+
+    def async_access(
+        self, line: int, address: np.ndarray, to: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int,
+        *, past_l1: bool,
+    ) -> None:  # fmt: skip
+        """A cp.async of `size` bytes per lane: a load for the lanes that read; the others only fill with zeros.
+
+        Past L1, an H200 takes lanes together that want one 128-byte line and go to one sector of shared memory.
+        """
+        sectors, ideal = _sectors(address, reading, size)
+        placed = sectors
+        if past_l1:
+            warp = np.nonzero(reading)[0]
+            lines, places = address[reading].astype(np.int64) >> 7, to[reading].astype(np.int64) // SECTOR_BYTES
+            placed = len(np.unique(np.stack([warp, lines, places]), axis=1).T)
+        self.add("global_load_requests", line, reading.any(axis=1).sum())
+        self.add("global_load_bytes", line, reading.sum() * size)
+        self.add("global_load_sectors", line, placed)
+        self.add("global_load_sectors_ideal", line, ideal)
+        self.add("async_copy_sectors", line, sectors)
+        self.add("async_copy_sectors_placed", line, placed)
+        self.add("async_copy_requests", line, active.any(axis=1).sum())
+        self.add("async_copy_bytes", line, active.sum() * size)
+
+    def constant_access(self, line: int, address: np.ndarray, active: np.ndarray) -> None:
+        """A load from constant memory: a pass for each distinct word."""
+        passes = sum(len(np.unique(row[mask] // WORD_BYTES)) for row, mask in zip(address, active, strict=True))
+        self.add("constant_load_requests", line, active.any(axis=1).sum())
+        self.add("constant_load_passes", line, passes)
+
+    def shared_bytes(self, kind: str, line: int, active: np.ndarray, size: int) -> None:
+        """What a shared load or store of `size` bytes per lane moves; `shared_access` counts its requests."""
+        self.add(f"shared_{kind}_bytes", line, active.sum() * size)
+
+    def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        """Shared memory: 64-bit accesses go half a warp at a time, 128-bit ones a quarter.
+
+        Twice as many lanes go together where every lane i wants the address of lane i^1, or every one that of i^2.
+        A phase takes as many wavefronts as the busiest bank has distinct words; all but one are bank conflicts.
+        """
+        warp, lane = np.nonzero(active)
+        if not len(warp):
+            return
+        phases = {8: 2, 16: 4}.get(size, 1)
+        own_phases = np.where(in_pairs(address, active), max(1, phases // 2), phases)
+        phase = warp * phases + lane * own_phases[warp] // WARP
+        word = address[active].astype(np.int64) // WORD_BYTES
+        words = (phase << _KEY_BITS | word)[:, None] + np.arange(max(1, size // WORD_BYTES))
+        words = np.unique(words)
+        per_bank = np.bincount((words >> _KEY_BITS) * BANKS + words % BANKS, minlength=BANKS * len(active) * phases)
+        ways = per_bank.reshape(-1, BANKS).max(axis=1)
+        self.add(f"shared_{kind}_requests", line, len(np.unique(warp)))
+        self.add(f"shared_{kind}_wavefronts", line, ways.sum())
+        self.add(f"shared_{kind}_bank_conflicts", line, np.maximum(ways - 1, 0).sum())
+
+
+def in_pairs(address: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Warps whose lanes i and i^1 all want the same address, or all lanes i and i^2; as an H200 pairs them."""
+    lanes = np.arange(WARP)
+    found = np.zeros(len(address), bool)
+    for distance in (1, 2):
+        differs = (address != address[:, lanes ^ distance]) & active & active[:, lanes ^ distance]
+        found |= ~differs.any(axis=1)
+    return found
+
+
+def _sectors(address: np.ndarray, active: np.ndarray, size: int) -> tuple[int, int]:
+    """Sectors that each warp's lanes touch, and how few could hold the distinct bytes, summed over warps."""
+    warp = np.nonzero(active)[0]
+    if not len(warp):
+        return 0, 0
+    first = address[active].astype(np.int64)
+    ends = np.concatenate([first, first + size - 1]) // SECTOR_BYTES
+    ideal = 0
+    for w in np.unique(warp):
+        starts = np.sort(first[warp == w])
+        # Of equally long ranges in order, each adds what lies before the start of the next.
+        distinct_bytes = size + int(np.minimum(np.diff(starts), size).sum())
+        ideal += -(-distinct_bytes // SECTOR_BYTES)
+    return len(np.unique(np.tile(warp, 2) << _KEY_BITS | ends)), ideal

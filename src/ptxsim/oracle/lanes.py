@@ -1,0 +1,236 @@
+"""The lanes that execute one instruction together, and the state that they work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptxsim.analysis.merging import Request
+from ptxsim.errors import UnsupportedInstruction
+from ptxsim.memory import Memory
+from ptxsim.oracle.counters import Counts
+from ptxsim.oracle.values import decode, encode, register_dtype
+from ptxsim.syntax.program import Block, Immediate, Kernel, Operand, Register, Sink, Special, Symbol
+
+WARP = 32
+SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 1 << 56, 1 << 57, 1 << 58
+"""Where shared, local and parameter memory lie among generic addresses: above every address of the host."""
+
+Size = tuple[int, int, int]
+
+
+@dataclass
+class Launch:
+    """What all blocks of a launch share."""
+
+    kernel: Kernel
+    memory: Memory
+    grid: Size
+    block: Size
+    params: np.ndarray
+    shared_bytes: int
+    """dynamic shared memory"""
+    globals: dict[str, int]
+    counts: Counts
+    shared_requests: dict[int, tuple[Request, ...]]
+    """what the machine code asks for in place of shared loads"""
+    printed: list[str] = field(default_factory=list)
+    clock: int = 0
+    """instructions executed so far, which is what the clock registers show"""
+
+    runs: dict[int, list[int]] = field(default_factory=dict)
+    """basic block -> how many warps and how many threads have executed it"""
+
+    def executed(self, block: Block, warps: int, threads: int) -> None:
+        run = self.runs.setdefault(block.index, [0, 0])
+        run[0] += warps
+        run[1] += threads
+
+    def count_instructions(self) -> None:
+        """Adds the instructions of all executed blocks to the counters; predication is no instruction."""
+        for index, (warps, threads) in self.runs.items():
+            block = self.kernel.blocks[index]
+            end = getattr(block.terminator, "instruction", None)
+            for i in (*block.instructions, *([end] if end is not None and not end.has("skip") else [])):
+                self.counts.instruction(i, warps, threads)
+
+    @property
+    def total_shared_bytes(self) -> int:
+        dynamic = [v.offset for v in self.kernel.variables.values() if v.space == "shared" and v.external]
+        return max([self.kernel.shared_bytes, *dynamic]) + self.shared_bytes
+
+
+TURNS = 1 << 32
+"""More than there are blocks."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A cp.async on its way: bytes for a block's shared memory."""
+
+    block: int
+    address: int
+    data: np.ndarray
+
+
+class State:
+    """Registers, memory and position of every thread of some blocks that run side by side.
+
+    Thread arrays have shape (rows, 32): one row per warp, the warps of the first block first.
+    """
+
+    def __init__(self, launch: Launch, blocks: Sequence[int]) -> None:
+        self.launch = launch
+        x, y, z = launch.block
+        threads = x * y * z
+        self.warps = -(-threads // WARP)
+        self.shape = (self.warps * len(blocks), WARP)
+        number = np.tile(np.arange(self.warps * WARP).reshape(self.warps, WARP), (len(blocks), 1))
+        self.thread = (number % x, number // x % y, number // (x * y))
+        self.block_of_row = np.repeat(np.arange(len(blocks)), self.warps)[:, None]
+        block = np.array(blocks)[self.block_of_row]
+        x, y, _ = launch.grid
+        self.block = (block % x, block // x % y, block // (x * y))
+        self.registers: dict[str, np.ndarray] = {
+            n: np.zeros(self.shape, register_dtype(t)) for n, t in launch.kernel.registers.items()
+        }
+        self.carry = np.zeros(self.shape, np.bool_)
+        self.shared = np.full((len(blocks), launch.total_shared_bytes), 0xFF, np.uint8)
+        self.local = np.full((self.shape[0] * WARP, launch.kernel.local_bytes), 0xFF, np.uint8)
+        self.pc = np.zeros(self.shape, np.int64)
+        self.done = number >= threads
+        self.waits_at = np.full(self.shape, -1)
+        """number of the block barrier at which a lane waits, -2 at a warp barrier, -1 for none"""
+        self.warp_mask = np.zeros(self.shape, np.uint32)
+        self.expected = np.zeros(self.shape, np.int64)
+        """how many threads the block barrier at which a lane waits is for, 0 for all"""
+        self.waits_for = np.full(self.shape, None, object)
+        """the block barrier's instruction"""
+        self.copies: dict[tuple[int, int], list[list[Copy]]] = {}
+        """(row, lane) -> its groups of asynchronous copies that have not landed; the last group is still open"""
+        self.gives_way = np.zeros(self.shape, np.bool_)
+        """lanes that have looked at a barrier object in vain: the others go on before them"""
+        self.failed_waits = 0
+        """since an arrival or the end of a wait"""
+        self.brought = np.zeros(self.shape, np.bool_)
+        """the predicate that a lane brought to a bar.red"""
+
+    def turns(self) -> np.ndarray:
+        """Who runs first: lanes that are deepest in calls, and of them those at the lowest block."""
+        pointer = self.launch.kernel.stack_pointer
+        return self.pc if pointer is None else self.pc - self.registers[pointer].astype(np.int64) * TURNS
+
+    def place(self, row: int, lane: int) -> str:
+        """Block and thread of a lane, for messages."""
+        block = tuple(int(axis[row, 0]) for axis in self.block)
+        return f"block {block}, thread {tuple(int(axis[row, lane]) for axis in self.thread)}"
+
+
+class Lanes:
+    """Some rows (warps) and the mask of their lanes that execute."""
+
+    def __init__(self, state: State, rows: slice, mask: np.ndarray) -> None:
+        self.state = state
+        self.launch = state.launch
+        self.rows = rows
+        self.mask = mask
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """Numbers of the rows among all of the state, shape (rows, 1)."""
+        return np.arange(self.state.shape[0])[self.rows][:, None]
+
+    # ---------------------------------------------------------------- operands
+
+    def bits(self, operand: Operand) -> np.ndarray:
+        """Raw bits of a source: shape (rows, 32), or (1, 1) for a constant."""
+        match operand:
+            case Register(name):
+                return self.state.registers[name][self.rows]
+            case Immediate(value):
+                return np.array([[value & (1 << 64) - 1]], np.uint64)
+            case Special(name):
+                return np.atleast_2d(self.special(name)).astype(np.uint64)
+            case Symbol(name, offset):
+                return np.array([[(self.address_of(name) + offset) & (1 << 64) - 1]], np.uint64)
+        raise TypeError(f"no value: {operand}")
+
+    def read(self, operand: Operand, type_name: str) -> np.ndarray:
+        """A source read as a PTX type."""
+        return decode(self.bits(operand), type_name)
+
+    def write(self, operand: Operand, value: np.ndarray, type_name: str) -> None:
+        """Writes the active lanes of a destination; a wider register is sign- or zero-extended."""
+        if isinstance(operand, Sink):
+            return
+        assert isinstance(operand, Register)
+        register = self.state.registers[operand.name][self.rows]
+        bits: Any = encode(value, type_name)
+        if type_name[0] == "s" and register.dtype.itemsize > bits.dtype.itemsize:
+            bits = bits.view(f"i{bits.dtype.itemsize}").astype(f"i{register.dtype.itemsize}")
+        np.copyto(register, bits.astype(register.dtype), where=self.mask)
+
+    # ---------------------------------------------------------------- names
+
+    def address_of(self, name: str) -> int:
+        """Address of a variable or parameter within its own state space."""
+        launch = self.launch
+        if name in launch.globals:
+            return launch.globals[name]
+        v = launch.kernel.variables.get(name)
+        if v is not None and v.space in ("shared", "local"):
+            return v.offset
+        for p in launch.kernel.params:
+            if p.name == name:
+                return p.offset
+        raise UnsupportedInstruction(f"'{name}' has no address here")
+
+    def special(self, name: str) -> np.ndarray | int:
+        """A special register (PTX ISA, section 10)."""
+        base, _, axis = name.partition(".")
+        state, launch = self.state, self.launch
+        rows = self.row_numbers
+        lane = np.arange(WARP)[None, :]
+        if base in _VECTORS:
+            k = "xyzw".index(axis)
+            if k == 3:
+                return int(base in ("ntid", "nctaid", "cluster_nctaid", "nclusterid"))
+            vectors: dict[str, np.ndarray | int] = {
+                "tid": state.thread[k][self.rows],
+                "ntid": launch.block[k],
+                "ctaid": state.block[k][self.rows],
+                "nctaid": launch.grid[k],
+                "clusterid": state.block[k][self.rows],
+                "nclusterid": launch.grid[k],
+                "cluster_ctaid": 0,
+                "cluster_nctaid": 1,
+            }
+            return vectors[base]
+        if base.startswith("lanemask_"):
+            one = np.uint64(1) << lane.astype(np.uint64)
+            full = np.uint64(0xFFFFFFFF)
+            below = one - np.uint64(1)
+            masks = {"eq": one, "lt": below, "le": below | one, "gt": full ^ (below | one), "ge": full ^ below}
+            return masks[base[9:]]
+        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):
+            return launch.clock
+        values: dict[str, np.ndarray | int] = {
+            "laneid": lane,
+            "warpid": rows % state.warps,
+            "nwarpid": state.warps,
+            "total_smem_size": launch.total_shared_bytes,
+            "aggr_smem_size": launch.total_shared_bytes,
+            "dynamic_smem_size": launch.shared_bytes,
+            "nsmid": 1,
+            "cluster_nctarank": 1,
+        }
+        zeros = ("smid", "gridid", "clock_hi", "globaltimer_hi", "is_explicit_cluster", "cluster_ctarank")
+        if base not in values and base not in zeros:
+            raise UnsupportedInstruction(f"the oracle has no special register '%{name}'")
+        return values.get(base, 0)
+
+
+_VECTORS = frozenset({"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"})

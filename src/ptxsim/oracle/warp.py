@@ -1,0 +1,126 @@
+"""Instructions that look at other lanes of the warp (PTX ISA 9.7.9.6, 9.7.13.9 and on).
+
+Only active lanes take part. What a lane reads from an inactive one is undefined in PTX; here it is the register's
+last value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxsim.oracle.lanes import WARP, Lanes
+from ptxsim.oracle.table import first_of, handler, unsupported
+from ptxsim.syntax.program import Instruction, Pair, Sink
+
+_LANE = np.arange(WARP)[None, :]
+
+
+def _outputs(i: Instruction) -> tuple:
+    """The destination and, where given, the predicate beside it."""
+    first = i.operands[0]
+    return (first.first, first.second) if isinstance(first, Pair) else (first, Sink())
+
+
+@handler("shfl")
+def _shfl(lanes: Lanes, i: Instruction) -> None:
+    source, lane_operand, clamp_operand = i.operands[1:4]
+    x = np.broadcast_to(lanes.read(source, "b32"), lanes.mask.shape)
+    b = (lanes.read(lane_operand, "u32") & np.uint32(31)).astype(np.int64)
+    c = lanes.read(clamp_operand, "u32").astype(np.int64)
+    clamp, segment = c & 31, c >> 8 & 31
+    lowest = _LANE & segment
+    highest = lowest | clamp & ~segment
+    if i.has("up"):
+        j = _LANE - b
+        valid = j >= highest
+    elif i.has("down"):
+        j = _LANE + b
+        valid = j <= highest
+    elif i.has("bfly"):
+        j = _LANE ^ b
+        valid = j <= highest
+    else:
+        j = lowest | b & ~segment
+        valid = j <= highest
+    j = np.broadcast_to(np.where(valid, j, _LANE), lanes.mask.shape)
+    result, predicate = _outputs(i)
+    lanes.write(result, np.take_along_axis(x, j, axis=1), "b32")
+    lanes.write(predicate, np.broadcast_to(valid, lanes.mask.shape), "pred")
+
+
+def _partners(lanes: Lanes, i: Instruction) -> np.ndarray:
+    """Which active lanes each lane works with, shape (rows, 32, 32).
+
+    In .sync forms they are those that the lane's member mask, the last operand, names: the lanes of a warp may execute
+    an instruction together in groups with different masks.
+    """
+    active = lanes.mask[:, None, :]
+    if not i.has("sync"):
+        return np.broadcast_to(active, (*lanes.mask.shape, WARP))
+    mask = np.broadcast_to(lanes.read(i.operands[-1], "u32").astype(np.int64), lanes.mask.shape)
+    return active & (mask[:, :, None] >> np.arange(WARP) & 1 == 1)
+
+
+def _as_bits(members: np.ndarray) -> np.ndarray:
+    """Sets of lanes along the last axis as 32-bit masks."""
+    return (members * (np.uint64(1) << np.arange(WARP, dtype=np.uint64))).sum(axis=-1).astype(np.uint32)
+
+
+@handler("vote")
+def _vote(lanes: Lanes, i: Instruction) -> None:
+    predicate = np.broadcast_to(lanes.read(i.operands[1], "pred"), lanes.mask.shape)[:, None, :]
+    partners = _partners(lanes, i)
+    if i.has("ballot"):
+        lanes.write(i.operands[0], _as_bits(partners & predicate), "b32")
+        return
+    some, none_fails = (partners & predicate).any(axis=2), ~(partners & ~predicate).any(axis=2)
+    lanes.write(i.operands[0], none_fails if i.has("all") else some if i.has("any") else none_fails | ~some, "pred")
+
+
+@handler("match")
+def _match(lanes: Lanes, i: Instruction) -> None:
+    x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
+    partners = _partners(lanes, i)
+    same = x[:, :, None] == x[:, None, :]
+    result, predicate = _outputs(i)
+    if i.has("any"):
+        lanes.write(result, _as_bits(partners & same), "b32")
+        return
+    all_equal = ~(partners & ~same).any(axis=2)
+    lanes.write(result, np.where(all_equal, _as_bits(partners), np.uint32(0)), "b32")
+    lanes.write(predicate, all_equal, "pred")
+
+
+_REDUCTIONS = {
+    "add": np.add, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+@handler("redux")
+def _redux(lanes: Lanes, i: Instruction) -> None:
+    if i.type == "f32":
+        raise unsupported(i, "reductions of .f32")
+    operation = _REDUCTIONS[first_of(i, *_REDUCTIONS) or ""]
+    x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
+    partners = _partners(lanes, i)
+    result = np.zeros_like(x)
+    for row, lane in np.argwhere(lanes.mask & partners.any(axis=2)):
+        result[row, lane] = operation.reduce(x[row][partners[row, lane]], dtype=x.dtype)
+    lanes.write(i.operands[0], result, i.type)
+
+
+@handler("activemask")
+def _activemask(lanes: Lanes, i: Instruction) -> None:
+    active = _as_bits(lanes.mask)[:, None]
+    lanes.write(i.operands[0], np.broadcast_to(active, lanes.mask.shape), "b32")
+
+
+@handler("elect")
+def _elect(lanes: Lanes, i: Instruction) -> None:
+    """The lowest active lane of the mask leads."""
+    partners = _partners(lanes, i)
+    leader = np.argmax(partners, axis=2).astype(np.uint32)
+    result, predicate = _outputs(i)
+    lanes.write(result, leader, "b32")
+    lanes.write(predicate, leader == _LANE, "pred")

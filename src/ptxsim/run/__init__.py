@@ -1,0 +1,1 @@
+"""A launch: host threads, blocks, memory limits, hazards told, faults raised."""

@@ -1,0 +1,233 @@
+"""What happened before what, while a launch runs with the exact race shadow.
+
+The launch runs on one thread, so at any time one warp of one block is running: time is cut into stretches, each of one
+warp. For every warp this keeps the set of stretches that it is ordered behind:
+
+- a barrier makes its warps know what each of them knew and did;
+- a fence notes what its warp knows; an atomic or a volatile or relaxed store behind it gives that away at its address,
+  and who reads it there (atomic, volatile, relaxed) knows it from then on. `__threadfence_block` gives it to the same
+  block only. What a barrier joins includes what was fenced: fence, barrier, one thread's atomic is fine;
+- an arrival at a barrier object gives away what its warp knows to those that then find the phase over.
+
+No fence is asked for on the reading side. Sets are tuples of pairs (low, high), rising and apart.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptxsim.codegen import layout as L
+
+Stretches = tuple[tuple[int, int], ...]
+BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL = range(6)
+"""events"""
+READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
+"""flags of a signal; the last two: at a barrier object, an arrival, and one that ends the phase"""
+LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
+_ADDRESSES = ctypes.c_uint64 * 32
+
+
+def union(*sets: Stretches) -> Stretches:
+    """All stretches of the sets."""
+    distinct = [s for s in dict.fromkeys(sets) if s]
+    if len(distinct) < 2:
+        return distinct[0] if distinct else ()
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(pair for s in distinct for pair in s):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+@dataclass
+class _Signal:
+    """What an address passes on: to everybody, to the block that wrote it, and within a warp (warp -> time)."""
+
+    everybody: Stretches = ()
+    block: int = -1
+    in_block: Stretches = ()
+    warps: dict[int, int] = field(default_factory=dict)
+
+
+class Order:
+    """Listens to a worker's synchronisation and keeps its `known` table."""
+
+    def __init__(self, worker: L.Worker, contexts: np.ndarray, warps: int, *, partial: bool) -> None:
+        self.worker, self.contexts, self.warps, self.partial = worker, contexts, warps, partial
+        self.table = np.zeros((warps, 2), np.uint64)
+        self.lane_syncs = np.zeros((warps, 32, 32), np.uint32)
+        """[warp, lane, other lane]: up to when the other lane's accesses come first, by barriers of some lanes"""
+        self.arrays: dict[int, tuple[Stretches, np.ndarray]] = {}
+        self.signals: dict[int, _Signal] = {}
+        self.started = 0
+        self.running = -1
+        self.since = 0
+        self._reset()
+        worker.lane_syncs = self.lane_syncs.ctypes.data
+        worker.known = self.table.ctypes.data
+        self.listener = LISTENER(self.event)
+        worker.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
+
+    def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
+        """Called by the running code."""
+        match kind:
+            case 0:  # BLOCK
+                self.block()
+            case 1:  # RUN
+                self.run(warp)
+            case 2:  # OPEN
+                self.open(mask)
+            case 3:  # ARRIVE
+                self.arrive(warp, mask)
+            case 4:  # FENCE
+                self.fence(warp, whole_gpu=bool(mask))
+            case _:
+                assert data is not None
+                addresses = _ADDRESSES.from_address(data)
+                lanes = mask & 0xFFFFFFFF
+                self.signal(warp, {a for k, a in enumerate(addresses) if lanes >> k & 1}, mask >> 32)
+        self.worker.time += 1
+
+    # -- events -----------------------------------------------------------------------------------------------------
+    def block(self) -> None:
+        """A block starts: its warps know nothing of the others."""
+        self.worker.time += 1
+        self.started = self.worker.time
+        low = self.worker.shared or 0
+        inside = [a for a in self.signals if low <= a < low + self.worker.shared_bytes]
+        for address in inside:
+            del self.signals[address]
+        self._reset()
+
+    def _reset(self) -> None:
+        self.known: list[Stretches] = [()] * self.warps
+        self.own: list[Stretches] = [()] * self.warps
+        self.fenced: list[Stretches] = [()] * self.warps
+        self.fenced_in_block: list[Stretches] = [()] * self.warps
+        self.fence_time = [0] * self.warps
+        self.arrivals: dict[int, tuple[Stretches, Stretches, Stretches]] = {}
+        self.running = -1
+        self.table[:] = 0
+        self.arrays.clear()
+        self.arriving: dict[int, _Signal] = {}
+        """what the arrivals at a barrier object give away when its phase is over"""
+
+    def run(self, warp: int) -> None:
+        """Another warp's turn."""
+        self._close()
+        self.running, self.since = warp, self.worker.time
+
+    def open(self, mask: int) -> None:
+        """A barrier lets the warps of `mask` go on."""
+        now = self.worker.time + 1
+        if not self.partial:
+            everything = ((self.started, now),)
+            for warp in range(self.warps):
+                self._know(warp, everything)
+                self._synced(warp, now)
+            return
+        self._close()
+        released = [w for w in range(self.warps) if mask >> w & 1]
+        for number in dict.fromkeys(self._barrier(w) for w in released):
+            members = [w for w in released if self._barrier(w) == number]
+            passed_by = self.arrivals.pop(number, ((), (), ()))
+            joined = union(passed_by[0], *(self.known[w] for w in members), *(self.own[w] for w in members))
+            fenced = union(passed_by[1], *(self.fenced[w] for w in members))
+            in_block = union(passed_by[2], *(self.fenced_in_block[w] for w in members))
+            for w in members:
+                self._know(w, joined)
+                self._synced(w, now)
+                self.own[w], self.fenced[w], self.fenced_in_block[w] = (), fenced, in_block
+
+    def arrive(self, warp: int, number: int) -> None:
+        """bar.arrive: whoever waits there will know what this warp did."""
+        old = self.arrivals.get(number, ((), (), ()))
+        mine = (self._all(warp), self.fenced[warp], self.fenced_in_block[warp])
+        self.arrivals[number] = (union(old[0], mine[0]), union(old[1], mine[1]), union(old[2], mine[2]))
+
+    def fence(self, warp: int, *, whole_gpu: bool) -> None:
+        everything = self._all(warp)
+        self.fenced_in_block[warp] = everything
+        self.fence_time[warp] = self.worker.time + 1
+        if whole_gpu:
+            self.fenced[warp] = everything
+
+    def signal(self, warp: int, addresses: set[int], flags: int) -> None:
+        """An atomic, or a volatile or relaxed access."""
+        if flags & (RELEASES | ARRIVES):
+            self.fence(warp, whole_gpu=True)
+            self.worker.time += 1
+        for address in addresses:
+            if flags & (ARRIVES | COMPLETES):
+                self._meet(warp, address, over=bool(flags & COMPLETES))
+                continue
+            found = self.signals.get(address)
+            if found is not None and flags & (READS | UPDATES):
+                self._acquire(warp, found)
+            if flags & (WRITES | UPDATES):
+                self.signals[address] = self._given(warp, found if flags & UPDATES else None)
+
+    # -- knowledge --------------------------------------------------------------------------------------------------
+    def _acquire(self, warp: int, found: _Signal) -> None:
+        learned = found.everybody
+        if found.block == self.worker.block:
+            learned = union(learned, found.in_block)
+            if warp in found.warps:
+                self._synced(warp, found.warps[warp])
+        self._know(warp, union(self.known[warp], learned))
+
+    def _meet(self, warp: int, address: int, *, over: bool) -> None:
+        """At a barrier object, what an arrival gives away is learnt by those that find its phase over."""
+        if not over:
+            self.arriving[address] = self._given(warp, self.arriving.get(address))
+        elif (found := self.arriving.pop(address, None)) is not None:
+            self.signals[address] = found
+
+    def _given(self, warp: int, before: _Signal | None) -> _Signal:
+        """What an address passes on from now on. A plain store forgets what was there; an update adds to it."""
+        block = self.worker.block
+        old = before or _Signal()
+        here = old.block == block
+        new = _Signal(
+            union(old.everybody, self.fenced[warp]),
+            block,
+            union(old.in_block if here else (), self.fenced_in_block[warp]),
+            dict(old.warps) if here else {},
+        )
+        if self.fence_time[warp]:
+            new.warps[warp] = self.fence_time[warp]
+        return new
+
+    def _know(self, warp: int, stretches: Stretches) -> None:
+        if stretches == self.known[warp]:
+            return
+        self.known[warp] = stretches
+        cached = self.arrays.get(id(stretches))
+        if cached is None:
+            cached = self.arrays[id(stretches)] = (stretches, np.array(stretches, np.uint32).reshape(-1, 2))
+        self.table[warp] = cached[1].ctypes.data, len(cached[1])
+
+    def _close(self) -> None:
+        """Books the running warp's stretch so far."""
+        if self.running >= 0:
+            now = self.worker.time + 1
+            self.own[self.running] = union(self.own[self.running], ((self.since, now),))
+            self.since = now
+
+    def _all(self, warp: int) -> Stretches:
+        """What a warp knows and has done."""
+        self._close()
+        return union(self.known[warp], self.own[warp])
+
+    def _barrier(self, warp: int) -> int:
+        return int(self.contexts[warp, L.ContextLayout.BARRIER_ID // 4]) if self.partial else 0
+
+    def _synced(self, warp: int, time: int) -> None:
+        """The warp's lanes are in order up to `time`."""
+        column = L.ContextLayout.SYNC_TIME // 4
+        self.contexts[warp, column] = max(int(self.contexts[warp, column]), time)

@@ -1,0 +1,388 @@
+"""The data model of a PTX program: what the parser makes and everything else reads.
+
+Text becomes a `Module` of `Function`s (`parse`), an entry function becomes a `Kernel` of basic blocks (`cfg`).
+Registers hold raw bits: a register's type gives its width and nothing else; each instruction says how it reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+WIDTH_BITS = {
+    "pred": 1,
+    "b8": 8, "u8": 8, "s8": 8,
+    "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "e4m3x2": 16, "e5m2x2": 16,
+    "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "u16x2": 32, "s16x2": 32, "tf32": 32,
+    "b64": 64, "u64": 64, "s64": 64, "f64": 64,
+    "b128": 128,
+}  # fmt: skip
+"""Width in bits of every PTX fundamental and packed type (PTX ISA, 5.2)."""
+
+FLOAT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "tf32"})
+FLOAT8_TYPES = frozenset({"e4m3x2", "e5m2x2"})
+SIGNED_TYPES = frozenset({"s8", "s16", "s32", "s64", "s16x2"})
+
+
+def bytes_of(type_name: str) -> int:
+    """Size in memory of one element of a PTX type."""
+    return max(1, WIDTH_BITS[type_name] // 8)
+
+
+# ---------------------------------------------------------------- operands
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A virtual register, `%r7`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A constant. `bits` is a Python int: an integer literal's value, or the raw bits of a 0f/0d literal."""
+
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register without its percent sign, `tid.x`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The name of a variable, parameter or function, plus a byte offset."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A memory operand, `[base+offset]`."""
+
+    base: Register | Symbol | Immediate
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A brace list, `{%r1, %r2}`."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two destinations, `%r1|%p2` (shfl, setp)."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """The bit bucket `_`."""
+
+
+Operand = Register | Immediate | Special | Symbol | Address | Vector | Pair | Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The `@%p` or `@!%p` in front of an instruction."""
+
+    register: str
+    negated: bool = False
+
+
+# ---------------------------------------------------------------- instructions
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of CUDA C++: index into `Module.files` and 1-based line. Code inlined from a header carries the line of
+    its call."""
+
+    file: int = 0
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One PTX instruction: `@guard opcode.modifiers operands;`."""
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Guard | None = None
+    source: SourceLine = SourceLine()
+    ptx_line: int = 0
+    targets: tuple[str, ...] = ()
+    """Labels: of bra and brx.idx, and of the place behind a call on the stack."""
+
+    @cached_property
+    def full_name(self) -> str:
+        """Opcode with modifiers, as written."""
+        return ".".join((self.opcode, *self.modifiers))
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The modifiers that are types, in order: (destination, source) for cvt, else usually one."""
+        return tuple(m for m in self.modifiers if m in WIDTH_BITS)
+
+    @cached_property
+    def type(self) -> str:
+        """The last type modifier: the type in which the sources are read."""
+        return self.types[-1]
+
+    @cached_property
+    def space(self) -> str:
+        """The state space of a memory instruction; "generic" where none is written."""
+        for m in self.modifiers:
+            base = m.split("::")[0]
+            if base in ("global", "shared", "local", "param", "const"):
+                return base
+        return "generic"
+
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """Registers that it writes."""
+        from ptxsim.isa import INSTRUCTIONS
+
+        row = INSTRUCTIONS.get(self.opcode)
+        if row is None or not self.operands or not row.writes(self):
+            return ()
+        first = self.operands[0]
+        return () if isinstance(first, Address) else registers_in(first)
+
+    @cached_property
+    def read(self) -> tuple[str, ...]:
+        """Registers that it reads, its guard included."""
+        names: tuple[str, ...] = (self.guard.register,) if self.guard else ()
+        start = 1 if self.written or _first_is_sink(self) else 0
+        for operand in self.operands[start:]:
+            names += registers_in(operand)
+        return names
+
+    def has(self, modifier: str) -> bool:
+        return modifier in self.modifiers
+
+    def with_(self, **changes: Any) -> Instruction:
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        guard = f"@{'!' if self.guard.negated else ''}{self.guard.register} " if self.guard else ""
+        return f"{guard}{self.full_name}"
+
+
+# ---------------------------------------------------------------- variables and functions
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A declared variable. `offset` is set by the layout: within its space's block frame (shared, local)."""
+
+    name: str
+    space: str
+    type: str
+    size_bytes: int
+    align: int
+    initial: bytes = b""
+    relocations: tuple[tuple[int, str, int], ...] = ()
+    """(byte offset, symbol, addend): initialisers that hold addresses."""
+    offset: int = 0
+    external: bool = False
+    """`.extern .shared x[]`: starts where static shared memory ends."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """A kernel parameter: its place in the parameter block."""
+
+    name: str
+    type: str
+    size_bytes: int
+    align: int
+    offset: int
+
+
+@dataclass
+class Function:
+    """A parsed function: a flat list of instructions and labels, in order."""
+
+    name: str
+    is_entry: bool
+    params: tuple[Param, ...]
+    returns: tuple[Param, ...] = ()
+    registers: dict[str, str] = field(default_factory=dict)
+    """register name -> PTX type"""
+    variables: dict[str, Variable] = field(default_factory=dict)
+    """its own .shared and .local variables"""
+    body: list[Instruction | str] = field(default_factory=list)
+    """instructions, and labels as plain strings"""
+    max_threads: int | None = None
+    """.maxntid's product, from __launch_bounds__"""
+
+
+@dataclass
+class Module:
+    """A parsed PTX file."""
+
+    functions: dict[str, Function]
+    globals: dict[str, Variable]
+    """module-scope .global, .const and .shared variables"""
+    files: dict[int, str]
+    """.file index -> name; 1 is the kernel's source as a rule"""
+    target: str = ""
+    version: str = ""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.functions.values() if f.is_entry)
+
+
+# ---------------------------------------------------------------- control-flow graph
+
+
+@dataclass(frozen=True)
+class Jump:
+    target: int
+    source: SourceLine = SourceLine()
+    """where the `bra` stood, if there was one"""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Lanes whose guard holds go to `taken`, the others to `fallthrough`."""
+
+    guard: Guard
+    taken: int
+    fallthrough: int
+    instruction: Instruction
+
+
+@dataclass(frozen=True)
+class Switch:
+    """brx.idx: lane goes to targets[index]."""
+
+    index: Operand
+    targets: tuple[int, ...]
+    instruction: Instruction
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """bar/barrier.sync and bar/barrier.red: the warp waits for the block, then goes on at `target`."""
+
+    target: int
+    instruction: Instruction
+
+
+@dataclass(frozen=True)
+class WarpBarrier:
+    """bar.warp.sync: the lanes of its mask meet, then go on at `target`."""
+
+    target: int
+    instruction: Instruction
+
+
+@dataclass(frozen=True)
+class Return:
+    instruction: Instruction | None
+
+
+Terminator = Jump | Branch | Switch | Barrier | WarpBarrier | Return
+
+
+@dataclass
+class Block:
+    """A basic block. Blocks are numbered in min-PC order: a topological order in which every loop is contiguous."""
+
+    index: int
+    instructions: list[Instruction]
+    terminator: Terminator
+    live_in: frozenset[str] = frozenset()
+    live_out: frozenset[str] = frozenset()
+
+    @property
+    def executed(self) -> list[Instruction]:
+        """The instructions, and that of the terminator if it has one."""
+        end: Instruction | None = getattr(self.terminator, "instruction", None)
+        return self.instructions if end is None else [*self.instructions, end]
+
+    @property
+    def successors(self) -> tuple[int, ...]:
+        t = self.terminator
+        if isinstance(t, Branch):
+            return (t.taken, t.fallthrough)
+        if isinstance(t, Switch):
+            return t.targets
+        if isinstance(t, Return):
+            return ()
+        return (t.target,)
+
+
+STACK, STACK_POINTER = "%stack", "%sp"
+"""The call stack of a thread, a variable in local memory, and the register that points into it (`calls`)."""
+
+
+@dataclass
+class Kernel:
+    """An entry function ready for translation: calls inlined, blocks ordered, liveness known, variables laid out."""
+
+    name: str
+    module: Module
+    params: tuple[Param, ...]
+    param_bytes: int
+    registers: dict[str, str]
+    blocks: list[Block]
+    variables: dict[str, Variable]
+    """.shared and .local variables with offsets, and the module's globals and constants (offset unset)"""
+    shared_bytes: int
+    """static shared memory"""
+    local_bytes: int
+    """local memory per thread"""
+    max_threads: int | None = None
+    known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """what translation has found out, by block shape"""
+
+    @property
+    def stack_pointer(self) -> str | None:
+        """The register that grows with the depth of calls; None where all calls are inlined."""
+        return STACK_POINTER if STACK_POINTER in self.registers and STACK in self.variables else None
+
+    @property
+    def back_edges(self) -> frozenset[tuple[int, int]]:
+        """Edges (from, to) that go back in block order: every cycle has one."""
+        return frozenset((b.index, s) for b in self.blocks for s in b.successors if s <= b.index)
+
+
+# ---------------------------------------------------------------- reads and writes
+
+
+def registers_in(operand: Operand) -> tuple[str, ...]:
+    """Names of the registers that an operand mentions."""
+    match operand:
+        case Register(name):
+            return (name,)
+        case Address(base, _):
+            return registers_in(base)
+        case Vector(elements):
+            return tuple(n for e in elements for n in registers_in(e))
+        case Pair(first, second):
+            return registers_in(first) + registers_in(second)
+        case _:
+            return ()
+
+
+def _first_is_sink(instruction: Instruction) -> bool:
+    from ptxsim.isa import INSTRUCTIONS
+
+    row = INSTRUCTIONS.get(instruction.opcode)
+    return bool(row and row.writes(instruction) and instruction.operands and isinstance(instruction.operands[0], Sink))

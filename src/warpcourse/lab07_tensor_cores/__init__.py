@@ -1,0 +1,1 @@
+"""What lab 07 shows: who holds which element, how fast each mapping is."""

@@ -1,0 +1,1 @@
+"""What lab 08 shows: one convolution in many ways."""

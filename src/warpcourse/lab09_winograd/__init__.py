@@ -1,0 +1,1 @@
+"""What lab 09 shows and grades: Winograd's transforms."""

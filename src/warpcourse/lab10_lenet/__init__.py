@@ -1,0 +1,1 @@
+"""What lab 10 shows and grades: networks that read digits."""

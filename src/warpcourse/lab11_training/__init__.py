@@ -1,0 +1,1 @@
+"""What lab 11 shows and grades: training."""

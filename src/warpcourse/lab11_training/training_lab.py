@@ -1,0 +1,194 @@
+"""What the training lab's notebook runs: the student's own kernels on real digits, gradients checked, losses drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from warpcourse.lab09_winograd.winograd_lab import Table
+from warpcourse.lab11_training.training_lessons import draw_batches, draw_losses
+from warpschool.course import Course
+from warpschool.errors import SimulationError
+from warpschool.nn import exact, gradients
+from warpschool.nn.digits import Split, load
+from warpschool.nn.optimizers import Sgd
+from warpschool.nn.recipes import training_network
+from warpschool.nn.session import Kernels
+from warpschool.nn.training import Epoch, Settings, Trainer
+from warpschool.notebook.runs import own_contract
+from warpschool.show.message import show_text
+
+LAB = "lab11_training"
+TINY = Settings(epochs=3, batch=32, seed=1, optimizer=Sgd(rate=0.05))
+TINY_IMAGES = 640
+FALLS_TO = 1 / 3
+"""What is left of the loss after the tiny run: the last ten steps against the first ten."""
+SCALARS = {
+    "06_sgd_momentum": {"N": 4096, "rate": 0.1, "momentum": 0.9, "decay": 0.0},
+    "07_adam": {"N": 4096, "rate": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "correction1": 10.0,
+                "correction2": 1000.0},
+}  # fmt: skip
+"""Sizes and scalars of both optimizers, for one step to be counted."""
+
+
+def own_kernels(device: str = "sim") -> Kernels:
+    """The student's own kernels of this lab, references of the labs before."""
+    steps = Course.find().lab("lab11").steps
+    return Kernels({step.name: own_contract(step.name) for step in steps}, device=device)
+
+
+class LiveCurve:
+    """The losses so far, drawn anew about once a second in the same place; elsewhere than in a notebook, kept only."""
+
+    def __init__(self, steps: int, *, seconds: float = 1.0) -> None:
+        self.losses: list[float] = []
+        self._steps, self._seconds, self._next = steps, seconds, 0.0
+        self._display: Any = None
+
+    def __call__(self, step: int, loss: float) -> None:
+        self.losses.append(loss)
+        if time.monotonic() >= self._next:
+            self.draw()
+            self._next = time.monotonic() + self._seconds
+
+    def draw(self) -> None:
+        """Show the curve as it is now."""
+        if "IPython" not in sys.modules:
+            return
+        from IPython import get_ipython
+        from IPython.display import display
+
+        if get_ipython() is None:
+            return
+        figure = draw_losses(self.losses, steps=self._steps)
+        if self._display is None:
+            self._display = display(figure, display_id=True)
+        else:
+            self._display.update(figure)
+        plt.close(figure)
+
+
+@dataclass
+class TinyRun:
+    """A short training: its losses, epochs and time; `stopped` says why it ended early."""
+
+    losses: list[float]
+    history: list[Epoch] = field(default_factory=list)
+    seconds: float = math.nan
+    stopped: str = ""
+
+    @property
+    def left(self) -> float:
+        """The mean loss of the last ten steps, over that of the first ten; NaN before there are twenty."""
+        return float(np.mean(self.losses[-10:]) / np.mean(self.losses[:10])) if len(self.losses) >= 20 else math.nan
+
+    def table(self) -> Table:
+        """One line for each epoch."""
+        rows = tuple(
+            (epoch.epoch, f"{epoch.loss:.4f}", "" if epoch.accuracy is None else f"{epoch.accuracy:.1%}",
+             f"{epoch.rate:.4f}", f"{epoch.seconds:.1f}")
+            for epoch in self.history
+        )  # fmt: skip
+        note = self.stopped or (
+            f"{self.seconds:.0f} s in all; {self.left:.2f} of the first losses is left"
+            + ("." if self.left <= FALLS_TO else f": more than {FALLS_TO:.2f}, something is wrong with the way back.")
+        )
+        return Table(("epoch", "mean loss", "accuracy", "rate", "seconds of training"), rows, note)
+
+
+class _NoNumber(Exception):
+    """The loss is no number any more; ends a run from inside."""
+
+
+def tiny_run(kernels: Kernels, *, settings: Settings = TINY, images: int = TINY_IMAGES, tested: int = 500) -> TinyRun:
+    """Train LeNet-5 on some of the digits and draw the loss while it falls; a kernel's fault ends it with a word."""
+    data, layers = load(), training_network("lenet5", kernels.device.name)
+    train = Split(data.train.images[:images], data.train.labels[:images])
+    test = Split(data.test.images[:tested], data.test.labels[:tested])
+    curve = LiveCurve(settings.epochs * (images // settings.batch))
+
+    def seen(step: int, loss: float) -> None:
+        curve(step, loss)
+        if not math.isfinite(loss):
+            raise _NoNumber(f"The loss of step {step} is {loss}: a kernel leaves something out, or the rate is high.")
+
+    run = TinyRun(curve.losses)
+    start = time.perf_counter()
+    try:
+        trainer = Trainer(layers, kernels, settings)
+        trainer.fit(train, test=test, on_step=seen, on_epoch=run.history.append)
+    except (SimulationError, _NoNumber) as fault:
+        run.stopped = str(fault)
+        show_text(f"Training stopped. {fault}", failed=True)
+    run.seconds = time.perf_counter() - start
+    curve.draw()
+    return run
+
+
+def gradient_table(kernels: Kernels, *, batch: int = 4, seed: int = 0) -> Table:
+    """For each parameter of LeNet-5: the loss's slope along a random direction, by the kernels and by differences."""
+    layers = training_network("lenet5", kernels.device.name)
+    data = load().train
+    images, labels = data.pixels()[:batch], data.labels[:batch].astype(np.int32)
+    rng, settings = np.random.default_rng(seed), Settings(batch=batch, seed=seed)
+    trainer = Trainer(layers, kernels, settings, always_check=True)
+    # Biases of 0 on blank paper are inputs of 0 to a ReLU, where the loss has a kink and no slope: move away from it.
+    parameters = {n: v + rng.normal(0, 0.05, v.shape).astype(np.float32) for n, v in trainer.parameters.items()}
+    trainer.session["parameters"].set(trainer.graph.flat(parameters))
+    header = ("parameter", "numbers", "by your kernels", "by differences", "agree")
+    try:
+        trainer.step(images, labels, rate=0.0)
+    except SimulationError as fault:
+        return Table(header, (), str(fault))
+    rows = []
+    for name, gradient in trainer.gradients.items():
+        direction = rng.choice([-1.0, 1.0], gradient.shape)
+
+        def loss(values: np.ndarray, name: str = name) -> float:
+            return exact.mean_loss(layers, parameters | {name: values}, images, labels)
+
+        mine = float((gradient.astype(np.float64) * direction).sum())
+        other = gradients.finite_difference(loss, parameters[name], direction)
+        agrees = abs(mine - other) <= 1e-3 * float(np.abs(gradient).sum())
+        rows.append((name, f"{gradient.size:,}", f"{mine:+.6f}", f"{other:+.6f}", "yes" if agrees else "no"))
+    return Table(header, tuple(rows), f"A batch of {batch} digits, in float64: two losses for each line.")
+
+
+# ---------------------------------------------------------------- what was recorded
+
+
+def _recorded(course: Course | None) -> dict[str, Any]:
+    root = (course or Course.find()).root
+    found: dict[str, Any] = {}
+    for path in sorted((root / "benchmarks" / "results").glob("training_*.json")):
+        found |= json.loads(path.read_text("utf-8"))
+    return found
+
+
+def recorded(*, course: Course | None = None) -> Table:
+    """Networks that were trained on a GPU: accuracy, time, and an epoch's time against PyTorch's."""
+    found = _recorded(course)
+    rows: list[Sequence[Any]] = [
+        (row["network"], row["settings"]["epochs"], row["settings"]["seed"], f"{row['accuracy']:.2%}",
+         f"{row['seconds']:.1f}")
+        for row in found.get("weights", [])
+    ]  # fmt: skip
+    compared = [
+        f"{row['network']}, batches of {row['batch']}: {row['ratio']:.2f} of PyTorch's time ({row['pytorch']})"
+        for row in found.get("against", [])
+    ]
+    note = f"{found.get('device', 'Nothing recorded')}. " + "; ".join(compared)
+    return Table(("network", "epochs", "seed", "accuracy", "seconds of training"), tuple(map(tuple, rows)), note)
+
+
+def draw_recorded_batches(*, course: Course | None = None) -> None:
+    """Draw batch sizes against accuracy and speed, as recorded."""
+    draw_batches(_recorded(course).get("batches", []))

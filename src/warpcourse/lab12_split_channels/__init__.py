@@ -1,0 +1,1 @@
+"""What lab 12 shows and grades: convolutions of one image."""

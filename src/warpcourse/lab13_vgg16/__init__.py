@@ -1,0 +1,1 @@
+"""What lab 13 shows and grades: VGG16."""

@@ -1,0 +1,279 @@
+"""The ladder of kernels: what a step changes, what its main loop is made of, and what that costs on a GPU.
+
+    change("lab02_tiling/01_tiled", "lab05_work_per_thread/01_coarsened").text
+    measure(step).mix["FMA"]
+
+Everything here is about the references in solutions/, at one stated case, counted by the simulator.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.syntax.parse import parse
+from ptxsim.syntax.program import Block
+from warpschool import model
+from warpschool.compile import Resources, compile_cuda
+from warpschool.contract import Contract, parse_contract
+from warpschool.contract.header import read_header
+from warpschool.counters import Counters
+from warpschool.course import Course, Step
+from warpschool.device import Launch
+from warpschool.errors import CompileError, CourseError, LaunchError
+from warpschool.harness.launcher import Program, RunResult
+from warpschool.inspect.profile import random_inputs
+
+GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
+"""The GPUs of the course's sources, and two of today."""
+CASE = {"M": 512, "N": 512, "K": 512}
+WARP = 32
+RECORDED = ("gemm_*.json", "half_precision_*.json", "tensor_cores_*.json")
+"""Files of benchmarks/results/ with a row for each measurement of a step."""
+_OLDEST_COMPILED = "sm_75"
+_MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
+
+CLASSES: dict[str, tuple[str, ...]] = {
+    "FMA": ("instructions_fp32", "instructions_fp16", "instructions_dot", "tensor_instructions"),
+    "shared memory": ("instructions_memory_shared",),
+    "global memory": ("instructions_memory_global",),
+    "integer": ("instructions_integer", "instructions_conversion"),
+    "branches, barriers": ("instructions_control",),
+    "other": ("instructions_other", "instructions_special", "instructions_fp64"),
+}
+"""What an instruction mix tells apart; "FMA" is arithmetic on elements, whatever their precision."""
+
+
+# ---------------------------------------------------------------- what changes
+
+
+@dataclass(frozen=True)
+class Change:
+    """The difference between the code of two steps, headers and hole markers left out; `text` is a unified diff."""
+
+    before: str
+    after: str
+    text: str
+
+    @property
+    def added(self) -> int:
+        return self._count("+")
+
+    @property
+    def removed(self) -> int:
+        return self._count("-")
+
+    def _count(self, sign: str) -> int:
+        return sum(line.startswith(sign) and not line.startswith(3 * sign) for line in self.text.splitlines())
+
+
+def change(before: str, after: str, *, around: int = 2, course: Course | None = None) -> Change:
+    """Compare the references of two steps; raises CourseError for a step without one."""
+    course = course or Course.find()
+    first, second = course.step(before), course.step(after)
+    lines = difflib.unified_diff(
+        code_of(_text(first)).splitlines(), code_of(_text(second)).splitlines(),
+        first.file_name, second.file_name, lineterm="", n=around,
+    )  # fmt: skip
+    return Change(first.name, second.name, "\n".join(lines))
+
+
+def code_of(source: str) -> str:
+    """Return a kernel file without its header block, hole markers and starter parts."""
+    lines = source.splitlines()
+    start = next((place for place, line in enumerate(lines) if not line.startswith("//")), len(lines))
+    kept: list[str] = []
+    in_starter = False
+    for line in lines[start:]:
+        if "// BEGIN STARTER" in line or "// END STARTER" in line:
+            in_starter = "BEGIN" in line
+        elif not in_starter and not _MARKS.match(line):
+            kept.append(line)
+    return "\n".join(kept).strip("\n") + "\n"
+
+
+# ---------------------------------------------------------------- what it costs
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """Registers, shared memory and occupancy of a step's kernel on one GPU; `occupancy` is None where no block fits.
+
+    `arch` is what the compiler was asked for; `is_borrowed` where the GPU is older than any that it still knows.
+    """
+
+    gpu: str
+    arch: str
+    is_borrowed: bool
+    resources: Resources | None
+    occupancy: model.Occupancy | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What a kernel file does at one case, `case` in words; `mix` is the share of each class in its main loop.
+
+    `products` is M N K (M N without a K).
+    """
+
+    name: str
+    case: str
+    products: int
+    counters: Counters
+    barriers_per_block: float
+    mix: Mapping[str, float]
+    uses: tuple[GpuUse, ...]
+
+    def use(self, gpu: str) -> GpuUse:
+        """What the kernel uses on a GPU of `GPUS`; raises KeyError for another one."""
+        return {use.gpu: use for use in self.uses}[model.find_gpu(gpu).name]
+
+
+def measure(step: str | Step, sizes: Mapping[str, int] | None = None, *, course: Course | None = None) -> StepCost:
+    """Count what a step's reference does; see `cost_of`."""
+    found = step if isinstance(step, Step) else (course or Course.find()).step(step)
+    return cost_of(_contract(found), sizes)
+
+
+def cost_of(
+    contract: Contract, sizes: Mapping[str, int] | None = None, *, constants: Mapping[str, int] | None = None
+) -> StepCost:
+    """Count what a kernel file does at one case, and in its main loop.
+
+    `sizes` default to `CASE`, as far as the kernel has them; its other scalars are 1. Hazards are not looked for.
+    """
+    scalars = {p.name for p in contract.parameters() if not p.is_array}
+    chosen: dict[str, float] = {name: value for name, value in (sizes or CASE).items() if name in scalars}
+    chosen |= dict.fromkeys(scalars - chosen.keys(), 1)
+    program = Program(contract, device="sim", constants=constants)
+    run = _run(program, chosen)
+    launch = run.launches[0]
+    return StepCost(
+        name=contract.name,
+        case=", ".join(f"{name} = {value}" for name, value in chosen.items() if name in CASE or value != 1),
+        products=int(np.prod([chosen[name] for name in CASE if name in chosen])),
+        counters=run.counters,
+        barriers_per_block=run.counters.barriers / (launch.blocks * -(-launch.threads_per_block // WARP)),
+        mix=mix_of(_main_loop(program, chosen, run)),
+        uses=tuple(_use(program, launch, gpu) for gpu in GPUS),
+    )
+
+
+def mix_of(counters: Counters) -> dict[str, float]:
+    """The share of each of `CLASSES` in all instructions, counted once per warp; all 0 where there are none."""
+    counts = {name: sum(counters[part] for part in parts) for name, parts in CLASSES.items()}
+    total = sum(counts.values())
+    return {name: count / total if total else 0.0 for name, count in counts.items()}
+
+
+def _main_loop(program: Program, sizes: Mapping[str, float], run: RunResult) -> Counters:
+    """The counters of the main loop alone: what a K twice as long adds. Without a K, those of the whole kernel."""
+    if "K" not in sizes:
+        return run.counters
+    longer = _run(program, {**sizes, "K": 2 * sizes["K"]}).counters.plain()
+    return Counters({name: longer[name] - count for name, count in run.counters.plain().items()})
+
+
+def _run(program: Program, sizes: Mapping[str, float]) -> RunResult:
+    plan = program.contract.bind(sizes, constants=program.constants)
+    return program.run(sizes, random_inputs(plan, np.random.default_rng(0)), check=False)
+
+
+def _use(program: Program, launch: Launch, gpu: str) -> GpuUse:
+    spec = model.find_gpu(gpu)
+    borrowed = spec.capability < (7, 5)
+    place = (spec.name, _OLDEST_COMPILED if borrowed else spec.arch, borrowed)
+    try:
+        resources = program.module.resources(place[1])[launch.kernel]
+    except CompileError:
+        return GpuUse(*place, None, None, "uses instructions of newer GPUs")
+    try:
+        occupancy = program.kernel(launch.kernel).occupancy(launch.block, gpu=spec, shared_mem=launch.shared_mem)
+    except LaunchError as error:
+        return GpuUse(*place, resources, None, error.message)
+    return GpuUse(*place, resources, occupancy)
+
+
+# ---------------------------------------------------------------- the loop itself
+
+
+def inner_loop(which: str | Contract, *, count: int = 9, course: Course | None = None) -> str:
+    """Return `count` lines of PTX from the middle of the straight piece of code that has most multiply-adds.
+
+    `which` is a step, whose reference is taken, or a kernel file.
+    """
+    contract = which if isinstance(which, Contract) else _contract((course or Course.find()).step(which))
+    texts, blocks = _ptx(contract)
+    hot = max(blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
+    start = max(0, len(hot.instructions) // 2 - count // 2)
+    return "\n".join(texts[i.ptx_line - 1].strip() for i in hot.instructions[start : start + count])
+
+
+def code_size(contract: Contract) -> int:
+    """Return how many PTX instructions a kernel file's first kernel has: what has to fit the instruction cache."""
+    return sum(len(block.instructions) for block in _ptx(contract)[1])
+
+
+def _ptx(contract: Contract) -> tuple[list[str], list[Block]]:
+    """The lines of the PTX, and the basic blocks of the first kernel."""
+    ptx = compile_cuda(contract.source, name=contract.name).ptx
+    return ptx.splitlines(), build_kernel(parse(ptx), contract.launches[0].entry).blocks
+
+
+# ---------------------------------------------------------------- what was measured
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A time that a benchmark of products took; `ratio` is the speed as a multiple of the reference's."""
+
+    device: str
+    step: str
+    part: str
+    sizes: Mapping[str, int]
+    time_ms: float
+    rate: float
+    unit: str
+    ratio: float
+    reference: str
+    reference_rate: float
+    note: str = ""
+
+
+def measured(*, course: Course | None = None) -> tuple[Measured, ...]:
+    """Return every row of the recorded benchmarks of `RECORDED`; empty where the course carries none."""
+    folder = (course or Course.find()).root / "benchmarks" / "results"
+    rows: list[Measured] = []
+    for path in (path for pattern in RECORDED for path in sorted(folder.glob(pattern))):
+        result = json.loads(path.read_text("utf-8"))
+        names = [field.name for field in fields(Measured) if field.name != "device"]
+        rows += [Measured(device=result["device"], **{name: row[name] for name in names}) for row in result["rows"]]
+    return tuple(rows)
+
+
+def headline(step: Step) -> dict[str, str]:
+    """A step's title, idea and limits, as its header states them."""
+    header = read_header(_text(step), file=step.file_name)
+    return {"title": header.title, "Idea": header.text_of("Idea"), "Limits": header.text_of("Limits")}
+
+
+def is_for_one_gpu(step: Step) -> bool:
+    """Whether a step is written for one architecture, so that no simulator runs it and nothing can be counted."""
+    return bool(_contract(step).target)
+
+
+def _text(step: Step) -> str:
+    if step.solution is None:
+        raise CourseError(f"{step} has no reference in this course")
+    return step.solution.read_text("utf-8")
+
+
+def _contract(step: Step) -> Contract:
+    return parse_contract(_text(step), name=step.file_name)

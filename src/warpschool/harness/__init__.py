@@ -1,0 +1,1 @@
+"""A kernel file run on inputs, and what comes out compared with what is right."""

@@ -1,0 +1,288 @@
+"""Which byte each lane of a warp touches: the record behind the pictures of sectors and banks.
+
+    seen = trace(contract, {"M": 64, "N": 64}, {"A": a})
+    seen.worst("shared", "load").wavefronts
+
+One block of the kernel runs in the NumPy interpreter, which notes every request to global and shared memory. It counts
+what the simulator counts, request by request: neighbouring shared loads of a thread are one, as in machine code.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxsim import Memory, SimKernel, load_module, oracle
+from ptxsim.oracle.counters import BANKS, WARP, WORD_BYTES, Counts, in_pairs
+from ptxsim.run.hazards import source_name
+from warpschool.contract import Contract
+from warpschool.counters import SECTOR_BYTES, Counters
+from warpschool.device import DeviceArray, Launch
+from warpschool.device.arguments import pack
+from warpschool.device.launch import UnmeasuredHazards
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
+from warpschool.device.sim import SimDevice
+from warpschool.device.sim_module import SimLoadedKernel, SimModule
+from warpschool.errors import ArgumentError
+from warpschool.harness.launcher import Program
+
+STEP_LIMIT = 1 << 20
+"""Basic blocks that the traced block may execute: far more than a picture needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One request: what the lanes of a warp load or store together.
+
+    `offsets`: int64 of shape (32,), each lane's byte offset in `array`, -1 for a lane that takes no part. `nbytes` is
+    the width per lane, `start` the place of the array in its block's shared memory (0 for global arrays).
+    """
+
+    kernel: str
+    line: int
+    space: str
+    kind: str
+    array: str
+    nbytes: int
+    warp: int
+    start: int
+    offsets: np.ndarray
+
+    @property
+    def lanes(self) -> np.ndarray:
+        """The lanes that take part."""
+        return np.flatnonzero(self.offsets >= 0)
+
+    def elements(self, item_bytes: int = 4) -> np.ndarray:
+        """The first element that each taking part lane touches."""
+        return self.offsets[self.lanes] // item_bytes
+
+    @property
+    def sectors(self) -> tuple[int, ...]:
+        """The 32-byte sectors of the array that are touched."""
+        first = self.offsets[self.lanes]
+        ends = np.concatenate([first, first + self.nbytes - 1]) // SECTOR_BYTES
+        return tuple(int(sector) for sector in np.unique(ends))
+
+    @property
+    def fewest_sectors(self) -> int:
+        """Sectors that could hold the distinct bytes."""
+        starts = np.sort(self.offsets[self.lanes])
+        if not starts.size:
+            return 0
+        distinct = self.nbytes + int(np.minimum(np.diff(starts), self.nbytes).sum())
+        return -(-distinct // SECTOR_BYTES)
+
+    @property
+    def phases(self) -> int:
+        """Groups of lanes that shared memory serves one after the other.
+
+        64-bit accesses take half a warp at a time, 128-bit ones a quarter; twice as many lanes where they pair up.
+        """
+        phases = {8: 2, 16: 4}.get(self.nbytes, 1)
+        paired = bool(in_pairs(self.offsets[None], self.offsets[None] >= 0)[0])
+        return max(1, phases // 2) if paired else phases
+
+    def words(self) -> list[Word]:
+        """Every word of shared memory that a lane touches, with its bank and the pass that serves it.
+
+        A bank serves one word in a pass, to all lanes that want it.
+        """
+        found: list[Word] = []
+        passes = 0
+        for phase in range(self.phases):
+            queues: dict[int, list[int]] = defaultdict(list)
+            for lane in self.lanes[self.lanes * self.phases // WARP == phase]:
+                for extra in range(max(1, self.nbytes // WORD_BYTES)):
+                    number = (self.start + int(self.offsets[lane])) // WORD_BYTES + extra
+                    queue = queues[number % BANKS]
+                    if number not in queue:
+                        queue.append(number)
+                    found.append(Word(int(lane), number, number % BANKS, passes + queue.index(number)))
+            passes += max(map(len, queues.values()), default=0)
+        return found
+
+    @property
+    def wavefronts(self) -> int:
+        """Passes that the shared memory needs."""
+        return max((word.turn + 1 for word in self.words()), default=0)
+
+    @property
+    def excess(self) -> int:
+        """Sectors or passes beyond the fewest that this request needs."""
+        if self.space == "global":
+            return len(self.sectors) - self.fewest_sectors
+        return self.wavefronts - len(set(self.lanes * self.phases // WARP))
+
+    def __str__(self) -> str:
+        cost = f"{len(self.sectors)} sectors" if self.space == "global" else f"{self.wavefronts} passes"
+        width = f", {self.nbytes} bytes a lane" if self.nbytes != WORD_BYTES else ""
+        return f"line {self.line}: {self.kind} of {self.array}, {cost}{width}"
+
+
+@dataclass(frozen=True)
+class Word:
+    """A 4-byte word of shared memory that a lane touches; `turn` numbers the passes of its request from 0."""
+
+    lane: int
+    number: int
+    bank: int
+    turn: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The requests of one block, in the order of execution."""
+
+    accesses: tuple[Access, ...]
+
+    def select(self, space: str, kind: str, array: str = "") -> tuple[Access, ...]:
+        """The requests of one kind: "global" or "shared", "load" or "store", of one array or of all."""
+        return tuple(a for a in self.accesses if (a.space, a.kind) == (space, kind) and array in ("", a.array))
+
+    def worst(self, space: str, kind: str, array: str = "") -> Access | None:
+        """The first of the requests with the most excess; None where there is no request of the kind."""
+        return max(self.select(space, kind, array), key=lambda access: access.excess, default=None)
+
+
+def trace(
+    contract: Contract, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, block: int = 0,
+    constants: Mapping[str, int] | None = None,
+) -> Trace:  # fmt: skip
+    """Run one block (by its linear number) of each launch of a kernel file and return what its lanes touched.
+
+    Raises what `Program.run` raises; StepLimitExceeded after `STEP_LIMIT` basic blocks.
+    """
+    program = Program(contract, device=_TracingDevice(block), constants=constants)
+    run = program.run(sizes, arrays)
+    outcomes: list[Any] = [launch.outcome for launch in run.launches]
+    return Trace(tuple(access for outcome in outcomes for access in outcome.accesses))
+
+
+def trace_launch(launch: Launch, *, block: int = 0) -> Trace:
+    """Run one block (by its linear number) of a finished launch again and return what its lanes touched.
+
+    The block finds the arrays as they are now and leaves them as they are. Raises ArgumentError for a launch on a GPU,
+    for a block that the grid does not have, and for kernels that order their warps; StepLimitExceeded after
+    `STEP_LIMIT` basic blocks.
+    """
+    call = launch.call
+    if call is None or not isinstance(launch.device, SimDevice):
+        raise ArgumentError(
+            f"{launch.kernel} ran on {launch.device.description}, where nobody saw what each lane touched",
+            next_step='Run it with device="sim" and show that launch.',
+        )
+    if not 0 <= block < launch.blocks:
+        raise ArgumentError(f"there is no block {block}", next_step=f"The grid has blocks 0 to {launch.blocks - 1}.")
+    memory, module = launch.device.memory, call.kernel._loaded.module
+    found = [memory.find(a.address) for a in call.arguments if isinstance(a, DeviceArray)]
+    arrays = {allocation.address: allocation for allocation in found if allocation is not None}
+    kernel = _Kernel(module, call.kernel._loaded.sim)
+    with launch.device._lock:
+        kept = [(a, a.view().copy()) for a in (*arrays.values(), *module._placed.values())]
+        try:
+            outcome = kernel.trace(launch.grid, launch.block, call.scalars, launch.shared_mem, block)
+        finally:
+            for allocation, content in kept:
+                allocation.view()[:] = content
+    return Trace(outcome.accesses)
+
+
+# ---------------------------------------------------------------- the device
+
+
+@dataclass(frozen=True)
+class _Outcome(Outcome):
+    accesses: tuple[Access, ...] = ()
+
+
+class _TracingDevice(SimDevice):
+    """The simulator's memory, with kernels that run in the interpreter, one block only."""
+
+    description = "the interpreter"
+
+    def __init__(self, block: int) -> None:
+        super().__init__(memory_limit_bytes=1 << 30)
+        self.traced_block = block
+
+    def load(self, module: Any) -> SimModule:
+        return _Module(self, load_module(module.ptx), module.name)
+
+
+class _Module(SimModule):
+    def kernel(self, name: str) -> SimLoadedKernel:
+        return _Kernel(self, SimKernel(self.program, name, self.device.memory, self._placed, file=self.source_name))
+
+
+class _Kernel(SimLoadedKernel):
+    def launch(
+        self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], *, shared_bytes: int, stream: Any,
+        options: LaunchOptions,
+    ) -> Outcome:  # fmt: skip
+        device: Any = self.device
+        return self.trace(grid, block, arguments, shared_bytes, device.traced_block)
+
+    def trace(
+        self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], shared_bytes: int, number: int
+    ) -> _Outcome:
+        """Run block `number` in the interpreter."""
+        self.sim._validate(grid, block, pack(self.params, arguments), shared_bytes)
+        recorder = _Recorder(kernel=self.sim, warps=-(-block[0] * block[1] * block[2] // WARP))
+        result = oracle.run(
+            self.sim.kernel, self.device.memory, grid, block, pack(self.params, arguments), shared_bytes=shared_bytes,
+            globals={name: allocation.address for name, allocation in self.sim.globals.items()},
+            step_limit=STEP_LIMIT, blocks=(number,), counts=recorder,
+        )  # fmt: skip
+        return _Outcome(
+            Counters(result.counters), {line: Counters(counts) for line, counts in result.lines.items()},
+            UnmeasuredHazards("hazards", "the interpreter looks for none"), result.printed, tuple(recorder.accesses),
+        )  # fmt: skip
+
+
+@dataclass
+class _Recorder(Counts):
+    """Counts, and keeps each request."""
+
+    kernel: Any = None
+    warps: int = 0
+    accesses: list[Access] = field(default_factory=list)
+
+    def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        super().global_access(kind, line, address, active, size)
+        self._keep("global", kind, line, address, active, size)
+
+    def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        super().shared_access(kind, line, address, active, size)
+        self._keep("shared", kind, line, address, active, size)
+
+    def _keep(self, space: str, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        if len(active) != self.warps:
+            raise ArgumentError(
+                f"{self.kernel.kernel.name} orders its warps (atomics, fences, printf), so its requests are not traced",
+                next_step="Trace a kernel without them.",
+            )
+        for warp in np.flatnonzero(active.any(axis=1)):
+            places, mask = address[warp].astype(np.int64), active[warp]
+            array, start = self._array(space, int(places[mask][0]))
+            offsets = np.where(mask, places - start, -1)
+            shared_start = start if space == "shared" else 0
+            self.accesses.append(
+                Access(self.kernel.kernel.name, line, space, kind, array, size, int(warp), shared_start, offsets)
+            )
+
+    def _array(self, space: str, address: int) -> tuple[str, int]:
+        """The array at an address, and the address of its first byte."""
+        if space == "global":
+            memory: Memory = self.kernel.memory
+            allocation = memory.find(address) or memory.nearest(address)
+            return (allocation.name, allocation.address) if allocation else ("global memory", 0)
+        for variable in self.kernel.kernel.variables.values():
+            end = variable.offset + variable.size_bytes
+            if variable.space == "shared" and (variable.offset <= address < end or variable.external):
+                return source_name(variable.name), variable.offset
+        return "shared memory", 0

@@ -1,0 +1,244 @@
+"""Watches the interpreter run one block and writes down what one of its warps does, source line by source line.
+
+A step is what the warp does on one line with one set of active lanes. A loop that stands on one line gives a step an
+iteration: a jump back to where the step has been begins a new one. Each step keeps what it changed, so that any moment
+can be put together again, backwards too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptxsim import Memory
+from ptxsim.oracle.counters import WARP, Counts
+from ptxsim.oracle.lanes import Lanes
+from ptxsim.run.hazards import source_name
+from ptxsim.syntax.program import Instruction, Kernel, Return, registers_in
+from warpschool.inspect.accesses import Access
+from warpschool.inspect.debugger.symbols import Symbols
+
+MOST_STEPS = 50_000
+"""Steps that are written down; a longer run ends there, and the recording says so."""
+EXITED = -1
+Changes = tuple[np.ndarray, np.ndarray]
+"""Offsets of bytes, and the bytes that are there afterwards."""
+
+
+class RecordingFull(Exception):
+    """Ends the run: enough has been written down."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a warp did on `line`, with the lanes `active` (bool of shape (32,)).
+
+    `places`: the PTX line at which each lane stood before the step, `EXITED` for one that has returned; `copies`: which
+    inlined copy of a function each lane was in. `registers`, `shared` and `local` are what was there afterwards.
+    """
+
+    line: int
+    function: str
+    active: np.ndarray
+    places: np.ndarray
+    copies: tuple[str, ...]
+    registers: dict[str, np.ndarray]
+    shared: Changes
+    local: Changes
+    accesses: tuple[Access, ...]
+    waits: bool
+
+    @property
+    def lanes(self) -> int:
+        """How many lanes are active."""
+        return int(self.active.sum())
+
+    @property
+    def copy(self) -> str:
+        """The inlined copy of a function that the active lanes are in, "" in the kernel itself."""
+        return self.copies[int(np.argmax(self.active))]
+
+
+@dataclass
+class _Open:
+    """The step that is being executed."""
+
+    line: int
+    function: str
+    active: np.ndarray
+    places: np.ndarray
+    copies: tuple[str, ...]
+    ptx_line: int
+    copy: str
+    touched: set[str] = field(default_factory=set)
+    accesses: list[Access] = field(default_factory=list)
+    waits: bool = False
+
+
+class Recorder(Counts):
+    """Follows warp number `warp` of the one block that the interpreter runs."""
+
+    def __init__(
+        self, kernel: Kernel, memory: Memory, symbols: Symbols, warp: int, report: Callable[[int], None] | None = None
+    ) -> None:
+        super().__init__()
+        self.kernel, self.memory, self.symbols, self.warp = kernel, memory, symbols, warp
+        self.report = report
+        self.steps: list[Step] = []
+        self.shared = np.zeros(0, np.uint8)
+        self.local = np.zeros((0, 0), np.uint8)
+        self._first = {block.index: self._entry(block.index) for block in kernel.blocks}
+        self._returns = {b.index for b in kernel.blocks if isinstance(b.terminator, Return) and not b.instructions}
+        """where lanes that have returned wait for the others"""
+        self._copy_of: dict[int, str] = {}
+        self._state: Any = None
+        self._open: _Open | None = None
+        self._rows: np.ndarray = np.zeros(0, int)
+        self._last_ptx_line = 0
+        self._places = np.zeros(WARP, np.int32)
+        self._copies: tuple[str, ...] = ("",) * WARP
+
+    # ---------------------------------------------------------------- the interpreter's calls
+
+    def watch(self, lanes: Lanes, i: Instruction) -> None:
+        """An instruction is about to be executed by some lanes of some warps."""
+        self._rows = lanes.row_numbers[:, 0]
+        if self._state is None:
+            self._begin(lanes.state)
+        at = np.flatnonzero(self._rows == self.warp)
+        if not at.size or not lanes.mask[at[0]].any():
+            return
+        active = lanes.mask[at[0]].copy()
+        copy = self._copy(i)
+        step = self._open
+        jumped_back = step is not None and step.ptx_line <= i.ptx_line < self._last_ptx_line and copy == step.copy
+        line = i.source.line or (step.line if step else 0)
+        if step is None or line != step.line or jumped_back or (active != step.active).any():
+            self._close()
+            self._start(line, active, i, copy)
+        assert self._open is not None
+        self._open.touched.update(i.written)
+        self._open.waits |= i.opcode in ("bar", "barrier")
+        self._last_ptx_line = i.ptx_line
+
+    def finish(self) -> None:
+        """The block has ended, or the run was stopped."""
+        self._close()
+
+    def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        self._note("global", kind, line, address, active, size)
+
+    def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        self._note("shared", kind, line, address, active, size)
+
+    # ---------------------------------------------------------------- steps
+
+    def _begin(self, state: Any) -> None:
+        self._state = state
+        self.shared = state.shared[0].copy()
+        self.local = self._own_local().copy()
+        self._shared_now, self._local_now = self.shared.copy(), self.local.copy()
+
+    def _own_local(self) -> np.ndarray:
+        return self._state.local[self.warp * WARP : (self.warp + 1) * WARP]
+
+    def _start(self, line: int, active: np.ndarray, i: Instruction, copy: str) -> None:
+        if len(self.steps) >= MOST_STEPS:
+            raise RecordingFull
+        if self.report and len(self.steps) % 500 == 0:
+            self.report(len(self.steps))
+        function = self.symbols.function_at(i.ptx_line)
+        places, copies = self._places.copy(), list(self._copies)
+        for lane in np.flatnonzero(~active):
+            block = int(self._state.pc[self.warp, lane])
+            entry = self._first[block]
+            if self._state.done[self.warp, lane] or block in self._returns:
+                places[lane] = EXITED
+            elif not self.symbols.functions or self.symbols.function_at(entry[0]):
+                places[lane], copies[lane] = entry
+        if function is not None or not self.symbols.functions:
+            places[active] = i.ptx_line
+            copies = [copy if on else old for on, old in zip(active, copies, strict=True)]
+        self._places, self._copies = places, tuple(copies)
+        named = self.symbols.function_at(int(places[int(np.argmax(active))]))
+        name = named.name if named else self.kernel.name
+        self._open = _Open(line, name, active, places, self._copies, i.ptx_line, copy)
+
+    def _close(self) -> None:
+        """Writes down what the open step left behind; other warps' stores to shared memory are in there too."""
+        step, self._open = self._open, None
+        if step is None:
+            return
+        registers = {}
+        for name in step.touched:
+            registers[name] = self._state.registers[name][self.warp].copy()
+        shared = _changes(self._shared_now, self._state.shared[0])
+        local = _changes(self._local_now, self._own_local())
+        self.steps.append(
+            Step(
+                step.line, step.function, step.active, step.places, step.copies, registers, shared, local,
+                tuple(step.accesses), step.waits,
+            )
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------- places and memory
+
+    def _entry(self, number: int) -> tuple[int, str]:
+        """The PTX line at which a basic block begins, and the inlined copy that it belongs to."""
+        seen: set[int] = set()
+        while number not in seen:
+            seen.add(number)
+            block = self.kernel.blocks[number]
+            end = getattr(block.terminator, "instruction", None)
+            found = [*block.instructions, *([end] if end is not None else [])]
+            if found:
+                return found[0].ptx_line, next((c for i in found if (c := _suffix(i))), "")
+            number = getattr(block.terminator, "target", number)
+        return 0, ""
+
+    def _copy(self, i: Instruction) -> str:
+        if id(i) not in self._copy_of:
+            self._copy_of[id(i)] = _suffix(i)
+        return self._copy_of[id(i)]
+
+    def _note(self, space: str, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        at = np.flatnonzero(self._rows == self.warp)
+        if self._open is None or not at.size or not active[at[0]].any():
+            return
+        places, mask = address[at[0]].astype(np.int64), active[at[0]]
+        array, start = self._array(space, int(places[mask][0]))
+        offsets = np.where(mask, places - start, -1)
+        shared_start = start if space == "shared" else 0
+        self._open.accesses.append(
+            Access(self.kernel.name, line, space, kind, array, size, self.warp, shared_start, offsets)
+        )
+
+    def _array(self, space: str, address: int) -> tuple[str, int]:
+        """The array at an address, or the one next to it, and the address of its first byte."""
+        if space == "global":
+            allocation = self.memory.find(address) or self.memory.nearest(address)
+            return (allocation.name, allocation.address) if allocation else ("global memory", 0)
+        for variable in self.kernel.variables.values():
+            inside = variable.offset <= address < variable.offset + variable.size_bytes
+            if variable.space == "shared" and (inside or variable.external):
+                return source_name(variable.name), variable.offset
+        return "shared memory", 0
+
+
+def _changes(before: np.ndarray, now: np.ndarray) -> Changes:
+    """The bytes that differ, by their flat offset; `before` becomes `now`."""
+    flat_before, flat_now = before.reshape(-1), now.reshape(-1)
+    where = np.flatnonzero(flat_before != flat_now)
+    values = flat_now[where].copy()
+    flat_before[where] = values
+    return where, values
+
+
+def _suffix(i: Instruction) -> str:
+    """The inlined copy that an instruction belongs to, as the end of its registers' names; "" for the kernel itself."""
+    names = [i.guard.register] if i.guard else []
+    names += [name for operand in i.operands for name in registers_in(operand)]
+    return next((name[name.index("@") :] for name in names if "@" in name), "")

@@ -1,0 +1,196 @@
+"""A student's own copy of the course: made once, brought up to date without ever touching what the student wrote.
+
+The file `.warpschool` at its root marks a copy and says how each file was delivered. A file that is still so is
+replaced by a newer one. A file that the student has edited stays as it is; where the course has changed it too, the new
+version is put beside it (`01_tiled.new.cu`). Of a notebook only the cells' sources count: running it is no edit; and an
+edited one gets the course's changes in all cells that the student left alone (`warpschool.notebook.merge`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import warpschool
+from warpschool.atomic import output_error, write_file
+from warpschool.course import Course
+from warpschool.errors import ArgumentError, CourseError, OutputError
+from warpschool.grading import PERSONAL_COPY_MARKER
+from warpschool.notebook.merge import cell_hashes, merge
+
+
+class Fate(StrEnum):
+    """What an update does with a file."""
+
+    added = "added"
+    updated = "updated"
+    current = "as delivered"
+    kept = "yours, kept"
+    merged = "yours, with what the course has changed in other cells"
+    beside = "yours, kept; new version beside it"
+
+
+@dataclass(frozen=True)
+class CopyFile:
+    """A file of the copy, by its path in it; `beside` is where a new version was put, "" where none was."""
+
+    path: str
+    fate: Fate
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What an update did. `is_new`: the copy was made by it."""
+
+    folder: Path
+    is_new: bool
+    files: tuple[CopyFile, ...]
+
+    def of(self, *fates: Fate) -> list[str]:
+        """The paths of the files with one of these fates."""
+        return [file.path for file in self.files if file.fate in fates]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "folder": str(self.folder.resolve()), "added": self.of(Fate.added), "updated": self.of(Fate.updated),
+            "merged": self.of(Fate.merged), "kept": self.of(Fate.kept, Fate.beside, Fate.current),
+            "beside": {file.path: file.beside for file in self.files if file.beside},
+        }  # fmt: skip
+
+
+@dataclass
+class _Record:
+    """What the marker file holds: fingerprints of the files that were delivered, hashes of the notebooks' cells."""
+
+    files: dict[str, str]
+    cells: dict[str, dict[str, str]]
+
+    @classmethod
+    def read(cls, marker: Path) -> _Record:
+        """Empty for a new copy; without cells for one of an older version."""
+        try:
+            found = json.loads(marker.read_text("utf-8"))
+            files, cells = found.get("files", {}), found.get("cells", {})
+            return cls(
+                {str(path): str(mark) for path, mark in files.items()},
+                {str(path): {str(k): str(v) for k, v in marks.items()} for path, marks in cells.items()},
+            )
+        except (OSError, ValueError, AttributeError):
+            return cls({}, {})
+
+    def note(self, file: CopyFile, content: bytes) -> None:
+        """Remember what was delivered as this file."""
+        for name in filter(None, (file.path, file.beside)):
+            self.files[name] = fingerprint(file.path, content)
+        if file.path.endswith(".ipynb"):
+            self.cells[file.path] = cell_hashes(content)
+
+    def write(self, marker: Path) -> None:
+        document = {"warpschool": warpschool.__version__, "files": self.files, "cells": self.cells}
+        _write(marker, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def update_copy(folder: Path, course: Course | None = None) -> CopyReport:
+    """Make a personal copy, or bring one up to date; where it is interrupted, the next call does the rest.
+
+    Raises ArgumentError where `folder` is a file, OutputError where it cannot be written, CourseError without starters.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError(f"{folder} is a file", next_step="Name a folder.")
+    marker = folder / PERSONAL_COPY_MARKER
+    is_new = not marker.exists()
+    record = _Record.read(marker)
+    files = []
+    try:
+        for path, content in course_files(course or Course.find()).items():
+            found = _update(folder, path, content, record)
+            files.append(found)
+            record.note(found, content)
+    except BaseException:
+        if files:  # what is done is remembered: else a later version would take it for the student's
+            with contextlib.suppress(OutputError):
+                record.write(marker)
+        raise
+    record.write(marker)
+    return CopyReport(folder, is_new, tuple(files))
+
+
+def course_files(course: Course) -> dict[str, bytes]:
+    """Everything that a personal copy holds: path in it -> content."""
+    files: dict[str, bytes] = {}
+    for lab in course.labs():
+        if lab.notebook is not None:
+            files[f"labs/{lab.name}/{lab.notebook.name}"] = lab.notebook.read_bytes()
+        for step in lab.steps:
+            if step.starter is not None:
+                files[f"kernels/{step.lab}/{step.file_name}"] = step.starter.read_bytes()
+    if not files:
+        raise CourseError("the course has no starters", next_step="Reinstall warpschool.")
+    return files
+
+
+def fingerprint(path: str, content: bytes) -> str:
+    """A hash of what counts in a file: of a notebook the kinds and sources of its cells, else every byte."""
+    if path.endswith(".ipynb"):
+        try:
+            cells = [[cell["cell_type"], "".join(cell["source"])] for cell in json.loads(content)["cells"]]
+        except (ValueError, KeyError, TypeError):
+            pass  # damaged: it is whatever it is
+        else:
+            content = json.dumps(cells).encode()
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _update(folder: Path, path: str, content: bytes, record: _Record) -> CopyFile:
+    target, delivered = folder / path, record.files
+    if not target.exists():
+        _write(target, content)
+        return CopyFile(path, Fate.added)
+    mine = _read(target)
+    now, new = fingerprint(path, mine), fingerprint(path, content)
+    if now == new:
+        return CopyFile(path, Fate.current)
+    if new == delivered.get(path):
+        return CopyFile(path, Fate.kept)
+    merged = merge(mine, content, record.cells.get(path, {})) if path.endswith(".ipynb") else None
+    if now == delivered.get(path):
+        _write(target, merged.content if merged is not None else content)
+        return CopyFile(path, Fate.updated)
+    if merged is not None:
+        _write(target, merged.content)
+        if not merged.both:
+            return CopyFile(path, Fate.merged)
+    names = (target.with_name(f"{target.stem}.new{n or ''}{target.suffix}") for n in (0, *range(2, 100)))
+    beside = next(name for name in names if not _is_theirs(folder, name, delivered))
+    _write(beside, content)
+    return CopyFile(path, Fate.beside, beside.relative_to(folder).as_posix())
+
+
+def _is_theirs(folder: Path, path: Path, delivered: Mapping[str, str]) -> bool:
+    """Whether a file beside an edited one holds work: the student may have gone on in the new version."""
+    name = path.relative_to(folder).as_posix()
+    return path.exists() and fingerprint(name, _read(path)) != delivered.get(name)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        advice = f"Make it readable (chmod u+r {path}), or move it away."
+        raise OutputError(f"cannot read {path}: {error.strerror}", next_step=advice) from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise output_error(f"cannot make {path.parent}", error) from None
+    write_file(path, content)

@@ -1,0 +1,125 @@
+"""What `ws.show_access` and its relatives return: a finding, a picture or several that follow each other, and a table.
+
+Nothing is said by a picture alone: each has its text, and the table holds the same numbers. Without scripts, in an
+export or on paper, the first picture stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from warpschool.show.annotated import coloured_html
+from warpschool.show.page import escape, notebook_box
+from warpschool.show.sheet import Sheet
+from warpschool.show.svg import Svg, image
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One picture: `label` is said below it, `alt` to those who do not see it."""
+
+    svg: Svg
+    label: str
+    alt: str
+
+
+@dataclass(frozen=True, repr=False)
+class Exhibit:
+    """A title, its finding in a sentence or two, pictures that can be stepped through, tables, further HTML."""
+
+    title: str
+    finding: str
+    frames: tuple[Frame, ...] = ()
+    sheets: tuple[Sheet, ...] = ()
+    code: str = ""
+    """the source line that it is about"""
+    note: str = ""
+    more: str = ""
+    """HTML below the pictures"""
+    more_text: str = ""
+    """the same as text"""
+    open_table: bool = False
+
+    @property
+    def alt(self) -> str:
+        """What the first picture says to those who do not see it."""
+        return self.frames[0].alt if self.frames else self.finding
+
+    def html(self) -> str:
+        """The display without the box and the styles of a notebook: for pages."""
+        note = f'<p class="soft">{escape(self.note)}</p>' if self.note else ""
+        code = f'<p class="quoted"><code>{coloured_html(self.code)}</code></p>' if self.code else ""
+        tables = "".join(sheet.html() for sheet in self.sheets)
+        if tables:
+            opened = " open" if self.open_table else ""
+            tables = f"<details{opened}><summary>The numbers in a table</summary>{tables}</details>"
+        return (
+            f'<section class="exhibit" aria-label="{escape(self.title)}">'
+            f'<p class="finding"><b>{escape(self.title)}.</b> {escape(self.finding)}</p>'
+            f"{code}{_pictures(self.frames)}{self.more}{note}{tables}</section>"
+        )
+
+    def text(self) -> str:
+        """Everything that the display says, as text."""
+        parts = [
+            f"{self.title}. {self.finding}",
+            self.code,
+            self.more_text,
+            *(sheet.text() for sheet in self.sheets),
+            self.note,
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+    def _repr_html_(self) -> str:
+        return notebook_box(self.html())
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.text import Text
+
+        yield Text.assemble((f"{self.title}. ", "bold"), self.finding)
+        for text in filter(None, (self.code, self.more_text)):
+            yield Text(text)
+        for sheet in self.sheets:
+            yield sheet.rich()
+        if self.note:
+            yield Text(self.note, style="dim")
+
+
+def _pictures(frames: Sequence[Frame]) -> str:
+    if not frames:
+        return ""
+    one = len(frames) == 1
+    shown = "".join(
+        f'<figure class="frame"{"" if not place else " hidden"}>{image(frame.svg, frame.alt)}'
+        f"<figcaption>{escape(frame.label)}</figcaption></figure>"
+        for place, frame in enumerate(frames)
+    )
+    if one:
+        return f'<div class="frames">{shown}</div>'
+    buttons = "".join(
+        f'<button type="button" data-do="{do}">{sign} {name}</button>'
+        for do, sign, name in (
+            ("first", "|◂", "First"),
+            ("back", "◂", "Back"),
+            ("play", "▸", "Play"),
+            ("next", "▸|", "Next"),
+        )
+    )
+    controls = (
+        f'<div class="controls" role="group" aria-label="Step through {len(frames)} pictures" hidden>{buttons}'
+        f'<span role="status" class="place">1 of {len(frames)}</span></div>'
+    )
+    return f'<div class="frames">{controls}{shown}</div><script>{stepping()}</script>'
+
+
+@cache
+def stepping() -> str:
+    """The script that steps through pictures."""
+    return (resources.files("warpschool.show") / "frames.js").read_text(encoding="utf-8").strip()

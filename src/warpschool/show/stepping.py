@@ -1,0 +1,143 @@
+"""A recording in a notebook: buttons and keys step through it; without scripts, in exports too, it is a table."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from warpschool.inspect.debugger.moment import Moment
+from warpschool.inspect.debugger.pages import changed, lane_ranges, lane_texts, where
+from warpschool.inspect.debugger.recording import Recording
+from warpschool.show.highlight import coloured_lines
+from warpschool.show.page import escape, notebook_box, scrolling
+
+MOST_STEPS = 240
+_TABLE_STEPS = 60
+_STYLE = """
+.warpschool .stepping button { font: inherit; padding: .25rem .7rem; margin: 0 .3rem .3rem 0; border: 1px solid
+  var(--soft); border-radius: .35rem; background: var(--faint); color: var(--ink); cursor: pointer; }
+.warpschool .stepping button:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+.warpschool .stepping td button, .warpschool .stepping th button { border: 0; background: none; padding: 0 .3rem;
+  margin: 0; color: var(--soft); text-decoration: underline dotted; }
+.warpschool .stepping tr.here > * { background: color-mix(in srgb, var(--accent) 22%, transparent); font-weight: 700; }
+.warpschool .stepping td.off { color: var(--soft); font-style: italic; }
+.warpschool .stepping td.wide { text-align: left; }
+.warpschool .stepping [data-part=lanes] { font-family: ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre; }
+"""
+_BUTTONS = (
+    ("first", "first"), ("back", "← back"), ("step", "step →"), ("last", "last"), ("before", "↑ this line before"),
+    ("again", "↓ this line again"),
+)  # fmt: skip
+
+
+def stepping_html(recording: Recording) -> str:
+    """The first steps of a recording, to step through and as a table."""
+    count = min(len(recording), MOST_STEPS)
+    moments = [recording.at(number) for number in range(count)]
+    steps = _steps(moments)
+    document = json.dumps({"steps": steps}).replace("</", "<\\/")
+    name = f"stepping-{hashlib.sha256((recording.title + document).encode()).hexdigest()[:12]}"
+    script = (resources.files("warpschool.show") / "stepping.js").read_text(encoding="utf-8").replace("__ID__", name)
+    return notebook_box(
+        f'<style>{_STYLE}</style><div class="stepping" id="{name}"><p><b>{escape(recording)}</b></p>'
+        + "".join(f"<p>{escape(text)}</p>" for text in _notes(recording, count))
+        + _panel(recording, {step["line"] for step in steps})
+        + _table(moments)
+        + f'<script type="application/json">{document}</script></div><script>{script}</script>'
+    )
+
+
+def _notes(recording: Recording, count: int) -> list[str]:
+    notes = [recording.note] if recording.note else []
+    notes += [f"line {h.line}: {h.kind}: {h.message}" for h in recording.findings[:4]]
+    if count < len(recording):
+        notes.append(
+            f"Here are the first {count} of {len(recording)} steps; smaller sizes give fewer, "
+            "`recording.at(n)` and `warpschool debug` show all."
+        )
+    return notes
+
+
+def _steps(moments: list[Moment]) -> list[dict[str, Any]]:
+    """What changes from step to step, as the script reads it."""
+    found = []
+    before: dict[str, Any] = {}
+    for moment in moments:
+        now = {name: [values.type.name, _texts(moment, name)] for name, values in moment.variables.items()}
+        signs = np.where(moment.active, "#", np.where(moment.exited, "x", "."))
+        drawn = " ".join("".join(signs[k : k + 8]) for k in range(0, 32, 8))
+        found.append({
+            "line": moment.line,
+            "said": where(moment).replace("\n", "  "),
+            "lanes": f"lanes 0..31  {drawn}   # active  . waiting  x returned",
+            "on": "".join("1" if on else "0" for on in moment.active),
+            "set": {name: entry for name, entry in now.items() if before.get(name) != entry},
+            "gone": [name for name in before if name not in now],
+        })  # fmt: skip
+        before = now
+    return found
+
+
+def _texts(moment: Moment, name: str) -> list[str]:
+    """A text a lane, or one for all that are alike."""
+    texts = lane_texts(moment.variables[name], moment)
+    return texts[:1] if len(set(texts)) == 1 else texts
+
+
+def _panel(recording: Recording, visited: set[int]) -> str:
+    """The part that the script brings to life; hidden without one."""
+    buttons = "".join(f'<button type="button" data-move="{move}">{text}</button>' for move, text in _BUTTONS)
+    heads = "".join(f'<th scope="col">{lane}</th>' for lane in range(32))
+    variables = scrolling(
+        "variables in each lane",
+        f'<table class="code"><caption>Variables before this step; ● has just changed, in parentheses: a lane that '
+        f'waits</caption><thead><tr><th scope="col">variable</th>{heads}</tr></thead>'
+        '<tbody data-part="variables"></tbody></table>',
+    )
+    return (
+        '<div data-part="panel" role="group" aria-label="step through the recording; arrow keys move" hidden>'
+        f'<div>{buttons}</div><p data-part="status" role="status"></p><p data-part="lanes"></p>'
+        f"{_source(recording, visited)}{variables}</div>"
+    )
+
+
+def _source(recording: Recording, visited: set[int]) -> str:
+    rows = []
+    first = max(1, min(visited, default=1) - 2)
+    for number, pieces in enumerate(coloured_lines(recording.contract.source), start=1):
+        if not first <= number <= max(visited, default=1) + 1:
+            continue
+        code = "".join(
+            escape(t) if kind == "plain" else f'<span class="t-{kind}">{escape(t)}</span>' for kind, t in pieces
+        )
+        label = (
+            f'<button type="button" aria-label="go to line {number}">{number}</button>' if number in visited else number
+        )
+        rows.append(
+            f'<tr data-line="{number}"><th scope="row"><span data-mark></span> {label}</th>'
+            f'<td class="src"><code>{code}</code></td></tr>'
+        )
+    head = '<thead class="hidden"><tr><th scope="col">line</th><th scope="col" class="src">source</th></tr></thead>'
+    caption = f"<caption>{escape(recording.contract.name)}</caption>"
+    table = f'<table class="code">{caption}{head}<tbody>{"".join(rows)}</tbody></table>'
+    return scrolling("source", table)
+
+
+def _table(moments: list[Moment]) -> str:
+    """The same as a table that needs no script."""
+    rows = []
+    for moment, after in itertools.pairwise(moments[: _TABLE_STEPS + 1]):
+        new = changed(moment, after).strip().removeprefix("new: ")
+        rows.append(
+            f'<tr><th scope="row">{moment.number}</th><td>{moment.line}</td>'
+            f'<td class="src"><code>{escape(moment.recording.source_line(moment.line).strip())}</code></td>'
+            f"<td>{escape(lane_ranges(moment.active))}</td><td>{escape(new)}</td></tr>"
+        )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("step", "line", "source", "active lanes", "changes"))
+    table = f'<table class="code"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f"<details><summary>The first {len(rows)} steps as a table</summary>{scrolling('steps', table)}</details>"
