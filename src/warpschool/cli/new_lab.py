@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,6 @@ import typer
 from warpschool.cli.failures import guarded
 from warpschool.cli.options import AsJson, Plain
 from warpschool.cli.output import Output
-from warpschool.errors import ToolMissing
 
 
 @guarded
@@ -30,8 +28,6 @@ def new_lab(
     Example: warpschool new-lab reduction --title "Lab 14: reductions"
     """
     output = Output(as_json=as_json, plain=plain)
-    if importlib.util.find_spec("nbformat") is None:
-        raise ToolMissing("nbformat is not installed", next_step="Install it with: pip install 'warpschool[lab]'")
     from warpschool.authoring.new_lab import new_lab as make
 
     made = make(name, title=title, root=root)
@@ -42,5 +38,6 @@ def new_lab(
     output.show(
         f"Next: warpschool check {made.step} --kernel solutions/{made.step}.cu\n"
         f"      python -m pytest tests/content tests/specimens -k {made.name}\n"
-        f"then edit solutions/{made.step}.cu, and after each change: python -m warpschool.authoring"
+        f"then edit solutions/{made.step}.cu and labs/{made.name}/{made.name}.md, and after each change:\n"
+        "      python -m warpschool.authoring"
     )
