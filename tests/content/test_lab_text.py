@@ -8,11 +8,13 @@ import sys
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
+from typer.testing import CliRunner
 
 from warpschool.authoring.__main__ import main
 from warpschool.authoring.lab_text import built, read_text, stale_notebooks, stale_texts, text_of
 from warpschool.authoring.notebooks import is_answer, kernel_step, read_notebook
 from warpschool.classroom.quickstart import make_class
+from warpschool.cli.app import app
 from warpschool.course import Course
 from warpschool.errors import CourseError
 from warpschool.personal import course_files
@@ -254,3 +256,6 @@ def test_only_authors_need_jupytext(monkeypatch, capsys, root):
     assert main(["starters", "--root", str(root)]) == 0
     assert main(["--root", str(root)]) == 2
     assert "jupytext is not installed\nInstall it with: pip install 'warpschool[teach]'" in capsys.readouterr().err
+    asked = CliRunner().invoke(app, ["new-lab", "reduction", "--root", str(root)])
+    assert asked.exit_code != 0 and "jupytext is not installed" in asked.stderr
+    assert not list(root.glob("solutions/*reduction"))

@@ -32,6 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     except WarpschoolError as error:
         print(error, file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        print(f"{error.name} is not installed\nInstall it with: pip install 'warpschool[teach]'", file=sys.stderr)
+        return 2
     for path in changed:
         print(f"{'out of date' if options.check else 'written'}: {path.relative_to(root)}")
     if options.check and changed:

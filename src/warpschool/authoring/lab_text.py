@@ -26,20 +26,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jupytext
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from warpschool.atomic import write_file
 from warpschool.authoring.notebooks import is_answer, kernel_step, notebook_text, read_notebook, refreshed
 from warpschool.authoring.rules import GRADE_ID, SCHEMA_VERSION
-from warpschool.errors import CourseError, ToolMissing
+from warpschool.errors import CourseError
 from warpschool.suggest import did_you_mean
-
-try:
-    import jupytext
-except ImportError:
-    advice = "Install it with: pip install 'warpschool[teach]'"
-    raise ToolMissing("jupytext is not installed", next_step=advice) from None
 
 FORMAT = "md:markdown"
 _LOCKED = {"grade": False, "locked": True, "schema_version": SCHEMA_VERSION, "solution": False, "task": False}

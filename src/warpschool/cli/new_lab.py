@@ -10,6 +10,7 @@ import typer
 from warpschool.cli.failures import guarded
 from warpschool.cli.options import AsJson, Plain
 from warpschool.cli.output import Output
+from warpschool.errors import ToolMissing
 
 
 @guarded
@@ -28,8 +29,11 @@ def new_lab(
     Example: warpschool new-lab reduction --title "Lab 14: reductions"
     """
     output = Output(as_json=as_json, plain=plain)
-    from warpschool.authoring.new_lab import new_lab as make
-
+    try:
+        from warpschool.authoring.new_lab import new_lab as make
+    except ModuleNotFoundError as error:
+        advice = "Install it with: pip install 'warpschool[teach]'"
+        raise ToolMissing(f"{error.name} is not installed", next_step=advice) from None
     made = make(name, title=title, root=root)
     output.data({"lab": made.name, "step": made.step, "root": str(made.root), "files": list(made.files)})
     output.show(f"{made.name}:")
