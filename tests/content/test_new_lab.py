@@ -73,7 +73,7 @@ def test_the_command_tells_what_it_made(root):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["step"] == "lab12_scan/01_first"
-    assert "tests/specimens/lab12_scan/01_first/no_guard.cu" in found["files"]
+    assert "tests/specimens/lab12_scan/01_first/no_guard.toml" in found["files"]
 
 
 @pytest.mark.slow

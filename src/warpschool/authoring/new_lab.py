@@ -22,7 +22,7 @@ from warpschool.errors import ArgumentError, CourseError
 
 STEP = "01_first"
 _NAME = re.compile(r"(?:lab(\d\d)_)?((?!lab\d)[a-z][a-z0-9_]*[a-z0-9])")
-_SPECIMENS = ("no_guard.cu", "wrong_factor.cu", "scattered.cu", "right_grid_stride.cu")
+_SPECIMENS = ("no_guard.toml", "wrong_factor.toml", "scattered.toml", "right_grid_stride.cu")
 
 
 @dataclass(frozen=True)
