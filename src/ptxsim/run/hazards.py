@@ -7,8 +7,7 @@ from typing import Any
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP
-from ptxsim.codegen.plan import AccessSite
-from ptxsim.codegen.unit import Unit
+from ptxsim.codegen.unit import AccessSite, Unit
 from ptxsim.memory import DEFAULT_CAPACITY, Memory
 from ptxsim.record import Hazard, Triple
 from ptxsim.syntax.program import Barrier, SourceLine, WarpBarrier

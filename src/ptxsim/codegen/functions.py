@@ -1,4 +1,4 @@
-"""A Builder with the idioms of the runtime helpers."""
+"""A Builder with the idioms of functions that are written by hand: the runtime's, the driver, tensor cores'."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ def arg(type_: str, name: str, lanes: int = 0) -> Value:
 
 
 WORKER, CONTEXT = arg("ptr", "w"), arg("ptr", "c")
+
+
 MASK, SIZE, SITE, KIND = arg(I32, "mask"), arg(I32, "size"), arg(I32, "site"), arg(I32, "kind")
 
 
 WORKER, CONTEXT = arg("ptr", "w"), arg("ptr", "c")
+
+
 MASK, SIZE, SITE, KIND = arg(I32, "mask"), arg(I32, "size"), arg(I32, "site"), arg(I32, "kind")
 
 
@@ -65,3 +69,12 @@ class Helper(Builder):
     def define(self, name: str, result: str, *parameters: Value) -> str:
         listed = ", ".join(str(p) for p in parameters)
         return self.function(f"{result} @{name}({listed}) noinline")
+
+
+_NOTHING = Value("ptr", "null")
+
+
+def report(b: Builder, event: int, warp: Value, mask: Value, data: Value = _NOTHING) -> None:
+    """Calls the listener of the worker."""
+    listener = b.load("ptr", b.offset(Value("ptr", "%w"), L.field("on_sync")))
+    b.emit(f"call void {listener.text}(i32 {event}, {warp}, {mask}, {data})")
