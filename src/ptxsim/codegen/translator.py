@@ -16,10 +16,10 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen import nans
 from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants, float_constant
 from ptxsim.codegen.float_formats import canonical_nan
-from ptxsim.codegen.plan import arithmetic_counter, instruction_class
 from ptxsim.codegen.special_registers import special_register
 from ptxsim.codegen.unit import Unit
 from ptxsim.codegen.values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
+from ptxsim.counters import arithmetic_counter, instruction_class
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
 from ptxsim.isa import INSTRUCTIONS, TENSOR
 from ptxsim.syntax.program import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.analysis.fragments import Fragment
 from ptxsim.analysis.matrices import Product, product
+from ptxsim.fragments import Fragment
 from ptxsim.oracle import exact
 from ptxsim.oracle.lanes import WARP, Lanes
 from ptxsim.oracle.table import handler

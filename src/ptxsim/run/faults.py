@@ -6,10 +6,10 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP
 from ptxsim.codegen.runtime.mbarriers import COUNT_BITS, COUNT_MASK
 from ptxsim.errors import KernelDeadlock, KernelTrap, PrintLimitExceeded, StepLimitExceeded
 from ptxsim.kernel.calls import STACK_BYTES
+from ptxsim.limits import WARP
 from ptxsim.run.hazards import Reporter
 
 if TYPE_CHECKING:

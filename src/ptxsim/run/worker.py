@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP
 from ptxsim.codegen.jit import MASKED, exact_function
 from ptxsim.codegen.runtime.async_copy import QUEUE_BYTES
 from ptxsim.codegen.runtime.exact import CELL_BYTES
+from ptxsim.limits import WARP
 from ptxsim.record import Triple
 from ptxsim.run.host_threads import start
 from ptxsim.run.ordering import Order
