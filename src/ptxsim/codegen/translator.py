@@ -18,9 +18,9 @@ from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants, float_constant
 from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
-from ptxsim.codegen.plan import arithmetic_counter, instruction_class
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
+from ptxsim.counters import arithmetic_counter, instruction_class
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
 from ptxsim.syntax.program import (
     Block,

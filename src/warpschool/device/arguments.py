@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ptxsim.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from warpschool.device.arrays import DeviceArray
 from warpschool.device.protocol import Device, Dim3, ParameterInfo
 from warpschool.device.signature import Declared
 from warpschool.errors import ArgumentError, LaunchError
 
-_GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
-_BLOCK_LIMITS = (1024, 1024, 64)
-_BLOCK_THREADS = 1024
 _FLOAT_TYPES: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
@@ -84,14 +82,6 @@ def convert(kernel: str, params: Sequence[Parameter], arguments: Sequence[Any], 
         except ArgumentError as error:
             raise ArgumentError(f"{kernel}, {parameter.label}: {error.message}", next_step=error.next_step) from None
     return converted
-
-
-def pack(infos: Sequence[ParameterInfo], scalars: Sequence[np.generic]) -> bytes:
-    """The kernel's parameter block."""
-    block = bytearray(max((i.offset + i.size_bytes for i in infos), default=0))
-    for info, scalar in zip(infos, scalars, strict=True):
-        block[info.offset : info.offset + info.size_bytes] = scalar.tobytes()
-    return bytes(block)
 
 
 # ---------------------------------------------------------------- one argument
@@ -236,13 +226,13 @@ def checked_dims(kernel: str, what: str, given: Any) -> Dim3:
         ) from None
     if not 1 <= len(dims) <= 3:
         raise LaunchError(f"{kernel}: {what} has 1 to 3 dimensions, not {len(dims)}: {given!r}")
-    limits = _GRID_LIMITS if what == "grid" else _BLOCK_LIMITS
+    limits = MAX_GRID if what == "grid" else MAX_BLOCK
     for axis, length, limit in zip("xyz", dims, limits, strict=False):
         if not 1 <= length <= limit:
             raise LaunchError(f"{kernel}: {what}.{axis} = {length:,} is outside 1 to {limit:,}")
     x, y, z = (*dims, 1, 1)[:3]
-    if what == "block" and x * y * z > _BLOCK_THREADS:
+    if what == "block" and x * y * z > MAX_THREADS:
         raise LaunchError(
-            f"{kernel}: a block of {x} x {y} x {z} = {x * y * z:,} threads; {_BLOCK_THREADS:,} is the limit"
+            f"{kernel}: a block of {x} x {y} x {z} = {x * y * z:,} threads; {MAX_THREADS:,} is the limit"
         )
     return x, y, z

@@ -213,7 +213,7 @@ class GpuDevice:
 
     def load(self, module: RawModule) -> GpuModule:
         """Compiles for the GPU at hand. Raises CompileError with our compiler's diagnostics first."""
-        from ptxsim.syntax.parse import parse
+        from ptxsim import parse
 
         compiled = module.compiled
         options = ("-std=c++17", "-lineinfo", *module.options, *self._include_options())

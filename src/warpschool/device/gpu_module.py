@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptxsim.syntax.program import Module, Param
+from ptxsim import Module
 from warpschool.device.arrays import DeviceArray
 from warpschool.device.launch import not_measured
-from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, ParameterInfo
 from warpschool.errors import ContractError, DeviceFault, DeviceLacks, LaunchError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class GpuModule:
 
     @property
     def variables(self) -> Sequence[str]:
-        return [name for name, variable in self.program.globals.items() if variable.space in ("global", "const")]
+        return tuple(self.program.variables)
 
     def kernel(self, name: str) -> GpuKernel:
         cupy = self.device.cupy
@@ -61,7 +61,7 @@ class GpuModule:
         except cupy.cuda.compiler.CompileException as error:
             where = f"{self.device.description}, {self.device.arch}"
             raise DeviceLacks(f"{self.source_name} does not compile for {where}: {_first_complaint(error)}") from error
-        return GpuKernel(self.device, name, function, self.program.functions[name].params)
+        return GpuKernel(self.device, name, function, self.program.params(name))
 
     def variable(self, name: str) -> DeviceArray:
         cupy = self.device.cupy
@@ -71,7 +71,7 @@ class GpuModule:
             raise ContractError(
                 f"there is no __device__ or __constant__ variable {name!r}", file=self.source_name
             ) from error
-        size = self.program.globals[name].size_bytes
+        size = self.program.variables[name]
         owner = cupy.ndarray((size,), np.uint8, pointer)
         return DeviceArray(self.device, GpuBuffer(owner), (size,), np.dtype(np.uint8), name=name)
 
@@ -79,7 +79,7 @@ class GpuModule:
 class GpuKernel:
     """A kernel on the GPU."""
 
-    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[Param]) -> None:
+    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[ParameterInfo]) -> None:
         self.device = device
         self.name = name
         self.function = function

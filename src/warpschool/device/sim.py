@@ -212,10 +212,10 @@ class SimDevice:
 
     def load(self, module: RawModule) -> SimModule:
         """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
-        from ptxsim import load_module
+        from ptxsim import parse
         from warpschool.device.sim_module import SimModule
 
-        return SimModule(self, load_module(module.ptx), module.name)
+        return SimModule(self, parse(module.ptx), module.name)
 
     def __repr__(self) -> str:
         return f"SimDevice({self.memory.used_bytes:,} of {self.memory.limit_bytes:,} bytes in use)"

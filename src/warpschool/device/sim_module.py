@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim import Allocation, LaunchRecord, SimKernel, bind
-from ptxsim.analysis.lane_analysis import MAX_GRID_X
-from ptxsim.codegen.translation import Options
-from ptxsim.run.engine import STATIC_SHARED_LIMIT
-from ptxsim.syntax.program import Module
+from ptxsim import Allocation, LaunchRecord, Module, SimKernel
+from ptxsim.limits import STATIC_SHARED_LIMIT
 from warpschool.counters import Counters, UnmeasuredCounters
-from warpschool.device.arguments import pack
 from warpschool.device.arrays import DeviceArray
 from warpschool.device.launch import UnmeasuredHazards, UnmeasuredLines
 from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
@@ -31,7 +27,7 @@ class SimModule:
         self.program = program
         self.source_name = source_name
         with device._lock:
-            self._placed = bind(program, device.memory)
+            self._placed = program.place(device.memory)
         for allocation in self._placed.values():
             weakref.finalize(self, device._released.append, allocation).atexit = False
 
@@ -46,8 +42,7 @@ class SimModule:
     def kernel(self, name: str) -> SimLoadedKernel:
         """Raises UnsupportedInstruction where the kernel uses one that the simulator does not know."""
         with self.device._lock:
-            kernel = SimKernel(self.program, name, self.device.memory, self._placed, file=self.source_name)
-        return SimLoadedKernel(self, kernel)
+            return SimLoadedKernel(self, self.program.kernel(name, file=self.source_name))
 
     def variable(self, name: str) -> DeviceArray:
         if name not in self._placed:
@@ -76,14 +71,14 @@ class SimLoadedKernel:
         self.device = module.device
         self.sim = sim
         self.params = sim.params
-        self.static_bytes = sim.kernel.shared_bytes
+        self.static_bytes = sim.body.shared_bytes
         self.max_dynamic_shared_bytes = max(0, STATIC_SHARED_LIMIT - self.static_bytes)
 
     def allow_dynamic_shared(self, nbytes: int) -> None:
         most = self.sim.shared_limit - self.static_bytes
         if not 0 <= nbytes <= most:
             raise LaunchError(
-                f"{nbytes:,} bytes of dynamic shared memory; a block on {self.sim.kernel.module.target} may have "
+                f"{nbytes:,} bytes of dynamic shared memory; a block on {self.sim.module.target} may have "
                 f"{most:,} beside the kernel's {self.static_bytes:,} static bytes",
                 next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
@@ -93,13 +88,13 @@ class SimLoadedKernel:
     def attributes(self) -> dict[str, int]:
         return {
             "shared_size_bytes": self.static_bytes,
-            "local_size_bytes": self.sim.kernel.local_bytes,
-            "max_threads_per_block": self.sim.kernel.max_threads or self.device.spec.sm.threads_per_block,
+            "local_size_bytes": self.sim.body.local_bytes,
+            "max_threads_per_block": self.sim.body.max_threads or self.device.spec.sm.threads_per_block,
             "max_dynamic_shared_size_bytes": self.max_dynamic_shared_bytes,
         }
 
     def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
-        self.sim.prepare(block, Options(options.check, options.count), wide_grid=grid[0] > MAX_GRID_X)
+        self.sim.prepare(grid, block, check=options.check, count=options.count)
 
     def launch(
         self,
@@ -118,7 +113,8 @@ class SimLoadedKernel:
             record = self.sim.launch(
                 grid,
                 block,
-                pack(self.params, arguments),
+                arguments,
+                self.device.memory,
                 shared_bytes=shared_bytes,
                 check=options.check,
                 count=options.count,
@@ -133,7 +129,7 @@ def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
     off = "switched off for this launch"
     x, y, z = record.grid
     return Outcome(
-        counters=Counters(record.totals, blocks=x * y * z)
+        counters=Counters(record.counters, blocks=x * y * z)
         if options.count
         else UnmeasuredCounters(f"counting was {off}"),
         lines={line: Counters(counts) for line, counts in sorted(record.lines.items())}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpschool.counters import SECTOR_BYTES, Counters, ratio
+from ptxsim.limits import SECTOR_BYTES
+from warpschool.counters import Counters, ratio
 from warpschool.model.specs import DEFAULT_GPU, GpuSpec, find_gpu
 
 

@@ -21,7 +21,7 @@ from functools import cache
 
 import numpy as np
 
-from ptxsim.codegen.emit import WARP
+from ptxsim.limits import WARP
 
 ELEMENT_BITS = {
     "f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1,
