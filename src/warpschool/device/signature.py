@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpschool.compile.lexing import blank
+from warpschool.compile.source import blank
 
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|restrict|__restrict__|__restrict|__grid_constant__|struct)\b")
 _VECTOR = re.compile(r"(u?(?:char|short|int|longlong|long)|float|double)[1-4]")

@@ -15,8 +15,7 @@ from ptxsim.oracle.counters import WARP
 from ptxsim.oracle.lanes import SHARED_WINDOW
 from ptxsim.run.hazards import source_name
 from ptxsim.syntax.program import WIDTH_BITS, Kernel
-from warpschool.contract.expressions import EvaluationError, evaluate, parse_expression
-from warpschool.contract.tokens import Piece, TokenReader, tokenize
+from warpschool.contract.expressions import EvaluationError, Piece, TokenReader, evaluate, parse_expression, tokenize
 from warpschool.errors import ArgumentError, ContractError
 from warpschool.inspect.debugger.recorder import EXITED, Changes, Step
 from warpschool.inspect.debugger.symbols import Place, Symbols, Type, Variable
