@@ -11,7 +11,7 @@ import pytest
 
 import warpschool as ws
 from warpschool.device import Launch, SimDevice
-from warpschool.device import find as find_module
+from warpschool.device import module as find_module
 from warpschool.errors import (
     ArgumentError,
     CompileError,

@@ -18,7 +18,7 @@ WRONG_WAY = {
 }
 CIRCLES = {
     "ptxsim.codegen.access", "ptxsim.isa", "ptxsim.run.engine", "warpschool", "warpschool.classroom.exporters",
-    "warpschool.device.arguments", "warpschool.inspect.debugger.moment",
+    "warpschool.inspect.debugger.moment",
 }  # fmt: skip
 """The first module, by name, of every circle."""
 

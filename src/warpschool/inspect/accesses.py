@@ -24,10 +24,8 @@ from warpschool.contract import Contract
 from warpschool.counters import SECTOR_BYTES, Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.device.arguments import pack
-from warpschool.device.launch import UnmeasuredHazards
-from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
-from warpschool.device.sim import SimDevice
-from warpschool.device.sim_module import SimLoadedKernel, SimModule
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, UnmeasuredHazards
+from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
 

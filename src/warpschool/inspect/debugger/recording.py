@@ -23,10 +23,8 @@ from ptxsim import SimKernel, load_module, oracle
 from ptxsim.oracle.counters import WARP
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.device.arguments import pack
-from warpschool.device.launch import not_measured
-from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
-from warpschool.device.sim import SimDevice
-from warpschool.device.sim_module import SimLoadedKernel, SimModule
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, not_measured
+from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import (
     ArgumentError,
     CompileError,
