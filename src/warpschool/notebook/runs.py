@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 
-import numpy as np
 import numpy.typing as npt
 
-from warpschool.contract import Contract, Plan, parse_contract
+from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
 from warpschool.grading.sources import find_source
-from warpschool.harness.launcher import Program, RunResult, given_sizes
+from warpschool.harness.launcher import Program, RunResult, given_sizes, random_inputs
 
 
 def own_contract(step: str, *, otherwise: str = "") -> Contract:
@@ -41,17 +39,3 @@ def run(
     sizes = given_sizes(sizes)
     plan = own.contract.bind(sizes, constants=constants)
     return own.run(sizes, random_inputs(plan, seed=seed) | dict(arrays or {}))
-
-
-def random_inputs(plan: Plan, *, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return an array for each input of a plan: floats in [-1, 1), integers in [0, 8)."""
-    inputs = {}
-    for name, array in plan.arrays.items():
-        if not array.is_given or array.shape is None:
-            continue
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        if array.dtype.kind == "f":
-            inputs[name] = rng.uniform(-1, 1, array.shape).astype(array.dtype)
-        else:
-            inputs[name] = rng.integers(0, 8, array.shape).astype(array.dtype)
-    return inputs

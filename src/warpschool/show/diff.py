@@ -15,8 +15,8 @@ from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.grading import find_source
-from warpschool.harness.launcher import Program, given_sizes
-from warpschool.inspect.profile import case_text, random_inputs, usual_sizes
+from warpschool.harness.launcher import Program, given_sizes, random_inputs
+from warpschool.inspect.profile import case_text, usual_sizes
 from warpschool.show.annotated import coloured_html
 from warpschool.show.columns import short
 from warpschool.show.exhibit import Exhibit

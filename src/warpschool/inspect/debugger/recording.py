@@ -34,11 +34,11 @@ from warpschool.errors import (
     UnsupportedInstruction,
     WarpschoolError,
 )
-from warpschool.harness.launcher import Program, given_sizes
+from warpschool.harness.launcher import Program, given_sizes, random_inputs
 from warpschool.inspect.debugger.moment import Frame, Moment, SharedArray, shared_arrays
 from warpschool.inspect.debugger.recorder import Recorder, RecordingFull, Step
 from warpschool.inspect.debugger.symbols import Symbols, read_symbols
-from warpschool.inspect.profile import SEVERAL_SIZES, case_text, distinct, random_inputs, usual_sizes
+from warpschool.inspect.profile import SEVERAL_SIZES, case_text, distinct, usual_sizes
 
 FOR_DEBUGGING = ("--device-debug",)
 STEP_LIMIT = 1 << 20
