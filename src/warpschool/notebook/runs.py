@@ -6,19 +6,17 @@ from collections.abc import Mapping
 
 import numpy.typing as npt
 
-from warpschool.contract import Contract, parse_contract
-from warpschool.course import Course
-from warpschool.grading.sources import find_source
+from warpschool.contract import Contract
 from warpschool.harness.launcher import Program, RunResult, given_sizes, random_inputs
+from warpschool.harness.source import resolve
 
 
 def own_contract(step: str, *, otherwise: str = "") -> Contract:
     """Parse the student's own file of a step: the last-run `%%kernel` cell, else the file that `check` would take.
 
-    `otherwise` is advice for where there is none; see `warpschool.grading.sources.find_source`.
+    `otherwise` is advice for where there is none; see `warpschool.harness.source.resolve`.
     """
-    found = Course.find().step(step)
-    return parse_contract(find_source(found, otherwise=otherwise).data.decode(), name=found.file_name)
+    return resolve(step, otherwise=otherwise).contract()
 
 
 def program(step: str, *, device: str = "auto", constants: Mapping[str, int] | None = None) -> Program:

@@ -35,6 +35,7 @@ from warpschool.errors import (
     WarpschoolError,
 )
 from warpschool.harness.launcher import Program, given_sizes, random_inputs
+from warpschool.harness.source import resolve
 from warpschool.inspect.debugger.moment import Frame, Moment, SharedArray, shared_arrays
 from warpschool.inspect.debugger.recorder import Recorder, RecordingFull, Step
 from warpschool.inspect.debugger.symbols import Symbols, read_symbols
@@ -191,17 +192,7 @@ def _contract(kernel: str | Path | Contract) -> Contract:
         return kernel
     if isinstance(kernel, str) and "\n" in kernel:
         return parse_contract(kernel)
-    path = Path(kernel)
-    if path.suffix == ".cu":
-        try:
-            return parse_contract(path.read_text(encoding="utf-8"), name=path.name)
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error
-            advice = "Name a .cu file that is there, or a step such as lab02/01."
-            raise ArgumentError(f"cannot read {path}: {why}", next_step=advice) from None
-    from warpschool.notebook.runs import own_contract
-
-    return own_contract(str(kernel), otherwise='Name a file: ws.trace("FILE.cu")')
+    return resolve(kernel, otherwise='Name a file: ws.trace("FILE.cu")').contract()
 
 
 def _hazards(
