@@ -156,7 +156,7 @@ def test_check_says_what_gpu_a_skipped_step_needs_and_gives_no_hint():
 
 
 def test_check_without_a_kernel_of_ones_own_in_an_installed_course(folder, monkeypatch):
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     result = run("check", "lab00/01")
     assert result.exit_code == BAD_INPUT
     assert "warpschool start" in result.stderr
@@ -465,7 +465,7 @@ def test_every_error_of_a_command_says_what_to_do_next(folder):
 
 
 def test_a_copy_that_is_one_folder_down_is_named(folder, monkeypatch):
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     (folder / "copy").mkdir()
     (folder / "copy" / ".warpschool").write_text("{}")
     assert "cd copy" in run("check", "lab00/01").stderr

@@ -23,8 +23,8 @@ from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.harness.compare import compare, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.source import MAX_SOURCE_BYTES
 
-MAX_SOURCE_BYTES = 256 << 10
 _MOST_MEASURED = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
