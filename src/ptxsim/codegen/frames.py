@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ptxsim.analysis.matrices import product, tile
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
 from ptxsim.codegen.tensor_forms import Form, accumulator_form, input_form, memory_form, pack, unpack
 from ptxsim.codegen.tensor_products import widens_in_order
 from ptxsim.fragments import Fragment, fragment
+from ptxsim.syntax.matrices import product, tile
 from ptxsim.syntax.program import Instruction, Kernel, Operand, Register, Vector
 
 if TYPE_CHECKING:

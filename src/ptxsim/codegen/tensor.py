@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes
-from ptxsim.analysis.matrices import Product, product, tile
 from ptxsim.codegen import layout as L
 from ptxsim.codegen import tensor_moves
 from ptxsim.codegen.access import inferred_space
@@ -27,6 +26,7 @@ from ptxsim.codegen.tensor_products import NARROW, WIDE, Registers, widen, widen
 from ptxsim.codegen.tensor_products import product as product_function
 from ptxsim.codegen.tensor_tiles import Mode, load_tile, store_tile
 from ptxsim.codegen.translator import Translator
+from ptxsim.syntax.matrices import Product, product, tile
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
 
 _WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")

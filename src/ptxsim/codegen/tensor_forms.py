@@ -12,10 +12,10 @@ from functools import cache
 
 import numpy as np
 
-from ptxsim.analysis.matrices import Product
 from ptxsim.codegen.emit import WARP, Value, module_text
 from ptxsim.codegen.runtime.helper import I64, Helper, arg, i64
 from ptxsim.fragments import Fragment, dimensions
+from ptxsim.syntax.matrices import Product
 
 
 @dataclass(frozen=True)

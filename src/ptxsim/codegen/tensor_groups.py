@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ptxsim.analysis.matrices import Product, product
 from ptxsim.codegen.frames import register_list
 from ptxsim.codegen.tensor_forms import Form, accumulator_form, across
 from ptxsim.codegen.tensor_products import ONE, Arrangement, Registers
 from ptxsim.fragments import dimensions
+from ptxsim.syntax.matrices import Product, product
 from ptxsim.syntax.program import Block, Instruction, Operand
 
 _MOST_DEEP = 2

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from ptxsim.analysis.matrices import Product
 from ptxsim.codegen.emit import Builder, Value, constant
 from ptxsim.codegen.runtime.helper import arg, i64
 from ptxsim.codegen.tensor_forms import Form, across, finished, library_function
 from ptxsim.fragments import dimensions
+from ptxsim.syntax.matrices import Product
 
 _CANONICAL_NAN = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": 0xFFF8000000000000}
 

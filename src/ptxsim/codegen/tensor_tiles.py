@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from ptxsim.analysis.matrices import Request, Tile
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
 from ptxsim.codegen.runtime.helper import CONTEXT, I32, I64, SITE, WORKER, arg, i32, i64
@@ -18,6 +17,7 @@ from ptxsim.codegen.shared_memory import bank_conflicts
 from ptxsim.codegen.tensor_forms import Form, copy_bytes, finished, library_function, offset_table, table_entry
 from ptxsim.codegen.tensor_looks import ArrayLook, SharedLook
 from ptxsim.codegen.tensor_products import as_float, copy_widened
+from ptxsim.syntax.matrices import Request, Tile
 
 _HOST_LINE = 64
 """Bytes of a line of the host's caches."""

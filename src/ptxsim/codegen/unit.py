@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ptxsim.analysis.lane_analysis import LaneAnalysis
+from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import Request
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.frames import Frame

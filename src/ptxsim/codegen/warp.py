@@ -12,7 +12,7 @@ from ptxsim.codegen.runtime.helper import Helper, arg, i32
 from ptxsim.codegen.signals import fence, report
 from ptxsim.codegen.translator import Translator, barrier_operands
 from ptxsim.run.ordering import ARRIVE
-from ptxsim.syntax.program import Instruction, Pair
+from ptxsim.syntax.program import Instruction, Origin, Pair
 
 _UNIFORM = Lanes((0,) * WARP)
 
@@ -190,8 +190,8 @@ def _nothing(t: Translator, i: Instruction) -> None:
 
 
 def _trap(t: Translator, i: Instruction) -> None:
-    code = L.FAULT_STACK if i.has("stack") else L.FAULT_POINTER if i.has("pointer") else L.FAULT_TRAP
-    t.fault(code, i.source.line)
+    faults = {Origin.STACK: L.FAULT_STACK, Origin.POINTER: L.FAULT_POINTER}
+    t.fault(faults.get(i.origin, L.FAULT_TRAP), i.source.line)
     t.b.label(t.b.new_label("after"))
 
 

@@ -9,7 +9,7 @@ from ptxsim.oracle.convert import WINDOWS
 from ptxsim.oracle.lanes import WARP, Lanes
 from ptxsim.oracle.printing import formatted
 from ptxsim.oracle.table import handler, unsupported
-from ptxsim.syntax.program import Instruction, Symbol
+from ptxsim.syntax.program import Instruction, Origin, Symbol
 
 MAX_STRING = 1 << 16
 
@@ -27,8 +27,8 @@ def _createpolicy(lanes: Lanes, i: Instruction) -> None:
 
 @handler("trap")
 def _trap(lanes: Lanes, i: Instruction) -> None:
-    what = {"stack": "the call stack is full", "pointer": "a call through a pointer that is no function"}
-    told = next((text for word, text in what.items() if i.has(word)), "the kernel executed trap")
+    what = {Origin.STACK: "the call stack is full", Origin.POINTER: "a call through a pointer that is no function"}
+    told = what.get(i.origin, "the kernel executed trap")
     raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from ptxsim.analysis.merging import Request
 from ptxsim.errors import UnsupportedInstruction
+from ptxsim.limits import WARP
 from ptxsim.memory import Memory
 from ptxsim.oracle.counters import Counts
 from ptxsim.oracle.values import decode, encode, register_dtype
 from ptxsim.syntax.program import Block, Immediate, Kernel, Operand, Register, Sink, Special, Symbol
 
-WARP = 32
 SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 1 << 56, 1 << 57, 1 << 58
 """Where shared, local and parameter memory lie among generic addresses: above every address of the host."""
 
@@ -54,7 +54,7 @@ class Launch:
         for index, (warps, threads) in self.runs.items():
             block = self.kernel.blocks[index]
             end = getattr(block.terminator, "instruction", None)
-            for i in (*block.instructions, *([end] if end is not None and not end.has("skip") else [])):
+            for i in (*block.instructions, *([end] if end is not None and not end.added else [])):
                 self.counts.instruction(i, warps, threads)
 
     @property

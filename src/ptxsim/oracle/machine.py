@@ -73,7 +73,7 @@ def run(
         shared_requests=shared_requests(kernel) if merged else {},
     )
     blocks = range(math.prod(launch.grid)) if blocks is None else blocks
-    in_order = _depends_on_order(kernel)
+    in_order = depends_on_order(kernel)
     warps = -(-math.prod(launch.block) // WARP)
     together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // warps)
     with np.errstate(all="ignore"):
@@ -86,10 +86,17 @@ def run(
     return OracleResult(dict(launch.counts.totals), lines, "".join(launch.printed))
 
 
-def _depends_on_order(kernel: Kernel) -> bool:
-    """Whether results may depend on which warp runs first: then warps run one at a time, as the simulator does."""
-    ordered = ("atom", "red", "membar", "fence", "mbarrier", "call")
-    return any(i.opcode in ordered or i.has("volatile") for b in kernel.blocks for i in b.instructions)
+_ORDERED = frozenset({"atom", "red", "membar", "fence", "mbarrier", "call"})
+
+
+def depends_on_order(kernel: Kernel) -> bool:
+    """Whether results may depend on which warp runs first: then warps run one at a time, as the simulator does.
+
+    The simulator's own rule (`analysis.effects`) is about blocks alone: within a block its warps always run one after
+    the other, barrier objects are the block's own, and what is printed it sorts by block. Here blocks would run side
+    by side, and so would warps. This list is the oracle's own, and must hold whatever orders blocks there.
+    """
+    return any(i.opcode in _ORDERED or i.has("volatile") for b in kernel.blocks for i in b.instructions)
 
 
 class _Run:
@@ -183,7 +190,7 @@ class _Run:
                 state.done[lanes.rows][mask] = True
 
     def count_divergence(self, i: Instruction, pc: np.ndarray, mask: np.ndarray) -> None:
-        if not i.has("skip"):
+        if not i.added:
             parted = [len(np.unique(row[m])) > 1 for row, m in zip(pc, mask, strict=True)]
             self.launch.counts.add("divergent_branches", i.source.line, sum(parted))
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.analysis.matrices import Product, product
 from ptxsim.fragments import Fragment
 from ptxsim.oracle import exact
 from ptxsim.oracle.lanes import WARP, Lanes
 from ptxsim.oracle.table import handler
 from ptxsim.oracle.values import canonical, decode
+from ptxsim.syntax.matrices import Product, product
 from ptxsim.syntax.program import Instruction, Operand, Vector
 
 _QUARTERS = 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.analysis.matrices import Tile, tile
 from ptxsim.oracle.lanes import WARP, Lanes
 from ptxsim.oracle.memory import Places
 from ptxsim.oracle.table import first_of, handler
 from ptxsim.oracle.tensor import _mma, matrix_of, write_matrix
+from ptxsim.syntax.matrices import Tile, tile
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
 
 

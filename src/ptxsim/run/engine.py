@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ptxsim.analysis.lane_analysis import MAX_GRID_X
+from ptxsim.analysis.effects import blocks_in_order
+from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen.jit import Code, wide_vectors
 from ptxsim.codegen.translation import Options, translate
 from ptxsim.errors import LaunchError
@@ -26,7 +27,6 @@ from ptxsim.run.worker import available_threads, interruptible
 from ptxsim.syntax.parse import parse
 from ptxsim.syntax.program import Kernel, Module, Param
 
-_SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
 DEFAULT_STEP_LIMIT = 1 << 28
 """Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
 
@@ -97,11 +97,7 @@ class SimKernel:
     @cached_property
     def ordered(self) -> bool:
         """Whether blocks may talk to each other, so that their order could show."""
-        return any(
-            i.space != "shared" and (i.opcode in _SPECIAL_ORDER or i.has("volatile"))
-            for block in self.kernel.blocks
-            for i in block.instructions
-        )
+        return blocks_in_order(self.kernel)
 
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once, whatever number of threads ask for it."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptxsim.analysis.lane_analysis import MAX_GRID_X
+from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen.jit import Code
 from ptxsim.codegen.runtime.exact import CELL_BYTES
 from ptxsim.errors import MemoryLimitExceeded, SimulationError, StepLimitExceeded

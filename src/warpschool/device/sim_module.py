@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ptxsim import Allocation, LaunchRecord, SimKernel, bind
-from ptxsim.analysis.lane_analysis import MAX_GRID_X
+from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen.translation import Options
 from ptxsim.run.engine import STATIC_SHARED_LIMIT
 from ptxsim.syntax.program import Module
