@@ -6,7 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.runtime.mbarriers import COUNT_BITS, COUNT_MASK
+from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK
 from ptxsim.errors import KernelDeadlock, KernelTrap, PrintLimitExceeded, StepLimitExceeded
 from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP

@@ -16,7 +16,7 @@ import numpy as np
 
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen.jit import Code
-from ptxsim.codegen.runtime.exact import CELL_BYTES
+from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
 from ptxsim.errors import MemoryLimitExceeded, SimulationError, StepLimitExceeded
 from ptxsim.memory import Allocation
 from ptxsim.record import Hazard, LaunchRecord, Triple

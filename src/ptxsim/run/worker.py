@@ -12,8 +12,8 @@ import numpy as np
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import MASKED, exact_function
-from ptxsim.codegen.runtime.async_copy import QUEUE_BYTES
-from ptxsim.codegen.runtime.exact import CELL_BYTES
+from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
+from ptxsim.codegen.layout import QUEUE_BYTES
 from ptxsim.limits import WARP
 from ptxsim.record import Triple
 from ptxsim.run.host_threads import start

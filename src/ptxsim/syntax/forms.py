@@ -49,8 +49,8 @@ class Need:
     """What an operand must be.
 
     `role`: "to" destination, "of" source, "at" address, "number" immediate, "any". `width` in bits, 1 for predicates.
-    `wider` allows wider registers, `count` asks for a vector, `braces` for one even of a single element, `beside` for an
-    optional predicate destination, `%r1|%p1`.
+    `wider` allows wider registers, `count` asks for a vector, `braces` for one even of a single element, `beside` for
+    an optional predicate destination, `%r1|%p1`.
     """
 
     role: str
