@@ -368,7 +368,7 @@ def turned_matrix(b: Builder, matrix: Value) -> Value:
 def move_rows(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str, str]:
     """(name, IR) of (worker, context, row offsets, registers, site, counters)."""
     b = library_function()
-    name = f"ws_{'ld' if is_load else 'st'}matrix_{count}{'turned_matrix' if turned else ''}_{mode.name}"
+    name = f"ws_{'ld' if is_load else 'st'}matrix_{count}{'_turned' if turned else ''}_{mode.name}"
     offset, lanes, counter = arg(I32, "offset", WARP), arg("ptr", "lanes"), arg("ptr", "counter")
     rows = b.stack(offset)
     every = i32((1 << 8 * count) - 1 if count < 4 else -1)
