@@ -265,6 +265,10 @@ class Builder:
         x = args[0]
         return self.call(f"llvm.{name}.{mangled(x.type, x.lanes)}", result or x.type, *args, lanes=x.lanes)
 
+    def first_bit(self, mask: Value) -> Value:
+        """The lowest lane of a mask that has one."""
+        return self.call("llvm.cttz.i32", "i32", mask, Value("i1", "true"))
+
     # -- vectors --------------------------------------------------------------------------------------------------
     def splat(self, x: Value, lanes: int = WARP) -> Value:
         if not x.text.startswith("%"):
