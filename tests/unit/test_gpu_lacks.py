@@ -21,7 +21,7 @@ from warpschool.device.gpu_module import GpuKernel, GpuModule
 from warpschool.errors import DeviceLacks
 from warpschool.grading import Result
 from warpschool.grading.limits import Limits
-from warpschool.show.result_display import result_html
+from warpschool.show.results import result_html
 
 STEP = "lab00_first_kernels/01_saxpy"
 LACKING_CHILD = """

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from warpschool import __version__
 from warpschool.cli import alike, bench, check, classroom, course, debug, doctor, grade, lab, new_lab, profile, tour
 from warpschool.cli.failures import EXIT_CODES
+from warpschool.version import __version__
 
 app = typer.Typer(
     name="warpschool",

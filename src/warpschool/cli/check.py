@@ -149,7 +149,7 @@ def show_result(output: Output, result: Result, source: str) -> None:
 def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: str) -> None:
     """One criterion; one that failed like an earlier one (`like`) at the same line is told in a line."""
     from warpschool.cli.draw import draw_finding
-    from warpschool.show.frame import split_case
+    from warpschool.show.notes import split_case
 
     mark = Text("ok", style="bold green") if criterion.ok else Text(str(criterion.verdict), style="bold red")
     mark.pad_right(max(0, 7 - len(mark)))

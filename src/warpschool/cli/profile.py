@@ -75,7 +75,7 @@ def profile(
     else:
         _show(output, found)
     if html is not None:
-        from warpschool.show.kernel_page import kernel_page
+        from warpschool.show.kernels import kernel_page
 
         problem = try_write(html, kernel_page(found))
         if problem:

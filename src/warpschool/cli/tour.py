@@ -79,7 +79,7 @@ def _walk(output: Output, plan: TourPlan, gpu: str) -> tuple[list[TourStep], Mis
 
 def _finish(output: Output, tour: Tour, html: Path) -> None:
     """Table, mistake, page; then the exit code."""
-    from warpschool.show.tour_page import tour_page
+    from warpschool.show.tour import tour_page
 
     _show_table(output, tour)
     for step in tour.steps:
