@@ -13,7 +13,7 @@ import pytest
 
 import warpschool as ws
 from warpschool import model
-from warpschool.cli.check import show_result
+from warpschool.cli.learn import show_result
 from warpschool.cli.output import Output
 from warpschool.contract import parse_contract
 from warpschool.course import Course

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpschool.course import Course, Step, checkout_root
-from warpschool.errors import CourseError
+from warpschool.errors import ArgumentError, CourseError
 from warpschool.grading.submission import MAX_SOURCE_BYTES
 
 PERSONAL_COPY_MARKER = ".warpschool"
@@ -96,3 +96,34 @@ def _read(path: Path) -> bytes:
         reason = getattr(error, "strerror", None) or error
         advice = "Make it readable: chmod u+r" if isinstance(error, PermissionError) else "Name an existing .cu file."
         raise CourseError(f"cannot read {path}: {reason}", next_step=advice) from None
+
+
+def read_source(path: Path) -> str:
+    """Return a kernel file's text. Raises ArgumentError, with the reason, for a file that cannot be one."""
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise ArgumentError(f"{path} is a folder", next_step="Name a .cu file.") from None
+    except FileNotFoundError:
+        raise ArgumentError(f"there is no file {path}", next_step=_nearby(path)) from None
+    except OSError as error:
+        raise ArgumentError(f"cannot read {path}: {error.strerror}", next_step=f"Try: chmod u+r {path}") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ArgumentError(
+            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8", next_step="Save the file as UTF-8 text."
+        ) from None
+    if not text.strip():
+        raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
+    return text
+
+
+def _nearby(path: Path) -> str:
+    """The .cu files beside a path that does not exist."""
+    with contextlib.suppress(OSError):
+        names = sorted(p.name for p in path.parent.glob("*.cu"))[:8]
+        if names:
+            return f"In {path.parent}/ there is: {', '.join(names)}."
+    return "Name an existing .cu file."

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, ContractError, CourseError, WarpschoolError
-from warpschool.grading.sources import find_source
+from warpschool.grading.sources import find_source, read_source
 from warpschool.harness.launcher import Program, given_sizes
 from warpschool.inspect.profile import case_text, random_inputs, usual_sizes
 from warpschool.suggest import did_you_mean
@@ -58,6 +59,14 @@ class Difference:
     def unified(self, before: str, after: str) -> str:
         """The same with other names in its head."""
         return "\n".join([f"--- {before}", f"+++ {after}", *self.lines]) if self.lines else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; `counters` are those of before and after, with the case that was run."""
+        counted = [
+            {"case": one.case, "counters": one.counters.plain() if one.counters is not None else None}
+            for one in self.counted or ()
+        ]
+        return {"added": self.added, "removed": self.removed, "counted": counted}
 
 
 @dataclass(frozen=True)
@@ -109,11 +118,7 @@ def named(which: str, *, references: bool = False) -> Named:
     """The .cu file of that name, or a step's: the student's own, else the starter; with `references` the solution."""
     path = Path(which)
     if path.suffix == ".cu" and (path.is_file() or "lab" not in which):
-        try:
-            return Named(which, which, path.name, path.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise ArgumentError(f"cannot read {path}: {why}", next_step="Name a .cu file, or a step.") from None
+        return Named(which, which, path.name, read_source(path))
     step = Course.find().step(which)
     if references:
         if step.solution is None:

@@ -40,7 +40,8 @@ def difference_exhibit(found: Difference, names: tuple[str, str]) -> Exhibit:
     if names[0] == names[1]:
         names = (f"{names[0]}, once", f"{names[1]}, again")
     said = f"{_lines(found.added)} added, {found.removed} removed" if found.lines else "The code is the same"
-    note, sheets = "", ()
+    note = ""
+    sheets: tuple[Table, ...] = ()
     if found.counted is not None:
         old, new = found.counted
         if old.counters is None or new.counters is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from warpschool.show.columns import percent
 from warpschool.show.page import escape, scrolling
@@ -68,7 +68,7 @@ class Table:
     def of(
         cls, caption: str, head: Sequence[str], rows: Sequence[Sequence[object]], *, wide: Collection[str] = (),
         note: str = "",
-    ) -> Table:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Make a table of anything that has a text: all columns but the first and `wide` ones hold numbers."""
         return cls(caption, tuple(head), tuple(map(tuple, rows)), frozenset(head[1:]) - frozenset(wide), note)
 
@@ -107,8 +107,9 @@ class Table:
             pad_edge=False, padding=(0, gap, 0, 0),
         )  # fmt: skip
         for name in self.head:
-            side = "right" if name in self.numbers else "left"
-            table.add_column(name, justify=side, overflow="fold", vertical="bottom")
+            table.add_column(
+                name, justify="right" if name in self.numbers else "left", overflow="fold", vertical="bottom"
+            )
         for row in self.rows:
             texts = (c if isinstance(c, Text) else Text(str(c), TERMINAL.get(getattr(c, "kind", ""), "")) for c in row)
             table.add_row(*texts)
