@@ -17,7 +17,7 @@ WRONG_WAY = {
     ("warpschool.tour.run", "warpcourse.ladder"),
 }
 CIRCLES = {
-    "ptxsim.codegen.access", "ptxsim.isa", "ptxsim.run.engine", "warpschool", "warpschool.classroom.exporters",
+    "ptxsim.codegen.access", "ptxsim.isa", "ptxsim.run.engine", "warpschool.classroom.exporters",
     "warpschool.inspect.debugger.moment",
 }  # fmt: skip
 """The first module, by name, of every circle."""

@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import warpschool
+from warpschool import version
 from warpschool.atomic import output_error, write_file
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError, OutputError
@@ -94,7 +94,7 @@ class _Record:
             self.cells[file.path] = cell_hashes(content)
 
     def write(self, marker: Path) -> None:
-        document = {"warpschool": warpschool.__version__, "files": self.files, "cells": self.cells}
+        document = {"warpschool": version.__version__, "files": self.files, "cells": self.cells}
         _write(marker, (json.dumps(document, indent=1) + "\n").encode())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpschool.grading import Criterion, Result
+from warpschool.grading.result import Criterion, Result
 from warpschool.show.annotated import frame_table, marked_source
 from warpschool.show.frame import Frame, FrameLine, frame, split_case
 from warpschool.show.mismatch_picture import mismatch_exhibit
