@@ -34,7 +34,10 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
             return sorted({*_listed(package), *({"__version__"} & own.keys())})
         if name.startswith("__") or name not in _listed(package):
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        own[name] = getattr(importlib.import_module(_listed(package)[name]), name)
+        home = _listed(package)[name]
+        if home == package:  # one of its modules
+            return importlib.import_module(f"{package}.{name}")
+        own[name] = getattr(importlib.import_module(home), name)
         return own[name]
 
     return get, lambda: sorted({*own, *_listed(package)})

@@ -12,9 +12,10 @@ import pytest
 import warpschool as ws
 from warpschool.course import Course
 from warpschool.errors import CourseError, DeviceUnavailable, GradingError
-from warpschool.grading import PERSONAL_COPY_MARKER, cell, criteria_of, find_source, personal_copy
+from warpschool.grading import cell, criteria_of, find_source, personal_copy
 from warpschool.grading.limits import Limits
 from warpschool.grading.verdicts import Verdict
+from warpschool.harness import source as sources
 
 STEP = "lab00_x/01_scale"
 KERNEL = """\
@@ -267,7 +268,7 @@ def test_cell_then_personal_copy_then_checkout(step, tmp_path, monkeypatch):
     assert find_source(step, folder=folder).origin == "the checkout's kernels/"
 
     assert personal_copy(folder) is None
-    (tmp_path / "mine" / PERSONAL_COPY_MARKER).write_text("{}")
+    (tmp_path / "mine" / sources.PERSONAL_COPY_MARKER).write_text("{}")
     assert personal_copy(folder) == tmp_path / "mine"
     assert find_source(step, folder=folder).origin == "the checkout's kernels/"
     own = tmp_path / "mine" / "kernels" / "lab00_x" / "01_scale.cu"

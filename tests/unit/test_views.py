@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import warpschool as ws
-from ptxsim.analysis.fragments import fragment
+from ptxsim.fragments import fragment
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, CourseError, NotMeasured
 from warpschool.grading import Result

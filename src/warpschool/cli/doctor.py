@@ -89,8 +89,7 @@ def _simulator() -> Finding:
     """Compile and run a kernel, as every command does."""
     import numpy as np
 
-    from ptxsim import available_threads
-    from ptxsim.codegen import host
+    import ptxsim
     from warpschool.harness.launcher import run_kernel
 
     start = time.perf_counter()
@@ -102,7 +101,7 @@ def _simulator() -> Finding:
     if not np.array_equal(run.outputs["y"], 2 * x):
         return Finding("simulator", "broken", "a test kernel gave wrong results", "Please report this processor.")
     took = f"a test kernel compiled and ran in {time.perf_counter() - start:.2f} s"
-    return Finding("simulator", "ok", f"{took}; cores to use: {available_threads()}, vectors: {host.simd()}")
+    return Finding("simulator", "ok", f"{took}; cores to use: {ptxsim.available_threads()}, vectors: {ptxsim.simd()}")
 
 
 def _gpu() -> Finding:

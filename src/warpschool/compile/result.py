@@ -14,10 +14,11 @@ class CompileLimits:
     """What one compilation may use; past any of these it ends in `CompileLimitError`.
 
     `memory_bytes` is address space; `cpu_s` is processor time, so that the verdict does not depend on how busy
-    the machine is; `wall_s` is kept by the parent process, for a compiler that hangs.
+    the machine is. `wall_s`, past which it ends in `CompilerMissing`, is for a compiler that hangs: 30 times `cpu_s`,
+    which a compiler uses up even where it gets a tenth of a core.
     """
 
-    wall_s: float = 200.0
+    wall_s: float = 600.0
     cpu_s: float = 20.0
     memory_bytes: int = 1 << 30
     source_bytes: int = 256 << 10

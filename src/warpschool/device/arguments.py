@@ -88,14 +88,6 @@ def convert(
     return converted
 
 
-def pack(infos: Sequence[ParameterInfo], scalars: Sequence[np.generic]) -> bytes:
-    """The kernel's parameter block."""
-    block = bytearray(max((i.offset + i.size_bytes for i in infos), default=0))
-    for info, scalar in zip(infos, scalars, strict=True):
-        block[info.offset : info.offset + info.size_bytes] = scalar.tobytes()
-    return bytes(block)
-
-
 # ---------------------------------------------------------------- one argument
 
 

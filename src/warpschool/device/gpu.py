@@ -28,6 +28,7 @@ from warpschool.device.protocol import (
     LaunchOptions,
     Loadable,
     Outcome,
+    ParameterInfo,
     Shape,
     checked_dtype,
     checked_shape,
@@ -44,7 +45,7 @@ from warpschool.errors import (
 )
 
 if TYPE_CHECKING:
-    from ptxsim.syntax.program import Module, Param
+    from ptxsim import Module
 
 _INSTALL = 'Install CuPy for your driver: pip install "warpschool[cuda13]" (or [cuda12]). Or run with device="sim".'
 _NO_GPU = 'Run with device="sim", which needs no GPU.'
@@ -231,7 +232,7 @@ class GpuDevice:
 
     def load(self, module: Loadable) -> GpuModule:
         """Compiles for the GPU at hand. Raises CompileError with our compiler's diagnostics first."""
-        from ptxsim.syntax.parse import parse
+        from ptxsim import parse
 
         compiled = module.compiled
         options = ("-std=c++17", "-lineinfo", *module.options, *self._include_options())
@@ -308,7 +309,7 @@ class GpuModule:
 
     @property
     def variables(self) -> Sequence[str]:
-        return [name for name, variable in self.program.globals.items() if variable.space in ("global", "const")]
+        return tuple(self.program.variables)
 
     def kernel(self, name: str) -> GpuKernel:
         cupy = self.device.cupy
@@ -318,7 +319,7 @@ class GpuModule:
         except cupy.cuda.compiler.CompileException as error:
             where = f"{self.device.description}, {self.device.arch}"
             raise DeviceLacks(f"{self.source_name} does not compile for {where}: {_first_complaint(error)}") from error
-        return GpuKernel(self.device, name, function, self.program.functions[name].params)
+        return GpuKernel(self.device, name, function, self.program.params(name))
 
     def variable(self, name: str) -> DeviceArray:
         cupy = self.device.cupy
@@ -328,7 +329,7 @@ class GpuModule:
             raise ContractError(
                 f"there is no __device__ or __constant__ variable {name!r}", file=self.source_name
             ) from error
-        size = self.program.globals[name].size_bytes
+        size = self.program.variables[name]
         owner = cupy.ndarray((size,), np.uint8, pointer)
         return DeviceArray(self.device, GpuBuffer(owner), (size,), np.dtype(np.uint8), name=name)
 
@@ -336,7 +337,7 @@ class GpuModule:
 class GpuKernel:
     """A kernel on the GPU."""
 
-    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[Param]) -> None:
+    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[ParameterInfo]) -> None:
         self.device = device
         self.name = name
         self.function = function

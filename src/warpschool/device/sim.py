@@ -22,7 +22,6 @@ from ptxsim import Allocation, Memory
 from ptxsim.limits import STATIC_SHARED_LIMIT
 from warpschool import model
 from warpschool.counters import Counters, UnmeasuredCounters
-from warpschool.device.arguments import pack
 from warpschool.device.protocol import (
     DeviceArray,
     Dim3,
@@ -40,8 +39,7 @@ from warpschool.errors import ArgumentError, ContractError, DeviceUnavailable, L
 from warpschool.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from ptxsim import LaunchRecord, SimKernel
-    from ptxsim.syntax.program import Module
+    from ptxsim import LaunchRecord, Module, SimKernel
 
 class SimBuffer:
     """One allocation of the arena; it is given back when the last array that refers to it is gone."""
@@ -228,7 +226,7 @@ class SimDevice:
 
     def load(self, module: Loadable) -> SimModule:
         """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
-        return SimModule(self, ptxsim.load_module(module.compiled.ptx), module.name)
+        return SimModule(self, ptxsim.parse(module.compiled.ptx), module.name)
 
     def __repr__(self) -> str:
         return f"SimDevice({self.memory.used_bytes:,} of {self.memory.limit_bytes:,} bytes in use)"
@@ -244,7 +242,7 @@ class SimModule:
         self.program = program
         self.source_name = source_name
         with device._lock:
-            self._placed = ptxsim.bind(program, device.memory)
+            self._placed = program.place(device.memory)
         for allocation in self._placed.values():
             weakref.finalize(self, device._released.append, allocation).atexit = False
 
@@ -259,8 +257,7 @@ class SimModule:
     def kernel(self, name: str) -> SimLoadedKernel:
         """Raises UnsupportedInstruction where the kernel uses one that the simulator does not know."""
         with self.device._lock:
-            kernel = ptxsim.SimKernel(self.program, name, self.device.memory, self._placed, file=self.source_name)
-        return SimLoadedKernel(self, kernel)
+            return SimLoadedKernel(self, self.program.kernel(name, file=self.source_name))
 
     def variable(self, name: str) -> DeviceArray:
         if name not in self._placed:
@@ -289,14 +286,14 @@ class SimLoadedKernel:
         self.device = module.device
         self.sim = sim
         self.params = sim.params
-        self.static_bytes = sim.kernel.shared_bytes
+        self.static_bytes = sim.body.shared_bytes
         self.max_dynamic_shared_bytes = max(0, STATIC_SHARED_LIMIT - self.static_bytes)
 
     def allow_dynamic_shared(self, nbytes: int) -> None:
         most = self.sim.shared_limit - self.static_bytes
         if not 0 <= nbytes <= most:
             raise LaunchError(
-                f"{nbytes:,} bytes of dynamic shared memory; a block on {self.sim.kernel.module.target} may have "
+                f"{nbytes:,} bytes of dynamic shared memory; a block on {self.sim.module.target} may have "
                 f"{most:,} beside the kernel's {self.static_bytes:,} static bytes",
                 next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
@@ -306,16 +303,13 @@ class SimLoadedKernel:
     def attributes(self) -> dict[str, int]:
         return {
             "shared_size_bytes": self.static_bytes,
-            "local_size_bytes": self.sim.kernel.local_bytes,
-            "max_threads_per_block": self.sim.kernel.max_threads or self.device.spec.sm.threads_per_block,
+            "local_size_bytes": self.sim.body.local_bytes,
+            "max_threads_per_block": self.sim.body.max_threads or self.device.spec.sm.threads_per_block,
             "max_dynamic_shared_size_bytes": self.max_dynamic_shared_bytes,
         }
 
     def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
-        from ptxsim.analysis.lane_analysis import MAX_GRID_X
-        from ptxsim.codegen.translation import Options
-
-        self.sim.prepare(block, Options(options.check, options.count), wide_grid=grid[0] > MAX_GRID_X)
+        self.sim.prepare(grid, block, check=options.check, count=options.count)
 
     def launch(
         self,
@@ -334,7 +328,8 @@ class SimLoadedKernel:
             record = self.sim.launch(
                 grid,
                 block,
-                pack(self.params, arguments),
+                arguments,
+                self.device.memory,
                 shared_bytes=shared_bytes,
                 check=options.check,
                 count=options.count,
@@ -349,7 +344,7 @@ def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
     off = "switched off for this launch"
     x, y, z = record.grid
     return Outcome(
-        counters=Counters(record.totals, blocks=x * y * z)
+        counters=Counters(record.counters, blocks=x * y * z)
         if options.count
         else UnmeasuredCounters(f"counting was {off}"),
         lines={line: Counters(counts) for line, counts in sorted(record.lines.items())}

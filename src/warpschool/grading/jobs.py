@@ -30,7 +30,7 @@ FORMAT = 2
 ATTEMPTS = 3
 """How often a job is tried whose outcome is a fault of the grader."""
 ORIGIN = "submission"
-BATCH_LIMITS = Limits(wall_s=600.0, cpu_s=120, memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20)
+BATCH_LIMITS = Limits(memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20)
 
 
 @dataclass(frozen=True)

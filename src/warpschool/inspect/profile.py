@@ -7,16 +7,13 @@ report.counters, report.lines, report.occupancy
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ptxsim import Memory, SimKernel, load_module
-from ptxsim.codegen.jit import assembly
-from ptxsim.codegen.listing import lane_listing
-from ptxsim.codegen.translation import Options, Translation, translate
+import ptxsim
 from warpschool import model
 from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, Plan, parse_contract
@@ -220,14 +217,6 @@ def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> Lau
     )  # fmt: skip
 
 
-_STAGES: dict[str, Callable[[Translation], str]] = {
-    "lanes": lambda made: lane_listing(made.unit.kernel, made.unit.analysis),
-    "ir": lambda made: made.ir,
-    "asm": assembly,
-}
-"""The stages between a launch's PTX and its machine code, as texts."""
-
-
 def generated_code(
     source: str, what: str, sizes: Mapping[str, float] | None = None, *, name: str = "kernel.cu",
     constants: Mapping[str, int] | None = None,
@@ -241,11 +230,9 @@ def generated_code(
         return [(f"{name}, NVRTC {compiled.nvrtc}, {compiled.arch}", compiled.ptx)]
     contract = parse_contract(source, name=name)
     plan = contract.bind(usual_sizes(contract, constants=constants) | dict(sizes or {}), constants=constants)
-    module = load_module(compiled.ptx)
+    module = ptxsim.parse(compiled.ptx)
     found = {}
     for launch in plan.launches:
-        kernel = SimKernel(module, launch.entry, Memory()).kernel
-        translation = translate(kernel, launch.block, Options())
-        text = _STAGES[what](translation)
-        found[f"{launch.entry} in blocks of {launch.block}, with counters and checks"] = text
+        title = f"{launch.entry} in blocks of {launch.block}, with counters and checks"
+        found[title] = module.kernel(launch.entry).listing(what, launch.block)
     return list(found.items())

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from warpschool.counters import SECTOR_BYTES, Counters, ratio
+from ptxsim.limits import SECTOR_BYTES
+from warpschool.counters import Counters, ratio
 from warpschool.model.specs import DEFAULT_GPU, GpuSpec, find_gpu
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from warpschool.counters import SECTOR_BYTES
+from ptxsim.limits import SECTOR_BYTES
 from warpschool.inspect.accesses import Access
 from warpschool.show.svg import Svg
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsim.analysis.fragments import Fragment
+from ptxsim.fragments import Fragment
 from warpschool.show.svg import SERIES_LIGHT, Svg
 
 _LEFT, _TOP = 44, 40

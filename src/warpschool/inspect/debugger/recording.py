@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ptxsim import SimKernel, load_module, oracle
-from ptxsim.oracle.counters import WARP
+import ptxsim
+from ptxsim.limits import WARP
 from warpschool.contract import Contract, Plan, parse_contract
-from warpschool.device.arguments import pack
 from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, not_measured
 from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import (
@@ -282,12 +281,12 @@ class _Device(SimDevice):
 
     def load(self, module: Any) -> SimModule:
         self.symbols = read_symbols(module.ptx, module.compiled.name)
-        return _Module(self, load_module(module.ptx), module.name)
+        return _Module(self, ptxsim.parse(module.ptx), module.name)
 
 
 class _Module(SimModule):
     def kernel(self, name: str) -> SimLoadedKernel:
-        return _Kernel(self, SimKernel(self.program, name, self.device.memory, self._placed, file=self.source_name))
+        return _Kernel(self, self.program.kernel(name, file=self.source_name))
 
 
 class _Kernel(SimLoadedKernel):
@@ -302,18 +301,12 @@ class _Kernel(SimLoadedKernel):
             return super().launch(grid, block, arguments, shared_bytes=shared_bytes, stream=stream, options=unchecked)
         if device.launches - 1 > device.wanted.launch:
             return not_measured("after the recorded launch")
-        packed = pack(self.params, arguments)
-        self.sim._validate(grid, block, packed, shared_bytes)
-        kernel = device.kernel = self.sim.kernel
-        recorder = device.recorder = Recorder(
-            kernel, device.memory, device.symbols, device.wanted.warp, device.progress
-        )
+        device.kernel = self.sim
+        recorder = device.recorder = Recorder(self.sim, device.symbols, device.wanted.warp, device.progress)
         try:
-            result = oracle.run(
-                kernel, device.memory, grid, block, packed, shared_bytes=shared_bytes,
-                globals={name: allocation.address for name, allocation in self.sim.globals.items()},
-                step_limit=STEP_LIMIT, blocks=(device.wanted.block,), counts=recorder, watch=recorder.watch,
-                merged=False,  # every line shows what it reads itself
+            result = ptxsim.trace(
+                self.sim, grid, block, arguments, device.memory, recorder, number=device.wanted.block,
+                shared_bytes=shared_bytes, step_limit=STEP_LIMIT, count=False,  # every line shows what it reads itself
             )  # fmt: skip
             device.printed = result.printed
         except RecordingFull:
