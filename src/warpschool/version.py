@@ -1,3 +1,5 @@
-"""The version of this distribution: a module of its own, so that the package's face is imported by nobody inside."""
+"""The version, where modules of the package can read it without importing the package's face."""
+
+from __future__ import annotations
 
 __version__ = "0.1.0"

@@ -222,6 +222,7 @@ class Device(Protocol):
 
 # ---------------------------------------------------------------- what is not measured
 
+
 class _Unmeasured:
     """Stands for what a device does not measure: its text says so, looking inside raises NotMeasured."""
 
@@ -272,6 +273,7 @@ def not_measured(reason: str = NOT_MEASURED) -> Outcome:
 
 
 # ---------------------------------------------------------------- arrays
+
 
 class Buffer(Protocol):
     """A piece of device memory; alive as long as an array refers to it."""

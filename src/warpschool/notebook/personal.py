@@ -17,12 +17,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from warpschool import version
 from warpschool.atomic import output_error, write_file
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError, OutputError
 from warpschool.grading import PERSONAL_COPY_MARKER
 from warpschool.notebook.merge import cell_hashes, merge
+from warpschool.version import __version__
 
 
 class Fate(StrEnum):
@@ -94,7 +94,7 @@ class _Record:
             self.cells[file.path] = cell_hashes(content)
 
     def write(self, marker: Path) -> None:
-        document = {"warpschool": version.__version__, "files": self.files, "cells": self.cells}
+        document = {"warpschool": __version__, "files": self.files, "cells": self.cells}
         _write(marker, (json.dumps(document, indent=1) + "\n").encode())
 
 
