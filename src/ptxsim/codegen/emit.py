@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-WARP = 32
+from ptxsim.limits import WARP as WARP
+
 BITS = {
     "i1": 1,
     "i2": 2,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsim.analysis.lane_rules import widened_source
-from ptxsim.analysis.lanes import Lanes
+from ptxsim.analysis.lanes import Lanes, widened_source
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants, ir_type
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
@@ -267,7 +266,7 @@ class Full(Translator):
         parted = b.new_label("parted")
         b.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
         b.label(parted)
-        if self.unit.options.count and not t.instruction.has("skip"):
+        if self.unit.options.count and not t.instruction.added:
             cell = self.unit.plan.cell()
             self.unit.plan.named(cell, "divergent_branches", line)
             self.bump(cell, constant("i64", 1))

@@ -188,7 +188,7 @@ class Masked(Translator):
                 if terminator.guard.negated:
                     yes, no = no, yes
                 condition = self.get(terminator.guard.register, WARP)
-                if self.unit.options.count and not terminator.instruction.has("skip"):
+                if self.unit.options.count and not terminator.instruction.added:
                     self._count_divergence(condition, line)
                 return b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
             case Switch(index, targets, _):

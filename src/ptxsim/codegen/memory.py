@@ -48,7 +48,7 @@ def _book(t: Translator, a: Access) -> None:
     """The counts that do not depend on addresses."""
     line = a.instruction.source.line
     verb = "load" if a.is_load else "store"
-    if a.instruction.has("skip"):  # the call stack's own
+    if a.instruction.added:  # the call stack's own
         return
     if a.space in ("global", "shared", "local"):
         merged = t.unit.shared_requests.get(id(a.instruction))

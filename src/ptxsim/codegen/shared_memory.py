@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
@@ -205,17 +206,11 @@ def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozen
                     break
                 users = more
                 members.add(id(i))
-        elif _may_write_shared(i):
+        elif may_write_shared(i):
             break
         if isinstance(a.address.base, Register) and a.address.base.name in i.written:
             break
     return frozenset(members), users
-
-
-def _may_write_shared(i: Instruction) -> bool:
-    if i.opcode == "wmma" and not i.has("store"):
-        return False
-    return i.opcode in ("st", "atom", "red", "cp", "mbarrier", "wmma", "stmatrix") and i.space in ("shared", "generic")
 
 
 def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:

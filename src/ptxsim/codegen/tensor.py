@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes
-from ptxsim.analysis.matrices import Product, product, tile
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import Access, inferred_space, vector_address
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant
@@ -39,6 +38,7 @@ from ptxsim.codegen.tensor_products import (
 from ptxsim.codegen.tensor_products import product as product_function
 from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.values import handles
+from ptxsim.syntax.matrices import Product, product, tile
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
 
 MISSING_LANES, UNLIKE_OPERANDS = 0, 1

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ptxsim.analysis.matrices import Request, Tile
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
 from ptxsim.codegen.functions import CONTEXT, I32, I64, MASK, SITE, WORKER, Helper, arg, i32, i64
@@ -30,6 +29,7 @@ from ptxsim.codegen.tensor_products import (
     offset_table,
     table_entry,
 )
+from ptxsim.syntax.matrices import Request, Tile
 
 _HOST_LINE = 64
 """Bytes of a line of the host's caches."""

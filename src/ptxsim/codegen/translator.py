@@ -20,7 +20,6 @@ from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants,
 from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
-from ptxsim.counters import arithmetic_counter, instruction_class
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
 from ptxsim.syntax.program import (
     Block,
@@ -271,15 +270,15 @@ class Translator:
             plan.scaled(self.execution_cell, name, line, per_warp + WARP * per_lane)
 
     def count_instruction(self, i: Instruction) -> None:
-        if i.has("skip"):  # stands for a predicate: not an instruction of its own
+        if i.added:  # stands for a predicate: not an instruction of its own
             return
         if i.has("red") and i in self.block.instructions:  # only fetches what bar.red found: counted in front of it
             return
-        line, kind = i.source.line, instruction_class(i.opcode, i.modifiers)
+        line = i.source.line
         self.count("warp_instructions", line, per_warp=1)
         self.count("thread_instructions", line, per_lane=1)
-        self.count(f"instructions_{kind}", line, per_warp=1)
-        name = arithmetic_counter(i.opcode, i.type) if i.types else None
+        self.count(f"instructions_{i.counted}", line, per_warp=1)
+        name = i.row.tally.get(i.type) if i.types else None
         if name:
             self.count(name, line, per_lane=1)
 

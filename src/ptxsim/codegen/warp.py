@@ -12,7 +12,7 @@ from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, const
 from ptxsim.codegen.functions import Helper, arg, i32, i64, report
 from ptxsim.codegen.translator import Translator, barrier_operands
 from ptxsim.codegen.values import handles, unsupported
-from ptxsim.syntax.program import Instruction, Pair, Register, Symbol
+from ptxsim.syntax.program import Instruction, Origin, Pair, Register, Symbol
 
 _UNIFORM = Lanes((0,) * WARP)
 
@@ -201,8 +201,8 @@ def _nothing(t: Translator, i: Instruction) -> None:
 
 @handles("trap")
 def _trap(t: Translator, i: Instruction) -> None:
-    code = L.FAULT_STACK if i.has("stack") else L.FAULT_POINTER if i.has("pointer") else L.FAULT_TRAP
-    t.fault(code, i.source.line)
+    faults = {Origin.STACK: L.FAULT_STACK, Origin.POINTER: L.FAULT_POINTER}
+    t.fault(faults.get(i.origin, L.FAULT_TRAP), i.source.line)
     t.b.label(t.b.new_label("after"))
 
 
