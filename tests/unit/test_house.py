@@ -17,7 +17,7 @@ WRONG_WAY = {
     ("warpschool.tour.run", "warpcourse.ladder"),
 }
 CIRCLES = {
-    "ptxsim.isa", "warpschool.classroom.exporters", "warpschool.inspect.debugger.moment",
+    "warpschool.classroom.exporters", "warpschool.inspect.debugger.moment",
 }  # fmt: skip
 """The first module, by name, of every circle."""
 
