@@ -234,6 +234,7 @@ class SimDevice:
 
 # ---------------------------------------------------------------- programs
 
+
 class SimModule:
     """A PTX module in the simulator, its variables in the device's memory."""
 

@@ -85,7 +85,7 @@ def resolve(which: str | Path, kind: Kind = "own", *, otherwise: str = "") -> So
     `kind` says whose file of a step is meant, `otherwise` what to do where there is none. Raises CourseError for an
     unknown step and where there is no such file of it, ArgumentError for a file that cannot be read.
     """
-    path = Path(which)
+    path = Path(str(which))
     if path.suffix == ".cu" and (path.exists() or not _is_step(str(which))):
         return Source(read_source(path).encode(), path.name, "given file", str(which))
     step = Course.find().step(str(which))
