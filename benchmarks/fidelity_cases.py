@@ -18,8 +18,8 @@ import warpschool as ws
 from ptxsim import SimKernel
 from warpschool.contract import Plan, parse_contract
 from warpschool.errors import ContractError
-from warpschool.harness.launcher import Program
-from warpschool.inspect.profile import random_inputs, usual_sizes
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.inspect.profile import usual_sizes
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

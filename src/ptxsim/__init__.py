@@ -16,38 +16,29 @@ Nothing heavy is imported here: each name is loaded when it is first used, and l
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from ptxsim.lazy import public_names
 
-_PUBLIC = {
-    "Allocation": "memory", "Hazard": "record", "LaunchRecord": "record", "Memory": "memory", "MemoryRequest": "oracle",
-    "Module": "module", "SimKernel": "module", "Watcher": "oracle", "available_threads": "run.worker",
-    "parse": "module", "simd": "codegen.host", "source_name": "syntax.program", "trace": "oracle",
-}  # fmt: skip
-"""public name -> the module that defines it"""
-_MODULES = frozenset({"cache", "counters", "errors", "fragments", "isa", "limits", "oracle"})
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
+    from ptxsim import cache as cache
+    from ptxsim import counters as counters
+    from ptxsim import errors as errors
+    from ptxsim import fragments as fragments
+    from ptxsim import isa as isa
+    from ptxsim import limits as limits
+    from ptxsim import oracle as oracle
+    from ptxsim.codegen.host import simd as simd
+    from ptxsim.memory import Allocation as Allocation
+    from ptxsim.memory import Memory as Memory
+    from ptxsim.module import Module as Module
+    from ptxsim.module import SimKernel as SimKernel
+    from ptxsim.module import parse as parse
+    from ptxsim.oracle import MemoryRequest as MemoryRequest
+    from ptxsim.oracle import Watcher as Watcher
+    from ptxsim.oracle import trace as trace
+    from ptxsim.record import Hazard as Hazard
+    from ptxsim.record import LaunchRecord as LaunchRecord
+    from ptxsim.run.worker import available_threads as available_threads
+    from ptxsim.syntax.program import source_name as source_name
 
-__all__ = [
-    "Allocation", "Hazard", "LaunchRecord", "Memory", "MemoryRequest", "Module", "SimKernel", "Watcher",
-    "available_threads", "parse", "simd", "source_name", "trace",
-]  # fmt: skip
-
-if TYPE_CHECKING:
-    from ptxsim.codegen.host import simd
-    from ptxsim.memory import Allocation, Memory
-    from ptxsim.module import Module, SimKernel, parse
-    from ptxsim.oracle import MemoryRequest, Watcher, trace
-    from ptxsim.record import Hazard, LaunchRecord
-    from ptxsim.run.worker import available_threads
-    from ptxsim.syntax.program import source_name
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
-    if name in _MODULES:
-        return importlib.import_module(f"ptxsim.{name}")
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"ptxsim.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = public_names(__name__)

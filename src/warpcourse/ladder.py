@@ -26,8 +26,7 @@ from warpschool.counters import Counters
 from warpschool.course import Course, Step
 from warpschool.device import Launch
 from warpschool.errors import CompileError, CourseError, LaunchError
-from warpschool.harness.launcher import Program, RunResult
-from warpschool.inspect.profile import random_inputs
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 
 GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import warpschool as ws
+from warpschool.contract.source import scan_source
 from warpschool.device import SimDevice
 from warpschool.device.arguments import checked_dims, convert, parameters
-from warpschool.device.signature import declared_parameters
 from warpschool.errors import ArgumentError, LaunchError, WarpschoolError
 
 
@@ -33,7 +33,7 @@ ARRAY = DEVICE.zeros(8, np.float32, name="A")
 
 
 def params(*infos: Info, source: str = "", entry: str = "k"):
-    return parameters(infos, declared_parameters(source, entry))
+    return parameters(infos, scan_source(source, name="k.cu").parameters(entry))
 
 
 FULL = params(POINTER, INT, FLOAT, DOUBLE, source=SIGNATURE)
@@ -156,7 +156,7 @@ class TestRefusals:
 
 class TestSignature:
     def names(self, source: str, entry: str = "k") -> list[str]:
-        return [d.name for d in declared_parameters(source, entry)]
+        return [d.name for d in scan_source(source, name="k.cu").parameters(entry)]
 
     def test_the_usual_form(self) -> None:
         source = """

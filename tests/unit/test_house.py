@@ -18,11 +18,10 @@ WRONG_WAY = {
     ("warpschool.tour.run", "warpcourse.ladder"),
 }
 CIRCLES = {
-    "ptxsim.codegen.access", "ptxsim.isa", "warpschool", "warpschool.classroom.exporters",
-    "warpschool.contract.model", "warpschool.device.arguments", "warpschool.inspect.debugger.moment",
+    "ptxsim.isa", "warpschool", "warpschool.classroom.exporters", "warpschool.inspect.debugger.moment",
 }  # fmt: skip
 """The first module, by name, of every circle."""
-FACE = {f"ptxsim.{name}" for name in ("cache", "counters", "errors", "fragments", "isa", "limits", "oracle")}
+FACE = {f"ptxsim.{name}" for name in ("cache", "counters", "errors", "fragments", "isa", "lazy", "limits", "oracle")}
 """Modules of the simulator that others may import, beside the package itself."""
 JUDGE, JUDGED = "ptxsim.oracle", ("ptxsim.codegen", "ptxsim.run")
 

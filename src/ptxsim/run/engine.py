@@ -19,9 +19,9 @@ import numpy as np
 from ptxsim.analysis.lane_analysis import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
+from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK
+from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
 from ptxsim.codegen.listing import lane_listing
-from ptxsim.codegen.runtime.exact import CELL_BYTES
-from ptxsim.codegen.runtime.mbarriers import COUNT_BITS, COUNT_MASK
 from ptxsim.codegen.translation import Options, translate
 from ptxsim.errors import (
     KernelDeadlock,

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.plan import AccessSite
-from ptxsim.codegen.unit import Unit
+from ptxsim.codegen.unit import AccessSite, Unit
 from ptxsim.limits import WARP
 from ptxsim.memory import DEFAULT_CAPACITY, Memory
 from ptxsim.record import Hazard, Triple

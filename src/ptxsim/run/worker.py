@@ -16,8 +16,8 @@ import numpy as np
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import MASKED, Code, exact_function
-from ptxsim.codegen.runtime.async_copy import QUEUE_BYTES
-from ptxsim.codegen.runtime.exact import CELL_BYTES
+from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
+from ptxsim.codegen.layout import QUEUE_BYTES
 from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory

@@ -10,11 +10,11 @@ from warpcourse.lab09_winograd.winograd_lab import Table
 from warpschool.contract import Contract
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
-from warpschool.harness.launcher import Program
+from warpschool.harness.launcher import Program, random_inputs
 from warpschool.nn import Convolution
 from warpschool.nn.networks import RESNET, YOLO
 from warpschool.nn.split_channels import Tiles, block_intensity, estimate, ranked, thread_intensity, why_not
-from warpschool.notebook.runs import own_contract, random_inputs
+from warpschool.notebook.runs import own_contract
 
 LAB = "lab12_split_channels/"
 LAYERS: Mapping[str, Convolution] = {**YOLO, **RESNET}

@@ -19,7 +19,7 @@ from warpschool.errors import GradingError
 from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id
 from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Criterion, Result
-from warpschool.grading.sources import Source
+from warpschool.harness.source import Source
 from warpschool.show.annotated import marked_source
 from warpschool.show.frame import split_case
 from warpschool.show.notes import Note, hazard_notes

@@ -14,7 +14,7 @@ from warpschool.cli.failures import BAD_INPUT, guarded
 from warpschool.cli.files import read_source
 from warpschool.cli.options import AsJson, Plain, StepName
 from warpschool.cli.output import Cell, Output
-from warpschool.errors import ArgumentError, CourseError, WarpschoolError
+from warpschool.errors import ArgumentError, WarpschoolError
 
 if TYPE_CHECKING:
     from warpschool.course import Step
@@ -62,12 +62,16 @@ def diff(
     Example: warpschool diff lab01/01 lab02/01 --solutions
     """
     output = Output(as_json=as_json, plain=plain)
-    texts = [_named_text(first, solutions)]
-    texts.append(_named_text(second, solutions) if second else _starter(first))
+    from warpschool.course import Course
+    from warpschool.harness.source import of_course, resolve
+
+    names = (first,) if second is None else (first, second)
+    sources = [resolve(name, "reference" if solutions else "begun", read=read_source) for name in names]
     if second is None:
-        texts.reverse()
-    (a_name, a), (b_name, b) = texts
-    lines = list(difflib.unified_diff(a.splitlines(), b.splitlines(), a_name, b_name, lineterm=""))
+        sources.insert(0, of_course(Course.find().step(first), "starter"))
+    a_name, b_name = (source.label for source in sources)
+    a, b = (source.text.splitlines() for source in sources)
+    lines = list(difflib.unified_diff(a, b, a_name, b_name, lineterm=""))
     added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
     output.data({"a": a_name, "b": b_name, "added": added, "removed": removed, "diff": "\n".join(lines)})
@@ -88,17 +92,16 @@ def solution(
     Example: warpschool solution lab02/01
     """
     from warpschool.course import Course
+    from warpschool.harness.source import of_course
 
     output = Output(as_json=as_json, plain=plain)
     found = Course.find().step(step)
-    if found.solution is None:
-        raise CourseError(f"{found} has no reference in this course")
+    text = of_course(found, "reference").text
     if not yes:
         if as_json or not sys.stdin.isatty():
             raise ArgumentError("nobody is there to be asked", next_step="If you mean it: --yes")
         if not typer.confirm(f"Show the whole solution of {found}? Hints come first: warpschool hint {found.name} 1"):
             raise typer.Exit(BAD_INPUT)
-    text = found.solution.read_text(encoding="utf-8")
     output.data({"step": found.name, "source": text})
     if output.plain:
         output.show(text.rstrip("\n"))
@@ -127,32 +130,3 @@ def _status_of(step: Step) -> dict[str, str | float]:
         return row("changed, not checked")
     state = "accepted" if result.ok else f"{result.verdict}: {result.verdict.meaning}"
     return row(state, f"{result.score:g}/{result.max_score:g}")
-
-
-def _named_text(name: str, solutions: bool) -> tuple[str, str]:
-    """(label, text) of a file or of a step's file: the reference, or one's own, or the starter."""
-    from warpschool.course import Course
-    from warpschool.grading import find_source
-
-    path = Path(name)
-    if path.suffix == ".cu" and (path.exists() or "lab" not in name):
-        return name, read_source(path)
-    step = Course.find().step(name)
-    if solutions:
-        if step.solution is None:
-            raise CourseError(f"{step} has no reference in this course")
-        return f"solutions/{step}.cu", step.solution.read_text(encoding="utf-8")
-    try:
-        source = find_source(step)
-    except WarpschoolError:
-        return _starter(name)
-    return f"{step}.cu ({source.origin})", source.data.decode("utf-8", errors="replace")
-
-
-def _starter(name: str) -> tuple[str, str]:
-    from warpschool.course import Course
-
-    step = Course.find().step(name)
-    if step.starter is None:
-        raise CourseError(f"{step} has no starter in this course")
-    return f"{step}.cu (starter)", step.starter.read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -121,14 +120,9 @@ def _recorder(
 
 def _kernel(file: str) -> Any:
     """The contract of the named file, or of one's own file for the named step."""
-    path = Path(file)
-    if path.suffix != ".cu":
-        from warpschool.notebook.runs import own_contract
+    from warpschool.harness.source import resolve
 
-        return own_contract(file, otherwise="Name a file: warpschool debug FILE.cu")
-    from warpschool.contract import parse_contract
-
-    return parse_contract(read_source(path), name=path.name)
+    return resolve(file, otherwise="Name a file: warpschool debug FILE.cu", read=read_source).contract()
 
 
 def _block(text: str | None) -> int | tuple[int, ...] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from warpschool.course import Course, Lab, Step
 from warpschool.errors import ArgumentError, CourseError
 from warpschool.grading.intake import read_submitted
-from warpschool.grading.submission import MAX_SOURCE_BYTES
+from warpschool.harness.source import MAX_SOURCE_BYTES
 
 
 @dataclass(frozen=True)

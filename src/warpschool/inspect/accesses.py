@@ -23,10 +23,8 @@ from ptxsim.oracle import depends_on_order, in_pairs
 from warpschool.contract import Contract
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
-from warpschool.device.launch import UnmeasuredHazards
-from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
-from warpschool.device.sim import SimDevice
-from warpschool.device.sim_module import SimLoadedKernel, SimModule
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, UnmeasuredHazards
+from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
 

@@ -20,8 +20,8 @@ from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.contract.expressions import Binary, EvaluationError, Expression, Name, Number, evaluate
 from warpschool.counters import DERIVED, Counters
 from warpschool.device import Launch
-from warpschool.errors import CompileError, ContractError, LaunchError
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.errors import CompileError, LaunchError
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 
 REPORT_GPU = "rtx2080ti"
 """The GPU that occupancy and the roofline speak of where none is named."""
@@ -183,25 +183,6 @@ def _wanted(condition: Expression, sizes: Mapping[str, int], constants: Mapping[
     except (EvaluationError, ZeroDivisionError):  # it speaks of sizes that the header computes, or of nothing
         pass
     return {}
-
-
-def random_inputs(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """An array for each input: floats in [-1, 1), integers in [0, 8).
-
-    Raises ContractError for an input without a shape, which only a caller can know.
-    """
-    inputs = {}
-    for name, array in plan.arrays.items():
-        if not array.is_given:
-            continue
-        if array.shape is None:
-            raise ContractError(
-                f"the header gives no shape for '{name}', so no input can be made up", file=plan.contract.name,
-                next_step=f"Declare '{name}' as an array of an Entry line.",
-            )  # fmt: skip
-        values = rng.uniform(-1, 1, array.shape) if array.dtype.kind == "f" else rng.integers(0, 8, array.shape)
-        inputs[name] = values.astype(array.dtype)
-    return inputs
 
 
 def derived(counters: Counters) -> dict[str, float | None]:

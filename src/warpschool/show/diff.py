@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
 from ptxsim.counters import COUNTERS
 from warpcourse.ladder import code_of
-from warpschool.contract import Contract, parse_contract
+from warpschool.contract import Contract
 from warpschool.counters import Counters
-from warpschool.course import Course
-from warpschool.errors import ArgumentError, CourseError, WarpschoolError
-from warpschool.grading import find_source
-from warpschool.harness.launcher import Program, given_sizes
-from warpschool.inspect.profile import case_text, random_inputs, usual_sizes
+from warpschool.errors import ArgumentError, WarpschoolError
+from warpschool.harness.launcher import Program, given_sizes, random_inputs
+from warpschool.harness.source import Kind, resolve
+from warpschool.inspect.profile import case_text, usual_sizes
 from warpschool.show.annotated import coloured_html
 from warpschool.show.columns import short
 from warpschool.show.exhibit import Exhibit
@@ -36,7 +34,9 @@ def diff(
     starter), with `references` the course's solutions. Both run on the simulator at `sizes`; what is not given is as
     in `warpschool profile`. A kernel that does not run says why, and its counters are left out.
     """
-    contracts = [_contract(step, references=references) for step in (before, after)]
+    kind: Kind = "reference" if references else "begun"
+    otherwise = "Leave out references=True." if references else ""
+    contracts = [resolve(step, kind, otherwise=otherwise).contract() for step in (before, after)]
     asked = given_sizes(sizes)
     there = {name for contract in contracts for name in usual_sizes(contract)}
     if unknown := asked.keys() - there:
@@ -61,24 +61,6 @@ def diff(
         f"From {before} to {after}", f"{said}.", sheets=sheets, note=note, more=_diff_html(lines, names),
         more_text="\n".join(lines), open_table=True,
     )  # fmt: skip
-
-
-def _contract(step: str, *, references: bool) -> Contract:
-    path = Path(step)
-    if path.suffix == ".cu" and path.is_file():
-        return parse_contract(path.read_text("utf-8"), name=path.name)
-    found = Course.find().step(step)
-    if references:
-        if found.solution is None:
-            raise CourseError(f"{found} has no reference in this course", next_step="Leave out references=True.")
-        return parse_contract(found.solution.read_text("utf-8"), name=found.file_name)
-    try:
-        text = find_source(found).data.decode("utf-8", "replace")
-    except CourseError:
-        if found.starter is None:
-            raise
-        text = found.starter.read_text("utf-8")
-    return parse_contract(text, name=found.file_name)
 
 
 def _counted(contract: Contract, sizes: Mapping[str, float]) -> tuple[Counters | None, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from warpschool.harness.mismatch import WrongMap
+from warpschool.harness.compare import WrongMap
 from warpschool.show.exhibit import Exhibit, Frame
 from warpschool.show.sheet import Sheet
 from warpschool.show.svg import Svg

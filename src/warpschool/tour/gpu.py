@@ -10,8 +10,8 @@ import numpy as np
 from warpschool.contract import Contract, Plan
 from warpschool.device.measurement import Rules
 from warpschool.errors import NotMeasured
-from warpschool.harness.launcher import Program, RunResult
-from warpschool.inspect.profile import array_bytes, case_text, random_inputs
+from warpschool.harness.launcher import Program, RunResult, random_inputs
+from warpschool.inspect.profile import array_bytes, case_text
 from warpschool.inspect.timing import benchmark, benchmark_ratio
 from warpschool.tour.report import GpuFigures
 

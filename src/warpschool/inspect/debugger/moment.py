@@ -13,8 +13,7 @@ import numpy as np
 from ptxsim import Allocation, SimKernel, source_name
 from ptxsim.limits import WARP
 from ptxsim.oracle import shared_offset
-from warpschool.contract.expressions import EvaluationError, evaluate, parse_expression
-from warpschool.contract.tokens import Piece, TokenReader, tokenize
+from warpschool.contract.expressions import EvaluationError, Piece, TokenReader, evaluate, parse_expression, tokenize
 from warpschool.errors import ArgumentError, ContractError
 from warpschool.inspect.debugger.recorder import EXITED, Changes, Step
 from warpschool.inspect.debugger.symbols import Place, Symbols, Type, Variable

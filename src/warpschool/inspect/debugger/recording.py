@@ -22,10 +22,8 @@ import numpy.typing as npt
 import ptxsim
 from ptxsim.limits import WARP
 from warpschool.contract import Contract, Plan, parse_contract
-from warpschool.device.launch import not_measured
-from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
-from warpschool.device.sim import SimDevice
-from warpschool.device.sim_module import SimLoadedKernel, SimModule
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, not_measured
+from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import (
     ArgumentError,
     CompileError,
@@ -35,11 +33,12 @@ from warpschool.errors import (
     UnsupportedInstruction,
     WarpschoolError,
 )
-from warpschool.harness.launcher import Program, given_sizes
+from warpschool.harness.launcher import Program, given_sizes, random_inputs
+from warpschool.harness.source import resolve
 from warpschool.inspect.debugger.moment import Frame, Moment, SharedArray, shared_arrays
 from warpschool.inspect.debugger.recorder import Recorder, RecordingFull, Step
 from warpschool.inspect.debugger.symbols import Symbols, read_symbols
-from warpschool.inspect.profile import SEVERAL_SIZES, case_text, distinct, random_inputs, usual_sizes
+from warpschool.inspect.profile import SEVERAL_SIZES, case_text, distinct, usual_sizes
 
 FOR_DEBUGGING = ("--device-debug",)
 STEP_LIMIT = 1 << 20
@@ -192,17 +191,7 @@ def _contract(kernel: str | Path | Contract) -> Contract:
         return kernel
     if isinstance(kernel, str) and "\n" in kernel:
         return parse_contract(kernel)
-    path = Path(kernel)
-    if path.suffix == ".cu":
-        try:
-            return parse_contract(path.read_text(encoding="utf-8"), name=path.name)
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or error
-            advice = "Name a .cu file that is there, or a step such as lab02/01."
-            raise ArgumentError(f"cannot read {path}: {why}", next_step=advice) from None
-    from warpschool.notebook.runs import own_contract
-
-    return own_contract(str(kernel), otherwise='Name a file: ws.trace("FILE.cu")')
+    return resolve(kernel, otherwise='Name a file: ws.trace("FILE.cu")').contract()
 
 
 def _hazards(
