@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
-from ptxsim.codegen.functions import report
+from ptxsim.codegen.functions import WORKER, report
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector, bytes_of
 
@@ -303,7 +303,7 @@ def signal(t: Translator, address: Value, mask: Value, flags: int, i: Instructio
     b = t.b
     if not _ORDERS.isdisjoint(i.modifiers):
         flags |= L.RELEASES
-    slot = b.offset(Value("ptr", "%w"), L.field("signal_addresses"))
+    slot = b.offset(WORKER, L.field("signal_addresses"))
     b.store(address, slot, align=8)
     both = b.or_(b.resize(mask, "i64"), constant("i64", flags << 32))
     report(b, L.Event.SIGNAL, t.warp_index(), both, slot)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import Access, vector_address
-from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant
-from ptxsim.codegen.functions import CONTEXT, WORKER
+from ptxsim.codegen.emit import WARP, Value, constant
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
 from ptxsim.codegen.memory import host_addresses
 from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.values import handles, unsupported
@@ -19,7 +19,7 @@ from ptxsim.syntax.program import Address, Immediate, Instruction, Operand, Regi
 @handles("cp")
 def _copy(t: Translator, i: Instruction) -> None:
     """cp.async, its commit and its waits; other copies raise UnsupportedInstruction."""
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    mask = t.active
     checked = constant("i32", t.unit.copy_checks)
     if i.has("mbarrier"):
         address, mask = addresses(t, i, i.operands[0], "atomic")
@@ -57,7 +57,7 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
     line = i.source.line
     t.count("async_copy_requests", line, per_warp=1)
     t.count("async_copy_bytes", line, per_lane=size.bits)
-    counter = Value("ptr", "null")
+    counter = NULL
     if t.unit.options.count:
         counter = _count(t, i, address, offset, reads, size.bits)
     flag, bytes_ = constant("i32", int(check)), constant("i32", size.bits)
@@ -69,7 +69,7 @@ def _issue(t: Translator, i: Instruction, mask: Value) -> None:
     count = b.select(b.bits_mask(fetched), count, b.like(count, 0))
     lanes = b.call(
         t.unit.access("shared"), "i32", WORKER, CONTEXT, offset, mask, bytes_,
-        constant("i32", write.site), constant("i32", L.WRITE), Value("ptr", "null"), flag,
+        constant("i32", write.site), constant("i32", L.WRITE), NULL, flag,
     )  # fmt: skip
     b.call(
         "ws_async_issue", "void", WORKER, CONTEXT, offset, address, count, lanes, bytes_,
@@ -132,7 +132,7 @@ def addresses(t: Translator, i: Instruction, where: Operand, kind: str) -> tuple
     if not isinstance(where, Address):
         raise unsupported(i)
     access = Access(i, "shared", False, where, (_ONE,), 8, t.unit.site(i, "shared", kind), t.unit.options.exact)
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    mask = t.active
     return host_addresses(t, access, mask, L.WRITE if kind == "write" else L.ATOMIC)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-WARP = 32
+from ptxsim.limits import WARP as WARP
+
 BITS = {
     "i1": 1,
     "i2": 2,
@@ -263,6 +264,10 @@ class Builder:
         """An LLVM intrinsic that is overloaded on its first argument's type, `llvm.fma`."""
         x = args[0]
         return self.call(f"llvm.{name}.{mangled(x.type, x.lanes)}", result or x.type, *args, lanes=x.lanes)
+
+    def first_bit(self, mask: Value) -> Value:
+        """The lowest lane of a mask that has one."""
+        return self.call("llvm.cttz.i32", "i32", mask, Value("i1", "true"))
 
     # -- vectors --------------------------------------------------------------------------------------------------
     def splat(self, x: Value, lanes: int = WARP) -> Value:

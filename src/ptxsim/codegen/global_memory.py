@@ -28,6 +28,7 @@ from ptxsim.codegen.access import (
     vector_address,
 )
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Register
 
@@ -83,10 +84,10 @@ def general_global(
     counted = o.count and cell is not None
     if not (o.check or counted):
         return gather_scatter(t, a, address, values, mask)
-    counter = t.counter_pointer(cell) if counted and cell is not None else Value("ptr", "null")
+    counter = t.counter_pointer(cell) if counted and cell is not None else NULL
     checked = constant("i32", int(o.check))
     fixed = (constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter, checked)
-    state = (Value("ptr", "%w"), Value("ptr", "%c"), address, mask)
+    state = (WORKER, CONTEXT, address, mask)
     if len(a.registers) == 1 and not a.exact:  # one call for all keeps code small where a kernel has many accesses
         if values is None:
             return [b.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, lanes=WARP)]
@@ -118,7 +119,7 @@ def _count_constant(t: Translator, a: Access) -> None:
     elif t.unit.options.count:
         cell = t.unit.plan.cell()
         t.unit.plan.named(cell, "constant_load_passes", line)
-        mask = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+        mask = t.active
         t.b.call("ws_count_constant", "void", vector_address(t, a, "i64"), mask, t.counter_pointer(cell))
 
 
@@ -192,7 +193,7 @@ def _track(t: Translator, a: Access, site: Value, base: Value, offsets: tuple[in
 
 def _race_global(t: Translator, a: Access, address: Value) -> None:
     t.b.call(
-        f"ws_race_global_{t.unit.global_granule_log2}", "void", Value("ptr", "%w"), Value("ptr", "%c"), address,
+        f"ws_race_global_{t.unit.global_granule_log2}", "void", WORKER, CONTEXT, address,
         ALL_LANES, constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind),
     )  # fmt: skip
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import Access, finish, inferred_space, put_loaded, signal, stored_values, vector_address
-from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, constants
+from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
 from ptxsim.codegen.floating import add_float, canonical_bits, flush, narrow, packed_half, widen
-from ptxsim.codegen.functions import Helper, arg, i32
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER, Helper, arg, i32
 from ptxsim.codegen.global_memory import general_global, sector_cell, translate_global
 from ptxsim.codegen.shared_memory import conflict_cell, general_shared, shared_base, translate_shared
 from ptxsim.codegen.translator import Translator
@@ -48,7 +48,7 @@ def _book(t: Translator, a: Access) -> None:
     """The counts that do not depend on addresses."""
     line = a.instruction.source.line
     verb = "load" if a.is_load else "store"
-    if a.instruction.has("skip"):  # the call stack's own
+    if a.instruction.added:  # the call stack's own
         return
     if a.space in ("global", "shared", "local"):
         merged = t.unit.shared_requests.get(id(a.instruction))
@@ -91,14 +91,14 @@ def translate_local(t: Translator, a: Access) -> None:
     """Local memory is interleaved by lane in 4-byte words, as the hardware does, so equal offsets are contiguous."""
     b = t.b
     values = stored_values(t, a)
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    mask = t.active
     offset = b.and_const(vector_address(t, a, "i64"), L.LOCAL_WINDOW - 1)
     if t.unit.options.check:
         mask = b.call(
-            "ws_check_local", "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset, mask, constant("i32", a.bytes_),
+            "ws_check_local", "i32", WORKER, CONTEXT, offset, mask, constant("i32", a.bytes_),
             constant("i32", a.site), constant("i64", t.kernel.local_bytes),
         )  # fmt: skip
-    base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
+    base = b.convert("ptrtoint", b.offset(CONTEXT, t.unit.context.local), "i64")
     finish(t, a, local_words(t, a, offset, base, values, mask), Lanes())
 
 
@@ -139,7 +139,7 @@ def translate_generic(t: Translator, a: Access) -> None:
     """A pointer that may lead anywhere: each lane goes by the window that its address is in."""
     b = t.b
     values = stored_values(t, a)
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    mask = t.active
     address = vector_address(t, a, "i64")
     window = b.lshr(address, 56)
     in_shared = b.icmp("eq", window, b.like(window, L.SHARED_WINDOW >> 56))
@@ -171,14 +171,14 @@ def translate_generic(t: Translator, a: Access) -> None:
     offset = b.resize(address, "i32")
     part("shared", shared_mask, lambda: general_shared(t, a, offset, values, shared_mask, conflicts))
     if t.kernel.local_bytes:
-        base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
+        base = b.convert("ptrtoint", b.offset(CONTEXT, t.unit.context.local), "i64")
         inner = b.and_const(address, L.LOCAL_WINDOW - 1)
 
         def local() -> list[Value]:
             m = local_mask
             if t.unit.options.check:
                 m = b.call(
-                    "ws_check_local", "i32", Value("ptr", "%w"), Value("ptr", "%c"), inner, m,
+                    "ws_check_local", "i32", WORKER, CONTEXT, inner, m,
                     constant("i32", a.bytes_), constant("i32", a.site), constant("i64", t.kernel.local_bytes),
                 )  # fmt: skip
             return local_words(t, a, inner, base, values, m)
@@ -206,7 +206,7 @@ def _atomic(t: Translator, i: Instruction) -> None:
     a = Access(i, space, False, where, elements[0], bytes_of(i.type), t.unit.site(i, space, "atomic"))
     _book_atomic(t, i, space, has_result)
     b = t.b
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    mask = t.active
     address, mask = host_addresses(t, a, mask)
     name = _helper(t, i, operation, i.type)
     for k, parts in enumerate(zip(*elements, strict=True)):
@@ -234,7 +234,7 @@ def _book_atomic(t: Translator, i: Instruction, space: str, has_result: bool) ->
 def host_addresses(t: Translator, a: Access, mask: Value, kind: int = L.ATOMIC) -> tuple[Value, Value]:
     """Host address of every lane, and the lanes that may go on."""
     b, check = t.b, t.unit.options.check
-    null = Value("ptr", "null")
+    null = NULL
     fixed = (
         constant("i32", a.bytes_),
         constant("i32", a.site),
@@ -242,7 +242,7 @@ def host_addresses(t: Translator, a: Access, mask: Value, kind: int = L.ATOMIC) 
         null,
         constant("i32", int(check)),
     )
-    worker, context = Value("ptr", "%w"), Value("ptr", "%c")
+    worker, context = WORKER, CONTEXT
     if a.space == "shared":
         offset = vector_address(t, a, "i32")
         mask = b.call(t.unit.access("shared"), "i32", worker, context, offset, mask, *fixed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
@@ -29,6 +30,8 @@ from ptxsim.codegen.access import (
     vector_address,
 )
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
+from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
 
@@ -42,9 +45,9 @@ def general_shared(
 ) -> list[Value]:
     b, o = t.b, t.unit.options
     if o.check or cell is not None:
-        counter = t.counter_pointer(cell) if cell is not None else Value("ptr", "null")
+        counter = t.counter_pointer(cell) if cell is not None else NULL
         mask = b.call(
-            t.unit.access("shared"), "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset, mask,
+            t.unit.access("shared"), "i32", WORKER, CONTEXT, offset, mask,
              constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
             constant("i32", int(o.check)),
         )  # fmt: skip
@@ -205,17 +208,11 @@ def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozen
                     break
                 users = more
                 members.add(id(i))
-        elif _may_write_shared(i):
+        elif may_write_shared(i):
             break
         if isinstance(a.address.base, Register) and a.address.base.name in i.written:
             break
     return frozenset(members), users
-
-
-def _may_write_shared(i: Instruction) -> bool:
-    if i.opcode == "wmma" and not i.has("store"):
-        return False
-    return i.opcode in ("st", "atom", "red", "cp", "mbarrier", "wmma", "stmatrix") and i.space in ("shared", "generic")
 
 
 def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:
@@ -259,7 +256,7 @@ def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users
     wide = b.resize(base, "i64", signed=True)
     index = b.binary("ashr", wide, b.like(wide, granule_log2))
     shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
-    epoch, me = _times(t)
+    epoch, me = clock(b, t.warp_index)
     runs = _runs(users)
     arms = [(Value("i1", "false"), outside_at)]
     if a.is_load and len(runs) >= _WORTH_A_GLANCE:
@@ -304,7 +301,7 @@ def _all(t: Translator, verdicts: dict[int, Value]) -> Value:
 
 def _several(t: Translator, epoch: Value) -> Value:
     """State of a granule that several warps have read since the barrier."""
-    return t.b.or_(epoch, t.b.like(epoch, L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES))
+    return t.b.or_(epoch, t.b.like(epoch, SEVERAL_READERS))
 
 
 def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value]:
@@ -312,11 +309,8 @@ def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -
     b = t.b
     before = b.splat(epoch, state.lanes) if state.lanes else epoch
     if not a.is_load:
-        return mine, b.icmp("ule", b.add_const(state, 1), before)  # UNTOUCHED + 1 wraps to 0
-    change = b.xor(state, mine)
-    alone = b.or_(b.icmp("ult", state, before), b.icmp("eq", change, b.like(change, 0)))
-    elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
-    was_read = b.icmp("eq", b.and_const(change, 3 << L.KIND_SHIFT), b.like(change, 0))
+        return mine, may_write(b, state, before)
+    alone, was_read, elsewhere = may_read(b, state, mine, before)
     return b.select(alone, mine, _several(t, before)), b.or_(alone, b.and_(was_read, elsewhere))
 
 
@@ -327,14 +321,6 @@ def _mine(t: Translator, a: Access, me: Value, users: list[int], lanes: int) -> 
     if not lanes:
         return b.or_(me, constant("i32", marks[0]))
     return b.or_(b.splat(me, lanes), constants("i32", marks))
-
-
-def _times(t: Translator) -> tuple[Value, Value]:
-    """(epoch, this warp's time and index), shifted into place."""
-    b, worker = t.b, Value("ptr", "%w")
-    epoch = b.shl(b.load("i32", b.offset(worker, L.field("epoch"))), L.TIME_SHIFT)
-    time = b.shl(b.load("i32", b.offset(worker, L.field("time"))), L.TIME_SHIFT)
-    return epoch, b.or_(time, b.shl(t.warp_index(), L.WARP_SHIFT))
 
 
 def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:

@@ -69,7 +69,7 @@ class Places:
     def count(self, i: Instruction, kind: str) -> None:
         """Counts the access; parameter memory has no counters."""
         line, counts = i.source.line, self.lanes.launch.counts
-        if i.has("skip"):  # the call stack's own
+        if i.added:  # the call stack's own
             return
         for space, mask in self.masks.items():
             if space == "global" and self.is_const:

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.lane_analysis import MAX_GRID_X
+from ptxsim.analysis.effects import blocks_in_order
+from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
 from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK
@@ -41,7 +42,6 @@ from ptxsim.run.printf import format_records
 from ptxsim.run.worker import Setup, Worker, available_threads, in_threads, interruptible
 from ptxsim.syntax.program import Kernel
 
-_SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
 """A launch may spend this many times its step limit: no more than so many blocks can use up their whole budget."""
@@ -67,11 +67,7 @@ class Engine:
     @cached_property
     def ordered(self) -> bool:
         """Whether blocks may talk to each other, so that their order could show."""
-        return any(
-            i.space != "shared" and (i.opcode in _SPECIAL_ORDER or i.has("volatile"))
-            for block in self.kernel.blocks
-            for i in block.instructions
-        )
+        return blocks_in_order(self.kernel)
 
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once, whatever number of threads ask for it."""
