@@ -97,7 +97,7 @@ def test_what_cannot_be_understood_is_named(write, text, said):
 
 @pytest.mark.parametrize("text", ["kernel();\n", "a();  // expect: WA\nb();  // expect: WA\n"])
 def test_a_whole_kernel_without_one_expectation_is_refused(write, text):
-    with pytest.raises(CourseError, match="states [02] expectations"):
+    with pytest.raises(CourseError, match=r"states [02] expectations"):
         write(text, "wrong.cu")
 
 
