@@ -188,17 +188,17 @@ def test_a_race_stands_on_both_lines_with_both_threads():
 @pytest.mark.parametrize(
     ("found", "message", "said"),
     [
-        (WAITS, "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) waits "
-         "at the barrier of line 2", "② thread (1, 0, 0) waits at the barrier here"),
-        (replace(WAITS, other_did="returned", other_line=0), "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that "
-         "not all threads reach: thread (1, 0, 0) has already returned", "② thread (1, 0, 0) has already returned"),
+        (WAITS, "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) "
+         "waits at the barrier of line 2", "② thread (1, 0, 0) waits at the barrier here"),
+        (replace(WAITS, other_did="returned", other_line=0), "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier "
+         "that not all threads reach: thread (1, 0, 0) has already returned", "② thread (1, 0, 0) has already returned"),
         (SEVERAL, "thread (0, 0, 0) of block (0, 0, 0) reads shared t at byte 0, which several threads of the warp of "
          "thread (0, 0, 0) wrote in line 2: without a barrier between",
          "② several threads of the warp of thread (0, 0, 0) (one is thread (7, 0, 0)) wrote it here"),
-        (BLOCKS, "thread (0, 0, 0) of block (0, 0, 0) writes x at byte 0, which thread (0, 0, 0) of block (1, 0, 0) wrote: "
-         "no barrier orders blocks", "② thread (0, 0, 0) of block (1, 0, 0) wrote it"),
-        (COPY, "thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4, to which the copy of line 2 is on its way: "
-         "wait for it, then for the other threads", "② the copy is on its way here"),
+        (BLOCKS, "thread (0, 0, 0) of block (0, 0, 0) writes x at byte 0, which thread (0, 0, 0) of block (1, 0, 0) "
+         "wrote: no barrier orders blocks", "② thread (0, 0, 0) of block (1, 0, 0) wrote it"),
+        (COPY, "thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4, to which the copy of line 2 is on its "
+         "way: wait for it, then for the other threads", "② the copy is on its way here"),
     ],
 )  # fmt: skip
 def test_every_meeting_of_two_threads_is_told_twice(found, message, said):
