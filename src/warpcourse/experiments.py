@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from warpcourse.ladder import StepCost, code_size, cost_of
@@ -19,25 +19,12 @@ from warpschool.device import Launch, get_device
 from warpschool.device.measurement import Rules, Summary, measure, summarize
 from warpschool.device.protocol import Device
 from warpschool.errors import CourseError, DeviceLacks
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.accesses import Trace, trace
 from warpschool.inspect.timing import benchmark
 from warpschool.nn.session import Kernels
-from warpschool.notebook.runs import own_contract, random_inputs
-from warpschool.show.message import table_markup, table_text
-
-
-class Table:
-    """Rows under a header and a note below them, shown as text or HTML."""
-
-    def __init__(self, head: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> None:
-        self.head, self.rows, self.note = list(head), [list(row) for row in rows], note
-
-    def __repr__(self) -> str:
-        return "\n".join(filter(None, (table_text(self.head, self.rows), self.note)))
-
-    def _repr_html_(self) -> str:
-        return table_markup(self.head, self.rows) + (f"<p>{self.note}</p>" if self.note else "")
+from warpschool.notebook.runs import own_contract
+from warpschool.show.table import Table
 
 
 def told(value: float | None, form: str = ".3g") -> str:
@@ -95,17 +82,21 @@ class TimedPart:
         return self.nbytes / self.time_ms * 1e-6 if self.nbytes and self.time_ms else None
 
 
+@dataclass(frozen=True, repr=False)
 class Parts(Table):
-    """A table of parts, measured on one device."""
+    """A table of `parts`."""
 
-    def __init__(self, device: str, parts: Iterable[TimedPart], note: str = "") -> None:
-        self.device, self.parts = device, tuple(parts)
+    parts: tuple[TimedPart, ...] = ()
+
+    @classmethod
+    def on(cls, device: str, parts: Sequence[TimedPart], note: str = "") -> Parts:
+        """They were measured on this device."""
         rows = [
             (part.what, "" if part.nbytes is None else f"{part.nbytes:,}", told(part.time_ms, ",.4g"),
              "" if part.gb_per_s is None else f"{part.gb_per_s:,.3g}")
-            for part in self.parts
+            for part in parts
         ]  # fmt: skip
-        super().__init__([f"on {device}", "bytes", "ms", "GB/s"], rows, note)
+        return replace(cls.of("", [f"on {device}", "bytes", "ms", "GB/s"], rows, note=note), parts=tuple(parts))
 
     def __getitem__(self, what: str) -> TimedPart:
         return {part.what: part for part in self.parts}[what]
@@ -159,7 +150,7 @@ def parts(
         note = f"Copies and kernels are timed on a GPU only. Kernel, {bound}."
     if on_cpu is not None:
         rows.append(TimedPart("the same on the CPU", None, host_time(lambda: on_cpu(**inputs)).median_ms))
-    return Parts(result.device.description, rows, note)
+    return Parts.on(result.device.description, rows, note)
 
 
 class _Bench:
@@ -286,14 +277,19 @@ class Stage:
     time_ms: float | None
 
 
+@dataclass(frozen=True, repr=False)
 class Stages(Table):
     """A table of kernels; `stages` holds the rows."""
 
-    def __init__(self, stages: Sequence[Stage], gpu: str) -> None:
-        self.stages = tuple(stages)
+    stages: tuple[Stage, ...] = ()
+
+    @classmethod
+    def on(cls, gpu: str, stages: Sequence[Stage]) -> Stages:
+        """Registers and occupancy are those on this GPU."""
         name = model.find_gpu(gpu).name
         note = f"Bytes and passes for each product, barriers for each block; registers and occupancy on {name}."
-        super().__init__(["", *_HEAD], [_cells(stage, gpu) for stage in stages], note)
+        made = cls.of("", ["", *_HEAD], [_cells(stage, gpu) for stage in stages], note=note)
+        return replace(made, stages=tuple(stages))
 
     @property
     def mixes(self) -> dict[str, Mapping[str, float]]:
@@ -306,7 +302,7 @@ def compare(
     gpu: str = "rtx2080ti",
 ) -> Stages:  # fmt: skip
     """Put the student's own kernels of some steps side by side; times at `timed_sizes`, where there is a GPU."""
-    return Stages([_stage(step.split("/")[-1], own_contract(step), sizes, timed_sizes) for step in steps], gpu)
+    return Stages.on(gpu, [_stage(step.split("/")[-1], own_contract(step), sizes, timed_sizes) for step in steps])
 
 
 def variants(
@@ -326,7 +322,7 @@ def variants(
                 label = f"{label} (no '{old}' in your kernel)"
             source = source.replace(old, new)
         stages.append(_stage(label, parse_contract(source, name=original.name), sizes, timed_sizes))
-    return Stages(stages, gpu)
+    return Stages.on(gpu, stages)
 
 
 def _stage(

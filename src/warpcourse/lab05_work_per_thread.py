@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpcourse.experiments import Table
 from warpcourse.ladder import Measured, cost_of, measured
 from warpschool import model
 from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
-from warpschool.harness.launcher import Program
-from warpschool.notebook.runs import own_contract, random_inputs
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.notebook.runs import own_contract
 from warpschool.recorded import results
+from warpschool.show.table import Table, small_table
 
 
 @dataclass(frozen=True)
@@ -184,4 +184,4 @@ def table_six() -> Table:
         for metric, values in GTX1080.items()
     ]
     note = "" if ours else "There are no recorded runs of our kernels in this course (benchmarks/results)."
-    return Table(head, rows, note)
+    return small_table(head, rows, note)

@@ -18,13 +18,13 @@ import numpy.typing as npt
 from matplotlib import cbook, image
 from matplotlib.axes import Axes
 
-from warpcourse.experiments import Table
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
 from warpschool.errors import ArgumentError
 from warpschool.harness.compare import tolerance_for
 from warpschool.harness.launcher import Program
 from warpschool.notebook.runs import own_contract
-from warpschool.show.picture import Picture
+from warpschool.show.figures import Picture
+from warpschool.show.table import Table, small_table
 
 Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 MOST = 127
@@ -347,7 +347,7 @@ def own_layer(choices: Mapping[str, tuple[bool, float]], work: LayerProduct | No
     half = work.activations.astype(np.float16).astype(np.float64) @ work.weights.astype(np.float16).T.astype(np.float64)
     rows.append(["(half, summed exactly)", "", "", "", "", f"{mean_squared_error(half, work.exact):.2g}"])
     head = ["scales", "limit", "beyond it", "MSE of activations", "of weights", "of results"]
-    return Table(head, rows, "Mean squared errors relative to the mean squares.")
+    return small_table(head, rows, "Mean squared errors relative to the mean squares.")
 
 
 def _own_quantised(

@@ -12,7 +12,7 @@ from warpcourse.ladder import Measured, measured
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
 from warpschool.course import Course
 from warpschool.recorded import results
-from warpschool.show.picture import Picture
+from warpschool.show.figures import Picture
 
 SIZE = 4096
 _PARTS = ("ladder", "half", "int8", "large")

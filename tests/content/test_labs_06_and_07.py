@@ -12,9 +12,8 @@ from warpcourse import lab06_half_precision as lab
 from warpschool.authoring import specimens
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.notebook import cells
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 LAB06 = "lab06_half_precision/"

@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 
 from warpschool import cli
 from warpschool.authoring import specimens
-from warpschool.cli import app, doctor, failures, main
+from warpschool.cli import app, failures, main
 from warpschool.cli.failures import BAD_INPUT, FAILED, LACKING, OK
 from warpschool.course import Course
 from warpschool.device import gpu_problem
+from warpschool.inspect import machine
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 SOLUTIONS = Course.find().root / "solutions"
@@ -156,7 +157,7 @@ def test_check_says_what_gpu_a_skipped_step_needs_and_gives_no_hint():
 
 
 def test_check_without_a_kernel_of_ones_own_in_an_installed_course(folder, monkeypatch):
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     result = run("check", "lab00/01")
     assert result.exit_code == BAD_INPUT
     assert "warpschool start" in result.stderr
@@ -465,7 +466,7 @@ def test_every_error_of_a_command_says_what_to_do_next(folder):
 
 
 def test_a_copy_that_is_one_folder_down_is_named(folder, monkeypatch):
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     (folder / "copy").mkdir()
     (folder / "copy" / ".warpschool").write_text("{}")
     assert "cd copy" in run("check", "lab00/01").stderr
@@ -474,13 +475,13 @@ def test_a_copy_that_is_one_folder_down_is_named(folder, monkeypatch):
 
 
 def test_doctor_tries_to_write(monkeypatch, tmp_path):
-    assert doctor._writing_problem(tmp_path / "to" / "come") == ""
+    assert machine._writing_problem(tmp_path / "to" / "come") == ""
 
     def full(**_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(doctor.tempfile, "NamedTemporaryFile", full)
-    found = doctor._cache()
+    monkeypatch.setattr(machine.tempfile, "NamedTemporaryFile", full)
+    found = machine._cache()
     assert found.state == "no" and "No space left on device" in found.text and "WARPSCHOOL_CACHE" in found.next_step
 
 

@@ -1,205 +1,322 @@
-"""The inline part of the race shadow: most shared accesses pass with a few vector comparisons.
+"""The race shadow: what is remembered of each granule of memory, and when two accesses conflict.
 
-The loads of a basic block through one register differ by constants, and no barrier lies between them: one look at all
-their granules serves them all. Where that look fails, each access goes by the exact rules (`runtime.races`).
+A granule (1, 2 or 4 bytes: the kernel's smallest access) has one word, its *state*, which names its last access:
+
+    time | kind | several warps? | several lanes? | warp | lane          (`layout` has the places of the bits)
+
+Time advances at every barrier, of the block or of a warp; the *epoch* is the time of the block's last barrier. So an
+access with an earlier time than the epoch is ordered before everything that comes now, whoever made it, and an access
+with an earlier time than the warp's last __syncwarp (SYNC_TIME) is so for that warp. Two accesses conflict when neither
+orders them and they are not both reads or both atomics. One word is enough: a write is followed by reads of its own
+thread alone, or by a conflict; READ_AFTER_WRITE remembers both for a warp that wrote, met, and read; and of several
+readers it only matters that they are several.
+
+Shared memory starts as UNTOUCHED in each block, so that a read of it is a hazard of its own; an asynchronous copy makes
+its target IN_FLIGHT until it lands. Both stand above every time, so that no quick look takes them for long ago. A
+granule of global memory has a second word above the first, the block's index + 1 (0: nobody in this launch, -1: readers
+of several blocks): blocks are never ordered, so between two of them only the kinds matter.
+
+An access is judged in up to three phases:
+
+1. A *look* at many granules at once, in the kernel's own code or in a fragment's function. It lets pass what most
+   accesses are: granules last touched before the epoch, or read by others only. It leaves their marks behind; a mark
+   is right even where another granule of the same access does not pass: the exact rules leave the same one.
+2. Where the look does not pass, `Rules`, granule by granule and lane by lane. They know barriers of the whole block and
+   of a whole warp alone. Where something else orders accesses (a named barrier, a fence and a flag, a barrier of some
+   lanes) they take for a race what is none.
+3. So a launch that met a race runs again with the *exact* shadow (`ExactStep`), block after block on one thread. There
+   each granule has a cell of 64 bytes that remembers its last write and two reads with the source place of each.
+   `time` then names the stretch of one warp's execution in which an access fell, and `known` lists, for each warp, the
+   stretches that it is ordered behind (see `run.ordering`), so that everything that orders counts for what it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import Access, extent
-from ptxsim.codegen.emit import Value, constant, constants
-from ptxsim.codegen.translator import Translator
-from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
+from ptxsim.codegen.emit import Builder, Value, constants
+from ptxsim.codegen.functions import CONTEXT, I32, I64, KIND, SITE, WORKER, Helper, i32
 
-_MOST_GRANULES, _MOST_RUNS, _CHUNK, _WORTH_A_GLANCE = 2048, 64, 32, 4
-_MANY = -1
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Loads that one look has examined, and its outcome."""
-
-    members: frozenset[int]
-    passed: Value
+SEVERAL_READERS = L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES
+"""With the epoch as its time: the state of a granule that several warps have read."""
+_KIND, _WARP, _LANE = 3 << L.KIND_SHIFT, 31 << L.WARP_SHIFT, 31
+_SOMEBODY = L.MANY_WARPS | L.KIND_MASK_BELOW
+"""In a state: who accessed the granule."""
 
 
-def reads_pass(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
-    """Whether a load is inside, aligned and free of hazards, as far as the quick look can tell."""
-    key = ("reads", base.text)
-    group = t.groups.get(key)
-    if group is None or id(a.instruction) not in group.members:
-        members, users = _collect(t, a, offsets)
-        group = t.groups[key] = _Group(members, _look(t, a, base, offsets, users))
-    return group.passed
+# ---------------------------------------------------------------- quick looks
 
 
-def write_passes(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
-    """The same for one store."""
-    users: dict[int, int] = {}
-    _add(users, a.instruction, offsets, t.unit.shared_granule_log2)
-    return _look(t, a, base, offsets, users)
+def clock(b: Builder, warp_index: Callable[[], Value]) -> tuple[Value, Value]:
+    """(the epoch, the time now and the warp), each where a state has it."""
+    epoch, time = (b.shl(b.load(I32, b.offset(WORKER, L.field(name))), L.TIME_SHIFT) for name in ("epoch", "time"))
+    return epoch, b.or_(time, b.shl(warp_index(), L.WARP_SHIFT))
 
 
-def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozenset[int], dict[int, int]]:
-    """(the block's loads from here on through the same register, granule -> the lane that reads it or _MANY)."""
-    members: set[int] = set()
-    users: dict[int, int] = {}
-    for i in t.block.instructions[t.position :]:
-        if i.opcode in ("ld", "ldu") and i.space == "shared":
-            where = i.operands[1]
-            if isinstance(where, Address) and where.base == a.address.base:
-                more = dict(users)
-                _add(more, i, offsets, t.unit.shared_granule_log2)
-                if members and (len(more) > _MOST_GRANULES or len(_runs(more)) > _MOST_RUNS):
-                    break
-                users = more
-                members.add(id(i))
-        elif _may_write_shared(i):
-            break
-        if isinstance(a.address.base, Register) and a.address.base.name in i.written:
-            break
-    return frozenset(members), users
+def may_write(b: Builder, state: Value, epoch: Value) -> Value:
+    """Whether nobody has touched a granule since the epoch, or ever: UNTOUCHED + 1 wraps to 0."""
+    return b.icmp("ule", b.add_const(state, 1), epoch)
 
 
-def _may_write_shared(i: Instruction) -> bool:
-    if i.opcode == "wmma" and not i.has("store"):
-        return False
-    return i.opcode in ("st", "atom", "red", "cp", "mbarrier", "wmma", "stmatrix") and i.space in ("shared", "generic")
+def may_read(b: Builder, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value, Value]:
+    """What lets a read pass: (last touched before the epoch or by this reader, read elsewhere: both parts of that).
 
-
-def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:
-    """Adds one access's granules, counted from the base register's address."""
-    is_store = i.opcode == "st"
-    where, what = (i.operands[0], i.operands[1]) if is_store else (i.operands[1], i.operands[0])
-    assert isinstance(where, Address)
-    size = bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
-    granules = max(1, size >> granule_log2)
-    for lane, offset in enumerate(offsets):
-        first = (where.offset + offset) >> granule_log2
-        for granule in range(first, first + granules):
-            users[granule] = lane if users.get(granule, lane) == lane else _MANY
-
-
-def _runs(users: dict[int, int]) -> list[list[int]]:
-    """Neighbouring granules, in pieces of at most _CHUNK."""
-    runs: list[list[int]] = []
-    for granule in sorted(users):
-        if runs and granule == runs[-1][-1] + 1 and len(runs[-1]) < _CHUNK:
-            runs[-1].append(granule)
-        else:
-            runs.append([granule])
-    return runs
-
-
-def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users: dict[int, int]) -> Value:
-    """Compares the granules' states and marks those that pass; whether all do.
-
-    A read passes if each granule is last touched before the barrier, or read since by just these lanes, or by other
-    warps; a write if each is last touched before the barrier or never.
+    The first leaves `mine` behind. The second and third together leave SEVERAL_READERS: what others have read, in
+    another warp, or in several.
     """
-    b, granule_log2 = t.b, t.unit.shared_granule_log2
-    if a.bytes_ < 1 << granule_log2:
-        return Value("i1", "false")
-    inside = _inside(t, a, base, offsets)
-    look, end = b.new_label("look"), b.new_label("looked")
-    outside_at = b.label_now
-    b.branch(inside, look, end, likely=True)
-    b.label(look)
-    wide = b.resize(base, "i64", signed=True)
-    index = b.binary("ashr", wide, b.like(wide, granule_log2))
-    shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
-    epoch, me = _times(t)
-    runs = _runs(users)
-    arms = [(Value("i1", "false"), outside_at)]
-    if a.is_load and len(runs) >= _WORTH_A_GLANCE:
-        unchanged = _glance(t, shadow, runs, epoch)
-        arms.append((Value("i1", "true"), b.label_now))
-        closer = b.new_label("closer")
-        b.branch(unchanged, end, closer)
-        b.label(closer)
-    verdicts: dict[int, Value] = {}
-    for run in runs:
-        lanes = 0 if len(run) == 1 else len(run)
-        pointer = b.offset(shadow, run[0] * 4)
-        state = b.load("i32", pointer, lanes)
-        new, fine = _judged(t, a, state, _mine(t, a, me, [users[g] for g in run], lanes), epoch)
-        # marking what passes is right even if another granule does not: the exact rules leave the same mark
-        b.store(b.select(fine, new, state), pointer)
-        verdicts[lanes] = b.and_(verdicts[lanes], fine) if lanes in verdicts else fine
-    arms.append((_all(t, verdicts), b.label_now))
-    b.br(end)
-    b.label(end)
-    return b.phi(*arms)
-
-
-def _glance(t: Translator, shadow: Value, runs: list[list[int]], epoch: Value) -> Value:
-    """Whether several warps have read all granules since the barrier: then one more reader changes nothing."""
-    b = t.b
-    verdicts: dict[int, Value] = {}
-    for run in runs:
-        lanes = 0 if len(run) == 1 else len(run)
-        state = b.load("i32", b.offset(shadow, run[0] * 4), lanes)
-        same = b.icmp("eq", state, _several(t, b.splat(epoch, lanes) if lanes else epoch))
-        verdicts[lanes] = b.and_(verdicts[lanes], same) if lanes in verdicts else same
-    return _all(t, verdicts)
-
-
-def _all(t: Translator, verdicts: dict[int, Value]) -> Value:
-    passed = Value("i1", "true")
-    for fine in verdicts.values():
-        passed = t.b.and_(passed, t.b.all_true(fine))
-    return passed
-
-
-def _several(t: Translator, epoch: Value) -> Value:
-    """State of a granule that several warps have read since the barrier."""
-    return t.b.or_(epoch, t.b.like(epoch, L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES))
-
-
-def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value]:
-    """(state to leave behind, whether the access is fine) for a run of granules."""
-    b = t.b
-    before = b.splat(epoch, state.lanes) if state.lanes else epoch
-    if not a.is_load:
-        return mine, b.icmp("ule", b.add_const(state, 1), before)  # UNTOUCHED + 1 wraps to 0
     change = b.xor(state, mine)
-    alone = b.or_(b.icmp("ult", state, before), b.icmp("eq", change, b.like(change, 0)))
-    elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
-    was_read = b.icmp("eq", b.and_const(change, 3 << L.KIND_SHIFT), b.like(change, 0))
-    return b.select(alone, mine, _several(t, before)), b.or_(alone, b.and_(was_read, elsewhere))
+    alone = b.or_(b.icmp("ult", state, epoch), b.icmp("eq", change, b.like(change, 0)))
+    elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | _WARP), b.like(change, 0))
+    was_read = b.icmp("eq", b.and_const(change, _KIND), b.like(change, 0))
+    return alone, was_read, elsewhere
 
 
-def _mine(t: Translator, a: Access, me: Value, users: list[int], lanes: int) -> Value:
-    """What this access leaves behind in each granule of a run."""
-    b = t.b
-    marks = [(L.MANY_LANES if user == _MANY else user) | a.kind << L.KIND_SHIFT for user in users]
-    if not lanes:
-        return b.or_(me, constant("i32", marks[0]))
-    return b.or_(b.splat(me, lanes), constants("i32", marks))
+class _Look:
+    """What the looks at whole lines of a fragment share: the mark of this access, and the verdict over all lines."""
+
+    def __init__(self, b: Helper, granule: int, line_bytes: int, kind: int) -> None:
+        self.b, self.granule, self.count, self.kind = b, granule, line_bytes >> granule, kind
+        self.epoch, me = clock(b, b.warp)
+        self.mark = b.or_(me, i32(kind << L.KIND_SHIFT))
+        self.verdict: Value | None = None
+
+    def _and(self, fine: Value) -> None:
+        self.verdict = fine if self.verdict is None else self.b.and_(self.verdict, fine)
+
+    def passed(self) -> Value:
+        assert self.verdict is not None
+        return self.b.all_true(self.verdict)
 
 
-def _times(t: Translator) -> tuple[Value, Value]:
-    """(epoch, this warp's time and index), shifted into place."""
-    b, worker = t.b, Value("ptr", "%w")
-    epoch = b.shl(b.load("i32", b.offset(worker, L.field("epoch"))), L.TIME_SHIFT)
-    time = b.shl(b.load("i32", b.offset(worker, L.field("time"))), L.TIME_SHIFT)
-    return epoch, b.or_(time, b.shl(t.warp_index(), L.WARP_SHIFT))
+class SharedLook(_Look):
+    """Lines of shared memory.
+
+    A read passes if each granule was last touched before the block's barrier, or read since by the same lane or by
+    other warps; a write if each was last touched before the barrier, or never.
+    """
+
+    def __init__(self, b: Helper, granule: int, line_bytes: int, kind: int) -> None:
+        super().__init__(b, granule, line_bytes, kind)
+        self.shadow = b.worker("shadow", "ptr")
+        self.before, self.me = b.splat(self.epoch, self.count), b.splat(self.mark, self.count)
+        self.several = b.or_(self.before, b.like(self.before, SEVERAL_READERS))
+
+    def line(self, offset: Value, users: Sequence[int]) -> None:
+        """Looks at the line at `offset` (i64); `users` are the lanes that access its granules."""
+        b = self.b
+        at = b.offset(self.shadow, b.shl(b.lshr(offset, self.granule), 2))
+        state = b.load(I32, at, self.count)
+        new = mine = b.or_(self.me, constants(I32, users))
+        if self.kind == L.WRITE:
+            fine = may_write(b, state, self.before)
+        else:
+            alone, was_read, elsewhere = may_read(b, state, mine, self.before)
+            fine = b.or_(alone, b.and_(was_read, elsewhere))
+            new = b.select(alone, mine, self.several)
+        b.store(b.select(fine, new, state), at)
+        self._and(fine)
 
 
-def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
-    """Whether all accesses of this block through the same base lie in shared memory and are aligned; on the main
-    path."""
-    b = t.b
-    key = ("inside shared", base.text)
-    if key not in t.scratch:
-        low, high, aligned = extent(t, a, offsets)
-        wide = b.resize(base, "i64", signed=True)
-        ok = b.icmp("ule", b.add_const(wide, high), t.field("shared_bytes", "i64"))
-        ok = b.and_(ok, b.icmp("sge", b.add_const(wide, low), constant("i64", 0)))
-        if aligned > 1:
-            ok = b.and_(ok, b.icmp("eq", b.and_const(wide, aligned - 1), constant("i64", 0)))
-        t.scratch[key] = ok
-    return t.scratch[key]
+class ArrayLook(_Look):
+    """Lines of an array in global memory that begins at `low` and has its shadow at `shadow`.
+
+    An access passes if nobody has touched the granules in this launch, or only this block: before its last barrier, or
+    the same lane since, which may write what it read or read what it read.
+    """
+
+    def __init__(self, b: Helper, granule: int, line_bytes: int, kind: int, low: Value, shadow: Value) -> None:
+        super().__init__(b, granule, line_bytes, kind)
+        self.low, self.shadow = low, b.pointer(shadow)
+        me = b.shl(b.resize(b.add_const(b.resize(b.worker("block", I64), I32), 1), I64), 32)
+        self.mine = b.splat(b.or_(me, b.resize(self.mark, I64)), self.count)
+        self.first = b.splat(me, self.count)
+        self.since = b.sub(b.splat(b.or_(me, b.resize(self.epoch, I64)), self.count), self.first)
+
+    def line(self, address: Value, users: Sequence[int]) -> None:
+        """Looks at the line at `address`; `users` are the lanes that access its granules."""
+        b = self.b
+        at = b.offset(self.shadow, b.shl(b.lshr(b.sub(address, self.low), self.granule), 3))
+        state = b.load(I64, at, self.count)
+        mine = b.or_(self.mine, constants(I64, users))
+        untouched = b.icmp("eq", state, b.like(state, 0))
+        earlier = b.icmp("ult", b.sub(state, self.first), self.since)  # by this block, before its barrier
+        unlike = -1 << 32 | _SOMEBODY | (_KIND if self.kind == L.READ else 0)
+        same = b.icmp("eq", b.and_(b.xor(state, mine), b.like(state, unlike)), b.like(state, 0))
+        fine = b.or_(b.or_(untouched, earlier), same)
+        b.store(b.select(fine, mine, state), at)
+        self._and(fine)
+
+
+# ---------------------------------------------------------------- the rules
+
+
+class Rules:
+    """The rules for one granule and one access of kind KIND, while the kernel runs."""
+
+    def __init__(self, b: Helper, warp: Value, lane: Value) -> None:
+        self.b, self.warp, self.lane = b, warp, lane
+        self.time, self.epoch = b.worker("time", I32), b.worker("epoch", I32)
+        self.synced = b.load(I32, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+
+    def _bits(self, state: Value, shift: int, mask: int) -> Value:
+        return self.b.and_const(self.b.lshr(state, shift), mask)
+
+    def mark(self) -> Value:
+        """What an access of kind KIND leaves behind where nothing is to be remembered of the one before."""
+        b = self.b
+        return b.or_(
+            b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(KIND, L.KIND_SHIFT)),
+            b.or_(b.shl(self.warp, L.WARP_SHIFT), self.lane),
+        )
+
+    def _state(self, kind: Value, lane: Value, flags: int) -> Value:
+        b, who = self.b, self.b.or_(self.b.shl(self.warp, L.WARP_SHIFT), lane)
+        return b.or_(b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(kind, L.KIND_SHIFT)), b.or_(who, i32(flags)))
+
+    def step(self, state: Value) -> tuple[Value, Value]:
+        """(conflict, new state) for this access of kind KIND to a granule in `state` (i32)."""
+        b = self.b
+        then, kind = b.lshr(state, L.TIME_SHIFT), self._bits(state, L.KIND_SHIFT, 3)
+        recent = b.icmp("uge", then, self.epoch)
+        same_warp = b.and_(
+            b.icmp("eq", b.and_const(state, L.MANY_WARPS), i32(0)),
+            b.icmp("eq", self._bits(state, L.WARP_SHIFT, 31), self.warp),
+        )
+        same_lane = b.and_(
+            b.icmp("eq", b.and_const(state, L.MANY_LANES), i32(0)), b.icmp("eq", b.and_const(state, _LANE), self.lane)
+        )
+        same_thread = b.and_(same_warp, same_lane)
+        unsynced = b.icmp("uge", then, self.synced)
+        concurrent = b.and_(recent, b.or_(b.not_(same_warp), b.and_(unsynced, b.not_(same_lane))))
+        was_read, was_write = b.icmp("eq", kind, i32(L.READ)), b.icmp("eq", kind, i32(L.WRITE))
+        was_both = b.icmp("eq", kind, i32(L.READ_AFTER_WRITE))
+        reads_within_warp = b.or_(was_read, b.and_(was_both, same_warp))
+        is_read, is_atomic = b.icmp("eq", KIND, i32(L.READ)), b.icmp("eq", KIND, i32(L.ATOMIC))
+        harmless = b.or_(b.and_(is_read, reads_within_warp), b.and_(is_atomic, b.icmp("eq", kind, i32(L.ATOMIC))))
+        conflict = b.and_(concurrent, b.not_(harmless))
+        fresh = self.mark()
+        # another reader (or atomic) joins; the looks rely on these very forms
+        other_lane = b.and_(same_warp, b.and_(unsynced, b.not_(same_lane)))
+        joined_kind = b.select(was_both, i32(L.READ_AFTER_WRITE), KIND)
+        in_warp = b.select(
+            other_lane, self._state(joined_kind, i32(0), L.MANY_LANES), self._state(joined_kind, self.lane, 0)
+        )
+        across = b.or_(
+            b.shl(self.epoch, L.TIME_SHIFT), b.or_(b.shl(KIND, L.KIND_SHIFT), i32(L.MANY_WARPS | L.MANY_LANES))
+        )
+        joined = b.select(same_warp, in_warp, across)
+        same_kind = b.and_(recent, b.or_(b.icmp("eq", kind, KIND), b.and_(is_read, b.and_(was_both, same_warp))))
+        after_own_write = b.and_(b.and_(recent, is_read), b.and_(same_warp, b.not_(was_read)))
+        was_atomic = b.icmp("eq", kind, i32(L.ATOMIC))
+        dominated = b.or_(b.and_(is_read, b.or_(was_write, was_atomic)), b.and_(is_atomic, was_write))
+        keeps = b.and_(same_thread, b.and_(recent, dominated))
+        new = b.select(after_own_write, self._state(i32(L.READ_AFTER_WRITE), self.lane, 0), fresh)
+        new = b.select(b.and_(same_kind, b.not_(b.icmp("eq", KIND, i32(L.WRITE)))), joined, new)
+        return conflict, b.select(keeps, state, new)
+
+
+# ---------------------------------------------------------------- the exact shadow
+
+
+WRITTEN, FIRST_READ, SECOND_READ = 0, 16, 32
+"""a cell's three entries, 16 bytes each"""
+WHO = 4
+_TIME, _BLOCK, _SITE = 0, 8, 12
+STRONG, ATOMIC, FLYING = 1 << 11, 1 << 12, 1 << 13
+"""flags of an entry beside warp, lane and MANY_LANES: volatile or relaxed; atomic; a copy on its way"""
+
+
+class ExactStep:
+    """One lane's access to one cell."""
+
+    def __init__(self, b: Helper, cell: Value, lane: Value) -> None:
+        self.b, self.cell = b, cell
+        self.time, self.block = b.worker("time", I32), b.resize(b.worker("block", I64), I32)
+        self.warp = b.warp()
+        self.me = b.or_(b.shl(self.warp, L.WARP_SHIFT), lane)
+        self.synced = b.load(I32, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+        kind = b.and_const(KIND, 3)
+        self.is_read = b.icmp("eq", kind, i32(L.READ))
+        self.is_atomic = b.icmp("eq", kind, i32(L.ATOMIC))
+        self.is_strong = b.or_(self.is_atomic, b.icmp("ne", b.and_const(KIND, L.STRONG_ACCESS), i32(0)))
+        flags = b.or_(b.select(self.is_strong, i32(STRONG), i32(0)), b.select(self.is_atomic, i32(ATOMIC), i32(0)))
+        self.mine = b.or_(self.me, flags)
+
+    def entry(self, at: int) -> tuple[Value, Value, Value]:
+        """(time, who, block) of an entry; time 0: empty"""
+        b = self.b
+        fields = [b.load(I32, b.offset(self.cell, at + k)) for k in (_TIME, WHO, _BLOCK)]
+        return fields[0], fields[1], fields[2]
+
+    def ordered(self, then: Value, who: Value, block: Value) -> tuple[Value, Value]:
+        """(whether an entry happened before this access, whether it is of this warp)"""
+        b = self.b
+        change = b.xor(who, self.me)
+        same_block = b.icmp("eq", block, self.block)
+        same_warp = b.and_(same_block, b.icmp("eq", b.and_const(change, _WARP), i32(0)))
+        same_lane = b.icmp("eq", b.and_const(change, _LANE | L.MANY_LANES), i32(0))
+        own_lane, other_lane = b.and_const(self.me, _LANE), b.and_const(who, _LANE)
+        pair = b.or_(b.shl(own_lane, 5), other_lane)
+        rows = b.offset(b.worker("lane_syncs", "ptr"), b.shl(b.resize(self.warp, I64), 12))
+        met = b.load(I32, b.let("ptr", 0, f"getelementptr i32, {rows}, {pair}"))
+        synced = b.or_(b.icmp("ult", then, self.synced), b.icmp("ult", then, met))
+        in_warp = b.and_(same_warp, b.or_(same_lane, synced))
+        seen = b.call("ws_known", "i1", WORKER, self.warp, then)
+        return b.or_(in_warp, b.and_(b.not_(same_warp), seen)), same_warp
+
+    def conflicts(self, at: int, past: int) -> None:
+        """Reports a conflict with an entry. `past`: kind of the entry's access, unless it says itself."""
+        b = self.b
+        then, who, block = self.entry(at)
+        with b.if_(b.icmp("ne", then, i32(0))):
+            before, _ = self.ordered(then, who, block)
+            was_atomic = b.icmp("ne", b.and_const(who, ATOMIC), i32(0))
+            both_strong = b.and_(self.is_strong, b.icmp("ne", b.and_const(who, STRONG), i32(0)))
+            signal = b.or_(b.or_(self.is_read, self.is_atomic), was_atomic)
+            if past == L.READ:
+                signal = Value("i1", "true")
+            harmless = b.or_(before, b.and_(both_strong, signal))
+            flying = b.icmp("ne", b.and_const(who, FLYING), i32(0))
+            with b.if_(b.or_(flying, b.not_(harmless)), likely=False):
+                kind = b.select(was_atomic, i32(L.ATOMIC), i32(past))
+                state = b.or_(b.and_const(who, L.KIND_MASK_BELOW), b.shl(kind, L.KIND_SHIFT))
+                state = b.or_(state, b.select(flying, i32(L.FLYING_STATE), i32(0)))
+                owner = b.shl(b.add_const(b.resize(block, I64), 1), 32)
+                b.store(b.load(I32, b.offset(self.cell, at + _SITE)), b.offset(WORKER, L.field("other_site")))
+                lane = b.and_const(self.me, _LANE)
+                b.call("ws_race_found", "void", WORKER, CONTEXT, lane, b.or_(owner, b.resize(state, I64)), SITE)
+                b.store(i32(-1), b.offset(WORKER, L.field("other_site")))
+
+    def put(self, at: int, who: Value | None = None) -> None:
+        b = self.b
+        for value, k in ((self.time, _TIME), (who or self.mine, WHO), (self.block, _BLOCK), (SITE, _SITE)):
+            b.store(value, b.offset(self.cell, at + k))
+
+    def follows_own_write(self) -> Value:
+        """Whether this is an atomic right behind the lane's own plain write, which others must still be ordered
+        after."""
+        b = self.b
+        then, who, block = self.entry(WRITTEN)
+        same = b.and_(b.icmp("eq", who, self.me), b.icmp("eq", block, self.block))
+        return b.and_(self.is_atomic, b.and_(same, b.icmp("eq", then, self.time)))
+
+    def remember_read(self) -> None:
+        """Into the entry of the same warp, an empty one, or one that this read comes after; else into the second."""
+        b = self.b
+        done = b.new_label("remembered")
+        for at in (FIRST_READ, SECOND_READ):
+            then, who, block = self.entry(at)
+            before, same_warp = self.ordered(then, who, block)
+            takes = b.or_(b.or_(b.icmp("eq", then, i32(0)), same_warp), before)
+            if at == SECOND_READ:
+                takes = Value("i1", "true")
+            mine, other = b.new_label("take"), b.new_label("other")
+            b.branch(takes, mine, other)
+            b.label(mine)
+            joins = b.and_(b.and_(same_warp, b.not_(before)), b.icmp("ne", then, i32(0)))
+            self.put(at, b.or_(self.mine, b.select(joins, i32(L.MANY_LANES), i32(0))))
+            b.br(done)
+            b.label(other)
+        b.br(done)
+        b.label(done)

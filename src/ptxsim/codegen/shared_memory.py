@@ -1,26 +1,41 @@
-"""Shared memory: bank conflicts, bounds, and the inline part of the race shadow."""
+"""Shared memory: bank conflicts, bounds, and quick looks at the race shadow.
+
+The loads of a basic block through one register differ by constants, and no barrier lies between them: one look at all
+their granules serves them all. Where that look fails, each access goes by the exact rules (`runtime.races`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
-from ptxsim.codegen import shadow
+from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
+    UNIFORM,
     Access,
+    Shape,
+    account,
     either,
+    extent,
     finish,
     gather_scatter,
     is_signal,
+    load_shape,
     pattern_of,
     scalar_base,
+    shape_of,
+    signal,
+    store_shape,
     stored_values,
     vector_address,
 )
-from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant
-from ptxsim.codegen.shapes import Shape, load_shape, shape_of, store_shape
-from ptxsim.codegen.signals import READS, WRITES, signal
+from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.functions import NULL
+from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
+from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
 
 
 def shared_base(t: Translator) -> Value:
@@ -32,28 +47,17 @@ def general_shared(
 ) -> list[Value]:
     b, o = t.b, t.unit.options
     if o.check or cell is not None:
-        counter = t.counter_pointer(cell) if cell is not None else Value("ptr", "null")
-        mask = b.call(
-            t.unit.access("shared"), "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset, mask,
-             constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
-            constant("i32", int(o.check)),
-        )  # fmt: skip
+        mask = account(t, a, "shared", offset, mask, counter=NULL if cell is None else t.counter_pointer(cell))
     address = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):
-        signal(t, address, mask, READS if a.is_load else WRITES, a.instruction)
+        signal(t, address, mask, L.READS if a.is_load else L.WRITES, a.instruction)
     return results
 
 
 def conflict_cell(t: Translator, a: Access) -> int | None:
     """Counters for wavefronts and bank conflicts of a site."""
-    if not t.unit.options.count:
-        return None
-    cell = t.unit.plan.cell(2)
-    verb = "load" if a.is_load else "store"
-    t.unit.plan.named(cell, f"shared_{verb}_wavefronts", a.instruction.source.line)
-    t.unit.plan.named(cell + 1, f"shared_{verb}_bank_conflicts", a.instruction.source.line)
-    return cell
+    return t.cells(a.line, f"shared_{a.verb}_wavefronts", f"shared_{a.verb}_bank_conflicts")
 
 
 def counted_requests(t: Translator, a: Access, offset: Value, mask: Value) -> int | None:
@@ -73,20 +77,14 @@ def _count_lanes(t: Translator, offset: Value, mask: Value, bytes_: int, cell: i
 
 
 def translate_shared(t: Translator, a: Access) -> None:
-    values = stored_values(t, a)
-    if t.masked:
-        offset = vector_address(t, a, "i32")
-        mask: Value = t.mask_bits  # type: ignore[attr-defined]
-        cell = counted_requests(t, a, offset, mask)
-        return finish(t, a, general_shared(t, a, offset, values, mask, cell), Lanes())
-    pattern = pattern_of(t, a)
-    offsets = pattern.offsets if pattern.scalar else None
+    values, pattern = stored_values(t, a), pattern_of(t, a)
+    offsets = pattern.offsets if pattern.scalar and not t.masked else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
-    if offsets is None or shape is None or a.lane_by_lane or not (a.is_load or shape.distinct == WARP):
-        offset = vector_address(t, a, "i32")
-        cell = counted_requests(t, a, offset, ALL_LANES)
-        return finish(t, a, general_shared(t, a, offset, values, ALL_LANES, cell), Lanes())
-    _shared_pattern(t, a, offsets, shape, values)
+    if offsets is not None and shape is not None and not a.lane_by_lane and (a.is_load or shape.distinct == WARP):
+        return _shared_pattern(t, a, offsets, shape, values)
+    offset = vector_address(t, a, "i32")
+    cell = counted_requests(t, a, offset, t.active)
+    finish(t, a, general_shared(t, a, offset, values, t.active, cell), Lanes())
 
 
 def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
@@ -122,9 +120,8 @@ def _shared_pattern(
     for bytes_ in [a.bytes_] if requests is None else [r.nbytes for r in requests]:
         if bytes_ >= 4:  # a shift of the base turns the banks but keeps the conflicts
             wavefronts, conflicts = bank_conflicts(offsets, bytes_)
-            verb, line = "load" if a.is_load else "store", a.instruction.source.line
-            t.count(f"shared_{verb}_wavefronts", line, per_warp=wavefronts)
-            t.count(f"shared_{verb}_bank_conflicts", line, per_warp=conflicts)
+            t.count(f"shared_{a.verb}_wavefronts", a.line, per_warp=wavefronts)
+            t.count(f"shared_{a.verb}_bank_conflicts", a.line, per_warp=conflicts)
         elif (cell := conflict_cell(t, a)) is not None:
             _count_lanes(t, vector_offset(), ALL_LANES, bytes_, cell)
 
@@ -143,8 +140,184 @@ def _shared_pattern(
         results = general_shared(t, a, vector_offset(), values, ALL_LANES, None)
         return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
-    own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
+    own = UNIFORM if shape.distinct == 1 else Lanes()
     if not o.check:
         return finish(t, a, fast(), own)
-    passed = shadow.reads_pass(t, a, base, offsets) if a.is_load else shadow.write_passes(t, a, base, offsets)
+    passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)
     finish(t, a, either(t, a, [passed], fast, slow), own)
+
+
+_MOST_GRANULES, _MOST_RUNS, _CHUNK, _WORTH_A_GLANCE = 2048, 64, 32, 4
+
+
+_MANY = -1
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Loads that one look has examined, and its outcome."""
+
+    members: frozenset[int]
+    passed: Value
+
+
+def reads_pass(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
+    """Whether a load is inside, aligned and free of hazards, as far as the quick look can tell."""
+    key = ("reads", base.text)
+    group = t.groups.get(key)
+    if group is None or id(a.instruction) not in group.members:
+        members, users = _collect(t, a, offsets)
+        group = t.groups[key] = _Group(members, _look(t, a, base, offsets, users))
+    return group.passed
+
+
+def write_passes(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
+    """The same for one store."""
+    users: dict[int, int] = {}
+    _add(users, a.instruction, offsets, t.unit.shared_granule_log2)
+    return _look(t, a, base, offsets, users)
+
+
+def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozenset[int], dict[int, int]]:
+    """(the block's loads from here on through the same register, granule -> the lane that reads it or _MANY)."""
+    members: set[int] = set()
+    users: dict[int, int] = {}
+    for i in t.block.instructions[t.position :]:
+        if i.opcode in ("ld", "ldu") and i.space == "shared":
+            where = i.operands[1]
+            if isinstance(where, Address) and where.base == a.address.base:
+                more = dict(users)
+                _add(more, i, offsets, t.unit.shared_granule_log2)
+                if members and (len(more) > _MOST_GRANULES or len(_runs(more)) > _MOST_RUNS):
+                    break
+                users = more
+                members.add(id(i))
+        elif may_write_shared(i):
+            break
+        if isinstance(a.address.base, Register) and a.address.base.name in i.written:
+            break
+    return frozenset(members), users
+
+
+def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:
+    """Adds one access's granules, counted from the base register's address."""
+    is_store = i.opcode == "st"
+    where, what = (i.operands[0], i.operands[1]) if is_store else (i.operands[1], i.operands[0])
+    assert isinstance(where, Address)
+    size = bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
+    granules = max(1, size >> granule_log2)
+    for lane, offset in enumerate(offsets):
+        first = (where.offset + offset) >> granule_log2
+        for granule in range(first, first + granules):
+            users[granule] = lane if users.get(granule, lane) == lane else _MANY
+
+
+def _runs(users: dict[int, int]) -> list[list[int]]:
+    """Neighbouring granules, in pieces of at most _CHUNK."""
+    runs: list[list[int]] = []
+    for granule in sorted(users):
+        if runs and granule == runs[-1][-1] + 1 and len(runs[-1]) < _CHUNK:
+            runs[-1].append(granule)
+        else:
+            runs.append([granule])
+    return runs
+
+
+def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users: dict[int, int]) -> Value:
+    """Compares the granules' states and marks those that pass; whether all do.
+
+    A read passes if each granule is last touched before the barrier, or read since by just these lanes, or by other
+    warps; a write if each is last touched before the barrier or never.
+    """
+    b, granule_log2 = t.b, t.unit.shared_granule_log2
+    if a.bytes_ < 1 << granule_log2:
+        return Value("i1", "false")
+    inside = _inside(t, a, base, offsets)
+    look, end = b.new_label("look"), b.new_label("looked")
+    outside_at = b.label_now
+    b.branch(inside, look, end, likely=True)
+    b.label(look)
+    wide = b.resize(base, "i64", signed=True)
+    index = b.binary("ashr", wide, b.like(wide, granule_log2))
+    shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
+    epoch, me = clock(b, t.warp_index)
+    runs = _runs(users)
+    arms = [(Value("i1", "false"), outside_at)]
+    if a.is_load and len(runs) >= _WORTH_A_GLANCE:
+        unchanged = _glance(t, shadow, runs, epoch)
+        arms.append((Value("i1", "true"), b.label_now))
+        closer = b.new_label("closer")
+        b.branch(unchanged, end, closer)
+        b.label(closer)
+    verdicts: dict[int, Value] = {}
+    for run in runs:
+        lanes = 0 if len(run) == 1 else len(run)
+        pointer = b.offset(shadow, run[0] * 4)
+        state = b.load("i32", pointer, lanes)
+        new, fine = _judged(t, a, state, _mine(t, a, me, [users[g] for g in run], lanes), epoch)
+        # marking what passes is right even if another granule does not: the exact rules leave the same mark
+        b.store(b.select(fine, new, state), pointer)
+        verdicts[lanes] = b.and_(verdicts[lanes], fine) if lanes in verdicts else fine
+    arms.append((_all(t, verdicts), b.label_now))
+    b.br(end)
+    b.label(end)
+    return b.phi(*arms)
+
+
+def _glance(t: Translator, shadow: Value, runs: list[list[int]], epoch: Value) -> Value:
+    """Whether several warps have read all granules since the barrier: then one more reader changes nothing."""
+    b = t.b
+    verdicts: dict[int, Value] = {}
+    for run in runs:
+        lanes = 0 if len(run) == 1 else len(run)
+        state = b.load("i32", b.offset(shadow, run[0] * 4), lanes)
+        same = b.icmp("eq", state, _several(t, b.splat(epoch, lanes) if lanes else epoch))
+        verdicts[lanes] = b.and_(verdicts[lanes], same) if lanes in verdicts else same
+    return _all(t, verdicts)
+
+
+def _all(t: Translator, verdicts: dict[int, Value]) -> Value:
+    passed = Value("i1", "true")
+    for fine in verdicts.values():
+        passed = t.b.and_(passed, t.b.all_true(fine))
+    return passed
+
+
+def _several(t: Translator, epoch: Value) -> Value:
+    """State of a granule that several warps have read since the barrier."""
+    return t.b.or_(epoch, t.b.like(epoch, SEVERAL_READERS))
+
+
+def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value]:
+    """(state to leave behind, whether the access is fine) for a run of granules."""
+    b = t.b
+    before = b.splat(epoch, state.lanes) if state.lanes else epoch
+    if not a.is_load:
+        return mine, may_write(b, state, before)
+    alone, was_read, elsewhere = may_read(b, state, mine, before)
+    return b.select(alone, mine, _several(t, before)), b.or_(alone, b.and_(was_read, elsewhere))
+
+
+def _mine(t: Translator, a: Access, me: Value, users: list[int], lanes: int) -> Value:
+    """What this access leaves behind in each granule of a run."""
+    b = t.b
+    marks = [(L.MANY_LANES if user == _MANY else user) | a.kind << L.KIND_SHIFT for user in users]
+    if not lanes:
+        return b.or_(me, constant("i32", marks[0]))
+    return b.or_(b.splat(me, lanes), constants("i32", marks))
+
+
+def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
+    """Whether all accesses of this block through the same base lie in shared memory and are aligned; on the main
+    path."""
+    b = t.b
+    key = ("inside shared", base.text)
+    if key not in t.scratch:
+        low, high, aligned = extent(t, a, offsets)
+        wide = b.resize(base, "i64", signed=True)
+        ok = b.icmp("ule", b.add_const(wide, high), t.field("shared_bytes", "i64"))
+        ok = b.and_(ok, b.icmp("sge", b.add_const(wide, low), constant("i64", 0)))
+        if aligned > 1:
+            ok = b.and_(ok, b.icmp("eq", b.and_const(wide, aligned - 1), constant("i64", 0)))
+        t.scratch[key] = ok
+    return t.scratch[key]

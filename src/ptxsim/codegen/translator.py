@@ -5,23 +5,25 @@ at a branch where the lanes part, at a guard that fails, and at a barrier. `mask
 the warp's context, every lane has its own program counter, and the block with the lowest number among them runs next
 for the lanes that wait there, which is where parted lanes meet again. From there a whole warp goes back to `full` if
 the registers that `full` keeps as scalars do fit their patterns.
+
+What an instruction becomes is said by the handlers that other modules register in `values`; they work on a Translator
+and know nothing of the two that there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen import nans
-from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants, float_constant
-from ptxsim.codegen.float_formats import canonical_nan
-from ptxsim.codegen.plan import arithmetic_counter, instruction_class
-from ptxsim.codegen.special_registers import special_register
-from ptxsim.codegen.unit import Unit
-from ptxsim.codegen.values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
+from ptxsim.codegen.emit import ALL_LANES, BITS, WARP, Builder, Value, constant, constants, float_constant
+from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
+from ptxsim.codegen.functions import CONTEXT, WORKER, Helper
+from ptxsim.codegen.unit import Unit, lanes_of, thread_count
+from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
-from ptxsim.isa import INSTRUCTIONS, TENSOR
 from ptxsim.syntax.program import (
     Block,
     Immediate,
@@ -90,10 +92,10 @@ class Translator:
         return [f'%"area {name}" = alloca [{size} x i8], align 64' for name, size in self.areas.items()]
 
     def slot(self, register: str) -> Value:
-        return self.b.offset(Value("ptr", "%c"), self.unit.context.slots[register])
+        return self.b.offset(CONTEXT, self.unit.context.slots[register])
 
     def scalar_slot(self, register: str) -> Value:
-        return self.b.offset(Value("ptr", "%c"), self.unit.context.scalars[register])
+        return self.b.offset(CONTEXT, self.unit.context.scalars[register])
 
     def save(self, register: str, value: Value) -> None:
         """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
@@ -134,6 +136,11 @@ class Translator:
         """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
         return lanes_of(self.pattern(register))
 
+    @property
+    def active(self) -> Value:
+        """The lanes that run the current block."""
+        return ALL_LANES
+
     # -- operands -------------------------------------------------------------------------------------------------
     def source(self, operand: Operand, type_: str, lanes: int) -> Value:
         """An operand read as PTX type `type_`; `lanes` as for `get`."""
@@ -142,7 +149,7 @@ class Translator:
             case Register(name):
                 value = self.get(name, lanes)
                 if kind[0] == "i" and name in self.unit.computed_floats:
-                    value = nans.canonical_bits(self.b, value)
+                    value = canonical_bits(self.b, value)
                 return self.reinterpret(value, kind)
             case Immediate(bits):
                 if kind in ("float", "double", "half", "bfloat"):
@@ -181,10 +188,25 @@ class Translator:
 
     def field(self, name: str, type_: str) -> Value:
         """A field of the worker that does not change while translated code runs."""
-        return self.b.load(type_, self.b.offset(Value("ptr", "%w"), L.field(name)), invariant=True)
+        return self.b.load(type_, self.b.offset(WORKER, L.field(name)), invariant=True)
 
     def warp_index(self) -> Value:
-        return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
+        return self.b.load("i32", self.b.offset(CONTEXT, self.unit.context.WARP_INDEX), invariant=True)
+
+    def call_library(self, function: tuple[str, str], *arguments: Value) -> None:
+        """Calls a function that is compiled apart from the kernel: (name, IR)."""
+        name, text = function
+        self.unit.library[name] = text
+        self.b.call(name, "void", *arguments)
+
+    def helper(self, name: str, result: str, parameters: Sequence[Value], body: Callable[[Helper], None]) -> str:
+        """The name of a function of this kernel alone, which is written when it is first asked for."""
+        if name not in self.unit.helpers:
+            b = Helper(self.b.declared)
+            b.label("entry")
+            body(b)
+            self.unit.helpers[name] = b.define(name, result, *parameters, internal=True)
+        return name
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
@@ -200,22 +222,12 @@ class Translator:
             raise refused(self.kernel.module, i.source, what, NEXT_STEP) from error
 
     def _instruction(self, i: Instruction) -> None:
-        from ptxsim.codegen import access, async_copy, atomics, carry, tensor, warp
-
-        if carry.uses_carry(i):
-            carry.translate(self, i)
+        handler = HANDLERS.get(f"{i.opcode}.cc") if i.has("cc") else None
+        handler = handler or HANDLERS.get(i.opcode)
+        if handler is not None:
+            handler(self, i)
         elif i.opcode in VALUES:
             self._value(i)
-        elif i.opcode in ("ld", "ldu", "st"):
-            access.translate(self, i)
-        elif i.opcode in ("atom", "red"):
-            atomics.translate(self, i)
-        elif i.opcode == "cp":
-            async_copy.translate(self, i)
-        elif INSTRUCTIONS[i.opcode].kind == TENSOR:
-            tensor.translate(self, i)
-        elif i.opcode in warp.HANDLERS:
-            warp.HANDLERS[i.opcode](self, i)
         else:
             raise unsupported(i)
 
@@ -234,7 +246,7 @@ class Translator:
             operands = operands[0].elements
         sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
         result = VALUES[i.opcode].handler(self.b, i, *sources)
-        if isinstance(result, Value) and result.type in ("half", "bfloat") and nans.half_results(i):
+        if isinstance(result, Value) and result.type in ("half", "bfloat") and half_results(i):
             result = canonical_nan(self.b, result)
         self.write(i.operands[0], result, own or Lanes())
 
@@ -275,15 +287,15 @@ class Translator:
             plan.scaled(self.execution_cell, name, line, per_warp + WARP * per_lane)
 
     def count_instruction(self, i: Instruction) -> None:
-        if i.has("skip"):  # stands for a predicate: not an instruction of its own
+        if i.added:  # stands for a predicate: not an instruction of its own
             return
         if i.has("red") and i in self.block.instructions:  # only fetches what bar.red found: counted in front of it
             return
-        line, kind = i.source.line, instruction_class(i.opcode, i.modifiers)
+        line = i.source.line
         self.count("warp_instructions", line, per_warp=1)
         self.count("thread_instructions", line, per_lane=1)
-        self.count(f"instructions_{kind}", line, per_warp=1)
-        name = arithmetic_counter(i.opcode, i.type) if i.types else None
+        self.count(f"instructions_{i.counted}", line, per_warp=1)
+        name = i.row.tally.get(i.type) if i.types else None
         if name:
             self.count(name, line, per_lane=1)
 
@@ -294,9 +306,22 @@ class Translator:
         for name, neutral in (("min", L.EXITED), ("max", 0)):
             taken = b.select(mask, following, b.like(following, neutral))
             ends.append(b.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
-        cell = self.unit.plan.cell()
-        self.unit.plan.named(cell, "divergent_branches", line)
-        self.bump(cell, b.resize(b.icmp("ne", *ends), "i64"))
+        self.count_divergence(b.icmp("ne", *ends), line)
+
+    def count_divergence(self, parted: Value, line: int) -> None:
+        """Counts a branch whose lanes go to different blocks where `parted` holds."""
+        cell = self.cells(line, "divergent_branches")
+        if cell is not None:
+            self.bump(cell, self.b.resize(parted, "i64"))
+
+    def cells(self, line: int, *names: str) -> int | None:
+        """The first of new counters with these names, where anything is counted."""
+        if not self.unit.options.count:
+            return None
+        cell = self.unit.plan.cell(len(names))
+        for k, name in enumerate(names):
+            self.unit.plan.named(cell + k, name, line)
+        return cell
 
     def counter_pointer(self, cell: int) -> Value:
         return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
@@ -307,22 +332,27 @@ class Translator:
     def spend(self, line: int) -> None:
         """One loop iteration off the block's budget; leaves when it is used up."""
         b = self.b
-        at = b.offset(Value("ptr", "%w"), L.field("budget"))
+        at = b.offset(WORKER, L.field("budget"))
         left = b.add_const(b.load("i64", at), -1)
         b.store(left, at)
         if self.unit.spin_heads:
             due = b.icmp("eq", b.and_const(left, L.YIELD_EVERY - 1), b.like(left, 0))
             with b.if_(due, likely=False):
-                b.store(constant("i32", 1), b.offset(Value("ptr", "%w"), L.field("yield_due")))
-        spent, go_on = b.new_label("spent"), b.new_label("goon")
-        b.branch(b.icmp("slt", left, b.like(left, 0)), spent, go_on, likely=False)
-        b.label(spent)
-        self.fault(L.FAULT_BUDGET, line)
-        b.label(go_on)
+                b.store(constant("i32", 1), b.offset(WORKER, L.field("yield_due")))
+        with b.leaving(lambda: b.icmp("slt", left, b.like(left, 0)), "spent"):
+            self.fault(L.FAULT_BUDGET, line)
+
+    @contextmanager
+    def yielding(self) -> Iterator[None]:
+        """Code that gives way to others, where a loop has run for long."""
+        b, due_at = self.b, self.b.offset(WORKER, L.field("yield_due"))
+        with b.leaving(lambda: b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), "wait"):
+            b.store(constant("i32", 0), due_at)
+            yield
 
     def fault(self, code: int, line: int) -> None:
         """Ends the launch: notes the fault and returns."""
-        worker = Value("ptr", "%w")
+        worker = WORKER
         self.b.store(constant("i32", code), self.b.offset(worker, L.field("fault")))
         self.b.store(constant("i32", line), self.b.offset(worker, L.field("fault_site")))
         self.b.ret(constant("i32", L.FAULTED << 16))
@@ -336,7 +366,7 @@ class Translator:
             return
         b, operands = self.b, barrier_operands(i)
         for operand, at in zip(operands, (L.ContextLayout.BARRIER_ID, L.ContextLayout.BARRIER_COUNT), strict=True):
-            b.store(self.of_first_lane(operand), b.offset(Value("ptr", "%c"), at))
+            b.store(self.of_first_lane(operand), b.offset(CONTEXT, at))
 
     def of_first_lane(self, operand: Operand) -> Value:
         """A 32-bit operand as the first active lane has it."""
@@ -345,7 +375,7 @@ class Translator:
         value = self.source(operand, "u32", WARP)
         if not self.masked:
             return self.b.extract(value, 0)
-        lane = self.b.call("llvm.cttz.i32", "i32", self.mask_bits, Value("i1", "true"))  # type: ignore[attr-defined]
+        lane = self.b.first_bit(self.active)
         return self.b.extract(value, lane)
 
     def barrier_predicate(self, i: Instruction) -> Value | None:
@@ -361,15 +391,89 @@ def barrier_operands(i: Instruction) -> tuple[Operand, Operand]:
     return operands[0] if operands else Immediate(0), operands[1] if len(operands) > 1 else Immediate(0)
 
 
-def lanes_of(pattern: Lanes) -> int:
-    """Lanes that stand for a pattern: 0 (lane 0 alone), the first lanes of 2 or 4 groups, or all 32."""
-    if not pattern.known:
-        return WARP
-    return 0 if pattern.groups == 1 else pattern.groups
-
-
 def last_line(block: Block) -> int:
     """The source line at which control leaves a block: its jump's, else its last instruction's."""
     if isinstance(block.terminator, Jump) and block.terminator.source.line:
         return block.terminator.source.line
     return block.instructions[-1].source.line if block.instructions else 0
+
+
+def special_register(t: Translator, name: str, lanes: int) -> Value:
+    """A special register as i32 (clocks: i64)."""
+    b = t.b
+    axis = "xyz".find(name[-1]) if "." in name else 0
+    base = name.split(".")[0]
+    if base == "tid":
+        return _thread_index(t, axis, lanes)
+    if base == "laneid" or base.startswith("lanemask"):
+        values = _lane_constants(base)
+        return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
+    if base in ("ctaid", "nctaid"):
+        at = b.offset(WORKER, L.field(base) + 4 * axis)
+        value = b.load("i32", at, invariant=True)
+    elif base == "ntid":
+        value = constant("i32", t.unit.block[axis])
+    elif base == "warpid":
+        value = t.warp_index()
+    elif base == "nwarpid":
+        value = constant("i32", -(-thread_count(t.unit.block) // WARP))
+    elif base in ("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"):
+        value = constant("i32", 0)
+    elif base in ("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"):
+        value = constant("i32", 1)
+    elif base == "WARP_SZ":
+        value = constant("i32", WARP)
+    elif base == "dynamic_smem_size":
+        value = b.resize(t.field("dynamic_bytes", "i64"), "i32")
+    elif base in ("total_smem_size", "aggr_smem_size"):
+        value = b.resize(t.field("shared_bytes", "i64"), "i32")
+    elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
+        value = _clock(t)
+        if base.endswith("_hi"):
+            value = b.lshr(value, 32)
+    else:
+        raise _unsupported_register(name)
+    return b.splat(value, lanes) if lanes and not value.lanes else value
+
+
+def _clock(t: Translator) -> Value:
+    """Steps of this worker so far: grows by one each time it is read."""
+    at = t.b.offset(WORKER, L.field("clock"))
+    value = t.b.add_const(t.b.load("i64", at), 1)
+    t.b.store(value, at)
+    return value
+
+
+def _thread_index(t: Translator, axis: int, lanes: int) -> Value:
+    b, (x, y, _) = t.b, t.unit.block
+    linear = b.shl(t.warp_index(), 5)
+    if lanes:
+        linear = b.add(b.splat(linear, lanes), constants("i32", range(0, WARP, WARP // lanes)))
+    if axis == 0:
+        return b.binary("urem", linear, b.like(linear, x))
+    if axis == 1:
+        return b.binary("urem", b.binary("udiv", linear, b.like(linear, x)), b.like(linear, y))
+    return b.binary("udiv", linear, b.like(linear, x * y))
+
+
+def _unsupported_register(name: str) -> Exception:
+    if name.startswith("envreg"):  # cooperative groups find the grid's barrier through them
+        return UnsupportedInstruction(
+            f"no barrier of a whole grid (grid.sync() reads %{name}): blocks run one after the other, in any order",
+            next_step="End the kernel where all blocks have to meet, and go on in a second one.",
+        )
+    return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
+
+
+def _lane_constants(name: str) -> list[int]:
+    masks = {
+        "laneid": range(WARP),
+        "lanemask_eq": [1 << n for n in range(WARP)],
+        "lanemask_le": [(2 << n) - 1 for n in range(WARP)],
+        "lanemask_lt": [(1 << n) - 1 for n in range(WARP)],
+        "lanemask_ge": [~((1 << n) - 1) for n in range(WARP)],
+        "lanemask_gt": [~((2 << n) - 1) for n in range(WARP)],
+    }
+    if name not in masks:
+        raise _unsupported_register(name)
+    return list(masks[name])

@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from warpcourse.experiments import Table
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
 from warpschool.contract import parse_contract
 from warpschool.course import Course
@@ -24,6 +23,7 @@ from warpschool.nn.pipelines import Winograd, run
 from warpschool.nn.winograd import Matrices, convolve_in, matrices, sources
 from warpschool.notebook.runs import program
 from warpschool.recorded import results
+from warpschool.show.table import Table, small_table
 
 LAB = "lab09_winograd/"
 DTYPES = (np.float64, np.float32, np.float16)
@@ -92,7 +92,7 @@ def stage_costs(pipeline: Winograd, problem: Convolution, *, seed: int = 0) -> T
         f"{pipeline.exact}: {products:,} products, direct convolution {problem.products:,}: "
         f"{problem.products / max(1, products):.2f} times as many. Largest error {error:.1e}."
     )
-    return Table(("kernel", "multiply-adds", "other operations", "bytes loaded", "bytes stored"), rows, note)
+    return small_table(("kernel", "multiply-adds", "other operations", "bytes loaded", "bytes stored"), rows, note)
 
 
 def recorded(*, course: Course | None = None) -> Table:
@@ -101,7 +101,7 @@ def recorded(*, course: Course | None = None) -> Table:
     rows = [_recorded_row(row) for result in found for row in result["rows"]]
     devices = ", ".join(result["device"] for result in found)
     head = ("layer", "method", "ms", "cuDNN ms", "ours / cuDNN", "largest error", "cuDNN's")
-    return Table(head, rows, f"Recorded on {devices}." if found else "Nothing recorded.")
+    return small_table(head, rows, f"Recorded on {devices}." if found else "Nothing recorded.")
 
 
 def _recorded_row(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from warpcourse import experiments
-from warpcourse.experiments import Table, gpu_ms, told
+from warpcourse.experiments import gpu_ms, told
 from warpcourse.lessons import BLUE, GREEN, ORANGE
 from warpschool.counters import Counters
 from warpschool.course import Course
@@ -35,6 +35,7 @@ from warpschool.nn.network import FORMS, GPU_BATCH, Network, build, digits_layer
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.streams import ENGINES, StreamTimeline, TimedWork, Work, schedule
 from warpschool.recorded import results
+from warpschool.show.table import Table, small_table
 
 LAB = "lab10_lenet"
 REPORT_MS: Mapping[str, tuple[float | None, float]] = {
@@ -57,7 +58,7 @@ def network(form: str = "fused", *, kernels: Kernels | None = None) -> Network:
 
 def whose(net: Network) -> Table:
     """Return which kernel each layer runs, and whose it is."""
-    return Table(["layer", "kernel", "whose"], [[one.layer, one.step, one.whose] for one in net.table()])
+    return small_table(["layer", "kernel", "whose"], [[one.layer, one.step, one.whose] for one in net.table()])
 
 
 def accuracy(found: np.ndarray) -> float:
@@ -130,7 +131,7 @@ def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images:
     head = ["layer", "bytes moved for an image", "multiply-adds", "ms for 10,000", *([f"ms, {gpu}"] if known else []),
             "the report's ms", "serial, its ms"]  # fmt: skip
     note = f"{gpu}: recorded with the references." if known else ""
-    return Table(head, [_row(name, one, images, times, known) for name, one in counted.items()], note)
+    return small_table(head, [_row(name, one, images, times, known) for name, one in counted.items()], note)
 
 
 def _row(
@@ -240,7 +241,7 @@ def forms(*, course: Course | None = None) -> Table:
     ]  # fmt: skip
     head = ["form", "numbers", "ms for 10,000", "MB, one arena", "MB, all apart", "of PyTorch eager",
             "of torch.compile", "right"]  # fmt: skip
-    return Table(head, rows, f"Fusion, recorded on {found['device']}." if found else NOTHING)
+    return small_table(head, rows, f"Fusion, recorded on {found['device']}." if found else NOTHING)
 
 
 def layouts(*, course: Course | None = None) -> Table:
@@ -249,7 +250,7 @@ def layouts(*, course: Course | None = None) -> Table:
     times = found["digits"]["layout_ms"] if found else {}
     rows = [[name, f"{ms:.3f}"] for name, ms in times.items()]
     note = f"Layout: the first pooling of 10,000 images, recorded on {found['device']}." if found else NOTHING
-    return Table(["windows lie as", "ms"], rows, note)
+    return small_table(["windows lie as", "ms"], rows, note)
 
 
 def streams(*, course: Course | None = None) -> Table:
@@ -261,7 +262,7 @@ def streams(*, course: Course | None = None) -> Table:
         for one in (found["digits"]["streams"] if found else [])
     ]  # fmt: skip
     note = f"Streams: copies and kernels by events, recorded on {found['device']}." if found else NOTHING
-    return Table(["host memory", "parts", "streams", "ms", "ms of it overlapped"], rows, note)
+    return small_table(["host memory", "parts", "streams", "ms", "ms of it overlapped"], rows, note)
 
 
 def tables(*, course: Course | None = None) -> list[Table]:

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from warpcourse import experiments
-from warpcourse.experiments import Table
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, SimulationError
@@ -30,7 +29,8 @@ from warpschool.nn.references import bias_relu_pool, convolve, cross_entropy, fi
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Epoch, Settings, Sgd, Trainer
 from warpschool.recorded import results
-from warpschool.show.message import show_text
+from warpschool.show.page import show_text
+from warpschool.show.table import Table, small_table
 from warpschool.suggest import did_you_mean
 
 # ---------------------------------------------------------------- how the course's networks are trained
@@ -165,7 +165,7 @@ class TinyRun:
             f"{self.seconds:.0f} s in all; {self.left:.2f} of the first losses is left"
             + ("." if self.left <= FALLS_TO else f": more than {FALLS_TO:.2f}, something is wrong with the way back.")
         )
-        return Table(("epoch", "mean loss", "accuracy", "rate", "seconds of training"), rows, note)
+        return small_table(("epoch", "mean loss", "accuracy", "rate", "seconds of training"), rows, note)
 
 
 class _NoNumber(Exception):
@@ -211,7 +211,7 @@ def gradient_table(kernels: Kernels, *, batch: int = 4, seed: int = 0) -> Table:
     try:
         trainer.step(images, labels, rate=0.0)
     except SimulationError as fault:
-        return Table(header, (), str(fault))
+        return small_table(header, (), str(fault))
     rows = []
     for name, gradient in trainer.gradients.items():
         direction = rng.choice([-1.0, 1.0], gradient.shape)
@@ -223,7 +223,7 @@ def gradient_table(kernels: Kernels, *, batch: int = 4, seed: int = 0) -> Table:
         other = finite_difference(loss, parameters[name], direction)
         agrees = abs(mine - other) <= 1e-3 * float(np.abs(gradient).sum())
         rows.append((name, f"{gradient.size:,}", f"{mine:+.6f}", f"{other:+.6f}", "yes" if agrees else "no"))
-    return Table(header, rows, f"A batch of {batch} digits, in float64: two losses for each line.")
+    return small_table(header, rows, f"A batch of {batch} digits, in float64: two losses for each line.")
 
 
 # ---------------------------------------------------------------- what was recorded
@@ -246,7 +246,7 @@ def recorded(*, course: Course | None = None) -> Table:
         for row in found.get("against", [])
     ]
     note = f"{found.get('device', 'Nothing recorded')}. " + "; ".join(compared)
-    return Table(("network", "epochs", "seed", "accuracy", "seconds of training"), rows, note)
+    return small_table(("network", "epochs", "seed", "accuracy", "seconds of training"), rows, note)
 
 
 def draw_recorded_batches(*, course: Course | None = None) -> None:

@@ -30,19 +30,19 @@ from pathlib import Path
 
 import numpy as np
 
+from ptxsim.limits import LIMITS, WARP
 from warpschool.atomic import write_file
 from warpschool.contract import Contract
-from warpschool.contract.plan import CHIP_LIMITS
 from warpschool.device import DeviceArray
 from warpschool.errors import ArgumentError, WarpschoolError
 from warpschool.harness.launcher import Program
 from warpschool.model import GpuSpec, find_gpu
 from warpschool.nn import Convolution
 from warpschool.nn.pipelines import Convolved, array_library, require_device
+from warpschool.show.progress import progress
 
 LAB = "lab12_split_channels"
 ONE_BY_ONE, STRIDED = f"{LAB}/07_one_by_one", f"{LAB}/08_strided"
-WARP = 32
 PADDED = WARP + 1
 """floats from one place to the next where results wait for their stores"""
 
@@ -229,7 +229,7 @@ def why_not(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> 
         return "filters of 1 x 1 take one row of places, in groups of four"
     if tiles.threads > spec.sm.threads_per_block:
         return f"{tiles.threads} threads in a block"
-    if shared_bytes(tiles, problem) > min(spec.sm.shared_bytes_per_block, CHIP_LIMITS.shared_bytes):
+    if shared_bytes(tiles, problem) > min(spec.sm.shared_bytes_per_block, LIMITS[8, 0].shared_bytes_per_block):
         return f"{shared_bytes(tiles, problem):,} bytes of shared memory"
     results = 1.1 * tiles.sums + 32
     if results > min(255, spec.sm.registers // (tiles.threads * tiles.blocks)):
@@ -550,15 +550,11 @@ def search_with_bar(
     tiles: Iterable[Tiles], measure: Measure, record: SearchRecord, *, title: str
 ) -> tuple[Tiles, float]:
     """The same with a progress bar on the terminal, which shows the best time so far."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(title, total=None)
+    with progress(1, title, transient=False) as bar:
 
         def show(done: int, total: int) -> None:
-            best = f", best {record.best[1]:.1f} us" if record.best else ""
-            bar.update(task, completed=done, total=total, description=title + best)
+            bar.aside(f"best {record.best[1]:.1f} us" if record.best else "")
+            bar.reach(done, total)
 
         return search(tiles, measure, record, on_step=show)
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from warpcourse import experiments
-from warpcourse.experiments import Table
 from warpschool.course import Course
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Sgd
 from warpschool.nn.vgg16 import Form, TrainingStep, reference
 from warpschool.recorded import results
+from warpschool.show.table import Table, small_table
 
 LAB = "lab13_vgg16"
 RATE, MOMENTUM = 0.02, 0.9
@@ -54,7 +54,7 @@ def gradient_table(step: TrainingStep, x: np.ndarray, label: np.ndarray) -> Tabl
         shape = " x ".join(map(str, exact.gradients[f"{layer.name}.weight"].shape))
         rows.append((layer.name, shape, *errors))
     note = f"Mean loss {loss:.6f}, float64 {exact.loss.mean():.6f}. Hazards: {len(step.hazards)}."
-    return Table(("layer", "weights", "error of dw", "error of db"), rows, note)
+    return small_table(("layer", "weights", "error of dw", "error of db"), rows, note)
 
 
 def train(step: TrainingStep, x: np.ndarray, label: np.ndarray, *, steps: int = 6) -> list[float]:
@@ -95,12 +95,12 @@ def recorded(table: int, *, course: Course | None = None) -> Table:
     write = _TABLES[table]
     found = results("networks_vgg_*.json", course=course)
     if not found:
-        return Table((f"table {table}",), (), "Nothing recorded.")
+        return small_table((f"table {table}",), (), "Nothing recorded.")
     result = found[0]
     title, header, rows = write(result)
     images = f"batch {result['batch']}, {result['image']} x {result['image']}"
     note = f"{title}; {images}, recorded on {result['device']}. The thesis measured on a GTX 1080."
-    return Table((*header, *_THEIRS), [(*row, *_thesis(table, str(row[0]))) for row in rows], note)
+    return small_table((*header, *_THEIRS), [(*row, *_thesis(table, str(row[0]))) for row in rows], note)
 
 
 def _thesis(table: int, row: str) -> tuple[str, str]:

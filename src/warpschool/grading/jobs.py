@@ -23,8 +23,8 @@ from warpschool.grading.limits import Limits
 from warpschool.grading.provenance import library_versions, modules_hash, provenance
 from warpschool.grading.result import Result
 from warpschool.grading.runner import check_source, no_result
-from warpschool.grading.sources import Source
 from warpschool.grading.verdicts import Verdict, worst
+from warpschool.harness.source import Source
 
 FORMAT = 2
 ATTEMPTS = 3

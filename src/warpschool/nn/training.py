@@ -28,6 +28,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 
 from warpschool.atomic import write_file
 from warpschool.device import DeviceArray
@@ -38,7 +39,7 @@ from warpschool.nn.graph import KernelCall
 from warpschool.nn.layers import Argmax, Layer
 from warpschool.nn.network import PIXELS, build
 from warpschool.nn.session import Kernels, Session
-from warpschool.nn.training_progress import progress_of
+from warpschool.show.progress import progress as show_progress
 
 # ---------------------------------------------------------------- optimizers
 
@@ -357,16 +358,18 @@ class Trainer:
         if not per_epoch:
             raise ArgumentError(f"{len(train)} images fill no batch of {self.settings.batch}")
         run = _Run(self, train, per_epoch, checkpoint, every)
-        with progress_of(self.settings.epochs * per_epoch, shown=progress) as bar:
+        steps, stderr = self.settings.epochs * per_epoch, Console(stderr=True)
+        with show_progress(steps, "training", unit="steps", shown=progress, console=stderr, transient=False) as bar:
             try:
                 for epoch in range(run.epoch, self.settings.epochs):
-                    seconds = run.train_epoch(epoch, on_step, bar.advance)
+                    seconds = run.train_epoch(epoch, on_step, bar.reach)
                     seen = Epoch(
                         epoch=epoch + 1, loss=run.mean_loss(), rate=self.settings.rate(epoch), seconds=seconds,
                         accuracy=self.accuracy(test) if test is not None else None,
                     )  # fmt: skip
                     run.finish_epoch(seen)
-                    bar.said(seen.loss, seen.accuracy)
+                    tested = "" if seen.accuracy is None else f", accuracy {seen.accuracy:.2%}"
+                    bar.aside(f"loss {seen.loss:.4f}{tested}")
                     if on_epoch is not None:
                         on_epoch(seen)
             except KeyboardInterrupt:

@@ -1,0 +1,283 @@
+"""What every access needs: hazard records, bounds and alignment, counters, and moves between lanes and memory."""
+
+from __future__ import annotations
+
+import ctypes
+
+from ptxsim.codegen import layout as L
+from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant
+from ptxsim.codegen.functions import (
+    ADDRESS,
+    CONTEXT,
+    COUNTER,
+    I32,
+    I64,
+    INTEGERS,
+    KIND,
+    MASK,
+    NULL,
+    OFFSET,
+    SITE,
+    SIZE,
+    WORKER,
+    Helper,
+    arg,
+    helper,
+    i32,
+    i64,
+)
+
+
+@helper("ws_hazard", "void", WORKER, CONTEXT, KIND, SITE, arg(I32, "lane"), arg(I64, "address"), arg(I64, "state"))
+def hazard(b: Helper, lane: Value, address: Value, state: Value) -> None:
+    """Notes a hazard once per (site, kind)."""
+    index = b.add(b.mul(SITE, i32(L.HAZARD_KINDS)), KIND)
+    seen = b.offset(b.worker("hazard_seen", "ptr"), b.resize(index, I64))
+    count_at = b.offset(WORKER, L.field("hazard_count"))
+    count = b.load(I64, count_at)
+    fresh = b.icmp("eq", b.load("i8", seen), constant("i8", 0))
+    with b.if_(b.and_(fresh, b.icmp("ult", count, i64(L.HAZARD_CAPACITY)))):
+        b.store(constant("i8", 1), seen)
+        record = b.offset(b.worker("hazards", "ptr"), b.mul(count, i64(ctypes.sizeof(L.HazardRecord))))
+        values = {
+            "kind": KIND, "site": SITE, "block": b.worker("block", I64), "lane": lane, "address": address,
+            "state": state, "other_site": b.worker("other_site", I32),
+            "warp": b.warp(),
+        }  # fmt: skip
+        for name, value in values.items():
+            b.store(value, b.offset(record, getattr(L.HazardRecord, name).offset))
+        b.store(b.add(count, i64(1)), count_at)
+
+
+@helper("ws_find", "ptr", WORKER, arg(I64, "address"), SIZE)
+def find(b: Helper, address: Value) -> None:
+    """The allocation-table entry that holds [address, address + size), or null."""
+    table, count = b.worker("allocations", "ptr"), b.worker("allocation_count", I64)
+    end = b.add(address, b.resize(SIZE, I64))
+    with b.loop(count) as k:
+        entry = b.offset(table, b.mul(k, i64(24)))
+        low, high = b.load(I64, entry), b.load(I64, b.offset(entry, 8))
+        inside = b.and_(b.icmp("uge", address, low), b.icmp("ule", end, high))
+        inside = b.and_(inside, b.icmp("ult", address, high))  # an address just below 2^64 has its end at 0
+        found, further = b.new_label("found"), b.new_label("further")
+        b.branch(inside, found, further)
+        b.label(found)
+        b.ret(entry)
+        b.label(further)
+    b.ret(NULL)
+
+
+@helper("ws_check_global", I32, WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE)
+def check_global(b: Helper, address: Value) -> None:
+    """Lanes of `mask` whose access is aligned and inside an allocation; the others become hazards."""
+    site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
+    size = b.resize(SIZE, I64)
+    low, high = b.load(I64, site), b.load(I64, b.offset(site, 8))
+    last = b.sub(high, size)
+    bad = b.or_(b.icmp("ult", address, b.splat(low)), b.icmp("ugt", address, b.splat(last)))
+    odd = b.icmp("ne", b.and_(address, b.splat(b.sub(size, i64(1)))), b.like(address, 0))
+    wrong = b.and_(b.mask_bits(b.or_(bad, odd)), MASK)
+    fine, slow = b.new_label("fine"), b.new_label("slow")
+    b.branch(b.and_(b.icmp("eq", wrong, i32(0)), b.icmp("ult", low, high)), fine, slow)
+    b.label(fine)
+    b.ret(MASK)
+    b.label(slow)
+    addresses = b.stack(address)
+    ok = b.variable(I32, i32(0))
+    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+        a = b.element(addresses, I64, lane)
+        misaligned = b.icmp("ne", b.and_(a, b.sub(size, i64(1))), i64(0))
+        with b.if_(misaligned):
+            b.hazard(i32(L.MISALIGNED), lane, a, i64(0))
+        entry = b.call("ws_find", "ptr", WORKER, a, SIZE)
+        missing = b.icmp("eq", entry, NULL)
+        with b.if_(missing):
+            b.hazard(i32(L.OUT_OF_BOUNDS), lane, a, i64(0))
+        with b.if_(b.not_(b.or_(missing, misaligned))):
+            b.store(b.or_(b.load(I32, ok), b.binary("shl", i32(1), lane)), ok)
+            for part in (0, 8, 16):
+                b.store(b.load(I64, b.offset(entry, part)), b.offset(site, part))
+    b.ret(b.load(I32, ok))
+
+
+@helper("ws_check_shared", I32, WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE)
+def check_shared(b: Helper, offset: Value) -> None:
+    """Lanes of `mask` whose shared access is aligned and inside the block's shared memory."""
+    limit = b.sub(b.worker("shared_bytes", I64), b.resize(SIZE, I64))
+    wide = b.resize(offset, I64)
+    bad = b.mask_bits(b.icmp("sgt", wide, b.splat(limit)))
+    odd = b.mask_bits(b.icmp("ne", b.and_(offset, b.splat(b.sub(SIZE, i32(1)))), b.like(offset, 0)))
+    wrong = b.and_(b.or_(bad, odd), MASK)
+    with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
+        offsets = b.stack(wide)
+        for kind, bits in ((L.SHARED_OUT_OF_BOUNDS, bad), (L.SHARED_MISALIGNED, odd)):
+            hit = b.and_(bits, MASK)
+            with b.if_(b.icmp("ne", hit, i32(0))):
+                lane = b.first_bit(hit)
+                b.hazard(i32(kind), lane, b.element(offsets, I64, lane), i64(0))
+    b.ret(b.and_(MASK, b.not_(wrong)))
+
+
+@helper("ws_check_local", I32, WORKER, CONTEXT, arg(I64, "offset", WARP), MASK, SIZE, SITE, arg(I64, "limit"))
+def check_local(b: Helper, offset: Value, limit: Value) -> None:
+    """Lanes of `mask` whose access is aligned and inside the thread's local memory."""
+    last = b.sub(limit, b.resize(SIZE, I64))
+    bad = b.icmp("sgt", offset, b.splat(last))
+    odd = b.icmp("ne", b.and_(offset, b.splat(b.resize(b.sub(SIZE, i32(1)), I64))), b.like(offset, 0))
+    wrong = b.and_(b.mask_bits(b.or_(bad, b.or_(odd, b.icmp("slt", offset, b.like(offset, 0))))), MASK)
+    with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
+        lane = b.first_bit(wrong)
+        b.hazard(i32(L.LOCAL_OUT_OF_BOUNDS), lane, b.element(b.stack(offset), I64, lane), i64(0))
+    b.ret(b.and_(MASK, b.not_(wrong)))
+
+
+def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
+    """Number of distinct values among the active lanes of a vector of integers (i64 result)."""
+    full, any_order, join = b.new_label("sorted"), b.new_label("unsorted"), b.new_label("counted")
+    previous = b.shuffle(units, [0, *range(WARP - 1)])
+    rising = b.mask_bits(b.icmp("uge", units, previous))
+    b.branch(b.and_(b.icmp("eq", mask, i32(-1)), b.icmp("eq", rising, i32(-1))), full, any_order)
+    b.label(full)
+    steps = b.call("llvm.ctpop.i32", I32, b.mask_bits(b.icmp("ne", units, previous)))
+    first = b.add_const(steps, 1)
+    b.br(join)
+    b.label(any_order)
+    count = b.variable(I32, i32(0))
+    slot = b.stack(units)
+    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
+        same = b.mask_bits(b.icmp("eq", units, b.splat(b.element(slot, units.type, lane))))
+        earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
+        repeated = b.and_(b.and_(same, earlier), mask)
+        b.store(b.add(b.load(I32, count), b.resize(b.icmp("eq", repeated, i32(0)), I32)), count)
+    second = b.load(I32, count)
+    second_at = b.label_now
+    b.br(join)
+    b.label(join)
+    return b.resize(b.phi((first, full), (second, second_at)), I64)
+
+
+@helper("ws_count_global", "void", ADDRESS, MASK, SIZE, COUNTER)
+def count_global(b: Helper, address: Value, counter: Value) -> None:
+    """counter[0] += sectors, counter[1] += the fewest sectors that hold the distinct bytes."""
+    with b.if_(b.icmp("ne", MASK, i32(0))):
+        sectors = distinct_values(b, b.resize(b.lshr(address, 5), I32), MASK)
+        b.increment(counter, sectors)
+        shift = b.first_bit(SIZE)
+        units = b.resize(b.binary("lshr", address, b.splat(b.resize(shift, I64))), I32)
+        distinct = distinct_values(b, units, MASK)
+        ideal = b.lshr(b.add_const(b.mul(distinct, b.resize(SIZE, I64)), 31), 5)
+        b.increment(b.offset(counter, 8), ideal)
+
+
+@helper("ws_count_copies", "void", ADDRESS, OFFSET, MASK, COUNTER)
+def count_copies(b: Helper, address: Value, offset: Value, counter: Value) -> None:
+    """counter[0] += sectors of cp.async.cg as an H200 counts them.
+
+    Past L1, lanes go together that want one 128-byte line of global memory and one 32-byte sector of shared memory.
+    """
+    with b.if_(b.icmp("ne", MASK, i32(0))):
+        place = b.resize(b.lshr(offset, 5), I64)
+        b.increment(counter, distinct_values(b, b.or_(b.shl(b.lshr(address, 7), 32), place), MASK))
+
+
+@helper("ws_count_constant", "void", ADDRESS, MASK, COUNTER)
+def count_constant(b: Helper, address: Value, counter: Value) -> None:
+    """counter[0] += distinct words."""
+    with b.if_(b.icmp("ne", MASK, i32(0))):
+        b.increment(counter, distinct_values(b, b.resize(b.lshr(address, 2), I32), MASK))
+
+
+def _in_pairs(b: Helper, offset: Value, distance: int) -> Value:
+    """Whether every active lane wants the address of lane i^distance, where that one is active too."""
+    lanes = [n ^ distance for n in range(WARP)]
+    active = b.bits_mask(MASK)
+    partner = b.shuffle(active, lanes)
+    differs = b.and_(b.icmp("ne", offset, b.shuffle(offset, lanes)), b.and_(active, partner))
+    return b.icmp("eq", b.mask_bits(differs), i32(0))
+
+
+@helper("ws_count_shared", "void", OFFSET, MASK, SIZE, COUNTER)
+def count_shared(b: Helper, offset: Value, counter: Value) -> None:
+    """counter[0] += wavefronts, counter[1] += bank conflicts.
+
+    A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. In a phase
+    each bank delivers one word a wavefront: a phase takes as many wavefronts as the busiest bank has distinct words.
+    Phases of wide accesses hold twice as many lanes where lanes pair up (see shared_memory.bank_conflicts).
+    """
+    unit_bytes = b.select(b.icmp("ult", SIZE, i32(4)), i32(4), SIZE)
+    shift = b.first_bit(unit_bytes)
+    units = b.binary("lshr", offset, b.splat(shift))
+    groups = b.binary("lshr", i32(128), shift)  # units that fit the 32 banks side by side
+    wide = b.icmp("ugt", SIZE, i32(4))
+    twice = b.and_(wide, b.or_(_in_pairs(b, offset, 1), _in_pairs(b, offset, 2)))
+    lanes_per_phase = b.binary("shl", groups, b.resize(twice, I32))
+    phases = b.binary("udiv", i32(WARP), lanes_per_phase)
+    slot = b.stack(units)
+    histogram = b.let("ptr", 0, f"alloca <{WARP} x i8>, align 32")
+    total, conflicts = b.variable(I32, i32(0)), b.variable(I32, i32(0))
+    worst = b.variable("i8", constant("i8", 0))
+    phase_mask = b.select(
+        b.icmp("eq", lanes_per_phase, i32(32)),
+        i32(-1),
+        b.sub(b.binary("shl", i32(1), b.and_(lanes_per_phase, i32(31))), i32(1)),
+    )
+    with b.loop(phases) as phase:
+        first = b.mul(phase, lanes_per_phase)
+        active = b.and_(MASK, b.binary("shl", phase_mask, b.and_(first, i32(31))))
+        with b.if_(b.icmp("ne", active, i32(0))):
+            b.store(constant("i8", 0, WARP), histogram, align=32)
+            b.store(constant("i8", 0), worst)
+            with b.loop(lanes_per_phase) as k:
+                lane = b.add(first, k)
+                with b.if_(b.lane_active(lane, active)):
+                    unit = b.element(slot, units.type, lane)
+                    same = b.mask_bits(b.icmp("eq", units, b.splat(unit)))
+                    earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
+                    with b.if_(b.icmp("eq", b.and_(b.and_(same, earlier), active), i32(0))):
+                        group = b.and_(unit, b.sub(groups, i32(1)))
+                        at = b.offset(histogram, b.resize(group, I64))
+                        ways = b.add(b.load("i8", at), constant("i8", 1))
+                        b.store(ways, at)
+                        b.store(b.intrinsic("umax", b.load("i8", worst), ways), worst)
+            wavefronts = b.resize(b.load("i8", worst), I32)
+            b.store(b.add(b.load(I32, total), wavefronts), total)
+            b.store(b.add(b.load(I32, conflicts), b.sub(wavefronts, i32(1))), conflicts)
+    b.increment(counter, b.resize(b.load(I32, total), I64))
+    b.increment(b.offset(counter, 8), b.resize(b.load(I32, conflicts), I64))
+
+
+def _masked_gather(b: Builder, type_: str, pointers: Value, bits: Value) -> Value:
+    name, vector, align = f"llvm.masked.gather.v{WARP}{type_}.v{WARP}p0", f"<{WARP} x {type_}>", BITS[type_] // 8
+    b.declared[name] = f"declare {vector} @{name}(<{WARP} x ptr>, i32, <{WARP} x i1>, {vector})"
+    return b.let(type_, WARP, f"call {vector} @{name}({pointers}, i32 {align}, {bits}, {vector} zeroinitializer)")
+
+
+@helper("ws_gather_{}", "<32 x {}>", ADDRESS, MASK, over=INTEGERS)
+def gather(b: Helper, address: Value, type_: str) -> None:
+    b.ret(_masked_gather(b, type_, b.convert("inttoptr", address, "ptr"), b.bits_mask(MASK)))
+
+
+@helper("ws_scatter_{}", "void", ADDRESS, MASK, arg("{}", "value", WARP), over=INTEGERS)
+def scatter(b: Helper, address: Value, value: Value, type_: str) -> None:
+    pointers = b.convert("inttoptr", address, "ptr")
+    name = f"llvm.masked.scatter.v{WARP}{type_}.v{WARP}p0"
+    b.declared[name] = f"declare void @{name}({value.ir_type}, <{WARP} x ptr>, i32, <{WARP} x i1>)"
+    b.emit(f"call void @{name}({value}, {pointers}, i32 {BITS[type_] // 8}, {b.bits_mask(MASK)})")
+
+
+@helper("ws_permute", "<32 x i32>", arg(I32, "value", WARP), arg(I32, "source", WARP))
+def permute(b: Helper, value: Value, source: Value) -> None:
+    """value[source[lane]] for every lane."""
+    slot = b.stack(value)
+    pointers = b.let("ptr", WARP, f"getelementptr i32, {slot}, {source}")
+    b.ret(_masked_gather(b, I32, pointers, constant("i1", 1, WARP)))
+
+
+@helper("ws_match_any", "<32 x i32>", arg(I64, "value", WARP), MASK)
+def match_any(b: Helper, value: Value) -> None:
+    """For every lane the members that hold the same value."""
+    slot, result = b.stack(value), b.stack(constant(I32, 0, WARP))
+    with b.loop(i32(WARP)) as lane:
+        same = b.and_(b.mask_bits(b.icmp("eq", value, b.splat(b.element(slot, I64, lane)))), MASK)
+        b.set_element(result, same, lane)
+    b.ret(b.load(I32, result, WARP, align=64))
