@@ -15,13 +15,12 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
 from ptxsim.codegen.functions import CONTEXT, NULL, WORKER, report
-from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector, bytes_of
 
 HALF = WARP // 2
 
 
-UNIFORM = Lanes((0,) * WARP)
 
 
 @dataclass(frozen=True)

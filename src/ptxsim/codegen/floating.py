@@ -423,20 +423,17 @@ def _testp(b: Builder, i: Instruction, x: Value) -> Value:
     tiny = b.icmp("ult", magnitude, b.like(bits, SMALLEST_NORMAL[x.type]))
     zero = b.icmp("eq", magnitude, b.like(bits, 0))
     finite = b.icmp("ult", magnitude, b.like(bits, infinity))
-    match i.modifiers[0]:
-        case "finite":
-            return finite
-        case "infinite":
-            return b.icmp("eq", magnitude, b.like(bits, infinity))
-        case "number":
-            return b.fcmp("ord", x, x)
-        case "notanumber":
-            return b.fcmp("uno", x, x)
-        case "normal":
-            return b.or_(b.and_(finite, b.not_(tiny)), zero)  # zero counts as normal
-        case "subnormal":
-            return b.and_(tiny, b.not_(zero))
-    raise unsupported(i)
+    tests: dict[str, Callable[[], Value]] = {
+        "finite": lambda: finite,
+        "infinite": lambda: b.icmp("eq", magnitude, b.like(bits, infinity)),
+        "number": lambda: b.fcmp("ord", x, x),
+        "notanumber": lambda: b.fcmp("uno", x, x),
+        "normal": lambda: b.or_(b.and_(finite, b.not_(tiny)), zero),  # zero counts as normal
+        "subnormal": lambda: b.and_(tiny, b.not_(zero)),
+    }
+    if i.modifiers[0] not in tests:
+        raise unsupported(i)
+    return tests[i.modifiers[0]]()
 
 
 def _through_double(function: Callable[[Builder, Value], Value]) -> FloatOp:

@@ -9,7 +9,7 @@ from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants, ir_
 from ptxsim.codegen.functions import CONTEXT, WORKER
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE
-from ptxsim.codegen.translator import Translator, last_line
+from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.unit import Part, Unit, lanes_of
 from ptxsim.syntax.program import (
     Barrier,
@@ -120,8 +120,7 @@ class Full(Translator):
 
     def _block(self, block: Block) -> None:
         b = self.b
-        self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
-        self.carry = None
+        self.start_block(block)
         self.frames.dirty = set()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
         b.label(f"F{block.index}")
@@ -144,11 +143,7 @@ class Full(Translator):
         low, high = self.unit.analysis.guarded[id(i)]
         source = widened_source(i)
         assert source is not None
-        form = (
-            self.form(source.name)
-            if isinstance(source, Register)
-            else lanes_of(self.unit.analysis.operand(source) or Lanes())
-        )
+        form = lanes_of(self.unit.analysis.operand(source) or Lanes())
         value = b.resize(self.source(source, i.type, form), "i64", i.type[0] == "s")
         fits = b.all_true(b.and_(b.icmp("sge", value, b.like(value, low)), b.icmp("sle", value, b.like(value, high))))
         wraps, fine = b.new_label("wraps"), b.new_label("fine")
@@ -206,10 +201,7 @@ class Full(Translator):
 
     def _terminator(self, block: Block) -> None:
         b, terminator = self.b, block.terminator
-        instruction = getattr(terminator, "instruction", None)
-        if instruction is not None:
-            self.count_instruction(instruction)
-        line = instruction.source.line if instruction is not None else last_line(block)
+        line = self.count_terminator(block)
         match terminator:
             case Return():
                 b.ret(constant("i32", L.DONE << 16))
@@ -272,17 +264,13 @@ class Full(Translator):
         b = self.b
         if any(self.loops_back(t) for t in targets):
             self.spend(line)
-        uniform = not isinstance(index, Register) or self.pattern(index.name).uniform
-        if uniform:
+        if not isinstance(index, Register) or self.pattern(index.name).uniform:
             value = self.source(index, "u32", 0)
             self._write_back(block.live_out)
             arms = " ".join(f"i32 {k}, label %F{t}" for k, t in enumerate(targets))
             b.emit(f"switch i32 {value.text}, label %F{targets[-1]} [{arms}]")
             return
-        value = self.source(index, "u32", WARP)
-        counters = constants("i16", [targets[-1]] * WARP)
-        for k, t in enumerate(targets[:-1]):
-            counters = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), counters)
+        counters = self.chosen_target(index, targets)
         self._write_back(block.live_out)
         if self.unit.options.count:
             self.count_parting(counters, constant("i1", 1, WARP), line)

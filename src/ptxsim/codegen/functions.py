@@ -68,6 +68,9 @@ class Helper(Builder):
         self.store(initial, slot)
         return slot
 
+    def fill(self, pointer: Value, byte: int, length: Value) -> None:
+        self.call("llvm.memset.p0.i64", "void", pointer, constant("i8", byte), length, Value("i1", "false"))
+
     def lane_active(self, lane: Value, mask: Value = MASK) -> Value:
         return self.icmp("ne", self.and_(self.binary("lshr", mask, lane), i32(1)), i32(0))
 

@@ -11,8 +11,7 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
     HALF,
-    UNIFORM,
-    Access,
+        Access,
     Shape,
     account,
     either,
@@ -31,7 +30,7 @@ from ptxsim.codegen.access import (
 )
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
 from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
-from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.syntax.program import Register
 
 SECTOR_BYTES = 32

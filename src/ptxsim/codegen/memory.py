@@ -7,8 +7,7 @@ from collections.abc import Callable
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
-    UNIFORM,
-    Access,
+        Access,
     account,
     finish,
     inferred_space,
@@ -23,7 +22,7 @@ from ptxsim.codegen.floating import add_float, canonical_bits, flush, narrow, pa
 from ptxsim.codegen.functions import ADDRESS, CONTEXT, MASK, WORKER, Helper, arg, i32
 from ptxsim.codegen.global_memory import general_global, sector_cell, translate_global
 from ptxsim.codegen.shared_memory import conflict_cell, general_shared, shared_base, translate_shared
-from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.codegen.values import LLVM_TYPE, handles, is_float, unsupported
 from ptxsim.syntax.program import Address, Instruction, Operand, Sink, Symbol, Vector, bytes_of
 

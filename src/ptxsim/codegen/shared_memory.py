@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
-    UNIFORM,
-    Access,
+        Access,
     Shape,
     account,
     either,
@@ -33,7 +32,7 @@ from ptxsim.codegen.access import (
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
 from ptxsim.codegen.functions import NULL
 from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
-from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
 
 

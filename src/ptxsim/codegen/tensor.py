@@ -60,11 +60,7 @@ def _translate(t: Translator, i: Instruction) -> None:
 
 
 def hazard(t: Translator, i: Instruction, lane: Value, what: int) -> None:
-    site = t.unit.site(i, "warp", "read")
-    t.b.call(
-        "ws_hazard", "void", WORKER, CONTEXT, constant("i32", L.WARP_MATRIX), constant("i32", site), lane,
-        constant("i64", 0), constant("i64", what),
-    )  # fmt: skip
+    t.hazard(L.WARP_MATRIX, t.unit.site(i, "warp", "read"), lane, what)
 
 
 @contextmanager
@@ -81,8 +77,7 @@ def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
     b.branch(b.icmp("eq", mask, ALL_LANES), whole, missing)
     b.label(missing)
     if t.unit.options.check:
-        absent = b.first_bit(mask)
-        hazard(t, i, absent, MISSING_LANES)
+        hazard(t, i, b.first_bit(mask), MISSING_LANES)
     b.br(end)
     b.label(whole)
     yield

@@ -7,7 +7,10 @@ the plan that turns the counter array into named counters.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from ptxsim.analysis.lane_analysis import LaneAnalysis
 from ptxsim.analysis.matrices import tile
@@ -34,10 +37,10 @@ from ptxsim.syntax.program import (
     Instruction,
     Jump,
     Kernel,
+    Return,
     Switch,
     Terminator,
     Vector,
-    WarpBarrier,
     bytes_of,
 )
 
@@ -145,12 +148,11 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
 def _is_named(kernel: Kernel) -> bool:
     """Whether some barrier has a number or a count of its own, or is arrived at without waiting."""
     everybody = (Immediate(0), Immediate(0))
-    for block in kernel.blocks:
-        if isinstance(block.terminator, Barrier) and barrier_operands(block.terminator.instruction) != everybody:
-            return True
-        if any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions):
-            return True
-    return False
+    return any(
+        (isinstance(block.terminator, Barrier) and barrier_operands(block.terminator.instruction) != everybody)
+        or any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions)
+        for block in kernel.blocks
+    )
 
 
 _FENCES = frozenset({"acquire", "release", "acq_rel", "sc"})
@@ -190,47 +192,40 @@ def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:
                 and i.space in spaces
                 and any(isinstance(o, Address) for o in i.operands)
             ):
-                size = bytes_of(i.type)
-                for o in i.operands:
-                    if isinstance(o, Vector):
-                        size *= len(o.elements)
-                smallest = min(smallest, size)
+                together = (len(o.elements) for o in i.operands if isinstance(o, Vector))
+                smallest = min(smallest, math.prod(together, start=bytes_of(i.type)))
     return smallest.bit_length() - 1
 
 
-def _map_targets(terminator: Terminator, new: dict[int, int]) -> Terminator:
+def _map_targets(terminator: Terminator, new: Sequence[int]) -> Terminator:
     match terminator:
-        case Jump(target, source):
-            return Jump(new[target], source)
-        case Branch(guard, taken, fallthrough, instruction):
-            return Branch(guard, new[taken], new[fallthrough], instruction)
-        case Switch(index, targets, instruction):
-            return Switch(index, tuple(new[t] for t in targets), instruction)
-        case Barrier(target, instruction):
-            return Barrier(new[target], instruction)
-        case WarpBarrier(target, instruction):
-            return WarpBarrier(new[target], instruction)
-    return terminator
+        case Return():
+            return terminator
+        case Branch():
+            return replace(terminator, taken=new[terminator.taken], fallthrough=new[terminator.fallthrough])
+        case Switch():
+            return replace(terminator, targets=tuple(new[t] for t in terminator.targets))
+        case _:
+            return replace(terminator, target=new[terminator.target])
 
 
 def _rebuilt(kernel: Kernel, groups: list[list[Block]]) -> Kernel:
-    """A kernel whose block k is replaced by the chain groups[k]; liveness is recomputed inside the chains."""
-    first: dict[int, int] = {}
-    total = 0
-    for k, group in enumerate(groups):
-        first[k] = total
-        total += len(group)
+    """A kernel whose block k is replaced by the chain groups[k]."""
+    if all(len(group) == 1 for group in groups):
+        return kernel
+    first = list(accumulate((len(group) for group in groups), initial=0))
     blocks: list[Block] = []
     for group in groups:
-        for position, block in enumerate(group):
-            is_last = position == len(group) - 1
-            terminator = _map_targets(block.terminator, first) if is_last else _chain(block.terminator, len(blocks) + 1)
-            blocks.append(Block(len(blocks), block.instructions, terminator, block.live_in, block.live_out))
+        for block in group:
+            end = _map_targets(block.terminator, first) if block is group[-1] else _chained(block, len(blocks) + 1)
+            blocks.append(Block(len(blocks), block.instructions, end, block.live_in, block.live_out))
     return replace(kernel, blocks=blocks)
 
 
-def _chain(terminator: Terminator, following: int) -> Terminator:
-    return Barrier(following, terminator.instruction) if isinstance(terminator, Barrier) else Jump(following)
+def _chained(block: Block, following: int) -> Terminator:
+    """A block's end where the next of its chain follows."""
+    end = block.terminator
+    return Barrier(following, end.instruction) if isinstance(end, Barrier) else Jump(following)
 
 
 def _live_before(instructions: list[Instruction], live: frozenset[str]) -> frozenset[str]:
@@ -259,8 +254,6 @@ def _with_barrier_results(kernel: Kernel) -> Kernel:
             groups.append([waits, Block(0, [t.instruction], Jump(t.target), live, block.live_out)])
         else:
             groups.append([block])
-    if all(len(g) == 1 for g in groups):
-        return kernel
     return _rebuilt(kernel, groups)
 
 
@@ -283,6 +276,4 @@ def _split_at_guards(kernel: Kernel, analysis: LaneAnalysis) -> Kernel:
             chain.insert(0, Block(0, part, terminator, live, out))
             out, end, terminator = live, cut, Jump(0)
         groups.append(chain)
-    if all(len(g) == 1 for g in groups):
-        return kernel
     return _rebuilt(kernel, groups)
