@@ -185,28 +185,27 @@ def either(
     return [b.phi((x, first_at), (y, second_at)) for x, y in zip(first, second, strict=True)]
 
 
+def place_of(i: Instruction) -> tuple[Operand, Operand, int]:
+    """(where, what, bytes per lane) of a load or store."""
+    where, what = i.operands[:2] if i.opcode == "st" else i.operands[1::-1]
+    return where, what, bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
+
+
 def extent(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[int, int, int]:
     """(lowest, highest + 1) byte that this block touches through the register of `a`, and the alignment to test."""
-    base = a.address.base
-    low = high = None
-    aligned = 1
-    for position in range(t.position, len(t.block.instructions)):
-        i = t.block.instructions[position]
-        if i.opcode in ("ld", "ldu", "st"):
-            where = i.operands[1] if i.opcode != "st" else i.operands[0]
-            what = i.operands[0] if i.opcode != "st" else i.operands[1]
-            if isinstance(where, Address) and where.base == base and i.space == a.instruction.space:
-                size = bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
-                first, last = where.offset + min(offsets), where.offset + max(offsets) + size
-                low = first if low is None else min(low, first)
-                high = last if high is None else max(high, last)
-                if any((where.offset + o) % size for o in offsets):
-                    aligned = 1 << 40  # some lane is misaligned whatever the base: never take the fast path
-                aligned = max(aligned, size)
+    base, aligned = a.address.base, 1
+    ends: list[int] = []
+    for i in t.block.instructions[t.position :]:
+        if i.opcode in ("ld", "ldu", "st") and i.space == a.instruction.space:
+            where, _, size = place_of(i)
+            if isinstance(where, Address) and where.base == base:
+                places = [where.offset + o for o in offsets]
+                ends += [min(places), max(places) + size]
+                # where some lane is misaligned whatever the base: never take the fast path
+                aligned = max(aligned, 1 << 40 if any(at % size for at in places) else size)
         if isinstance(base, Register) and base.name in i.written:
             break
-    assert low is not None and high is not None
-    return low, high, aligned
+    return min(ends), max(ends), aligned
 
 
 MOST_PIECES = 8

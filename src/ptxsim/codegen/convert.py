@@ -14,14 +14,8 @@ _FLOAT_COMPARE = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno",
     "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
 }  # fmt: skip
-
-
 _UNSIGNED_COMPARE = {"lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
-
-
 _COMPARISONS = frozenset(_FLOAT_COMPARE) | frozenset(_UNSIGNED_COMPARE)
-
-
 _BOOLEANS = ("and", "or", "xor")
 
 
@@ -319,8 +313,6 @@ class _Format:
 
 
 _FORMATS = {"e4m3x2": _Format(3, 7, 448.0, 2.0**-9), "e5m2x2": _Format(2, 15, 57344.0, 2.0**-16)}
-
-
 _NAN = 0x7F
 
 

@@ -47,7 +47,9 @@ class Slots:
     @classmethod
     def allocate(cls, b: Helper, *, votes: bool) -> Slots:
         numbers = [b.let("ptr", 0, "alloca i32") for _ in range(10 if votes else 8)]
-        return cls(*numbers[:7], tuple(numbers[7:-1]), numbers[-1], b.let("ptr", 0, "alloca i64"))
+        alive, target, apart, yielded, state, done, turn, *counts, lockstep = numbers
+        start = b.let("ptr", 0, "alloca i64")
+        return cls(alive, target, apart, yielded, state, done, turn, tuple(counts), lockstep, start)
 
     def begin_block(self, b: Helper, *, in_lockstep: bool) -> None:
         b.store(i32(0), self.done)

@@ -18,17 +18,9 @@ from ptxsim.codegen.values import VALUES, bits_of, is_float, unsupported, value
 from ptxsim.syntax.program import Instruction, Kernel, Operand, Register
 
 _DIRECTED = ("rz", "rm", "rp")
-
-
 SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
-
-
 INFINITY = {"float": 0x7F800000, "half": 0x7C00, "double": 0x7FF << 52, "bfloat": 0x7F80}
-
-
 MAGNITUDE = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": (1 << 63) - 1, "bfloat": 0x7FFF}
-
-
 FloatOp = Callable[..., Value]
 
 
@@ -167,8 +159,6 @@ def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: Value) -> Value:
 
 
 CANONICAL_NAN = 0x7FFFFFFF
-
-
 KEEPS_PAYLOADS = frozenset({"mov", "selp", "slct", "copysign"})
 """Operations that pass on a NaN as it is."""
 
@@ -212,8 +202,6 @@ def half_results(i: Instruction) -> bool:
 
 ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}
 """PTX rounding modifier -> LLVM's number of the mode (llvm.set.rounding)."""
-
-
 _NEAREST = 1
 
 
@@ -466,14 +454,8 @@ def _to_int64(b: Builder, x: Value) -> Value:
 
 
 _EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(12)]
-
-
 _LOG2 = [2 / math.log(2) / (2 * k + 1) for k in range(10)]
-
-
 _SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)]
-
-
 _COS = [(-1) ** k / math.factorial(2 * k) for k in range(8)]
 
 

@@ -12,6 +12,7 @@ from ptxsim.codegen.access import (
     finish,
     inferred_space,
     move_lanes,
+    place_of,
     put_loaded,
     signal,
     stored_values,
@@ -34,7 +35,7 @@ def _load_or_store(t: Translator, i: Instruction) -> None:
     space = i.space
     if space == "param":
         return _load_parameter(t, i)
-    where, what = (i.operands[1], i.operands[0]) if is_load else (i.operands[0], i.operands[1])
+    where, what, _ = place_of(i)
     if not isinstance(where, Address):
         raise unsupported(i)
     if space == "generic":

@@ -22,6 +22,7 @@ from ptxsim.codegen.access import (
     is_signal,
     load_shape,
     pattern_of,
+    place_of,
     scalar_base,
     shape_of,
     signal,
@@ -33,7 +34,7 @@ from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
 from ptxsim.codegen.functions import NULL
 from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import UNIFORM, Translator
-from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
+from ptxsim.syntax.program import Address, Instruction, Register
 
 
 def shared_base(t: Translator) -> Value:
@@ -146,8 +147,6 @@ def _shared_pattern(
 
 
 _MOST_GRANULES, _MOST_RUNS, _CHUNK, _WORTH_A_GLANCE = 2048, 64, 32, 4
-
-
 _MANY = -1
 
 
@@ -205,10 +204,8 @@ def _may_write_shared(i: Instruction) -> bool:
 
 def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:
     """Adds one access's granules, counted from the base register's address."""
-    is_store = i.opcode == "st"
-    where, what = (i.operands[0], i.operands[1]) if is_store else (i.operands[1], i.operands[0])
+    where, _, size = place_of(i)
     assert isinstance(where, Address)
-    size = bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
     granules = max(1, size >> granule_log2)
     for lane, offset in enumerate(offsets):
         first = (where.offset + offset) >> granule_log2

@@ -231,8 +231,6 @@ class ResidentFrames:
 
 _MOST_DEEP = 2
 """Products on one sum: more of them need more inputs at once than the host's nearest cache holds."""
-
-
 Names = tuple[str, ...]
 
 

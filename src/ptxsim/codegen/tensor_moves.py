@@ -33,12 +33,8 @@ from ptxsim.codegen.tensor_products import (
 
 _HOST_LINE = 64
 """Bytes of a line of the host's caches."""
-
-
 _TURNED = 16
 """Side of a block that is transposed in the host's registers."""
-
-
 ROW_ALIGNMENT = 16
 """Bytes to which CUDA wants every row or column of a fragment in memory to be aligned (shorter ones: their size)."""
 

@@ -45,8 +45,6 @@ from ptxsim.syntax.program import (
 )
 
 __all__ = ["Options", "Translation", "translate"]
-
-
 _LONG, _LONG_CHECKED = 1_200, 600
 """PTX instructions above which registers live in memory between blocks: without and with checks. Such a kernel has more
 values than the host has registers, so that it runs no slower, and LLVM needs half the time."""

@@ -254,8 +254,8 @@ def _printer(t: Translator) -> str:
             b.store(b.element(format_slot, "i64", lane), record)
             b.store(b.worker("block", "i64"), b.offset(record, 8))
             b.store(b.add(b.shl(warp, 5), lane), b.offset(record, 16))
-            for value, at in ((i32(size), 20), (line, 24), (i32(0), 28)):
-                b.store(value, b.offset(record, at))
+            for value, place in ((i32(size), 20), (line, 24), (i32(0), 28)):
+                b.store(value, b.offset(record, place))
             start = b.element(buffer_slot, "i64", lane)
             home = b.add(b.element(base_at, "i64", lane), b.shl(b.resize(lane, "i64"), 2))
             with b.loop(i64(size)) as k:
