@@ -185,6 +185,32 @@ def either(
     return [b.phi((x, first_at), (y, second_at)) for x, y in zip(first, second, strict=True)]
 
 
+def by_shape(
+    t: Translator,
+    a: Access,
+    shape: Shape,
+    base: Callable[[], Value],
+    values: list[Value] | None,
+    passed: Value | None,
+    general: Callable[[], list[Value]],
+    after: Callable[[], None] | None = None,
+) -> None:
+    """An access in wide pieces from `base` on (the host's address, i64), or where `passed` does not hold, `general`."""
+
+    def fast() -> list[Value]:
+        if values is None:
+            return load_shape(t, a, shape, base())
+        store_shape(t, a, shape, base(), values)
+        return []
+
+    def slow() -> list[Value]:
+        results = general()
+        return [t.b.extract(r, 0) for r in results] if shape.distinct == 1 else results
+
+    results = fast() if passed is None else either(t, a, [passed], fast, slow, after)
+    finish(t, a, results, UNIFORM if shape.distinct == 1 else Lanes())
+
+
 def place_of(i: Instruction) -> tuple[Operand, Operand, int]:
     """(where, what, bytes per lane) of a load or store."""
     where, what = i.operands[:2] if i.opcode == "st" else i.operands[1::-1]
@@ -260,8 +286,9 @@ def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Valu
         pointer = b.pointer(b.add_const(base, start))
         if count == 1:
             singles = [b.load(a.element, b.offset(pointer, k * a.element_bytes)) for k in range(parts)]
-            for k, single in enumerate(singles):
-                pieces[k].append(b.splat(single, HALF) if halves else _one_lane(t, single))
+            for piece, single in zip(pieces, singles, strict=True):
+                alone = f"insertelement <1 x {a.element}> poison, {single}, i32 0"
+                piece.append(b.splat(single, HALF) if halves else b.let(a.element, 1, alone))
             continue
         big = b.load(a.element, pointer, count * parts)
         for k in range(parts):
@@ -269,10 +296,6 @@ def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Valu
     if halves:  # each half warp is one run or one value: no permutation needed
         return [b.concat([p[h] for h in halves]) for p in pieces]
     return [b.shuffle(b.concat(p), shape.place) for p in pieces]
-
-
-def _one_lane(t: Translator, x: Value) -> Value:
-    return t.b.let(x.type, 1, f"insertelement <1 x {x.type}> poison, {x}, i32 0")
 
 
 def _halves(shape: Shape) -> tuple[int, ...] | None:

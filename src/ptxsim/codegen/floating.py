@@ -15,7 +15,7 @@ from ptxsim.codegen import host
 from ptxsim.codegen.emit import WARP, Builder, Value, constant
 from ptxsim.codegen.functions import I32, Function, Helper, arg, helper, i32
 from ptxsim.codegen.values import VALUES, bits_of, is_float, unsupported, value
-from ptxsim.syntax.program import Instruction, Kernel, Operand, Register
+from ptxsim.syntax.program import Instruction, Kernel, Register
 
 _DIRECTED = ("rz", "rm", "rp")
 SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
@@ -172,21 +172,13 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
             if i.opcode not in VALUES or not i.types or i.types[0] not in ("f32", "b32"):
                 continue
             if i.opcode in KEEPS_PAYLOADS:
-                copies += [(name, _register_names(i.operands[1:])) for name in i.written]
+                sources = [o.name for o in i.operands[1:] if isinstance(o, Register)]
+                copies += [(name, sources) for name in i.written]
             elif i.types[0] == "f32":
                 found |= {name for name in i.written if kernel.registers[name] != "pred"}
-    changed = True
-    while changed:
-        changed = False
-        for name, sources in copies:
-            if name not in found and not found.isdisjoint(sources):
-                found.add(name)
-                changed = True
+    while fresh := {name for name, sources in copies if name not in found and not found.isdisjoint(sources)}:
+        found |= fresh
     return frozenset(found)
-
-
-def _register_names(operands: tuple[Operand, ...]) -> list[str]:
-    return [o.name for o in operands if isinstance(o, Register)]
 
 
 def canonical_bits(b: Builder, bits: Value) -> Value:
@@ -235,15 +227,11 @@ DIRECTED = tuple(
 
 def _of_double(b: Builder, i: Instruction, operation: str, *xs: Value) -> Value:
     """A directed operation on f64: products and quotients are not exact in anything wider."""
-    wide = [x if x.lanes == WARP else b.splat(x) if not x.lanes else b.shuffle(x, _spread(x.lanes)) for x in xs]
+    lanes = xs[0].lanes
+    wide = [b.shuffle(x, [*range(lanes)] * (WARP // lanes)) if lanes else b.splat(x) for x in xs]
     mode = constant("i32", ROUNDING_MODES[direction(i) or ""])
     result = b.call(f"ws_directed_{operation}", "double", mode, *wide, lanes=WARP)
-    lanes = xs[0].lanes
-    return result if lanes == WARP else b.shuffle(result, range(lanes)) if lanes else b.extract(result, 0)
-
-
-def _spread(lanes: int) -> list[int]:
-    return [k % lanes for k in range(WARP)]
+    return b.shuffle(result, range(lanes)) if lanes else b.extract(result, 0)
 
 
 def _directed(b: Builder, i: Instruction, x: Value, y: Value, op: str) -> Value:

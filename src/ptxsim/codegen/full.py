@@ -93,8 +93,7 @@ class Full(Translator):
         self.unsaved_before, self.unsaved = _unsaved(self.kernel.blocks, part)
         for block in blocks:
             self._block(block)
-        mentioned = _mentioned(blocks)
-        self._leave_block(mentioned)
+        self._leave_block(_mentioned(blocks))
         body, b.lines = b.lines, []
         self.frames.enter(frozenset().union(*(self.kernel.blocks[e].live_in for e in part.entries)))
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
@@ -113,9 +112,7 @@ class Full(Translator):
             form, kind = self.form(name), self.storage(name)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
-        b.lines += self.area_lines()
-        b.lines += entering
-        b.lines += body
+        b.lines += [*self.area_lines(), *entering, *body]
         return b.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
 
     def _block(self, block: Block) -> None:
@@ -207,13 +204,11 @@ class Full(Translator):
                 b.ret(constant("i32", L.DONE << 16))
             case Jump(target):
                 self._write_back(block.live_out)
-                if self.loops_back(target):
-                    self.spend(line)
+                self.spend(line, target)
                 b.br(f"F{target}")
             case Barrier(target, i):
                 self.count("barriers", line, per_warp=1)
-                if self.loops_back(target):
-                    self.spend(line)
+                self.spend(line, target)
                 self.name_barrier(i)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
@@ -230,8 +225,7 @@ class Full(Translator):
                     members = self.source(i.operands[0], "b32", WARP)
                     b.call("ws_warp_sync", "void", WORKER, CONTEXT, members, ALL_LANES)
                 self._write_back(block.live_out)
-                if self.loops_back(target):
-                    self.spend(line)
+                self.spend(line, target)
                 b.br(f"F{target}")
             case Branch():
                 self._branch(terminator, block, line)
@@ -241,8 +235,7 @@ class Full(Translator):
     def _branch(self, t: Branch, block: Block, line: int) -> None:
         b = self.b
         yes, no = (t.fallthrough, t.taken) if t.guard.negated else (t.taken, t.fallthrough)
-        if self.loops_back(yes) or self.loops_back(no):
-            self.spend(line)
+        self.spend(line, yes, no)
         name = t.guard.register
         if self.pattern(name).uniform:
             condition = self.get(name, 0)
@@ -251,8 +244,7 @@ class Full(Translator):
             return
         condition = self.get(name, WARP)
         self._write_back(block.live_out)
-        bits = b.mask_bits(condition)
-        parted = b.new_label("parted")
+        bits, parted = b.mask_bits(condition), b.new_label("parted")
         b.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
         b.label(parted)
         if self.unit.options.count and not t.instruction.has("skip"):
@@ -262,8 +254,7 @@ class Full(Translator):
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
         b = self.b
-        if any(self.loops_back(t) for t in targets):
-            self.spend(line)
+        self.spend(line, *targets)
         if not isinstance(index, Register) or self.pattern(index.name).uniform:
             value = self.source(index, "u32", 0)
             self._write_back(block.live_out)
@@ -279,12 +270,9 @@ class Full(Translator):
 
 def _mentioned(blocks: list[Block]) -> set[str]:
     """Registers that live in or out of these blocks or are written there."""
-    names: set[str] = set()
-    for block in blocks:
-        names |= block.live_in | block.live_out
-        for i in block.instructions:
-            names |= {*i.written, *i.read}
-    return names
+    live = (names for block in blocks for names in (block.live_in, block.live_out))
+    named = (names for block in blocks for i in block.instructions for names in (i.written, i.read))
+    return set().union(*live, *named)
 
 
 def _unsaved(blocks: list[Block], part: Part) -> tuple[dict[int, set[str]], dict[int, set[str]]]:

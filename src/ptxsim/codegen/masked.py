@@ -159,8 +159,7 @@ class Masked(Translator):
         """The block that each active lane goes to; None where the block ended the launch itself."""
         b, terminator = self.b, block.terminator
         line = self.count_terminator(block)
-        if any(self.loops_back(s) for s in block.successors):
-            self.spend(line)
+        self.spend(line, *block.successors)
         match terminator:
             case Return():
                 return constants("i16", [L.EXITED] * WARP)

@@ -353,9 +353,11 @@ class Translator:
     def bump(self, cell: int, by: Value) -> None:
         self.b.increment(self.counter_pointer(cell), by)
 
-    def spend(self, line: int) -> None:
-        """One loop iteration off the block's budget; leaves when it is used up."""
+    def spend(self, line: int, *targets: int) -> None:
+        """One loop iteration off the block's budget, if a target is behind; leaves when it is used up."""
         b = self.b
+        if all(target > self.block.index for target in targets):
+            return
         at = b.offset(WORKER, L.field("budget"))
         left = b.add_const(b.load("i64", at), -1)
         b.store(left, at)
@@ -390,9 +392,6 @@ class Translator:
         """Notes a hazard that has no address."""
         of, detail = (constant("i32", kind), constant("i32", site), lane), (constant("i64", 0), constant("i64", state))
         self.b.call("ws_hazard", "void", WORKER, CONTEXT, *of, *detail)
-
-    def loops_back(self, target: int) -> bool:
-        return target <= self.block.index
 
     def name_barrier(self, i: Instruction) -> None:
         """Notes which barrier the warp comes to and for how many threads it is (0: all of the block)."""

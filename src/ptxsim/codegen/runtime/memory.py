@@ -70,7 +70,7 @@ def find(b: Helper, address: Value) -> None:
 @helper("ws_check_global", I32, WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE)
 def check_global(b: Helper, address: Value) -> None:
     """Lanes of `mask` whose access is aligned and inside an allocation; the others become hazards."""
-    site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
+    site = b.site()
     size = b.resize(SIZE, I64)
     low, high = b.load(I64, site), b.load(I64, b.offset(site, 8))
     last = b.sub(high, size)
