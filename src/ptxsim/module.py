@@ -23,8 +23,7 @@ from ptxsim.limits import LIMITS, MAX_BLOCK, MAX_GRID, MAX_THREADS, STATIC_SHARE
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
-from ptxsim.syntax.program import FLOAT_TYPES, Block, Param
-from ptxsim.syntax.program import Module as PtxFile
+from ptxsim.syntax.program import FLOAT_TYPES, Block, Param, PtxFile
 
 if TYPE_CHECKING:
     from ptxsim.run.engine import Engine
