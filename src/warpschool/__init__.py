@@ -10,8 +10,7 @@ Nothing heavy is imported here: each name is loaded when it is first used.
 from __future__ import annotations
 
 from ptxsim.lazy import public_names
-
-__version__ = "0.1.0"
+from warpschool.version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it

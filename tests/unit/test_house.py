@@ -13,13 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-WRONG_WAY = {
-    ("warpschool.show.diff", "warpcourse.ladder"),
-    ("warpschool.tour.run", "warpcourse.ladder"),
-}
-CIRCLES = {
-    "ptxsim.isa", "warpschool", "warpschool.classroom.exporters", "warpschool.inspect.debugger.moment",
-}  # fmt: skip
+WRONG_WAY: set[tuple[str, str]] = set()
+CIRCLES = {"warpschool.classroom.exporters", "warpschool.inspect.debugger.moment"}
 """The first module, by name, of every circle."""
 FACE = {f"ptxsim.{name}" for name in ("cache", "counters", "errors", "fragments", "isa", "lazy", "limits", "oracle")}
 """Modules of the simulator that others may import, beside the package itself."""

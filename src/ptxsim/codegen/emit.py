@@ -7,7 +7,7 @@ LLVM promotes the registers to SSA and selects instructions.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -157,6 +157,15 @@ class Builder:
         yield
         self.br(end)
         self.label(end)
+
+    @contextmanager
+    def leaving(self, condition: Callable[[], Value], yes: str, no: str = "goon") -> Iterator[None]:
+        """Code that leaves the function where a condition holds, which is rare; `yes` and `no` name the labels."""
+        leaves, stays = self.new_label(yes), self.new_label(no)
+        self.branch(condition(), leaves, stays, likely=False)
+        self.label(leaves)
+        yield
+        self.label(stays)
 
     @contextmanager
     def loop(self, count: Value) -> Iterator[Value]:

@@ -158,13 +158,8 @@ class Full(Translator):
 
     def _yield(self, block: Block) -> None:
         """Leaves for the driver, to go on here once the other warps have run."""
-        b, due_at = self.b, self.b.offset(WORKER, L.field("yield_due"))
-        wait, go_on = b.new_label("wait"), b.new_label("goon")
-        b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
-        b.label(wait)
-        b.store(constant("i32", 0), due_at)
-        self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
-        b.label(go_on)
+        with self.yielding():
+            self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
 
     def _old_on_entry(self, block: Block) -> frozenset[str]:
         """Live registers whose slots are out of date where a block starts."""
@@ -268,9 +263,7 @@ class Full(Translator):
         b.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
         b.label(parted)
         if self.unit.options.count and not t.instruction.added:
-            cell = self.unit.plan.cell()
-            self.unit.plan.named(cell, "divergent_branches", line)
-            self.bump(cell, constant("i64", 1))
+            self.count_divergence(constant("i64", 1), line)
         counters = b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
         self._leave(counters, self._old_at_end(block))
 

@@ -119,15 +119,11 @@ class Masked(Translator):
 
     def _yield(self, block: Block) -> None:
         """Lets the other lanes go on before those that have looped here for long."""
-        b, due_at = self.b, self.b.offset(WORKER, L.field("yield_due"))
-        wait, go_on = b.new_label("wait"), b.new_label("goon")
-        b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
-        b.label(wait)
-        b.store(constant("i32", 0), due_at)
-        later = constants("i16", [block.index | L.YIELD_FLAG] * WARP)
-        b.store(b.select(self.mask, later, self.pcs), self._pcs_at(), align=64)
-        b.br("dispatch")
-        b.label(go_on)
+        b = self.b
+        with self.yielding():
+            later = constants("i16", [block.index | L.YIELD_FLAG] * WARP)
+            b.store(b.select(self.mask, later, self.pcs), self._pcs_at(), align=64)
+            b.br("dispatch")
 
     def _try_full(self, block: Block) -> None:
         """Back to `full` if all 32 lanes are here and every register that it keeps as a scalar fits its pattern."""
@@ -225,6 +221,4 @@ class Masked(Translator):
         b = self.b
         taken = b.and_(b.mask_bits(condition), self.mask_bits)
         parted = b.and_(b.icmp("ne", taken, b.like(taken, 0)), b.icmp("ne", taken, self.mask_bits))
-        cell = self.unit.plan.cell()
-        self.unit.plan.named(cell, "divergent_branches", line)
-        self.bump(cell, b.resize(parted, "i64"))
+        self.count_divergence(parted, line)

@@ -13,8 +13,10 @@ from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
+    UNIFORM,
     Access,
     Shape,
+    account,
     either,
     extent,
     finish,
@@ -30,7 +32,7 @@ from ptxsim.codegen.access import (
     vector_address,
 )
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
-from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
+from ptxsim.codegen.functions import NULL
 from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
@@ -45,12 +47,7 @@ def general_shared(
 ) -> list[Value]:
     b, o = t.b, t.unit.options
     if o.check or cell is not None:
-        counter = t.counter_pointer(cell) if cell is not None else NULL
-        mask = b.call(
-            t.unit.access("shared"), "i32", WORKER, CONTEXT, offset, mask,
-             constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
-            constant("i32", int(o.check)),
-        )  # fmt: skip
+        mask = account(t, a, "shared", offset, mask, counter=NULL if cell is None else t.counter_pointer(cell))
     address = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):
@@ -60,13 +57,7 @@ def general_shared(
 
 def conflict_cell(t: Translator, a: Access) -> int | None:
     """Counters for wavefronts and bank conflicts of a site."""
-    if not t.unit.options.count:
-        return None
-    cell = t.unit.plan.cell(2)
-    verb = "load" if a.is_load else "store"
-    t.unit.plan.named(cell, f"shared_{verb}_wavefronts", a.instruction.source.line)
-    t.unit.plan.named(cell + 1, f"shared_{verb}_bank_conflicts", a.instruction.source.line)
-    return cell
+    return t.cells(a.line, f"shared_{a.verb}_wavefronts", f"shared_{a.verb}_bank_conflicts")
 
 
 def counted_requests(t: Translator, a: Access, offset: Value, mask: Value) -> int | None:
@@ -86,20 +77,14 @@ def _count_lanes(t: Translator, offset: Value, mask: Value, bytes_: int, cell: i
 
 
 def translate_shared(t: Translator, a: Access) -> None:
-    values = stored_values(t, a)
-    if t.masked:
-        offset = vector_address(t, a, "i32")
-        mask: Value = t.mask_bits  # type: ignore[attr-defined]
-        cell = counted_requests(t, a, offset, mask)
-        return finish(t, a, general_shared(t, a, offset, values, mask, cell), Lanes())
-    pattern = pattern_of(t, a)
-    offsets = pattern.offsets if pattern.scalar else None
+    values, pattern = stored_values(t, a), pattern_of(t, a)
+    offsets = pattern.offsets if pattern.scalar and not t.masked else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
-    if offsets is None or shape is None or a.lane_by_lane or not (a.is_load or shape.distinct == WARP):
-        offset = vector_address(t, a, "i32")
-        cell = counted_requests(t, a, offset, ALL_LANES)
-        return finish(t, a, general_shared(t, a, offset, values, ALL_LANES, cell), Lanes())
-    _shared_pattern(t, a, offsets, shape, values)
+    if offsets is not None and shape is not None and not a.lane_by_lane and (a.is_load or shape.distinct == WARP):
+        return _shared_pattern(t, a, offsets, shape, values)
+    offset = vector_address(t, a, "i32")
+    cell = counted_requests(t, a, offset, t.active)
+    finish(t, a, general_shared(t, a, offset, values, t.active, cell), Lanes())
 
 
 def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
@@ -135,9 +120,8 @@ def _shared_pattern(
     for bytes_ in [a.bytes_] if requests is None else [r.nbytes for r in requests]:
         if bytes_ >= 4:  # a shift of the base turns the banks but keeps the conflicts
             wavefronts, conflicts = bank_conflicts(offsets, bytes_)
-            verb, line = "load" if a.is_load else "store", a.instruction.source.line
-            t.count(f"shared_{verb}_wavefronts", line, per_warp=wavefronts)
-            t.count(f"shared_{verb}_bank_conflicts", line, per_warp=conflicts)
+            t.count(f"shared_{a.verb}_wavefronts", a.line, per_warp=wavefronts)
+            t.count(f"shared_{a.verb}_bank_conflicts", a.line, per_warp=conflicts)
         elif (cell := conflict_cell(t, a)) is not None:
             _count_lanes(t, vector_offset(), ALL_LANES, bytes_, cell)
 
@@ -156,7 +140,7 @@ def _shared_pattern(
         results = general_shared(t, a, vector_offset(), values, ALL_LANES, None)
         return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
-    own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
+    own = UNIFORM if shape.distinct == 1 else Lanes()
     if not o.check:
         return finish(t, a, fast(), own)
     passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)

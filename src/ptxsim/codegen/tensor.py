@@ -76,7 +76,7 @@ def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
     if not t.masked:
         yield
         return
-    b, mask = t.b, t.mask_bits  # type: ignore[attr-defined]
+    b, mask = t.b, t.active
     whole, missing, end = b.new_label("whole"), b.new_label("missing"), b.new_label("either")
     b.branch(b.icmp("eq", mask, ALL_LANES), whole, missing)
     b.label(missing)
@@ -101,8 +101,8 @@ def uniform(t: Translator, i: Instruction, operand: Operand, type_: str) -> Valu
         differs = b.icmp("ne", values, b.splat(first))
         bits = b.mask_bits(differs)
         if t.masked:
-            bits = b.and_(bits, t.mask_bits)  # type: ignore[attr-defined]
-            whole = b.icmp("eq", t.mask_bits, ALL_LANES)  # type: ignore[attr-defined]
+            bits = b.and_(bits, t.active)
+            whole = b.icmp("eq", t.active, ALL_LANES)
             bits = b.select(whole, bits, b.like(bits, 0))
         with b.if_(b.icmp("ne", bits, b.like(bits, 0)), likely=False):
             hazard(t, i, b.first_bit(bits), UNLIKE_OPERANDS)
@@ -176,7 +176,7 @@ def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) ->
     registers, bits = registers_of(operand), form.held.register_bits
     if t.masked:
         clear_lanes(t, registers, bits, lanes)
-        b, whole = t.b, t.b.icmp("eq", t.mask_bits, ALL_LANES)  # type: ignore[attr-defined]
+        b, whole = t.b, t.b.icmp("eq", t.active, ALL_LANES)
         with b.if_(whole):
             t.call_library(unpack(form), matrix, lanes)
     else:

@@ -12,13 +12,15 @@ and know nothing of the two that there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, BITS, WARP, Builder, Value, constant, constants, float_constant
 from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
-from ptxsim.codegen.functions import CONTEXT, WORKER
+from ptxsim.codegen.functions import CONTEXT, WORKER, Helper
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
@@ -197,6 +199,15 @@ class Translator:
         self.unit.library[name] = text
         self.b.call(name, "void", *arguments)
 
+    def helper(self, name: str, result: str, parameters: Sequence[Value], body: Callable[[Helper], None]) -> str:
+        """The name of a function of this kernel alone, which is written when it is first asked for."""
+        if name not in self.unit.helpers:
+            b = Helper(self.b.declared)
+            b.label("entry")
+            body(b)
+            self.unit.helpers[name] = b.define(name, result, *parameters, internal=True)
+        return name
+
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
         """Translates one instruction. A form that its handler did not foresee is refused by name: PTX is hostile."""
@@ -295,9 +306,22 @@ class Translator:
         for name, neutral in (("min", L.EXITED), ("max", 0)):
             taken = b.select(mask, following, b.like(following, neutral))
             ends.append(b.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
-        cell = self.unit.plan.cell()
-        self.unit.plan.named(cell, "divergent_branches", line)
-        self.bump(cell, b.resize(b.icmp("ne", *ends), "i64"))
+        self.count_divergence(b.icmp("ne", *ends), line)
+
+    def count_divergence(self, parted: Value, line: int) -> None:
+        """Counts a branch whose lanes go to different blocks where `parted` holds."""
+        cell = self.cells(line, "divergent_branches")
+        if cell is not None:
+            self.bump(cell, self.b.resize(parted, "i64"))
+
+    def cells(self, line: int, *names: str) -> int | None:
+        """The first of new counters with these names, where anything is counted."""
+        if not self.unit.options.count:
+            return None
+        cell = self.unit.plan.cell(len(names))
+        for k, name in enumerate(names):
+            self.unit.plan.named(cell + k, name, line)
+        return cell
 
     def counter_pointer(self, cell: int) -> Value:
         return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
@@ -315,11 +339,16 @@ class Translator:
             due = b.icmp("eq", b.and_const(left, L.YIELD_EVERY - 1), b.like(left, 0))
             with b.if_(due, likely=False):
                 b.store(constant("i32", 1), b.offset(WORKER, L.field("yield_due")))
-        spent, go_on = b.new_label("spent"), b.new_label("goon")
-        b.branch(b.icmp("slt", left, b.like(left, 0)), spent, go_on, likely=False)
-        b.label(spent)
-        self.fault(L.FAULT_BUDGET, line)
-        b.label(go_on)
+        with b.leaving(lambda: b.icmp("slt", left, b.like(left, 0)), "spent"):
+            self.fault(L.FAULT_BUDGET, line)
+
+    @contextmanager
+    def yielding(self) -> Iterator[None]:
+        """Code that gives way to others, where a loop has run for long."""
+        b, due_at = self.b, self.b.offset(WORKER, L.field("yield_due"))
+        with b.leaving(lambda: b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), "wait"):
+            b.store(constant("i32", 0), due_at)
+            yield
 
     def fault(self, code: int, line: int) -> None:
         """Ends the launch: notes the fault and returns."""
@@ -346,7 +375,7 @@ class Translator:
         value = self.source(operand, "u32", WARP)
         if not self.masked:
             return self.b.extract(value, 0)
-        lane = self.b.first_bit(self.mask_bits)  # type: ignore[attr-defined]
+        lane = self.b.first_bit(self.active)
         return self.b.extract(value, lane)
 
     def barrier_predicate(self, i: Instruction) -> Value | None:

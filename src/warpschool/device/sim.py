@@ -238,6 +238,7 @@ class SimDevice:
 
 # ---------------------------------------------------------------- programs
 
+
 class SimModule:
     """A PTX module in the simulator, its variables in the device's memory."""
 

@@ -8,11 +8,11 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-import warpschool
 from ptxsim.counters import VERSION as COUNTERS_VERSION
 from warpschool.compile import DEFAULT_ARCH, compiler_report
 from warpschool.course import Step
 from warpschool.grading.secret import fingerprint
+from warpschool.version import __version__
 
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 ISOLATION = "child process with limits of memory, time and file size"
@@ -55,7 +55,7 @@ def provenance(
 def library_versions(nvrtc: str = "") -> dict[str, str]:
     """Return the versions that every outcome depends on."""
     return {
-        "warpschool": warpschool.__version__,
+        "warpschool": __version__,
         "code": code_hash(),
         "counters": str(COUNTERS_VERSION),
         "nvrtc": nvrtc or str(compiler_report().get("nvrtc", "none")),
