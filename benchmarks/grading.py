@@ -30,6 +30,7 @@ from pathlib import Path
 
 import psutil
 
+from warpschool.authoring import specimens
 from warpschool.course import Course
 from warpschool.grading.assignment import Assignment, read_assignment
 from warpschool.grading.batch import run
@@ -62,7 +63,8 @@ def kernels() -> list[tuple[int, str]]:
     """(weight, source): how often each kernel is handed in."""
     course = Course.find().step(STEP)
     right = course.solution.read_text()
-    wrong = [path.read_text() for path in sorted((ROOT / "tests" / "specimens" / STEP).glob("*.cu"))]
+    known = map(specimens.read, specimens.paths(ROOT / "tests" / "specimens" / STEP))
+    wrong = [specimen.source(ROOT / "solutions") for specimen in known]
     found = [(36, right), (8, course.starter.read_text()), *((4, text) for text in wrong)]
     for name, (old, new) in HOSTILE.items():
         assert old in right, name

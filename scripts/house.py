@@ -21,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 """In the direction of the arrows: each may import what stands before it."""
+PAGE = ROOT / "docs" / "design" / "house.md"
+PICTURE = ROOT / "docs" / "images" / "house.svg"
 
 
 @dataclass(frozen=True)
@@ -134,13 +136,124 @@ def _imported(name: str, tree: ast.Module, known: Mapping[str, Path]) -> Iterabl
                 yield from [inner] if inner in known else [base] if base in known else []
 
 
+# ---------------------------------------------------------------- the picture
+
+_WIDTH, _HEIGHT, _GAP, _LEVEL, _MARGIN = 168, 46, 14, 92, 26
+_COLOURS = {"ptxsim": "#2a6f97", "warpschool": "#52796f", "warpcourse": "#9c6644"}
+
+
+def levels(house: House) -> dict[str, int]:
+    """Room -> how many rooms lie below it on the longest way down; rooms that import each other count as one."""
+    below: dict[str, set[str]] = {name: set() for name in house.rooms()}
+    for a, b in house.room_arrows():
+        below[a].add(b)
+    reach = {name: _reach(name, below) for name in below}
+    group = {name: frozenset({name} | {o for o in reach[name] if name in reach[o]}) for name in below}
+    found: dict[frozenset[str], int] = {}
+
+    def level(one: frozenset[str]) -> int:
+        if one not in found:
+            under = {group[other] for name in one for other in below[name]} - {one}
+            found[one] = 1 + max(map(level, under), default=-1)
+        return found[one]
+
+    return {name: level(group[name]) for name in below}
+
+
+def _reach(start: str, below: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for other in below[waiting.pop()] - seen:
+            seen.add(other)
+            waiting.append(other)
+    return seen
+
+
+def picture(house: House) -> str:
+    """An SVG: a box for each room, what it stands on below it, an arrow for what no arrow over a third room says."""
+    level, rooms = levels(house), house.rooms()
+    rows = {number: [name for name in rooms if level[name] == number] for number in sorted(set(level.values()))}
+    widest = max(map(len, rows.values()))
+    width = 2 * _MARGIN + widest * (_WIDTH + _GAP) - _GAP
+    height = 2 * _MARGIN + (len(rows) - 1) * _LEVEL + _HEIGHT
+    place = {}
+    for number, names in rows.items():
+        left = (width - len(names) * (_WIDTH + _GAP) + _GAP) / 2
+        for k, name in enumerate(names):
+            place[name] = (left + k * (_WIDTH + _GAP), height - _MARGIN - _HEIGHT - number * _LEVEL)
+    direct = {(a, b) for a, b in house.room_arrows() if level[a] > level[b]}
+    shown = {(a, b) for a, b in direct if not any((a, c) in direct and (c, b) in direct for c in rooms)}
+    lines = [_arrow(place[a], place[b]) for a, b in sorted(shown)]
+    boxes = [_box(name, place[name], *rooms[name]) for name in rooms]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fcfcfa"/>\n'
+        + "\n".join([*lines, *boxes]) + "\n</svg>\n"
+    )  # fmt: skip
+
+
+def _arrow(above: tuple[float, float], below: tuple[float, float]) -> str:
+    (x1, y1), (x2, y2) = (above[0] + _WIDTH / 2, above[1] + _HEIGHT), (below[0] + _WIDTH / 2, below[1])
+    bend = (y2 - y1) / 2
+    return (
+        f'<path d="M{x1:.0f} {y1:.0f}C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}" '
+        f'fill="none" stroke="#8a929a" stroke-width="1.1"/>'
+        f'<path d="M{x2 - 4:.0f} {y2 - 7:.0f}L{x2:.0f} {y2:.0f}L{x2 + 4:.0f} {y2 - 7:.0f}z" fill="#8a929a"/>'
+    )
+
+
+def _box(name: str, corner: tuple[float, float], modules: int, statements: int) -> str:
+    x, y = corner
+    package, _, inner = name.partition(".")
+    return (
+        f'<rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_HEIGHT}" rx="5" fill="{_COLOURS[package]}"/>'
+        f'<text x="{x + _WIDTH / 2:.0f}" y="{y + 19:.0f}" fill="#fff" text-anchor="middle" font-weight="600">'
+        f"{package}{'/' + inner if inner else ''}</text>"
+        f'<text x="{x + _WIDTH / 2:.0f}" y="{y + 36:.0f}" fill="#fff" text-anchor="middle" font-size="11">'
+        f"{modules} module{'s' * (modules != 1)}, {statements:,} statements</text>"
+    )
+
+
+# ---------------------------------------------------------------- the page
+
+
+def table(house: House) -> str:
+    """What each room holds and what it stands on, as Markdown."""
+    arrows = house.room_arrows()
+    lines = ["| room | modules | statements | imports |", "|---|---:|---:|---|"]
+    for name, (modules, statements) in house.rooms().items():
+        others = ", ".join(f"`{b}`" for a, b in sorted(arrows) if a == name)
+        lines.append(f"| `{name}` | {modules} | {statements:,} | {others or 'nothing here'} |")
+    total = f"| in all | {len(house.statements)} | {sum(house.statements.values()):,} | |"
+    return "\n".join([*lines, total])
+
+
+def page(text: str, house: House) -> str:
+    """The page with a fresh table between its markers. Raises SystemExit where they are missing."""
+    start, end = "<!-- begin rooms: written by scripts/house.py -->\n", "<!-- end rooms -->"
+    if start not in text or end not in text:
+        raise SystemExit(f"{PAGE.relative_to(ROOT)} lacks the markers {start.strip()} and {end}")
+    return text[: text.index(start) + len(start)] + table(house) + "\n" + text[text.index(end) :]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="write the picture, and the table of docs/design/house.md")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if they are out of date")
+    options = parser.parse_args()
     house = House.read()
+    if options.write or options.check:
+        fresh = {PICTURE: picture(house), PAGE: page(PAGE.read_text("utf-8"), house)}
+        stale = [path for path, text in fresh.items() if not path.exists() or path.read_text("utf-8") != text]
+        for path in stale:
+            if options.write:
+                path.write_text(fresh[path], "utf-8")
+            print(f"{'written' if options.write else 'out of date'}: {path.relative_to(ROOT)}")
+        return int(bool(stale) and options.check)
     print(f"{len(house.statements)} modules, {sum(house.statements.values()):,} statements")
     for name, (modules, statements) in house.rooms().items():
-        print(f"  {name:28s} {modules:4d} modules {statements:6,d} statements")
+        print(f"  {name:32s} {modules:4d} modules {statements:6,d} statements")
     print("arrows the wrong way:", *[f"{a} -> {b}" for a, b in house.wrong_way()], sep="\n  ")
     print("circles:", *[", ".join(group) for group in house.circles()], sep="\n  ")
     return 0

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 KIB, MIB = 1 << 10, 1 << 20
 WARP = 32
 """Threads of a warp."""
+SECTOR_BYTES, BANKS, WORD_BYTES = 32, 32, 4
+"""What global memory is read and written in; banks of shared memory, and the word that each serves in a pass."""
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
 """Threads of a block, its sides, and those of a grid."""
 STATIC_SHARED_LIMIT = 48 * KIB

@@ -1,10 +1,37 @@
-"""What a launch on the simulator leaves behind: counters, hazards and printed text."""
+"""What a launch asks for, and what it leaves behind: counters, hazards and printed text."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from ptxsim.limits import WARP
+
 Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a launch asks for, checked: `params` is the kernel's parameter block, `shared_bytes` the dynamic memory."""
+
+    grid: Triple
+    block: Triple
+    params: bytes
+    shared_bytes: int = 0
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return math.prod(self.block)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return -(-self.threads // WARP)
 
 
 @dataclass(frozen=True)
@@ -32,9 +59,12 @@ class Hazard:
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """Counters of a launch in total and by source line, and its hazards."""
+    """Counters of a launch in total and by source line, its hazards, and what it printed.
 
-    totals: dict[str, int]
+    The names of counters are those of `ptxsim.counters.COUNTERS`; one that is not there is 0.
+    """
+
+    counters: dict[str, int]
     lines: dict[int, dict[str, int]]
     hazards: tuple[Hazard, ...]
     printed: str

@@ -15,9 +15,9 @@ from warpschool.counters import Counters
 from warpschool.device import Launch, get_device
 from warpschool.device.measurement import Rules, Summary, measure, summarize
 from warpschool.errors import DeviceLacks
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.timing import benchmark
-from warpschool.notebook.runs import own_contract, random_inputs
+from warpschool.notebook.runs import own_contract
 from warpschool.show.table import Table, small_table
 
 _HOST_RULES = Rules(

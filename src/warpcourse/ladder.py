@@ -14,9 +14,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ptxsim.kernel.cfg import build_kernel
-from ptxsim.syntax.parse import parse
-from ptxsim.syntax.program import Block
+import ptxsim
+from ptxsim.limits import WARP
 from warpschool import model
 from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, parse_contract
@@ -25,14 +24,12 @@ from warpschool.counters import Counters
 from warpschool.course import Course, Step
 from warpschool.device import Launch
 from warpschool.errors import CompileError, CourseError, LaunchError
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.difference import Difference, changed_lines
-from warpschool.inspect.profile import random_inputs
 
 GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""
 CASE = {"M": 512, "N": 512, "K": 512}
-WARP = 32
 RECORDED = ("gemm_*.json", "half_precision_*.json", "tensor_cores_*.json")
 """Files of benchmarks/results/ with a row for each measurement of a step."""
 _OLDEST_COMPILED = "sm_75"
@@ -170,21 +167,21 @@ def inner_loop(which: str | Contract, *, count: int = 9, course: Course | None =
     `which` is a step, whose reference is taken, or a kernel file.
     """
     contract = which if isinstance(which, Contract) else _contract((course or Course.find()).step(which))
-    texts, blocks = _ptx(contract)
-    hot = max(blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
+    texts, kernel = _compiled(contract)
+    hot = max(kernel.blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
     start = max(0, len(hot.instructions) // 2 - count // 2)
     return "\n".join(texts[i.ptx_line - 1].strip() for i in hot.instructions[start : start + count])
 
 
 def code_size(contract: Contract) -> int:
     """Return how many PTX instructions a kernel file's first kernel has: what has to fit the instruction cache."""
-    return sum(len(block.instructions) for block in _ptx(contract)[1])
+    return sum(len(block.instructions) for block in _compiled(contract)[1].blocks)
 
 
-def _ptx(contract: Contract) -> tuple[list[str], list[Block]]:
-    """The lines of the PTX, and the basic blocks of the first kernel."""
+def _compiled(contract: Contract) -> tuple[list[str], ptxsim.SimKernel]:
+    """The lines of the PTX, and the first kernel."""
     ptx = compile_cuda(contract.source, name=contract.name).ptx
-    return ptx.splitlines(), build_kernel(parse(ptx), contract.launches[0].entry).blocks
+    return ptx.splitlines(), ptxsim.parse(ptx).kernel(contract.launches[0].entry)
 
 
 # ---------------------------------------------------------------- what was measured

@@ -16,9 +16,9 @@ from warpschool import model
 from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
 from warpschool.device import get_device
-from warpschool.harness.launcher import Program
+from warpschool.harness.launcher import Program, random_inputs
 from warpschool.inspect.timing import benchmark
-from warpschool.notebook.runs import own_contract, random_inputs
+from warpschool.notebook.runs import own_contract
 from warpschool.show.table import Table, small_table
 
 _HEAD = (

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
 from warpschool.errors import CourseError
+from warpschool.harness.launcher import random_inputs
 from warpschool.inspect.accesses import Trace, trace
-from warpschool.notebook.runs import own_contract, random_inputs
+from warpschool.notebook.runs import own_contract
 
 
 def own(step: str, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None, block: int = 0) -> Trace:

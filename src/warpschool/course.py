@@ -2,7 +2,7 @@
 
 A step is called `lab02_tiling/01_tiled`. In a checkout its files are
 
-    labs/lab02_tiling/lab02_tiling.ipynb      the lab's notebook
+    labs/lab02_tiling/lab02_tiling.ipynb      the lab's notebook, built of the text beside it
     kernels/lab02_tiling/01_tiled.cu          starter
     solutions/lab02_tiling/01_tiled.cu        reference
     grader/lab02_tiling/test_01_tiled.py      graded tests

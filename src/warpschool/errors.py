@@ -2,9 +2,9 @@
 
     WarpschoolError
     ├── CompileError               NVRTC rejected the source (carries diagnostics)
-    │   ├── CompileLimitError      the compiler ran out of its time, memory or output limit
+    │   ├── CompileLimitError      the compiler ran out of its processor time, memory or output limit
     │   └── PolicyError            the source includes a file that it may not read
-    ├── CompilerMissing            no NVRTC on this machine
+    ├── CompilerMissing            no NVRTC on this machine, or one that hangs or was killed
     ├── ContractError              the kernel file's header cannot be understood or does not fit
     │   ├── EntryError             no extern "C" kernel, or its parameters are not those of the header or step
     │   ├── LaunchLineError        a Launch line is missing or makes no sense

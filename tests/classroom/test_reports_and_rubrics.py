@@ -151,6 +151,15 @@ def test_release_writes_the_bytes_of_formgraders_button(small_class):
     assert kernel.source.startswith(f"%%kernel {STEP}\n") and "// BEGIN SOLUTION" in kernel.source
 
 
+def test_the_text_of_which_a_notebook_is_built_is_not_released(small_class):
+    """What else lies beside a notebook is, as nbgrader does it."""
+    for name in ("mini.md", "notes.md", "data.csv"):
+        (small_class.root / "source" / "mini" / name).write_text("x")
+    small_class.app.convert("release", "mini")
+    files = {path.name for path in (small_class.root / "release" / "mini").iterdir()}
+    assert files == {"mini.ipynb", "notes.md", "data.csv"}
+
+
 def test_a_solution_is_never_released(small_class):
     notebook = mini_notebook()
     notebook.cells[1].source = f"%%kernel {STEP}\n{RIGHT}"

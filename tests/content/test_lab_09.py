@@ -10,9 +10,8 @@ import pytest
 from warpcourse.lab09_winograd import winograd_lab, winograd_lessons
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult, run_kernel
+from warpschool.harness.launcher import Program, RunResult, random_inputs, run_kernel
 from warpschool.nn.winograd import matrices
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 DIRECT = """// direct.cu: one thread for each result of one channel and one filter of 3 x 3.

@@ -12,12 +12,11 @@ import pytest
 from warpcourse.lab11_training import training_lab, training_lessons
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.nn import digits, exact
 from warpschool.nn.recipes import NETWORKS, RECIPE, training_network
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Epoch, Trainer
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 CONVOLUTION = {"BATCH": 12, "C": 1, "H": 28, "W": 28, "F": 6, "R": 5, "S": 5, "STRIDE": 1, "PAD": 2}

@@ -11,9 +11,8 @@ from warpcourse.lab13_vgg16 import vgg_lab
 from warpcourse.lab13_vgg16.thesis_times import TIMES_MS
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.nn.session import Kernels
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 RECORDED = COURSE.root / "benchmarks" / "results" / "networks_vgg_h200.json"

@@ -12,8 +12,7 @@ from warpcourse import ladder, ladder_page, traces
 from warpschool.compile import resource_usage
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
-from warpschool.notebook.runs import random_inputs
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 
 COURSE = Course.find()
 LADDER = [step.name for step in COURSE.ladder("lab05/07")]

@@ -9,11 +9,11 @@ import pytest
 
 import warpschool as ws
 from warpcourse.lab06_half_precision import precision
+from warpschool.authoring import specimens
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.notebook import cells
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 LAB06 = "lab06_half_precision/"
@@ -57,8 +57,9 @@ def test_no_excess_and_no_local_memory(step):
 
 
 def test_a_sum_that_is_never_promoted_is_told_what_is_allowed():
-    path = COURSE.root / "tests" / "specimens" / "lab06_half_precision" / "02_half2" / "never_promoted.cu"
-    result = ws.check(f"{LAB06}02_half2", path, device="sim")
+    path = COURSE.root / "tests" / "specimens" / "lab06_half_precision" / "02_half2" / "never_promoted.toml"
+    source = specimens.read(path).source(COURSE.root / "solutions")
+    result = ws.check(f"{LAB06}02_half2", source, device="sim")
     failed = [criterion for criterion in result.criteria if not criterion.ok]
     assert [criterion.title for criterion in failed] == ["At most 16 products are summed as half"]
     assert "expected 2111, got 2048" in failed[0].seen

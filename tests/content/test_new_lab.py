@@ -14,8 +14,8 @@ import nbformat
 import pytest
 from typer.testing import CliRunner
 
+from warpschool.authoring.lab_text import stale_notebooks, stale_texts
 from warpschool.authoring.new_lab import new_lab
-from warpschool.authoring.notebooks import stale_notebooks
 from warpschool.authoring.rules import problems
 from warpschool.authoring.starters import stale_starters
 from warpschool.cli.app import app
@@ -43,6 +43,7 @@ def test_a_new_lab_keeps_the_rules(root):
     assert made.name == "lab04_my_reduction"
     assert all((root / file).is_file() for file in made.files)
     assert stale_notebooks(root / "labs", root / "solutions") == {}
+    assert stale_texts(root / "labs", root / "solutions") == {}
     assert stale_starters(root / "solutions", root / "kernels") == {}
     lab = Course(root).lab("lab04")
     notebook = nbformat.read(lab.notebook, as_version=4)
@@ -72,7 +73,7 @@ def test_the_command_tells_what_it_made(root):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["step"] == "lab12_scan/01_first"
-    assert "tests/specimens/lab12_scan/01_first/no_guard.cu" in found["files"]
+    assert "tests/specimens/lab12_scan/01_first/no_guard.toml" in found["files"]
 
 
 @pytest.mark.slow

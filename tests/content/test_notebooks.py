@@ -9,6 +9,7 @@ import pytest
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from warpschool.authoring.lab_text import stale_notebooks
 from warpschool.authoring.notebooks import (
     grade_id,
     is_answer,
@@ -18,7 +19,6 @@ from warpschool.authoring.notebooks import (
     read_notebook,
     refreshed,
     solved,
-    stale_notebooks,
 )
 from warpschool.authoring.rules import checks_in, is_autograded, problems
 from warpschool.authoring.starters import make_starter

@@ -71,7 +71,7 @@ def test_a_check_gives_the_same_json_everywhere(step):
 
 _WRITES = """
 import sys
-from warpschool.compile import cache
+from ptxsim import cache
 print("writing", flush=True)
 k = 0
 while True:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ptxsim.codegen.emit import WARP
-from ptxsim.codegen.tensor_groups import product_groups
+from ptxsim.codegen.tensor_frames import product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE, Arrangement
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.syntax.parse import parse

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from warpschool import cli
+from warpschool.authoring import specimens
 from warpschool.cli import app, failures, main
 from warpschool.cli.failures import BAD_INPUT, FAILED, LACKING, OK
 from warpschool.course import Course
@@ -22,6 +23,8 @@ from warpschool.device import gpu_problem
 from warpschool.inspect import machine
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
+SOLUTIONS = Course.find().root / "solutions"
+NO_GUARD = specimens.read(Path(__file__).parents[1] / "specimens" / SAXPY.name / "no_guard.toml")
 WGMMA = Course.find().step("lab07_tensor_cores/06_wgmma")
 ANSI = re.compile(r"\x1b\[")
 COMMANDS = ("tour", "check", "profile", "doctor", "start", "status", "hint", "diff", "solution", "bench", "grade",
@@ -85,11 +88,12 @@ def test_check_accepts_the_reference():
     assert "hint" not in result.output
 
 
-def test_check_draws_the_finding_on_the_line_and_gives_one_hint():
-    specimen = Path(__file__).parents[1] / "specimens" / SAXPY.name / "no_guard.cu"
-    result = run("check", "lab00/01", "--kernel", specimen)
+def test_check_draws_the_finding_on_the_line_and_gives_one_hint(tmp_path):
+    kernel = tmp_path / "no_guard.cu"
+    kernel.write_text(NO_GUARD.source(SOLUTIONS))
+    result = run("check", "lab00/01", "--kernel", kernel)
     assert result.exit_code == FAILED
-    line = next(n for n, text in enumerate(specimen.read_text().splitlines(), 1) if "expect: OOB" in text)
+    line = NO_GUARD.line(kernel.read_text())
     assert re.search(rf">\s+{line} \|", result.output)
     assert re.search(r"\| +\^+", result.output)
     assert re.search(r"thread \(\d+, 0, 0\) of block", result.output)
@@ -153,7 +157,7 @@ def test_check_says_what_gpu_a_skipped_step_needs_and_gives_no_hint():
 
 
 def test_check_without_a_kernel_of_ones_own_in_an_installed_course(folder, monkeypatch):
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     result = run("check", "lab00/01")
     assert result.exit_code == BAD_INPUT
     assert "warpschool start" in result.stderr
@@ -280,8 +284,9 @@ def test_profile_json_has_counters_of_lines_and_replaced_constants():
 
 
 def test_profile_of_a_kernel_with_a_hazard_fails(folder):
-    specimen = Path(__file__).parents[1] / "specimens" / SAXPY.name / "no_guard.cu"
-    result = run("profile", specimen, "--size", "n=100", "--html", "page.html")
+    kernel = folder / "no_guard.cu"
+    kernel.write_text(NO_GUARD.source(SOLUTIONS))
+    result = run("profile", kernel, "--size", "n=100", "--html", "page.html")
     assert result.exit_code == FAILED
     assert "out-of-bounds" in result.output
     assert "out-of-bounds" in (folder / "page.html").read_text()
@@ -461,7 +466,7 @@ def test_every_error_of_a_command_says_what_to_do_next(folder):
 
 
 def test_a_copy_that_is_one_folder_down_is_named(folder, monkeypatch):
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     (folder / "copy").mkdir()
     (folder / "copy" / ".warpschool").write_text("{}")
     assert "cd copy" in run("check", "lab00/01").stderr

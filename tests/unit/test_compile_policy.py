@@ -9,8 +9,7 @@ from contextlib import suppress
 import pytest
 
 from warpschool.compile import CompileLimits, compile_cuda, compiler_report, find_toolchain
-from warpschool.compile.lexing import normalise
-from warpschool.compile.policy import check_options, cleared_source, foreign_file
+from warpschool.compile.source import check_options, cleared_source, foreign_file, normalise
 from warpschool.compile.worker import pool
 from warpschool.errors import CompileError, PolicyError
 

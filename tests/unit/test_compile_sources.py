@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpschool.compile import compile_cuda, find_constants, override_constants
-from warpschool.compile.lexing import blank, normalise, splice
+from warpschool.compile.source import blank, normalise, splice
 from warpschool.errors import CompileError
 
 PIECES = ["/*", "*/", "//", '"', "'", "\\", "\n", "\\\n", 'R"(', ')"', 'R"x(', ')x"', "a", "1'0", " ", "#", "u8", "é"]

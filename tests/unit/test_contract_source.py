@@ -6,10 +6,8 @@ import time
 
 import pytest
 
-from warpschool.contract.expressions import EvaluationError, evaluate, parse_expression
-from warpschool.contract.source import scan_source
-from warpschool.contract.tokens import Piece, TokenReader, tokenize
-from warpschool.contract.types import find_type
+from warpschool.contract.expressions import EvaluationError, Piece, TokenReader, evaluate, parse_expression, tokenize
+from warpschool.contract.source import find_type, scan_source
 
 
 def value(text: str, **names: int) -> int:

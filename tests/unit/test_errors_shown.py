@@ -37,7 +37,7 @@ def test_a_notebook_shows_the_callers_line_and_the_sentence(monkeypatch):
 def test_all_frames_can_be_had(monkeypatch):
     monkeypatch.setenv("WARPSCHOOL_TRACEBACK", "1")
     said = "".join(shown_by(CELL))
-    assert said.startswith("Traceback") and "views/fragments.py" in said
+    assert said.startswith("Traceback") and "show/fragments.py" in said
 
 
 def test_an_error_that_was_never_raised_is_shown_too():
@@ -47,7 +47,7 @@ def test_an_error_that_was_never_raised_is_shown_too():
 @pytest.fixture
 def nowhere(tmp_path, monkeypatch):
     """A folder without a copy of the course."""
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     monkeypatch.delitem(sys.modules, "IPython", raising=False)  # another test may have brought it: this is no notebook
     monkeypatch.chdir(tmp_path)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from warpschool.authoring import specimens
 from warpschool.course import Course
 from warpschool.errors import OutputError, ToolMissing
 from warpschool.grading import batch, jobs, runner
@@ -23,8 +24,9 @@ from warpschool.grading.verdicts import Verdict
 
 STEP = "lab00_first_kernels/01_saxpy"
 SPECIMENS = Path(__file__).parents[1] / "specimens" / STEP
+SOLUTIONS = Course.find().root / "solutions"
 RIGHT = Course.find().step(STEP).solution.read_bytes()
-WRONG = (SPECIMENS / "nothing_written.cu").read_bytes()
+WRONG = specimens.read(SPECIMENS / "nothing_written.toml").source(SOLUTIONS).encode()
 
 
 @pytest.fixture
@@ -170,8 +172,8 @@ def test_a_killed_grader_leaves_no_check_behind(store, tmp_path):
 @pytest.mark.slow
 def test_two_workers_give_the_same_bytes_and_a_killed_one_loses_nothing(store, tmp_path):
     pytest.importorskip("distributed")
-    sources = [path.read_bytes() for path in sorted(SPECIMENS.glob("*.cu"))]
-    several = [job_of(source) for source in sources]
+    known = map(specimens.read, specimens.paths(SPECIMENS))
+    several = [job_of(specimen.source(SOLUTIONS).encode()) for specimen in known]
     alone = Store(tmp_path / "alone")
     expected = dict(batch.run(several, store=alone))
     killed = []

@@ -200,7 +200,7 @@ def find_root(check):
 
 
 def test_gpu_without_a_gpu(make, monkeypatch):
-    from warpschool.device import find
+    from warpschool.device import module as find
 
     problem = DeviceUnavailable("no GPU", next_step="use sim")
     monkeypatch.setattr(find, "gpu_problem", lambda: problem)

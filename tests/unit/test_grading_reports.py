@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
+from warpschool.authoring import specimens
 from warpschool.cli import app
 from warpschool.course import Course
 from warpschool.errors import ArgumentError
@@ -55,7 +56,9 @@ def test_results_follow_the_published_schema():
 
 
 def test_a_renamed_and_reformatted_kernel_is_found_and_others_are_not():
-    others = {path.stem: path.read_text() for path in sorted((SPECIMENS / STEP).glob("right_*.cu"))}
+    known = map(specimens.read, specimens.paths(SPECIMENS / STEP))
+    others = {s.path.stem: s.source(ROOT / "solutions") for s in known if s.is_right}
+    assert others
     starter = Course.find().step(STEP).starter.read_text()
     sources = {"ada": solution(STEP), "bob": disguised(solution(STEP)), "eve": starter, **others}
     pairs = alike_pairs(sources, starters=[starter])

@@ -17,8 +17,7 @@ WRONG_WAY = {
     ("warpschool.tour.run", "warpcourse.ladder"),
 }
 CIRCLES = {
-    "ptxsim.codegen.access", "ptxsim.isa", "ptxsim.run.engine", "warpschool", "warpschool.classroom.exporters",
-    "warpschool.contract.model", "warpschool.device.arguments", "warpschool.inspect.debugger.moment",
+    "ptxsim.isa", "warpschool", "warpschool.classroom.exporters", "warpschool.inspect.debugger.moment",
 }  # fmt: skip
 """The first module, by name, of every circle."""
 

@@ -14,12 +14,12 @@ import pytest
 from rich.console import Console
 
 import warpschool as ws
-from ptxsim.analysis.fragments import fragment
+from ptxsim.fragments import fragment
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, CourseError, NotMeasured
 from warpschool.grading import Result
+from warpschool.harness.compare import wrong_map
 from warpschool.harness.launcher import run_kernel
-from warpschool.harness.mismatch import wrong_map
 from warpschool.inspect.timeline import Recorder, Span, Timeline, make_timeline
 from warpschool.model import Roof, Roofline
 from warpschool.notebook import cells

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ptxsim.analysis.lane_rules import RULES, first_lane_limits, is_integer, widened_source
 from ptxsim.analysis.lanes import EXACT, UNIFORM, VARYING, ZERO, Lanes, common, constant, trailing_zeros
-from ptxsim.codegen.emit import WARP
+from ptxsim.limits import WARP
 from ptxsim.syntax.program import (
     Address,
     Immediate,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptxsim.codegen.emit import WARP
+from ptxsim.limits import WARP
 
 ZERO = (0,) * WARP
 EXACT = 63

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from ptxsim.analysis.fragments import (
+from ptxsim.fragments import (
     ELEMENT_BITS,
     MMA_SHAPES,
     WMMA_SHAPES,
@@ -21,7 +21,7 @@ from ptxsim.analysis.fragments import (
     fragment,
     quarter_fragment,
 )
-from ptxsim.codegen.emit import WARP
+from ptxsim.limits import WARP
 from ptxsim.syntax.program import Instruction
 
 _TYPES = frozenset(ELEMENT_BITS)

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
+from ptxsim.codegen.functions import report
 from ptxsim.codegen.translator import Translator
-from ptxsim.codegen.values import unsupported
-from ptxsim.syntax.program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of
+from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector, bytes_of
 
 HALF = WARP // 2
+
+
 UNIFORM = Lanes((0,) * WARP)
 
 
@@ -60,36 +62,6 @@ class Access:
         return plain | L.STRONG_ACCESS if self.exact and is_signal(self.instruction, self.space) else plain
 
 
-def translate(t: Translator, i: Instruction) -> None:
-    """A load or store of any space."""
-    from ptxsim.codegen.global_memory import translate_global
-    from ptxsim.codegen.local_memory import translate_generic, translate_local
-    from ptxsim.codegen.shared_memory import translate_shared
-
-    is_load = i.opcode != "st"
-    space = i.space
-    if space == "param":
-        return _load_parameter(t, i)
-    where, what = (i.operands[1], i.operands[0]) if is_load else (i.operands[0], i.operands[1])
-    if not isinstance(where, Address):
-        raise unsupported(i)
-    if space == "generic":
-        space = inferred_space(t, where) or "generic"
-    registers = what.elements if isinstance(what, Vector) else (what,)
-    size = bytes_of(i.type)
-    if size > 8:
-        raise unsupported(i)
-    site = t.unit.site(i, space, "read" if is_load else "write")
-    how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic}
-    access = Access(i, space, is_load, where, tuple(registers), size, site, **how)
-    _book(t, access)
-    handlers = {
-        "global": translate_global, "const": translate_global, "shared": translate_shared, "local": translate_local,
-        "generic": translate_generic,
-    }  # fmt: skip
-    handlers[space](t, access)
-
-
 _SIGNALS = frozenset({"relaxed", "acquire", "release", "mmio"})
 
 
@@ -108,49 +80,6 @@ def inferred_space(t: Translator, where: Address) -> str | None:
     roots = t.unit.pointers.get(where.base.name, frozenset())
     spaces = {r if r in ("shared", "local") else "global" for r in roots}
     return spaces.pop() if len(spaces) == 1 and "?" not in roots else None
-
-
-def _book(t: Translator, a: Access) -> None:
-    """The counts that do not depend on addresses."""
-    line = a.instruction.source.line
-    verb = "load" if a.is_load else "store"
-    if a.instruction.has("skip"):  # the call stack's own
-        return
-    if a.space in ("global", "shared", "local"):
-        merged = t.unit.shared_requests.get(id(a.instruction))
-        t.count(f"{a.space}_{verb}_requests", line, per_warp=1 if merged is None else len(merged))
-        if a.space != "local":
-            t.count(f"{a.space}_{verb}_bytes", line, per_lane=a.bytes_)
-    elif a.space == "const":
-        t.count("constant_load_requests", line, per_warp=1)
-
-
-def book_lanes(t: Translator, a: Access, space: str, mask: Value) -> None:
-    """The same counts for the lanes of a generic access that turned out to be in `space`: at least one."""
-    if not t.unit.options.count:
-        return
-    b, line, verb = t.b, a.instruction.source.line, "load" if a.is_load else "store"
-    cell = t.unit.plan.cell(2)
-    t.unit.plan.named(cell, f"{space}_{verb}_requests", line)
-    t.bump(cell, constant("i64", 1))
-    if space != "local":
-        t.unit.plan.named(cell + 1, f"{space}_{verb}_bytes", line)
-        lanes = b.resize(b.call("llvm.ctpop.i32", "i32", mask), "i64")
-        t.bump(cell + 1, b.mul(lanes, constant("i64", a.bytes_)))
-
-
-def _load_parameter(t: Translator, i: Instruction) -> None:
-    where = i.operands[1]
-    if i.opcode == "st" or not isinstance(where, Address) or not isinstance(where.base, Symbol):
-        raise unsupported(i, "this use of parameter space")
-    b, base = t.b, where.base
-    offset = next(p.offset for p in t.kernel.params if p.name == base.name) + base.offset + where.offset
-    size = bytes_of(i.type)
-    target = i.operands[0]
-    elements = target.elements if isinstance(target, Vector) else (target,)
-    for k, element in enumerate(elements):
-        value = b.load(f"i{8 * size}", b.offset(t.field("params", "ptr"), offset + k * size), align=1, invariant=True)
-        put_loaded(t, i, element, value, Lanes((0,) * WARP))
 
 
 def put_loaded(t: Translator, i: Instruction, target: Operand, value: Value, own: Lanes) -> None:
@@ -260,3 +189,121 @@ def extent(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[int, int
             break
     assert low is not None and high is not None
     return low, high, aligned
+
+
+MOST_PIECES = 8
+"""A pattern in more pieces than this is gathered."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A pattern as runs of adjacent accesses: (first offset, number of accesses) over the distinct offsets."""
+
+    runs: tuple[tuple[int, int], ...]
+    place: tuple[int, ...]
+    """lane -> index among the distinct offsets"""
+    shared_by: tuple[int, ...]
+    """distinct offset -> number of lanes that use it"""
+
+    @property
+    def distinct(self) -> int:
+        return len(self.shared_by)
+
+
+def shape_of(offsets: Sequence[int], bytes_: int) -> Shape | None:
+    """The shape, or None if it has too many pieces."""
+    unique = sorted(set(offsets))
+    runs: list[tuple[int, int]] = []
+    for u in unique:
+        if runs and u == runs[-1][0] + runs[-1][1] * bytes_:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        elif runs and u < runs[-1][0] + runs[-1][1] * bytes_:
+            return None  # overlapping accesses
+        else:
+            runs.append((u, 1))
+    if len(runs) > MOST_PIECES:
+        return None
+    index = {u: k for k, u in enumerate(unique)}
+    counts = [0] * len(unique)
+    for o in offsets:
+        counts[index[o]] += 1
+    return Shape(tuple(runs), tuple(index[o] for o in offsets), tuple(counts))
+
+
+def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Value]:
+    """One value per element register; scalars where all lanes read one address. `base` is lane 0's full address
+    (i64)."""
+    b, parts = t.b, len(a.registers)
+    if shape.distinct == 1:
+        only = b.add_const(base, shape.runs[0][0])
+        return [b.load(a.element, b.pointer(b.add_const(only, k * a.element_bytes))) for k in range(parts)]
+    halves = _halves(shape)
+    pieces: list[list[Value]] = [[] for _ in range(parts)]
+    for start, count in shape.runs:
+        pointer = b.pointer(b.add_const(base, start))
+        if count == 1:
+            singles = [b.load(a.element, b.offset(pointer, k * a.element_bytes)) for k in range(parts)]
+            for k, single in enumerate(singles):
+                pieces[k].append(b.splat(single, HALF) if halves else _one_lane(t, single))
+            continue
+        big = b.load(a.element, pointer, count * parts)
+        for k in range(parts):
+            pieces[k].append(big if parts == 1 else b.shuffle(big, [n * parts + k for n in range(count)]))
+    if halves:  # each half warp is one run or one value: no permutation needed
+        return [b.concat([p[h] for h in halves]) for p in pieces]
+    return [b.shuffle(b.concat(p), shape.place) for p in pieces]
+
+
+def _one_lane(t: Translator, x: Value) -> Value:
+    return t.b.let(x.type, 1, f"insertelement <1 x {x.type}> poison, {x}, i32 0")
+
+
+def _halves(shape: Shape) -> tuple[int, ...] | None:
+    """The run that each half warp reads, if each reads exactly one: 16 neighbours in order, or a single place."""
+    starts, found = [], 0
+    for _, count in shape.runs:
+        starts.append((found, count))
+        found += count
+    chosen = []
+    for h in range(0, len(shape.place), HALF):
+        places = shape.place[h : h + HALF]
+        run = next(k for k, (first, count) in enumerate(starts) if first <= places[0] < first + count)
+        first, count = starts[run]
+        one = count == 1 and set(places) == {first}
+        ramp = count == HALF and list(places) == list(range(first, first + HALF))
+        if len(places) < HALF or not (one or ramp):
+            return None
+        chosen.append(run)
+    return tuple(chosen)
+
+
+def store_shape(t: Translator, a: Access, shape: Shape, base: Value, values: list[Value]) -> None:
+    """Stores distinct addresses, run by run; `values` have one lane per entry of `shape.place`."""
+    b, parts = t.b, len(values)
+    width = len(shape.place)
+    lane_at = [0] * width
+    for lane, index in enumerate(shape.place):
+        lane_at[index] = lane
+    done = 0
+    joined = values[0] if parts == 1 else b.concat(values)
+    for start, count in shape.runs:
+        lanes = lane_at[done : done + count]
+        done += count
+        big = b.shuffle(joined, [part * width + lane for lane in lanes for part in range(parts)])
+        b.store(big, b.pointer(b.add_const(base, start)), align=a.element_bytes)
+
+
+_ORDERS = frozenset({"release", "acq_rel", "sc"})
+
+
+def signal(t: Translator, address: Value, mask: Value, flags: int, i: Instruction) -> None:
+    """An atomic or a volatile access at host addresses `address` by the lanes of `mask`."""
+    if not (t.unit.options.exact and t.unit.partial_order):
+        return
+    b = t.b
+    if not _ORDERS.isdisjoint(i.modifiers):
+        flags |= L.RELEASES
+    slot = b.offset(Value("ptr", "%w"), L.field("signal_addresses"))
+    b.store(address, slot, align=8)
+    both = b.or_(b.resize(mask, "i64"), constant("i64", flags << 32))
+    report(b, L.Event.SIGNAL, t.warp_index(), both, slot)

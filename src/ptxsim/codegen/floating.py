@@ -1,38 +1,247 @@
-"""Floating-point arithmetic (PTX ISA 9.7.3, 9.7.4), without calls into the host's math library.
+"""Floating-point numbers: formats, rounding, arithmetic and approximate functions (PTX ISA 9.7.3, 9.7.4).
 
-f32 and f64 operations round to nearest even as written; directed roundings of f32 go through f64 with an error term,
-those of f64 through a helper. `float_formats` has the formats and modifiers, `transcendental` sine and its like.
+Nothing calls the host's math library, whose results differ from host to host. f32 and f64 operations round to nearest
+even as written. Directed roundings of f32 take a result as an f64 and its error, both exact; those of f64 go through a
+helper that sets the host's rounding mode. Half operations widen: once to f32 for + - * (innocuous double rounding,
+24 >= 2*11 + 2), to f64 for fma. Approximate functions are f64 polynomials rounded once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from ptxsim.codegen import host
 from ptxsim.codegen.emit import WARP, Builder, Value, constant
-from ptxsim.codegen.float_formats import (
-    MAGNITUDE,
-    SMALLEST_NORMAL,
-    FloatOp,
-    direction,
-    finish,
-    inputs,
-    narrow,
-    packed_half,
-    round_directed,
-    round_to_odd,
-    two_sum,
-    widen,
-    widened,
-)
-from ptxsim.codegen.runtime import rounding
-from ptxsim.codegen.values import bits_of, is_float, unsupported, value
-from ptxsim.syntax.program import Instruction
+from ptxsim.codegen.functions import I32, Helper, arg, i32
+from ptxsim.codegen.values import VALUES, bits_of, is_float, unsupported, value
+from ptxsim.syntax.program import Instruction, Kernel, Operand, Register
+
+_DIRECTED = ("rz", "rm", "rp")
+
+
+SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
+
+
+INFINITY = {"float": 0x7F800000, "half": 0x7C00, "double": 0x7FF << 52, "bfloat": 0x7F80}
+
+
+MAGNITUDE = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": (1 << 63) - 1, "bfloat": 0x7FFF}
+
+
+FloatOp = Callable[..., Value]
+
+
+def flush(b: Builder, x: Value) -> Value:
+    """Subnormal numbers to zero of the same sign."""
+    bits = bits_of(b, x)
+    tiny = b.icmp("ult", b.and_const(bits, MAGNITUDE[x.type]), b.like(bits, SMALLEST_NORMAL[x.type]))
+    sign = b.and_const(bits, ~MAGNITUDE[x.type])
+    return b.bitcast(b.select(tiny, sign, bits), x.type)
+
+
+def saturate(b: Builder, x: Value) -> Value:
+    """Clamp to [0, 1]; NaN becomes 0."""
+    zero, one = b.like(x, 0.0), b.like(x, 1.0)
+    x = b.select(b.fcmp("ogt", x, zero), x, zero)
+    return b.select(b.fcmp("olt", x, one), x, one)
+
+
+def finish(b: Builder, i: Instruction, x: Value) -> Value:
+    if i.has("ftz"):
+        x = flush(b, x)
+    if i.has("relu"):
+        x = relu(b, x)
+    return saturate(b, x) if i.has("sat") else x
+
+
+def relu(b: Builder, x: Value) -> Value:
+    """Negative numbers and -0 become +0."""
+    bits = bits_of(b, x)
+    number = b.icmp("ule", b.and_const(bits, MAGNITUDE[x.type]), b.like(bits, INFINITY[x.type]))
+    negative = b.and_(number, b.icmp("slt", bits, b.like(bits, 0)))
+    return b.bitcast(b.select(negative, b.like(bits, 0), bits), x.type)
+
+
+def canonical_nan(b: Builder, x: Value) -> Value:
+    """NaN with the bits that NVIDIA GPUs give halves: 0x7FFF."""
+    bits = bits_of(b, x)
+    return b.bitcast(b.select(b.fcmp("uno", x, x), b.like(bits, 0x7FFF), bits), x.type)
+
+
+def widen(b: Builder, x: Value, type_: str) -> Value:
+    """x in a wider format. bf16 goes by bits: the host's conversions flush its subnormals."""
+    if x.type == "bfloat":
+        x = b.bitcast(b.shl(b.resize(b.bitcast(x, "i16"), "i32"), 16), "float")
+    return x if x.type == type_ else b.convert("fpext", x, type_)
+
+
+def narrow(b: Builder, x: Value, type_: str) -> Value:
+    """x rounded to nearest even in a narrower format."""
+    if type_ == "half" and x.type == "double" and not host.has("avx512fp16"):
+        x = _to_odd_float(b, x)  # no other x86 rounds an f64 to a half: LLVM would call a routine that is not there
+    if type_ != "bfloat":
+        return x if x.type == type_ else b.convert("fptrunc", x, type_)
+    if x.type == "double":
+        x = _to_odd_float(b, x)
+    bits = b.bitcast(x, "i32")
+    up = b.add_const(b.and_const(b.lshr(bits, 16), 1), 0x7FFF)
+    rounded = b.lshr(b.add(bits, up), 16)
+    nan = b.icmp("ugt", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
+    return b.bitcast(b.resize(b.select(nan, b.like(bits, 0x7FFF), rounded), "i16"), "bfloat")
+
+
+def _to_odd_float(b: Builder, x: Value) -> Value:
+    """An f64 cut to f32 with its last bit set where a part was lost, so that one more rounding is right."""
+    cut = round_directed(b, x, b.like(x, 0.0), "rz")
+    lost = b.resize(b.fcmp("one", b.convert("fpext", cut, "double"), x), "i32")
+    return b.bitcast(b.or_(b.bitcast(cut, "i32"), lost), "float")
+
+
+def inputs(b: Builder, i: Instruction, *xs: Value) -> list[Value]:
+    return [flush(b, x) for x in xs] if i.has("ftz") else list(xs)
+
+
+def direction(i: Instruction) -> str | None:
+    return next((m for m in i.modifiers if m in _DIRECTED), None)
+
+
+def round_directed(b: Builder, total: Value, error: Value, mode: str, type_: str = "float") -> Value:
+    """total + error (f64, exact, |error| below total's last place) rounded to `type_` in direction rz, rm or rp."""
+    nearest = narrow(b, total, type_)
+    back = widen(b, nearest, "double")
+    above = b.or_(
+        b.fcmp("ogt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("olt", error, b.like(error, 0.0)))
+    )
+    below = b.or_(
+        b.fcmp("olt", back, total), b.and_(b.fcmp("oeq", back, total), b.fcmp("ogt", error, b.like(error, 0.0)))
+    )
+    bits = bits_of(b, nearest)
+    negative = b.icmp("slt", bits, b.like(bits, 0))
+    one, zero = b.like(bits, 1), b.like(bits, 0)
+    magnitude = MAGNITUDE[type_]
+    is_zero = b.icmp("eq", b.and_const(bits, magnitude), zero)
+    # next number down: towards zero for positives, away for negatives; from zero, the smallest negative
+    down = b.select(is_zero, b.like(bits, ~magnitude | 1), b.select(negative, b.add(bits, one), b.sub(bits, one)))
+    up = b.select(is_zero, one, b.select(negative, b.sub(bits, one), b.add(bits, one)))
+    if mode == "rm":
+        bits = b.select(above, down, bits)
+    elif mode == "rp":
+        bits = b.select(below, up, bits)
+    else:
+        positive_total = b.fcmp("oge", total, b.like(total, 0.0))
+        bits = b.select(b.and_(above, positive_total), down, b.select(b.and_(below, b.not_(positive_total)), up, bits))
+    return b.bitcast(bits, type_)
+
+
+def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """x + y and its rounding error (Knuth)."""
+    total = b.binary("fadd", x, y)
+    y_part = b.binary("fsub", total, x)
+    x_part = b.binary("fsub", total, y_part)
+    return total, b.binary("fadd", b.binary("fsub", x, x_part), b.binary("fsub", y, y_part))
+
+
+def widened(b: Builder, *xs: Value) -> list[Value]:
+    return [widen(b, x, "double") for x in xs]
+
+
+def round_to_odd(b: Builder, total: Value, error: Value) -> Value:
+    """total with its last bit set where a part was lost, so that one more rounding is right."""
+    bits = bits_of(b, total)
+    inexact = b.fcmp("une", error, b.like(error, 0.0))
+    finite = b.fcmp("ord", b.binary("fsub", total, total), b.like(total, 0.0))
+    even = b.icmp("eq", b.and_const(bits, 1), b.like(bits, 0))
+    toward = b.icmp("eq", b.icmp("slt", bits, b.like(bits, 0)), b.fcmp("olt", error, b.like(error, 0.0)))
+    odd = b.select(toward, b.add_const(bits, 1), b.add_const(bits, -1))
+    return b.bitcast(b.select(b.and_(b.and_(inexact, finite), even), odd, bits), "double")
+
+
+def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: Value) -> Value:
+    """A packed operation on both halves of 32-bit values."""
+    element = "bfloat" if i.type == "bf16x2" else "half"
+    lanes = xs[0].lanes
+    split = [b.let(element, 2 * max(1, lanes), f"bitcast {x} to <{2 * max(1, lanes)} x {element}>") for x in xs]
+    result = canonical_nan(b, op(b, i, *split))
+    return b.let("i32", lanes, f"bitcast {result} to {'i32' if not lanes else f'<{lanes} x i32>'}")
+
+
+CANONICAL_NAN = 0x7FFFFFFF
+
+
+KEEPS_PAYLOADS = frozenset({"mov", "selp", "slct", "copysign"})
+"""Operations that pass on a NaN as it is."""
+
+
+def computed_floats(kernel: Kernel) -> frozenset[str]:
+    """Registers that f32 arithmetic writes, and those that such a register is copied to."""
+    found: set[str] = set()
+    copies: list[tuple[str, list[str]]] = []
+    for block in kernel.blocks:
+        for i in block.instructions:
+            if i.opcode not in VALUES or not i.types or i.types[0] not in ("f32", "b32"):
+                continue
+            if i.opcode in KEEPS_PAYLOADS:
+                copies += [(name, _register_names(i.operands[1:])) for name in i.written]
+            elif i.types[0] == "f32":
+                found |= {name for name in i.written if kernel.registers[name] != "pred"}
+    changed = True
+    while changed:
+        changed = False
+        for name, sources in copies:
+            if name not in found and not found.isdisjoint(sources):
+                found.add(name)
+                changed = True
+    return frozenset(found)
+
+
+def _register_names(operands: tuple[Operand, ...]) -> list[str]:
+    return [o.name for o in operands if isinstance(o, Register)]
+
+
+def canonical_bits(b: Builder, bits: Value) -> Value:
+    """An f32's bits with every NaN as a GPU writes it."""
+    magnitude = b.and_const(bits, CANONICAL_NAN)
+    return b.select(b.icmp("ugt", magnitude, b.like(bits, 0x7F800000)), b.like(bits, CANONICAL_NAN), bits)
+
+
+def half_results(i: Instruction) -> bool:
+    """Whether an instruction computes a half whose NaN must be put right at once."""
+    return i.opcode not in KEEPS_PAYLOADS
+
+
+ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}
+"""PTX rounding modifier -> LLVM's number of the mode (llvm.set.rounding)."""
+
+
+_NEAREST = 1
+
+
+DIRECTED_OPERANDS = {"fadd": 2, "fmul": 2, "fdiv": 2, "fma": 3, "sqrt": 1}
+
+
+def directed(operation: str) -> str:
+    """ws_directed_OPERATION(mode, operands...) for a warp of f64."""
+    b = Helper()
+    mode = arg(I32, "mode")
+    operands = [arg("double", f"x{k}", WARP) for k in range(DIRECTED_OPERANDS[operation])]
+    b.label("entry")
+    b.call("llvm.set.rounding", "void", mode)
+    name = f"llvm.experimental.constrained.{operation}.v{WARP}f64"
+    types = ", ".join(x.ir_type for x in operands)
+    b.declared[name] = f"declare <{WARP} x double> @{name}({types}, metadata, metadata)"
+    listed = ", ".join(str(x) for x in operands)
+    flags = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
+    result: Value = b.let("double", WARP, f"call <{WARP} x double> @{name}({listed}, {flags}) strictfp")
+    b.call("llvm.set.rounding", "void", i32(_NEAREST))
+    b.ret(result)
+    return b.define(f"ws_directed_{operation}", f"<{WARP} x double>", mode, *operands)
 
 
 def _of_double(b: Builder, i: Instruction, operation: str, *xs: Value) -> Value:
     """A directed operation on f64: products and quotients are not exact in anything wider."""
     wide = [x if x.lanes == WARP else b.splat(x) if not x.lanes else b.shuffle(x, _spread(x.lanes)) for x in xs]
-    mode = constant("i32", rounding.MODES[direction(i) or ""])
+    mode = constant("i32", ROUNDING_MODES[direction(i) or ""])
     result = b.call(f"ws_directed_{operation}", "double", mode, *wide, lanes=WARP)
     lanes = xs[0].lanes
     return result if lanes == WARP else b.shuffle(result, range(lanes)) if lanes else b.extract(result, 0)
@@ -221,3 +430,118 @@ def _testp(b: Builder, i: Instruction, x: Value) -> Value:
         case "subnormal":
             return b.and_(tiny, b.not_(zero))
     raise unsupported(i)
+
+
+def _through_double(function: Callable[[Builder, Value], Value]) -> FloatOp:
+    def compute(b: Builder, i: Instruction, x: Value) -> Value:
+        if i.type in ("f16x2", "bf16x2"):
+            return packed_half(b, i, compute_scalar, x)
+        return compute_scalar(b, i, x)
+
+    def compute_scalar(b: Builder, i: Instruction, x: Value) -> Value:
+        if x.type == "double":
+            raise unsupported(i)
+        (x,) = inputs(b, i, x)
+        (wide,) = widened(b, x)
+        return finish(b, i, narrow(b, function(b, wide), x.type))
+
+    return compute
+
+
+def _polynomial(b: Builder, x: Value, coefficients: list[float]) -> Value:
+    """Horner's scheme; the first coefficient is the constant term."""
+    result = b.like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        result = b.intrinsic("fma", result, x, b.like(x, c))
+    return result
+
+
+def _to_int64(b: Builder, x: Value) -> Value:
+    lanes = f"v{x.lanes}" if x.lanes else ""
+    return b.call(f"llvm.fptosi.sat.{lanes}i64.{lanes}f64", "i64", x, lanes=x.lanes)
+
+
+_EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(12)]
+
+
+_LOG2 = [2 / math.log(2) / (2 * k + 1) for k in range(10)]
+
+
+_SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)]
+
+
+_COS = [(-1) ** k / math.factorial(2 * k) for k in range(8)]
+
+
+def exp2_double(b: Builder, x: Value) -> Value:
+    """2^x for f64 x from an f32: a degree-11 series on [-1/2, 1/2], relative error below 1e-13."""
+    limit = b.like(x, 400.0)
+    x = b.select(b.fcmp("ogt", x, limit), limit, x)
+    x = b.select(b.fcmp("olt", x, b.like(x, -400.0)), b.like(x, -400.0), x)
+    whole = b.intrinsic("roundeven", x)
+    fraction = b.binary("fsub", x, whole)
+    scale = b.bitcast(b.shl(b.add_const(_to_int64(b, whole), 1023), 52), "double")
+    return b.binary("fmul", _polynomial(b, fraction, _EXP2), scale)
+
+
+def log2_double(b: Builder, x: Value) -> Value:
+    """log2 x for f64 x from an f32: exponent plus an atanh series on [sqrt(1/2), sqrt(2)]."""
+    bits = b.bitcast(x, "i64")
+    # shift the mantissa's range to [sqrt(1/2), sqrt(2))
+    offset = b.sub(bits, b.like(bits, 0x3FE6A09E667F3BCD))
+    exponent = b.binary("ashr", offset, b.like(bits, 52))
+    mantissa = b.bitcast(b.sub(bits, b.shl(exponent, 52)), "double")
+    one = b.like(x, 1.0)
+    s = b.binary("fdiv", b.binary("fsub", mantissa, one), b.binary("fadd", mantissa, one))
+    series = b.binary("fmul", s, _polynomial(b, b.binary("fmul", s, s), _LOG2))
+    result = b.binary("fadd", b.convert("sitofp", b.resize(exponent, "i32"), "double"), series)
+    infinity, nan = b.like(x, math.inf), b.like(x, math.nan)
+    result = b.select(b.fcmp("oeq", x, infinity), infinity, result)
+    result = b.select(b.fcmp("oeq", x, b.like(x, 0.0)), b.like(x, -math.inf), result)
+    return b.select(b.or_(b.fcmp("olt", x, b.like(x, 0.0)), b.fcmp("uno", x, x)), nan, result)
+
+
+def _sincos(quarter: int) -> Callable[[Builder, Value], Value]:
+    """sin(x + quarter * pi/2) after reduction by pi/2 in two parts."""
+
+    def compute(b: Builder, x: Value) -> Value:
+        turns = b.intrinsic("roundeven", b.binary("fmul", x, b.like(x, 2 / math.pi)))
+        high, low = 1.5707963267948966, 6.123233995736766e-17
+        r = b.intrinsic("fma", turns, b.like(x, -high), x)
+        r = b.intrinsic("fma", turns, b.like(x, -low), r)
+        square = b.binary("fmul", r, r)
+        sine = b.binary("fmul", r, _polynomial(b, square, _SIN))
+        cosine = _polynomial(b, square, _COS)
+        quadrant = b.add_const(_to_int64(b, turns), quarter)
+        odd = b.icmp("ne", b.and_const(quadrant, 1), b.like(quadrant, 0))
+        result = b.select(odd, cosine, sine)
+        negative = b.icmp("ne", b.and_const(quadrant, 2), b.like(quadrant, 0))
+        return b.select(negative, b.let("double", x.lanes, f"fneg {result}"), result)
+
+    return compute
+
+
+def _tanh(b: Builder, x: Value) -> Value:
+    """tanh x = 1 - 2 / (e^2x + 1), with the odd series near zero where that cancels."""
+    limited = b.select(b.fcmp("ogt", x, b.like(x, 40.0)), b.like(x, 40.0), x)
+    power = exp2_double(b, b.binary("fmul", limited, b.like(x, 2 / math.log(2))))
+    one = b.like(x, 1.0)
+    far = b.binary("fsub", one, b.binary("fdiv", b.like(x, 2.0), b.binary("fadd", power, one)))
+    square = b.binary("fmul", x, x)
+    near = b.binary("fmul", x, _polynomial(b, square, [1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835]))
+    return b.select(b.fcmp("olt", b.intrinsic("fabs", x), b.like(x, 0.02)), near, far)
+
+
+value("ex2")(_through_double(exp2_double))
+
+
+value("lg2")(_through_double(log2_double))
+
+
+value("sin")(_through_double(_sincos(0)))
+
+
+value("cos")(_through_double(_sincos(1)))
+
+
+value("tanh")(_through_double(_tanh))

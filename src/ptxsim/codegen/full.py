@@ -6,12 +6,10 @@ from ptxsim.analysis.lane_rules import widened_source
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants, ir_type
-from ptxsim.codegen.entries import Part
-from ptxsim.codegen.frames import ResidentFrames
-from ptxsim.codegen.tensor_groups import product_groups
+from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE
-from ptxsim.codegen.translator import Translator, lanes_of, last_line
-from ptxsim.codegen.unit import Unit
+from ptxsim.codegen.translator import Translator, last_line
+from ptxsim.codegen.unit import Part, Unit, lanes_of
 from ptxsim.syntax.program import (
     Barrier,
     Block,

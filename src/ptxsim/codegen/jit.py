@@ -11,9 +11,9 @@ import llvmlite.binding as llvm
 
 from ptxsim import cache
 from ptxsim.codegen import host
-from ptxsim.codegen.plan import CounterPlan
 from ptxsim.codegen.runtime import rare_modules, runtime_module
 from ptxsim.codegen.translation import Translation
+from ptxsim.codegen.unit import CounterPlan
 from ptxsim.errors import UnsupportedInstruction
 
 _LARGE, _LARGE_CHECKED = 3_500, 1_200

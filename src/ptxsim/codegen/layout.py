@@ -8,8 +8,10 @@ entries into translated code: the program counter of every lane and a slot for e
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 
 from ptxsim.codegen.emit import BITS, WARP
 from ptxsim.syntax.program import WIDTH_BITS, Kernel, WarpBarrier
@@ -138,6 +140,35 @@ FLYING_STATE = 1 << TIME_SHIFT
 """In a state that the exact shadow reports: a copy was on its way."""
 NO_SITE = 0xFFFFFFFF
 LAST_TIME = (1 << 18) - 2
+EXACT_CELL_BYTES = 64
+"""of the exact race shadow, per granule: see `runtime.races`"""
+
+
+class Event(IntEnum):
+    """What code with the exact race shadow tells the worker's listener (`run.ordering`)."""
+
+    BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL = range(6)
+
+
+READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
+"""flags of a signal; the last two: at a barrier object, an arrival, and one that ends the phase"""
+
+SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
+"""Generic addresses of shared and local memory: above every host address."""
+
+PRINT_HEADER = struct.Struct("<QQIIII")
+"""Of a record of printf: format address, block, thread, argument bytes, source line, kind (0 printf, 1 assert)."""
+
+# cp.async: a warp's queue of copies begins with their number; then commits per lane, and the entries
+QUEUE_COMMITS, QUEUE_ENTRIES, QUEUE_ENTRY_BYTES = 64, 192, 704
+QUEUE_CAPACITY = 512
+"""copies of a warp; 454 of 16 bytes a lane fill the largest shared memory"""
+QUEUE_BYTES = QUEUE_ENTRIES + QUEUE_CAPACITY * QUEUE_ENTRY_BYTES
+
+# a barrier object (mbarrier): for how many arrivals a phase waits, how many are missing, the number of the phase
+COUNT_BITS = 20
+COUNT_MASK = (1 << COUNT_BITS) - 1
+PHASE_SHIFT = 2 * COUNT_BITS
 
 
 def field(name: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
-from ptxsim.codegen.entries import entries_of
-from ptxsim.codegen.translator import Translator, lanes_of, last_line
+from ptxsim.codegen.translator import Translator, last_line
+from ptxsim.codegen.unit import entries_of, lanes_of
 from ptxsim.syntax.program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
 
 

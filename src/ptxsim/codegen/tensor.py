@@ -1,9 +1,9 @@
 """Matrix instructions: `wmma`, `mma`, `ldmatrix`, `stmatrix`, `movmatrix` (PTX ISA 9.7.14).
 
 A product works on matrices in memory: registers are stored, put in order by a fragment's table, widened, multiplied by
-outer products, and read back. The functions that do this come from `tensor_forms`, `tensor_products` and
-`tensor_tiles`; they are compiled once per process and kept in the disk cache. Here is only which of them an instruction
-calls. All of it needs the whole warp: where lanes are missing, the instruction is a hazard and gives zeros.
+outer products, and read back. The functions that do this come from `tensor_products` and `tensor_moves`; they are
+compiled once per process and kept in the disk cache. Here is only which of them an instruction calls. All of it needs
+the whole warp: where lanes are missing, the instruction is a hazard and gives zeros.
 """
 
 from __future__ import annotations
@@ -15,42 +15,45 @@ from dataclasses import replace
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.analysis.matrices import Product, product, tile
 from ptxsim.codegen import layout as L
-from ptxsim.codegen import tensor_moves
-from ptxsim.codegen.access import inferred_space
-from ptxsim.codegen.convert import SHARED_WINDOW
+from ptxsim.codegen.access import Access, inferred_space, vector_address
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant
-from ptxsim.codegen.frames import Frame
 from ptxsim.codegen.full import Full
-from ptxsim.codegen.tensor_forms import Form, accumulator_form, across, input_form, memory_form, pack, unpack
-from ptxsim.codegen.tensor_groups import Group
-from ptxsim.codegen.tensor_products import NARROW, WIDE, Registers, widen, widened_bytes
+from ptxsim.codegen.functions import CONTEXT, WORKER
+from ptxsim.codegen.tensor_frames import Group
+from ptxsim.codegen.tensor_moves import ROW_BYTES, Mode, load_tile, move_rows, store_tile, turned_matrix
+from ptxsim.codegen.tensor_products import (
+    NARROW,
+    WIDE,
+    Form,
+    Frame,
+    Registers,
+    accumulator_form,
+    across,
+    input_form,
+    memory_form,
+    pack,
+    unpack,
+    widen,
+    widened_bytes,
+)
 from ptxsim.codegen.tensor_products import product as product_function
-from ptxsim.codegen.tensor_tiles import Mode, load_tile, store_tile
 from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.values import handles
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
 
-_WORKER, _CONTEXT = Value("ptr", "%w"), Value("ptr", "%c")
 MISSING_LANES, UNLIKE_OPERANDS = 0, 1
 """What a WARP_MATRIX hazard says, in its state."""
 
 
-def translate(t: Translator, i: Instruction) -> None:
+@handles("wmma", "mma")
+def _translate(t: Translator, i: Instruction) -> None:
     """Any matrix instruction."""
-    if i.opcode in ("ldmatrix", "stmatrix", "movmatrix"):
-        tensor_moves.translate(t, i)
-    elif i.has("load"):
+    if i.has("load"):
         _load(t, i)
     elif i.has("store"):
         _store(t, i)
     else:
         _product(t, i)
-
-
-def call(t: Translator, function: tuple[str, str], *arguments: Value) -> None:
-    """Calls a function of the library."""
-    name, text = function
-    t.unit.library[name] = text
-    t.b.call(name, "void", *arguments)
 
 
 # ---------------------------------------------------------------- the whole warp
@@ -59,7 +62,7 @@ def call(t: Translator, function: tuple[str, str], *arguments: Value) -> None:
 def hazard(t: Translator, i: Instruction, lane: Value, what: int) -> None:
     site = t.unit.site(i, "warp", "read")
     t.b.call(
-        "ws_hazard", "void", _WORKER, _CONTEXT, constant("i32", L.WARP_MATRIX), constant("i32", site), lane,
+        "ws_hazard", "void", WORKER, CONTEXT, constant("i32", L.WARP_MATRIX), constant("i32", site), lane,
         constant("i64", 0), constant("i64", what),
     )  # fmt: skip
 
@@ -146,7 +149,7 @@ def _matrix(t: Translator, operand: Operand, form: Form, area: str) -> Value:
         return t.frames.current(frame)
     lanes, matrix = t.area("lanes", form.lane_bytes), t.area(area, form.nbytes)
     save_lanes(t, registers_of(operand), form.held.register_bits, lanes)
-    call(t, pack(form), lanes, matrix)
+    t.call_library(pack(form), lanes, matrix)
     return matrix
 
 
@@ -175,9 +178,9 @@ def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) ->
         clear_lanes(t, registers, bits, lanes)
         b, whole = t.b, t.b.icmp("eq", t.mask_bits, ALL_LANES)  # type: ignore[attr-defined]
         with b.if_(whole):
-            call(t, unpack(form), matrix, lanes)
+            t.call_library(unpack(form), matrix, lanes)
     else:
-        call(t, unpack(form), matrix, lanes)
+        t.call_library(unpack(form), matrix, lanes)
     restore_lanes(t, registers, bits, lanes)
 
 
@@ -202,7 +205,7 @@ def _product(t: Translator, i: Instruction) -> None:
         if p.quarters:
             _quarters(t, p, function, *ready, start, result)
         else:
-            call(t, function, *ready, start, result)
+            t.call_library(function, *ready, start, result)
     _to_registers(t, to, form, result)
 
 
@@ -222,7 +225,7 @@ def _together(t: Full, group: Group, ready: tuple[Value, Value]) -> None:
     starts = [t.frames.current(t.frames.lists[chain[0].c]) for chain in chains]
     results = [t.frames.lists[chain[-1].d] for chain in chains]
     function = product_function(chains[0][0].product, _registers(t), a)
-    call(t, function, *vectors, *single, *starts, *map(t.frames.at, results))
+    t.call_library(function, *vectors, *single, *starts, *map(t.frames.at, results))
     for m in group.members:
         t.frames.written(t.frames.lists[m.d])
 
@@ -238,7 +241,7 @@ def _quarters(
         for k in range(4):
             b.store(b.load("float", b.offset(vectors, 4 * (32 * k + 8 * q)), 8), b.offset(mine, 32 * k))
         place = [b.offset(x, 64 * q * size[type_]) for x, type_ in ((start, p.c), (result, p.d))]
-        call(t, function, mine, b.offset(single, 4 * 32 * q), *place)
+        t.call_library(function, mine, b.offset(single, 4 * 32 * q), *place)
 
 
 def _input(t: Translator, p: Product, name: str, operand: Operand) -> Value:
@@ -256,7 +259,7 @@ def _input(t: Translator, p: Product, name: str, operand: Operand) -> Value:
         matrix = _matrix(t, operand, form, f"matrix {label}")
         if widening is not None:
             wide = t.area(f"wide {label}", widened_bytes(form))
-            call(t, widening, matrix, wide)
+            t.call_library(widening, matrix, wide)
             matrix = wide
         t.scratch[key] = matrix
     return t.scratch[key]
@@ -270,7 +273,7 @@ def _count_product(t: Translator, i: Instruction, p: Product) -> None:
     if t.unit.copies_async and t.unit.options.count:
         cell = t.unit.plan.cell()
         t.unit.plan.named(cell, "tensor_instructions_copying", line)
-        t.bump(cell, t.b.call("ws_async_under_way", "i64", _WORKER, _CONTEXT))
+        t.bump(cell, t.b.call("ws_async_under_way", "i64", WORKER, CONTEXT))
 
 
 # ---------------------------------------------------------------- wmma.load, wmma.store
@@ -317,13 +320,13 @@ def _move(t: Translator, i: Instruction, where: Operand, form: Form, matrix: Val
         else:
             streams = place == "global" and not t.unit.reads_sums
             function = store_tile(moved, form, replace(mode, streams=streams))
-        call(t, function, _WORKER, _CONTEXT, at, stride, matrix, site, counter)
+        t.call_library(function, WORKER, CONTEXT, at, stride, matrix, site, counter)
 
     with whole_warp(t, i):
         if space != "generic":
             go(booked)
             return
-        in_shared = b.icmp("eq", b.lshr(address, 56), constant("i64", SHARED_WINDOW >> 56))
+        in_shared = b.icmp("eq", b.lshr(address, 56), constant("i64", L.SHARED_WINDOW >> 56))
         with b.if_(in_shared):
             go("shared")
         with b.if_(b.not_(in_shared)):
@@ -345,3 +348,50 @@ def _counter(t: Translator, i: Instruction, space: str, verb: str) -> Value:
     for k, name in enumerate(names):
         t.unit.plan.named(cell + k, f"{space}_{verb}_{name}", i.source.line)
     return t.counter_pointer(cell)
+
+
+@handles("ldmatrix", "stmatrix", "movmatrix")
+def _rows(t: Translator, i: Instruction) -> None:
+    if i.opcode == "movmatrix":
+        _transpose(t, i)
+    else:
+        _move_rows(t, i, is_load=i.opcode == "ldmatrix")
+
+
+def _transpose(t: Translator, i: Instruction) -> None:
+    lanes = t.area("lanes", 4 * WARP)
+    source, target = t.area("row 0", 4 * WARP), (i.operands[0],)
+    save_lanes(t, (i.operands[1],), 32, source)
+    if t.masked:
+        clear_lanes(t, target, 32, lanes)
+    with whole_warp(t, i):
+        t.b.store(turned_matrix(t.b, t.b.load("i32", source, WARP, align=64)), lanes, align=64)
+    restore_lanes(t, target, 32, lanes)
+
+
+def _move_rows(t: Translator, i: Instruction, *, is_load: bool) -> None:
+    where, what = (i.operands[1], i.operands[0]) if is_load else i.operands
+    assert isinstance(where, Address)
+    registers: tuple[Operand, ...] = registers_of(what)
+    count, line = len(registers), i.source.line
+    verb = "load" if is_load else "store"
+    site = t.unit.site(i, "shared", "read" if is_load else "write")
+    offset = vector_address(t, Access(i, "shared", is_load, where, (), ROW_BYTES, site), "i32")
+    t.count(f"shared_{verb}_requests", line, per_warp=1)
+    t.count(f"shared_{verb}_bytes", line, per_lane=4 * count)
+    counter = Value("ptr", "null")
+    if t.unit.options.count:
+        cell = t.unit.plan.cell(2)
+        t.unit.plan.named(cell, f"shared_{verb}_wavefronts", line)
+        t.unit.plan.named(cell + 1, f"shared_{verb}_bank_conflicts", line)
+        counter = t.counter_pointer(cell)
+    lanes = t.area("lanes", 4 * WARP * count)
+    if not is_load:
+        save_lanes(t, registers, 32, lanes)
+    elif t.masked:
+        clear_lanes(t, registers, 32, lanes)
+    function = move_rows(count, i.has("trans"), tile_mode(t, "shared"), is_load)
+    with whole_warp(t, i):
+        t.call_library(function, Value("ptr", "%w"), Value("ptr", "%c"), offset, lanes, constant("i32", site), counter)
+    if is_load:
+        restore_lanes(t, registers, 32, lanes)

@@ -14,18 +14,16 @@ from ptxsim.analysis.matrices import tile
 from ptxsim.analysis.merging import shared_requests
 from ptxsim.analysis.optimistic import optimistic_loads
 from ptxsim.analysis.provenance import pointer_roots, read_roots, written_roots
-from ptxsim.codegen import bits, convert, floating, integer, transcendental  # noqa: F401  (registers the handlers)
+from ptxsim.codegen import asynchronous, convert, floating, integers, memory, tensor, warp  # noqa: F401  (registers the handlers)
 from ptxsim.codegen.driver import write_driver
 from ptxsim.codegen.emit import module_text
-from ptxsim.codegen.entries import parts_of
-from ptxsim.codegen.frames import find_frames, frames_bytes
+from ptxsim.codegen.floating import computed_floats
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.layout import MAX_BLOCKS, context_layout
 from ptxsim.codegen.masked import Masked
-from ptxsim.codegen.nans import computed_floats
-from ptxsim.codegen.plan import CounterPlan
-from ptxsim.codegen.translator import barrier_operands, lanes_of
-from ptxsim.codegen.unit import Options, Unit
+from ptxsim.codegen.tensor_frames import find_frames, frames_bytes
+from ptxsim.codegen.translator import barrier_operands
+from ptxsim.codegen.unit import CounterPlan, Options, Unit, lanes_of, parts_of
 from ptxsim.errors import KernelTooLarge
 from ptxsim.syntax.program import (
     Address,

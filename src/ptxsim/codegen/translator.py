@@ -5,6 +5,9 @@ at a branch where the lanes part, at a guard that fails, and at a barrier. `mask
 the warp's context, every lane has its own program counter, and the block with the lowest number among them runs next
 for the lanes that wait there, which is where parted lanes meet again. From there a whole warp goes back to `full` if
 the registers that `full` keeps as scalars do fit their patterns.
+
+What an instruction becomes is said by the handlers that other modules register in `values`; they work on a Translator
+and know nothing of the two that there are.
 """
 
 from __future__ import annotations
@@ -13,15 +16,12 @@ from typing import Any
 
 from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen import nans
 from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants, float_constant
-from ptxsim.codegen.float_formats import canonical_nan
-from ptxsim.codegen.plan import arithmetic_counter, instruction_class
-from ptxsim.codegen.special_registers import special_register
-from ptxsim.codegen.unit import Unit
-from ptxsim.codegen.values import LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
+from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
+from ptxsim.codegen.unit import Unit, lanes_of, thread_count
+from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
+from ptxsim.counters import arithmetic_counter, instruction_class
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
-from ptxsim.isa import INSTRUCTIONS, TENSOR
 from ptxsim.syntax.program import (
     Block,
     Immediate,
@@ -142,7 +142,7 @@ class Translator:
             case Register(name):
                 value = self.get(name, lanes)
                 if kind[0] == "i" and name in self.unit.computed_floats:
-                    value = nans.canonical_bits(self.b, value)
+                    value = canonical_bits(self.b, value)
                 return self.reinterpret(value, kind)
             case Immediate(bits):
                 if kind in ("float", "double", "half", "bfloat"):
@@ -186,6 +186,12 @@ class Translator:
     def warp_index(self) -> Value:
         return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
 
+    def call_library(self, function: tuple[str, str], *arguments: Value) -> None:
+        """Calls a function that is compiled apart from the kernel: (name, IR)."""
+        name, text = function
+        self.unit.library[name] = text
+        self.b.call(name, "void", *arguments)
+
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
         """Translates one instruction. A form that its handler did not foresee is refused by name: PTX is hostile."""
@@ -200,22 +206,12 @@ class Translator:
             raise refused(self.kernel.module, i.source, what, NEXT_STEP) from error
 
     def _instruction(self, i: Instruction) -> None:
-        from ptxsim.codegen import access, async_copy, atomics, carry, tensor, warp
-
-        if carry.uses_carry(i):
-            carry.translate(self, i)
+        handler = HANDLERS.get(f"{i.opcode}.cc") if i.has("cc") else None
+        handler = handler or HANDLERS.get(i.opcode)
+        if handler is not None:
+            handler(self, i)
         elif i.opcode in VALUES:
             self._value(i)
-        elif i.opcode in ("ld", "ldu", "st"):
-            access.translate(self, i)
-        elif i.opcode in ("atom", "red"):
-            atomics.translate(self, i)
-        elif i.opcode == "cp":
-            async_copy.translate(self, i)
-        elif INSTRUCTIONS[i.opcode].kind == TENSOR:
-            tensor.translate(self, i)
-        elif i.opcode in warp.HANDLERS:
-            warp.HANDLERS[i.opcode](self, i)
         else:
             raise unsupported(i)
 
@@ -234,7 +230,7 @@ class Translator:
             operands = operands[0].elements
         sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
         result = VALUES[i.opcode].handler(self.b, i, *sources)
-        if isinstance(result, Value) and result.type in ("half", "bfloat") and nans.half_results(i):
+        if isinstance(result, Value) and result.type in ("half", "bfloat") and half_results(i):
             result = canonical_nan(self.b, result)
         self.write(i.operands[0], result, own or Lanes())
 
@@ -361,15 +357,89 @@ def barrier_operands(i: Instruction) -> tuple[Operand, Operand]:
     return operands[0] if operands else Immediate(0), operands[1] if len(operands) > 1 else Immediate(0)
 
 
-def lanes_of(pattern: Lanes) -> int:
-    """Lanes that stand for a pattern: 0 (lane 0 alone), the first lanes of 2 or 4 groups, or all 32."""
-    if not pattern.known:
-        return WARP
-    return 0 if pattern.groups == 1 else pattern.groups
-
-
 def last_line(block: Block) -> int:
     """The source line at which control leaves a block: its jump's, else its last instruction's."""
     if isinstance(block.terminator, Jump) and block.terminator.source.line:
         return block.terminator.source.line
     return block.instructions[-1].source.line if block.instructions else 0
+
+
+def special_register(t: Translator, name: str, lanes: int) -> Value:
+    """A special register as i32 (clocks: i64)."""
+    b = t.b
+    axis = "xyz".find(name[-1]) if "." in name else 0
+    base = name.split(".")[0]
+    if base == "tid":
+        return _thread_index(t, axis, lanes)
+    if base == "laneid" or base.startswith("lanemask"):
+        values = _lane_constants(base)
+        return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
+    if base in ("ctaid", "nctaid"):
+        at = b.offset(Value("ptr", "%w"), L.field(base) + 4 * axis)
+        value = b.load("i32", at, invariant=True)
+    elif base == "ntid":
+        value = constant("i32", t.unit.block[axis])
+    elif base == "warpid":
+        value = t.warp_index()
+    elif base == "nwarpid":
+        value = constant("i32", -(-thread_count(t.unit.block) // WARP))
+    elif base in ("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"):
+        value = constant("i32", 0)
+    elif base in ("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"):
+        value = constant("i32", 1)
+    elif base == "WARP_SZ":
+        value = constant("i32", WARP)
+    elif base == "dynamic_smem_size":
+        value = b.resize(t.field("dynamic_bytes", "i64"), "i32")
+    elif base in ("total_smem_size", "aggr_smem_size"):
+        value = b.resize(t.field("shared_bytes", "i64"), "i32")
+    elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
+        value = _clock(t)
+        if base.endswith("_hi"):
+            value = b.lshr(value, 32)
+    else:
+        raise _unsupported_register(name)
+    return b.splat(value, lanes) if lanes and not value.lanes else value
+
+
+def _clock(t: Translator) -> Value:
+    """Steps of this worker so far: grows by one each time it is read."""
+    at = t.b.offset(Value("ptr", "%w"), L.field("clock"))
+    value = t.b.add_const(t.b.load("i64", at), 1)
+    t.b.store(value, at)
+    return value
+
+
+def _thread_index(t: Translator, axis: int, lanes: int) -> Value:
+    b, (x, y, _) = t.b, t.unit.block
+    linear = b.shl(t.warp_index(), 5)
+    if lanes:
+        linear = b.add(b.splat(linear, lanes), constants("i32", range(0, WARP, WARP // lanes)))
+    if axis == 0:
+        return b.binary("urem", linear, b.like(linear, x))
+    if axis == 1:
+        return b.binary("urem", b.binary("udiv", linear, b.like(linear, x)), b.like(linear, y))
+    return b.binary("udiv", linear, b.like(linear, x * y))
+
+
+def _unsupported_register(name: str) -> Exception:
+    if name.startswith("envreg"):  # cooperative groups find the grid's barrier through them
+        return UnsupportedInstruction(
+            f"no barrier of a whole grid (grid.sync() reads %{name}): blocks run one after the other, in any order",
+            next_step="End the kernel where all blocks have to meet, and go on in a second one.",
+        )
+    return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
+
+
+def _lane_constants(name: str) -> list[int]:
+    masks = {
+        "laneid": range(WARP),
+        "lanemask_eq": [1 << n for n in range(WARP)],
+        "lanemask_le": [(2 << n) - 1 for n in range(WARP)],
+        "lanemask_lt": [(1 << n) - 1 for n in range(WARP)],
+        "lanemask_ge": [~((1 << n) - 1) for n in range(WARP)],
+        "lanemask_gt": [~((2 << n) - 1) for n in range(WARP)],
+    }
+    if name not in masks:
+        raise _unsupported_register(name)
+    return list(masks[name])

@@ -1,17 +1,69 @@
-"""What the functions of one translated kernel share: the kernel, what was found out about it, and what they collect."""
+"""What the functions of one translated kernel share: the kernel, what was found out about it, and what they collect.
+
+Here is also where a whole warp may enter `full`, and of which functions `full` is made for that.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from ptxsim.analysis.lane_analysis import LaneAnalysis
+from ptxsim.analysis.lanes import Lanes
 from ptxsim.analysis.merging import Request
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.frames import Frame
-from ptxsim.codegen.plan import AccessSite, CounterPlan
-from ptxsim.syntax.program import Instruction, Kernel
+from ptxsim.codegen.emit import WARP
+from ptxsim.codegen.tensor_products import Frame
+from ptxsim.syntax.program import Barrier, Block, Branch, Instruction, Kernel, Register, Switch, WarpBarrier
+
+
+@dataclass(frozen=True)
+class AccessSite:
+    """One memory access in the code, as hazards and counters refer to it."""
+
+    line: int
+    space: str
+    access: str
+    """"read", "write" or "atomic" """
+
+
+@dataclass
+class CounterPlan:
+    """Which cell of the counter array holds what."""
+
+    size: int = 0
+    per_block: list[tuple[int, str, int, int]] = field(default_factory=list)
+    """(cell of an execution count, name, source line, factor)"""
+    direct: list[tuple[int, str, int]] = field(default_factory=list)
+    """(cell, name, source line)"""
+
+    def cell(self, count: int = 1) -> int:
+        """Reserves `count` neighbouring cells; returns the first."""
+        self.size += count
+        return self.size - count
+
+    def scaled(self, cell: int, name: str, line: int, factor: int) -> None:
+        if factor:
+            self.per_block.append((cell, name, line, factor))
+
+    def named(self, cell: int, name: str, line: int) -> None:
+        self.direct.append((cell, name, line))
+
+    def evaluate(self, cells: np.ndarray) -> dict[int, dict[str, int]]:
+        """Counters by source line, from the counter array (uint64, shape (size,))."""
+        lines: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        values = [int(c) for c in cells]
+        for cell, name, line, factor in self.per_block:
+            if values[cell]:
+                lines[line][name] += values[cell] * factor
+        for cell, name, line in self.direct:
+            if values[cell]:
+                lines[line][name] += values[cell]
+        return {line: dict(names) for line, names in sorted(lines.items())}
 
 
 @dataclass(frozen=True)
@@ -76,6 +128,13 @@ class Unit:
         loads = (i for b in self.kernel.blocks for i in b.instructions if i.opcode == "wmma" and i.has("load"))
         return any(i.has("c") and i.space != "shared" for i in loads)
 
+    @property
+    def copy_checks(self) -> int:
+        """What copies are told of checks: 0 for none, else log2 of the race shadow's granule + 1; + 3 with the exact
+        one."""
+        o = self.options
+        return self.shared_granule_log2 + (4 if o.exact else 1) if o.check else 0
+
     def access(self, space: str) -> str:
         """Name of the function that accounts for an access of shared or global memory."""
         granule = self.shared_granule_log2 if space == "shared" else self.global_granule_log2
@@ -88,3 +147,113 @@ class Unit:
 
 def thread_count(block: tuple[int, int, int]) -> int:
     return block[0] * block[1] * block[2]
+
+
+def lanes_of(pattern: Lanes) -> int:
+    """Lanes that stand for a pattern: 0 (lane 0 alone), the first lanes of 2 or 4 groups, or all 32."""
+    if not pattern.known:
+        return WARP
+    return 0 if pattern.groups == 1 else pattern.groups
+
+
+@dataclass(frozen=True)
+class Part:
+    """A function of `full`: the blocks that its entries reach without crossing a barrier."""
+
+    name: str
+    entries: tuple[int, ...]
+    blocks: tuple[int, ...]
+
+
+_MOST_SPLIT = 800
+"""Instructions of a kernel up to which each entry gets a function of its own, which loads and saves only what it
+needs."""
+
+
+def parts_of(unit: Unit) -> list[Part]:
+    """`full` as one function per entry, or as a single one where that would repeat much code."""
+    blocks, entries = unit.kernel.blocks, entries_of(unit)
+    whole = Part("full", tuple(entries), tuple(range(len(blocks))))
+    split = [Part(f"full_{e}", (e,), tuple(_reached(blocks, e))) for e in entries]
+    size = [len(b.instructions) + 1 for b in blocks]
+    repeated = sum(size[k] for part in split for k in part.blocks)
+    return split if sum(size) <= _MOST_SPLIT and repeated <= 2 * sum(size) else [whole]
+
+
+def _reached(blocks: list[Block], entry: int) -> list[int]:
+    """Blocks that a warp may run between entering at `entry` and its next barrier, in order."""
+    found, pending = {entry}, [entry]
+    while pending:
+        k = pending.pop()
+        if not isinstance(blocks[k].terminator, Barrier):
+            fresh = set(blocks[k].successors) - found
+            found |= fresh
+            pending += fresh
+    return sorted(found)
+
+
+_MOST_ENTRY_VECTORS = 128
+"""Vectors that the optional entries of `full` may load in all: each entry makes every register that lives there
+merge."""
+
+
+def entries_of(unit: Unit) -> list[int]:
+    """Blocks at which a whole warp may enter `full`: the start, behind barriers, and where parted lanes meet again.
+
+    A meeting point costs code for each register that is live there, so those with few come first and the rest do
+    without: their warps stay in `masked` until the next entry.
+    """
+    blocks = unit.kernel.blocks
+    entries = {0}
+    meetings: set[int] = set()
+    meeting = _immediate_post_dominators(blocks)
+    for block in blocks:
+        t = block.terminator
+        if isinstance(t, Barrier | WarpBarrier):
+            entries.add(t.target)
+        parts = isinstance(t, Branch) and not unit.analysis.of(t.guard.register).uniform
+        parts = parts or (isinstance(t, Switch) and isinstance(t.index, Register))
+        if parts and (meet := meeting[block.index]) is not None:
+            meetings.add(meet)
+
+    def vectors(k: int) -> int:
+        return sum(lanes_of(unit.analysis.of(name)) == WARP for name in blocks[k].live_in)
+
+    spent = 0
+    for k in sorted(meetings - entries, key=lambda k: (vectors(k), k)):
+        spent += vectors(k)
+        if spent <= _MOST_ENTRY_VECTORS:
+            entries.add(k)
+    return sorted(entries)
+
+
+def _immediate_post_dominators(blocks: list[Block]) -> list[int | None]:
+    """For every block the nearest block that all its paths pass (None: only the exit). Sets are bit masks."""
+    count = len(blocks)
+    exit_ = count
+    everything = (1 << (count + 1)) - 1
+    after = [everything] * count + [1 << exit_]
+    changed = True
+    while changed:
+        changed = False
+        for k in range(count - 1, -1, -1):
+            common = everything
+            for s in blocks[k].successors or (exit_,):
+                common &= after[s]
+            common |= 1 << k
+            if common != after[k]:
+                after[k], changed = common, True
+    nearest: list[int | None] = []
+    for k in range(count):
+        candidates = after[k] & ~(1 << k)
+        best = None
+        rest = candidates
+        while rest:
+            low = rest & -rest
+            c = low.bit_length() - 1
+            if after[c] & candidates == candidates:  # c is passed before all the others
+                best = c
+                break
+            rest ^= low
+        nearest.append(best if best != exit_ else None)
+    return nearest

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ptxsim.codegen.emit import Builder, Value
 from ptxsim.errors import UnsupportedInstruction
@@ -33,6 +33,10 @@ class ValueRow:
 
 
 VALUES: dict[str, ValueRow] = {}
+Translation = Callable[[Any, Instruction], None]
+HANDLERS: dict[str, Translation] = {}
+"""How the other instructions are translated: functions of the Translator and the instruction. `add.cc` is an add that
+writes the condition code."""
 
 
 def value(*opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | None = None) -> Callable[[H], H]:
@@ -41,6 +45,16 @@ def value(*opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | No
     def register(handler: H) -> H:
         for opcode in opcodes:
             VALUES[opcode] = ValueRow(handler, operands)
+        return handler
+
+    return register
+
+
+def handles(*opcodes: str) -> Callable[[Translation], Translation]:
+    """Registers what translates the instructions `opcodes`."""
+
+    def register(handler: Translation) -> Translation:
+        HANDLERS.update(dict.fromkeys(opcodes, handler))
         return handler
 
     return register

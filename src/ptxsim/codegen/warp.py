@@ -1,18 +1,18 @@
-"""Instructions that look across the lanes of a warp, and those that do nothing (PTX ISA 9.7.9.6, 9.7.13)."""
+"""Instructions that look across the lanes of a warp, leave the program, or do nothing (PTX ISA 9.7.9.6, 9.7.13).
+
+printf: each lane leaves a record in the worker's print buffer, a header (see layout.PRINT_HEADER) and the argument
+buffer's bytes, read from the lane's local memory; the host formats them afterwards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen import mbarriers
 from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, constants
-from ptxsim.codegen.runtime.helper import Helper, arg, i32
-from ptxsim.codegen.signals import fence, report
+from ptxsim.codegen.functions import Helper, arg, i32, i64, report
 from ptxsim.codegen.translator import Translator, barrier_operands
-from ptxsim.run.ordering import ARRIVE
-from ptxsim.syntax.program import Instruction, Pair
+from ptxsim.codegen.values import handles, unsupported
+from ptxsim.syntax.program import Instruction, Pair, Register, Symbol
 
 _UNIFORM = Lanes((0,) * WARP)
 
@@ -21,6 +21,7 @@ def _active(t: Translator) -> Value:
     return t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
 
 
+@handles("shfl")
 def _shfl(t: Translator, i: Instruction) -> None:
     """shfl.sync.mode.b32 d|p, a, b, c, membermask. c = segment mask << 8 | clamp."""
     b = t.b
@@ -93,6 +94,7 @@ def _pattern(members: Value) -> Lanes:
     return Lanes() if members.lanes else _UNIFORM
 
 
+@handles("vote")
 def _vote(t: Translator, i: Instruction) -> None:
     b = t.b
     members = _members(t, i)
@@ -110,10 +112,12 @@ def _vote(t: Translator, i: Instruction) -> None:
     t.write(i.operands[0], result, _pattern(members))
 
 
+@handles("activemask")
 def _activemask(t: Translator, i: Instruction) -> None:
     t.write(i.operands[0], _active(t), _UNIFORM)
 
 
+@handles("match")
 def _match(t: Translator, i: Instruction) -> None:
     b = t.b
     value = b.resize(t.source(i.operands[1], i.type, WARP), "i64")
@@ -132,6 +136,7 @@ def _match(t: Translator, i: Instruction) -> None:
 _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "smin": 0x7FFFFFFF, "smax": -0x80000000, "umin": -1, "umax": 0}
 
 
+@handles("redux")
 def _redux(t: Translator, i: Instruction) -> None:
     b = t.b
     value, members = t.source(i.operands[1], i.type, WARP), _members(t, i)
@@ -166,6 +171,7 @@ def _redux_by_lane(t: Translator, name: str, op: str) -> str:
     return b.define(name, f"<{WARP} x i32>", value, members).replace("define ", "define internal ", 1)
 
 
+@handles("elect")
 def _elect(t: Translator, i: Instruction) -> None:
     """The lowest active lane of the mask leads."""
     b, members = t.b, _members(t, i)
@@ -181,33 +187,32 @@ def _elect(t: Translator, i: Instruction) -> None:
         t.write(target, leader, _pattern(members))
 
 
+@handles("createpolicy")
 def _createpolicy(t: Translator, i: Instruction) -> None:
     t.write(i.operands[0], constant("i64", 0), _UNIFORM)
 
 
+@handles(
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt", "pmevent",
+)  # fmt: skip
 def _nothing(t: Translator, i: Instruction) -> None:
     """Hints."""
 
 
+@handles("trap")
 def _trap(t: Translator, i: Instruction) -> None:
     code = L.FAULT_STACK if i.has("stack") else L.FAULT_POINTER if i.has("pointer") else L.FAULT_TRAP
     t.fault(code, i.source.line)
     t.b.label(t.b.new_label("after"))
 
 
-def _call(t: Translator, i: Instruction) -> None:
-    """printf and assert: the runtime functions that NVRTC leaves as calls."""
-    from ptxsim.codegen import printing
-
-    printing.translate(t, i)
-
-
+@handles("bar", "barrier")
 def _bar(t: Translator, i: Instruction) -> None:
     if i.has("arrive"):
         number = t.of_first_lane(barrier_operands(i)[0])
         t.count("barriers", i.source.line, per_warp=1)
         if t.unit.options.exact:
-            report(t.b, ARRIVE, t.warp_index(), t.b.resize(number, "i64"))
+            report(t.b, L.Event.ARRIVE, t.warp_index(), t.b.resize(number, "i64"))
         t.b.call("ws_bar_arrive", "void", Value("ptr", "%w"), Value("ptr", "%c"), _active(t), number)
     else:
         _bar_result(t, i)
@@ -230,14 +235,90 @@ def _bar_result(t: Translator, i: Instruction) -> None:
 
 
 _VOTES_OF_WARP = (L.ContextLayout.VOTE_COUNT, L.ContextLayout.VOTE_LANES)
-_IGNORED = (
-    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
-    "pmevent",
-)  # fmt: skip
 
-HANDLERS: dict[str, Callable[[Translator, Instruction], None]] = {
-    "shfl": _shfl, "vote": _vote, "activemask": _activemask, "match": _match, "redux": _redux,
-    "membar": fence, "fence": fence, "elect": _elect, "createpolicy": _createpolicy,
-    "mbarrier": mbarriers.translate,
-    "trap": _trap, "call": _call, "bar": _bar, "barrier": _bar, **dict.fromkeys(_IGNORED, _nothing),
-}  # fmt: skip
+
+@handles("membar", "fence")
+def _fence(t: Translator, i: Instruction) -> None:
+    """membar or fence; `.cta` orders for the block alone."""
+    if t.unit.options.exact and t.unit.partial_order:
+        report(t.b, L.Event.FENCE, t.warp_index(), constant("i64", int(not i.has("cta"))))
+
+
+MOST_ARGUMENT_BYTES = 256
+
+
+@handles("call")
+def _call(t: Translator, i: Instruction) -> None:
+    """A call to vprintf(format, arguments) or __assertfail(message, file, line, function, size)."""
+    callee = next((o for o in i.operands if isinstance(o, Symbol)), None)
+    name = callee.name if callee else "?"
+    arguments = i.operands[i.operands.index(callee) + 1 :] if callee else ()
+    if name == "vprintf":
+        _print(t, i, arguments[0], arguments[1])
+        if isinstance(i.operands[0], Register):
+            t.write(i.operands[0], constant("i32", 0, WARP), Lanes())
+    elif name == "__assertfail":
+        t.fault(L.FAULT_ASSERT, i.source.line)
+        t.b.label(t.b.new_label("after"))
+    else:
+        raise unsupported(i, f"calls {name}, which is not part of the program")
+
+
+def _print(t: Translator, i: Instruction, text: object, arguments: object) -> None:
+    b = t.b
+    formats = t.source(text, "u64", WARP)  # type: ignore[arg-type]
+    buffers = b.and_const(t.source(arguments, "u64", WARP), L.LOCAL_WINDOW - 1)  # type: ignore[arg-type]
+    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
+    name = f"print_{t.kernel.local_bytes}"
+    if name not in t.unit.helpers:
+        t.unit.helpers[name] = _write_printer(t, name)
+    status = b.call(
+        name, "i32", Value("ptr", "%w"), Value("ptr", "%c"), formats, buffers, b.splat(base), mask,
+        constant("i32", i.source.line),
+    )  # fmt: skip
+    full, fine = b.new_label("full"), b.new_label("printed")
+    b.branch(b.icmp("ne", status, constant("i32", 0)), full, fine, likely=False)
+    b.label(full)
+    t.fault(L.FAULT_PRINT, i.source.line)
+    b.label(fine)
+
+
+def _write_printer(t: Translator, name: str) -> str:
+    """Appends one record per active lane; returns 1 when the buffer is full."""
+    b = Helper()
+    b.declared = t.b.declared
+    worker, context = arg("ptr", "w"), arg("ptr", "c")
+    formats, buffers, base = arg("i64", "formats", WARP), arg("i64", "buffers", WARP), arg("i64", "base", WARP)
+    mask, line = arg("i32", "mask"), arg("i32", "line")
+    size = min(MOST_ARGUMENT_BYTES, max(4, t.kernel.local_bytes))
+    b.label("entry")
+    format_slot, buffer_slot = b.stack(formats), b.stack(buffers)
+    base_at = b.stack(base)
+    used_at = b.offset(worker, L.field("print_used"))
+    warp = b.load("i32", b.offset(context, L.ContextLayout.WARP_INDEX))
+    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
+        used = b.load("i32", used_at)
+        following = b.add_const(used, L.PRINT_HEADER.size + size)
+        with b.if_(b.icmp("ugt", following, b.load("i32", b.offset(worker, L.field("print_limit")))), likely=False):
+            b.ret(i32(1))
+            b.label(b.new_label("unreached"))
+        record = b.offset(b.load("ptr", b.offset(worker, L.field("print"))), b.resize(used, "i64"))
+        b.store(b.element(format_slot, "i64", lane), record)
+        b.store(b.load("i64", b.offset(worker, L.field("block"))), b.offset(record, 8))
+        b.store(b.add(b.shl(warp, 5), lane), b.offset(record, 16))
+        b.store(i32(size), b.offset(record, 20))
+        b.store(line, b.offset(record, 24))
+        b.store(i32(0), b.offset(record, 28))
+        start = b.element(buffer_slot, "i64", lane)
+        home = b.add(b.element(base_at, "i64", lane), b.shl(b.resize(lane, "i64"), 2))
+        limit = i64(t.kernel.local_bytes)
+        with b.loop(i64(size)) as k:
+            at = b.add(start, k)
+            with b.if_(b.icmp("ult", at, limit)):
+                address = b.add(home, b.add(b.shl(b.lshr(at, 2), 7), b.and_const(at, 3)))
+                b.store(b.load("i8", b.pointer(address)), b.offset(record, b.add_const(k, L.PRINT_HEADER.size)))
+        b.store(following, used_at)
+    b.ret(i32(0))
+    parameters = (worker, context, formats, buffers, base, mask, line)
+    return b.define(name, "i32", *parameters).replace("define ", "define internal ", 1)

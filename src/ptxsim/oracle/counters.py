@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptxsim.codegen.plan import arithmetic_counter, instruction_class
+from ptxsim.counters import arithmetic_counter, instruction_class
+from ptxsim.limits import BANKS, SECTOR_BYTES, WARP, WORD_BYTES
 from ptxsim.syntax.program import Instruction
 
-SECTOR_BYTES = 32
-BANKS, WORD_BYTES = 32, 4
-WARP = 32
 _KEY_BITS = 52
 """Keys for np.unique: the number of a warp or phase above, a sector or word below."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.oracle.lanes import WARP, Lanes
-from ptxsim.oracle.table import first_of, handler, unsupported
+from ptxsim.limits import WARP
+from ptxsim.oracle.lanes import Lanes, first_of, handler, unsupported
 from ptxsim.syntax.program import Instruction, Pair, Sink
 
 _LANE = np.arange(WARP)[None, :]

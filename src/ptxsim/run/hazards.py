@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP
-from ptxsim.codegen.plan import AccessSite
-from ptxsim.codegen.unit import Unit
+from ptxsim.codegen.unit import AccessSite, Unit
+from ptxsim.limits import WARP
 from ptxsim.memory import DEFAULT_CAPACITY, Memory
 from ptxsim.record import Hazard, Triple
-from ptxsim.syntax.program import Barrier, SourceLine, WarpBarrier
+from ptxsim.syntax.program import Barrier, SourceLine, WarpBarrier, source_name
 
 _KINDS = {
     L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",
@@ -182,10 +181,3 @@ class Reporter:
             if v.space == "shared" and v.offset <= offset < v.offset + v.size_bytes:
                 return f"shared {source_name(v.name)}"
         return "shared memory"
-
-
-def source_name(name: str) -> str:
-    """The source name inside a mangled one: _ZZ6matmulE5tileA -> tileA."""
-    tail = name.rsplit("E", 1)[-1] if name.startswith("_ZZ") else name
-    digits = len(tail) - len(tail.lstrip("0123456789"))
-    return tail[digits : digits + int(tail[:digits])] if digits and digits < len(tail) else tail or name

@@ -20,12 +20,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptxsim.codegen import layout as L
+from ptxsim.codegen.layout import ARRIVES, COMPLETES, READS, RELEASES, UPDATES, WRITES
 
 Stretches = tuple[tuple[int, int], ...]
-BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL = range(6)
-"""events"""
-READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
-"""flags of a signal; the last two: at a barrier object, an arrival, and one that ends the phase"""
 LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 _ADDRESSES = ctypes.c_uint64 * 32
 
@@ -76,15 +73,15 @@ class Order:
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
         """Called by the running code."""
         match kind:
-            case 0:  # BLOCK
+            case L.Event.BLOCK:
                 self.block()
-            case 1:  # RUN
+            case L.Event.RUN:
                 self.run(warp)
-            case 2:  # OPEN
+            case L.Event.OPEN:
                 self.open(mask)
-            case 3:  # ARRIVE
+            case L.Event.ARRIVE:
                 self.arrive(warp, mask)
-            case 4:  # FENCE
+            case L.Event.FENCE:
                 self.fence(warp, whole_gpu=bool(mask))
             case _:
                 assert data is not None

@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-from ptxsim.codegen.printing import PRINT_HEADER
+from ptxsim.codegen.layout import PRINT_HEADER
 from ptxsim.memory import Memory
 from ptxsim.record import Triple
 

@@ -201,6 +201,13 @@ class Variable:
     """`.extern .shared x[]`: starts where static shared memory ends."""
 
 
+def source_name(name: str) -> str:
+    """The source name inside a mangled one: _ZZ6matmulE5tileA -> tileA."""
+    tail = name.rsplit("E", 1)[-1] if name.startswith("_ZZ") else name
+    digits = len(tail) - len(tail.lstrip("0123456789"))
+    return tail[digits : digits + int(tail[:digits])] if digits and digits < len(tail) else tail or name
+
+
 @dataclass(frozen=True)
 class Param:
     """A kernel parameter: its place in the parameter block."""

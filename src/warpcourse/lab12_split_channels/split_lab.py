@@ -9,11 +9,11 @@ from typing import Any
 from warpschool.contract import Contract
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
-from warpschool.harness.launcher import Program
+from warpschool.harness.launcher import Program, random_inputs
 from warpschool.nn import Convolution
 from warpschool.nn.networks import RESNET, YOLO
 from warpschool.nn.split_channels import Tiles, block_intensity, estimate, ranked, thread_intensity, why_not
-from warpschool.notebook.runs import own_contract, random_inputs
+from warpschool.notebook.runs import own_contract
 from warpschool.show.table import Table, small_table
 
 LAB = "lab12_split_channels/"

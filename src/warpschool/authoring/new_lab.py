@@ -1,4 +1,4 @@
-"""A new lab: solution, starter, grader, rubric, notebook and specimens of a first step that already works.
+"""A new lab: solution, starter, grader, rubric, text, its notebook and specimens of a first step that already works.
 
 The files of `skeleton/` are copied with names put in; the author replaces one after the other, and the content tests
 say at each moment what does not fit together yet.
@@ -9,27 +9,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
-
-import nbformat
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from warpschool.atomic import write_file
-from warpschool.authoring.notebooks import notebook_text, refreshed
-from warpschool.authoring.rules import SCHEMA_VERSION
+from warpschool.authoring.lab_text import built
 from warpschool.authoring.starters import make_starter
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError
 
 STEP = "01_first"
 _NAME = re.compile(r"(?:lab(\d\d)_)?((?!lab\d)[a-z][a-z0-9_]*[a-z0-9])")
-_CELL = re.compile(r"^=== (text|code|fill|check|task) (\S+)(?: (\d+))?\n", re.MULTILINE)
-_SPECIMENS = ("no_guard.cu", "wrong_factor.cu", "scattered.cu", "right_grid_stride.cu")
+_SPECIMENS = ("no_guard.toml", "wrong_factor.toml", "scattered.toml", "right_grid_stride.cu")
 
 
 @dataclass(frozen=True)
@@ -62,8 +55,10 @@ def new_lab(name: str, *, title: str = "", root: Path | None = None) -> NewLab:
     for path, text in texts.items():
         (where / path).parent.mkdir(parents=True, exist_ok=True)
         write_file(where / path, text)
+    notebook = f"labs/{lab}/{lab}.ipynb"
+    write_file(where / notebook, built((where / notebook).with_suffix(".md"), where / "solutions"))
     _update_readme(where)
-    return NewLab(where, lab, tuple(texts))
+    return NewLab(where, lab, (*texts, notebook))
 
 
 def _lab_name(name: str, course: Course) -> str:
@@ -83,7 +78,7 @@ def _lab_name(name: str, course: Course) -> str:
 
 
 def _files(words: dict[str, str], root: Path) -> Iterator[tuple[str, str]]:
-    """Path below the checkout, and text, of every file of the new lab."""
+    """Path below the checkout, and text, of every file of the new lab that is not built of others."""
     lab = words["LAB"]
     solution = _text(f"{STEP}.cu", words)
     yield f"solutions/{lab}/{STEP}.cu", solution
@@ -91,7 +86,7 @@ def _files(words: dict[str, str], root: Path) -> Iterator[tuple[str, str]]:
     yield f"kernels/{lab}/{STEP}.cu", make_starter(solution, name=f"{STEP}.cu")
     yield f"grader/{lab}/test_{STEP}.py", _text(f"test_{STEP}.py.txt", words)
     yield f"grader/{lab}/rubric.md", _text("rubric.md", words)
-    yield f"labs/{lab}/{lab}.ipynb", _notebook(words, solution)
+    yield f"labs/{lab}/{lab}.md", _text("lab.md", words)
     if (root / "tests" / "specimens").is_dir():
         for name in _SPECIMENS:
             yield f"tests/specimens/{lab}/{STEP}/{name}", _text(name, words)
@@ -102,39 +97,6 @@ def _text(name: str, words: dict[str, str]) -> str:
     for word, value in words.items():
         text = text.replace(f"@{word}@", value)
     return text
-
-
-def _notebook(words: dict[str, str], solution: str) -> str:
-    parts = _CELL.split(_text("cells.txt", words))[1:]
-    cells = []
-    for kind, name, points, source in zip(*(parts[k::4] for k in range(4)), strict=True):
-        make = new_code_cell if kind in ("code", "fill", "check") else new_markdown_cell
-        grade_id = f"{words['ID']}-{name}"
-        cell = make(source.strip("\n"), metadata={"nbgrader": _metadata(kind, grade_id, points)})
-        cell["id"] = grade_id
-        cells.append(cell)
-    kernel = next(cell for cell in cells if cell.source.startswith("%%kernel"))
-    kernel.source += "\n" + make_starter(solution).rstrip("\n")
-    python = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    notebook = new_notebook(cells=cells, metadata={**python, "language_info": {"name": "python"}})
-    return notebook_text(_with_answers(notebook, words["LAB"], solution))
-
-
-def _with_answers(notebook: nbformat.NotebookNode, lab: str, solution: str) -> nbformat.NotebookNode:
-    """The notebook as `python -m warpschool.authoring` leaves it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / lab / f"{STEP}.cu"
-        path.parent.mkdir()
-        path.write_text(solution, "utf-8")
-        return refreshed(notebook, Path(folder))
-
-
-def _metadata(kind: str, grade_id: str, points: str | None) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "grade": kind == "check", "grade_id": grade_id, "locked": kind != "fill", "schema_version": SCHEMA_VERSION,
-        "solution": kind == "fill", "task": kind == "task",
-    }  # fmt: skip
-    return data | ({"points": int(points)} if points else {})
 
 
 def _update_readme(root: Path) -> None:

@@ -1,7 +1,8 @@
-"""Notebooks: their kernel cells are generated, everything else in them is written by hand.
+"""Notebooks: what is in their cells, and how the generated ones are filled.
 
-A cell whose first line is `%%kernel lab02_tiling/01_tiled` holds that step's starter. `refreshed` puts it there, marked
-as CUDA for nbconvert's colours, puts an empty answer cell below every task, and strips outputs; `solved` puts the
+They are built of texts (`authoring.lab_text`), which hold all that is written by hand and name their kernels. A cell
+whose first line is `%%kernel lab02_tiling/01_tiled` holds that step's starter. `refreshed` puts it there, marked as
+CUDA for nbconvert's colours, puts an empty answer cell below every task, and strips outputs; `solved` puts the
 reference there instead, and the answers of `solutions/labNN_topic/answers.toml` into the cells with those grade ids.
 """
 
@@ -99,24 +100,6 @@ def read_notebook(path: Path) -> NotebookNode:
 def notebook_text(notebook: NotebookNode) -> str:
     """Return the file's text: sorted keys, one-space indentation, a newline at the end, as Jupyter writes it."""
     return nbformat.writes(notebook, version=4) + "\n"
-
-
-def stale_notebooks(labs: Path, solutions: Path) -> dict[Path, str]:
-    """Return the notebooks below `labs` that differ from their refreshed form: path -> right text."""
-    stale = {}
-    for path in sorted(labs.glob("lab*/lab*.ipynb")):
-        text = notebook_text(refreshed(read_notebook(path), solutions))
-        if path.read_text("utf-8") != text:
-            stale[path] = text
-    return stale
-
-
-def write_notebooks(labs: Path, solutions: Path) -> list[Path]:
-    """Refresh the notebooks below `labs`; return the ones that were written."""
-    stale = stale_notebooks(labs, solutions)
-    for path, text in stale.items():
-        path.write_text(text, "utf-8")
-    return list(stale)
 
 
 def _with_kernels(notebook: NotebookNode, source_of: Callable[[str], str]) -> NotebookNode:

@@ -15,7 +15,7 @@ CELLS_PER_KERNEL = 3
 MAX_CODE_LINES = 15
 SCHEMA_VERSION = 3
 _KEYS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
-_GRADE_ID = re.compile(r"lab\d\d-\d\d-[a-z][a-z-]*")
+GRADE_ID = re.compile(r"lab\d\d-\d\d-[a-z][a-z-]*")
 _ON_THE_SIMULATOR = ("counters", "hazards", "lines")
 """What a run on a GPU does not tell."""
 
@@ -59,7 +59,7 @@ def _metadata(cell: NotebookNode) -> list[str]:
         found.append(f"its nbgrader metadata has the keys {', '.join(sorted(data))}")
     if data.get("schema_version") != SCHEMA_VERSION:
         found.append(f"its nbgrader schema is {data.get('schema_version')}, not {SCHEMA_VERSION}")
-    if not _GRADE_ID.fullmatch(data.get("grade_id", "")):
+    if not GRADE_ID.fullmatch(data.get("grade_id", "")):
         found.append("its grade id is not like lab02-01-correct")
     if scored and not data.get("points", 0) > 0:
         found.append("it is graded but has no points")

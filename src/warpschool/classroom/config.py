@@ -52,6 +52,9 @@ def configure(config: Any, file: str | Path, *, source: str = "source") -> None:
     root = Path(file).resolve().parent
     config.CourseDirectory.root = str(root)
     config.CourseDirectory.source_directory = source
+    # nbgrader hands out what lies beside a notebook: not the text of which a checkout builds it
+    texts = (path.name for path in (root / source).glob("*/*.md") if path.stem == path.parent.name)
+    config.CourseDirectory.ignore.extend(sorted(texts))
     config.CourseDirectory.db_url = f"sqlite:///{root / 'gradebook.db'}?timeout={DATABASE_WAIT_S}"
     config.GenerateAssignment.preprocessors = [
         CheckSource, AddRubrics, NamedHeaderFooter, LockCells, KeepStarters, ClearOutput, CheckCellMetadata,

@@ -19,7 +19,7 @@ from warpschool.errors import GradingError
 from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id
 from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Criterion, Result
-from warpschool.grading.sources import Source
+from warpschool.harness.source import Source
 from warpschool.show.notes import hazard_notes, split_case
 from warpschool.show.page import escape, facts, page, slug
 from warpschool.show.results import met_cell

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK, guarded, report
-from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain, Sizes, StepName, read_sizes
+from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain, Sizes, StepName, read_sizes, read_source
 from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.show.table import Cell, Table
@@ -122,7 +122,7 @@ def status(as_json: AsJson = False, plain: Plain = False) -> None:
     """
     from warpschool.course import Course
     from warpschool.grading.last_results import state_of
-    from warpschool.grading.sources import personal_copy
+    from warpschool.harness.source import personal_copy
 
     output = Output(as_json=as_json, plain=plain)
     rows = [state_of(step) for step in Course.find().steps() if step.grader]
@@ -178,7 +178,6 @@ def check(
 def _step_of(path: Path) -> str:
     """The step that a file is most likely for: that of its name and folder, else any."""
     from warpschool.course import Course
-    from warpschool.errors import CourseError
 
     try:
         return Course.find().step(f"{path.resolve().parent.name}/{path.stem}").name
@@ -295,7 +294,7 @@ def _check_once(output: Output, step: Step, source: Source, device: str, seed: i
 
 
 def _find(step: Step, kernel: Path | None) -> Source:
-    from warpschool.grading.sources import find_source, read_source
+    from warpschool.harness.source import find_source
 
     if kernel is not None:
         read_source(kernel)  # says more about a file that cannot be a kernel than a verdict could
@@ -347,17 +346,25 @@ def diff(
 
     Example: warpschool diff lab01/01 lab02/01 --solutions
     """
-    from warpschool.inspect.difference import difference, named, starter
+    from warpschool.course import Course
+    from warpschool.harness.source import of_course, resolve
+    from warpschool.inspect.difference import difference
     from warpschool.show.diff import difference_exhibit
 
     output = Output(as_json=as_json, plain=plain)
-    own = named(first, references=solutions)
-    a, b = (own, named(second, references=solutions)) if second else (starter(first), own)
+    sources = [
+        resolve(name, "reference" if solutions else "begun", read=read_source) for name in (first, second) if name
+    ]
+    names = (first, second or first)
+    if second is None:
+        sources.insert(0, of_course(Course.find().step(first), "starter"))
+        names = (f"{first}, as given", first)
+    a, b = sources
     found = difference(a, b, read_sizes(size), count=counters)
     output.data({"a": a.label, "b": b.label, "diff": found.text, **found.to_dict()})
     for line in found.text.splitlines():
         output.show(line, style=_DIFF_STYLES.get(line[:1], ""))
-    exhibit = difference_exhibit(found, (a.asked, b.asked))
+    exhibit = difference_exhibit(found, names)
     output.show(exhibit.finding, style="bold")
     for sheet in exhibit.sheets:
         output.table(sheet)
@@ -377,17 +384,16 @@ def solution(
     Example: warpschool solution lab02/01
     """
     from warpschool.course import Course
+    from warpschool.harness.source import of_course
 
     output = Output(as_json=as_json, plain=plain)
     found = Course.find().step(step)
-    if found.solution is None:
-        raise CourseError(f"{found} has no reference in this course")
+    text = of_course(found, "reference").text
     if not yes:
         if as_json or not sys.stdin.isatty():
             raise ArgumentError("nobody is there to be asked", next_step="If you mean it: --yes")
         if not typer.confirm(f"Show the whole solution of {found}? Hints come first: warpschool hint {found.name} 1"):
             raise typer.Exit(BAD_INPUT)
-    text = found.solution.read_text(encoding="utf-8")
     output.data({"step": found.name, "source": text})
     if output.plain:
         output.show(text.rstrip("\n"))

@@ -27,6 +27,7 @@ from warpschool.cli.options import (
     Sizes,
     read_constants,
     read_sizes,
+    read_source,
     require_writable_target,
 )
 from warpschool.cli.output import Output
@@ -171,7 +172,6 @@ def profile(
 
     Example: warpschool profile kernels/lab02_tiling/01_tiled.cu --size M=64 --size K=256 --constant TILE=8
     """
-    from warpschool.grading.sources import read_source
     from warpschool.inspect.profile import profile_source
 
     output = Output(as_json=as_json, plain=plain)
@@ -304,15 +304,9 @@ def _recorder(
 
 def _kernel(file: str) -> Any:
     """The contract of the named file, or of one's own file for the named step."""
-    path = Path(file)
-    if path.suffix != ".cu":
-        from warpschool.notebook.runs import own_contract
+    from warpschool.harness.source import resolve
 
-        return own_contract(file, otherwise="Name a file: warpschool debug FILE.cu")
-    from warpschool.contract import parse_contract
-    from warpschool.grading.sources import read_source
-
-    return parse_contract(read_source(path), name=path.name)
+    return resolve(file, otherwise="Name a file: warpschool debug FILE.cu", read=read_source).contract()
 
 
 def _block(text: str | None) -> int | tuple[int, ...] | None:

@@ -509,10 +509,11 @@ def new_lab(
     Example: warpschool new-lab reduction --title "Lab 14: reductions"
     """
     output = Output(as_json=as_json, plain=plain)
-    if importlib.util.find_spec("nbformat") is None:
-        raise ToolMissing("nbformat is not installed", next_step="Install it with: pip install 'warpschool[lab]'")
-    from warpschool.authoring.new_lab import new_lab as make
-
+    try:
+        from warpschool.authoring.new_lab import new_lab as make
+    except ModuleNotFoundError as error:
+        advice = "Install it with: pip install 'warpschool[teach]'"
+        raise ToolMissing(f"{error.name} is not installed", next_step=advice) from None
     made = make(name, title=title, root=root)
     output.data({"lab": made.name, "step": made.step, "root": str(made.root), "files": list(made.files)})
     output.show(f"{made.name}:")
@@ -521,5 +522,6 @@ def new_lab(
     output.show(
         f"Next: warpschool check {made.step} --kernel solutions/{made.step}.cu\n"
         f"      python -m pytest tests/content tests/specimens -k {made.name}\n"
-        f"then edit solutions/{made.step}.cu, and after each change: python -m warpschool.authoring"
+        f"then edit solutions/{made.step}.cu and labs/{made.name}/{made.name}.md, and after each change:\n"
+        "      python -m warpschool.authoring"
     )

@@ -19,8 +19,8 @@ from warpschool.compile.toolchain import Toolchain
 from warpschool.errors import CompileLimitError, CompilerMissing
 
 _CHILD = Path(__file__).with_name("child.py")
-_START_LIMIT_S = 60.0
-_LAST_BREATH_S = 1.0
+_START_LIMIT_S = 300.0
+_LAST_BREATH_S = 60.0
 _MOST_COMPILATIONS = 500  # a worker is replaced after so many: NVRTC keeps some memory of each
 _MOST_IDLE = 2
 _SPENT_RESULTS = ("NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_INTERNAL_ERROR", "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE")
@@ -37,7 +37,11 @@ class Answer:
 
 
 class _Gone(Exception):
-    """The worker closed its output or sent something that is no frame."""
+    """The worker closed its output."""
+
+
+class _Nonsense(Exception):
+    """The worker sent something that is no frame."""
 
 
 class _TooLate(Exception):
@@ -80,7 +84,7 @@ class Worker:
     def _greet(self) -> None:
         try:
             hello = self._receive(time.monotonic() + _START_LIMIT_S, most=1 << 16)
-        except (_Gone, _TooLate):
+        except (_Gone, _Nonsense, _TooLate):
             self.kill()
             raise CompilerMissing(
                 f"the compiler process did not start (exit status {self._process.returncode})",
@@ -101,7 +105,8 @@ class Worker:
     def compile(self, source: bytes, name: str, options: list[str], limits: CompileLimits) -> Answer:
         """Run one compilation; whatever goes wrong with the process, it is dead afterwards.
 
-        Raises CompileLimitError for time, memory, and a compiler that crashed.
+        Raises CompileLimitError for processor time, memory, and a compiler that crashed; CompilerMissing for one that
+        hangs or was killed from outside, which says nothing about the source.
         """
         self.compilations += 1
         settings = f"{limits.cpu_s} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
@@ -111,14 +116,14 @@ class Worker:
             self._send(_frame(request), deadline)
             fields = self._receive(deadline, most=limits.log_bytes + limits.ptx_bytes + 4096)
             if len(fields) != 4:
-                raise _Gone
+                raise _Nonsense
         except _TooLate:
             self.kill()
-            raise CompileLimitError(
-                f"{name}: the compiler took more than {limits.wall_s:g} s", next_step=TOO_MUCH
+            raise CompilerMissing(
+                f"{name}: the compiler took more than {limits.wall_s:g} s", next_step="Is this machine overloaded?"
             ) from None
-        except _Gone:
-            was_killed = self._ended_by() == -signal.SIGKILL  # no limit of ours does that
+        except (_Gone, _Nonsense) as end:
+            was_killed = isinstance(end, _Gone) and self._ended_by() == -signal.SIGKILL  # no limit of ours does that
             self.kill()
             if was_killed:
                 raise CompilerMissing(
@@ -185,7 +190,7 @@ class Worker:
         data = bytearray()
         while (fields := _fields(data)) is None:
             if len(data) > most:
-                raise _Gone
+                raise _Nonsense
             _wait(self._out, select.POLLIN, deadline)
             try:
                 piece = os.read(self._out, 1 << 20)
@@ -219,7 +224,7 @@ def _fields(data: bytearray) -> list[bytes] | None:
         return None
     count, place, fields = int.from_bytes(data[:4], "little"), 4, []
     if count > 16:
-        raise _Gone
+        raise _Nonsense
     for _ in range(count):
         end = place + 4 + int.from_bytes(data[place : place + 4], "little")
         if len(data) < place + 4 or len(data) < end:

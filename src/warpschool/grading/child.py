@@ -25,8 +25,10 @@ def main() -> int:
     os.dup2(2, 1)  # whatever pytest or a library prints must not mix with the answer
     _die_with_parent()
     job = json.loads(sys.stdin.read())
-    Limits(**job["limits"]).apply(on_gpu=job["device"] == "gpu")
+    limits = Limits(**job["limits"])
+    limits.apply(on_gpu=job["device"] == "gpu")
     text = _run(job)
+    limits.require_memory()
     with os.fdopen(answer, "w", encoding="utf-8") as file:
         file.write(text)
     return 0

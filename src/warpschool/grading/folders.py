@@ -16,7 +16,7 @@ from warpschool.grading.jobs import KernelJob, unreadable
 from warpschool.grading.result import Result
 from warpschool.grading.secret import read_secret
 from warpschool.grading.store import Store
-from warpschool.grading.submission import MAX_SOURCE_BYTES
+from warpschool.harness.source import MAX_SOURCE_BYTES
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,14 @@ from warpschool.grading.limits import Limits
 from warpschool.grading.provenance import library_versions, provenance
 from warpschool.grading.result import Result
 from warpschool.grading.runner import check_source, no_result
-from warpschool.grading.sources import Source
 from warpschool.grading.verdicts import Verdict, worst
+from warpschool.harness.source import Source
 
 FORMAT = 2
 ATTEMPTS = 3
 """How often a job is tried whose outcome is a fault of the grader."""
 ORIGIN = "submission"
-BATCH_LIMITS = Limits(wall_s=600.0, cpu_s=120, memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20)
+BATCH_LIMITS = Limits(memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from warpschool.errors import GradingError, WarpschoolError
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.result import Result
 from warpschool.grading.runner import DEFAULT_SEED, check_source
-from warpschool.grading.sources import Source, find_source
+from warpschool.harness.source import Source, find_source
 
 _KIND = "results"
 _POLL_S = 0.3

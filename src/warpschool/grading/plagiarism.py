@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from warpschool.compile.lexing import blank, normalise
+from warpschool.compile.source import blank, normalise
 from warpschool.course import Course
 
 RUN = 12

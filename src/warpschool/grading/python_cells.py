@@ -22,11 +22,11 @@ from warpschool.grading.images import safe_png
 from warpschool.grading.limits import Limits
 from warpschool.grading.literals import values_of
 from warpschool.grading.sandbox import Finished, bubblewrap_problem, run_isolated, serving
+from warpschool.grading.steps import EXIT_CODE, MOST_SLEEP_S, MOST_STEPS
 from warpschool.grading.verdicts import Verdict, readable
 
 CHILD = "warpschool.grading.python_child"
-LIMITS = Limits(wall_s=300.0, cpu_s=120, memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20)
-DRAW_LIMITS = replace(LIMITS, wall_s=120.0, cpu_s=60)
+LIMITS = Limits(memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20)
 MOST_PICTURES = 4
 AS_DATA = "the student's Python was read as data, not run"
 SANDBOX = "bubblewrap: no network, no other files, an empty home; the check ran outside of it"
@@ -130,7 +130,7 @@ def draw(notebook: Mapping[str, Any], cell_id: str, *, policy: str) -> Drawn:
     chosen = _slice(before, drawing.uses, with_changes=True)
     isolation = DRAWN if policy == "sandbox" else TRUSTED
     finished = run_isolated(
-        CHILD, _job(chosen, {}, _kernels(notebook), drawn=drawing.source), wall_s=DRAW_LIMITS.wall_s,
+        CHILD, _job(chosen, {}, _kernels(notebook), drawn=drawing.source), wall_s=LIMITS.wall_s,
         in_bubblewrap=policy == "sandbox",
     )  # fmt: skip
     answer = _read(finished)
@@ -236,7 +236,7 @@ def _job(
     secret: str = "",
 ) -> str:  # fmt: skip
     return json.dumps({
-        "limits": asdict(LIMITS if drawn is None else DRAW_LIMITS), "cells": [cell.source for cell in cells],
+        "limits": asdict(LIMITS), "cells": [cell.source for cell in cells],
         "values": dict(values), "kernels": dict(kernels), "wanted": list(wanted), "check": check, "drawn": drawn,
         "functions": list(functions), "pipes": list(pipes), "secret": secret,
     })  # fmt: skip
@@ -254,10 +254,14 @@ def _read(finished: Finished) -> dict[str, Any] | None:
 
 def _ended(finished: Finished, isolation: str) -> Checked:
     """What a child without an answer stands for."""
-    if finished.timed_out and isolation == AS_DATA:  # endless kernels end by their budget
-        return Checked(Verdict.SE, 0.0, "the check ran out of time: this machine is overloaded", "", isolation)
-    if finished.timed_out or "SIGXCPU" in finished.log or finished.code in (-24, 152):
-        return Checked(Verdict.TLE, 0.0, "the notebook's Python ran out of time", "", isolation)
+    if finished.timed_out:  # what never ends, ends by its steps or by its processor time
+        why = "the check ran out of time: this machine is overloaded, or the notebook's Python waits for something"
+        return Checked(Verdict.SE, 0.0, why, "", isolation)
+    if finished.code == EXIT_CODE:
+        why = f"the notebook's Python runs more than {MOST_STEPS:,} steps or sleeps for over {MOST_SLEEP_S:g} s"
+        return Checked(Verdict.TLE, 0.0, why, "", isolation)
+    if "SIGXCPU" in finished.log or finished.code in (-24, 152):
+        return Checked(Verdict.TLE, 0.0, "the notebook's Python used up its processor time", "", isolation)
     if "MemoryError" in finished.log:
         return Checked(Verdict.MLE, 0.0, "the notebook's Python needed too much memory", "", isolation)
     if isolation == AS_DATA:

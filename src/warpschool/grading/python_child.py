@@ -20,6 +20,7 @@ import numpy as np
 
 from warpschool.grading.calls import Function, Wire, decoded, encoded, serve
 from warpschool.grading.limits import Limits
+from warpschool.grading.steps import limit_steps
 
 MOST_TEXT = 4000
 MOST_PICTURES = 4
@@ -32,13 +33,25 @@ def main() -> int:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     job = json.loads(asked.readline())
-    Limits(**job["limits"]).apply(on_gpu=False)
+    limits = Limits(**job["limits"])
+    limits.apply(on_gpu=False)
     found, functions = _run(job)
+    limits.require_memory()
     answer.write(json.dumps(found, allow_nan=True).encode() + b"\n")
     answer.flush()
     if functions:
-        serve(functions, Wire(asked, answer))
+        serve({name: _within(limits, function) for name, function in functions.items()}, Wire(asked, answer))
     os._exit(0)  # whatever threads and exit handlers the cells have left
+
+
+def _within(limits: Limits, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        finally:
+            limits.require_memory()
+
+    return call
 
 
 def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
@@ -52,6 +65,8 @@ def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., A
     for step, source in job["kernels"].items():
         remember(step, source)
     shell = _shell()
+    if job["check"] is None:  # here run the student's cells
+        shell.ast_transformers.append(limit_steps())
     shell.user_ns.update({name: decoded(value) for name, value in job["values"].items()})
     if job["pipes"]:
         read, write = job["pipes"]

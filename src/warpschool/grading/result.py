@@ -9,7 +9,7 @@ from typing import Any
 
 from warpschool.errors import GradingError
 from warpschool.grading.verdicts import Verdict, worst
-from warpschool.harness.mismatch import WrongMap
+from warpschool.harness.compare import WrongMap
 
 FORMAT = 3
 _SECRET_CASE = "This fails in a case that is not public: other sizes and other numbers than those of your own checks."

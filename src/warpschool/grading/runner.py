@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import math
 import os
 import signal
 import subprocess
@@ -21,13 +20,12 @@ from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import Limits
 from warpschool.grading.provenance import provenance
 from warpschool.grading.result import Criterion, Result, make_result
-from warpschool.grading.sources import Source, find_source
 from warpschool.grading.verdicts import Verdict, readable
+from warpschool.harness.source import Source, find_source
 
 DEFAULT_SEED = 0
 _USUAL_LIMITS = Limits()
 _SHOWN_BYTES = 2000
-_BUSY = 0.25  # a check that ran out of time with less of it on a processor was not given any, or waited for something
 _OUT_OF_MEMORY = ("MemoryError", "out of memory", "bad_alloc", "Cannot allocate memory")
 
 
@@ -69,7 +67,7 @@ class _Child:
     """The finished child: what it answered, its exit code, the end of its stderr, and whether its time ran out."""
 
     def __init__(self, job: str, limits: Limits) -> None:
-        self.timed_out = self.was_busy = False
+        self.timed_out = False
         process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
             [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, cwd="/", env=_environment(limits.threads), start_new_session=True, text=True,
@@ -79,7 +77,6 @@ class _Child:
             self.answer, self.log = process.communicate(job, timeout=limits.wall_s)
         except subprocess.TimeoutExpired:
             self.timed_out = True
-            self.was_busy = _processor_seconds(process.pid) >= _BUSY * limits.wall_s
             _kill(process)
             self.answer, self.log = "", ""
         except BaseException:
@@ -97,15 +94,6 @@ def _environment(threads: int) -> dict[str, str]:
     if threads:
         environment |= {"WARPSCHOOL_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
     return environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
-
-
-def _processor_seconds(pid: int) -> float:
-    """Processor time of a process that still runs, all its threads together; infinite where nothing tells."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return math.inf
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -144,10 +132,8 @@ def no_result(
 
 
 def _verdict_of_end(child: _Child) -> tuple[Verdict, str]:
-    if child.timed_out and not child.was_busy:
-        return Verdict.SE, "the check ran out of time without using it: is this machine overloaded?"
-    if child.timed_out:
-        return Verdict.TLE, "the check ran out of time and was stopped"
+    if child.timed_out:  # kernels end by their budgets; elapsed time says how busy the machine is
+        return Verdict.SE, "the check ran out of time and was stopped: does it hang, or is this machine overloaded?"
     if child.code == -signal.SIGXCPU:
         return Verdict.TLE, "the check used up its processor time and was stopped"
     log = child.log[-_SHOWN_BYTES:]

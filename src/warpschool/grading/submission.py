@@ -15,19 +15,51 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
-from warpschool.contract import Contract, parse_contract, require_same_entries
+from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
-from warpschool.device import get_device
-from warpschool.errors import DeviceLacks, GradingError, WarpschoolError
+from warpschool.device import DeviceArray, Launch, get_device
+from warpschool.errors import DeviceLacks, GradingError, StepLimitExceeded, WarpschoolError
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.harness.compare import compare, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.source import MAX_SOURCE_BYTES
 
-MAX_SOURCE_BYTES = 256 << 10
 _MOST_MEASURED = 8
 STEP_LIMIT = 1 << 23
-"""Loop iterations of all warps of a launch together, after which it counts as endless; graded cases need 1 << 20."""
+"""Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
+WORK_LIMIT = 1 << 32
+"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 28.
+
+A launch's steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once.
+"""
+_BLOCKS = 16  # a launch may take so many times the steps of a block
+
+
+class _Work:
+    """What is left of a check's budget of instructions."""
+
+    left = WORK_LIMIT
+
+
+class _Metered(Program):
+    """A program for the simulator whose launches take from a check's budget."""
+
+    def __init__(self, contract: Contract, work: _Work, *, constants: Mapping[str, int] | None) -> None:
+        super().__init__(contract, device="sim", constants=constants)
+        self._work = work
+
+    def _launch(
+        self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
+    ) -> Launch:
+        instructions = self.module.ptx.count(";")
+        steps = min(STEP_LIMIT, self._work.left // (_BLOCKS * instructions))
+        if steps < 1:
+            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
+            raise StepLimitExceeded(what, file=self.contract.name, line=launch.line)
+        done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": steps})
+        self._work.left -= done.counters.warp_instructions
+        return done
 
 
 class Submission:
@@ -46,6 +78,7 @@ class Submission:
         """why the GPU could not run it, once it has been tried"""
         self.measured: list[str] = []
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
+        self._work = _Work()
 
     @property
     def name(self) -> str:
@@ -189,8 +222,11 @@ class Submission:
     ) -> RunResult:  # fmt: skip
         key = (device, tuple(sorted((constants or {}).items())))
         if key not in self._programs:
-            self._programs[key] = Program(self.contract, device=device, constants=constants)
-        run = self._guarded(lambda: self._programs[key].run(sizes, arrays, step_limit=STEP_LIMIT))
+            self._programs[key] = (
+                _Metered(self.contract, self._work, constants=constants) if device == "sim"
+                else Program(self.contract, device=device, constants=constants)
+            )  # fmt: skip
+        run = self._guarded(lambda: self._programs[key].run(sizes, arrays))
         if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
             found = ((_atomics(counters), line) for line, counters in run.lines.items())
             self._atomics = max(self._atomics, *found)

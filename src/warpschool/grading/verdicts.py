@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from warpschool import errors
-from warpschool.harness.mismatch import WrongMap
+from warpschool.harness.compare import WrongMap
 
 
 class Verdict(StrEnum):

@@ -6,18 +6,15 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpschool.contract import parse_contract
 from warpschool.counters import Counters
-from warpschool.course import Course
-from warpschool.errors import ArgumentError, ContractError, CourseError, WarpschoolError
-from warpschool.grading.sources import find_source, read_source
-from warpschool.harness.launcher import Program, given_sizes
-from warpschool.inspect.profile import case_text, random_inputs, usual_sizes
+from warpschool.errors import ArgumentError, ContractError, WarpschoolError
+from warpschool.harness.launcher import Program, given_sizes, random_inputs
+from warpschool.harness.source import Source
+from warpschool.inspect.profile import case_text, usual_sizes
 from warpschool.suggest import did_you_mean
 
 _MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
@@ -69,18 +66,8 @@ class Difference:
         return {"added": self.added, "removed": self.removed, "counted": counted}
 
 
-@dataclass(frozen=True)
-class Named:
-    """A kernel file: as it was asked for, what that turned out to be, and its text."""
-
-    asked: str
-    label: str
-    file_name: str
-    text: str
-
-
 def difference(
-    before: Named, after: Named, sizes: Mapping[str, float] | None = None, *, around: int = 3, count: bool = True
+    before: Source, after: Source, sizes: Mapping[str, float] | None = None, *, around: int = 3, count: bool = True
 ) -> Difference:
     """Compare two kernel files, and with `count` run each once on the simulator at `sizes`.
 
@@ -114,37 +101,12 @@ def code_of(source: str) -> str:
     return "\n".join(kept).strip("\n") + "\n"
 
 
-def named(which: str, *, references: bool = False) -> Named:
-    """The .cu file of that name, or a step's: the student's own, else the starter; with `references` the solution."""
-    path = Path(which)
-    if path.suffix == ".cu" and (path.is_file() or "lab" not in which):
-        return Named(which, which, path.name, read_source(path))
-    step = Course.find().step(which)
-    if references:
-        if step.solution is None:
-            raise CourseError(f"{step} has no reference in this course", next_step="Compare your own files.")
-        return Named(which, f"solutions/{step}.cu", step.file_name, step.solution.read_text("utf-8"))
-    try:
-        source = find_source(step)
-    except WarpschoolError:
-        return starter(which)
-    return Named(which, f"{step}.cu ({source.origin})", step.file_name, source.data.decode("utf-8", "replace"))
-
-
-def starter(which: str) -> Named:
-    """A step's starter. Raises CourseError where it has none."""
-    step = Course.find().step(which)
-    if step.starter is None:
-        raise CourseError(f"{step} has no starter in this course")
-    return Named(f"{which}, as given", f"{step}.cu (starter)", step.file_name, step.starter.read_text("utf-8"))
-
-
-def _refuse_unknown(sizes: Mapping[str, float], files: tuple[Named, Named]) -> None:
+def _refuse_unknown(sizes: Mapping[str, float], files: tuple[Source, Source]) -> None:
     """Raise ArgumentError for a size that neither kernel has."""
     there: set[str] = set()
     for file in files:
         try:
-            there |= usual_sizes(parse_contract(file.text, name=file.file_name)).keys()
+            there |= usual_sizes(file.contract()).keys()
         except ContractError:
             return
     if unknown := sizes.keys() - there:
@@ -152,9 +114,9 @@ def _refuse_unknown(sizes: Mapping[str, float], files: tuple[Named, Named]) -> N
         raise ArgumentError(f"neither kernel has a size {name}", next_step=did_you_mean(name, sorted(there)))
 
 
-def _counted(file: Named, sizes: Mapping[str, float]) -> Counted:
+def _counted(file: Source, sizes: Mapping[str, float]) -> Counted:
     try:
-        contract = parse_contract(file.text, name=file.file_name)
+        contract = file.contract()
         known = usual_sizes(contract)
         plan = contract.bind(known | {name: value for name, value in sizes.items() if name in known})
         inputs = random_inputs(plan, np.random.default_rng(0))

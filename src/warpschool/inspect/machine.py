@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ptxsim import available_threads, cache
-from ptxsim.codegen import host
+import ptxsim
+from ptxsim import cache
 from warpschool.compile import compiler_report
 from warpschool.course import Course
 from warpschool.device import get_device, gpu_problem
 from warpschool.errors import WarpschoolError
 from warpschool.grading.sandbox import bubblewrap_problem
-from warpschool.grading.sources import personal_copy
 from warpschool.harness.launcher import run_kernel
+from warpschool.harness.source import personal_copy
 from warpschool.version import __version__
 
 _KERNEL = """// 01_doctor.cu: y = 2 * x.
@@ -81,7 +81,7 @@ def _simulator() -> Ability:
     if not np.array_equal(run.outputs["y"], 2 * x):
         return Ability("simulator", "broken", "a test kernel gave wrong results", "Please report this processor.")
     took = f"a test kernel compiled and ran in {time.perf_counter() - start:.2f} s"
-    return Ability("simulator", "ok", f"{took}; cores to use: {available_threads()}, vectors: {host.simd()}")
+    return Ability("simulator", "ok", f"{took}; cores to use: {ptxsim.available_threads()}, vectors: {ptxsim.simd()}")
 
 
 def _gpu() -> Ability:

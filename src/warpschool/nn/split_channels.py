@@ -15,14 +15,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from warpschool.contract.plan import CHIP_LIMITS
+from ptxsim.limits import LIMITS, WARP
 from warpschool.errors import ArgumentError
 from warpschool.model import GpuSpec, find_gpu
 from warpschool.nn.convolution import Convolution
 
 LAB = "lab12_split_channels"
 ONE_BY_ONE, STRIDED = f"{LAB}/07_one_by_one", f"{LAB}/08_strided"
-WARP = 32
 PADDED = WARP + 1
 """floats from one place to the next where results wait for their stores"""
 
@@ -200,7 +199,7 @@ def why_not(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> 
         return "filters of 1 x 1 take one row of places, in groups of four"
     if tiles.threads > spec.sm.threads_per_block:
         return f"{tiles.threads} threads in a block"
-    if shared_bytes(tiles, problem) > min(spec.sm.shared_bytes_per_block, CHIP_LIMITS.shared_bytes):
+    if shared_bytes(tiles, problem) > min(spec.sm.shared_bytes_per_block, LIMITS[8, 0].shared_bytes_per_block):
         return f"{shared_bytes(tiles, problem):,} bytes of shared memory"
     results = 1.1 * tiles.sums + 32
     if results > min(255, spec.sm.registers // (tiles.threads * tiles.blocks)):

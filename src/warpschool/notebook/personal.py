@@ -20,7 +20,7 @@ from typing import Any
 from warpschool.atomic import output_error, write_file
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError, OutputError
-from warpschool.grading.sources import PERSONAL_COPY_MARKER, personal_copy
+from warpschool.harness.source import PERSONAL_COPY_MARKER, personal_copy
 from warpschool.notebook.merge import cell_hashes, merge
 from warpschool.version import __version__
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from warpschool.counters import SECTOR_BYTES
+from ptxsim.limits import SECTOR_BYTES
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import RunResult

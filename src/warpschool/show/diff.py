@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from ptxsim.counters import COUNTERS
 from warpschool.counters import Counters
-from warpschool.inspect.difference import Difference, difference, named
+from warpschool.harness.source import Kind, resolve
+from warpschool.inspect.difference import Difference, difference
 from warpschool.show.columns import short
 from warpschool.show.exhibit import Exhibit
 from warpschool.show.page import escape
@@ -29,8 +30,10 @@ def diff(
     starter), with `references` the course's solutions. Both run on the simulator at `sizes`; what is not given is as
     in `warpschool profile`. A kernel that does not run says why, and its counters are left out.
     """
-    old, new = (named(which, references=references) for which in (before, after))
-    return difference_exhibit(difference(old, new, sizes, around=around), (old.asked, new.asked))
+    kind: Kind = "reference" if references else "begun"
+    otherwise = "Leave out references=True." if references else ""
+    old, new = (resolve(which, kind, otherwise=otherwise) for which in (before, after))
+    return difference_exhibit(difference(old, new, sizes, around=around), (before, after))
 
 
 def difference_exhibit(found: Difference, names: tuple[str, str]) -> Exhibit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ptxsim.analysis.fragments import MMA_SHAPES, WMMA_SHAPES, Fragment, fragment
+from ptxsim.fragments import MMA_SHAPES, WMMA_SHAPES, Fragment, fragment
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import RunResult

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from warpschool.errors import CompileError, ContractError, WarpschoolError
 from warpschool.grading.result import Criterion, Result
-from warpschool.harness.mismatch import WrongMap
+from warpschool.harness.compare import WrongMap
 from warpschool.show.exhibit import Exhibit, View
 from warpschool.show.notes import diagnostic_notes, hazard_notes, note_on, split_case
 from warpschool.show.page import details, escape, notebook_box

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.oracle.counters import WARP
+from ptxsim.limits import WARP
 from warpschool.errors import ArgumentError
 from warpschool.inspect.debugger.moment import Moment, Values
 from warpschool.inspect.debugger.symbols import Type

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptxsim import Allocation
-from ptxsim.oracle.counters import WARP
-from ptxsim.oracle.lanes import SHARED_WINDOW
-from ptxsim.run.hazards import source_name
-from ptxsim.syntax.program import WIDTH_BITS, Kernel
-from warpschool.contract.expressions import EvaluationError, evaluate, parse_expression
-from warpschool.contract.tokens import Piece, TokenReader, tokenize
+from ptxsim import Allocation, SimKernel, source_name
+from ptxsim.limits import WARP
+from ptxsim.oracle import shared_offset
+from warpschool.contract.expressions import EvaluationError, Piece, TokenReader, evaluate, parse_expression, tokenize
 from warpschool.errors import ArgumentError, ContractError
 from warpschool.inspect.debugger.recorder import EXITED, Changes, Step
 from warpschool.inspect.debugger.symbols import Place, Symbols, Type, Variable
@@ -41,7 +38,7 @@ class Frame:
 
     shared: np.ndarray
     local: np.ndarray
-    kernel: Kernel
+    kernel: SimKernel
     allocations: Sequence[Allocation]
 
 
@@ -152,8 +149,8 @@ class Moment:
 
     def pointed_at(self, address: int) -> tuple[str, int]:
         """(array, byte offset) of a pointer's value: a global array, a shared one, or ("", address)."""
-        if address >> 56 == SHARED_WINDOW >> 56:
-            inside = address & (1 << 56) - 1
+        inside = shared_offset(address)
+        if inside is not None:
             for array in self.recording.shared:
                 if array.offset <= inside < array.offset + max(1, array.dtype.itemsize):
                     return array.name, inside - array.offset
@@ -200,7 +197,7 @@ class Moment:
         if place.register:
             raw, known = self._register(place.register + copy)
         else:
-            frame = self.recording.frame.kernel.variables.get(place.frame + copy)
+            frame = self.recording.frame.kernel.body.variables.get(place.frame + copy)
             start = (frame.offset if frame else 0) + place.offset
             raw = self.local_bytes[:, start : start + size]
             known = np.full(WARP, frame is not None)
@@ -217,10 +214,11 @@ class Moment:
     def _registers(self, step: Step) -> dict[str, Values]:
         found = {}
         for name in sorted(self.registers, key=_by_number):
-            kind = self.recording.frame.kernel.registers[name]
+            kind = self.recording.frame.kernel.body.registers[name]
             letter = {"f": "f", "p": "?", "s": "i"}.get(kind[0], "i" if kind[0] == "b" else "u")
-            dtype = np.dtype(bool) if kind == "pred" else np.dtype(f"{letter}{WIDTH_BITS[kind] // 8}")
-            array = np.ascontiguousarray(self.registers[name]).view(dtype)
+            array = np.ascontiguousarray(self.registers[name])
+            dtype = np.dtype(bool) if kind == "pred" else np.dtype(f"{letter}{array.itemsize}")
+            array = array.view(dtype)
             found[name] = Values(name, Type(f".{kind}", dtype), array, self.known[name], step.active)
         return found
 
@@ -243,12 +241,12 @@ def _changed(memory: np.ndarray, changes: Changes) -> np.ndarray:
 
 
 def shared_arrays(
-    source: str, kernel: Kernel, values: Mapping[str, int], symbols: Symbols
+    source: str, kernel: SimKernel, values: Mapping[str, int], symbols: Symbols
 ) -> tuple[SharedArray, ...]:
     """The kernel's shared arrays, shaped as the source declares them; words where it cannot be read."""
     declared = {name: (type_name, dims) for type_name, name, dims in _DECLARATION.findall(source)}
     found = []
-    for variable in kernel.variables.values():
+    for variable in kernel.body.variables.values():
         if variable.space != "shared":
             continue
         name = source_name(variable.name.rsplit(".", 1)[-1])

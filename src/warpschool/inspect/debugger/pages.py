@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.oracle.counters import WARP
+from ptxsim.limits import WARP
 from warpschool.inspect.accesses import Access
 from warpschool.inspect.debugger.moment import Moment, SharedArray, Values, value_text
 from warpschool.inspect.debugger.recording import Recording

@@ -1,0 +1,472 @@
+"""Integers: arithmetic, logic, shifts, bit fields, and carries (PTX ISA 9.7.1, 9.7.2, 9.7.8).
+
+What has forms for floats and packed halves goes on to `floating`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxsim.analysis.lanes import Lanes
+from ptxsim.codegen.emit import BITS, WARP, Builder, Value
+from ptxsim.codegen.floating import (
+    FloatOp,
+    add_float,
+    divide_float,
+    flush,
+    fma_float,
+    max_float,
+    min_float,
+    mul_float,
+    packed_half,
+    sub_float,
+)
+from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.values import clamp_shift, handles, intrinsic_name, is_float, signed, unsupported, value
+from ptxsim.syntax.program import WIDTH_BITS, Immediate, Instruction
+
+_PACKED, _PAIRS = ("f16x2", "bf16x2"), ("u16x2", "s16x2")
+
+
+@value("add")
+def _add(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    if i.type in _PACKED:
+        return packed_half(b, i, add_float, x, y)
+    if is_float(i.type):
+        return add_float(b, i, x, y)
+    if i.type in _PAIRS:
+        return _by_half(b, x, y, b.add)
+    return b.intrinsic("sadd.sat", x, y) if i.has("sat") else b.add(x, y)
+
+
+def _by_half(b: Builder, x: Value, y: Value, op: Callable[[Value, Value], Value]) -> Value:
+    """An operation on both 16-bit halves."""
+    lanes = 2 * max(1, x.lanes)
+    p, q = (b.let("i16", lanes, f"bitcast {v} to <{lanes} x i16>") for v in (x, y))
+    return b.let("i32", x.lanes, f"bitcast {op(p, q)} to {x.ir_type}")
+
+
+@value("sub")
+def _sub(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    if i.type in _PACKED:
+        return packed_half(b, i, sub_float, x, y)
+    if is_float(i.type):
+        return sub_float(b, i, x, y)
+    if i.type in _PAIRS:
+        return _by_half(b, x, y, b.sub)
+    return b.intrinsic("ssub.sat", x, y) if i.has("sat") else b.sub(x, y)
+
+
+def _wide_type(type_: str) -> str:
+    return type_[0] + str(2 * int(type_[1:]))
+
+
+def _third_type(i: Instruction) -> tuple[str, ...]:
+    return (i.type, i.type, _wide_type(i.type) if i.has("wide") else i.type)
+
+
+@value("mul")
+def _mul(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    if i.type in _PACKED:
+        return packed_half(b, i, mul_float, x, y)
+    if is_float(i.type):
+        return mul_float(b, i, x, y)
+    if i.has("lo"):
+        return b.mul(x, y)
+    wide = f"i{2 * WIDTH_BITS[i.type]}"
+    product = b.mul(b.resize(x, wide, signed(i)), b.resize(y, wide, signed(i)))
+    return product if i.has("wide") else b.resize(b.lshr(product, WIDTH_BITS[i.type]), x.type)
+
+
+@value("mad", operands=_third_type)
+def _mad(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+    if is_float(i.type):
+        return fma_float(b, i, x, y, z)
+    product = _mul(b, i, x, y)
+    return b.intrinsic("sadd.sat", product, z) if i.has("sat") else b.add(product, z)
+
+
+def _low24(b: Builder, i: Instruction, x: Value) -> Value:
+    return b.binary("ashr" if signed(i) else "lshr", b.shl(x, 8), b.like(x, 8))
+
+
+@value("mul24", "mad24")
+def _mul24(b: Builder, i: Instruction, x: Value, y: Value, z: Value | None = None) -> Value:
+    x, y = _low24(b, i, x), _low24(b, i, y)
+    if i.has("hi"):
+        wide = b.mul(b.resize(x, "i64", signed(i)), b.resize(y, "i64", signed(i)))
+        product = b.resize(b.lshr(wide, 16), "i32")
+    else:
+        product = b.mul(x, y)
+    if z is None:
+        return product
+    return b.intrinsic("sadd.sat", product, z) if i.has("sat") else b.add(product, z)
+
+
+@value("sad")
+def _sad(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+    kind = "s" if signed(i) else "u"
+    return b.add(z, b.sub(b.intrinsic(kind + "max", x, y), b.intrinsic(kind + "min", x, y)))
+
+
+def divide(b: Builder, i: Instruction, x: Value, y: Value) -> tuple[Value, Value]:
+    """Integer quotient and remainder. Division by zero gives all ones for both, as NVIDIA GPUs do."""
+    zero = b.icmp("eq", y, b.like(y, 0))
+    divisor = b.select(zero, b.like(y, 1), y)
+    kind = "s" if signed(i) else "u"
+    if x.type in ("i16", "i32"):
+        # float64 holds both operands exactly and its truncated quotient is exact: far faster than lane-wise division
+        dividend_f, divisor_f = (b.convert(f"{kind}itofp", v, "double") for v in (x, divisor))
+        quotient_f = b.binary("fdiv", dividend_f, divisor_f)
+        quotient = b.resize(b.convert(f"fpto{kind}i", quotient_f, "i64"), x.type)
+    else:
+        if signed(i):  # INT_MIN / -1 traps on the host
+            minus_one = b.icmp("eq", divisor, b.like(y, -1))
+            safe = b.binary("sdiv", x, b.select(minus_one, b.like(y, 1), divisor))
+            quotient = b.select(minus_one, b.sub(b.like(x, 0), x), safe)
+        else:
+            quotient = b.binary("udiv", x, divisor)
+    remainder = b.sub(x, b.mul(quotient, divisor))
+    return b.select(zero, b.like(x, -1), quotient), b.select(zero, b.like(x, -1), remainder)
+
+
+@value("div")
+def _div(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    return divide_float(b, i, x, y) if is_float(i.type) else divide(b, i, x, y)[0]
+
+
+@value("rem")
+def _rem(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    return divide(b, i, x, y)[1]
+
+
+@value("abs")
+def _abs(b: Builder, i: Instruction, x: Value) -> Value:
+    if i.type in _PACKED:
+        return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", v), x)
+    if is_float(i.type):
+        return b.intrinsic("fabs", flush(b, x) if i.has("ftz") else x)
+    return b.call(f"llvm.abs.{intrinsic_name(x)}", x.type, x, Value("i1", "false"), lanes=x.lanes)
+
+
+@value("neg")
+def _neg(b: Builder, i: Instruction, x: Value) -> Value:
+    if i.type in _PACKED:
+        return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {v}"), x)
+    if is_float(i.type):
+        x = flush(b, x) if i.has("ftz") else x
+        return b.let(x.type, x.lanes, f"fneg {x}")
+    return b.sub(b.like(x, 0), x)
+
+
+@value("min")
+def _min(b: Builder, i: Instruction, x: Value, y: Value, *more: Value) -> Value:
+    return _extreme(b, i, min_float, "min", x, y, *more)
+
+
+@value("max")
+def _max(b: Builder, i: Instruction, x: Value, y: Value, *more: Value) -> Value:
+    return _extreme(b, i, max_float, "max", x, y, *more)
+
+
+def _extreme(b: Builder, i: Instruction, of_floats: FloatOp, name: str, x: Value, y: Value, *more: Value) -> Value:
+    if i.type in _PACKED:
+        return packed_half(b, i, of_floats, x, y)
+    if is_float(i.type):
+        result = of_floats(b, i, x, y)
+        return of_floats(b, i, result, more[0]) if more else result
+    kind = ("s" if signed(i) else "u") + name
+    if i.type in _PAIRS:
+        x = _by_half(b, x, y, lambda p, q: b.intrinsic(kind, p, q))
+        return _by_half(b, x, b.like(x, 0), lambda p, q: b.intrinsic("smax", p, q)) if i.has("relu") else x
+    if i.has("relu"):
+        return b.intrinsic("smax", b.intrinsic(kind, x, y), b.like(x, 0))
+    return b.intrinsic(kind, x, y)
+
+
+def _parts(b: Builder, x: Value, is_signed: bool, bits: int) -> list[Value]:
+    """The fields of a 32-bit value, extended."""
+    op = "ashr" if is_signed else "lshr"
+    return [b.binary(op, b.shl(x, 32 - bits - k), b.like(x, 32 - bits)) for k in range(0, 32, bits)]
+
+
+@value("dp4a")
+def _dp4a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value:
+    a_type, b_type = (i.types[0], i.types[-1])
+    for p, q in zip(_parts(b, x, a_type[0] == "s", 8), _parts(b, y, b_type[0] == "s", 8), strict=True):
+        total = b.add(total, b.mul(p, q))
+    return total
+
+
+@value("dp2a")
+def _dp2a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value:
+    a_type, b_type = (i.types[0], i.types[-1])
+    bytes_ = _parts(b, y, b_type[0] == "s", 8)
+    chosen = bytes_[2:] if i.has("hi") else bytes_[:2]
+    for p, q in zip(_parts(b, x, a_type[0] == "s", 16), chosen, strict=True):
+        total = b.add(total, b.mul(p, q))
+    return total
+
+
+@value("vabsdiff2", "vabsdiff4", operands=lambda i: ("b32", "b32", "b32"))
+def _vabsdiff(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+    """Part by part; `.add` sums the differences onto the third operand."""
+    bits = 8 if i.opcode == "vabsdiff4" else 16
+    most = (1 << bits) - 1
+    result = z if i.has("add") else b.like(x, 0)
+    pairs = zip(_parts(b, x, i.types[1][0] == "s", bits), _parts(b, y, i.types[2][0] == "s", bits), strict=True)
+    for k, (p, q) in enumerate(pairs):
+        difference = b.sub(b.intrinsic("smax", p, q), b.intrinsic("smin", p, q))
+        if i.has("add"):
+            result = b.add(result, difference)
+            continue
+        if i.has("sat"):
+            difference = b.intrinsic("umin", difference, b.like(x, most >> 1 if i.types[0][0] == "s" else most))
+        result = b.or_(result, b.shl(b.and_const(difference, most), bits * k))
+    return result
+
+
+@value("popc")
+def _popc(b: Builder, i: Instruction, x: Value) -> Value:
+    return b.resize(b.intrinsic("ctpop", x), "i32")
+
+
+@value("clz")
+def _clz(b: Builder, i: Instruction, x: Value) -> Value:
+    return b.resize(_leading_zeros(b, x), "i32")
+
+
+def _leading_zeros(b: Builder, x: Value) -> Value:
+    return b.call(f"llvm.ctlz.{intrinsic_name(x)}", x.type, x, Value("i1", "false"), lanes=x.lanes)
+
+
+@value("bfind")
+def _bfind(b: Builder, i: Instruction, x: Value) -> Value:
+    width = WIDTH_BITS[i.type]
+    if signed(i):
+        x = b.xor(x, b.binary("ashr", x, b.like(x, width - 1)))
+    zeros = _leading_zeros(b, x)
+    found = zeros if i.has("shiftamt") else b.sub(b.like(x, width - 1), zeros)
+    none = b.icmp("eq", x, b.like(x, 0))
+    return b.resize(b.select(none, b.like(x, -1), found), "i32", signed=True)
+
+
+@value("brev")
+def _brev(b: Builder, i: Instruction, x: Value) -> Value:
+    return b.intrinsic("bitreverse", x)
+
+
+def _field_types(i: Instruction) -> tuple[str, ...]:
+    return (i.type, "u32", "u32")
+
+
+def _field(b: Builder, x: Value, position: Value, length: Value) -> tuple[Value, Value]:
+    """Position and length of a bit field: modulo 256 for 32-bit instructions alone, as NVIDIA GPUs do."""
+    if x.type == "i32":
+        return b.and_const(position, 255), b.and_const(length, 255)
+    return b.resize(position, x.type), b.resize(length, x.type)
+
+
+@value("bfe", operands=_field_types)
+def _bfe(b: Builder, i: Instruction, x: Value, position: Value, length: Value) -> Value:
+    width = WIDTH_BITS[i.type]
+    position, length = _field(b, x, position, length)
+    last = b.like(x, width - 1)
+    if not signed(i):
+        shifted = clamp_shift(b, x, position, "lshr")
+        return b.and_(shifted, b.not_(clamp_shift(b, b.like(x, -1), length, "shl")))
+    # the field's top bit, or the number's where the field runs over it, fills the rest
+    top = b.intrinsic("umin", b.sub(b.add(position, length), b.like(x, 1)), last)
+    sign = b.sub(b.like(x, 0), b.and_const(b.binary("lshr", x, top), 1))
+    mask = b.not_(clamp_shift(b, b.like(x, -1), length, "shl"))
+    kept = b.and_(clamp_shift(b, x, position, "ashr"), mask)
+    # above the field: copies of the sign
+    field = b.or_(kept, b.and_(sign, b.not_(mask)))
+    return b.select(b.icmp("eq", length, b.like(x, 0)), b.like(x, 0), field)
+
+
+@value("bfi", operands=lambda i: (i.type, i.type, "u32", "u32"))
+def _bfi(b: Builder, i: Instruction, x: Value, base: Value, position: Value, length: Value) -> Value:
+    position, length = _field(b, x, position, length)
+    ones = b.not_(clamp_shift(b, b.like(x, -1), length, "shl"))
+    mask = clamp_shift(b, ones, position, "shl")
+    return b.or_(b.and_(clamp_shift(b, x, position, "shl"), mask), b.and_(base, b.not_(mask)))
+
+
+@value("bmsk", operands=lambda i: ("b32", "b32"))
+def _bmsk(b: Builder, i: Instruction, position: Value, length: Value) -> Value:
+    if i.has("wrap"):
+        position, length = b.and_const(position, 31), b.and_const(length, 31)
+    ones = b.not_(clamp_shift(b, b.like(position, -1), length, "shl"))
+    return clamp_shift(b, ones, position, "shl")
+
+
+@value("szext", operands=lambda i: (i.type, "u32"))
+def _szext(b: Builder, i: Instruction, x: Value, width: Value) -> Value:
+    if i.has("wrap"):
+        width = b.and_const(width, 31)
+    unused = b.intrinsic("umin", b.sub(b.like(x, 32), b.intrinsic("umin", width, b.like(x, 32))), b.like(x, 32))
+    up = clamp_shift(b, x, unused, "shl")
+    down = clamp_shift(b, up, unused, "ashr" if signed(i) else "lshr")
+    return b.select(b.icmp("eq", width, b.like(x, 0)), b.like(x, 0), down)
+
+
+@value("and", "or", "xor")
+def _logic(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    return b.binary(i.opcode, x, y)
+
+
+@value("not")
+def _not(b: Builder, i: Instruction, x: Value) -> Value:
+    return b.not_(x)
+
+
+@value("cnot")
+def _cnot(b: Builder, i: Instruction, x: Value) -> Value:
+    return b.resize(b.icmp("eq", x, b.like(x, 0)), x.type)
+
+
+@value("lop3", operands=lambda i: ("b32", "b32", "b32", "b32", "pred")[: len(i.operands) - 1])
+def _lop3(
+    b: Builder, i: Instruction, x: Value, y: Value, z: Value, table: Value, other: Value | None = None
+) -> Value | tuple[Value, ...]:
+    lut = i.operands[4]
+    if not isinstance(lut, Immediate):
+        raise unsupported(i)
+    result = b.like(x, 0)
+    for row in range(8):
+        if lut.bits >> row & 1:
+            term = x if row & 4 else b.not_(x)
+            term = b.and_(term, y if row & 2 else b.not_(y))
+            result = b.or_(result, b.and_(term, z if row & 1 else b.not_(z)))
+    if other is None:
+        return result
+    some = b.icmp("ne", result, b.like(result, 0))
+    return result, b.binary("or" if i.has("or") else "and", some, other)
+
+
+@value("shl", operands=lambda i: (i.type, "u32"))
+def _shl(b: Builder, i: Instruction, x: Value, amount: Value) -> Value:
+    return _shift(b, i, x, amount, "shl")
+
+
+@value("shr", operands=lambda i: (i.type, "u32"))
+def _shr(b: Builder, i: Instruction, x: Value, amount: Value) -> Value:
+    return _shift(b, i, x, amount, "ashr" if signed(i) else "lshr")
+
+
+def _shift(b: Builder, i: Instruction, x: Value, amount: Value, op: str) -> Value:
+    last = i.operands[2]
+    if isinstance(last, Immediate) and 0 <= last.bits < WIDTH_BITS[i.type]:
+        return b.binary(op, x, b.like(x, last.bits))
+    # compare in 32 bits: a large amount must not wrap when narrowed
+    limited = b.intrinsic("umin", amount, b.like(amount, WIDTH_BITS[i.type]))
+    return clamp_shift(b, x, b.resize(limited, x.type), op)
+
+
+@value("shf", operands=lambda i: ("b32", "b32", "u32"))
+def _shf(b: Builder, i: Instruction, low: Value, high: Value, amount: Value) -> Value:
+    limit = 31 if i.has("wrap") else None
+    amount = b.and_const(amount, 31) if limit else b.intrinsic("umin", amount, b.like(amount, 32))
+    both = b.or_(b.shl(b.resize(high, "i64"), 32), b.resize(low, "i64"))
+    wide = b.resize(amount, "i64")
+    if i.has("l"):
+        return b.resize(b.lshr(b.binary("shl", both, wide), 32), "i32")
+    return b.resize(b.binary("lshr", both, wide), "i32")
+
+
+@value("prmt", operands=lambda i: ("b32", "b32", "b32"))
+def _prmt(b: Builder, i: Instruction, x: Value, y: Value, selector: Value) -> Value:
+    both = b.or_(b.shl(b.resize(y, "i64"), 32), b.resize(x, "i64"))
+    mode = next((m for m in i.modifiers if m in _PRMT_MODES), None)
+    result = b.like(x, 0)
+    for k in range(4):
+        if mode:
+            table = _PRMT_MODES[mode]
+            s = b.and_const(selector, 3)
+            position = b.like(selector, table[0][k])
+            for case in (1, 2, 3):
+                position = b.select(b.icmp("eq", s, b.like(s, case)), b.like(s, table[case][k]), position)
+            sign = None
+        else:
+            nibble = b.lshr(selector, 4 * k)
+            position, sign = b.and_const(nibble, 7), b.and_const(nibble, 8)
+        byte = b.and_const(b.resize(b.binary("lshr", both, b.resize(b.shl(position, 3), "i64")), "i32"), 255)
+        if sign is not None:
+            filled = b.select(b.icmp("ne", b.and_const(byte, 128), b.like(byte, 0)), b.like(byte, 255), b.like(byte, 0))
+            byte = b.select(b.icmp("ne", sign, b.like(sign, 0)), filled, byte)
+        result = b.or_(result, b.shl(byte, 8 * k))
+    return result
+
+
+_PRMT_MODES = {
+    "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
+    "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
+    "rc8": ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)),
+    "ecl": ((0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)),
+    "ecr": ((0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)),
+    "rc16": ((0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)),
+}
+"""PTX ISA, prmt: source byte of each result byte, for the selector's value 0 to 3."""
+
+
+@value("fns", operands=lambda i: ("b32", "b32", "s32"))
+def _fns(b: Builder, i: Instruction, mask: Value, base: Value, offset: Value) -> Value:
+    """Position of the |offset|-th set bit at or above (below, if negative) `base`; all ones if there is none."""
+    result, left_up, left_down = b.like(mask, -1), offset, offset
+    for k in range(32):
+        for bit, up in ((k, True), (31 - k, False)):
+            here = b.icmp("ne", b.and_const(b.lshr(mask, bit), 1), b.like(mask, 0))
+            at = b.like(base, bit)
+            if up:
+                counts = b.and_(here, b.icmp("uge", at, base))
+                hit = b.and_(counts, b.icmp("eq", left_up, b.like(offset, 1)))
+                left_up = b.select(
+                    b.and_(counts, b.icmp("sgt", left_up, b.like(offset, 0))), b.add_const(left_up, -1), left_up
+                )
+            else:
+                counts = b.and_(here, b.icmp("ule", at, base))
+                hit = b.and_(counts, b.icmp("eq", left_down, b.like(offset, -1)))
+                left_down = b.select(
+                    b.and_(counts, b.icmp("slt", left_down, b.like(offset, 0))), b.add_const(left_down, 1), left_down
+                )
+            # the counters stop at 0 once their bit is found, so each hits once
+            result = b.select(hit, at, result)
+    base_set = b.icmp("ne", b.and_const(clamp_shift(b, mask, base, "lshr"), 1), b.like(mask, 0))
+    zero = b.icmp("eq", offset, b.like(offset, 0))
+    return b.select(zero, b.select(base_set, base, b.like(base, -1)), result)
+
+
+@handles("addc", "subc", "madc", "add.cc", "sub.cc", "mad.cc")
+def _with_carry(t: Translator, i: Instruction) -> None:
+    """add, sub and mad, with carry in (addc, subc, madc) or out (.cc), lane by lane."""
+    b = t.b
+    sources = [t.source(o, i.type, WARP) for o in i.operands[1:]]
+    if len(sources) == 3:
+        x, y = _carry_product(t, i, sources[0], sources[1]), sources[2]
+    else:
+        x, y = sources
+    width = BITS[x.type]
+    wide = f"i{2 * width}"
+    subtracts = i.opcode.startswith("sub")
+    if subtracts:  # x + ~y + 1: the flag after a subtraction means "no borrow", as NVIDIA GPUs have it
+        y = b.not_(y)
+    total = b.add(b.resize(x, wide), b.resize(y, wide))
+    if i.opcode in ("addc", "subc", "madc"):
+        if t.carry is None:
+            raise unsupported(i, "a carry from another basic block")
+        total = b.add(total, b.resize(t.carry, wide))
+    elif subtracts:
+        total = b.add_const(total, 1)
+    if i.has("cc"):
+        t.carry = b.icmp("ne", b.and_const(b.lshr(total, width), 1), b.like(total, 0))
+    t.write(i.operands[0], b.resize(total, x.type), Lanes())
+
+
+def _carry_product(t: Translator, i: Instruction, x: Value, y: Value) -> Value:
+    if not i.has("hi"):
+        return t.b.mul(x, y)
+    signed, width = i.type[0] == "s", BITS[x.type]
+    wide = f"i{2 * width}"
+    product = t.b.mul(t.b.resize(x, wide, signed), t.b.resize(y, wide, signed))
+    return t.b.resize(t.b.lshr(product, width), x.type)
