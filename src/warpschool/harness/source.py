@@ -67,7 +67,7 @@ def resolve(
     `kind` says whose file of a step is meant, `otherwise` what to do where there is none; `read` reads a file, with the
     caller's words where it cannot. Raises CourseError for an unknown step, and where there is no such file of it.
     """
-    path = Path(which)
+    path = Path(str(which))
     if path.suffix == ".cu" and (path.exists() or not _is_step(str(which))):
         return Source(read(path).encode(), path.name, "given file", str(which))
     step = Course.find().step(str(which))
