@@ -1,49 +1,119 @@
 """The one table of PTX instructions that the simulator executes.
 
-A row names the instruction, its section of the PTX ISA (version 9.0), how it behaves (`kind`) and how exact its result
-is. Handlers are found by opcode: `translate` has one per row, `oracle` has one per row, and a test holds them to it.
-The documentation's page of supported PTX is generated from this table.
+A row says everything that the parser, the analyses and the engine believe of an instruction: whether lanes that agree
+on its sources agree on its result, what its result may point to, what it does to memory, for whom its order matters,
+how control goes on behind it and under which name it is counted. **What a row does not say is taken for the worst**: a
+result that varies, a pointer to anywhere, an access to all memory, an order that matters to everybody.
+
+The translator and the oracle find their handlers by opcode, and tests hold both and the forms (`syntax.forms`) to this
+table. The oracle takes no more from it than names: what an instruction does it says once more, so that one mistake is
+not two. The documentation's page of supported PTX is written from here. Section numbers are those of PTX ISA 9.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from ptxsim.syntax.program import Instruction
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, Flag, auto
+from typing import Any
 
 VALUE = "value"
-"""Lane by lane, destination from sources: uniform sources give a uniform result."""
 LOAD = "load"
 STORE = "store"
 ATOMIC = "atomic"
-WARP = "warp"
+ACROSS = "warp"
 """Reads other lanes of the warp."""
 TENSOR = "tensor"
 """Whole-warp matrix instruction."""
 CONTROL = "control"
 EFFECT = "effect"
-"""No destination: fences, hints."""
+"""Fences, copies in the background, hints."""
 
 
-def _always(_: Instruction) -> bool:
-    return True
+class Result(Enum):
+    """What lanes know of each other's result."""
+
+    VARYING = auto()
+    """nothing, even where they agree on all sources"""
+    FROM_SOURCES = auto()
+    """a function of the lane's own sources alone: lanes that agree on those agree on it, and it is computed once"""
+    UNIFORM = auto()
+    """one for the warp"""
+    OF_MASK = auto()
+    """one for the lanes of the mask that is its last operand"""
+    OF_ADDRESS = auto()
+    """what memory holds at its address"""
 
 
-def _never(_: Instruction) -> bool:
-    return False
+class Pointer(Enum):
+    """Where a 64-bit result may point."""
+
+    ANYWHERE = auto()
+    NOWHERE = auto()
+    """it is a number"""
+    SOURCES = auto()
+    """where one of its sources points"""
+    ADDEND = auto()
+    """where its last source points"""
+    MEMORY = auto()
+    """where what it loads points: known of a kernel's parameters"""
 
 
-def _not_store(i: Instruction) -> bool:
-    return "store" not in i.modifiers
+class Order(Flag):
+    """To whom it may show when an instruction is executed."""
+
+    NOBODY = 0
+    BLOCKS = auto()
+    """to other blocks, outside of shared memory: who comes first decides what somebody sees"""
+    FENCE = auto()
+    """it orders accesses of threads without a barrier of the whole block"""
+    WAITS = auto()
+    """a loop around it may wait for another thread"""
+    PINS = auto()
+    """ptxas moves no shared load across it (unless all that it accesses lies in other spaces)"""
+    EVERYBODY = BLOCKS | FENCE | WAITS | PINS
 
 
-def _reduction(i: Instruction) -> bool:
-    return "red" in i.modifiers
+STRONG: dict[str, Order] = {
+    "volatile": Order.BLOCKS | Order.WAITS,
+    "relaxed": Order.WAITS,
+    "mmio": Order.WAITS,
+    "acquire": Order.FENCE | Order.WAITS,
+    **dict.fromkeys(("release", "acq_rel", "sc"), Order.FENCE),
+}
+"""What these modifiers add to any instruction's order; WAITS only where there is a result to look at."""
 
 
-def _not_set_up(i: Instruction) -> bool:
-    return "init" not in i.modifiers and "inval" not in i.modifiers
+class Flow(Enum):
+    """How control goes on behind an instruction."""
+
+    NEXT = auto()
+    BRANCH = auto()
+    BARRIER = auto()
+    """once the block has come"""
+    WARP_BARRIER = auto()
+    """once the lanes of its mask have come"""
+    END = auto()
+    """not at all: the function or the thread ends"""
+    TRAP = auto()
+    """not at all: the launch ends"""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What an instruction does at one of its addresses."""
+
+    reads: bool = False
+    writes: bool = False
+    space: str = ""
+    """the state space, where the instruction need not name it"""
+
+
+READS, WRITES, UPDATES = Access(reads=True), Access(writes=True), Access(reads=True, writes=True)
+IN_SHARED = Access(reads=True, writes=True, space="shared")
+
+BY_TYPE, BY_SPACE = "by type", "by space"
+"""Counted as arithmetic on its type (fp64, fp32, fp16, integer), or as an access of its space."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +122,69 @@ class Row:
 
     opcode: str
     kind: str
+    """the heading under which the documentation lists it; tensor instructions have a translator of their own"""
     section: str
-    """PTX ISA section number"""
     summary: str
-    writes: Callable[[Instruction], bool] = _always
+    has_result: bool = True
     """whether operand 0 is a destination"""
-    ulp: float = 0.0
-    """largest error of the simulator's result in units in the last place; 0 means bit-exact"""
+    result: Result = Result.VARYING
+    pointer: Pointer = Pointer.ANYWHERE
+    counted: str = "other"
+    """a class of `ptxsim.counters`, BY_TYPE or BY_SPACE"""
+    tally: Mapping[str, str] = field(default_factory=dict)
+    """type -> the counter that goes up by one for each thread"""
+    accesses: Sequence[Access] | None = None
+    """one for each address operand; None: anything, anywhere"""
+    granule: int | str = 1
+    """bytes that races distinguish: a number, "element" (as many as a lane moves) or "tile" (a matrix fragment)"""
+    order: Order = Order.EVERYBODY
+    flow: Flow = Flow.NEXT
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """modifier -> what is different with it; the last of several wins"""
+
+    def of(self, modifiers: Sequence[str]) -> Row:
+        """The row as it is for an instruction with these modifiers."""
+        found = self
+        for modifier, changes in self.variants.items():
+            if modifier in modifiers:
+                found = replace(found, **changes)
+        return found
 
 
-def _rows(kind: str, section: str, entries: dict[str, str], **more: object) -> list[Row]:
-    return [Row(opcode, kind, section, summary, **more) for opcode, summary in entries.items()]  # type: ignore[arg-type]
+_Entry = str | tuple[str, Mapping[str, Any]]
 
+
+def _rows(kind: str, section: str, entries: Mapping[str, _Entry], **says: Any) -> list[Row]:
+    """Rows of a section. An entry is a summary, or one with what its row says besides or instead of `says`."""
+    pairs = {opcode: entry if isinstance(entry, tuple) else (entry, {}) for opcode, entry in entries.items()}
+    return [Row(opcode, kind, section, summary, **{**says, **own}) for opcode, (summary, own) in pairs.items()]
+
+
+_IN_REGISTERS: dict[str, Any] = {"accesses": (), "order": Order.NOBODY}
+_LANE_BY_LANE = {
+    **_IN_REGISTERS, "result": Result.FROM_SOURCES, "pointer": Pointer.NOWHERE, "counted": BY_TYPE,
+}  # fmt: skip
+"""Arithmetic: the destination follows from the sources of the same lane, and nothing else happens."""
+_POINTS = {"pointer": Pointer.SOURCES}
+_WITH_CARRY = {"result": Result.VARYING}
+"""The carry may differ where the sources agree."""
+_HINT = {**_IN_REGISTERS, "counted": "integer"}
+_FADD = {"tally": {"f32": "fadd_instructions"}, "variants": {"cc": _WITH_CARRY}}
+_DOT = {"counted": "dot"}
+_SPECIAL, _CONVERSION, _OTHER = {"counted": "special"}, {"counted": "conversion"}, {"counted": "other"}
+_FENCE = {"accesses": (), "order": Order.BLOCKS | Order.FENCE | Order.PINS, "has_result": False}
+_MATRIX = {"accesses": (), "order": Order.NOBODY, "pointer": Pointer.NOWHERE}
+_MOVES_MATRIX = {"counted": BY_SPACE, "granule": 4}
+_ENDS, _NO_RESULT = {"flow": Flow.END}, {"has_result": False}
 
 _TABLE: list[Row] = [
     *_rows(VALUE, "9.7.1", {
-        "add": "sum (integer, saturating s32, floating point with rounding modes, ftz, sat; packed f16x2)",
-        "sub": "difference",
-        "mul": "product: lo, hi, wide; floating point",
-        "mad": "multiply and add: lo, hi, wide; mad.f32 is fma",
+        "add": ("sum (integer, saturating s32, floating point with rounding modes, ftz, sat; packed f16x2)",
+                {**_FADD, **_POINTS}),
+        "sub": ("difference", {**_FADD, **_POINTS}),
+        "mul": ("product: lo, hi, wide; floating point", {"tally": {"f32": "fmul_instructions"}}),
+        "mad": ("multiply and add: lo, hi, wide; mad.f32 is fma",
+                {"pointer": Pointer.ADDEND, "tally": {"f32": "fma_instructions"}, "variants": {"cc": _WITH_CARRY}}),
         "mul24": "24-bit product",
         "mad24": "24-bit multiply and add",
         "sad": "sum of absolute differences",
@@ -78,8 +192,8 @@ _TABLE: list[Row] = [
         "rem": "integer remainder",
         "abs": "absolute value",
         "neg": "negation",
-        "min": "minimum (PTX NaN rules)",
-        "max": "maximum (PTX NaN rules)",
+        "min": ("minimum (PTX NaN rules)", _POINTS),
+        "max": ("maximum (PTX NaN rules)", _POINTS),
         "popc": "number of one bits",
         "clz": "number of leading zeros",
         "bfind": "position of the highest significant bit",
@@ -89,80 +203,121 @@ _TABLE: list[Row] = [
         "bfi": "bit field insert",
         "bmsk": "bit mask",
         "szext": "sign- or zero-extend from a width",
-        "dp4a": "four-way byte dot product and accumulate",
-        "dp2a": "two-way half-word dot product and accumulate",
+        "dp4a": ("four-way byte dot product and accumulate",
+                 {**_DOT, "tally": dict.fromkeys(("u32", "s32"), "dot_instructions")}),
+        "dp2a": ("two-way half-word dot product and accumulate", _DOT),
         "vabsdiff2": "two absolute differences of 16-bit numbers, packed or summed",
         "vabsdiff4": "four absolute differences of bytes, packed or summed",
-    }),
+    }, **_LANE_BY_LANE),
     *_rows(VALUE, "9.7.2", {
         "addc": "add with carry", "subc": "subtract with borrow", "madc": "multiply and add with carry",
-    }),
+    }, **_LANE_BY_LANE | _WITH_CARRY),
     *_rows(VALUE, "9.7.3", {
         "testp": "floating-point property test",
         "copysign": "copy the sign",
-        "fma": "fused multiply and add",
-        "rcp": "reciprocal",
-        "sqrt": "square root",
-        "rsqrt": "reciprocal square root",
-        "sin": "approximate sine", "cos": "approximate cosine",
-        "lg2": "approximate base-2 logarithm", "ex2": "approximate base-2 exponential",
-        "tanh": "approximate hyperbolic tangent",
-    }),
+        "fma": ("fused multiply and add",
+                {"tally": {"f32": "fma_instructions", "f16x2": "packed_fma_instructions",
+                           "bf16x2": "packed_fma_instructions"}}),
+        "rcp": ("reciprocal", _SPECIAL),
+        "sqrt": ("square root", _SPECIAL),
+        "rsqrt": ("reciprocal square root", _SPECIAL),
+        "sin": ("approximate sine", _SPECIAL), "cos": ("approximate cosine", _SPECIAL),
+        "lg2": ("approximate base-2 logarithm", _SPECIAL), "ex2": ("approximate base-2 exponential", _SPECIAL),
+        "tanh": ("approximate hyperbolic tangent", _SPECIAL),
+    }, **_LANE_BY_LANE),
     *_rows(VALUE, "9.7.6", {
         "set": "compare, give a number", "setp": "compare, give predicates",
-        "selp": "select by predicate", "slct": "select by sign",
-    }),
+        "selp": ("select by predicate", _POINTS), "slct": ("select by sign", _POINTS),
+    }, **_LANE_BY_LANE),
     *_rows(VALUE, "9.7.8", {
-        "and": "bitwise and", "or": "bitwise or", "xor": "bitwise exclusive or", "not": "bitwise not",
-        "cnot": "C's logical not", "lop3": "any three-input logic function",
+        "and": ("bitwise and", _POINTS), "or": ("bitwise or", _POINTS), "xor": ("bitwise exclusive or", _POINTS),
+        "not": "bitwise not", "cnot": "C's logical not", "lop3": "any three-input logic function",
         "shf": "funnel shift", "shl": "shift left", "shr": "shift right", "prmt": "byte permute",
-    }),
+    }, **_LANE_BY_LANE),
     *_rows(VALUE, "9.7.9", {
-        "mov": "copy, pack, unpack, address of a variable", "cvta": "convert to or from a generic address",
-        "cvt": "convert between types with rounding and saturation; pairs of e4m3 and e5m2",
+        "mov": ("copy, pack, unpack, address of a variable", _OTHER | _POINTS),
+        "cvta": ("convert to or from a generic address", _CONVERSION | _POINTS),
+        "cvt": ("convert between types with rounding and saturation; pairs of e4m3 and e5m2", _CONVERSION | _POINTS),
         "isspacep": "test an address's state space",
-    }),
-    *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"}),
-    *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, writes=_never),
+    }, **_LANE_BY_LANE),
+    *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"},
+           result=Result.OF_ADDRESS, pointer=Pointer.MEMORY, counted=BY_SPACE, accesses=(READS,), granule="element",
+           order=Order.NOBODY),
+    *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, has_result=False, counted=BY_SPACE,
+           accesses=(WRITES,), granule="element", order=Order.PINS),
     *_rows(EFFECT, "9.7.9.25", {
         "cp": "cp.async from global to shared memory; groups or a barrier object to wait for it",
-    }, writes=_never),
-    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result"}),
-    *_rows(ATOMIC, "9.7.13.6", {"red": "atomic reduction without result"}, writes=_never),
+    }, has_result=False, counted="memory_global", granule=4, order=Order.PINS, variants={
+        "commit_group": {"order": Order.NOBODY},
+    }, accesses=(Access(writes=True, space="shared"), Access(reads=True, space="global"))),
+    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result"}, counted=BY_SPACE, accesses=(UPDATES,),
+           granule="element", order=Order.BLOCKS | Order.WAITS | Order.PINS),
+    *_rows(ATOMIC, "9.7.13.6", {"red": "atomic reduction without result"}, has_result=False, counted=BY_SPACE,
+           accesses=(UPDATES,), granule="element", order=Order.BLOCKS | Order.PINS),
     *_rows(ATOMIC, "9.7.13.15", {
         "mbarrier": "barrier object in shared memory: init, inval, arrive, arrive_drop, test_wait, try_wait, "
                     "pending_count",
-    }, writes=_not_set_up),
-    *_rows(WARP, "9.7.9.6", {"shfl": "exchange registers within a warp"}),
-    *_rows(WARP, "9.7.13.9", {
-        "vote": "vote: all, any, uni, ballot", "match": "lanes with equal values", "redux": "reduction over a warp",
-        "activemask": "mask of the active lanes", "elect": "one leader among the lanes of a mask",
-    }),
+    }, pointer=Pointer.NOWHERE, counted="control", accesses=(IN_SHARED,), granule=4,
+       order=Order.FENCE | Order.WAITS | Order.PINS,
+       variants={"init": _NO_RESULT, "inval": _NO_RESULT}),
+    *_rows(ACROSS, "9.7.9.6", {
+        "shfl": ("exchange registers within a warp", _POINTS),
+    }, **_IN_REGISTERS),
+    *_rows(ACROSS, "9.7.13.9", {
+        "vote": ("vote: all, any, uni, ballot", {"result": Result.OF_MASK}),
+        "match": "lanes with equal values",
+        "redux": ("reduction over a warp", {"result": Result.OF_MASK, "counted": "integer"}),
+        "activemask": ("mask of the active lanes", {"result": Result.UNIFORM}),
+        "elect": ("one leader among the lanes of a mask", {"counted": "integer"}),
+    }, pointer=Pointer.NOWHERE, **_IN_REGISTERS),
     *_rows(TENSOR, "9.7.14.4", {
         "wmma": "wmma.load, wmma.store and wmma.mma in every shape, layout and type up to sm_90",
-    }, writes=_not_store),
-    *_rows(TENSOR, "9.7.14.5", {
-        "mma": "mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, int8, int4, b1",
-        "ldmatrix": "ldmatrix: one, two or four 8 x 8 matrices from shared memory, also transposed",
-        "movmatrix": "movmatrix: an 8 x 8 matrix transposed between lanes",
+    }, pointer=Pointer.NOWHERE, counted=BY_SPACE, accesses=(READS,), granule="tile", order=Order.NOBODY, variants={
+        "store": {"has_result": False, "accesses": (WRITES,), "order": Order.PINS},
+        "mma": {"counted": "tensor", "accesses": ()},
     }),
     *_rows(TENSOR, "9.7.14.5", {
-        "stmatrix": "stmatrix: one, two or four 8 x 8 matrices to shared memory, also transposed",
-    }, writes=_never),
+        "mma": ("mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, int8, int4, b1",
+                {"counted": "tensor"}),
+        "ldmatrix": ("ldmatrix: one, two or four 8 x 8 matrices from shared memory, also transposed",
+                     {**_MOVES_MATRIX, "accesses": (Access(reads=True, space="shared"),)}),
+        "movmatrix": "movmatrix: an 8 x 8 matrix transposed between lanes",
+        "stmatrix": ("stmatrix: one, two or four 8 x 8 matrices to shared memory, also transposed",
+                     {**_MOVES_MATRIX, "accesses": (Access(writes=True, space="shared"),), "has_result": False,
+                      "order": Order.PINS}),
+    }, **_MATRIX),
     *_rows(CONTROL, "9.7.12", {
-        "bra": "branch", "brx": "indexed branch (switch table)", "ret": "return", "exit": "end of the thread",
-    }, writes=_never),
-    *_rows(CONTROL, "9.7.12.5", {"call": "call of a device function (inlined), vprintf, __assertfail"}),
+        "bra": ("branch", {"flow": Flow.BRANCH}), "brx": ("indexed branch (switch table)", {"flow": Flow.BRANCH}),
+        "ret": ("return", _ENDS), "exit": ("end of the thread", _ENDS),
+    }, has_result=False, counted="control", **_IN_REGISTERS),
+    *_rows(CONTROL, "9.7.12.5", {
+        "call": "call of a device function (inlined), vprintf, __assertfail",
+    }, result=Result.FROM_SOURCES, pointer=Pointer.NOWHERE, counted="control", accesses=(), order=Order.PINS),
     *_rows(CONTROL, "9.7.13.1", {
         "bar": "block barrier; bar.warp.sync", "barrier": "block barrier",
-    }, writes=_reduction),
-    *_rows(EFFECT, "9.7.9.19", {"createpolicy": "cache policy: a number that changes nothing"}),
+    }, has_result=False, result=Result.UNIFORM, pointer=Pointer.NOWHERE, counted="control", accesses=(),
+       order=Order.PINS, flow=Flow.BARRIER, variants={
+        "red": {"has_result": True}, "warp": {"flow": Flow.WARP_BARRIER}, "arrive": {"flow": Flow.NEXT},
+    }),
+    *_rows(EFFECT, "9.7.9.19", {
+        "createpolicy": ("cache policy: a number that changes nothing",
+                         {"result": Result.UNIFORM, "pointer": Pointer.NOWHERE}),
+    }, **_HINT),
     *_rows(EFFECT, "9.7.13.4", {
-        "membar": "memory fence", "fence": "memory fence", "prefetch": "prefetch hint", "prefetchu": "prefetch hint",
-        "discard": "cache hint", "applypriority": "cache hint", "nanosleep": "pause", "griddepcontrol": "no effect",
+        "membar": ("memory fence", _FENCE | _OTHER), "fence": ("memory fence", _FENCE | _OTHER),
+        "prefetch": "prefetch hint", "prefetchu": "prefetch hint", "discard": "cache hint",
+        "applypriority": "cache hint", "nanosleep": ("pause", {"order": Order.PINS}), "griddepcontrol": "no effect",
         "pmevent": "performance-monitor event: ignored",
-    }, writes=_never),
-    *_rows(CONTROL, "9.7.19", {"trap": "abort the kernel", "brkpt": "breakpoint: ignored"}, writes=_never),
+    }, has_result=False, **_HINT),
+    *_rows(CONTROL, "9.7.19", {
+        "trap": ("abort the kernel", {"flow": Flow.TRAP, "counted": "control"}), "brkpt": "breakpoint: ignored",
+    }, has_result=False, **_HINT),
 ]  # fmt: skip
 
 INSTRUCTIONS: dict[str, Row] = {row.opcode: row for row in _TABLE}
+_UNKNOWN = Row("", CONTROL, "", "an instruction that is refused", has_result=False)
+
+
+def row_of(opcode: str, modifiers: Sequence[str]) -> Row:
+    """The row of an instruction; of one that is not in the table, a row that says nothing."""
+    return INSTRUCTIONS.get(opcode, _UNKNOWN).of(modifiers)

@@ -15,6 +15,8 @@ SECTOR_BYTES, BANKS, WORD_BYTES = 32, 32, 4
 """What global memory is read and written in; banks of shared memory, and the word that each serves in a pass."""
 MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535, 65535)
 """Threads of a block, its sides, and those of a grid."""
+MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES = 512 * KIB, 32_764
+"""Local memory of a thread; parameters of a kernel."""
 STATIC_SHARED_LIMIT = 48 * KIB
 """Bytes of shared memory that a kernel may declare; more is dynamic, and asked for at the launch."""
 
@@ -43,7 +45,7 @@ class SmLimits:
     """registers are handed out per warp in multiples of this"""
     partitions: int = 4
     """a warp's registers come from one of this many equal parts of the register file"""
-    threads_per_block: int = 1024
+    threads_per_block: int = MAX_THREADS
 
 
 def _limits(*rows: SmLimits) -> dict[tuple[int, int], SmLimits]:

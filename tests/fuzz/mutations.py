@@ -10,9 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ptxsim.syntax.combinations import problem
-from ptxsim.syntax.forms import FORMS
-from ptxsim.syntax.needs import FormError, Need, UnknownForm
+from ptxsim.syntax.forms import FORMS, FormError, Need, UnknownForm, problem
 from ptxsim.syntax.operands import SPECIAL_REGISTERS
 from ptxsim.syntax.program import WIDTH_BITS, Immediate, Instruction
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.analysis.matrices import Product
 from ptxsim.fragments import ELEMENT_BITS, MMA_SHAPES, WMMA_SHAPES, Fragment, dimensions
+from ptxsim.syntax.matrices import Product
 
 HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n"
 _ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}

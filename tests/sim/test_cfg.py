@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsim.kernel import order
+from ptxsim.kernel import cfg
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.syntax.parse import parse
 from ptxsim.syntax.program import Barrier, Block, Branch, Guard, Jump, Kernel, Register, Return, Switch, WarpBarrier
@@ -157,18 +157,18 @@ graphs = st.integers(1, 12).flatmap(
 @settings(max_examples=500, deadline=None)
 @given(graphs)
 def test_order_of_any_graph(successors):
-    check_order(successors, order.min_pc_order(successors))
+    check_order(successors, cfg.min_pc_order(successors))
 
 
 def test_order_follows_the_text():
-    assert order.min_pc_order([[1, 2], [3], [3], []]) == [0, 1, 2, 3]
-    assert order.min_pc_order([[2, 1], [3], [3], []]) == [0, 1, 2, 3]
-    assert order.min_pc_order([[1], [2, 3], [1], []]) == [0, 1, 2, 3]
+    assert cfg.min_pc_order([[1, 2], [3], [3], []]) == [0, 1, 2, 3]
+    assert cfg.min_pc_order([[2, 1], [3], [3], []]) == [0, 1, 2, 3]
+    assert cfg.min_pc_order([[1], [2, 3], [1], []]) == [0, 1, 2, 3]
 
 
 def test_irreducible_loop():
     successors = [[1, 2], [2], [1, 3], []]
-    check_order(successors, order.min_pc_order(successors))
+    check_order(successors, cfg.min_pc_order(successors))
 
 
 def nest(depth: int) -> list[list[int]]:
@@ -178,14 +178,14 @@ def nest(depth: int) -> list[list[int]]:
 
 
 def test_nested_loops_keep_their_order():
-    check_order(nest(9), order.min_pc_order(nest(9)))
-    assert order.min_pc_order(nest(9)) == list(range(19))
+    check_order(nest(9), cfg.min_pc_order(nest(9)))
+    assert cfg.min_pc_order(nest(9)) == list(range(19))
 
 
 def test_deep_nests_end():
     start = time.perf_counter()
-    with pytest.raises(order.TooTangled):
-        order.min_pc_order(nest(1500))
+    with pytest.raises(cfg.TooTangled):
+        cfg.min_pc_order(nest(1500))
     assert time.perf_counter() - start < 20
 
 

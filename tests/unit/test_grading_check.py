@@ -12,9 +12,10 @@ import pytest
 import warpschool as ws
 from warpschool.course import Course
 from warpschool.errors import CourseError, DeviceUnavailable, GradingError
-from warpschool.grading import cell, criteria_of, find_source, personal_copy, sources
+from warpschool.grading import cell, criteria_of, find_source, personal_copy
 from warpschool.grading.limits import Limits
 from warpschool.grading.verdicts import Verdict
+from warpschool.harness import source as sources
 
 STEP = "lab00_x/01_scale"
 KERNEL = """\

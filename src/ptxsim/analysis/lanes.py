@@ -8,14 +8,34 @@ with known constants as offsets, for a warp in 1, 2 or 4 equal groups; or it *va
 all offsets zero is "uniform". Two groups arise in blocks 16 threads wide, where a row's index times a pitch known only
 at run time is the same within half a warp. Only the groups' first lanes are computed: their results follow from their
 operands, whatever the operation. `align` and `low..high` describe the first lanes and let masks and shifts keep a
-pattern. `lane_rules` has what arithmetic does to patterns, `lane_analysis` finds those of a kernel's registers.
+pattern.
+
+The analysis ignores control flow: a register has one pattern for the whole kernel, the join over its definitions. What
+divergent code does to that claim is checked at run time, when a warp returns to the all-lanes function. Widening a
+32-bit pattern to 64 bits is sound only if no lane wraps around. Where ranges do not prove that, the instruction is
+listed in `guarded`: translated code tests it and falls back to lane-by-lane execution.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
+from ptxsim.isa import Result
 from ptxsim.limits import WARP
+from ptxsim.syntax.program import (
+    WIDTH_BITS,
+    Address,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Pair,
+    Register,
+    Special,
+    Symbol,
+    Vector,
+)
 
 ZERO = (0,) * WARP
 EXACT = 63
@@ -91,3 +111,397 @@ def common(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
                 if p.offsets == q.offsets:
                     return p, q
     return VARYING, VARYING
+
+
+# ---------------------------------------------------------------- what arithmetic does to patterns
+
+
+def is_integer(type_: str) -> bool:
+    return type_[0] in "usb" and type_ not in ("b128", "bf16", "bf16x2", "u16x2", "s16x2")
+
+
+def _range(low: int | None, high: int | None, bits: int) -> tuple[int | None, int | None]:
+    """The range if it fits a signed number of `bits` bits."""
+    if low is None or high is None or low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
+        return None, None
+    return low, high
+
+
+def first_lane_limits(offsets: tuple[int, ...], type_: str) -> tuple[int, int]:
+    """Range of lane 0's value in which no lane leaves the type's range."""
+    bits = WIDTH_BITS[type_]
+    bottom, top = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if type_[0] == "s" else (0, (1 << bits) - 1)
+    return bottom - min(offsets), top - max(offsets)
+
+
+def widened_source(instruction: Instruction) -> Operand | None:
+    """The source whose lanes an instruction extends to a wider type."""
+    if instruction.opcode in ("mul", "mad") and "wide" in instruction.modifiers:
+        a, b = instruction.operands[1], instruction.operands[2]
+        return b if isinstance(a, Immediate) else a
+    if instruction.opcode == "cvt" and len(instruction.types) == 2:
+        to, of = instruction.types
+        if is_integer(to) and is_integer(of) and WIDTH_BITS[to] > WIDTH_BITS[of]:
+            return instruction.operands[1]
+    return None
+
+
+def _sum(a: Lanes, b: Lanes, bits: int, sign: int = 1) -> Lanes:
+    assert a.offsets is not None and b.offsets is not None
+    offsets = tuple(wrap(p + sign * q, bits) for p, q in zip(a.offsets, b.offsets, strict=True))
+    low = high = None
+    if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
+        low, high = (a.low + b.low, a.high + b.high) if sign > 0 else (a.low - b.high, a.high - b.low)
+    return Lanes(offsets, min(a.align, b.align), *_range(low, high, bits))
+
+
+def _scaled(a: Lanes, factor: int, bits: int) -> Lanes:
+    assert a.offsets is not None
+    low = high = None
+    if a.low is not None and a.high is not None:
+        low, high = sorted((a.low * factor, a.high * factor))
+    offsets = tuple(wrap(p * factor, bits) for p in a.offsets)
+    return Lanes(offsets, min(EXACT, a.align + trailing_zeros(factor)), *_range(low, high, bits))
+
+
+def _add(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    return _sum(s[0], s[1], WIDTH_BITS[i.type]) if "sat" not in i.modifiers else None
+
+
+def _sub(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    return _sum(s[0], s[1], WIDTH_BITS[i.type], -1) if "sat" not in i.modifiers else None
+
+
+def _mul(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    if "hi" in i.modifiers or "sat" in i.modifiers:
+        return None
+    bits = WIDTH_BITS[i.type] * (2 if "wide" in i.modifiers else 1)
+    a, b = s[0], s[1]
+    if b.value is None:
+        a, b = b, a
+    if b.value is None:
+        return UNIFORM if a.offsets == ZERO and b.offsets == ZERO else None
+    factor = b.value
+    if "wide" in i.modifiers and i.type[0] != "s":  # operands are read as unsigned numbers
+        factor &= (1 << WIDTH_BITS[i.type]) - 1
+        if a.low is None or a.low < 0:
+            a = replace(a, low=None, high=None)
+    return _scaled(a, factor, bits)
+
+
+def _mad(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    product = _mul(i, s)
+    return _sum(product, s[2], WIDTH_BITS[i.type] * (2 if "wide" in i.modifiers else 1)) if product else None
+
+
+def _copy(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, bits = s[0], WIDTH_BITS[i.type]
+    if a.value is not None:  # an unsigned literal: ranges are kept as signed numbers
+        value = wrap(a.value, bits)
+        return Lanes(ZERO, a.align, value, value)
+    return Lanes(a.offsets, a.align, *_range(a.low, a.high, bits))
+
+
+def _convert(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    if len(i.types) < 2 or not all(is_integer(t) for t in i.types) or "sat" in i.modifiers:
+        return None
+    to, of = (WIDTH_BITS[t] for t in i.types)
+    a = s[0]
+    assert a.offsets is not None
+    if to >= of:
+        unsigned_negative = i.types[1][0] != "s" and (a.low is None or a.low < 0)
+        return Lanes(a.offsets, a.align, None, None) if unsigned_negative else a
+    return Lanes(tuple(wrap(c, to) for c in a.offsets), a.align, *_range(a.low, a.high, to))
+
+
+def _shift_left(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    amount = s[1].value
+    if amount is None or not 0 <= amount < WIDTH_BITS[i.type]:
+        return None
+    return _scaled(s[0], 1 << amount, WIDTH_BITS[i.type])
+
+
+def _fits_below(a: Lanes) -> bool:
+    """Whether the offsets live in the low bits that are zero in lane 0's value."""
+    return a.offsets is not None and min(a.offsets) >= 0 and max(a.offsets) < 1 << a.align
+
+
+def _shift_right(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, amount = s[0], s[1].value
+    if amount is None or amount < 0 or not _fits_below(a):
+        return None
+    assert a.offsets is not None
+    low = high = None
+    if a.low is not None and a.high is not None and (a.low >= 0 or i.type[0] == "s"):
+        low, high = a.low >> amount, a.high >> amount
+    exact = (low, high) == (0, 0)
+    if amount <= a.align:
+        return Lanes(tuple(c >> amount for c in a.offsets), EXACT if exact else a.align - amount, low, high)
+    return Lanes(ZERO, EXACT if exact else 0, low, high)
+
+
+def _and(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, b = (s[0], s[1]) if s[1].value is not None else (s[1], s[0])
+    mask = b.value
+    if mask is None or not _fits_below(a):
+        return None
+    assert a.offsets is not None
+    below = (1 << a.align) - 1
+    rest = mask & ~below & ((1 << WIDTH_BITS[i.type]) - 1)
+    offsets = tuple(c & mask for c in a.offsets)
+    if rest == 0 or (a.low, a.high) == (0, 0):
+        return Lanes(offsets, EXACT, 0, 0)
+    return Lanes(
+        offsets, max(a.align, trailing_zeros(rest)), *((0, rest) if mask >= 0 and rest < 1 << 31 else (None, None))
+    )
+
+
+def _or_xor(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, b = (s[0], s[1]) if s[1].value is not None else (s[1], s[0])
+    bits = b.value
+    if bits is None or not _fits_below(a):
+        return None
+    assert a.offsets is not None
+    within = bits & ((1 << a.align) - 1)
+    if i.opcode == "or":
+        offsets = tuple((c | within) - within for c in a.offsets)
+    else:
+        offsets = tuple((c ^ within) - within for c in a.offsets)
+    return Lanes(offsets, min(a.align, trailing_zeros(bits)))
+
+
+def _select(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    a, b, chosen_by = s
+    if chosen_by.offsets != ZERO or a.offsets != b.offsets:
+        return None
+    low = high = None
+    if a.low is not None and b.low is not None and a.high is not None and b.high is not None:
+        low, high = min(a.low, b.low), max(a.high, b.high)
+    return Lanes(a.offsets, min(a.align, b.align), low, high)
+
+
+# A rule gets the instruction and the patterns of its sources, all known and in the same number of groups, and returns
+# the pattern of the result, or None where it has none to offer. The numbers of groups are the caller's business.
+_RULES: dict[str, Callable[[Instruction, list[Lanes]], Lanes | None]] = {
+    "add": _add, "sub": _sub, "mul": _mul, "mad": _mad, "mov": _copy, "cvta": _copy, "cvt": _convert,
+    "shl": _shift_left, "shr": _shift_right, "and": _and, "or": _or_xor, "xor": _or_xor, "selp": _select,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- those of a kernel's registers
+
+
+MAX_GRID_X = 1 << 21
+"""blockIdx.x below this keeps blockIdx.x * blockDim.x inside 31 bits; larger grids get a kernel without that
+assumption."""
+
+
+@dataclass
+class LaneAnalysis:
+    """Patterns of all registers of a kernel for one block shape."""
+
+    kernel: Kernel
+    block: tuple[int, int, int]
+    wide_grid: bool = False
+    patterns: dict[str, Lanes] = field(default_factory=dict)
+    guarded: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """id(instruction) -> (lowest, highest) value that the source may have in the groups' first lanes"""
+
+    def __post_init__(self) -> None:
+        self._solve()
+
+    def of(self, register: str) -> Lanes:
+        return self.patterns.get(register, VARYING)
+
+    # -- fixpoint -------------------------------------------------------------------------------------------------
+    def _solve(self) -> None:
+        growth: dict[str, int] = {}
+        # a register read before it is written holds anything: treat it as varying
+        for name in self.kernel.blocks[0].live_in:
+            self.patterns[name] = VARYING
+        instructions = [i for block in self.kernel.blocks for i in block.executed]
+        writers = [i for i in instructions if i.written]
+        changes: dict[str, int] = {}
+        """register -> when its pattern last changed"""
+        seen = [-1] * len(writers)
+        now, settled = 0, False
+        while not settled:
+            settled = True
+            for k, instruction in enumerate(writers):
+                if seen[k] >= 0 and all(changes.get(name, 0) <= seen[k] for name in instruction.read):
+                    continue  # its sources are what they were
+                seen[k] = now
+                result = self.result(instruction)
+                if result is None:
+                    continue
+                for name in instruction.written:
+                    if self._join(name, result, growth):
+                        now += 1
+                        changes[name], settled = now, False
+        self.guarded.clear()
+        for instruction in instructions:
+            self._record_guard(instruction)
+
+    def _join(self, name: str, new: Lanes, growth: dict[str, int]) -> bool:
+        old = self.patterns.get(name)
+        if old is None:
+            self.patterns[name] = new
+            return True
+        if not old.known or old == new:
+            return False
+        old_, new_ = common(old, new)
+        if not old_.known:
+            self.patterns[name] = VARYING
+            return True
+        low = high = None
+        if old_.low is not None and new_.low is not None and old_.high is not None and new_.high is not None:
+            low, high = min(old_.low, new_.low), max(old_.high, new_.high)
+            if (low, high) != (old.low, old.high):
+                growth[name] = growth.get(name, 0) + 1
+                if growth[name] > 3:  # a counter: give up on its range rather than count along
+                    low = high = None
+        joined = Lanes(old_.offsets, min(old_.align, new_.align), low, high, old_.groups)
+        self.patterns[name] = joined
+        return joined != old
+
+    # -- operands -------------------------------------------------------------------------------------------------
+    def operand(self, operand: Operand) -> Lanes | None:
+        """Pattern of an operand; None while it is not known yet."""
+        match operand:
+            case Register(name):
+                return self.patterns.get(name)
+            case Immediate(bits):
+                return constant(bits)
+            case Special(name):
+                return self._special(name)
+            case Symbol(name, offset):
+                variable = self.kernel.variables.get(name)
+                if variable is not None and variable.space in ("shared", "local"):
+                    return constant(variable.offset + offset)
+                return UNIFORM
+            case Vector(elements):
+                parts = [self.operand(e) for e in elements]
+                if any(p is None for p in parts):
+                    return None
+                for groups in (1, 2, 4):
+                    if all(p.known and p.groups <= groups and p.regrouped(groups).offsets == ZERO for p in parts if p):
+                        return Lanes(ZERO, groups=groups)
+                return VARYING
+            case _:
+                return VARYING
+
+    def _special(self, name: str) -> Lanes:
+        x, y, z = self.block
+        match name:
+            case "ctaid.x":
+                return Lanes(ZERO, 0, 0, (1 << 31) - 2 if self.wide_grid else MAX_GRID_X - 1)
+            case "ctaid.y" | "ctaid.z":
+                return Lanes(ZERO, 0, 0, 65534)
+            case "nctaid.x" | "nctaid.y" | "nctaid.z":
+                return Lanes(ZERO, 0, 1, (1 << 31) - 1)
+            case "ntid.x" | "ntid.y" | "ntid.z":
+                return constant(self.block["xyz".index(name[-1])])
+            case "laneid":
+                return Lanes(tuple(range(WARP)), EXACT, 0, 0)
+            case "tid.x" | "tid.y" | "tid.z":
+                return _thread_index(name[-1], x, y, z)
+            case "warpid":
+                return Lanes(ZERO, 0, 0, 31)
+            case _ if name.startswith(("lanemask", "clock", "globaltimer")):
+                return VARYING
+            case _:
+                return UNIFORM
+
+    # -- transfer functions ---------------------------------------------------------------------------------------
+    def result(self, instruction: Instruction) -> Lanes | None:
+        """Pattern of what an instruction writes; None while its sources are not known yet."""
+        if not instruction.written:
+            return None
+        match instruction.row.result:
+            case Result.VARYING:
+                return VARYING
+            case Result.UNIFORM:
+                return UNIFORM
+            case Result.OF_ADDRESS:
+                return self._loaded(instruction)
+            case Result.OF_MASK:
+                mask = self.operand(instruction.operands[-1]) if "sync" in instruction.modifiers else UNIFORM
+                return None if mask is None else UNIFORM if mask.uniform else VARYING
+        sources = [self.operand(o) for o in instruction.sources]
+        if any(s is None for s in sources):
+            return None
+        known = [s for s in sources if s is not None]
+        if not all(s.known for s in known):
+            return VARYING
+        groups = max((s.groups for s in known), default=1)
+        rule = _RULES.get(instruction.opcode) if instruction.types and is_integer(instruction.type) else None
+        if isinstance(instruction.result, Vector | Pair):
+            rule = None
+        for finer in (1, 2, 4):
+            if finer >= groups:
+                parts = [s.regrouped(finer) for s in known]
+                found = rule(instruction, parts) if rule else None
+                if found is not None:
+                    return replace(found, groups=finer)
+                if all(p.offsets == ZERO for p in parts):  # lanes that agree on all sources agree on the result
+                    return Lanes(ZERO, groups=finer)
+        return VARYING
+
+    def _loaded(self, instruction: Instruction) -> Lanes | None:
+        if instruction.space == "param":
+            return UNIFORM
+        address = instruction.operands[1]
+        assert isinstance(address, Address)
+        base = self.operand(address.base)
+        if base is None:
+            return None
+        # lanes share one address, so they read one value; local memory differs by lane
+        if instruction.space not in ("global", "shared", "const") or not base.known:
+            return VARYING
+        for groups in (1, 2, 4):
+            if groups >= base.groups and base.regrouped(groups).offsets == ZERO:
+                return Lanes(ZERO, groups=groups)
+        return VARYING
+
+    def _record_guard(self, instruction: Instruction) -> None:
+        """Notes a widening of a patterned 32-bit value that might wrap."""
+        widened = widened_source(instruction)
+        if widened is None:
+            return
+        source = self.operand(widened)
+        if source is None or source.offsets is None or source.offsets == ZERO:
+            return
+        result = self.result(instruction)
+        if result is None or not result.known:
+            return
+        low, high = first_lane_limits(source.offsets, instruction.type)
+        if source.low is None or source.high is None or source.low < low or source.high > high:
+            self.guarded[id(instruction)] = (low, high)
+
+
+def _thread_index(axis: str, x: int, y: int, z: int) -> Lanes:
+    """threadIdx of a warp's lanes: warp w holds the linear indices 32 w + l."""
+    lanes = range(WARP)
+    if x * y * z <= WARP:  # one warp: every lane's index is known
+        index = {"x": [n % x for n in lanes], "y": [n // x % y for n in lanes], "z": [n // (x * y) for n in lanes]}[
+            axis
+        ]
+        return Lanes(tuple(index), EXACT, 0, 0)
+    if axis == "x":
+        if y == z == 1 or x % WARP == 0:
+            return Lanes(tuple(lanes), 5, 0, max(0, x - 1))
+        if WARP % x == 0:
+            return Lanes(tuple(n % x for n in lanes), EXACT, 0, 0)
+    if axis == "y":
+        if y == 1:
+            return constant(0)
+        if x % WARP == 0:
+            return Lanes(ZERO, 0, 0, y - 1)
+        if WARP % x == 0 and (z == 1 or (x * y) % WARP == 0):
+            return Lanes(tuple(n // x for n in lanes), trailing_zeros(WARP // x), 0, y - 1)
+    if axis == "z":
+        if z == 1:
+            return constant(0)
+        if (x * y) % WARP == 0:
+            return Lanes(ZERO, 0, 0, z - 1)
+    return VARYING

@@ -6,18 +6,18 @@ of the wide load. The rules were read off the machine code that ptxas 13 writes 
 H200 counts what they predict (benchmarks/fidelity.py):
 
 - The loads stand in one stretch of a basic block: no shared store, barrier, fence or shared atomic between them.
-- Their addresses are one register plus constants, and address arithmetic shows its alignment (`alignment`).
+- Their addresses are one register plus constants, and address arithmetic shows its alignment (`_alignments`).
 - Of four units side by side, aligned, at least three are wanted: one load gets all four. Or else of two, both.
 - A unit is 4 bytes; 8 bytes in 64-bit registers; 2 bytes in 16-bit registers that are loaded one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ptxsim.analysis.alignment import Definitions, alignments, definitions_of
-from ptxsim.analysis.lanes import EXACT, wrap
+from ptxsim.analysis.lanes import EXACT, trailing_zeros, wrap
+from ptxsim.isa import Order
 from ptxsim.syntax.program import (
     WIDTH_BITS,
     Address,
@@ -30,8 +30,11 @@ from ptxsim.syntax.program import (
     Symbol,
     Vector,
     bytes_of,
+    registers_in,
 )
 
+Definitions = dict[str, list[Instruction]]
+"""register -> the instructions that write it"""
 WIDEST_BYTES = 16
 LONGEST_CHAIN = 64
 """Sums with constants that are followed to where an address comes from."""
@@ -39,7 +42,6 @@ Root = tuple[str, int]
 """A register, and where in the block it was written (0: before); ("", 0) for the start of shared memory."""
 Place = tuple[Root, int]
 """A root, and a byte offset from its value."""
-_ORDERED = frozenset({"bar", "barrier", "membar", "fence", "mbarrier", "call", "nanosleep", "stmatrix"})
 _REORDERED = frozenset({"global", "local", "param", "const"})
 
 
@@ -76,9 +78,9 @@ def shared_requests(kernel: Kernel) -> dict[int, tuple[Request, ...]]:
     blocks = [block for block in kernel.blocks if any(_may_merge(i) for i in block.instructions)]
     if not blocks:
         return {}
-    definitions = definitions_of(kernel)
+    definitions = _definitions_of(kernel)
     groups = [group for block in blocks for group in _groups(kernel, block, definitions)]
-    aligned = alignments(kernel, {loads[0].root[0] for loads in groups}, definitions)
+    aligned = _alignments(kernel, {loads[0].root[0] for loads in groups}, definitions)
     aligned[""] = EXACT
     used = frozenset(name for block in kernel.blocks for i in block.executed for name in i.read)
     found: dict[int, tuple[Request, ...]] = {}
@@ -138,11 +140,7 @@ def _load(kernel: Kernel, i: Instruction, places: dict[str, Place], definitions:
 
 def _keeps_order(i: Instruction) -> bool:
     """Whether shared loads stay on their side of an instruction."""
-    if i.opcode in ("st", "atom", "red"):
-        return i.space not in _REORDERED
-    if i.opcode == "cp":
-        return not i.has("commit_group")
-    return i.opcode in _ORDERED or (i.opcode == "wmma" and i.has("store") and i.space not in _REORDERED)
+    return Order.PINS in i.row.order and not (i.spaces and _REORDERED.issuperset(i.spaces))
 
 
 def _moved(i: Instruction) -> tuple[Operand, int] | None:
@@ -265,3 +263,98 @@ def _joined(asked: list[Asked], unit: int, window: int) -> list[Asked]:
                 break
             joined[-2:] = [(min(first, second), range(a.start, b.stop, unit))]
     return joined
+
+
+# ---------------------------------------------------------------- how addresses are aligned
+
+
+def _definitions_of(kernel: Kernel) -> Definitions:
+    """Who writes each register of a kernel."""
+    found: Definitions = {}
+    for block in kernel.blocks:
+        for i in block.executed:
+            for name in i.written:
+                found.setdefault(name, []).append(i)
+    return found
+
+
+def _alignments(kernel: Kernel, registers: Iterable[str], definitions: Definitions) -> dict[str, int]:
+    """register -> exponent of the largest power of two known to divide it, for `registers` and what they come from.
+
+    Control flow is ignored: a register has the least alignment of its definitions. The block's shape is not known
+    either, as ptxas does not know it. Addresses of shared variables count from the start of the block's shared memory.
+    """
+    known: dict[str, int] = {}
+    arithmetic: list[tuple[str, Instruction]] = []
+    pending = list(registers)
+    while pending:
+        name = pending.pop()
+        if name in known:
+            continue
+        known[name] = EXACT if name in definitions else 0
+        for i in definitions.get(name, ()):
+            if _rule(i) is None:
+                known[name] = 0
+                break
+        else:
+            arithmetic += [(name, i) for i in definitions.get(name, ())]
+            pending += [n for i in definitions.get(name, ()) for o in i.operands[1:] for n in registers_in(o)]
+    changed = True
+    while changed:
+        changed = False
+        for name, i in arithmetic:
+            rule = _rule(i)
+            assert rule is not None
+            found = rule([_operand(kernel, o, known) for o in i.operands[1:]], i)
+            if found < known[name]:
+                known[name], changed = found, True
+    return known
+
+
+def _operand(kernel: Kernel, operand: Operand, known: dict[str, int]) -> int:
+    match operand:
+        case Register(name):
+            return known.get(name, 0)
+        case Immediate(bits):
+            return trailing_zeros(bits)
+        case Symbol(name, offset):
+            variable = kernel.variables.get(name)
+            return 0 if variable is None or variable.space != "shared" else trailing_zeros(variable.offset + offset)
+        case _:
+            return 0
+
+
+_Rule = Callable[[list[int], Instruction], int]
+
+
+def _least(s: list[int], i: Instruction) -> int:
+    return min(s[:2])
+
+
+def _sum_of(s: list[int], i: Instruction) -> int:
+    return min(EXACT, s[0] + s[1])
+
+
+def _shifted(s: list[int], i: Instruction) -> int:
+    """shl and shr by a constant; shl by a register can only add zeros."""
+    by = i.operands[2].bits if isinstance(i.operands[2], Immediate) else None
+    if i.opcode == "shl":
+        return min(EXACT, s[0] + max(0, by or 0))
+    return 0 if by is None or by < 0 else s[0] if s[0] == EXACT else max(0, s[0] - by)
+
+
+_RULES: dict[str, _Rule] = {
+    "add": _least, "sub": _least, "or": _least, "xor": _least, "selp": _least,
+    "and": lambda s, i: max(s),
+    "mul": _sum_of, "mul24": _sum_of, "mad": lambda s, i: min(_sum_of(s, i), s[2]),
+    "shl": _shifted, "shr": _shifted,
+    "mov": lambda s, i: s[0], "cvt": lambda s, i: s[0], "cvta": lambda s, i: s[0], "neg": lambda s, i: s[0],
+}  # fmt: skip
+
+
+def _rule(i: Instruction) -> _Rule | None:
+    """The rule of an integer instruction with one register as its result."""
+    integers = bool(i.types) and all(t[0] in "usb" and t[1:].isdigit() and t != "b128" for t in i.types)
+    if not integers or not isinstance(i.operands[0], Register) or not {"hi", "sat", "cc"}.isdisjoint(i.modifiers):
+        return None
+    return _RULES.get(i.opcode)

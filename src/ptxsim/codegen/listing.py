@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsim.analysis.lane_analysis import LaneAnalysis
-from ptxsim.analysis.lanes import Lanes
+from ptxsim.analysis.lanes import LaneAnalysis, Lanes
 from ptxsim.codegen.emit import WARP
 from ptxsim.syntax.program import (
     Address,

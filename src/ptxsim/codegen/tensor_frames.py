@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from ptxsim.analysis.matrices import Product, product, tile
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
 from ptxsim.codegen.functions import CONTEXT
@@ -43,6 +42,7 @@ from ptxsim.codegen.tensor_products import (
 )
 from ptxsim.codegen.translator import Translator
 from ptxsim.fragments import Fragment, dimensions, fragment
+from ptxsim.syntax.matrices import Product, product, tile
 from ptxsim.syntax.program import Block, Instruction, Kernel, Operand, Register, Vector
 
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptxsim.analysis.matrices import Product
 from ptxsim.codegen.emit import WARP, Builder, Value, constant, module_text
 from ptxsim.codegen.functions import I64, Helper, arg, i64
 from ptxsim.fragments import Fragment, dimensions
+from ptxsim.syntax.matrices import Product
 
 
 @dataclass(frozen=True)

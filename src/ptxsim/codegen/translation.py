@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ptxsim.analysis.lane_analysis import LaneAnalysis
-from ptxsim.analysis.matrices import tile
+from ptxsim.analysis.effects import (
+    granule_log2,
+    has_fences,
+    optimistic_loads,
+    pointer_roots,
+    read_roots,
+    spin_heads,
+    written_roots,
+)
+from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
-from ptxsim.analysis.optimistic import optimistic_loads
-from ptxsim.analysis.provenance import pointer_roots, read_roots, written_roots
 from ptxsim.codegen import asynchronous, convert, floating, integers, memory, tensor, warp  # noqa: F401  (registers the handlers)
 from ptxsim.codegen.driver import write_driver
 from ptxsim.codegen.emit import module_text
@@ -25,21 +31,8 @@ from ptxsim.codegen.tensor_frames import find_frames, frames_bytes
 from ptxsim.codegen.translator import barrier_operands
 from ptxsim.codegen.unit import CounterPlan, Options, Unit, lanes_of, parts_of
 from ptxsim.errors import KernelTooLarge
-from ptxsim.syntax.program import (
-    Address,
-    Barrier,
-    Block,
-    Branch,
-    Immediate,
-    Instruction,
-    Jump,
-    Kernel,
-    Switch,
-    Terminator,
-    Vector,
-    WarpBarrier,
-    bytes_of,
-)
+from ptxsim.kernel.liveness import live_before
+from ptxsim.syntax.program import Barrier, Block, Immediate, Jump, Kernel, Terminator, retargeted
 
 __all__ = ["Options", "Translation", "translate"]
 
@@ -129,11 +122,11 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         kernel, block, analysis, Options(),
         context_layout(kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames)), pointer_roots(kernel),
         frames=frames,
-        global_granule_log2=_granule_log2(kernel, ("global", "generic")),
-        shared_granule_log2=_granule_log2(kernel, ("shared", "generic")),
+        global_granule_log2=granule_log2(kernel, frozenset({"global", "generic"})),
+        shared_granule_log2=granule_log2(kernel, frozenset({"shared", "generic"})),
         named=_is_named(kernel),
-        partial_order=_is_named(kernel) or _has_fences(kernel),
-        spin_heads=_spin_heads(kernel),
+        partial_order=_is_named(kernel) or has_fences(kernel),
+        spin_heads=spin_heads(kernel),
         optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
         shared_requests=requests,
@@ -153,66 +146,6 @@ def _is_named(kernel: Kernel) -> bool:
     return False
 
 
-_FENCES = frozenset({"acquire", "release", "acq_rel", "sc"})
-
-
-def _has_fences(kernel: Kernel) -> bool:
-    """Whether threads may be ordered by fences, acquires and releases."""
-    return any(
-        i.opcode in ("membar", "fence", "mbarrier") or not _FENCES.isdisjoint(i.modifiers)
-        for block in kernel.blocks
-        for i in block.instructions
-    )
-
-
-_SIGNALS = frozenset({"volatile", "relaxed", "acquire", "mmio"})
-
-
-def _spin_heads(kernel: Kernel) -> frozenset[int]:
-    """Heads of loops in kernels whose threads may wait for each other by looking at memory."""
-    may_wait = any(
-        i.opcode in ("atom", "mbarrier") or (i.opcode == "ld" and not _SIGNALS.isdisjoint(i.modifiers))
-        for block in kernel.blocks
-        for i in block.instructions
-    )
-    return frozenset(head for _, head in kernel.back_edges) if may_wait else frozenset()
-
-
-def _granule_log2(kernel: Kernel, spaces: tuple[str, ...]) -> int:
-    """log2 of the race shadow's granule: the smallest access in these spaces, at most 4 bytes."""
-    smallest = 4
-    for block in kernel.blocks:
-        for i in block.instructions:
-            if i.opcode == "wmma" and not i.has("mma") and i.space in spaces:
-                smallest = min([smallest, *(r.size for shared in (False, True) for r in tile(i).requests(shared))])
-            elif (
-                i.opcode in ("ld", "ldu", "st", "atom", "red")
-                and i.space in spaces
-                and any(isinstance(o, Address) for o in i.operands)
-            ):
-                size = bytes_of(i.type)
-                for o in i.operands:
-                    if isinstance(o, Vector):
-                        size *= len(o.elements)
-                smallest = min(smallest, size)
-    return smallest.bit_length() - 1
-
-
-def _map_targets(terminator: Terminator, new: dict[int, int]) -> Terminator:
-    match terminator:
-        case Jump(target, source):
-            return Jump(new[target], source)
-        case Branch(guard, taken, fallthrough, instruction):
-            return Branch(guard, new[taken], new[fallthrough], instruction)
-        case Switch(index, targets, instruction):
-            return Switch(index, tuple(new[t] for t in targets), instruction)
-        case Barrier(target, instruction):
-            return Barrier(new[target], instruction)
-        case WarpBarrier(target, instruction):
-            return WarpBarrier(new[target], instruction)
-    return terminator
-
-
 def _rebuilt(kernel: Kernel, groups: list[list[Block]]) -> Kernel:
     """A kernel whose block k is replaced by the chain groups[k]; liveness is recomputed inside the chains."""
     first: dict[int, int] = {}
@@ -224,27 +157,13 @@ def _rebuilt(kernel: Kernel, groups: list[list[Block]]) -> Kernel:
     for group in groups:
         for position, block in enumerate(group):
             is_last = position == len(group) - 1
-            terminator = _map_targets(block.terminator, first) if is_last else _chain(block.terminator, len(blocks) + 1)
+            terminator = retargeted(block.terminator, first) if is_last else _chain(block.terminator, len(blocks) + 1)
             blocks.append(Block(len(blocks), block.instructions, terminator, block.live_in, block.live_out))
     return replace(kernel, blocks=blocks)
 
 
 def _chain(terminator: Terminator, following: int) -> Terminator:
     return Barrier(following, terminator.instruction) if isinstance(terminator, Barrier) else Jump(following)
-
-
-def _live_before(instructions: list[Instruction], live: frozenset[str]) -> frozenset[str]:
-    for i in reversed(instructions):
-        live = (live - frozenset(i.written)) | frozenset(i.read)
-    return live
-
-
-def _terminator_reads(t: Terminator) -> frozenset[str]:
-    instruction = getattr(t, "instruction", None)
-    reads = frozenset(instruction.read) if instruction is not None else frozenset()
-    if isinstance(t, Branch):
-        reads |= {t.guard.register}
-    return reads
 
 
 def _with_barrier_results(kernel: Kernel) -> Kernel:
@@ -272,14 +191,14 @@ def _split_at_guards(kernel: Kernel, analysis: LaneAnalysis) -> Kernel:
         if not cuts:
             groups.append([block])
             continue
-        live = block.live_out | _terminator_reads(block.terminator)
+        live = live_before(block.executed[len(block.instructions) :], block.live_out)
         chain: list[Block] = []
         end = len(block.instructions)
         out = block.live_out
         terminator: Terminator = block.terminator
         for cut in [*reversed(cuts), 0]:
             part = block.instructions[cut:end]
-            live = _live_before(part, live)
+            live = live_before(part, live)
             chain.insert(0, Block(0, part, terminator, live, out))
             out, end, terminator = live, cut, Jump(0)
         groups.append(chain)

@@ -12,8 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ptxsim.analysis.lane_analysis import LaneAnalysis
-from ptxsim.analysis.lanes import Lanes
+from ptxsim.analysis.lanes import LaneAnalysis, Lanes
 from ptxsim.analysis.merging import Request
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP

@@ -4,7 +4,7 @@ A call saves the registers that its function needs afterwards (if that function 
 and the number of the place to return to on the stack, and jumps. The callee finds them below its stack pointer, has its
 local variables above it, and returns through a switch over the places that call it. So nothing here is new to the
 rest of the simulator: lanes may be in different calls as they may be in different branches. The stack's own
-instructions carry the modifier `skip`: no counter counts them.
+instructions are marked as added: no counter counts them.
 
     ... | caller's local variables | saved registers | arguments | result | place | callee's local variables ...
         ^ caller's %sp                                                            ^ callee's %sp
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from ptxsim.kernel.call_graph import CallGraph, signature
 from ptxsim.kernel.inline import Flat, inline
-from ptxsim.syntax.declarations import align_up
+from ptxsim.kernel.liveness import live_behind
+from ptxsim.syntax.operands import align_up
 from ptxsim.syntax.program import (
     STACK,
     STACK_POINTER,
@@ -29,6 +30,7 @@ from ptxsim.syntax.program import (
     Instruction,
     Module,
     Operand,
+    Origin,
     Register,
     SourceLine,
     Symbol,
@@ -55,15 +57,19 @@ def flatten(module: Module, entry: Function) -> Flat:
     """A kernel's code in one list: calls inlined, those that cannot be on a stack."""
     if all(f.is_entry for f in module.functions.values()) and not _calls_pointer(entry):
         return inline(module, entry)
-    graph = CallGraph(module)
+    graph = _CallGraph(module)
     outlined = graph.outlined(entry)
     flat = inline(module, entry, outlined=outlined.keys())
-    if outlined or any(isinstance(i, Instruction) and i.has("stack") for i in flat.code):
+    if outlined or any(map(_is_stacked, flat.code)):
         flat = _Stacker(module, entry, flat, outlined, graph).run()
     for k, i in enumerate(flat.code):
         if isinstance(i, Instruction) and i.opcode == "mov" and isinstance(i.operands[1], Symbol):
             flat.code[k] = _with_numbers(module, i)
     return flat
+
+
+def _is_stacked(i: Instruction | str) -> bool:
+    return isinstance(i, Instruction) and i.opcode == "call" and i.origin is Origin.STACK
 
 
 def _calls_pointer(function: Function) -> bool:
@@ -102,10 +108,10 @@ def _frame(function: Function) -> _Frame:
 
 
 class _Stacker:
-    """Writes the calls that `inline` has left as `call.stack` instructions."""
+    """Writes the calls that `inline` has left for the stack."""
 
     def __init__(
-        self, module: Module, entry: Function, flat: Flat, outlined: dict[str, Function], graph: CallGraph
+        self, module: Module, entry: Function, flat: Flat, outlined: dict[str, Function], graph: _CallGraph
     ) -> None:
         self.module, self.entry, self.flat, self.graph = module, entry, flat, graph
         self.frames = {name: _frame(function) for name, function in outlined.items()}
@@ -182,14 +188,14 @@ class _Stacker:
     ) -> list[Instruction | str]:
         """`code` with its calls written out. `offsets`: its variables that lie on the stack, `size` bytes of them.
         `save`: the function may be entered again while it waits for a call."""
-        calls = [k for k, i in enumerate(code) if isinstance(i, Instruction) and i.opcode == "call" and i.has("stack")]
-        live = _live_after(code, calls) if save and calls else {}
+        calls = [k for k, i in enumerate(code) if _is_stacked(i)]
+        live = live_behind(code, calls) if save and calls else {}
         result: list[Instruction | str] = []
         done = 0
         for k in calls:
             i = code[k]
             assert isinstance(i, Instruction)
-            result += [*code[done:k], *self.call(i, offsets, size, sorted(live.get(k, ())))]
+            result += [*code[done:k], *self.call(i, offsets, size, sorted(live.get(k, frozenset()) - {STACK_POINTER}))]
             done = k + 1
         return [*result, *code[done:]]
 
@@ -212,7 +218,7 @@ class _Stacker:
         too_deep = self.register("pred")
         yield self.make(i.source, "add", "s64", top, sp, Immediate(full))
         yield self.make(i.source, "setp", "gt.u64", too_deep, top, Register(_LIMIT))
-        yield Instruction("trap", ("stack",), (), Guard(too_deep.name), i.source, i.ptx_line)
+        yield Instruction("trap", (), (), Guard(too_deep.name), i.source, i.ptx_line, origin=Origin.STACK)
         yield self.make(i.source, "mov", "b64", sp, top)
         yield from self.jumps(i, callee, names, back)
         yield back
@@ -237,7 +243,7 @@ class _Stacker:
         """Whether a call through a pointer hands over and expects what the function takes and gives."""
         lists = [list_.elements for list_ in i.operands[::2] if isinstance(list_, Vector)]
         sizes = [tuple(self.sizes[o.name] for o in blocks if isinstance(o, Symbol)) for blocks in lists]
-        return (sizes[1], sizes[0]) == signature(self.frames[name].function)
+        return (sizes[1], sizes[0]) == _signature(self.frames[name].function)
 
     def jumps(self, i: Instruction, callee: Operand, names: list[str], back: str) -> Iterator[Instruction | str]:
         """To the callee, with the number of the place to return to."""
@@ -249,7 +255,8 @@ class _Stacker:
                 differs = self.register("pred")
                 wanted = Immediate(function_number(self.module, name))
                 yield self.make(i.source, "setp", "ne.s64", differs, callee, wanted)
-                yield Instruction("bra", ("skip",), (), Guard(differs.name), i.source, i.ptx_line, (other,))
+                around = Guard(differs.name)
+                yield Instruction("bra", (), (), around, i.source, i.ptx_line, (other,), Origin.ADDED)
             value = self.register("b32")
             # the label says to `cfg`, which orders blocks, where this call goes on
             yield replace(self.make(i.source, "mov", "b32", value, Immediate(number)), targets=(back,))
@@ -258,7 +265,7 @@ class _Stacker:
             if not isinstance(callee, Symbol):
                 yield other
         if not isinstance(callee, Symbol):
-            yield Instruction("trap", ("pointer",), (), None, i.source, i.ptx_line)
+            yield Instruction("trap", (), (), None, i.source, i.ptx_line, origin=Origin.POINTER)
 
     # -- pieces -----------------------------------------------------------------------------------------------------
     def register(self, type_name: str) -> Register:
@@ -268,7 +275,7 @@ class _Stacker:
         return Register(name)
 
     def make(self, source: SourceLine, opcode: str, modifiers: str, *operands: Operand) -> Instruction:
-        return Instruction(opcode, ("skip", *modifiers.split(".")), operands, None, source)
+        return Instruction(opcode, tuple(modifiers.split(".")), operands, None, source, origin=Origin.ADDED)
 
     def moved(self, source: SourceLine, name: str, offset: int, *, store: bool) -> Iterator[Instruction]:
         """A register to its slot on the stack, or back."""
@@ -307,26 +314,80 @@ def _further(at: Address, bytes_: int) -> Address:
     return Address(at.base, at.offset + bytes_)
 
 
-def _live_after(code: list[Instruction | str], calls: list[int]) -> dict[int, frozenset[str]]:
-    """Registers that are needed behind each of the instructions `calls`."""
-    labels = {i: k for k, i in enumerate(code) if isinstance(i, str)}
-    live: list[frozenset[str]] = [frozenset()] * (len(code) + 1)
-    changed = True
-    while changed:
-        changed = False
-        for k in range(len(code) - 1, -1, -1):
-            i = code[k]
-            if isinstance(i, str):
-                new = live[k + 1]
-            else:
-                falls = i.guard is not None or i.opcode not in ("bra", "brx", "ret", "exit", "trap")
-                out = live[k + 1] if falls else frozenset()
-                for target in i.targets:
-                    if target in labels:
-                        out |= live[labels[target]]
-                kills = frozenset(i.written) if i.guard is None else frozenset()
-                new = (out - kills) | frozenset(i.read)
-            if new != live[k]:
-                live[k] = new
-                changed = True
-    return {k: live[k + 1] - {STACK_POINTER} for k in calls}
+# ---------------------------------------------------------------- who calls whom
+
+
+Signature = tuple[tuple[int, ...], tuple[int, ...]]
+"""Sizes of a function's parameters and results."""
+
+
+def _signature(function: Function) -> Signature:
+    return tuple(p.size_bytes for p in function.params), tuple(p.size_bytes for p in function.returns)
+
+
+class _CallGraph:
+    """Calls between a module's functions; a pointer may lead to every function of its signature that has an address."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.edges: dict[str, set[str]] = {}
+        """callees of the functions looked at so far"""
+
+    def called(self, name: str) -> set[str]:
+        if name not in self.edges:
+            self.edges[name] = set(self._called(self.module.functions[name]))
+        return self.edges[name]
+
+    @cached_property
+    def targets(self) -> set[str]:
+        """Functions whose address is taken."""
+        functions = self.module.functions
+        found = {symbol for v in self.module.globals.values() for _, symbol, _ in v.relocations if symbol in functions}
+        for f in functions.values():
+            for i in f.body:
+                if isinstance(i, Instruction) and i.opcode != "call":
+                    found |= {o.name for o in i.operands if isinstance(o, Symbol) and o.name in functions}
+        return {name for name in found if not functions[name].is_entry}
+
+    def _called(self, function: Function) -> Iterator[str]:
+        for i in function.body:
+            if isinstance(i, Instruction) and i.opcode == "call":
+                callee = i.operands[1]
+                if not isinstance(callee, Symbol):
+                    yield from self.candidates(function, i)
+                elif callee.name in self.module.functions:
+                    yield callee.name
+
+    def candidates(self, function: Function, i: Instruction) -> list[str]:
+        """Functions that a call through a pointer may mean."""
+        wanted = tuple(
+            tuple(function.variables[o.name].size_bytes for o in list_.elements if isinstance(o, Symbol))
+            for list_ in (i.operands[2], i.operands[0])
+            if isinstance(list_, Vector)
+        )
+        functions = self.module.functions
+        return [name for name in functions if name in self.targets and _signature(functions[name]) == wanted]
+
+    def _reached(self, name: str) -> set[str]:
+        found: set[str] = set()
+        pending = [name]
+        while pending:
+            fresh = self.called(pending.pop()) - found
+            found |= fresh
+            pending += fresh
+        return found
+
+    def outlined(self, entry: Function) -> dict[str, Function]:
+        """Functions that the entry reaches and that must not be inlined: recursive ones and targets of pointers."""
+        reached = self._reached(entry.name)
+        through_pointers: set[str] = set()
+        for name in (entry.name, *sorted(reached)):
+            function = self.module.functions[name]
+            for i in function.body:
+                if isinstance(i, Instruction) and i.opcode == "call" and not isinstance(i.operands[1], Symbol):
+                    through_pointers |= set(self.candidates(function, i))
+        return {
+            name: self.module.functions[name]
+            for name in self.module.functions
+            if name in through_pointers or (name in reached and name in self._reached(name))
+        }

@@ -1,16 +1,23 @@
-"""A parsed function to a `Kernel`: calls inlined, code split into basic blocks, blocks ordered, liveness known."""
+"""A parsed function to a `Kernel`: calls inlined, code split into basic blocks, blocks ordered, liveness known.
+
+Lanes that wait stand at a higher block number than those that run (min-PC scheduling). So that they meet as early as
+possible, blocks are numbered topologically, and every loop is contiguous: nested strongly connected components, which
+works for reducible and irreducible loops alike.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ptxsim.errors import MemoryLimitExceeded
+from ptxsim.isa import Flow
 from ptxsim.kernel.calls import BACK, flatten
 from ptxsim.kernel.inline import Flat
 from ptxsim.kernel.liveness import TooManyLive, find_live
-from ptxsim.kernel.order import TooTangled, min_pc_order
-from ptxsim.kernel.placement import place
+from ptxsim.limits import MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES
+from ptxsim.syntax.operands import align_up
 from ptxsim.syntax.program import (
     STACK_POINTER,
     Address,
@@ -23,6 +30,7 @@ from ptxsim.syntax.program import (
     Kernel,
     Module,
     Operand,
+    Origin,
     Pair,
     Return,
     SourceLine,
@@ -32,15 +40,20 @@ from ptxsim.syntax.program import (
     Variable,
     Vector,
     WarpBarrier,
+    retargeted,
+    successors,
 )
 from ptxsim.syntax.refusals import refused
 
-LOCAL_LIMIT, PARAMETER_LIMIT = 512 << 10, 32_764
-"""Most bytes of a thread's local memory and of a kernel's parameters (CUDA C++ Programming Guide, table of limits)."""
-_BARRIERS = frozenset({"bar", "barrier"})
-_BRANCHES = frozenset({"bra", "brx"})
-_ENDS = frozenset({"ret", "exit"})
+MAX_WORK = 2_000_000
+"""Most steps of ordering blocks; reached only by about a thousand loops inside each other."""
+_MIN_DYNAMIC_ALIGN = 16
+"""Dynamic shared memory starts at a multiple of at least this many bytes."""
 _ASSERT_FAILS = Symbol("__assertfail")
+
+
+class TooTangled(Exception):
+    """The graph's loops are nested so deep that ordering them would take too long."""
 
 
 def build_kernel(module: Module, entry: str) -> Kernel:
@@ -61,10 +74,10 @@ def build_kernel(module: Module, entry: str) -> Kernel:
         find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
     except (TooTangled, TooManyLive) as e:
         raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
-    variables, shared_bytes, local_bytes = place(_variables(module, flat))
+    variables, shared_bytes, local_bytes = _placed(_variables(module, flat))
     param_bytes = max((p.offset + p.size_bytes for p in function.params), default=0)
-    _within(LOCAL_LIMIT, local_bytes, "local memory per thread", module, flat)
-    _within(PARAMETER_LIMIT, param_bytes, "parameters", module, flat)
+    _within(MAX_LOCAL_BYTES, local_bytes, "local memory per thread", module, flat)
+    _within(MAX_PARAMETER_BYTES, param_bytes, "parameters", module, flat)
     return Kernel(
         name=entry,
         module=module,
@@ -132,7 +145,7 @@ class _Draft:
 def _without_guards(code: list[Instruction | str]) -> list[Instruction | str]:
     """Turns a guarded instruction into a branch around it; neighbours under the same guard share one branch.
 
-    The branch is marked `bra.skip`: it stands for predication, and no counter counts it.
+    The branch stands for predication, and no counter counts it.
     """
     if not any(isinstance(i, Instruction) and i.guard and i.opcode != "bra" for i in code):
         return code
@@ -150,7 +163,7 @@ def _without_guards(code: list[Instruction | str]) -> list[Instruction | str]:
         if guard is None:
             guard, label = own, f"skip {number}"
             around = Guard(guard.register, not guard.negated)
-            result.append(Instruction("bra", ("skip",), (), around, i.source, i.ptx_line, (label,)))
+            result.append(Instruction("bra", (), (), around, i.source, i.ptx_line, (label,), Origin.ADDED))
         result.append(replace(i, guard=None))
         if guard.register in i.written:  # the next instruction asks the new value
             result.append(label)
@@ -181,21 +194,21 @@ def _split(code: list[Instruction | str]) -> list[_Draft]:
             continue
         if not is_open:  # nothing jumps here: the block will be dropped
             current, is_open = start(), True
-        if i.opcode in _BRANCHES:
+        flow = i.row.flow
+        if flow is Flow.BRANCH:
             branches.append((current, i, len(drafts)))
             is_open = False
             if i.guard:
                 current, is_open = start(), True
-        elif i.opcode in _BARRIERS and not i.has("arrive"):
-            kind = WarpBarrier if "warp" in i.modifiers else Barrier
-            current.end = kind(len(drafts), i)
+        elif flow in (Flow.BARRIER, Flow.WARP_BARRIER):
+            current.end = (Barrier if flow is Flow.BARRIER else WarpBarrier)(len(drafts), i)
             current = start()
-        elif i.opcode in _ENDS:
+        elif flow is Flow.END:
             current.end = Return(i)
             is_open = False
         else:
             current.instructions.append(i)
-            if i.opcode == "trap" or (i.opcode == "call" and i.operands[1] == _ASSERT_FAILS):
+            if flow is Flow.TRAP or (i.opcode == "call" and i.operands[1] == _ASSERT_FAILS):
                 is_open = False  # the thread ends here: Return(None) stands already
     for draft, i, following in branches:
         targets = tuple([labels[t] for t in i.targets])
@@ -209,18 +222,6 @@ def _split(code: list[Instruction | str]) -> list[_Draft]:
 
 
 # ---------------------------------------------------------------- simplifying
-
-
-def _successors(end: Terminator) -> tuple[int, ...]:
-    match end:
-        case Branch(_, taken, fallthrough, _):
-            return (taken, fallthrough)
-        case Switch(_, targets, _):
-            return targets
-        case Return():
-            return ()
-        case _:
-            return (end.target,)
 
 
 def _within_functions(drafts: list[_Draft]) -> list[tuple[int, ...]]:
@@ -238,7 +239,7 @@ def _within_functions(drafts: list[_Draft]) -> list[tuple[int, ...]]:
         end = draft.end
         returns = isinstance(end, Switch) and end.instruction.targets[0] in places
         behind = [places[label] for i in draft.instructions for label in i.targets] if places else []
-        found.append((*(() if returns else _successors(end)), *behind))
+        found.append((*(() if returns else successors(end)), *behind))
     return found
 
 
@@ -246,25 +247,10 @@ def _with_the_rest(order: list[int], drafts: list[_Draft]) -> list[int]:
     """Behind `order` the blocks to which only a return leads that no call asks for."""
     known = set(order)
     for k in order:
-        fresh = [s for s in dict.fromkeys(_successors(drafts[k].end)) if s not in known]
+        fresh = [s for s in dict.fromkeys(successors(drafts[k].end)) if s not in known]
         known.update(fresh)
         order.extend(fresh)  # which the loop comes to as well
     return order
-
-
-def _retargeted(end: Terminator, place: list[int] | dict[int, int]) -> Terminator:
-    """The terminator with every target k replaced by place[k]."""
-    match end:
-        case Branch(guard, taken, fallthrough, i):
-            if place[taken] == place[fallthrough]:
-                return Jump(place[taken])
-            return Branch(guard, place[taken], place[fallthrough], i)
-        case Switch(index, targets, i):
-            return Switch(index, tuple([place[t] for t in targets]), i)
-        case Return():
-            return end
-        case _:
-            return replace(end, target=place[end.target])
 
 
 def _past_empty(drafts: list[_Draft]) -> list[int]:
@@ -291,14 +277,14 @@ def _simplify(drafts: list[_Draft]) -> int:
     final = _past_empty(drafts)
     entry = final[0]
     for draft in drafts:
-        draft.end = _retargeted(draft.end, final)
+        draft.end = retargeted(draft.end, final)
     predecessors = [0] * len(drafts)
     predecessors[entry] = 1
     joined = [False] * len(drafts)  # entered from one jump only
     reached, pending = {entry}, [entry]
     while pending:
         k = pending.pop()
-        targets = _successors(drafts[k].end)
+        targets = successors(drafts[k].end)
         for t in targets:
             predecessors[t] += 1
             joined[t] = predecessors[t] == 1 and isinstance(drafts[k].end, Jump)
@@ -316,4 +302,101 @@ def _simplify(drafts: list[_Draft]) -> int:
 
 def _renumbered(drafts: list[_Draft], order: list[int]) -> list[Block]:
     place = {old: new for new, old in enumerate(order)}
-    return [Block(new, drafts[old].instructions, _retargeted(drafts[old].end, place)) for new, old in enumerate(order)]
+    return [Block(new, drafts[old].instructions, retargeted(drafts[old].end, place)) for new, old in enumerate(order)]
+
+
+# ---------------------------------------------------------------- where variables lie
+
+
+def _placed(variables: dict[str, Variable]) -> tuple[dict[str, Variable], int, int]:
+    """Gives shared and local variables their offsets; bytes of static shared memory and of local memory per thread.
+
+    Variables keep their order of declaration. Every `.extern .shared` array starts where static shared memory ends,
+    rounded up to the array's alignment (at least 16 bytes).
+    """
+    ends = {"shared": 0, "local": 0}
+    placed: dict[str, Variable] = {}
+    for v in variables.values():
+        if v.space in ends and not v.external:
+            offset = align_up(ends[v.space], v.align)
+            ends[v.space] = offset + v.size_bytes
+            v = replace(v, offset=offset)
+        placed[v.name] = v
+    for v in variables.values():
+        if v.space == "shared" and v.external:
+            placed[v.name] = replace(v, offset=align_up(ends["shared"], max(_MIN_DYNAMIC_ALIGN, v.align)))
+    return placed, ends["shared"], ends["local"]
+
+
+# ---------------------------------------------------------------- ordering
+
+
+def min_pc_order(successors: Sequence[Sequence[int]], entry: int = 0) -> list[int]:
+    """Nodes reachable from `entry` in min-PC order; ties keep the smaller node first. Raises TooTangled."""
+    region = [0] * len(successors)
+    is_header = [False] * len(successors)
+    order: list[int] = []
+    # A pending item is one node to put out, or a region (its number and header) still to be taken apart.
+    pending: list[tuple[int, int]] = [(0, entry)]
+    regions, work = 1, 0
+    while pending:
+        number, head = pending.pop()
+        if number < 0:
+            order.append(head)
+            continue
+        is_header[head] = True  # edges back to the header no longer count inside its loop
+        components = _components(successors, head, region, number, is_header)
+        for component in components:
+            work += len(component)
+            if len(component) == 1:
+                pending.append((-1, component[0]))
+            else:
+                for node in component:
+                    region[node] = regions
+                pending.append((regions, component[-1]))
+                regions += 1
+        if work > MAX_WORK:
+            raise TooTangled
+    return order
+
+
+def _components(
+    successors: Sequence[Sequence[int]], entry: int, region: list[int], number: int, is_header: list[bool]
+) -> list[list[int]]:
+    """Strongly connected components of one region, last in topological order first; each ends with its first node.
+
+    Tarjan's algorithm without recursion (SIAM J. Comput. 1, 1972).
+    """
+    index: dict[int, int] = {entry: 0}
+    low: dict[int, int] = {entry: 0}
+    on_stack = {entry}
+    stack = [entry]
+    path = [(entry, iter(sorted(successors[entry], reverse=True)))]
+    found: list[list[int]] = []
+    while path:
+        node, rest = path[-1]
+        for target in rest:
+            if region[target] != number or is_header[target]:
+                continue
+            if target not in index:
+                index[target] = low[target] = len(index)
+                stack.append(target)
+                on_stack.add(target)
+                path.append((target, iter(sorted(successors[target], reverse=True))))
+                break
+            if target in on_stack and index[target] < low[node]:
+                low[node] = index[target]
+        else:
+            path.pop()
+            if path and low[node] < low[path[-1][0]]:
+                low[path[-1][0]] = low[node]
+            if low[node] == index[node]:
+                component = []
+                while True:
+                    member = stack.pop()
+                    on_stack.discard(member)
+                    component.append(member)
+                    if member == node:
+                        break
+                found.append(component)
+    return found

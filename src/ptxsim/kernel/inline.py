@@ -1,25 +1,26 @@
 """Calls are inlined: one flat list of instructions per kernel. (`calls` does those that cannot be.)
 
 Names of the n-th inlined call end in `@n`, which cannot occur in a PTX identifier. Calls of functions without a body
-stay as `call` instructions with operands (result register or sink, function symbol, arguments...).
+stay as `call` instructions with operands (result register or sink, function symbol, arguments...). The blocks of bytes
+that calls hand over become registers, or local variables where registers do not do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from ptxsim.kernel.call_parameters import CallParameters, in_local_memory
-from ptxsim.kernel.wide import in_halves
-from ptxsim.syntax.forms import Checker
-from ptxsim.syntax.needs import FormError, UnknownForm
+from ptxsim.syntax.forms import Checker, FormError, UnknownForm
 from ptxsim.syntax.program import (
+    WIDTH_BITS,
     Address,
     Function,
     Guard,
     Instruction,
     Module,
     Operand,
+    Origin,
     Pair,
     Register,
     Sink,
@@ -27,6 +28,7 @@ from ptxsim.syntax.program import (
     Symbol,
     Variable,
     Vector,
+    bytes_of,
 )
 from ptxsim.syntax.refusals import misformed, refusal, refused, unsupported
 
@@ -66,7 +68,7 @@ class _Frame:
 def inline(module: Module, function: Function, *, outlined: Collection[str] = (), tag: str = "") -> Flat:
     """Copies `function` with every call replaced by the callee's body. Raises UnsupportedInstruction.
 
-    Calls of the functions `outlined` and calls through pointers stay, as `call.stack` with operands (parameter blocks
+    Calls of the functions `outlined` and calls through pointers stay, for the stack, with operands (parameter blocks
     of the results, callee, parameter blocks of the arguments). `tag` ends every name of the copy.
     """
     return _Inliner(module, function, outlined, tag).run()
@@ -78,7 +80,7 @@ class _Inliner:
         self.code: list[Instruction | str] = []
         self.registers: dict[str, str] = {}
         self.variables: dict[str, Variable] = {}
-        self.parameters = CallParameters(self.registers, self.variables)
+        self.parameters = _Parameters(self.registers, self.variables)
         self.calls = 0
         self.checked: set[tuple[str, tuple[str, ...]]] = set()
         self.active = {function.name}
@@ -123,7 +125,7 @@ class _Inliner:
                 self.copy(frame, item)
         if self.parameters.blocks:
             self.code = self.parameters.lowered(self.code)
-        return Flat(in_halves(self.code, self.registers), self.registers, self.variables)
+        return Flat(_in_halves(self.code, self.registers), self.registers, self.variables)
 
     def copy(self, frame: _Frame, i: Instruction) -> None:
         if _HINT in i.modifiers:
@@ -219,7 +221,7 @@ class _Inliner:
         skip = f"skip{suffix}"
         if i.guard:
             guard = Guard(i.guard.register + frame.suffix, not i.guard.negated)
-            self.code.append(Instruction("bra", ("skip",), (), guard, i.source, i.ptx_line, (skip,)))
+            self.code.append(Instruction("bra", (), (), guard, i.source, i.ptx_line, (skip,), Origin.ADDED))
         after: list[Instruction | str] = [skip] if i.guard else []
         if not isinstance(callee, Symbol) or callee.name in self.outlined:
             self.stacked(frame, i, callee, returned, arguments)
@@ -250,12 +252,13 @@ class _Inliner:
         else:
             callee = self.rename(frame, callee)
         lists = []
-        for operands in (returned, arguments):
-            names = [self.block(frame, i, o, 0) for o in operands.elements]
+        for list_ in (returned, arguments):
+            names = [self.block(frame, i, o, 0) for o in list_.elements]
             for name in names:
                 self.parameters.blocks[name].addressed = True
             lists.append(Vector(tuple(Symbol(name) for name in names)))
-        self.code.append(Instruction("call", ("stack",), (lists[0], callee, lists[1]), None, i.source, i.ptx_line))
+        operands = (lists[0], callee, lists[1])
+        self.code.append(Instruction("call", (), operands, None, i.source, i.ptx_line, origin=Origin.STACK))
 
     def block(self, frame: _Frame, i: Instruction, operand: Operand, size_bytes: int) -> str:
         """The parameter block that a call names."""
@@ -314,8 +317,180 @@ def _without_hint(i: Instruction) -> Instruction:
 def _by_address(i: Instruction) -> Instruction:
     """In a called function, a parameter reached through its address lies in local memory."""
     direct = any(isinstance(o, Address) and isinstance(o.base, Symbol) for o in i.operands)
-    return i if direct else in_local_memory(i)
+    return i if direct else _in_local_memory(i)
 
 
 def _at(block: str) -> Address:
     return Address(Symbol(block))
+
+
+# ---------------------------------------------------------------- parameters of calls
+
+
+@dataclass
+class _Block:
+    """`size` bytes, accessed as (offset, width) pairs."""
+
+    size: int
+    align: int
+    accesses: set[tuple[int, int]] = field(default_factory=set)
+    resized: set[tuple[int, int]] = field(default_factory=set)
+    """accesses from or to a register of another width"""
+    addressed: bool = False
+    pieces: dict[int, int] = field(default_factory=dict)
+    """offset -> width of the registers it became; empty where it became a local variable"""
+
+
+class _Parameters:
+    """All parameter blocks of a kernel's calls. New registers and variables go to the two dictionaries given.
+
+    A block (`.param .b8 param0[24]`) is cut into the pieces in which caller and callee access it, and every piece
+    becomes a register. Where pieces overlap in ways that a `mov` cannot join, or where an address is taken, the block
+    becomes a local variable instead.
+    """
+
+    def __init__(self, registers: dict[str, str], variables: dict[str, Variable]) -> None:
+        self.registers = registers
+        self.variables = variables
+        self.blocks: dict[str, _Block] = {}
+        self.accesses: list[tuple[int, str, int]] = []
+
+    def declare(self, v: Variable, name: str) -> None:
+        self.blocks[name] = _Block(v.size_bytes, v.align)
+
+    def size(self, name: str) -> int:
+        return self.blocks[name].size
+
+    def grow(self, name: str, size: int) -> None:
+        self.blocks[name].size = max(self.blocks[name].size, size)
+
+    def note(self, i: Instruction, place: int) -> None:
+        """Notes which bytes of which block the instruction at `place` of the code accesses."""
+        if i.opcode in ("ld", "st") and i.has("param"):
+            memory, value = i.operands if i.opcode == "st" else i.operands[::-1]
+            if isinstance(memory, Address) and isinstance(memory.base, Symbol) and memory.base.name in self.blocks:
+                self.note_access(i, place, memory.base.name, memory.base.offset + memory.offset, value)
+                return
+        for operand in i.operands:
+            base = operand.base if isinstance(operand, Address) else operand
+            if isinstance(base, Symbol) and base.name in self.blocks:
+                self.blocks[base.name].addressed = True
+
+    def note_access(self, i: Instruction, place: int, name: str, offset: int, value: Operand) -> None:
+        block, width = self.blocks[name], bytes_of(i.type)
+        for k, element in enumerate(_elements(value)):
+            access = (offset + k * width, width)
+            block.accesses.add(access)
+            if isinstance(element, Register) and WIDTH_BITS[self.registers[element.name]] != 8 * width:
+                block.resized.add(access)
+        self.accesses.append((place, name, offset))
+
+    def lowered(self, code: list[Instruction | str]) -> list[Instruction | str]:
+        """The code with accesses to blocks turned into moves, or into local accesses where moves do not do."""
+        for name, block in self.blocks.items():
+            block.pieces = {} if block.addressed else _pieces(block)
+            for offset, width in block.pieces.items():
+                self.registers[_piece(name, offset)] = f"b{max(16, 8 * width)}"
+            if not block.pieces and (block.accesses or block.addressed):
+                self.variables[name] = Variable(name, "local", "b8", block.size, max(block.align, 8))
+        result: list[Instruction | str] = []
+        done = 0
+        for place, name, offset in self.accesses:
+            result.extend(code[done:place])
+            i = code[place]
+            assert isinstance(i, Instruction)
+            result.extend(self.moves(i, name, offset) if self.blocks[name].pieces else [_in_local_memory(i)])
+            done = place + 1
+        return [*result, *code[done:]]
+
+    def moves(self, i: Instruction, name: str, offset: int) -> list[Instruction]:
+        """The moves that stand for one `ld.param` or `st.param`."""
+        width = bytes_of(i.type)
+        pieces = self.blocks[name].pieces
+        moves: list[Instruction] = []
+        for k, element in enumerate(_elements(i.operands[0 if i.opcode == "ld" else 1])):
+            at, parts = offset + k * width, []
+            while at < offset + (k + 1) * width:
+                parts.append(Register(_piece(name, at)))
+                at += pieces[at]
+            whole: Operand = parts[0] if len(parts) == 1 else Vector(tuple(parts))
+            if not isinstance(element, Sink):
+                bits = WIDTH_BITS[self.registers[element.name]] if isinstance(element, Register) else 8 * width
+                modifiers = _load_move(bits, i.type) if i.opcode == "ld" else _store_move(bits, 8 * width)
+                opcode = "mov" if len(modifiers) == 1 else "cvt"
+                operands = (element, whole) if i.opcode == "ld" else (whole, element)
+                moves.append(Instruction(opcode, modifiers, operands, i.guard, i.source, i.ptx_line))
+        return moves
+
+
+def _in_local_memory(i: Instruction) -> Instruction:
+    """An access to a parameter as one to local memory."""
+    return replace(i, modifiers=tuple(["local" if m == "param" else m for m in i.modifiers]))
+
+
+def _load_move(register_bits: int, type_name: str) -> tuple[str, ...]:
+    """Modifiers of the move from a parameter's register: (type) for mov, (to, from) for cvt."""
+    bits = WIDTH_BITS[type_name]
+    sign = "s" if type_name[0] == "s" else "u"
+    return (f"b{bits}",) if register_bits == bits else (f"{sign}{register_bits}", f"{sign}{bits}")
+
+
+def _store_move(register_bits: int, bits: int) -> tuple[str, ...]:
+    bits = max(16, bits)
+    return (f"b{bits}",) if register_bits <= bits else (f"u{bits}", f"u{register_bits}")
+
+
+def _elements(value: Operand) -> tuple[Operand, ...]:
+    return value.elements if isinstance(value, Vector) else (value,)
+
+
+def _piece(block: str, offset: int) -> str:
+    return f"%{block}+{offset}"
+
+
+def _pieces(block: _Block) -> dict[int, int]:
+    """Cuts a block at the ends of all its accesses; empty if some access is then no sum of 1, 2 or 4 equal pieces."""
+    cuts = sorted({offset for offset, _ in block.accesses} | {offset + width for offset, width in block.accesses})
+    pieces = {start: end - start for start, end in pairwise(cuts)}
+    for offset, width in block.accesses:
+        first = pieces[offset]
+        count, rest = divmod(width, first)
+        whole = rest == 0 and all(pieces.get(offset + k * first) == first for k in range(count))
+        if offset < 0 or not whole or count not in (1, 2, 4):
+            return {}
+        if count > 1 and (first < 2 or (offset, width) in block.resized):
+            return {}
+    return pieces
+
+
+# ---------------------------------------------------------------- registers of 16 bytes
+
+
+_HALVES = ("v2", "b64")
+
+
+def _in_halves(code: list[Instruction | str], registers: dict[str, str]) -> list[Instruction | str]:
+    """The code with `ld.b128` as a load of two halves and a move, `st.b128` likewise (PTX ISA 9.7.9.8); `registers`
+    gains the halves."""
+    if not any(isinstance(i, Instruction) and _is_wide(i) for i in code):
+        return code
+    found: list[Instruction | str] = []
+    for i in code:
+        if isinstance(i, str) or not _is_wide(i):
+            found.append(i)
+            continue
+        loads = i.opcode == "ld"
+        whole, where = (i.operands[0], i.operands[1]) if loads else (i.operands[1], i.operands[0])
+        names = tuple(f"%half{k}@{len(found)}" for k in (0, 1))
+        registers.update(dict.fromkeys(names, "b64"))
+        halves = Vector(tuple(Register(name) for name in names))
+        modifiers = (*(m for m in i.modifiers if m != "b128"), *_HALVES)
+        access = i.with_(modifiers=modifiers, operands=(halves, where) if loads else (where, halves))
+        operands = (whole, halves) if loads else (halves, whole)
+        move = i.with_(opcode="mov", modifiers=("b128",), operands=operands, origin=Origin.ADDED)
+        found += [access, move] if loads else [move, access]
+    return found
+
+
+def _is_wide(i: Instruction) -> bool:
+    return i.opcode in ("ld", "st") and "b128" in i.modifiers

@@ -1,22 +1,11 @@
-"""Which registers are live at the ends of each basic block."""
+"""Which registers are live where: at the ends of basic blocks, in a flat list of code, within a block."""
 
 from __future__ import annotations
 
-from ptxsim.isa import INSTRUCTIONS
-from ptxsim.syntax.program import (
-    Address,
-    Barrier,
-    Block,
-    Branch,
-    Instruction,
-    Operand,
-    Pair,
-    Register,
-    Return,
-    Switch,
-    Vector,
-    WarpBarrier,
-)
+from collections.abc import Iterable, Sequence
+
+from ptxsim.isa import Flow
+from ptxsim.syntax.program import Address, Block, Instruction, Operand, Pair, Register, Return, Vector
 
 MAX_BITS = 2_000_000_000
 """Most (blocks x registers): bounds memory at a quarter of a gigabyte."""
@@ -26,6 +15,84 @@ MAX_LIVE = 20_000_000
 
 class TooManyLive(Exception):
     """The kernel's live sets would not fit in memory."""
+
+
+def live_before(instructions: Sequence[Instruction], live: frozenset[str]) -> frozenset[str]:
+    """Registers that are live in front of `instructions`, behind which those of `live` are."""
+    for i in reversed(instructions):
+        live = (live if i.guard else live - frozenset(i.written)) | frozenset(i.read)
+    return live
+
+
+def find_live(blocks: list[Block], *, to_the_end: frozenset[str] = frozenset()) -> None:
+    """Sets `live_in` and `live_out` of every block. A write kills; `to_the_end` are registers that a thread keeps as
+    long as it lives. Raises TooManyLive."""
+    numbering = _Numbering()
+    kept = sum(numbering.bit(name) for name in to_the_end)
+    effects = []
+    for block in blocks:
+        use, kill = numbering.effect(block.executed)
+        effects.append((use | (kept & ~kill if isinstance(block.terminator, Return) else 0), kill))
+    if len(blocks) * len(numbering.names) > MAX_BITS:
+        raise TooManyLive
+    live_in, live_out = _solve(effects, [block.successors for block in blocks])
+    if sum(mask.bit_count() for mask in live_in) + sum(mask.bit_count() for mask in live_out) > MAX_LIVE:
+        raise TooManyLive
+    sets = {mask: numbering.set_of(mask) for mask in {*live_in, *live_out}}
+    for block, before, after in zip(blocks, live_in, live_out, strict=True):
+        block.live_in, block.live_out = sets[before], sets[after]
+
+
+def live_behind(code: Sequence[Instruction | str], places: Iterable[int]) -> dict[int, frozenset[str]]:
+    """Registers that are live behind each of the instructions at `places` of code with labels."""
+    ends = {*places}
+    stretches: list[list[Instruction]] = [[]]
+    labels: dict[str, int] = {}
+    behind: dict[int, int] = {}
+    for k, i in enumerate(code):
+        if isinstance(i, str):
+            labels[i] = len(stretches)
+            stretches.append([])
+            continue
+        stretches[-1].append(i)
+        if k in ends or i.row.flow is not Flow.NEXT:
+            behind[k] = len(stretches) - 1
+            stretches.append([])
+    following: list[tuple[int, ...]] = []
+    for number, stretch in enumerate(stretches, start=1):
+        last = stretch[-1] if stretch else None
+        targets = tuple([labels[t] for t in last.targets if t in labels]) if last else ()
+        stays = last and not last.guard and last.row.flow in (Flow.BRANCH, Flow.END, Flow.TRAP)
+        following.append(targets if stays or number == len(stretches) else (*targets, number))
+    numbering = _Numbering()
+    _, live_out = _solve([numbering.effect(stretch) for stretch in stretches], following)
+    return {k: numbering.set_of(live_out[behind[k]]) for k in ends}
+
+
+def _solve(effects: Sequence[tuple[int, int]], following: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """Masks of what is live in front of each node and behind it; an effect is what a node reads and what it writes."""
+    preceding: list[list[int]] = [[] for _ in following]
+    for k, targets in enumerate(following):
+        for s in targets:
+            preceding[s].append(k)
+    live_in = [use for use, _ in effects]
+    live_out = [0] * len(effects)
+    waiting = list(range(len(effects)))
+    is_waiting = [True] * len(effects)
+    while waiting:
+        k = waiting.pop()
+        is_waiting[k] = False
+        for s in following[k]:
+            live_out[k] |= live_in[s]
+        use, kill = effects[k]
+        new = use | (live_out[k] & ~kill)
+        if new != live_in[k]:
+            live_in[k] = new
+            for p in preceding[k]:
+                if not is_waiting[p]:
+                    is_waiting[p] = True
+                    waiting.append(p)
+    return live_in, live_out
 
 
 class _Numbering:
@@ -46,22 +113,37 @@ class _Numbering:
     def mask(self, operand: Operand) -> int:
         """The registers an operand mentions; operands outlive this object, so their identity is a safe key."""
         found = self.masks.get(id(operand))
-        if found is not None:
-            return found
-        if type(operand) is Register:
-            found = self.bit(operand.name)
-        elif type(operand) is Address:
-            found = self.mask(operand.base)
-        elif type(operand) is Vector:
-            found = 0
-            for element in operand.elements:
-                found |= self.mask(element)
-        elif type(operand) is Pair:
-            found = self.mask(operand.first) | self.mask(operand.second)
-        else:
-            found = 0
-        self.masks[id(operand)] = found
+        if found is None:
+            match operand:
+                case Register(name):
+                    found = self.bit(name)
+                case Address(base):
+                    found = self.mask(base)
+                case Vector(elements):
+                    found = self.union(elements)
+                case Pair(first, second):
+                    found = self.mask(first) | self.mask(second)
+                case _:
+                    found = 0
+            self.masks[id(operand)] = found
         return found
+
+    def union(self, operands: Iterable[Operand]) -> int:
+        found = 0
+        for operand in operands:
+            found |= self.mask(operand)
+        return found
+
+    def effect(self, instructions: Iterable[Instruction]) -> tuple[int, int]:
+        """Registers that a stretch of code reads before it writes them, and those that it surely writes."""
+        use = kill = 0
+        for i in instructions:
+            use |= self.union(i.sources) & ~kill
+            if i.guard:
+                use |= self.bit(i.guard.register) & ~kill
+            elif i.result is not None:
+                kill |= self.mask(i.result)
+        return use, kill
 
     def set_of(self, mask: int) -> frozenset[str]:
         names, found = self.names, []
@@ -70,82 +152,3 @@ class _Numbering:
             found.append(names[low.bit_length() - 1])
             mask ^= low
         return frozenset(found)
-
-
-def find_live(blocks: list[Block], *, to_the_end: frozenset[str] = frozenset()) -> None:
-    """Sets `live_in` and `live_out` of every block. A write kills; `to_the_end` are registers that a thread keeps as
-    long as it lives. Raises TooManyLive."""
-    numbering = _Numbering()
-    kept = sum(numbering.bit(name) for name in to_the_end)
-    effects = [_effect(block, numbering, kept) for block in blocks]
-    if len(blocks) * len(numbering.names) > MAX_BITS:
-        raise TooManyLive
-    predecessors: list[list[int]] = [[] for _ in blocks]
-    for block in blocks:
-        for s in block.successors:
-            predecessors[s].append(block.index)
-    live_in = [use for use, _ in effects]
-    live_out = [0] * len(blocks)
-    waiting = list(range(len(blocks)))
-    is_waiting = [True] * len(blocks)
-    while waiting:
-        k = waiting.pop()
-        is_waiting[k] = False
-        out = 0
-        for s in blocks[k].successors:
-            out |= live_in[s]
-        live_out[k] = out
-        use, kill = effects[k]
-        new = use | (out & ~kill)
-        if new != live_in[k]:
-            live_in[k] = new
-            for p in predecessors[k]:
-                if not is_waiting[p]:
-                    is_waiting[p] = True
-                    waiting.append(p)
-    if sum(mask.bit_count() for mask in live_in) + sum(mask.bit_count() for mask in live_out) > MAX_LIVE:
-        raise TooManyLive
-    sets: dict[int, frozenset[str]] = {}
-    for block, before, after in zip(blocks, live_in, live_out, strict=True):
-        for mask in (before, after):
-            if mask not in sets:
-                sets[mask] = numbering.set_of(mask)
-        block.live_in, block.live_out = sets[before], sets[after]
-
-
-def _effect(block: Block, numbering: _Numbering, kept: int) -> tuple[int, int]:
-    """Registers that a block reads before it writes them, and registers that it writes."""
-    use = kill = 0
-    mask = numbering.mask
-    for i in block.instructions:
-        row = INSTRUCTIONS[i.opcode]
-        operands = i.operands
-        if operands and row.writes(i) and type(operands[0]) is not Address:
-            for operand in operands[1:]:
-                use |= mask(operand) & ~kill
-            kill |= mask(operands[0])
-        else:
-            for operand in operands:
-                use |= mask(operand) & ~kill
-    terminator = block.terminator
-    if isinstance(terminator, Branch):
-        use |= numbering.bit(terminator.guard.register) & ~kill
-    elif isinstance(terminator, Switch):
-        use |= mask(terminator.index) & ~kill
-    elif isinstance(terminator, Barrier | WarpBarrier):
-        read, written = _terminator(terminator.instruction, numbering)
-        use |= read & ~kill
-        kill |= written
-    elif isinstance(terminator, Return):
-        use |= kept & ~kill
-    return use, kill
-
-
-def _terminator(i: Instruction, numbering: _Numbering) -> tuple[int, int]:
-    operands = i.operands
-    if operands and INSTRUCTIONS[i.opcode].writes(i):
-        return sum(numbering.mask(o) for o in set(operands[1:])), numbering.mask(operands[0])
-    read = 0
-    for operand in operands:
-        read |= numbering.mask(operand)
-    return read, 0

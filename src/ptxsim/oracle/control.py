@@ -16,7 +16,7 @@ import numpy as np
 from ptxsim.errors import KernelTrap
 from ptxsim.limits import WARP
 from ptxsim.oracle.lanes import WINDOWS, Lanes, handler, unsupported
-from ptxsim.syntax.program import Instruction, Symbol
+from ptxsim.syntax.program import Instruction, Origin, Symbol
 
 _MAX_STRING = 1 << 16
 
@@ -34,8 +34,8 @@ def _createpolicy(lanes: Lanes, i: Instruction) -> None:
 
 @handler("trap")
 def _trap(lanes: Lanes, i: Instruction) -> None:
-    what = {"stack": "the call stack is full", "pointer": "a call through a pointer that is no function"}
-    told = next((text for word, text in what.items() if i.has(word)), "the kernel executed trap")
+    what = {Origin.STACK: "the call stack is full", Origin.POINTER: "a call through a pointer that is no function"}
+    told = what.get(i.origin, "the kernel executed trap")
     raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptxsim.counters import arithmetic_counter, instruction_class
 from ptxsim.limits import BANKS, SECTOR_BYTES, WARP, WORD_BYTES
 from ptxsim.syntax.program import Instruction
 
@@ -31,13 +30,13 @@ class Counts:
 
     def instruction(self, i: Instruction, warps: int, threads: int) -> None:
         """One instruction, executed by `warps` warps with `threads` active lanes in all."""
-        if i.has("skip"):  # stands for a predicate, or moves the call stack
+        if i.added:  # stands for a predicate, or moves the call stack
             return
         line = i.source.line
         self.add("warp_instructions", line, warps)
         self.add("thread_instructions", line, threads)
-        self.add(f"instructions_{instruction_class(i.opcode, i.modifiers)}", line, warps)
-        name = arithmetic_counter(i.opcode, i.type) if i.types else None
+        self.add(f"instructions_{i.counted}", line, warps)
+        name = i.row.tally.get(i.type) if i.types else None
         if name:
             self.add(name, line, threads)
 

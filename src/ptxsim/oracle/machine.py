@@ -214,10 +214,17 @@ class _Told(Counts):
 # ---------------------------------------------------------------- the machine
 
 
+_ORDERED = frozenset({"atom", "red", "membar", "fence", "mbarrier", "call"})
+
+
 def depends_on_order(kernel: Kernel) -> bool:
-    """Whether results may depend on which warp runs first: then warps run one at a time, as the simulator does."""
-    ordered = ("atom", "red", "membar", "fence", "mbarrier", "call")
-    return any(i.opcode in ordered or i.has("volatile") for b in kernel.blocks for i in b.instructions)
+    """Whether results may depend on which warp runs first: then warps run one at a time, as the simulator does.
+
+    The simulator's own rule (`analysis.effects`) is about blocks alone: within a block its warps always run one after
+    the other, barrier objects are the block's own, and what is printed it sorts by block. Here blocks would run side
+    by side, and so would warps. This list is the oracle's own, and must hold whatever orders blocks there.
+    """
+    return any(i.opcode in _ORDERED or i.has("volatile") for b in kernel.blocks for i in b.instructions)
 
 
 class _Run:
@@ -311,7 +318,7 @@ class _Run:
                 state.done[lanes.rows][mask] = True
 
     def count_divergence(self, i: Instruction, pc: np.ndarray, mask: np.ndarray) -> None:
-        if not i.has("skip"):
+        if not i.added:
             parted = [len(np.unique(row[m])) > 1 for row, m in zip(pc, mask, strict=True)]
             self.launch.counts.add("divergent_branches", i.source.line, sum(parted))
 

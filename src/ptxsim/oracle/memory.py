@@ -69,7 +69,7 @@ class Places:
     def count(self, i: Instruction, kind: str) -> None:
         """Counts the access; parameter memory has no counters."""
         line, counts = i.source.line, self.lanes.launch.counts
-        if i.has("skip"):  # the call stack's own
+        if i.added:  # the call stack's own
             return
         for space, mask in self.masks.items():
             if space == "global" and self.is_const:
@@ -179,16 +179,9 @@ def _st(lanes: Lanes, i: Instruction) -> None:
 Operation = Callable[..., np.ndarray]
 
 
-def _increment(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    return np.where(old >= limit, 0, old + 1)
-
-
-def _decrement(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    return np.where((old == 0) | (old > limit), limit, old - 1)
-
-
 def _swap_if_equal(old: np.ndarray, compare: np.ndarray, new: np.ndarray) -> np.ndarray:
     return np.where(old == compare, new, old)
+
 
 
 _OPERATIONS: dict[str, Operation] = {
@@ -196,8 +189,8 @@ _OPERATIONS: dict[str, Operation] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "exch": lambda old, new: new,
-    "inc": _increment,
-    "dec": _decrement,
+    "inc": lambda old, limit: np.where(old >= limit, 0, old + 1),
+    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1),
     "cas": _swap_if_equal,
 }
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.analysis.matrices import Product, Tile, product, tile
 from ptxsim.fragments import Fragment
 from ptxsim.limits import WARP
 from ptxsim.oracle import exact
 from ptxsim.oracle.lanes import Lanes, canonical, decode, first_of, handler
 from ptxsim.oracle.memory import Places
+from ptxsim.syntax.matrices import Product, Tile, product, tile
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
 
 _QUARTERS = 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.lane_analysis import MAX_GRID_X
+from ptxsim.analysis.effects import blocks_in_order
+from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
 from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK
@@ -40,7 +42,6 @@ from ptxsim.run.printf import format_records
 from ptxsim.run.worker import Setup, Worker, available_threads, in_threads, interruptible
 from ptxsim.syntax.program import Kernel
 
-_SPECIAL_ORDER = frozenset({"atom", "red", "membar", "fence"})
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
 """A launch may spend this many times its step limit: no more than so many blocks can use up their whole budget."""
@@ -66,11 +67,7 @@ class Engine:
     @cached_property
     def ordered(self) -> bool:
         """Whether blocks may talk to each other, so that their order could show."""
-        return any(
-            i.space != "shared" and (i.opcode in _SPECIAL_ORDER or i.has("volatile"))
-            for block in self.kernel.blocks
-            for i in block.instructions
-        )
+        return blocks_in_order(self.kernel)
 
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once, whatever number of threads ask for it."""
@@ -294,10 +291,9 @@ class Launching:
 
     def _account(self, workers: list[Worker]) -> LaunchRecord:
         lines = self._counted(workers)
-        totals = {"blocks": self.terms.blocks}
+        totals = Counter(blocks=self.terms.blocks)
         for names in lines.values():
-            for name, value in names.items():
-                totals[name] = totals.get(name, 0) + value
+            totals.update(names)
         told = self._hazards(workers)
         printed = format_records([w.printed() for w in workers], self.setup.memory, self.terms.block, self.terms.grid)
         return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block)

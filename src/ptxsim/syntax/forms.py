@@ -1,47 +1,20 @@
 """The forms of instructions: which modifiers, types and operands each opcode takes (PTX ISA, chapter 9).
 
-Everything behind the parser may rely on them: `check` runs on every instruction of a kernel when it is built. A
-modifier or type that is not listed is refused, so that nothing is silently taken for something else.
+First what operands must be, one rule for each kind of instruction; then which modifiers go together; then the table of
+forms by opcode, one for each row of `ptxsim.isa`, and the check. Everything behind the parser may rely on it: it runs
+on every instruction of a kernel when that is built. A modifier or type that is not listed is refused, so that nothing
+is silently taken for something else and no handler meets a mixture that it would have to guess at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ptxsim.syntax.combinations import problem
-from ptxsim.syntax.needs import (
-    FormError,
-    Need,
-    Rule,
-    UnknownForm,
-    atomic,
-    barrier,
-    barrier_object,
-    chosen_by_sign,
-    compared,
-    converted,
-    copied,
-    element,
-    extreme,
-    fragments,
-    matched,
-    matrix_move,
-    matrix_product,
-    moved,
-    nothing,
-    policy,
-    product,
-    result,
-    same,
-    shuffled,
-    source,
-    tested,
-    three_way,
-    voted,
-    widths,
-)
+from ptxsim.syntax import matrices
 from ptxsim.syntax.program import (
     FLOAT8_TYPES,
+    FLOAT_TYPES,
     WIDTH_BITS,
     Address,
     Immediate,
@@ -56,6 +29,401 @@ from ptxsim.syntax.program import (
 )
 
 
+def _words(*texts: str) -> frozenset[str]:
+    return frozenset(word for text in texts for word in text.split())
+
+
+# ---------------------------------------------------------------- what operands must be
+
+
+class FormError(Exception):
+    """The instruction is not well formed."""
+
+
+class UnknownForm(Exception):
+    """The instruction has a modifier or type that the simulator does not know."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an operand must be.
+
+    `role`: "to" destination, "of" source, "at" address, "number" immediate, "any". `width` in bits, 1 for predicates.
+    `wider` allows wider registers, `count` asks for a vector, `braces` for one even of a single element, `beside` for
+    an optional predicate destination, `%r1|%p1`.
+    """
+
+    role: str
+    width: int = 0
+    wider: bool = False
+    count: int = 1
+    beside: bool = False
+    braces: bool = False
+
+
+Rule = Callable[[Instruction], Iterable[Need]]
+
+
+def bits(type_name: str) -> int:
+    return WIDTH_BITS[type_name]
+
+
+def result(width: int, **more: bool) -> Need:
+    return Need("to", width, **more)
+
+
+def source(width: int, **more: bool) -> Need:
+    return Need("of", width, **more)
+
+
+def same(sources: int) -> Rule:
+    """A destination and sources of the instruction's type."""
+    return lambda i: [result(bits(i.type)), *[source(bits(i.type))] * sources]
+
+
+def widths(*widths: int | None) -> Rule:
+    """Destination and sources of fixed widths; None stands for the instruction's type."""
+
+    def rule(i: Instruction) -> list[Need]:
+        first, *rest = [bits(i.type) if w is None else w for w in widths]
+        return [result(first), *[source(w) for w in rest]]
+
+    return rule
+
+
+def product(addend: bool) -> Rule:
+    def rule(i: Instruction) -> list[Need]:
+        wide = bits(i.type) * (2 if i.has("wide") else 1)
+        if wide > 64:
+            raise FormError("there is no such product")
+        return [result(wide), *[source(bits(i.type))] * 2, *([source(wide)] if addend else [])]
+
+    return rule
+
+
+def extreme(i: Instruction) -> list[Need]:
+    return [result(bits(i.type)), *[source(bits(i.type))] * (3 if len(i.operands) == 4 else 2)]
+
+
+def tested(i: Instruction) -> list[Need]:
+    other = [source(1)] if len(i.operands) == 4 else []
+    return [result(1, beside=True), *[source(bits(i.type))] * 2, *other]
+
+
+_PAIRS = ("f16x2", "bf16x2")
+
+
+def compared(i: Instruction) -> list[Need]:
+    to, of = i.types
+    usual = {"f16": "u16 s16 u32 s32 f16 f32", "bf16": "u16 s16 u32 s32 bf16"}.get(of, "u32 s32 f16 bf16 f32")
+    if to not in (("u32", "s32", of) if of in _PAIRS else usual.split()):
+        raise FormError(f"'.{of}' is not compared to give '.{to}'")
+    other = [source(1)] if len(i.operands) == 4 else []
+    return [result(bits(i.types[0])), *[source(bits(i.type))] * 2, *other]
+
+
+def chosen_by_sign(i: Instruction) -> list[Need]:
+    first = bits(i.types[0])
+    return [result(first), *[source(first)] * 2, source(32)]
+
+
+def three_way(i: Instruction) -> list[Need]:
+    other = [source(1)] if len(i.operands) == 6 else []
+    if other and not isinstance(i.operands[0], Pair):
+        raise FormError("with a predicate it has two results, d|p")
+    return [result(32, beside=bool(other)), *[source(32)] * 3, Need("number"), *other]
+
+
+def moved(i: Instruction) -> list[Need]:
+    to, of = (i.operands[k] if len(i.operands) == 2 else None for k in (0, 1))
+    width = bits(i.type)
+    for vector in (to, of):
+        if isinstance(vector, Vector) and (len(vector.elements) not in (2, 4) or width // len(vector.elements) < 16):
+            raise FormError("the vector has the wrong number of elements")
+    return [
+        Need("to", width // len(to.elements), count=len(to.elements)) if isinstance(to, Vector) else result(width),
+        Need("of", width // len(of.elements), count=len(of.elements)) if isinstance(of, Vector) else source(width),
+    ]
+
+
+def converted(i: Instruction) -> list[Need]:
+    to, of = (bits(t) for t in i.types)
+    sources = 2 if len(i.operands) == 3 else 1
+    if not FLOAT8_TYPES.isdisjoint(i.types):
+        if (*i.types, sources) not in _FLOAT8_PAIRS:
+            raise UnknownForm(f"'.{'.'.join(i.types)}' with {sources} sources")
+        return [result(to), *[source(of)] * sources]
+    return [result(to, wider=True), *[source(of, wider=True)] * sources]
+
+
+_FLOAT8_PAIRS = {pair for t in FLOAT8_TYPES for pair in ((t, "f32", 2), (t, "f16x2", 1), ("f16x2", t, 1))}
+"""Conversions of 8-bit numbers: result, source, and how many sources."""
+
+
+def _count(i: Instruction) -> int:
+    return next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
+
+
+def element(role: str, i: Instruction) -> Need:
+    if _count(i) * bits(i.type) > 256 or (i.type == "b128" and (_count(i) > 1 or i.space in ("param", "const"))):
+        raise FormError("the vector is too long")
+    return Need(role, bits(i.type), wider=True, count=_count(i))
+
+
+def atomic(i: Instruction) -> list[Need]:
+    if i.type == "b128" and not (i.has("cas") or i.has("exch")):
+        raise UnknownForm("the type '.b128' but for cas and exch")
+    sources = 2 if i.has("cas") else 1
+    exact = [Need(role, bits(i.type), count=_count(i)) for role in ("to", *["of"] * sources)]
+    return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
+
+
+def shuffled(i: Instruction) -> list[Need]:
+    return [result(32, beside=True), *[source(32)] * (4 if i.has("sync") else 3)]
+
+
+def voted(i: Instruction) -> list[Need]:
+    return [result(bits(i.type)), source(1), *([source(32)] if i.has("sync") else [])]
+
+
+def matched(i: Instruction) -> list[Need]:
+    return [result(32, beside=i.has("all")), source(bits(i.type)), source(32)]
+
+
+def barrier(i: Instruction) -> list[Need]:
+    if i.has("warp"):
+        return [source(32)]
+    if i.has("arrive"):
+        return [source(32)] * 2
+    if not i.has("red"):
+        return [source(32)] * (2 if len(i.operands) == 2 else 1)
+    return [result(32 if i.has("popc") else 1), *[source(32)] * (2 if len(i.operands) == 4 else 1), source(1)]
+
+
+def barrier_object(i: Instruction) -> list[Need]:
+    at, extra = Need("at"), [source(32)] * max(0, len(i.operands) - 2)
+    if i.has("init"):
+        return [at, source(32)]
+    if i.has("inval"):
+        return [at]
+    if i.has("pending_count"):
+        return [result(32), source(64)]
+    if i.has("arrive") or i.has("arrive_drop"):
+        return [result(64), at, *extra[:1]]
+    return [result(1), at, source(32 if i.has("parity") else 64), *(extra[1:2] if i.has("try_wait") else [])]
+
+
+def copied(i: Instruction) -> list[Need]:
+    if i.has("mbarrier") != bool(i.types):
+        raise FormError("it has the wrong number of types")
+    if i.has("mbarrier"):
+        return [Need("at")]
+    if i.has("commit_group") or i.has("wait_all"):
+        return []
+    if i.has("wait_group"):
+        return [Need("number")]
+    more = []
+    if len(i.operands) > 3:
+        last = i.operands[3]
+        more = [Need("of", 0) if isinstance(last, Register) else Need("number")]
+    return [Need("at"), Need("at"), Need("number"), *more]
+
+
+def policy(i: Instruction) -> list[Need]:
+    numbers = [Need("of", 32)] * (len(i.operands) - (2 if i.has("range") else 1))
+    if i.has("cvt"):
+        numbers = [Need("number")]
+    return [result(64), *([Need("at")] if i.has("range") else []), *numbers]
+
+
+def _held(role: str, held: matrices.Fragment) -> Need:
+    """The registers of a fragment."""
+    return Need(role, held.register_bits, count=held.registers, braces=True)
+
+
+def fragments(i: Instruction) -> list[Need]:
+    try:
+        if "mma" in i.modifiers:
+            return matrix_product(i)
+        held = matrices.tile(i).fragment
+    except matrices.NoSuchMatrix as error:
+        raise UnknownForm(str(error)) from None
+    stride = [source(32)] if len(i.operands) == 3 else []
+    if i.has("store"):
+        return [Need("at"), _held("of", held), *stride]
+    return [_held("to", held), Need("at"), *stride]
+
+
+def matrix_product(i: Instruction) -> list[Need]:
+    try:
+        p = matrices.product(i)
+    except matrices.NoSuchMatrix as error:
+        raise UnknownForm(str(error)) from None
+    return [_held("to" if operand == "d" else "of", p.fragment(operand)) for operand in "dabc"]
+
+
+def matrix_move(i: Instruction) -> list[Need]:
+    count = next((int(m[1:]) for m in i.modifiers if m in ("x1", "x2", "x4")), 0)
+    if not count or not i.has("m8n8"):
+        raise UnknownForm("this shape")
+    to_registers = i.opcode == "ldmatrix"
+    registers = Need("to" if to_registers else "of", 32, count=count, braces=True)
+    return [registers, Need("at")] if to_registers else [Need("at"), registers]
+
+
+def nothing(i: Instruction) -> list[Need]:
+    return []
+
+
+def called(i: Instruction) -> list[Need]:
+    """Whatever stands there: it is held against the function that is called, where its calls are inlined."""
+    return [Need("any")] * len(i.operands)
+
+
+# ---------------------------------------------------------------- which modifiers go together
+
+
+ROUNDING = _words("rn rz rm rp rna rni rzi rmi rpi")
+COMPARISONS = _words("eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan")
+_UNORDERED = _words("equ neu ltu leu gtu geu num nan")
+_UNSIGNED = _words("lo ls hi hs")
+_BOOLEANS = _words("and or xor")
+_PARTS = _words("lo hi wide")
+_OPERATIONS = _words("add inc dec min max and or xor exch cas")
+_ADDRESS_SPACES = _words("global shared shared::cta local param const")
+_PROPERTIES = _words("finite infinite number notanumber normal subnormal")
+_PERMUTATIONS = _words("f4e b4e rc8 ecl ecr rc16")
+_SHUFFLES, _VOTES = _words("up down bfly idx"), _words("all any uni ballot")
+_HALVES = _words("f16 bf16 f16x2 bf16x2")
+
+EXCLUSIVE = (
+    ROUNDING | {"approx", "full"}, COMPARISONS | {"wide"}, _BOOLEANS, _words("v2 v4 v8"), _words("clamp wrap"),
+    _words("l r"), _SHUFFLES, _PROPERTIES, _PERMUTATIONS, _words("weak volatile relaxed acquire release acq_rel sc"),
+    _words("cta cluster gpu sys gl"), _words("launch_dependents wait"),
+    _words("commit_group wait_group wait_all ca cg mbarrier"),
+)  # fmt: skip
+"""Of each of these an instruction has one at most."""
+
+
+def _whole(i: Instruction) -> bool:
+    return i.type not in FLOAT_TYPES
+
+
+def _float8(i: Instruction) -> bool:
+    return not FLOAT8_TYPES.isdisjoint(i.types)
+
+
+REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], ...]] = {
+    "mul": ((_PARTS, _whole),), "mad": ((_PARTS, _whole),),
+    "mul24": ((_words("lo hi"), _whole),), "mad24": ((_words("lo hi"), _whole),), "madc": ((_words("lo hi"), _whole),),
+    "setp": ((COMPARISONS, bool), (_BOOLEANS, lambda i: len(i.operands) == 4)),
+    "set": ((COMPARISONS, bool), (_BOOLEANS, lambda i: len(i.operands) == 4)),
+    "lop3": ((_words("and or"), lambda i: len(i.operands) == 6),),
+    "shf": ((_words("l r"), bool), (_words("clamp wrap"), bool)),
+    "szext": ((_words("clamp wrap"), bool),), "bmsk": ((_words("clamp wrap"), bool),),
+    "testp": ((_PROPERTIES, bool),), "shfl": ((_SHUFFLES, bool),), "vote": ((_VOTES, bool),),
+    "match": ((_words("any all"), bool), (_words("sync"), bool)),
+    "redux": ((_words("add min max and or xor"), bool), (_words("sync"), bool)),
+    "atom": ((_OPERATIONS, bool),), "red": ((_OPERATIONS, bool),),
+    "cvta": ((_ADDRESS_SPACES, bool),), "isspacep": ((_ADDRESS_SPACES, bool),),
+    "cvt": ((_words("rn"), _float8), (_words("satfinite"), lambda i: i.types[0] in FLOAT8_TYPES)),
+    "dp2a": ((_words("lo hi"), bool),), "brx": ((_words("idx"), bool),),
+    "cp": (
+        (_words("async"), bool), (_words("commit_group wait_group wait_all ca cg mbarrier"), bool),
+        (_words("arrive"), lambda i: i.has("mbarrier")),
+    ),
+    "mbarrier": ((_words("init inval arrive arrive_drop test_wait try_wait pending_count"), bool),),
+}  # fmt: skip
+"""Opcode -> sets of which an instruction has exactly one, where the condition holds."""
+_ONLY_IF_REQUIRED = {"setp": _BOOLEANS, "set": _BOOLEANS, "mul": _PARTS, "mad": _PARTS, "lop3": _words("and or")}
+
+
+def _some_float(i: Instruction) -> bool:
+    return any(t in FLOAT_TYPES for t in i.types)
+
+
+def _saturates(i: Instruction) -> bool:
+    kinds = _words("f32 f16 f16x2")
+    if i.opcode in ("mad", "mad24"):
+        return i.type == "f32" or (i.type == "s32" and i.has("hi"))
+    if i.opcode in ("cvt", "vabsdiff2", "vabsdiff4") or i.type in kinds:
+        return True
+    return i.type == "s32" and i.opcode in ("add", "sub") and not i.has("cc")
+
+
+def _clips(i: Instruction) -> bool:
+    if i.opcode in ("min", "max"):
+        return i.type in ("s32", "s16x2", *_HALVES)
+    return any(t in _HALVES or t in FLOAT8_TYPES or t == "tf32" for t in i.types)
+
+
+CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
+    **dict.fromkeys(ROUNDING, _some_float),
+    **dict.fromkeys(("rz", "rm", "rp"), lambda i: i.opcode == "cvt" or (_some_float(i) and i.type not in _HALVES)),
+    "rna": lambda i: i.opcode == "cvt",
+    **dict.fromkeys(("rni", "rzi", "rmi", "rpi"), lambda i: i.opcode == "cvt" and i.type in FLOAT_TYPES),
+    **dict.fromkeys(_UNORDERED, lambda i: i.type in FLOAT_TYPES),
+    **dict.fromkeys(("approx", "full"), _some_float),
+    **dict.fromkeys(("NaN", "xorsign"), lambda i: i.type in FLOAT_TYPES),
+    "ftz": lambda i: any(t in ("f32", "f16", "f16x2", "bf16", "bf16x2", "f64") for t in i.types),
+    "sat": _saturates,
+    "relu": _clips,
+    "satfinite": lambda i: i.opcode != "cvt" or i.types[0] in FLOAT8_TYPES,
+    **dict.fromkeys(
+        _BOOLEANS, lambda i: i.opcode not in ("atom", "red") or (i.type[0] == "b" and i.type not in FLOAT_TYPES)
+    ),
+    "cc": lambda i: i.type in ("u32", "s32", "u64", "s64"),
+    "const": lambda i: i.opcode in ("ld", "cvta", "isspacep"),
+    "parity": lambda i: i.has("test_wait") or i.has("try_wait"),
+    "noComplete": lambda i: i.has("arrive") or i.has("arrive_drop"),
+    "ballot": lambda i: i.opcode != "vote" or i.type == "b32",
+    **dict.fromkeys(("all", "any", "uni"), lambda i: i.opcode != "vote" or i.type == "pred"),
+}
+"""Modifier -> what must hold of an instruction that has it."""
+
+
+_TWICE = frozenset({"wmma", "mma"})
+"""Instructions that may name a layout or a type of elements for each operand."""
+
+
+def problem(i: Instruction) -> str:
+    """What is wrong with the modifiers of `i`, in words; "" if nothing is."""
+    present = [m for m in i.modifiers if m not in i.types]
+    if len(set(present)) != len(present) and i.opcode not in _TWICE:
+        return "a modifier stands there twice"
+    chosen = frozenset(present)
+    for group in EXCLUSIVE:
+        if len(group & chosen) > 1:
+            return f"'.{' and .'.join(sorted(group & chosen))}' exclude each other"
+    if len(chosen & _ADDRESS_SPACES) > (2 if i.opcode == "cp" else 1):
+        return "it names several state spaces"
+    for group, holds in REQUIRED.get(i.opcode, ()):
+        count = len(group & chosen)
+        if holds(i) and count != 1:
+            return f"it needs one of '.{', .'.join(sorted(group))}'" if not count else "it names several operations"
+        if not holds(i) and count and _ONLY_IF_REQUIRED.get(i.opcode) == group:
+            return f"'.{min(group & chosen)}' does not belong here"
+    for modifier in present:
+        condition = CONDITIONS.get(modifier)
+        if condition is not None and i.types and not condition(i):
+            return f"'.{modifier}' does not go with '.{i.type}'"
+    return _comparison_problem(i, chosen) if i.opcode in ("setp", "set") else ""
+
+
+def _comparison_problem(i: Instruction, chosen: frozenset[str]) -> str:
+    """Comparisons by type: floating-point ones, unsigned ones, and the plain ones of bits."""
+    if i.type in FLOAT_TYPES and chosen & _UNSIGNED:
+        return f"'.{min(chosen & _UNSIGNED)}' does not go with '.{i.type}'"
+    if i.type[0] == "s" and chosen & _UNSIGNED:
+        return f"'.{min(chosen & _UNSIGNED)}' does not go with '.{i.type}'"
+    if i.type[0] == "b" and i.type not in FLOAT_TYPES and not chosen & {"eq", "ne"}:
+        return f"'.{i.type}' compares for equality alone"
+    return ""
+
+
+# ---------------------------------------------------------------- the table
+
+
 @dataclass(frozen=True)
 class Form:
     """`types`: what the last type may be; `counts`: how many types are written."""
@@ -64,10 +432,6 @@ class Form:
     types: frozenset[str]
     modifiers: frozenset[str]
     counts: tuple[int, ...] = (1,)
-
-
-def _words(*texts: str) -> frozenset[str]:
-    return frozenset(word for text in texts for word in text.split())
 
 
 _INT = "u16 s16 u32 s32 u64 s64"
@@ -169,8 +533,9 @@ FORMS: dict[str, Form] = {
     "pmevent": _form(lambda i: [Need("number")], "", "mask", (0,)),
     **dict.fromkeys(("vabsdiff2", "vabsdiff4"), _form(same(3), "u32 s32", "add sat", (3,))),
     "activemask": _form(widths(32), "b32"),
-    "bra": _form(nothing, "", "uni skip", (0,)),
+    "bra": _form(nothing, "", "uni", (0,)),
     "brx": _form(lambda i: [source(32)], "", "idx uni", (0,)),
+    "call": _form(called, "", "uni", (0,)),
     "ret": _form(nothing, "", "uni", (0,)), "exit": _form(nothing, "", "", (0,)),
     "bar": _form(barrier, "u32 pred", "sync arrive red warp popc and or cta aligned", (0, 1)),
     "barrier": _form(barrier, "u32 pred", "sync arrive red popc and or cta aligned", (0, 1)),
@@ -224,6 +589,8 @@ class Checker:
             if Vector not in key:  # a vector's length is part of the form, but not of the key
                 self.needs[key] = needs
         for need, operand in zip(needs, i.operands, strict=True):
+            if need.role == "any":
+                continue
             if need.braces:
                 pass
             elif type(operand) is Register and need.count == 1 and need.width == self.widths[operand.name]:

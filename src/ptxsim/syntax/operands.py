@@ -1,11 +1,27 @@
-"""Operands of PTX instructions: literals, names in their scopes, addresses and vectors."""
+"""What names and literals of PTX mean: operands in their scopes, and declarations of parameters and variables with
+their initialisers and the layout that follows from them."""
 
 from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 
-from ptxsim.syntax.program import WIDTH_BITS, Address, Immediate, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from ptxsim.limits import WARP
+from ptxsim.syntax.program import (
+    WIDTH_BITS,
+    Address,
+    Immediate,
+    Operand,
+    Pair,
+    Param,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+)
 
 MAX_NESTING = 256
 """How deep `{ }` blocks may nest."""
@@ -158,7 +174,7 @@ class Names:
         if name in self._module_names:
             return Symbol(name)
         if name == "WARP_SZ":
-            return Immediate(32)
+            return Immediate(WARP)
         if name[0] == "%" and name[1:] in SPECIAL_REGISTERS:
             return Special(name[1:])
         raise OperandError(f"'{_shown(name)}' is not declared")
@@ -256,3 +272,248 @@ def _shown(text: str) -> str:
 def check_register_type(type_name: str) -> None:
     if type_name not in WIDTH_BITS or type_name in ("b8", "u8", "s8"):
         raise OperandError(f"there are no registers of type '.{_shown(type_name)}'")
+
+
+# ---------------------------------------------------------------- declarations
+
+
+_OPAQUE = frozenset({"texref", "samplerref", "surfref"})
+_HEAD = re.compile(
+    r"\s*+((?:\.(?:attribute\s*+\([^)]*+\)|align\s++\w++|v[248]\b|[a-z][a-z0-9]*+)\s*+)*+)"
+    r"([A-Za-z_$%][\w$]*+)\s*+((?:\[[^\]]*+\]\s*+)*+)(=?)",
+    re.ASCII,
+)
+_PARAM = re.compile(
+    r"\s*+\.param\s++((?:\.(?:align\s++\w++|ptr|global|shared|local|const|param|restrict|[a-z][a-z0-9]*+)\s*+)*+)"
+    r"([A-Za-z_$%][\w$]*+)\s*+((?:\[[^\]]*+\]\s*+)*+)\Z",
+    re.ASCII,
+)
+_WORD = re.compile(r"\.(align\s++\w++|attribute\s*+\([^)]*+\)|[a-z][a-z0-9]*+)", re.ASCII)
+_SYMBOLIC = re.compile(
+    r"(?:(0[xX][0-9a-fA-F]{1,16})\s*+\()?\s*+(generic\s*+\(\s*+)?([A-Za-z_$%][\w$]*+)\s*+"
+    r"(?(2)\)\s*+)(?:([+-])\s*+(\w++)\s*+)?(?(1)\))\Z",
+    re.ASCII,
+)
+_TOKEN = re.compile(r"\s*+([{},]|[^{},\s][^{},]*+)")
+_MAX_DIMENSIONS = 8
+
+
+def _dimensions(text: str) -> list[int | None]:
+    """Sizes of `[4][8]`; None for an empty pair of brackets."""
+    sizes: list[int | None] = []
+    for part in text.split("]")[:-1]:
+        inner = part.strip()[1:].strip()
+        size = integer(inner) if inner else None
+        if inner and (size is None or size < 0):
+            raise OperandError(f"'{inner[:40]}' is no array size")
+        sizes.append(size)
+    if len(sizes) > _MAX_DIMENSIONS:
+        raise OperandError(f"arrays of more than {_MAX_DIMENSIONS} dimensions are not supported")
+    return sizes
+
+
+def _product(sizes: list[int]) -> int:
+    count = 1
+    for size in sizes:
+        count *= size
+    if count > 1 << 62:
+        raise OperandError("the array is larger than any memory")
+    return count
+
+
+def _words(text: str) -> tuple[int | None, int, str | None]:
+    """Alignment, vector length and type of a run of words such as `.align 16 .v2 .f32`."""
+    align: int | None = None
+    vector, type_name = 1, None
+    for word in _WORD.findall(text):
+        if word.startswith("align"):
+            align = integer(word[5:].strip())
+            if align is None or align <= 0 or align & (align - 1) or align > 1 << 16:
+                raise OperandError(f"'.{word[:40]}' is no alignment")
+        elif word in ("v2", "v4", "v8"):
+            vector = int(word[1:])
+        elif word in WIDTH_BITS:
+            type_name = word
+        elif word in _OPAQUE:
+            type_name = "b64"
+        elif not word.startswith(("attribute", "ptr", "global", "shared", "local", "const", "param", "restrict")):
+            raise OperandError(f"cannot read '.{word[:40]}' in a declaration")
+    return align, vector, type_name
+
+
+def parameter(text: str) -> Param:
+    """A parameter such as `.param .align 8 .b8 name[24]`; its offset is left to the caller."""
+    match = _PARAM.match(text)
+    if match is None:
+        raise OperandError(f"cannot read the parameter '{' '.join(text.split())[:60]}'")
+    words, name, brackets = match.groups()
+    pointer = re.search(r"\.ptr\b", words)  # what follows describes the pointee
+    align, vector, type_name = _words(words[: pointer.start()] if pointer else words)
+    if type_name is None or type_name == "pred":
+        raise OperandError(f"parameter '{name[:40]}' has no type")
+    element = WIDTH_BITS[type_name] // 8 * vector
+    sizes = [size for size in _dimensions(brackets) if size is not None]
+    return Param(name, type_name, element * _product(sizes), align or element, 0)
+
+
+def laid_out(params: list[Param]) -> tuple[tuple[Param, ...], int]:
+    """The parameters at their natural offsets, and the size of the whole block."""
+    offset, placed = 0, []
+    for p in params:
+        offset = align_up(offset, p.align)
+        placed.append(Param(p.name, p.type, p.size_bytes, p.align, offset))
+        offset += p.size_bytes
+    return tuple(placed), offset
+
+
+def align_up(value: int, align: int) -> int:
+    return -(-value // align) * align
+
+
+def variables(
+    text: str, space: str, *, external: bool, name_of: Callable[[str], str], is_symbol: Callable[[str], bool]
+) -> list[Variable]:
+    """The variables that `text`, what stands between `.space` and the semicolon, declares."""
+    match = _HEAD.match(text)
+    if match is None:
+        raise OperandError(f"cannot read the declaration '{' '.join(text[:80].split())[:60]}'")
+    align, vector, type_name = _words(match[1])
+    if type_name is None or type_name == "pred":
+        raise OperandError(f"variable '{match[2][:40]}' has no type")
+    found: list[Variable] = []
+    while True:
+        sizes, end = _dimensions(match[3]), match.end()
+        initialiser = None
+        if match[4]:
+            initialiser, end = _initialiser_tokens(text, end)
+        found.append(
+            _variable(name_of(match[2]), space, type_name, vector, align, sizes, initialiser, external, is_symbol)
+        )
+        rest = re.compile(r"\s*+(,?)\s*+").match(text, end)
+        if rest is None or not rest[1]:
+            if text[end:].strip():
+                raise OperandError(f"cannot read '{text[end:].strip()[:40]}'")
+            return found
+        match = _HEAD.match(text, rest.end())
+        if match is None or match[1].strip():
+            raise OperandError(f"cannot read '{text[rest.end() :].strip()[:40]}'")
+
+
+def _variable(
+    name: str,
+    space: str,
+    type_name: str,
+    vector: int,
+    align: int | None,
+    sizes: list[int | None],
+    tokens: list[str] | None,
+    external: bool,
+    is_symbol: Callable[[str], bool],
+) -> Variable:
+    width = WIDTH_BITS[type_name] // 8
+    shape = [*sizes, vector] if vector > 1 else sizes
+    initial = b""
+    relocations: tuple[tuple[int, str, int], ...] = ()
+    if None in shape[1:]:
+        raise OperandError(f"only the first dimension of '{name}' may be left out")
+    inner = _product([s for s in shape[1:] if s is not None])
+    if tokens is not None:
+        initial, relocations = _initial_bytes(tokens, type_name, [s or 0 for s in shape], is_symbol)
+        if shape and shape[0] is None:
+            shape[0] = -(-len(initial) // max(1, width * inner))
+    unsized = bool(shape) and shape[0] is None
+    size = 0 if unsized else width * _product([s for s in shape if s is not None])
+    if len(initial) > size or any(offset + 8 > size for offset, _, _ in relocations):
+        raise OperandError(f"too many initial values for '{name}'")
+    return Variable(
+        name, space, type_name, size, align or width * vector, initial, relocations, external=external or unsized
+    )
+
+
+def _initialiser_tokens(text: str, position: int) -> tuple[list[str], int]:
+    """The tokens of `{1, {2, 3}}` or of a single value, and where they end."""
+    tokens: list[str] = []
+    depth = 0
+    while True:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise OperandError("an initialiser is not complete")
+        token = match[1].strip()
+        if depth == 0 and tokens and token == ",":
+            return tokens, position
+        position = match.end()
+        tokens.append(token)
+        depth += (token == "{") - (token == "}")
+        if depth < 0 or depth > _MAX_DIMENSIONS:
+            raise OperandError("the braces of an initialiser do not match")
+        if depth == 0:
+            return tokens, position
+
+
+def _initial_bytes(
+    tokens: list[str], type_name: str, shape: list[int], is_symbol: Callable[[str], bool]
+) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:
+    """Bytes and relocations of an initialiser; a brace inside fills one row and leaves its rest zero."""
+    width = WIDTH_BITS[type_name] // 8
+    data = bytearray()
+    relocations: list[tuple[int, str, int]] = []
+    starts: list[int] = []
+    limit = width * _product(shape) if shape and shape[0] else 1 << 26
+    for token in tokens:
+        if token == "{":
+            starts.append(len(data))
+        elif token == "}":
+            start, level = starts.pop(), len(starts)
+            if level:
+                row = width * _product(shape[level:]) if level < len(shape) else width
+                if len(data) - start > row:
+                    raise OperandError("too many initial values in a row")
+                if start + row > limit:
+                    raise OperandError("too many initial values")
+                data.extend(bytes(start + row - len(data)))
+        elif token != ",":
+            _append_value(data, relocations, token, type_name, is_symbol)
+    return bytes(data), tuple(relocations)
+
+
+def _append_value(
+    data: bytearray,
+    relocations: list[tuple[int, str, int]],
+    token: str,
+    type_name: str,
+    is_symbol: Callable[[str], bool],
+) -> None:
+    width = WIDTH_BITS[type_name] // 8
+    value = integer(token)
+    if value is None:
+        value = float_bits(token)
+        if value is not None and token[1] in "dD" and type_name == "f32":
+            raise OperandError("a 0d literal does not fit .f32")
+    if value is None:
+        value = decimal_bits(token, type_name)
+    if value is not None:
+        data.extend((value & ((1 << 8 * width) - 1)).to_bytes(width, "little"))
+        return
+    match = _SYMBOLIC.match(token)
+    if match is None or not is_symbol(match[3]):
+        raise OperandError(f"cannot read the initial value '{token[:40]}'")
+    mask, _, symbol, sign, digits = match.groups()
+    addend = integer(digits) if digits else 0
+    if addend is None:
+        raise OperandError(f"cannot read the initial value '{token[:40]}'")
+    addend = -addend if sign == "-" else addend
+    if mask is None:
+        if width != 8:
+            raise OperandError(f"the address of '{symbol[:40]}' needs a 64-bit variable")
+        relocations.append((len(data), symbol, addend))
+        data.extend(bytes(8))
+        return
+    # A byte array that holds an address spells it as eight masked bytes: 0xFF(x), 0xFF00(x), ...
+    byte = (int(mask, 16).bit_length() - 1) // 8
+    if width != 1 or int(mask, 16) != 0xFF << 8 * byte:
+        raise OperandError(f"cannot read the initial value '{token[:40]}'")
+    if byte == 0:
+        relocations.append((len(data), symbol, addend))
+    elif not relocations or relocations[-1] != (len(data) - byte, symbol, addend):
+        raise OperandError(f"the bytes of the address of '{symbol[:40]}' are not in order")
+    data.append(0)

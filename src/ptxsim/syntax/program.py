@@ -6,9 +6,13 @@ Registers hold raw bits: a register's type gives its width and nothing else; eac
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from functools import cached_property
 from typing import Any
+
+from ptxsim.isa import BY_SPACE, BY_TYPE, Row, row_of
 
 WIDTH_BITS = {
     "pred": 1,
@@ -22,7 +26,8 @@ WIDTH_BITS = {
 
 FLOAT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "tf32"})
 FLOAT8_TYPES = frozenset({"e4m3x2", "e5m2x2"})
-SIGNED_TYPES = frozenset({"s8", "s16", "s32", "s64", "s16x2"})
+_ARITHMETIC = (("fp64", {"f64"}), ("fp32", {"f32"}), ("fp16", {"f16", "f16x2", "bf16", "bf16x2"}))
+"""Classes of arithmetic by type; what has none of these types is counted as integer."""
 
 
 def bytes_of(type_name: str) -> int:
@@ -113,6 +118,19 @@ class SourceLine:
     line: int = 0
 
 
+class Origin(Enum):
+    """Why an instruction is there. No PTX text can spell it, so that no text can pass for what the simulator adds."""
+
+    TEXT = auto()
+    """the PTX has it, or one that it stands for"""
+    ADDED = auto()
+    """it stands for a predicate, moves the call stack or half of a 16-byte access: no counter counts it"""
+    STACK = auto()
+    """a call that is left for the stack, and the trap where the stack is full"""
+    POINTER = auto()
+    """the trap where a call's pointer leads to no function"""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One PTX instruction: `@guard opcode.modifiers operands;`."""
@@ -125,6 +143,12 @@ class Instruction:
     ptx_line: int = 0
     targets: tuple[str, ...] = ()
     """Labels: of bra and brx.idx, and of the place behind a call on the stack."""
+    origin: Origin = Origin.TEXT
+
+    @cached_property
+    def row(self) -> Row:
+        """What the table of instructions says of it."""
+        return row_of(self.opcode, self.modifiers)
 
     @cached_property
     def full_name(self) -> str:
@@ -151,24 +175,49 @@ class Instruction:
         return "generic"
 
     @cached_property
+    def spaces(self) -> frozenset[str]:
+        """State spaces that it accesses, where the table says what it does; empty where it accesses none."""
+        return frozenset(access.space or self.space for access in self.row.accesses or ())
+
+    @cached_property
+    def result(self) -> Operand | None:
+        """Its destination, if it has one."""
+        has_one = self.operands and self.row.has_result and not isinstance(self.operands[0], Address)
+        return self.operands[0] if has_one else None
+
+    @property
+    def sources(self) -> tuple[Operand, ...]:
+        """Its operands behind the destination."""
+        return self.operands if self.result is None else self.operands[1:]
+
+    @cached_property
     def written(self) -> tuple[str, ...]:
         """Registers that it writes."""
-        from ptxsim.isa import INSTRUCTIONS
-
-        row = INSTRUCTIONS.get(self.opcode)
-        if row is None or not self.operands or not row.writes(self):
-            return ()
-        first = self.operands[0]
-        return () if isinstance(first, Address) else registers_in(first)
+        return () if self.result is None else registers_in(self.result)
 
     @cached_property
     def read(self) -> tuple[str, ...]:
         """Registers that it reads, its guard included."""
         names: tuple[str, ...] = (self.guard.register,) if self.guard else ()
-        start = 1 if self.written or _first_is_sink(self) else 0
-        for operand in self.operands[start:]:
+        for operand in self.sources:
             names += registers_in(operand)
         return names
+
+    @cached_property
+    def counted(self) -> str:
+        """The class under which it is counted (`ptxsim.counters`)."""
+        counted = self.row.counted
+        if counted == BY_SPACE:
+            spaces = {"shared": "memory_shared", **dict.fromkeys(("param", "local", "const"), "other")}
+            return spaces.get(self.space, "memory_global")
+        if counted == BY_TYPE:
+            return next((name for name, types in _ARITHMETIC if not types.isdisjoint(self.modifiers)), "integer")
+        return counted
+
+    @property
+    def added(self) -> bool:
+        """Whether no counter counts it."""
+        return self.origin is Origin.ADDED
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
@@ -307,6 +356,34 @@ class Return:
 Terminator = Jump | Branch | Switch | Barrier | WarpBarrier | Return
 
 
+def successors(end: Terminator) -> tuple[int, ...]:
+    """Where control may go on."""
+    match end:
+        case Branch(_, taken, fallthrough, _):
+            return (taken, fallthrough)
+        case Switch(_, targets, _):
+            return targets
+        case Return():
+            return ()
+        case _:
+            return (end.target,)
+
+
+def retargeted(end: Terminator, place: Sequence[int] | Mapping[int, int]) -> Terminator:
+    """The terminator with every target k replaced by place[k]; a branch to one place is a jump."""
+    match end:
+        case Branch(guard, taken, fallthrough, i):
+            if place[taken] == place[fallthrough]:
+                return Jump(place[taken])
+            return Branch(guard, place[taken], place[fallthrough], i)
+        case Switch(index, targets, i):
+            return Switch(index, tuple([place[t] for t in targets]), i)
+        case Return():
+            return end
+        case _:
+            return replace(end, target=place[end.target])
+
+
 @dataclass
 class Block:
     """A basic block. Blocks are numbered in min-PC order: a topological order in which every loop is contiguous."""
@@ -325,14 +402,7 @@ class Block:
 
     @property
     def successors(self) -> tuple[int, ...]:
-        t = self.terminator
-        if isinstance(t, Branch):
-            return (t.taken, t.fallthrough)
-        if isinstance(t, Switch):
-            return t.targets
-        if isinstance(t, Return):
-            return ()
-        return (t.target,)
+        return successors(self.terminator)
 
 
 STACK, STACK_POINTER = "%stack", "%sp"
@@ -386,10 +456,3 @@ def registers_in(operand: Operand) -> tuple[str, ...]:
             return registers_in(first) + registers_in(second)
         case _:
             return ()
-
-
-def _first_is_sink(instruction: Instruction) -> bool:
-    from ptxsim.isa import INSTRUCTIONS
-
-    row = INSTRUCTIONS.get(instruction.opcode)
-    return bool(row and row.writes(instruction) and instruction.operands and isinstance(instruction.operands[0], Sink))

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK, guarded, report
-from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain, Sizes, StepName, read_sizes, read_source
+from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain, Sizes, StepName, read_sizes
 from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.show.table import Cell, Table
@@ -294,7 +294,7 @@ def _check_once(output: Output, step: Step, source: Source, device: str, seed: i
 
 
 def _find(step: Step, kernel: Path | None) -> Source:
-    from warpschool.harness.source import find_source
+    from warpschool.harness.source import find_source, read_source
 
     if kernel is not None:
         read_source(kernel)  # says more about a file that cannot be a kernel than a verdict could
@@ -352,14 +352,10 @@ def diff(
     from warpschool.show.diff import difference_exhibit
 
     output = Output(as_json=as_json, plain=plain)
-    sources = [
-        resolve(name, "reference" if solutions else "begun", read=read_source) for name in (first, second) if name
-    ]
-    names = (first, second or first)
-    if second is None:
-        sources.insert(0, of_course(Course.find().step(first), "starter"))
-        names = (f"{first}, as given", first)
-    a, b = sources
+    own = resolve(first, "reference" if solutions else "begun")
+    a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
+    if second is not None:
+        a, b, names = own, resolve(second, "reference" if solutions else "begun"), (first, second)
     found = difference(a, b, read_sizes(size), count=counters)
     output.data({"a": a.label, "b": b.label, "diff": found.text, **found.to_dict()})
     for line in found.text.splitlines():

@@ -27,7 +27,6 @@ from warpschool.cli.options import (
     Sizes,
     read_constants,
     read_sizes,
-    read_source,
     require_writable_target,
 )
 from warpschool.cli.output import Output
@@ -172,6 +171,7 @@ def profile(
 
     Example: warpschool profile kernels/lab02_tiling/01_tiled.cu --size M=64 --size K=256 --constant TILE=8
     """
+    from warpschool.harness.source import read_source
     from warpschool.inspect.profile import profile_source
 
     output = Output(as_json=as_json, plain=plain)
@@ -306,7 +306,7 @@ def _kernel(file: str) -> Any:
     """The contract of the named file, or of one's own file for the named step."""
     from warpschool.harness.source import resolve
 
-    return resolve(file, otherwise="Name a file: warpschool debug FILE.cu", read=read_source).contract()
+    return resolve(file, otherwise="Name a file: warpschool debug FILE.cu").contract()
 
 
 def _block(text: str | None) -> int | tuple[int, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Sequence
 from enum import StrEnum
@@ -109,28 +108,6 @@ def _number(text: str, where: str, only_integers: bool) -> int | float:
     return number
 
 
-def read_source(path: Path) -> str:
-    """Return a kernel file's text. Raises ArgumentError, with the reason, for a file that cannot be one."""
-    try:
-        data = path.read_bytes()
-    except IsADirectoryError:
-        raise ArgumentError(f"{path} is a folder", next_step="Name a .cu file.") from None
-    except FileNotFoundError:
-        raise ArgumentError(f"there is no file {path}", next_step=_nearby(path)) from None
-    except OSError as error:
-        raise ArgumentError(f"cannot read {path}: {error.strerror}", next_step=f"Try: chmod u+r {path}") from None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ArgumentError(
-            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8", next_step="Save the file as UTF-8 text."
-        ) from None
-    if not text.strip():
-        raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
-    return text
-
-
 def require_writable_target(path: Path) -> None:
     """Raise ArgumentError or OutputError for a file that cannot be written, before any work is done for it."""
     if path.is_dir():
@@ -144,12 +121,3 @@ def require_writable_target(path: Path) -> None:
             pass
     except OSError as error:
         raise output_error(f"cannot write {path}", error) from None
-
-
-def _nearby(path: Path) -> str:
-    """The .cu files beside a path that does not exist."""
-    with contextlib.suppress(OSError):
-        names = sorted(p.name for p in path.parent.glob("*.cu"))[:8]
-        if names:
-            return f"In {path.parent}/ there is: {', '.join(names)}."
-    return "Name an existing .cu file."

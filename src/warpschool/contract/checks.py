@@ -234,6 +234,7 @@ def _same(promised: CType, actual: CType | None) -> bool:
 
 # ---------------------------------------------------------------- a submission and its step
 
+
 def require_same_entries(submission: Contract, step: Contract) -> None:
     """Raise EntryError unless the submission has every entry of the step, unchanged.
 

@@ -23,7 +23,7 @@ from warpschool.errors import ContractError
 T = TypeVar("T")
 
 _TOKEN = re.compile(
-    r"(?P<space>\s+)|(?P<integer>\d[\w.]*)|(?P<name>[A-Za-z_]\w*)|(?P<sign>::|[<>=!]=|[-+*/%<>=()\[\],;&|!?:.])"
+    r"(?P<integer>\d[\w.]*)|(?P<name>[A-Za-z_]\w*)|(?P<sign>::|[<>=!]=|[-+*/%<>=()\[\],;&|!?:.])|(?P<foreign>\S)"
 )
 
 
@@ -53,19 +53,14 @@ def tokenize(pieces: Sequence[Piece], *, file: str) -> list[Token]:
     """Return the tokens of an entry, closed by one of kind "end"; raises ContractError at a foreign character."""
     tokens: list[Token] = []
     for piece in pieces:
-        position = 0
-        while position < len(piece.text):
-            match = _TOKEN.match(piece.text, position)
-            column = piece.column + position
-            if match is None:
-                found = piece.text[position]
+        for match in _TOKEN.finditer(piece.text):
+            token = Token(str(match.lastgroup), match[0], piece.line, piece.column + match.start())
+            if token.kind == "foreign":
                 raise ContractError(
-                    f"column {column}: '{found}' has no meaning in a kernel file's header", file=file, line=piece.line,
-                    next_step=f"The line reads: {piece.text.strip()}",
+                    f"column {token.column}: {token} has no meaning in a kernel file's header", file=file,
+                    line=piece.line, next_step=f"The line reads: {piece.text.strip()}",
                 )  # fmt: skip
-            if match.lastgroup != "space":
-                tokens.append(Token(str(match.lastgroup), match.group(), piece.line, column))
-            position = match.end()
+            tokens.append(token)
     last = pieces[-1]
     tokens.append(Token("end", "", last.line, last.column + len(last.text)))
     return tokens
@@ -294,12 +289,9 @@ def names_in(tree: Expression) -> Iterator[Name]:
     """Yield every name that the expression uses, in order."""
     if isinstance(tree, Name):
         yield tree
-    elif isinstance(tree, Binary):
-        yield from names_in(tree.left)
-        yield from names_in(tree.right)
-    elif isinstance(tree, FunctionCall):
-        for argument in tree.arguments:
-            yield from names_in(argument)
+    elif not isinstance(tree, Number):
+        for part in (tree.left, tree.right) if isinstance(tree, Binary) else tree.arguments:
+            yield from names_in(part)
 
 
 def evaluate(tree: Expression, values: Mapping[str, int]) -> int:

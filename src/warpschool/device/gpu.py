@@ -276,6 +276,7 @@ class GpuDevice:
 
 # ---------------------------------------------------------------- programs
 
+
 class GpuBuffer:
     """GPU memory that a CuPy array owns."""
 

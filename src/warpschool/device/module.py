@@ -36,9 +36,6 @@ from warpschool.device.protocol import (
 from warpschool.errors import ArgumentError, DeviceUnavailable, EntryError, LaunchError
 from warpschool.suggest import did_you_mean
 
-_OLDEST_COMPILED = (7, 5)
-"""The oldest compute capability that today's NVRTC compiles for."""
-
 
 @cache
 def _simulator() -> Device:
@@ -281,11 +278,8 @@ class Kernel:
         register count is used and the result's note says so. Raises LaunchError where no block fits.
         """
         spec = model.find_gpu(gpu) if gpu is not None else self.module.device.spec
-        note, arch = "", spec.arch
-        if spec.capability < _OLDEST_COMPILED:
-            arch = "sm_{}{}".format(*_OLDEST_COMPILED)
-            note = f"registers as on {arch}"
-        found = self.module.resources(arch)[self.name]
+        note = "" if spec.compiled_arch == spec.arch else f"registers as on {spec.compiled_arch}"
+        found = self.module.resources(spec.compiled_arch)[self.name]
         return model.occupancy(
             math.prod(checked_dims(self.name, "block", block)),
             registers=found.registers,
@@ -308,6 +302,7 @@ def _array_bytes(arguments: Sequence[Any]) -> int:
 
 
 # ---------------------------------------------------------------- what a launch leaves behind
+
 
 @dataclass(frozen=True, eq=False)
 class Invocation:

@@ -25,23 +25,6 @@ from warpschool.model import GpuSpec
 Shape = int | Sequence[int]
 
 
-class Stream(Protocol):
-    """A queue of work: what is put into one stream happens in order."""
-
-    def synchronize(self) -> None: ...
-    def wait_event(self, event: Any) -> None: ...
-    def record(self, event: Any = None) -> Any: ...
-
-
-class Event(Protocol):
-    """A mark in a stream."""
-
-    @property
-    def done(self) -> bool: ...
-    def record(self, stream: Any = None) -> None: ...
-    def synchronize(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class LaunchOptions:
     """How the simulator runs a launch; a GPU has no use for them. None leaves the choice to the simulator."""
@@ -81,13 +64,16 @@ class ParameterInfo(Protocol):
     """One parameter of a compiled kernel, as the PTX declares it."""
 
     @property
-    def type(self) -> str: ...
+    def type(self) -> str:
+        """PTX's, "u32"; "b8" for a structure."""
+
     @property
-    def size_bytes(self) -> int: ...
+    def size_bytes(self) -> int:
+        """4 for "u32"."""
+
     @property
-    def align(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """Where it stands in the parameter block."""
 
 
 class Loadable(Protocol):
@@ -105,11 +91,16 @@ class LoadedKernel(Protocol):
     """A kernel that is ready to run on one device."""
 
     @property
-    def params(self) -> Sequence[ParameterInfo]: ...
+    def params(self) -> Sequence[ParameterInfo]:
+        """What it takes, in order."""
+
     @property
-    def attributes(self) -> dict[str, int]: ...
+    def attributes(self) -> dict[str, int]:
+        """What the device says of it, under CuPy's names."""
+
     @property
-    def max_dynamic_shared_bytes(self) -> int: ...
+    def max_dynamic_shared_bytes(self) -> int:
+        """Most dynamic shared memory that a launch may ask for."""
 
     def allow_dynamic_shared(self, nbytes: int) -> None:
         """Raises the limit for dynamic shared memory; LaunchError where the chip has less."""
@@ -126,7 +117,8 @@ class LoadedKernel(Protocol):
         shared_bytes: int,
         stream: Any,
         options: LaunchOptions,
-    ) -> Outcome: ...
+    ) -> Outcome:
+        """Runs it, or on the GPU enqueues it. `arguments` are as `warpschool.device.arguments.convert` makes them."""
 
 
 class LoadedModule(Protocol):
@@ -140,7 +132,8 @@ class LoadedModule(Protocol):
     def variables(self) -> Iterable[str]:
         """Names of the `__device__` and `__constant__` variables."""
 
-    def kernel(self, name: str) -> LoadedKernel: ...
+    def kernel(self, name: str) -> LoadedKernel:
+        """One of `entries`."""
 
     def variable(self, name: str) -> DeviceArray:
         """A `__device__` or `__constant__` variable as a byte array."""
@@ -166,7 +159,8 @@ class Device(Protocol):
         """Whether launches report counters and hazards."""
 
     @property
-    def measures_time(self) -> bool: ...
+    def measures_time(self) -> bool:
+        """Whether `elapsed_ms` and `sampler` do."""
 
     @property
     def spec(self) -> GpuSpec:
@@ -177,7 +171,8 @@ class Device(Protocol):
         """The real architecture whose resource use is reported, "sm_80"."""
 
     @property
-    def options(self) -> LaunchOptions: ...
+    def options(self) -> LaunchOptions:
+        """What holds for launches that say nothing else."""
 
     def asarray(self, host: npt.ArrayLike, dtype: npt.DTypeLike | None = None, *, name: str = "") -> DeviceArray:
         """Copies a host array to the device. `name` is what hazard reports call it."""
@@ -185,7 +180,8 @@ class Device(Protocol):
     def empty(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
         """An array with arbitrary contents (the simulator's read as NaN)."""
 
-    def zeros(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray: ...
+    def zeros(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
+        """An array of zeros."""
 
     def asnumpy(self, array: DeviceArray, *, stream: Any = None) -> np.ndarray:
         """Copies a device array to the host."""
@@ -193,15 +189,20 @@ class Device(Protocol):
     def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
         """What the tensor memory accelerator must know of an array; DeviceUnavailable on the simulator."""
 
-    def copy_to_host(self, array: DeviceArray, out: np.ndarray, stream: Any) -> None: ...
-    def copy_from_host(self, array: DeviceArray, source: np.ndarray, stream: Any) -> None: ...
+    def copy_to_host(self, array: DeviceArray, out: np.ndarray, stream: Any) -> None:
+        """Fills `out`, which has the array's shape and dtype; with a stream, when its work so far is done."""
+
+    def copy_from_host(self, array: DeviceArray, source: np.ndarray, stream: Any) -> None:
+        """Fills the array from `source`, in the same way."""
 
     def pinned(self, shape: Shape, dtype: npt.DTypeLike) -> np.ndarray:
         """A host array from which copies to the device are fast and may overlap with kernels."""
 
-    def Stream(self, *, non_blocking: bool = False) -> Any: ...
+    def Stream(self, *, non_blocking: bool = False) -> Any:
+        """A queue of work: what is put into one stream happens in order."""
 
-    def Event(self) -> Any: ...
+    def Event(self) -> Any:
+        """A mark in a stream, to wait for or to take the time at."""
 
     def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two recorded events; NotMeasured on the simulator."""
@@ -220,6 +221,7 @@ class Device(Protocol):
 
 
 # ---------------------------------------------------------------- what is not measured
+
 
 class _Unmeasured:
     """Stands for what a device does not measure: its text says so, looking inside raises NotMeasured."""
@@ -272,11 +274,13 @@ def not_measured(reason: str = NOT_MEASURED) -> Outcome:
 
 # ---------------------------------------------------------------- arrays
 
+
 class Buffer(Protocol):
     """A piece of device memory; alive as long as an array refers to it."""
 
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """The device pointer of its first byte."""
 
     def label(self, name: str) -> None:
         """Names the memory in hazard reports."""

@@ -377,31 +377,26 @@ def _common_value(actual: np.ndarray, expected: np.ndarray, bad: Mask) -> tuple[
         return "zero", bad
     if bad.sum() < 3:
         return "", bad
-    return _factor(got, wanted) or _offset(got, wanted) or _constant(got), bad
+    return _relation(got, wanted), bad
 
 
-def _factor(got: np.ndarray, wanted: np.ndarray) -> str:
-    if np.any(wanted == 0) or not np.all(np.isfinite(got)):
-        return ""
-    ratios = got / wanted
-    factor = float(np.median(ratios))
-    spread = float(np.max(np.abs(ratios - factor)))
-    varied = np.ptp(wanted) > 0
-    return f"off by a factor of {factor:.4g}" if varied and spread <= 1e-3 * abs(factor) else ""
-
-
-def _offset(got: np.ndarray, wanted: np.ndarray) -> str:
-    if not np.all(np.isfinite(got)):
-        return ""
-    differences = got - wanted
-    offset = float(np.median(differences))
-    spread = float(np.max(np.abs(differences - offset)))
-    varied = np.ptp(wanted) > 10 * abs(spread)
-    return f"off by {offset:+.4g}" if offset and varied and spread <= 1e-3 * abs(offset) else ""
-
-
-def _constant(got: np.ndarray) -> str:
+def _relation(got: np.ndarray, wanted: np.ndarray) -> str:
+    """Return the factor, the offset or the constant that explains all values, or ""."""
+    if np.all(np.isfinite(got)):
+        if np.all(wanted != 0) and np.ptp(wanted) > 0:
+            factor, spread = _middle(got / wanted)
+            if spread <= 1e-3 * abs(factor):
+                return f"off by a factor of {factor:.4g}"
+        offset, spread = _middle(got - wanted)
+        if offset and np.ptp(wanted) > 10 * spread and spread <= 1e-3 * abs(offset):
+            return f"off by {offset:+.4g}"
     return f"the same value, {got[0]:.7g}, everywhere" if got.size > 3 and np.all(got == got[0]) else ""
+
+
+def _middle(values: np.ndarray) -> tuple[float, float]:
+    """The median, and the largest distance from it."""
+    middle = float(np.median(values))
+    return middle, float(np.max(np.abs(values - middle)))
 
 
 # ------------------------------------------------------------------------------------------------ a common place
@@ -413,11 +408,10 @@ def _where(bad: Mask) -> str:
         return "every element"
     if bad.ndim == 0 or bad.size < 2:
         return ""
-    for rule in (_along_one_axis, _edges, _corner, _box, _in_tiles, _period):
-        text = rule(bad)
-        if text:
-            return text
-    return ""
+    said, plane = _along_one_axis(bad), _plane(bad)
+    if not said and plane is not None:
+        said = next(filter(None, (rule(plane) for rule in (_edges, _corner, _box, _in_tiles))), "")
+    return said or _period(bad)
 
 
 def _axis_name(axis: int, ndim: int, *, plural: bool) -> str:
@@ -478,11 +472,8 @@ def _plane(bad: Mask) -> Mask | None:
     return matrices[0] if np.all(matrices == matrices[0]) else None
 
 
-def _edges(bad: Mask) -> str:
+def _edges(plane: Mask) -> str:
     """Rows from r on and columns from c on: the edge tiles of a grid."""
-    plane = _plane(bad)
-    if plane is None:
-        return ""
     row = int(np.argmax(plane.all(axis=1))) if plane.all(axis=1).any() else 0
     column = int(np.argmax(plane.all(axis=0))) if plane.all(axis=0).any() else 0
     if not row or not column:
@@ -492,10 +483,9 @@ def _edges(bad: Mask) -> str:
     return f"all rows from {row} on and all columns from {column} on" if np.array_equal(edge, plane) else ""
 
 
-def _corner(bad: Mask) -> str:
+def _corner(plane: Mask) -> str:
     """The diagonal, or everything above or below it."""
-    plane = _plane(bad)
-    if plane is None or min(plane.shape) < 3:
+    if min(plane.shape) < 3:
         return ""
     above = np.arange(plane.shape[1]) - np.arange(plane.shape[0])[:, None]
     shapes = {
@@ -507,10 +497,9 @@ def _corner(bad: Mask) -> str:
     return next((name for name, shape in shapes.items() if np.array_equal(shape, plane)), "")
 
 
-def _box(bad: Mask) -> str:
+def _box(plane: Mask) -> str:
     """Some rows, and in each of them the same columns."""
-    plane = _plane(bad)
-    if plane is None or plane.sum() < 2:
+    if plane.sum() < 2:
         return ""
     in_rows, in_columns = plane.any(axis=1), plane.any(axis=0)
     if not np.array_equal(np.outer(in_rows, in_columns), plane):
@@ -520,11 +509,8 @@ def _box(bad: Mask) -> str:
     return f"{rows} in {columns}" if rows and columns else ""
 
 
-def _in_tiles(bad: Mask) -> str:
+def _in_tiles(plane: Mask) -> str:
     """The same places in every tile (smallest tile that fits), or whole tiles (largest)."""
-    plane = _plane(bad)
-    if plane is None:
-        return ""
     rows, columns = plane.shape
     for tile in _TILES:
         first = plane[:tile, :tile]

@@ -229,22 +229,18 @@ def _needed(array: ArrayPlan) -> str:
 
 
 def _allocated(plan: Plan, device: Device, array: ArrayPlan, host: np.ndarray | None) -> DeviceArray:
+    shape = array.shape or ()
     try:
-        return _allocate(device, array, host)
+        if host is not None:
+            return device.asarray(host, name=array.name)
+        if array.zeroed:
+            return device.zeros(shape, array.dtype, name=array.name)
+        on_device = device.empty(shape, array.dtype, name=array.name)  # refuses what is too large before the host tries
+        on_device.set(np.full(shape, poison(array.dtype)[0]))
+        return on_device
     except MemoryLimitExceeded as error:
         error.place(plan.contract.name, array.line)
         raise
-
-
-def _allocate(device: Device, array: ArrayPlan, host: np.ndarray | None) -> DeviceArray:
-    if host is not None:
-        return device.asarray(host, name=array.name)
-    shape = array.shape or ()
-    if array.zeroed:
-        return device.zeros(shape, array.dtype, name=array.name)
-    on_device = device.empty(shape, array.dtype, name=array.name)  # refuses what is too large before the host tries
-    on_device.set(np.full(shape, poison(array.dtype)[0]))
-    return on_device
 
 
 def _fill_constants(plan: Plan, module: RawModule, hosts: Mapping[str, np.ndarray]) -> None:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-import ptxsim
-from ptxsim import cache
+from ptxsim import available_threads, cache, simd
 from warpschool.compile import compiler_report
 from warpschool.course import Course
 from warpschool.device import get_device, gpu_problem
@@ -81,7 +80,7 @@ def _simulator() -> Ability:
     if not np.array_equal(run.outputs["y"], 2 * x):
         return Ability("simulator", "broken", "a test kernel gave wrong results", "Please report this processor.")
     took = f"a test kernel compiled and ran in {time.perf_counter() - start:.2f} s"
-    return Ability("simulator", "ok", f"{took}; cores to use: {ptxsim.available_threads()}, vectors: {ptxsim.simd()}")
+    return Ability("simulator", "ok", f"{took}; cores to use: {available_threads()}, vectors: {simd()}")
 
 
 def _gpu() -> Ability:

@@ -31,7 +31,6 @@ _CONVOLUTION = {
     "F0": 0, "PART": 32,
 }  # fmt: skip
 """What is usual for the sizes of the course's convolutions, which one number for all would make absurd."""
-_OLDEST_COMPILED = "sm_75"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,11 +200,10 @@ def distinct(hazards: Iterable[Any]) -> tuple[Any, ...]:
 
 def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> LaunchReport:
     """Resources and occupancy on `spec`, or on the oldest GPU that the compiler knows where that one is older."""
-    arch = spec.arch if spec.capability >= (7, 5) else _OLDEST_COMPILED
     resources = occupancy = None
     note = ""
     try:
-        resources = program.module.resources(arch)[launch.kernel]
+        resources = program.module.resources(spec.compiled_arch)[launch.kernel]
         occupancy = program.kernel(launch.kernel).occupancy(launch.block, gpu=spec, shared_mem=launch.shared_mem)
     except CompileError:
         note = f"{launch.kernel} does not compile for {spec.name}: it uses instructions of newer GPUs"

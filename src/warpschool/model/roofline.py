@@ -45,10 +45,7 @@ class Roofline:
 
     def roof(self, level: str) -> Roof:
         """The roof of "DRAM", "L2" or "L1"; raises KeyError where there is none."""
-        for roof in self.roofs:
-            if roof.level == level:
-                return roof
-        raise KeyError(level)
+        return {roof.level: roof for roof in self.roofs}[level]
 
     def attainable_gflops(self, intensity: float, level: str = "DRAM") -> float:
         """The most GFLOP/s at `intensity` FLOP per byte of that level's traffic."""
@@ -123,10 +120,8 @@ def in_sequence(estimates: Sequence[Estimate]) -> Estimate:
     """The bound of several launches, one after the other, on one GPU."""
     if len(estimates) == 1:
         return estimates[0]
-    parts: dict[str, float] = {}
-    for one in estimates:
-        for unit, time_ms in one.parts_ms.items():
-            parts[unit] = parts.get(unit, 0.0) + time_ms
+    units = dict.fromkeys(unit for one in estimates for unit in one.parts_ms)
+    parts = {unit: sum(one.parts_ms.get(unit, 0.0) for one in estimates) for unit in units}
     longest = max(estimates, key=lambda e: e.time_ms)
     notes = dict.fromkeys(e.note for e in estimates if e.note)
     note = "; ".join((f"{len(estimates)} launches", *notes))

@@ -12,6 +12,9 @@ from ptxsim.limits import LIMITS, MIB, WARP, SmLimits
 from warpschool.errors import LaunchError, WarpschoolError
 from warpschool.suggest import did_you_mean
 
+OLDEST_COMPILED = (7, 5)
+"""The oldest compute capability that today's NVRTC compiles for."""
+
 
 @dataclass(frozen=True)
 class GpuSpec:
@@ -38,6 +41,11 @@ class GpuSpec:
     def arch(self) -> str:
         """The compiler's name of the compute capability, "sm_75"."""
         return "sm_{}{}".format(*self.sm.capability)
+
+    @property
+    def compiled_arch(self) -> str:
+        """The architecture whose code shows what a kernel needs: its own, or the oldest that NVRTC still knows."""
+        return self.arch if self.capability >= OLDEST_COMPILED else "sm_{}{}".format(*OLDEST_COMPILED)
 
     @property
     def fp32_tflops(self) -> float:

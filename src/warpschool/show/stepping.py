@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
+from collections.abc import Callable
 from importlib import resources
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
-from warpschool.inspect.debugger.moment import Moment
 from warpschool.inspect.debugger.pages import changed, lane_ranges, lane_texts, where
-from warpschool.inspect.debugger.recording import Recording
+from warpschool.inspect.debugger.recording import Moment, Recording
+from warpschool.inspect.debugger.recording import trace as record
 from warpschool.show.page import escape, notebook_box, scrolling
 from warpschool.show.source import coloured_lines
 
+Given = ParamSpec("Given")
 MOST_STEPS = 240
 _TABLE_STEPS = 60
 _STYLE = """
@@ -33,6 +36,25 @@ _BUTTONS = (
     ("first", "first"), ("back", "← back"), ("step", "step →"), ("last", "last"), ("before", "↑ this line before"),
     ("again", "↓ this line again"),
 )  # fmt: skip
+
+
+class ShownRecording(Recording):
+    """A recording that a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        return stepping_html(self)
+
+
+def _shown(record: Callable[Given, Recording]) -> Callable[Given, ShownRecording]:
+    @functools.wraps(record)
+    def trace(*arguments: Given.args, **options: Given.kwargs) -> ShownRecording:
+        return ShownRecording(**vars(record(*arguments, **options)))
+
+    return trace
+
+
+trace = _shown(record)
+"""`ws.trace`: the debugger's, with a display."""
 
 
 def stepping_html(recording: Recording) -> str:

@@ -1,0 +1,249 @@
+"""What a kernel does to memory and to whom its order shows, read off the rows of its instructions.
+
+Pointers: which memory each register can come from, ignoring control flow. Roots are "param+OFFSET" (a kernel parameter
+that holds a pointer), "global NAME", "shared", "local", and "?" for a pointer that was loaded from memory or assembled
+from pieces. Three uses: a generic access whose pointer can only be shared or local is treated as such; only arrays that
+some store may reach need race tracking of their reads; and only arrays that are read and written must be put back
+before a launch runs again.
+
+Order: blocks run one after the other where one of them may see what another did first. That is decided by atomics,
+fences and volatile accesses, outside of shared memory; barrier objects lie in shared memory, and what blocks print is
+sorted by block afterwards. The oracle, which runs the warps of a block side by side where it may, has a rule of its own
+that is never laxer than this one (`oracle.machine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ptxsim.isa import STRONG, Access, Order, Pointer
+from ptxsim.syntax.matrices import tile
+from ptxsim.syntax.program import (
+    WIDTH_BITS,
+    Address,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Register,
+    Symbol,
+    Vector,
+    bytes_of,
+    registers_in,
+)
+
+Roots = frozenset[str]
+UNKNOWN: Roots = frozenset({"?"})
+NONE: Roots = frozenset()
+
+
+def _instructions(kernel: Kernel) -> Iterator[Instruction]:
+    return (i for block in kernel.blocks for i in block.instructions)
+
+
+# ---------------------------------------------------------------- order
+
+
+def order_of(i: Instruction) -> Order:
+    """To whom it may show when an instruction is executed, its modifiers included."""
+    found = Order.NOBODY
+    for modifier in i.modifiers:
+        found |= STRONG.get(modifier, Order.NOBODY)
+    return i.row.order | (found if i.row.has_result else found & ~Order.WAITS)
+
+
+def blocks_in_order(kernel: Kernel) -> bool:
+    """Whether blocks may talk to each other, so that their order could show."""
+    return any(
+        Order.BLOCKS in order_of(i) and (i.space != "shared" or i.row.accesses is None) for i in _instructions(kernel)
+    )
+
+
+def has_fences(kernel: Kernel) -> bool:
+    """Whether threads may be ordered by fences, acquires and releases."""
+    return any(Order.FENCE in order_of(i) for i in _instructions(kernel))
+
+
+def spin_heads(kernel: Kernel) -> frozenset[int]:
+    """Heads of loops in kernels whose threads may wait for each other by looking at memory."""
+    may_wait = any(Order.WAITS in order_of(i) for i in _instructions(kernel))
+    return frozenset(head for _, head in kernel.back_edges) if may_wait else frozenset()
+
+
+# ---------------------------------------------------------------- what is accessed
+
+
+def may_write_shared(i: Instruction) -> bool:
+    """Whether shared memory may hold something else behind an instruction."""
+    accesses = i.row.accesses
+    return accesses is None or any(a.writes and (a.space or i.space) in ("shared", "generic") for a in accesses)
+
+
+def granule_log2(kernel: Kernel, spaces: frozenset[str]) -> int:
+    """log2 of the race shadow's granule: the smallest access in these spaces, at most 4 bytes."""
+    return min((_granule(i, spaces) for i in _instructions(kernel)), default=4).bit_length() - 1
+
+
+def _granule(i: Instruction, spaces: frozenset[str]) -> int:
+    row = i.row
+    if row.accesses is not None and spaces.isdisjoint(i.spaces):
+        return 4
+    if row.granule == "tile":
+        return min(4, *(r.size for shared in (False, True) for r in tile(i).requests(shared)))
+    if row.granule == "element":
+        size = bytes_of(i.type)
+        for operand in i.operands:
+            if isinstance(operand, Vector):
+                size *= len(operand.elements)
+        return min(4, size)
+    return int(row.granule)
+
+
+# ---------------------------------------------------------------- where pointers lead
+
+
+def pointer_roots(kernel: Kernel) -> dict[str, Roots]:
+    """register -> roots, for every 64-bit register and for 32-bit shared-memory addresses."""
+    roots: dict[str, Roots] = {}
+    changed = True
+    while changed:
+        changed = False
+        for i in _instructions(kernel):
+            for name in i.written:
+                found = roots.get(name, NONE) | _result(kernel, i, name, roots)
+                if found != roots.get(name, NONE):
+                    roots[name] = found
+                    changed = True
+    return roots
+
+
+def _result(kernel: Kernel, i: Instruction, name: str, roots: dict[str, Roots]) -> Roots:
+    anywhere = UNKNOWN if WIDTH_BITS[kernel.registers[name]] == 64 else NONE
+    match i.row.pointer:
+        case Pointer.NOWHERE:
+            return NONE
+        case Pointer.ANYWHERE:
+            return anywhere
+        case Pointer.MEMORY:
+            return _loaded(kernel, i) if anywhere and i.space == "param" else anywhere
+    found: Roots = NONE
+    for operand in i.sources[-1:] if i.row.pointer is Pointer.ADDEND else i.sources:
+        found |= anywhere if isinstance(operand, Vector) else _operand(kernel, operand, roots)
+    return found
+
+
+def _loaded(kernel: Kernel, i: Instruction) -> Roots:
+    """The root that a pointer is which a kernel gets as a parameter."""
+    address = i.operands[1]
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+        return NONE
+    symbol = address.base
+    start = next((p.offset for p in kernel.params if p.name == symbol.name), 0)
+    return frozenset({f"param+{start + symbol.offset + address.offset}"})
+
+
+def _operand(kernel: Kernel, operand: Operand, roots: dict[str, Roots]) -> Roots:
+    match operand:
+        case Register(name):
+            return roots.get(name, NONE)
+        case Symbol(name):
+            variable = kernel.variables.get(name)
+            if variable is None:
+                return UNKNOWN
+            return frozenset({variable.space if variable.space in ("shared", "local") else f"global {name}"})
+        case _:
+            return NONE
+
+
+def written_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
+    """Roots of all global memory that the kernel may write."""
+    return _reached(kernel, roots, lambda access: access.writes)
+
+
+def read_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
+    """Roots of all global memory that the kernel may read."""
+    return _reached(kernel, roots, lambda access: access.reads)
+
+
+def _reached(kernel: Kernel, roots: dict[str, Roots], wanted: Callable[[Access], bool]) -> Roots:
+    found: Roots = NONE
+    for i in _instructions(kernel):
+        if i.row.accesses is None:
+            found |= UNKNOWN
+            continue
+        addresses = [o for o in i.operands if isinstance(o, Address)]
+        for access, address in zip(i.row.accesses, addresses, strict=False):  # cp.async may name none
+            if wanted(access) and (access.space or i.space) not in ("shared", "local", "param"):
+                found |= _operand(kernel, address.base, roots) or UNKNOWN
+    return frozenset(r for r in found if r not in ("shared", "local"))
+
+
+# ---------------------------------------------------------------- loads that only guess
+
+_PASSES_ON = frozenset({"mov", "selp", "cvt"})
+_SAME_PLACE = frozenset({"mov", "cvta"})
+
+
+def optimistic_loads(kernel: Kernel) -> frozenset[int]:
+    """Identities of the load instructions whose value is what a compare-and-swap at the same address expects.
+
+    `old = *p; do { assumed = old; old = atomicCAS(p, assumed, f(assumed)); } while (old != assumed);` reads without
+    care and is right all the same: a wrong guess only costs a turn of the loop. Such a load counts as an atomic access.
+    """
+    instructions = list(_instructions(kernel))
+    swaps = [i for i in instructions if i.opcode == "atom" and i.has("cas")]
+    if not swaps:
+        return frozenset()
+    places = _places(instructions)
+    passed: dict[str, set[str]] = {}
+    for i in instructions:
+        if i.opcode in _PASSES_ON:
+            for name in i.written:
+                passed.setdefault(name, set()).update(n for o in i.sources for n in registers_in(o))
+    found: set[int] = set()
+    for swap in swaps:
+        place = _place(swap.operands[1], places)
+        expected = _closure(set(registers_in(swap.operands[2])), passed)
+        for i in instructions:
+            if i.opcode == "ld" and not expected.isdisjoint(i.written) and _place(i.operands[1], places) == place:
+                found.add(id(i))
+    return frozenset(found)
+
+
+def _closure(names: set[str], sources: dict[str, set[str]]) -> set[str]:
+    pending = list(names)
+    while pending:
+        fresh = sources.get(pending.pop(), set()) - names
+        names |= fresh
+        pending += fresh
+    return names
+
+
+def _places(instructions: list[Instruction]) -> dict[str, tuple[Operand, int]]:
+    """register -> (what it is a copy of, plus how much), for registers that are written once."""
+    copies: dict[str, tuple[Operand, int]] = {}
+    several: set[str] = set()
+    for i in instructions:
+        for name in i.written:
+            if name in copies or name in several:
+                several.add(name)
+                copies.pop(name, None)
+            elif i.opcode in _SAME_PLACE and isinstance(i.operands[0], Register):
+                copies[name] = (i.operands[1], 0)
+            elif i.opcode == "add" and isinstance(i.operands[2], Immediate):
+                copies[name] = (i.operands[1], i.operands[2].bits)
+            else:
+                several.add(name)
+    return copies
+
+
+def _place(operand: Operand, copies: dict[str, tuple[Operand, int]]) -> tuple[Operand, int] | None:
+    """Where an address leads: the first copy of its base, and the offset."""
+    if not isinstance(operand, Address):
+        return None
+    base: Operand = operand.base
+    offset = operand.offset
+    while isinstance(base, Register) and base.name in copies:
+        base, more = copies[base.name]
+        offset += more
+    return (Symbol(base.name), base.offset + offset) if isinstance(base, Symbol) else (base, offset)
