@@ -8,6 +8,7 @@ import pytest
 
 import warpschool as ws
 from warpschool.errors import ArgumentError
+from warpschool.notebook import predictions
 
 
 def test_nothing_is_measured_before_there_is_a_prediction(capsys):

@@ -41,7 +41,7 @@ from warpschool.errors import (
 from warpschool.harness.launcher import Program, given_sizes, random_inputs
 from warpschool.harness.source import resolve
 from warpschool.inspect.debugger.recorder import EXITED, Changes, LineStep, RecordingFull, StepRecorder
-from warpschool.inspect.debugger.symbols import Place, Symbols, Type, Variable, read_symbols
+from warpschool.inspect.debugger.symbols import Place, SourceVariable, Symbols, Type, read_symbols
 from warpschool.inspect.profile import SEVERAL_SIZES, case_text, distinct, usual_sizes
 from warpschool.suggest import did_you_mean
 
@@ -292,10 +292,10 @@ class _Device(SimDevice):
         return super().load(module)
 
     def loaded(self, module: SimModule, kernel: ptxsim.SimKernel) -> SimLoadedKernel:
-        return _Kernel(module, kernel)
+        return _RecordedKernel(module, kernel)
 
 
-class _Kernel(SimLoadedKernel):
+class _RecordedKernel(SimLoadedKernel):
     def launch(
         self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], *, shared_bytes: int, stream: Any,
         options: LaunchOptions,
@@ -478,7 +478,7 @@ class Moment:
                     values.defined[lanes] = defined[lanes]
         return found
 
-    def _visible(self, ptx_line: int) -> Iterator[tuple[Variable, Place]]:
+    def _visible(self, ptx_line: int) -> Iterator[tuple[SourceVariable, Place]]:
         """The variables at a place, outer ones first, so that inner ones hide them."""
         function = self.recording.symbols.function_at(ptx_line)
         for variable in function.variables if function else ():
@@ -486,7 +486,7 @@ class Moment:
             if place is not None:
                 yield variable, place
 
-    def _read(self, variable: Variable, place: Place, copy: str) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, variable: SourceVariable, place: Place, copy: str) -> tuple[np.ndarray, np.ndarray]:
         """The values of a variable in all lanes, and where it has one."""
         base, shape = variable.type.dtype.subdtype or (variable.type.dtype, ())
         size = variable.type.dtype.itemsize
