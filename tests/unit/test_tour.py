@@ -110,7 +110,7 @@ def test_the_climb_from_naive_to_tiled(tour):
     assert 0 < tiled.report.occupancy.fraction <= 1
     assert tiled.report.registers > 0
     tiled_at, naive_at = (standing(step.step, step.report.counters, "rtx2080ti") for step in (tiled, naive))
-    assert tiled_at.intensity > naive_at.intensity and tiled_at.bound_gflops > naive_at.bound_gflops
+    assert tiled_at.intensity > naive_at.intensity
 
 
 def test_the_left_out_barrier_is_noticed(tour):

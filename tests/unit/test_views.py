@@ -460,7 +460,7 @@ def test_every_figure_of_a_notebook_has_a_text_and_a_table():
     import matplotlib.pyplot as plt
     from IPython.core.interactiveshell import InteractiveShell
 
-    from warpschool.notebook.display import register_displays
+    from warpschool.notebook.extension import register_displays
     from warpschool.show.figures import figure_sheet, figure_text
 
     figure, (left, right) = plt.subplots(1, 2)
