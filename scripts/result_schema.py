@@ -50,7 +50,7 @@ which other programs hardly change, with a margin:
 | Python cells: NumPy is not counted | 3600 s of processor time | what their steps allow: 36 s | TLE |
 | elapsed time of a check, of a compilation | 4 hours, 10 minutes | | SE: the machine's fault, tried again |
 
-Times are of one core of an Intel Xeon with AVX-512. The slowest kernel that counts allow does nothing but atomics; with a
+Times are of one core of an Intel Xeon with AVX-512. The slowest kernel that counts allow only does atomics; with a
 race in every access, where those are no fault, it takes 1100 s. A step for one architecture (`Target: sm_90a`) runs on
 a GPU alone, where nothing is counted: there a kernel that never ends is SE, and a person looks.
 """
