@@ -29,7 +29,7 @@ def limit_steps(*, steps: int = MOST_STEPS, sleep_s: float = MOST_SLEEP_S) -> Co
     setattr(builtins, _TICK, _spender(steps, "does not come to an end"))
     spend_sleep = _spender(sleep_s, "waits for too long")
 
-    def sleep(seconds: float) -> None:
+    def sleep(seconds: Any, /) -> None:
         spend_sleep(max(0.0, seconds))
         real(seconds)
 
