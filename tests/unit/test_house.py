@@ -17,7 +17,7 @@ WRONG_WAY = {
     ("warpschool.tour.run", "warpcourse.ladder"),
 }
 CIRCLES = {
-    "ptxsim.isa", "ptxsim.run.engine", "warpschool", "warpschool.classroom.exporters",
+    "ptxsim.run.engine", "warpschool", "warpschool.classroom.exporters",
     "warpschool.contract.model", "warpschool.device.arguments", "warpschool.inspect.debugger.moment",
 }  # fmt: skip
 """The first module, by name, of every circle."""
