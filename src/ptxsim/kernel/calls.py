@@ -41,7 +41,7 @@ from ptxsim.syntax.refusals import refused
 
 STACK_BYTES = 16 << 10
 """Call stack of a thread."""
-_LIMIT = "%stack_limit"
+_LIMIT = "%limit@"
 _SLOT = 8
 _ENTRY, _RETURN = "enter@{}", "leave@{}"
 BACK = "back@"
@@ -270,7 +270,7 @@ class _Stacker:
     # -- pieces -----------------------------------------------------------------------------------------------------
     def register(self, type_name: str) -> Register:
         self.count += 1
-        name = f"%stack{self.count}"
+        name = f"%stack@{self.count}"
         self.registers[name] = type_name
         return Register(name)
 

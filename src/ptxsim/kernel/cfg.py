@@ -195,21 +195,21 @@ def _split(code: list[Instruction | str]) -> list[_Draft]:
         if not is_open:  # nothing jumps here: the block will be dropped
             current, is_open = start(), True
         flow = i.row.flow
-        if flow is Flow.BRANCH:
+        if flow is Flow.NEXT or flow is Flow.TRAP:
+            current.instructions.append(i)
+            if flow is Flow.TRAP or (i.opcode == "call" and i.operands[1] == _ASSERT_FAILS):
+                is_open = False  # the thread ends here: Return(None) stands already
+        elif flow is Flow.BRANCH:
             branches.append((current, i, len(drafts)))
             is_open = False
             if i.guard:
                 current, is_open = start(), True
-        elif flow in (Flow.BARRIER, Flow.WARP_BARRIER):
-            current.end = (Barrier if flow is Flow.BARRIER else WarpBarrier)(len(drafts), i)
-            current = start()
         elif flow is Flow.END:
             current.end = Return(i)
             is_open = False
         else:
-            current.instructions.append(i)
-            if flow is Flow.TRAP or (i.opcode == "call" and i.operands[1] == _ASSERT_FAILS):
-                is_open = False  # the thread ends here: Return(None) stands already
+            current.end = (Barrier if flow is Flow.BARRIER else WarpBarrier)(len(drafts), i)
+            current = start()
     for draft, i, following in branches:
         targets = tuple([labels[t] for t in i.targets])
         if i.opcode == "brx":

@@ -33,7 +33,7 @@ def limit_steps(*, steps: int = MOST_STEPS, sleep_s: float = MOST_SLEEP_S) -> Co
         spend_sleep(max(0.0, seconds))
         real(seconds)
 
-    time.sleep = sleep  # type: ignore[assignment]  # positional-only there, as nobody calls it by name
+    time.sleep = sleep
     return Counted()
 
 
