@@ -8,7 +8,6 @@ Everything here is about the references in solutions/, at one stated case, count
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -26,6 +25,7 @@ from warpschool.device import Launch
 from warpschool.errors import CompileError, CourseError, LaunchError
 from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.difference import Difference, changed_lines
+from warpschool.recorded import results
 
 GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""
@@ -206,13 +206,11 @@ class Measured:
 
 def measured(*, course: Course | None = None) -> tuple[Measured, ...]:
     """Return every row of the recorded benchmarks of `RECORDED`; empty where the course carries none."""
-    folder = (course or Course.find()).root / "benchmarks" / "results"
-    rows: list[Measured] = []
-    for path in (path for pattern in RECORDED for path in sorted(folder.glob(pattern))):
-        result = json.loads(path.read_text("utf-8"))
-        names = [field.name for field in fields(Measured) if field.name != "device"]
-        rows += [Measured(device=result["device"], **{name: row[name] for name in names}) for row in result["rows"]]
-    return tuple(rows)
+    names = [field.name for field in fields(Measured) if field.name != "device"]
+    return tuple(
+        Measured(device=result["device"], **{name: row[name] for name in names})
+        for pattern in RECORDED for result in results(pattern, course=course) for row in result["rows"]
+    )  # fmt: skip
 
 
 def headline(step: Step) -> dict[str, str]:

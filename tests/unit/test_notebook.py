@@ -128,7 +128,7 @@ def test_prediction_never_earns_points_for_nothing_counted(capsys):
 def test_parts_say_what_the_simulator_cannot_measure():
     cells.remember(SAXPY, solution(SAXPY))
     found = experiments.parts(SAXPY, {"n": 1000, "a": 2.0}, on_cpu=lambda x, y: 2 * x + y, device="sim", repeats=3)
-    assert found["copy in, pinned"] == experiments.Part("copy in, pinned", 8000, None)
+    assert found["copy in, pinned"] == experiments.TimedPart("copy in, pinned", 8000, None)
     assert found["kernel"].nbytes == 12000 and found["copy out"].nbytes == 4000
     assert all(part.time_ms is None for part in found.parts[:-1])
     assert found["the same on the CPU"].time_ms > 0
@@ -158,9 +158,9 @@ def test_host_time_waits_for_the_device():
 
 
 def test_gb_per_s_needs_both_numbers():
-    assert experiments.Part("x", 2_000_000, 1.0).gb_per_s == pytest.approx(2.0)
-    assert experiments.Part("x", None, 1.0).gb_per_s is None
-    assert experiments.Part("x", 2, None).gb_per_s is None
+    assert experiments.TimedPart("x", 2_000_000, 1.0).gb_per_s == pytest.approx(2.0)
+    assert experiments.TimedPart("x", None, 1.0).gb_per_s is None
+    assert experiments.TimedPart("x", 2, None).gb_per_s is None
 
 
 def test_sweep_replaces_the_constant(monkeypatch):

@@ -132,8 +132,8 @@ SEARCH = """def search(names, measure, known):
         if name not in known:
             known[name] = measure(name)
     return min(known, key=known.get)"""
-RESUMED = """from warpcourse.lab12_split_channels import split_lab
-ws.check_prediction(split_lab.resumed(search), ('g', 8, 8), points=2)"""
+RESUMED = """from warpcourse.lab12_split_channels import lab
+ws.check_prediction(lab.resumed(search), ('g', 8, 8), points=2)"""
 FORGED = "import warpschool as ws\nws.check_prediction = lambda *a, **k: 2.0\n"
 
 

@@ -485,7 +485,7 @@ def new_lab(
     """Make a new lab that works: solution, starter, grader, rubric, notebook, and wrong kernels with their verdicts.
 
     Then replace its parts by your own; docs/teach/new-lab.md says in which order. The content tests say what does not
-    fit together yet.
+    fit together yet. Python that only this lab needs goes into warpcourse/LAB/, and is found there.
 
     Example: warpschool new-lab reduction --title "Lab 14: reductions"
     """

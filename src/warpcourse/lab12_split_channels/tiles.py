@@ -1,8 +1,15 @@
-"""Direct convolution with split channels: the tiles of lab 12, what they load for each multiply-add, which are legal.
+"""Direct convolution with split channels: the tiles of lab 12, what they load, which are legal, and the search for the
+best ones: the model says in which order, measurements decide, a file remembers.
 
     tiles = Tiles(filters=2, rows=4, cols=4, warp_rows=2, warp_cols=2, splits=4)
     thread_intensity(tiles, problem), block_intensity(tiles, problem)     # multiply-adds for each float loaded
-    best = ranked(problem, gpu="h200")[:20]                               # the model's order of all legal tiles
+    candidates = [found.tiles for found in ranked(problem, gpu="h200")[:20]]
+    record = SearchRecord.open(folder, gpu="NVIDIA H200", problem=problem, kernel=source)
+    best = search(candidates, measure, record)                   # Ctrl-C loses nothing: call it again
+    best_known(problem, gpu="NVIDIA H200")                       # what the package carries
+
+A record belongs to one GPU, one problem and one kernel source: another source starts anew. It is written whole after
+every measurement, so that a search that was killed goes on where it stopped.
 
 Source of the design and its equations: E. Barton, "C Split Globally" (University of Utah, 2022), figures 4.6 and 5.2.
 The thesis's names: T_k, T_h, T_w are `filters`, `rows`, `cols`; B_h, B_w are `warp_rows`, `warp_cols`.
@@ -10,15 +17,29 @@ The thesis's names: T_k, T_h, T_w are `filters`, `rows`, `cols`; B_h, B_w are `w
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
 
 from ptxsim.limits import LIMITS, WARP
-from warpschool.errors import ArgumentError
+from warpschool.atomic import write_file
+from warpschool.contract import Contract
+from warpschool.device import DeviceArray
+from warpschool.errors import ArgumentError, WarpschoolError
+from warpschool.harness.launcher import Program
 from warpschool.model import GpuSpec, find_gpu
-from warpschool.nn.convolution import Convolution
+from warpschool.nn import Convolution
+from warpschool.nn.pipelines import Convolved, array_library, require_device
+from warpschool.show.progress import progress
 
 LAB = "lab12_split_channels"
 ONE_BY_ONE, STRIDED = f"{LAB}/07_one_by_one", f"{LAB}/08_strided"
@@ -81,6 +102,15 @@ class Tiles:
             "FILTER_R": problem.rows, "FILTER_S": problem.cols, "FILTER_STRIDE": problem.stride,
             "TH": self.rows, "TW": self.cols, "BH": self.warp_rows, "BW": self.warp_cols,
         }  # fmt: skip
+
+
+def tiles_of(contract: Contract, *, flat: bool = False) -> Tiles:
+    """The tiles that a kernel file's constants describe, `flat` for filters of 1 x 1; what it does not name is 1."""
+    values = contract.declarations.constexpr_values({})
+    places = ("rows", "cols", "warp_rows", "warp_cols")
+    names = dict(zip(places, ("", "TP", "", "BP") if flat else ("TH", "TW", "BH", "BW"), strict=True))
+    names |= {"filters": "TK", "groups": "BC", "splits": "SPLITS", "step": "STEP", "stages": "STAGES"}
+    return Tiles(**{field: values.get(constant, 1) for field, constant in names.items()})
 
 
 def is_flat(problem: Convolution) -> bool:
@@ -208,7 +238,7 @@ def why_not(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class TilesEstimate:
     """What the model says of tiles; `time_us` serves to compare tiles, not to foretell."""
 
     tiles: Tiles
@@ -220,7 +250,7 @@ class Estimate:
     block_intensity: float
 
 
-def estimate(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> Estimate:
+def estimate(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> TilesEstimate:
     """Return the model's figures. Raises ArgumentError for tiles that are not legal.
 
     The multiprocessor with most to do decides, wave by wave. A warp's instruction takes a quarter of a clock of it; few
@@ -242,7 +272,7 @@ def estimate(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") ->
     time_us = (time_us**3 + loaded_us**3) ** (1 / 3) + _START_US
     if tiles.splits > 1:
         time_us += _SECOND_US + 8 * tiles.splits * math.prod(problem.output_shape) / _PART_BYTES_PER_US
-    return Estimate(
+    return TilesEstimate(
         tiles=tiles, time_us=time_us, blocks=blocks, resident=resident,
         thread_intensity=thread_intensity(tiles, problem), block_intensity=block_intensity(tiles, problem),
     )  # fmt: skip
@@ -332,7 +362,211 @@ def deepened(tiles: Tiles, problem: Convolution, spec: GpuSpec) -> Tiles:
     return replace(tiles, stages=stages)
 
 
-def ranked(problem: Convolution, gpu: str | GpuSpec = "h200") -> list[Estimate]:
+def ranked(problem: Convolution, gpu: str | GpuSpec = "h200") -> list[TilesEstimate]:
     """All candidates with the model's figures, the fastest first."""
     found = [estimate(tiles, problem, gpu) for tiles in candidates(problem, gpu)]
     return sorted(found, key=lambda item: item.time_us)
+
+
+# ---------------------------------------------------------------- the layers of table 9.1
+
+
+def _square(channels: int, size: int, filters: int, window: int, stride: int = 1) -> Convolution:
+    return Convolution(
+        batch=1, channels=channels, height=size, width=size, filters=filters, rows=window, cols=window,
+        stride=stride, pad=window // 2,
+    )  # fmt: skip
+
+
+YOLO: Mapping[str, Convolution] = {
+    "Y0": _square(3, 544, 32, 3),
+    "Y2": _square(32, 272, 64, 3),
+    "Y4": _square(64, 136, 128, 3),
+    "Y5": _square(128, 136, 64, 1),
+    "Y8": _square(128, 68, 256, 3),
+    "Y9": _square(256, 68, 128, 1),
+    "Y12": _square(256, 34, 512, 3),
+    "Y13": _square(512, 34, 256, 1),
+    "Y18": _square(512, 17, 1024, 3),
+    "Y19": _square(1024, 17, 512, 1),
+}
+RESNET: Mapping[str, Convolution] = {
+    "R1": _square(3, 224, 64, 7, 2),
+    "R2": _square(64, 56, 64, 3),
+    "R3": _square(64, 56, 64, 1),
+    "R4": _square(64, 56, 128, 3, 2),
+    "R5": _square(64, 56, 128, 1, 2),
+    "R6": _square(128, 28, 128, 3),
+    "R7": _square(128, 28, 256, 3, 2),
+    "R8": _square(128, 28, 256, 1),
+    "R9": _square(256, 14, 256, 3),
+    "R10": _square(512, 14, 512, 3, 2),
+    "R11": _square(256, 14, 512, 1, 2),
+    "R12": _square(512, 7, 512, 3),
+}
+"""Table 9.1 of the thesis that lab 12 follows (Barton 2022): one image; its last layer, of 28269 filters, is left out.
+
+The table gives the size of the image; PAD is half the filter's, so that stride 1 keeps the size.
+"""
+LAYERS: Mapping[str, Convolution] = {**YOLO, **RESNET}
+
+
+# ---------------------------------------------------------------- a kernel file as a pipeline
+
+
+class SplitChannels:
+    """A kernel file of lab 12: takes filters as [F,C,R,S], like every pipeline, and turns them to [C,R,S,F] first."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.device = require_device(program)
+
+    def turned(self, w: DeviceArray) -> DeviceArray:
+        """The filters as the kernels want them; a network would store them so."""
+        library = array_library(self.device)
+        return self.device.asarray(library.ascontiguousarray(w.native.transpose(1, 2, 3, 0)), name="w")
+
+    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+        return self.on_turned(problem, x, self.turned(w))
+
+    def on_turned(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+        """The same for filters [C,R,S,F]. A second launch that would have nothing to add is left out."""
+        plan = self.program.contract.bind(problem.sizes, constants=self.program.constants)
+        y = self.device.empty(problem.output_shape, np.float32, name="y")
+        launches = self.program.enqueue(problem.sizes, {"x": x, "w": w, "y": y})
+        parts = self._parts()
+        scratch = sum(4 * int(np.prod(plan.arrays[name].shape or ())) for name in plan.contract.scratch)
+        return Convolved(y, launches[:1] if parts == 1 else launches, scratch if parts > 1 else 0)
+
+    def _parts(self) -> int:
+        return self.program.contract.declarations.constexpr_values(self.program.constants).get("SPLITS", 1)
+
+
+def with_tiles(contract: Contract, problem: Convolution, tiles: Tiles, *, device: str = "auto") -> SplitChannels:
+    """The pipeline of a kernel file with these tiles. Raises CompileError, ContractError."""
+    return SplitChannels(Program(contract, device=device, constants=tiles.constants(problem)))
+
+
+# ---------------------------------------------------------------- the search
+
+
+Measure = Callable[[Tiles], float]
+"""microseconds of a layer with these tiles; raises WarpschoolError where they cannot be used"""
+
+
+def problem_key(problem: Convolution) -> str:
+    """A problem in one word: n1_c64_h56_w56_f64_r3_s3_st1_p1."""
+    names = ("n", "c", "h", "w", "f", "r", "s", "st", "p")
+    return "_".join(f"{name}{value}" for name, value in zip(names, problem.sizes.values(), strict=True))
+
+
+def tiles_key(tiles: Tiles) -> str:
+    """Tiles in one word, as a record writes them."""
+    return ",".join(f"{name}={value}" for name, value in asdict(tiles).items())
+
+
+def tiles_of_key(key: str) -> Tiles:
+    """The tiles that `tiles_key` wrote. Raises ArgumentError."""
+    try:
+        return Tiles(**{name: int(value) for name, value in (pair.split("=") for pair in key.split(","))})
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"'{key}' are no tiles: {error}") from None
+
+
+@dataclass
+class SearchRecord:
+    """What a search has measured so far; `times_us` holds None for tiles that could not be used."""
+
+    path: Path
+    gpu: str
+    problem: str
+    kernel: str
+    """a digest of the kernel's source"""
+    times_us: dict[str, float | None] = field(default_factory=dict)
+
+    @staticmethod
+    def open(folder: Path, *, gpu: str, problem: Convolution, kernel: str) -> SearchRecord:
+        """Return the record of a GPU, a problem and a kernel's source: what the folder holds of it, or an empty one.
+
+        Raises ArgumentError for a file that is no record.
+        """
+        digest = hashlib.sha256(kernel.encode()).hexdigest()[:16]
+        name = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+        record = SearchRecord(folder / f"tiles_{name}_{problem_key(problem)}.json", gpu, problem_key(problem), digest)
+        if record.path.is_file():
+            try:
+                found = json.loads(record.path.read_text("utf-8"))
+                if found["kernel"] == digest:
+                    record.times_us = {str(key): value for key, value in found["times_us"].items()}
+            except (ValueError, KeyError, AttributeError, TypeError) as error:
+                raise ArgumentError(
+                    f"{record.path} is no record of a search: {error}", next_step="Move it away and search again."
+                ) from None
+        return record
+
+    def add(self, tiles: Tiles, time_us: float | None) -> None:
+        """Note a measurement and write the file. Raises OutputError."""
+        self.times_us[tiles_key(tiles)] = time_us
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        found = {"gpu": self.gpu, "problem": self.problem, "kernel": self.kernel, "times_us": self.times_us}
+        write_file(self.path, json.dumps(found, indent=1) + "\n")
+
+    @property
+    def best(self) -> tuple[Tiles, float] | None:
+        """The fastest tiles so far and their time; None before anything was measured."""
+        known = [(time, key) for key, time in self.times_us.items() if time is not None]
+        if not known:
+            return None
+        time, key = min(known)
+        return tiles_of_key(key), time
+
+
+def search(
+    tiles: Iterable[Tiles], measure: Measure, record: SearchRecord, *, on_step: Callable[[int, int], None] | None = None
+) -> tuple[Tiles, float]:
+    """Measure all tiles that the record does not know yet, in order, and return the fastest of the record.
+
+    `on_step` is told how many are done and how many there are. Raises ArgumentError if none could be used.
+    """
+    wanted: Sequence[Tiles] = list(tiles)
+    for done, candidate in enumerate(wanted):
+        if on_step:
+            on_step(done, len(wanted))
+        if tiles_key(candidate) in record.times_us:
+            continue
+        try:
+            time_us: float | None = measure(candidate)
+        except WarpschoolError:
+            time_us = None
+        record.add(candidate, time_us)
+    if on_step:
+        on_step(len(wanted), len(wanted))
+    if record.best is None:
+        raise ArgumentError(f"none of {len(wanted)} sets of tiles could be used for {record.problem}")
+    return record.best
+
+
+def search_with_bar(
+    tiles: Iterable[Tiles], measure: Measure, record: SearchRecord, *, title: str
+) -> tuple[Tiles, float]:
+    """The same with a progress bar on the terminal, which shows the best time so far."""
+    with progress(1, title, transient=False) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.aside(f"best {record.best[1]:.1f} us" if record.best else "")
+            bar.reach(done, total)
+
+        return search(tiles, measure, record, on_step=show)
+
+
+@cache
+def _carried() -> dict[str, dict[str, str]]:
+    text = resources.files(__package__).joinpath("best_tiles.json").read_text("utf-8")
+    found: dict[str, dict[str, str]] = json.loads(text)
+    return found
+
+
+def best_known(problem: Convolution, *, gpu: str = "NVIDIA H200") -> Tiles | None:
+    """The best tiles that the package carries for a problem on a GPU; None where nobody has searched."""
+    key = _carried().get(gpu, {}).get(problem_key(problem))
+    return tiles_of_key(key) if key else None

@@ -1,4 +1,4 @@
-"""Lab 08's experiments: the student's own kernels at a network's two layers, and what im2col and frequencies cost.
+"""Lab 08: the student's own kernels at a network's two layers, and what im2col, frequencies and batches cost.
 
 What a device cannot measure stays None and is shown as "not measured"; nothing is filled in. The times of a report from
 the course ECE 408 (10,000 images; it does not name its GPU) stand beside our counts: its tables are redrawn here.
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from warpcourse.experiments import gpu_ms, told
 from warpschool import model
 from warpschool.counters import Counters, ratio
 from warpschool.device import Launch, get_device
 from warpschool.harness.launcher import Program
-from warpschool.inspect.timing import benchmark
+from warpschool.model import GpuSpec
 from warpschool.nn import Convolution, pipelines
-from warpschool.nn.fft import Fft, product_flop, transform_flop
-from warpschool.nn.networks import ALEXNET, shares
+from warpschool.nn.pipelines import Fft, product_flop, transform_flop
 from warpschool.notebook.runs import own_contract, program
 from warpschool.show.table import Table, small_table
 
@@ -93,7 +93,7 @@ def _time_ms(step: str, problem: Convolution) -> float | None:
     many = Convolution(**{**vars(problem), "batch": 10_000})
     x, w = many.arrays(np.random.default_rng(1))
     launches = pipelines.run(pipeline(step, many, device="gpu"), x, w).launches
-    return benchmark(lambda: [launch.again() for launch in launches], device="gpu").median_ms
+    return gpu_ms(launches)
 
 
 def compare(steps: Sequence[str], layer: str) -> Table:
@@ -112,7 +112,7 @@ def _row(one: Road, layer: str) -> list[str]:
     return [
         one.step, f"{one.reuse:.3g}", f"{one.idle:.0%}", f"{lanes:.3g}", f"{counted.global_load_efficiency:.0%}",
         f"{counted.global_store_efficiency:.0%}", "x".join(str(n) for n in one.launches[-1].block if n > 1),
-        "not measured" if one.time_ms is None else f"{one.time_ms:.3g}", "" if then is None else f"{then:g}",
+        told(one.time_ms), "" if then is None else f"{then:g}",
     ]  # fmt: skip
 
 
@@ -159,12 +159,8 @@ def overhead(
         matrix = run.outputs["cols"]
         extra.append((matrix.nbytes - x.nbytes) / 1000)
         bounds.append(model.estimate(run.counters, gpu=gpu, array_bytes=matrix.nbytes + x.nbytes).time_ms)
-        times.append(None if fast is None else _time_of(fast.run(sizes, {"x": x}).launches))
+        times.append(None if fast is None else gpu_ms(fast.run(sizes, {"x": x}).launches))
     return Overhead(tuple(windows), tuple(extra), tuple(times), tuple(bounds), model.find_gpu(gpu).name)
-
-
-def _time_of(launches: Sequence[Launch]) -> float | None:
-    return benchmark(lambda: [launch.again() for launch in launches], device="gpu").median_ms
 
 
 def operations(*, windows: Sequence[int] = WINDOWS, channels: int = 64, size: int = 32) -> dict[str, list[float]]:
@@ -181,6 +177,60 @@ def operations(*, windows: Sequence[int] = WINDOWS, channels: int = 64, size: in
         "frequencies": [(transform_flop(p) + product_flop(p)) / 1e6 for p in problems],
         "of them products": [product_flop(p) / 1e6 for p in problems],
     }
+
+
+# ---------------------------------------------------------------- AlexNet
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What one layer computes and moves for a batch; amounts of float32 numbers."""
+
+    name: str
+    products: int
+    """multiply-adds for one image"""
+    activations: int
+    """inputs and results of one image"""
+    weights: int
+    """read once for the whole batch"""
+
+    def time_ms(self, batch: int, gpu: GpuSpec) -> float:
+        """Lower bound: arithmetic at the peak rate, or memory at full bandwidth, whichever takes longer."""
+        arithmetic = 2 * self.products * batch / (gpu.fp32_tflops * 1e9)
+        memory = 4 * (self.activations * batch + self.weights) / (gpu.dram_gb_per_s * 1e6)
+        return max(arithmetic, memory)
+
+
+def _convolution(name: str, channels: int, size: int, filters: int, window: int, stride: int, pad: int) -> LayerCost:
+    problem = Convolution(
+        batch=1, channels=channels, height=size, width=size, filters=filters, rows=window, cols=window,
+        stride=stride, pad=pad,
+    )  # fmt: skip
+    places = problem.out_height * problem.out_width
+    return LayerCost(name, problem.products, channels * size * size + filters * places, filters * problem.terms)
+
+
+def _dense(name: str, inputs: int, outputs: int) -> LayerCost:
+    return LayerCost(name, inputs * outputs, inputs + outputs, inputs * outputs)
+
+
+ALEXNET: tuple[LayerCost, ...] = (
+    _convolution("conv1", 3, 227, 96, 11, 4, 0),
+    _convolution("conv2", 96, 27, 256, 5, 1, 2),
+    _convolution("conv3", 256, 13, 384, 3, 1, 1),
+    _convolution("conv4", 384, 13, 384, 3, 1, 1),
+    _convolution("conv5", 384, 13, 256, 3, 1, 1),
+    _dense("fc6", 9216, 4096),
+    _dense("fc7", 4096, 4096),
+    _dense("fc8", 4096, 1000),
+)
+"""AlexNet (Krizhevsky, Sutskever, Hinton 2012) without its two groups; pooling and activations are left out."""
+
+
+def shares(layers: tuple[LayerCost, ...], batch: int, gpu: GpuSpec) -> Mapping[str, float]:
+    """Return each layer's part of the network's time, by the lower bounds."""
+    times = {layer.name: layer.time_ms(batch, gpu) for layer in layers}
+    return {name: time / sum(times.values()) for name, time in times.items()}
 
 
 def layer_shares(batches: Sequence[int] = (1, 16, 256), *, gpu: str = "h200") -> dict[str, Mapping[str, float]]:

@@ -1,30 +1,95 @@
-"""What the training lab's notebook runs: the student's own kernels on real digits, gradients checked, losses drawn."""
+"""Lab 11: the student's own kernels in training on real digits, gradients checked against float64, losses drawn, the
+course's two networks with the settings of their weights, and what was recorded.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
 
-from warpcourse.lab11_training.training_lessons import draw_batches, draw_losses
+from warpcourse import experiments
+from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE
 from warpschool.course import Course
-from warpschool.errors import SimulationError
-from warpschool.nn import exact, gradients
+from warpschool.errors import ArgumentError, SimulationError
+from warpschool.nn.backward import BiasReluPool, training_layers
 from warpschool.nn.digits import Split, load
-from warpschool.nn.optimizers import Sgd
-from warpschool.nn.recipes import training_network
+from warpschool.nn.layers import Convolve, FullyConnected, Layer
+from warpschool.nn.network import digits_layers, lenet5_layers
+from warpschool.nn.references import bias_relu_pool, convolve, cross_entropy, finite_difference
 from warpschool.nn.session import Kernels
-from warpschool.nn.training import Epoch, Settings, Trainer
-from warpschool.notebook.runs import own_contract
+from warpschool.nn.training import Epoch, Settings, Sgd, Trainer
+from warpschool.recorded import results
 from warpschool.show.page import show_text
 from warpschool.show.table import Table, small_table
+from warpschool.suggest import did_you_mean
+
+# ---------------------------------------------------------------- how the course's networks are trained
+
+
+NETWORKS = ("digits", "lenet5")
+RECIPE = Settings(epochs=40, batch=64, seed=1, optimizer=Sgd(rate=0.05, momentum=0.9, decay=2e-4), shift=2)
+"""The settings of the weights that the course ships."""
+
+_CONVOLUTIONS: Mapping[str, tuple[str, Mapping[str, Mapping[str, int]]]] = {
+    "sim": ("lab08_convolution/01_direct", {}),  # short code: translated in no time
+    "gpu": ("lab08_convolution/12_register_tiles", {"lenet5.conv1": {"IMAGES": 2}}),  # four of 28 x 28 are too many
+}
+"""By device: the kernel of the convolutions, and constants by network and layer."""
+
+
+def training_network(name: str, device: str) -> tuple[Layer, ...]:
+    """Return a network's layers, up to the scores, for training on "sim" or "gpu". Raises ArgumentError."""
+    if name not in NETWORKS:
+        raise ArgumentError(f"there is no network {name!r}", next_step=did_you_mean(name, NETWORKS))
+    layers = digits_layers("plain", labels=False) if name == "digits" else lenet5_layers(labels=False)
+    step, constants = _CONVOLUTIONS[device]
+    return tuple(
+        replace(layer, step=step, constants=constants.get(f"{name}.{layer.name}", {}))
+        if isinstance(layer, Convolve) else layer
+        for layer in layers
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- a loss in float64
+
+
+def scores(layers: Sequence[Layer], parameters: Mapping[str, npt.ArrayLike], images: npt.ArrayLike) -> np.ndarray:
+    """Return what the last layer gives. Raises ArgumentError for layers that cannot be trained here."""
+    value = np.asarray(images, np.float64)
+    exact = {name: np.asarray(values, np.float64) for name, values in parameters.items()}
+    for layer in training_layers(layers):
+        if isinstance(layer, Convolve):
+            value = convolve(value, exact[f"{layer.name}.weight"], stride=layer.stride, pad=layer.pad)
+        elif isinstance(layer, BiasReluPool):
+            value = bias_relu_pool(value, exact[f"{layer.of}.bias"], average=layer.average)[0]
+        elif isinstance(layer, FullyConnected):
+            flat = value.reshape(len(value), -1)
+            value = flat @ exact[f"{layer.name}.weight"] + exact[f"{layer.name}.bias"]
+            value = np.maximum(value, 0) if layer.relu else value
+        else:
+            raise ArgumentError(f"{layer.name} is not known here")
+    return value
+
+
+def mean_loss(
+    layers: Sequence[Layer], parameters: Mapping[str, npt.ArrayLike], images: npt.ArrayLike, labels: npt.ArrayLike
+) -> float:
+    """Return the mean cross entropy of a batch."""
+    return float(cross_entropy(scores(layers, parameters, images), labels)[0].mean())
+
+
+# ---------------------------------------------------------------- the notebook's runs
+
 
 LAB = "lab11_training"
 TINY = Settings(epochs=3, batch=32, seed=1, optimizer=Sgd(rate=0.05))
@@ -41,8 +106,7 @@ SCALARS = {
 
 def own_kernels(device: str = "sim") -> Kernels:
     """The student's own kernels of this lab, references of the labs before."""
-    steps = Course.find().lab("lab11").steps
-    return Kernels({step.name: own_contract(step.name) for step in steps}, device=device)
+    return experiments.own_kernels(LAB, device=device)
 
 
 class LiveCurve:
@@ -92,11 +156,11 @@ class TinyRun:
 
     def table(self) -> Table:
         """One line for each epoch."""
-        rows = tuple(
+        rows = [
             (epoch.epoch, f"{epoch.loss:.4f}", "" if epoch.accuracy is None else f"{epoch.accuracy:.1%}",
              f"{epoch.rate:.4f}", f"{epoch.seconds:.1f}")
             for epoch in self.history
-        )  # fmt: skip
+        ]  # fmt: skip
         note = self.stopped or (
             f"{self.seconds:.0f} s in all; {self.left:.2f} of the first losses is left"
             + ("." if self.left <= FALLS_TO else f": more than {FALLS_TO:.2f}, something is wrong with the way back.")
@@ -153,30 +217,26 @@ def gradient_table(kernels: Kernels, *, batch: int = 4, seed: int = 0) -> Table:
         direction = rng.choice([-1.0, 1.0], gradient.shape)
 
         def loss(values: np.ndarray, name: str = name) -> float:
-            return exact.mean_loss(layers, parameters | {name: values}, images, labels)
+            return mean_loss(layers, parameters | {name: values}, images, labels)
 
         mine = float((gradient.astype(np.float64) * direction).sum())
-        other = gradients.finite_difference(loss, parameters[name], direction)
+        other = finite_difference(loss, parameters[name], direction)
         agrees = abs(mine - other) <= 1e-3 * float(np.abs(gradient).sum())
         rows.append((name, f"{gradient.size:,}", f"{mine:+.6f}", f"{other:+.6f}", "yes" if agrees else "no"))
-    return small_table(header, tuple(rows), f"A batch of {batch} digits, in float64: two losses for each line.")
+    return small_table(header, rows, f"A batch of {batch} digits, in float64: two losses for each line.")
 
 
 # ---------------------------------------------------------------- what was recorded
 
 
-def _recorded(course: Course | None) -> dict[str, Any]:
-    root = (course or Course.find()).root
-    found: dict[str, Any] = {}
-    for path in sorted((root / "benchmarks" / "results").glob("training_*.json")):
-        found |= json.loads(path.read_text("utf-8"))
-    return found
+def _recorded(course: Course | None) -> Mapping[str, Any]:
+    return ChainMap(*reversed(results("training_*.json", course=course)))
 
 
 def recorded(*, course: Course | None = None) -> Table:
     """Networks that were trained on a GPU: accuracy, time, and an epoch's time against PyTorch's."""
     found = _recorded(course)
-    rows: list[Sequence[Any]] = [
+    rows = [
         (row["network"], row["settings"]["epochs"], row["settings"]["seed"], f"{row['accuracy']:.2%}",
          f"{row['seconds']:.1f}")
         for row in found.get("weights", [])
@@ -186,9 +246,53 @@ def recorded(*, course: Course | None = None) -> Table:
         for row in found.get("against", [])
     ]
     note = f"{found.get('device', 'Nothing recorded')}. " + "; ".join(compared)
-    return small_table(("network", "epochs", "seed", "accuracy", "seconds of training"), tuple(map(tuple, rows)), note)
+    return small_table(("network", "epochs", "seed", "accuracy", "seconds of training"), rows, note)
 
 
 def draw_recorded_batches(*, course: Course | None = None) -> None:
     """Draw batch sizes against accuracy and speed, as recorded."""
     draw_batches(_recorded(course).get("batches", []))
+
+
+# ---------------------------------------------------------------- pictures
+
+
+SMOOTH = 10
+"""Steps of the running mean."""
+
+
+def draw_losses(losses: Sequence[float], *, steps: int = 0) -> Figure:
+    """The loss of each step, and its running mean; `steps`: how many there will be."""
+    figure, axes = plt.subplots(figsize=(7, 3))
+    numbers = np.arange(1, len(losses) + 1)
+    axes.plot(numbers, losses, color=GREY, linewidth=1, label="each step")
+    if len(losses) >= SMOOTH:
+        means = np.convolve(losses, np.full(SMOOTH, 1 / SMOOTH), mode="valid")
+        axes.plot(numbers[SMOOTH - 1 :], means, color=BLUE, linewidth=2, label=f"mean of {SMOOTH}")
+    axes.axhline(np.log(10), color=ORANGE, linestyle=":", label="guessing among 10")
+    axes.set(xlabel="step", ylabel="loss", xlim=(0, max(steps, len(losses), 1)))
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8, loc="upper right")
+    figure.tight_layout()
+    return figure
+
+
+def draw_batches(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Accuracy, and images a second, against the batch size; one line for each network."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3))
+    names = sorted({row["network"] for row in rows})
+    for name, colour in zip(names, (BLUE, GREEN, ORANGE), strict=False):
+        own = sorted((row for row in rows if row["network"] == name), key=lambda row: row["batch"])
+        batches = [row["batch"] for row in own]
+        left.plot(batches, [100 * row["accuracy"] for row in own], "o-", color=colour, label=name)
+        right.plot(batches, [row["images_per_second"] / 1e3 for row in own], "o-", color=colour, label=name)
+    for axes, title in ((left, "accuracy in %"), (right, "thousand images a second")):
+        axes.set_xscale("log", base=2)
+        axes.set(xlabel="images of a batch", title=title)
+        axes.grid(alpha=0.3)
+        if names:
+            axes.legend(fontsize=8)
+        else:
+            axes.text(0.5, 0.5, "nothing recorded", ha="center", va="center", transform=axes.transAxes)
+    figure.tight_layout()
+    return figure

@@ -1,4 +1,4 @@
-"""Table 6 of the thesis on VGG16 with Winograd convolutions that labs 05, 09 and 13 follow, and its columns for us.
+"""Lab 05: sparse products against dense ones, and Table 6 of the thesis on VGG16 that labs 05, 09 and 13 follow.
 
 The thesis multiplies 36 x 32 pairs of 256 x 256 matrices (36 positions of a Winograd tile, 32 images) on a GTX 1080, in
 four stages and with cuBLAS. Nsight Compute's part of our columns comes from benchmarks/results/table6_*.json
@@ -7,15 +7,70 @@ four stages and with cuBLAS. Nsight Compute's part of our columns comes from ben
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from warpcourse.ladder import Measured, cost_of, measured
 from warpschool import model
 from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.notebook.runs import own_contract
+from warpschool.recorded import results
+from warpschool.show.table import Table, small_table
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """Lower bounds of times on one GPU, from counters: of the sparse product at each density, and of the dense one."""
+
+    gpu: str
+    densities: tuple[float, ...]
+    sparse_ms: tuple[float, ...]
+    dense_ms: float
+
+    @property
+    def density(self) -> float | None:
+        """Where the two cross, between two densities on a line; None where they do not."""
+        above = [k for k, time in enumerate(self.sparse_ms) if time > self.dense_ms]
+        if not above or not above[0]:
+            return None
+        last, first = above[0] - 1, above[0]
+        return float(np.interp(self.dense_ms, self.sparse_ms[last : first + 1], self.densities[last : first + 1]))
+
+
+def crossover(
+    sparse_step: str, dense_step: str, densities: Sequence[float], *, n: int = 256, gpu: str = model.DEFAULT_GPU
+) -> Crossover:
+    """Run the student's own sparse product at several densities, and the own dense one, n x n x n, on the simulator."""
+    dense = Program(own_contract(dense_step), device="sim")
+    sizes = {"M": n, "N": n, "K": n}
+    dense_ms = _bound(dense.run(sizes, random_inputs(dense.contract.bind(sizes))).counters, gpu)
+    sparse = Program(own_contract(sparse_step), device="sim")
+    b = np.ones((n, n), np.float32)
+    times = []
+    for density in densities:
+        rng = np.random.default_rng(1)
+        rows, cols = np.nonzero(rng.uniform(0, 1, (n, n)) < density)
+        arrays = {
+            "row_start": np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int32),
+            "column": cols.astype(np.int32), "value": np.ones(len(cols), np.float32), "B": b,
+        }  # fmt: skip
+        times.append(_bound(sparse.run({**sizes, "NNZ": len(cols)}, arrays).counters, gpu))
+    return Crossover(model.find_gpu(gpu).name, tuple(densities), tuple(times), dense_ms)
+
+
+def _bound(counters: Counters, gpu: str) -> float:
+    """As if there were work for every SM: small cases would only show how small they are."""
+    spec = model.find_gpu(gpu)
+    return model.estimate(Counters({**counters.plain(), "blocks": spec.sms}), gpu=spec).time_ms
+
+
+# ---------------------------------------------------------------- the thesis's table
+
 
 BATCHED = "lab05_work_per_thread/08_batched"
 COLUMNS = ("stage 1", "stage 2", "stage 3", "stage 4", "cuBLAS")
@@ -67,8 +122,7 @@ def our_columns(*, course: Course | None = None) -> tuple[Column, ...]:
 
 def counted_by_nsight(course: Course, device: str, who: str, note: str) -> dict[str, float | None]:
     """Return what Nsight Compute recorded of one kernel on one device: metric -> value; empty without a record."""
-    for path in sorted((course.root / "benchmarks" / "results").glob("table6_*.json")):
-        result = json.loads(path.read_text("utf-8"))
+    for result in results("table6_*.json", course=course):
         for row in result["rows"]:
             if (result["device"], row["who"], row["note"]) == (device, who, note):
                 return dict(row["values"])
@@ -119,3 +173,15 @@ def text_of(metric: str, value: float | None) -> str:
     if metric in FORMATS:
         return FORMATS[metric](value)
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def table_six() -> Table:
+    """Table 6 of the thesis, and beside it what was recorded of 08_batched; the latter only where results exist."""
+    ours = our_columns()
+    head = ["GTX 1080, 36 x 32 products", *COLUMNS, *(column.title for column in ours)]
+    rows = [
+        [metric, *(text_of(metric, v) for v in (*values, *(column.values[metric] for column in ours)))]
+        for metric, values in GTX1080.items()
+    ]
+    note = "" if ours else "There are no recorded runs of our kernels in this course (benchmarks/results)."
+    return small_table(head, rows, note)

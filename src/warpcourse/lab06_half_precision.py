@@ -1,19 +1,30 @@
-"""What a precision costs: matrix products as kernels of labs 05 to 07 round them, against float64.
+"""Lab 06: what a precision costs: matrix products as kernels of labs 05 to 07 round them, a student's own beside them,
+a layer of a network in 8-bit integers, and pictures of their errors.
 
-Every product here is summed in order, one rounding for each multiply-add, as a thread's registers do it. Tensor cores
-round their sums in another order and not always to nearest; they stay within the same bounds.
+Every product of `product` is summed in order, one rounding for each multiply-add, as a thread's registers do it. Tensor
+cores round their sums in another order and not always to nearest; they stay within the same bounds. The layer's input
+is real: a photograph after one convolution and a ReLU. Its filters are random, as before training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
+from matplotlib import cbook, image
+from matplotlib.axes import Axes
 
+from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
 from warpschool.errors import ArgumentError
 from warpschool.harness.compare import tolerance_for
+from warpschool.harness.launcher import Program
+from warpschool.notebook.runs import own_contract
+from warpschool.show.figures import Picture
+from warpschool.show.table import Table, small_table
 
 Matrix = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 MOST = 127
@@ -203,12 +214,12 @@ def errors(
     precisions: Sequence[Precision] = PRECISIONS,
 ) -> tuple[Errors, ...]:  # fmt: skip
     """Compute m x n sums of each length in each precision; `kind` as in `inputs`."""
-    cases = [_Case.of(kind, m, n, k, seed) for k in ks]
+    cases = [_Sums.of(kind, m, n, k, seed) for k in ks]
     return tuple(_errors(precision, cases) for precision in precisions)
 
 
 @dataclass(frozen=True)
-class _Case:
+class _Sums:
     a: Matrix
     b: Matrix
     exact: npt.NDArray[np.float64]
@@ -216,14 +227,14 @@ class _Case:
     """largest sum of the terms' magnitudes, relative to the root mean square of the sums"""
 
     @classmethod
-    def of(cls, kind: str, m: int, n: int, k: int, seed: int) -> _Case:
+    def of(cls, kind: str, m: int, n: int, k: int, seed: int) -> _Sums:
         a, b = inputs(kind, m, n, k, seed=seed)
         wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
         exact = wide_a @ wide_b
         return cls(a, b, exact, float((abs(wide_a) @ abs(wide_b)).max() / _rms(exact)))
 
 
-def _errors(precision: Precision, cases: Sequence[_Case]) -> Errors:
+def _errors(precision: Precision, cases: Sequence[_Sums]) -> Errors:
     mse, worst, allowed = [], [], []
     for case in cases:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -246,3 +257,171 @@ def mean_squared_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> float:
     return float(((np.asarray(actual, np.float64) - reference) ** 2).mean() / (reference**2).mean())
 
 
+# ---------------------------------------------------------------- a student's own kernels, and a real layer
+
+
+LAB = "lab06_half_precision/"
+PHOTOGRAPH = "grace_hopper.jpg"
+"""It comes with matplotlib (a portrait in the public domain, 600 x 512 pixels)."""
+_CHANNELS, _FILTERS, _WINDOW = 32, 64, 3
+
+
+@dataclass(frozen=True)
+class LayerProduct:
+    """A convolution as a matrix product: activations (positions, K), weights (filters, K), and their exact product."""
+
+    activations: npt.NDArray[np.float32]
+    weights: npt.NDArray[np.float32]
+    exact: npt.NDArray[np.float64]
+
+
+@cache
+def layer(positions: int = 512) -> LayerProduct:
+    """Return the second layer of a network that looks at the photograph, at some of its positions."""
+    rng = np.random.default_rng(7)
+    pixels = image.imread(cbook.get_sample_data(PHOTOGRAPH, asfileobj=False)).astype(np.float32) / 255
+    pixels = (pixels - pixels.mean((0, 1))) / pixels.std((0, 1))
+    first = _filters(rng, _CHANNELS, 3 * _WINDOW**2)
+    maps = np.maximum(_windows(pixels, 2) @ first.T, 0)
+    rows = _windows(maps, 1)
+    rows = rows.reshape(-1, rows.shape[-1])
+    picked = rows[np.sort(rng.permutation(len(rows))[:positions])]
+    weights = _filters(rng, _FILTERS, rows.shape[1])
+    weights *= 2.0 ** rng.uniform(-2, 2, (_FILTERS, 1)).astype(np.float32)  # trained filters differ in size, too
+    return LayerProduct(picked, weights, picked.astype(np.float64) @ weights.T.astype(np.float64))
+
+
+def _filters(rng: np.random.Generator, count: int, terms: int) -> npt.NDArray[np.float32]:
+    return (rng.standard_normal((count, terms)) * np.sqrt(2 / terms)).astype(np.float32)
+
+
+def _windows(maps: npt.NDArray[np.float32], stride: int) -> npt.NDArray[np.float32]:
+    """All windows of an image (rows, columns, channels), each as one row of numbers: (rows, columns, K)."""
+    view = np.lib.stride_tricks.sliding_window_view(maps, (_WINDOW, _WINDOW), axis=(0, 1))[::stride, ::stride]
+    return np.ascontiguousarray(view).reshape(*view.shape[:2], -1)
+
+
+def own_errors(
+    steps: Sequence[str], kind: str, ks: Sequence[int] = (16, 64, 256, 1024, 4096), *, m: int = 32, n: int = 32
+) -> tuple[Errors, ...]:
+    """Run the student's own half products on the inputs of `errors` and compare them with float64."""
+    found = []
+    for step in steps:
+        own = Program(own_contract(step), device="sim")
+
+        def compute(a: Matrix, b: Matrix, own: Program = own) -> npt.NDArray[np.float64]:
+            arrays = {"A": a.astype(np.float16), "B": b.astype(np.float16)}
+            run = own.run({"M": len(a), "N": b.shape[1], "K": a.shape[1]}, arrays)
+            return run.outputs["C"].astype(np.float64)
+
+        found.append(Precision(step.split("/")[-1], compute))
+    return errors(kind, ks, m=m, n=n, precisions=found)
+
+
+def own_layer(choices: Mapping[str, tuple[bool, float]], work: LayerProduct | None = None) -> Table:
+    """Compute a layer by the student's own quantisation and integer product.
+
+    `choices`: label -> whether each row has its own scale, and the limit of the activations. The table has, for each,
+    the share of activations beyond the limit, and the mean squared errors of activations, weights and results.
+    """
+    work = work or layer()
+    quantisers = {
+        per_row: Program(own_contract(LAB + "03_quantize_int8"), device="sim", constants={"PER_ROW": int(per_row)})
+        for per_row in {per_row for per_row, _ in choices.values()}
+    }
+    multiply = Program(own_contract(LAB + "04_gemm_int8"), device="sim")
+    rows = []
+    for label, (per_row, clip) in choices.items():
+        x, x_scale = _own_quantised(quantisers[per_row], work.activations, clip)
+        w, w_scale = _own_quantised(quantisers[per_row], work.weights, np.inf)
+        sizes = {"M": len(x), "N": len(w), "K": x.shape[1]}
+        sums = multiply.run(sizes, {"A": x, "Bt": w}).outputs["C"]
+        with np.errstate(invalid="ignore", over="ignore"):
+            parts = (
+                mean_squared_error(x * x_scale, work.activations),
+                mean_squared_error(w * w_scale, work.weights),
+                mean_squared_error(sums * x_scale * w_scale.T, work.exact),
+            )
+        beyond = float((work.activations > clip).mean())
+        rows.append([label, f"{clip:.3g}", f"{beyond:.2%}", *(f"{mse:.2g}" for mse in parts)])
+    half = work.activations.astype(np.float16).astype(np.float64) @ work.weights.astype(np.float16).T.astype(np.float64)
+    rows.append(["(half, summed exactly)", "", "", "", "", f"{mean_squared_error(half, work.exact):.2g}"])
+    head = ["scales", "limit", "beyond it", "MSE of activations", "of weights", "of results"]
+    return small_table(head, rows, "Mean squared errors relative to the mean squares.")
+
+
+def _own_quantised(
+    own: Program, x: npt.NDArray[np.float32], clip: float
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
+    """The student's own integers, and the scale of each row as a column."""
+    run = own.run({"M": x.shape[0], "K": x.shape[1], "clip": min(clip, 1e30)}, {"X": x})
+    return run.outputs["Q"], run.outputs["scale"].astype(np.float64)[:, None]
+
+
+# ---------------------------------------------------------------- pictures
+
+
+_COLOURS = (BLUE, "#56B4E9", GREEN, "#CC79A7", ORANGE, RED, "black", GREY)
+_MARKS = "os^vD*PX"
+
+
+def draw_errors(panels: Mapping[str, Sequence[Errors]]) -> Picture:
+    """Mean squared error above, worst error below, over K: a column for each kind of input, title -> precisions.
+
+    Dotted lines are what the tolerance allows of the worst error.
+    """
+    figure, axes = plt.subplots(
+        2, len(panels), figsize=(4.6 * len(panels) + 1, 7), sharex=True, squeeze=False, layout="constrained"
+    )
+    for column, (title, series) in enumerate(panels.items()):
+        above, below = axes[:, column]
+        above.set_title(title, fontsize=10)
+        for errors, colour, mark in zip(series, _COLOURS, _MARKS, strict=False):
+            style = {"color": colour, "marker": mark, "markersize": 5, "linewidth": 1.2}
+            above.plot(errors.ks, errors.mse, label=errors.name, **style)
+            below.plot(errors.ks, errors.worst, **style)
+            if errors.allowed is not None:
+                below.plot(errors.ks, errors.allowed, ":", color=colour, linewidth=1)
+        for panel in (above, below):
+            _log_log(panel, series)
+        below.set_xlabel("K, products in a sum")
+    axes[0, 0].set_ylabel("mean squared error / mean square")
+    axes[1, 0].set_ylabel("worst error / root mean square\n(dotted: what is allowed)")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", fontsize=8, frameon=False)
+    return Picture(figure, _said(panels))
+
+
+def _log_log(axes: Axes, series: Sequence[Errors]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    ks = series[0].ks
+    axes.set_xticks(ks, [f"{k:,}" for k in ks])
+    axes.minorticks_off()
+    axes.grid(True, linewidth=0.3)
+
+
+def _said(panels: Mapping[str, Sequence[Errors]]) -> str:
+    parts = []
+    for title, series in panels.items():
+        ks = series[0].ks
+        told = "; ".join(f"{e.name} from {e.worst[0]:.1g} to {e.worst[-1]:.1g}" for e in series)
+        parts.append(f"{title}, K from {ks[0]} to {ks[-1]}, worst error relative to the root mean square: {told}.")
+    return "Errors of precisions against float64, over the number of products in a sum. " + " ".join(parts)
+
+
+def draw_calibration(values: npt.ArrayLike, clips: Mapping[str, float], errors: Mapping[str, float]) -> Picture:
+    """How often which magnitude occurs, and the limits that calibration would choose; `errors`: rule -> MSE."""
+    magnitude = np.abs(np.asarray(values, np.float64)).ravel()
+    figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
+    axes.hist(magnitude, bins=100, color=GREY, log=True)
+    looks = ((BLUE, "-"), (ORANGE, "--"), (RED, "-."), (GREEN, ":"))
+    for (rule, clip), (colour, style) in zip(clips.items(), looks, strict=False):
+        axes.axvline(clip, color=colour, linestyle=style, label=f"{rule}: {clip:.3g}, MSE {errors[rule]:.2g}")
+    axes.set(xlabel="magnitude", ylabel="elements")
+    axes.legend(fontsize=8, title="limit: what becomes 127", title_fontsize=8)
+    told = "; ".join(f"{rule} {clip:.3g} with an MSE of {errors[rule]:.2g}" for rule, clip in clips.items())
+    alt = (
+        f"Histogram of {magnitude.size:,} magnitudes: half of them are below {np.median(magnitude):.2g}, "
+        f"the largest is {magnitude.max():.3g}. Limits: {told}."
+    )
+    return Picture(figure, alt)

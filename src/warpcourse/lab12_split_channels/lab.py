@@ -1,23 +1,31 @@
-"""What the split channels' notebook measures: loads against the thesis's formulas, the model, and what was recorded."""
+"""What the split channels' notebook measures: loads against the thesis's formulas, the model, and what was recorded.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from warpschool.contract import Contract
+from warpcourse.lab12_split_channels.tiles import (
+    LAYERS,
+    Tiles,
+    block_intensity,
+    estimate,
+    ranked,
+    thread_intensity,
+    tiles_of,
+    why_not,
+)
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.nn import Convolution
-from warpschool.nn.networks import RESNET, YOLO
-from warpschool.nn.split_channels import Tiles, block_intensity, estimate, ranked, thread_intensity, why_not
 from warpschool.notebook.runs import own_contract
+from warpschool.recorded import results
 from warpschool.show.table import Table, small_table
 
 LAB = "lab12_split_channels/"
-LAYERS: Mapping[str, Convolution] = {**YOLO, **RESNET}
+RECORDED = "split_channels_*.json"
 _STEPS = (
     "01_register_tile", "02_block_tile", "03_staged_store", "04_split_c_warp", "05_split_c_block", "06_split_c_grid",
 )  # fmt: skip
@@ -28,7 +36,7 @@ def loads(problem: Convolution, steps: Sequence[str] = _STEPS, *, device: str = 
     rows = []
     for step in steps:
         contract = own_contract(LAB + step)
-        tiles = tiles_in(contract)
+        tiles = tiles_of(contract)
         lanes = contract.declarations.constexpr_values({}).get("WC", 1)
         try:
             run = Program(contract, device=device).run(problem.sizes, random_inputs(contract.bind(problem.sizes)))
@@ -45,7 +53,7 @@ def loads(problem: Convolution, steps: Sequence[str] = _STEPS, *, device: str = 
             _block_text(tiles, problem, lanes, step),
         ))  # fmt: skip
     header = ("step", "blocks", "products / load", "figure 4.6", "products / global load", "figure 5.2")
-    return small_table(header, tuple(rows), "Loads in floats; the pixels outside the image cost none.")
+    return small_table(header, rows, "Loads in floats; the pixels outside the image cost none.")
 
 
 def _per_load(products: int, load_bytes: int, *, digits: int) -> str:
@@ -60,16 +68,6 @@ def _block_text(tiles: Tiles, problem: Convolution, lanes: int, step: str) -> st
     return f"{block_intensity(tiles, problem):.1f}" if lanes == 1 else f"less: a warp has {32 // lanes} filters a time"
 
 
-def tiles_in(contract: Contract) -> Tiles:
-    """The tiles that a kernel file's constants describe."""
-    values = contract.declarations.constexpr_values({})
-    names = {
-        "filters": "TK", "rows": "TH", "cols": "TW", "warp_rows": "BH", "warp_cols": "BW", "groups": "BC",
-        "splits": "SPLITS", "step": "STEP",
-    }  # fmt: skip
-    return Tiles(**{field: values.get(constant, 1) for field, constant in names.items()})
-
-
 def times_by_split(layer: str, splits: Sequence[int], *, gpu: str = "h200") -> list[float | None]:
     """The model's microseconds for each number of parts of the channels, other tiles as the best have them."""
     problem = LAYERS[layer]
@@ -82,14 +80,14 @@ def model_says(layer: str, count: int = 6, *, gpu: str = "h200") -> Table:
     """The tiles that the model ranks first, and the last one, for a layer of table 9.1."""
     found = ranked(LAYERS[layer], gpu)
     chosen = [*enumerate(found[:count], start=1), (len(found), found[-1])]
-    rows = tuple(
+    rows = [
         (
             number, f"{e.time_us:.1f}", e.tiles.filters, f"{e.tiles.rows} x {e.tiles.cols}",
             f"{e.tiles.warp_rows} x {e.tiles.warp_cols} x {e.tiles.groups}", e.tiles.splits, e.blocks,
             f"{e.thread_intensity:.1f}", f"{e.block_intensity:.0f}",
         )
         for number, e in chosen
-    )  # fmt: skip
+    ]  # fmt: skip
     header = ("rank", "model us", "TK", "TH x TW", "BH x BW x BC", "SPLITS", "blocks", "fig. 4.6", "fig. 5.2")
     return small_table(header, rows, f"{len(found):,} legal sets of tiles for layer {layer}.")
 
@@ -126,26 +124,23 @@ def resumed(search: Search) -> tuple[Any, int, int] | None:
 
 def recorded(*, course: Course | None = None) -> Table:
     """Table 9.1 with the times in benchmarks/results/split_channels_*.json; without times where nothing is recorded."""
-    root = (course or Course.find()).root
-    times: dict[str, Mapping[str, Any]] = {}
-    notes = []
-    for path in sorted((root / "benchmarks" / "results").glob("split_channels_*.json")):
-        result = json.loads(path.read_text("utf-8"))
-        times |= {row["layer"]: row for row in result["rows"]}
-        mean, worst = result["summary"]["geometric_mean"], result["summary"]["worst"]
-        notes.append(f"{result['device']}: geometric mean {mean:.2f} of cuDNN's best, worst {worst:.2f}")
-    rows = tuple(_recorded_row(name, problem, times.get(name)) for name, problem in LAYERS.items())
+    times = _recorded_rows(course)
+    notes = [
+        f"{found['device']}: geometric mean {found['summary']['geometric_mean']:.2f} of cuDNN's best, "
+        f"worst {found['summary']['worst']:.2f}" for found in results(RECORDED, course=course)
+    ]  # fmt: skip
+    rows = [_recorded_row(name, problem, times.get(name)) for name, problem in LAYERS.items()]
     header = ("layer", "K", "C", "H/W", "R/S", "us", "cuDNN us", "ours / cuDNN", "its best GEMM us", "tiles")
     return small_table(header, rows, f"* stride 2. {'; '.join(notes)}." if notes else "Nothing recorded.")
 
 
 def ratios(*, course: Course | None = None) -> dict[str, float]:
     """Layer -> our time as a part of cuDNN's, as recorded; empty where nothing is."""
-    root = (course or Course.find()).root
-    found: dict[str, float] = {}
-    for path in sorted((root / "benchmarks" / "results").glob("split_channels_*.json")):
-        found |= {row["layer"]: row["ratio"] for row in json.loads(path.read_text("utf-8"))["rows"]}
-    return found
+    return {layer: row["ratio"] for layer, row in _recorded_rows(course).items()}
+
+
+def _recorded_rows(course: Course | None) -> dict[str, Mapping[str, Any]]:
+    return {row["layer"]: row for found in results(RECORDED, course=course) for row in found["rows"]}
 
 
 def _recorded_row(name: str, problem: Convolution, row: Mapping[str, Any] | None) -> tuple[Any, ...]:

@@ -1,23 +1,28 @@
-"""What the Winograd lab's notebook measures: errors of tiles, costs of stages, and what was recorded on GPUs."""
+"""Lab 09: errors of Winograd's tiles, costs of stages, what was recorded on GPUs, and pictures of tiles that overlap or
+begin outside the image.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution, convolve
-from warpschool.nn.pipelines import run
-from warpschool.nn.winograd import Matrices, convolve_in, matrices
-from warpschool.nn.winograd_pipeline import Winograd
-from warpschool.nn.winograd_source import sources
+from warpschool.nn.pipelines import Winograd, run
+from warpschool.nn.winograd import Matrices, convolve_in, matrices, sources
 from warpschool.notebook.runs import program
+from warpschool.recorded import results
 from warpschool.show.table import Table, small_table
 
 LAB = "lab09_winograd/"
@@ -92,14 +97,11 @@ def stage_costs(pipeline: Winograd, problem: Convolution, *, seed: int = 0) -> T
 
 def recorded(*, course: Course | None = None) -> Table:
     """The layers in benchmarks/results/winograd_*.json against cuDNN; empty where the course carries none."""
-    root = (course or Course.find()).root
-    rows, notes = [], []
-    for path in sorted((root / "benchmarks" / "results").glob("winograd_*.json")):
-        result = json.loads(path.read_text("utf-8"))
-        rows += [_recorded_row(row) for row in result["rows"]]
-        notes.append(result["device"])
-    header = ("layer", "method", "ms", "cuDNN ms", "ours / cuDNN", "largest error", "cuDNN's")
-    return small_table(header, tuple(rows), f"Recorded on {', '.join(notes)}." if notes else "Nothing recorded.")
+    found = results("winograd_*.json", course=course)
+    rows = [_recorded_row(row) for result in found for row in result["rows"]]
+    devices = ", ".join(result["device"] for result in found)
+    head = ("layer", "method", "ms", "cuDNN ms", "ours / cuDNN", "largest error", "cuDNN's")
+    return small_table(head, rows, f"Recorded on {devices}." if found else "Nothing recorded.")
 
 
 def _recorded_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -108,3 +110,58 @@ def _recorded_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
         ("max_error", "{:.0e}".format), ("cudnn_error", "{:.0e}".format),
     )  # fmt: skip
     return (row["layer"], row["method"], *(write(row[name]) for name, write in shown))
+
+
+# ---------------------------------------------------------------- pictures
+
+
+_COLOURS = (BLUE, ORANGE, GREEN, RED)
+
+
+def draw_overlap(size: int, *, tile: int = 4, r: int = 3, pad: int = 1) -> Figure:
+    """An image of size x size with `pad` zeros around it, and the pixels that its first four tiles read."""
+    side = tile + r - 1
+    count = -(-(size + 2 * pad - r + 1) // tile)
+    figure, axes = plt.subplots(figsize=(4, 4))
+    extent = max(size + 2 * pad, (count - 1) * tile + side)
+    _grid(axes, extent, inside=range(pad, pad + size))
+    for number in range(4):
+        corner = (number % 2 * tile + 0.1 * number, number // 2 * tile + 0.1 * number)
+        axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=_COLOURS[number], linewidth=2.5))
+    axes.set_title(
+        f"{size} x {size} pixels, zeros in grey: {count} x {count} tiles,\n{side} x {side} pixels for {tile} x {tile} "
+        "results", fontsize=9,
+    )  # fmt: skip
+    figure.tight_layout()
+    return figure
+
+
+def draw_shift(size: int, *, tile: int = 4, pool: int = 2, crops: Sequence[int] = (0, 1)) -> Figure:
+    """The results of size x size, one panel for each crop: tiles in black, windows of the pooling in colours."""
+    figure, panels = plt.subplots(1, len(crops), figsize=(4 * len(crops), 4.2), squeeze=False)
+    for axes, crop in zip(panels[0], crops, strict=True):
+        count = -(-(size + 2 * crop) // tile)
+        _grid(axes, count * tile, inside=range(crop, crop + size))
+        across = 0
+        for row in range(size // pool):
+            for col in range(size // pool):
+                x, y = crop + col * pool, crop + row * pool
+                split = any(first // tile != (first + pool - 1) // tile for first in (x, y))
+                across += split
+                axes.add_patch(Rectangle((x + 0.12, y + 0.12), pool - 0.24, pool - 0.24, fill=False,
+                                         edgecolor=RED if split else BLUE, linewidth=1.5))  # fmt: skip
+        for line in range(0, count * tile + 1, tile):
+            axes.plot([line, line], [0, count * tile], color="black", linewidth=2)
+            axes.plot([0, count * tile], [line, line], color="black", linewidth=2)
+        axes.set_title(f"CROP = {crop}: {count} x {count} tiles, {across} windows across tiles (red)", fontsize=9)
+    figure.tight_layout()
+    return figure
+
+
+def _grid(axes: Axes, extent: int, *, inside: range) -> None:
+    """extent x extent cells, those outside `inside` grey."""
+    for row in range(extent):
+        for col in range(extent):
+            colour = "white" if row in inside and col in inside else GREY
+            axes.add_patch(Rectangle((col, row), 1, 1, facecolor=colour, edgecolor="#dddddd", linewidth=0.5))
+    axes.set(xlim=(-0.2, extent + 0.5), ylim=(extent + 0.5, -0.2), xticks=[], yticks=[], aspect="equal")

@@ -1,20 +1,23 @@
-"""What the VGG16 lab's notebook measures: a small VGG16 of one's own kernels, and what was recorded on GPUs."""
+"""Lab 13: a small VGG16 of one's own kernels, and what was recorded on GPUs beside the thesis that the lab follows.
+
+The thesis's tables 7 to 11: a GTX 1080, 32 images of 224 x 224, times in ms. Each entry is what it compares itself
+with, and its own time: cuDNN by hand (tables 7, 8, 10, and "ours" of 9) or TensorFlow 2.2 (11, and what is called from
+it).
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from warpcourse.lab13_vgg16.thesis_times import TIMES_MS
+from warpcourse import experiments
 from warpschool.course import Course
-from warpschool.nn.optimizers import Sgd
 from warpschool.nn.session import Kernels
-from warpschool.nn.vgg16 import Form, Step
-from warpschool.nn.vgg_reference import reference
-from warpschool.notebook.runs import own_contract
+from warpschool.nn.training import Sgd
+from warpschool.nn.vgg16 import Form, TrainingStep, reference
+from warpschool.recorded import results
 from warpschool.show.table import Table, small_table
 
 LAB = "lab13_vgg16"
@@ -23,21 +26,20 @@ RATE, MOMENTUM = 0.02, 0.9
 
 def own_kernels(*, device: str = "sim") -> Kernels:
     """The student's own files of all steps of the lab, references for all others."""
-    steps = Course.find().lab(LAB).steps
-    return Kernels({step.name: own_contract(step.name) for step in steps}, device=device)
+    return experiments.own_kernels(LAB, device=device)
 
 
-def small_step(kernels: Kernels, *, batch: int = 2, seed: int = 1) -> tuple[Step, np.ndarray, np.ndarray]:
+def small_step(kernels: Kernels, *, batch: int = 2, seed: int = 1) -> tuple[TrainingStep, np.ndarray, np.ndarray]:
     """A small VGG16 in training, and a batch of random images and labels."""
     form = Form.small()
     rng = np.random.default_rng(seed)
     start = form.first_parameters(seed, bias=0.1)
-    step = Step(form, kernels, start, batch=batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM))
+    step = TrainingStep(form, kernels, start, batch=batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM))
     x = rng.uniform(-1, 1, (batch, form.channels, form.size, form.size)).astype(np.float32)
     return step, x, rng.integers(0, form.classes, batch).astype(np.int32)
 
 
-def gradient_table(step: Step, x: np.ndarray, label: np.ndarray) -> Table:
+def gradient_table(step: TrainingStep, x: np.ndarray, label: np.ndarray) -> Table:
     """Make one step and compare the gradients of every layer with float64: largest error, of the largest gradient."""
     before = step.parameters
     loss = step(x, label)
@@ -52,15 +54,37 @@ def gradient_table(step: Step, x: np.ndarray, label: np.ndarray) -> Table:
         shape = " x ".join(map(str, exact.gradients[f"{layer.name}.weight"].shape))
         rows.append((layer.name, shape, *errors))
     note = f"Mean loss {loss:.6f}, float64 {exact.loss.mean():.6f}. Hazards: {len(step.hazards)}."
-    return small_table(("layer", "weights", "error of dw", "error of db"), tuple(rows), note)
+    return small_table(("layer", "weights", "error of dw", "error of db"), rows, note)
 
 
-def train(step: Step, x: np.ndarray, label: np.ndarray, *, steps: int = 6) -> list[float]:
+def train(step: TrainingStep, x: np.ndarray, label: np.ndarray, *, steps: int = 6) -> list[float]:
     """Mean losses of so many steps with one batch, each before its step."""
     return [step(x, label) for _ in range(steps)]
 
 
 # ---------------------------------------------------------------- tables 7 to 11 of the thesis
+
+
+Pair = tuple[float, float]
+
+_FORWARD = (
+    (9.1, 9.06), (18, 16.65), (7.1, 6.65), (9.9, 9.9), (4.22, 4.08), (6.74, 7.04), (6.74, 7.04), (3.2, 3.31),
+    (5.73, 5.97), (5.73, 5.97), (1.83, 1.86), (1.83, 1.86), (1.83, 1.86),
+)  # fmt: skip
+_BACKWARD = (
+    (27.6, 9.4), (56.5, 26), (19, 11.2), (26, 15.1), (10, 8), (15.6, 12.2), (16.9, 12), (7, 5.9), (11.7, 10.8),
+    (12.2, 10.7), (3.9, 3.45), (3.9, 3.45), (4.2, 3.4), (3.75, 3.6), (0.96, 0.65), (0.4, 0.18),
+)  # fmt: skip
+_LAYERS = (*(f"conv{k}" for k in range(1, 14)), "fc1", "fc2", "fc3")
+
+TIMES_MS: Mapping[int, Mapping[str, Pair]] = {
+    7: {**dict(zip(_LAYERS, _FORWARD, strict=False)), "total": (81.95, 81.25)},
+    8: {"fc1": (1.82, 1.7), "fc2": (0.31, 0.29), "fc3": (0.1, 0.2), "total": (2.23, 2.19)},
+    9: {"ours": (91.5, 84), "ours, called from PyTorch": (116, 86)},
+    10: {**dict(zip(_LAYERS, _BACKWARD, strict=True)), "total": (219.6, 136)},
+    11: {"ours": (355, 243), "ours, called from PyTorch": (355, 252)},
+}
+"""table -> row -> the other's time and the thesis's own; totals as they are printed there"""
 
 
 def recorded(table: int, *, course: Course | None = None) -> Table:
@@ -69,15 +93,14 @@ def recorded(table: int, *, course: Course | None = None) -> Table:
     Empty where nothing was recorded. Raises KeyError for another number.
     """
     write = _TABLES[table]
-    root = (course or Course.find()).root
-    for path in sorted((root / "benchmarks" / "results").glob("networks_vgg_*.json")):
-        result = json.loads(path.read_text("utf-8"))
-        title, header, rows = write(result)
-        images = f"batch {result['batch']}, {result['image']} x {result['image']}"
-        note = f"{title}; {images}, recorded on {result['device']}. The thesis measured on a GTX 1080."
-        beside = tuple((*row, *_thesis(table, str(row[0]))) for row in rows)
-        return small_table((*header, *_THEIRS), beside, note)
-    return small_table((f"table {table}",), (), "Nothing recorded.")
+    found = results("networks_vgg_*.json", course=course)
+    if not found:
+        return small_table((f"table {table}",), (), "Nothing recorded.")
+    result = found[0]
+    title, header, rows = write(result)
+    images = f"batch {result['batch']}, {result['image']} x {result['image']}"
+    note = f"{title}; {images}, recorded on {result['device']}. The thesis measured on a GTX 1080."
+    return small_table((*header, *_THEIRS), [(*row, *_thesis(table, str(row[0]))) for row in rows], note)
 
 
 def _thesis(table: int, row: str) -> tuple[str, str]:
