@@ -24,9 +24,9 @@ from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
-from warpschool.harness.launcher import Program
-from warpschool.inspect.profile import array_bytes, full_gpu_estimate, random_inputs, usual_sizes
-from warpschool.model.agreement import RECORD, spearman
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.inspect.profile import array_bytes, full_gpu_estimate, usual_sizes
+from warpschool.model.roofline import RECORD, spearman
 
 RESULTS = Path(__file__).parent / "results"
 GPU = "h200"

@@ -18,8 +18,8 @@ import warpschool as ws
 from ptxsim import SimKernel
 from warpschool.contract import Plan, parse_contract
 from warpschool.errors import ContractError
-from warpschool.harness.launcher import Program
-from warpschool.inspect.profile import random_inputs, usual_sizes
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.inspect.profile import usual_sizes
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -62,13 +62,13 @@ class Recorder:
     def watching(self) -> Iterator[None]:
         plain = SimKernel.launch
 
-        def launch(kernel: SimKernel, grid, block, params, **options):
-            recorded, allocations = self._before(kernel, grid, block, params, options.get("shared_bytes", 0))
-            record = plain(kernel, grid, block, params, **options)
+        def launch(kernel: SimKernel, grid, block, params, memory, **options):
+            recorded, allocations = self._before(kernel, grid, block, params, memory, options.get("shared_bytes", 0))
+            record = plain(kernel, grid, block, params, memory, **options)
             if record.hazards:
                 raise SystemExit(f"{self.case}: {record.hazards[0].message}")
             recorded.after = [a.view().copy() for a in allocations]
-            recorded.counters = dict(record.totals)
+            recorded.counters = dict(record.counters)
             self.launches.append(recorded)
             return record
 
@@ -78,20 +78,21 @@ class Recorder:
         finally:
             SimKernel.launch = plain
 
-    def _before(self, kernel, grid, block, params, shared_bytes):
+    def _before(self, kernel, grid, block, params, memory, shared_bytes):
         allocations, arguments = [], []
+        params = kernel.packed(params)
         for p in kernel.params:
             raw = params[p.offset : p.offset + p.size_bytes]
-            found = kernel.memory.find(int.from_bytes(raw, "little")) if p.size_bytes == 8 else None
+            found = memory.find(int.from_bytes(raw, "little")) if p.size_bytes == 8 else None
             if found is None:
                 arguments.append(("bytes", raw))
                 continue
             if found not in allocations:
                 allocations.append(found)
             arguments.append(("array", allocations.index(found), int.from_bytes(raw, "little") - found.address))
-        variables = {name: a.view().copy() for name, a in kernel.globals.items()}
+        variables = {name: a.view().copy() for name, a in kernel.module.place(memory).items()}
         recorded = RecordedLaunch(
-            self.case, self.group, self.ptx, kernel.kernel.name, tuple(grid), tuple(block), shared_bytes, arguments,
+            self.case, self.group, self.ptx, kernel.name, tuple(grid), tuple(block), shared_bytes, arguments,
             [a.view().copy() for a in allocations], variables, kind=self.kind, unordered=self.unordered,
         )  # fmt: skip
         return recorded, allocations

@@ -33,8 +33,7 @@ from warpschool.contract import parse_contract
 from warpschool.device.measurement import Rules
 from warpschool.harness.launcher import Program
 from warpschool.nn.digits import load, weights
-from warpschool.nn.half_layers import half_digits_layers, half_parameters
-from warpschool.nn.layers import ConvolvePool, FullyConnected, Layer, WinogradPool
+from warpschool.nn.layers import ConvolvePool, FullyConnected, Layer, WinogradPool, half_digits_layers, half_parameters
 from warpschool.nn.network import PIXELS, Network, digits_layers
 from warpschool.nn.session import Kernels
 from warpschool.nn.streams import classify_in_parts

@@ -31,11 +31,10 @@ except ImportError:
 import warpschool as ws
 from warpschool.device import Launch
 from warpschool.device.measurement import Rules
-from warpschool.nn.optimizers import Sgd
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.torch_vgg16 import Vgg16
-from warpschool.nn.vgg16 import Form, Inference, Step, inference_graph, step_graph
-from warpschool.nn.vgg_layers import SmallBatchDense
+from warpschool.nn.training import Sgd
+from warpschool.nn.vgg16 import Form, Inference, SmallBatchDense, TrainingStep, inference_graph, step_graph
 
 BACKWARD = ("01_winograd_backward_data", "02_winograd_backward_filter", "03_first_layer_backward",
             "05_fc_small_batch_backward")  # fmt: skip
@@ -113,7 +112,7 @@ def far(own: Any, other: Any) -> float:
     return float(cupy.linalg.norm(a - b) / cupy.linalg.norm(b))
 
 
-def compared(form: Form, step: Step, model: Any, x: Any, label: Any) -> dict[str, float]:
+def compared(form: Form, step: TrainingStep, model: Any, x: Any, label: Any) -> dict[str, float]:
     """Make one step of both and compare loss, and the gradients of all layers; raises ArithmeticError.
 
     `own` and `pytorch`: how far the worst gradient of each is from float64's.
@@ -193,7 +192,7 @@ def layers_forward(bench: Bench, form: Form, network: Inference, model: Any, x: 
                 values = F.max_pool2d(values, 2)
 
 
-def layers_backward(bench: Bench, form: Form, step: Step, model: Any, x: Any) -> None:
+def layers_backward(bench: Bench, form: Form, step: TrainingStep, model: Any, x: Any) -> None:
     """Each layer backward, ReLU and pooling included."""
     values = x
     for layer, module in zip(form.layers(), weighted(model), strict=True):
@@ -213,7 +212,7 @@ def layers_backward(bench: Bench, form: Form, step: Step, model: Any, x: Any) ->
 
 
 def totals(
-    bench: Bench, kernels: Kernels, network: Inference, step: Step, model: Any, x: Any, label: Any
+    bench: Bench, kernels: Kernels, network: Inference, step: TrainingStep, model: Any, x: Any, label: Any
 ) -> None:  # fmt: skip
     """The whole network forward, and a step of training; both also called from PyTorch as one autograd function."""
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
@@ -280,7 +279,7 @@ def main() -> None:
     print("compiled", flush=True)
     model, x, label = reference(form, options.batch)
     start = parameters(form, model, lambda p: p)
-    step = Step(form, kernels, start, batch=options.batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM))
+    step = TrainingStep(form, kernels, start, batch=options.batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM))
     errors = compared(form, step, model, x, label)
     network = Inference(form, kernels, start, batch=options.batch)
     with torch.no_grad():

@@ -133,8 +133,8 @@ def plain_ms(size: int, repeat: int) -> dict[str, float]:
 
 def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
     """All figures of one run; `threads` of the divergent loop, `steps` of the straight kernel."""
+    import ptxsim
     import warpschool as ws
-    from ptxsim.codegen import host as processor
 
     host, runs = _prepared(size)
     best: dict[tuple[str, str], float] = {}
@@ -144,7 +144,7 @@ def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
         for name, variants in runs.items():
             for variant, go in variants.items():
                 best[name, variant] = min(best.get((name, variant), float("inf")), _best_ms(go, _TRIES))
-    narrow = without_avx512(size, repeat) if processor.has("avx512f") else {}
+    narrow = without_avx512(size, repeat) if ptxsim.simd() == "AVX-512" else {}
     rows: dict[str, dict[str, float]] = {}
     for name, entry in _kernels(size).items():
         plain = best[name, "plain"]

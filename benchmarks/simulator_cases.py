@@ -24,11 +24,8 @@ def divergent_loop(threads: int, repeat: int) -> dict[str, float]:
 
     The sample is spread over the launch. Results are compared bit by bit.
     """
+    import ptxsim
     import warpschool as ws
-    from ptxsim.kernel.cfg import build_kernel
-    from ptxsim.memory import Memory
-    from ptxsim.oracle import run
-    from ptxsim.syntax.parse import parse
     from warpschool.compile import compile_cuda
 
     source = (HERE / "kernels" / "collatz.cu").read_text()
@@ -42,12 +39,12 @@ def divergent_loop(threads: int, repeat: int) -> dict[str, float]:
 
     launch()
     engine_s = min(_seconds(launch) for _ in range(repeat))
-    memory = Memory()
+    memory = ptxsim.Memory()
     allocation = memory.allocate(4 * threads, "steps")
     sample = sorted({int(k) for k in np.linspace(0, blocks - 1, _SAMPLED_BLOCKS)})
-    parameters = np.uint64(allocation.address).tobytes() + first.tobytes() + np.uint32(threads).tobytes()
-    oracle_kernel = build_kernel(parse(compile_cuda(source, name="collatz.cu").ptx), "collatz")
-    oracle_s = _seconds(lambda: run(oracle_kernel, memory, (blocks,), (BLOCK,), parameters, blocks=sample))
+    parameters = (allocation, first, np.uint32(threads))
+    parsed = ptxsim.parse(compile_cuda(source, name="collatz.cu").ptx).kernel("collatz")
+    oracle_s = _seconds(lambda: ptxsim.oracle.run(parsed, blocks, BLOCK, parameters, memory, blocks=sample))
     ours, theirs = device.asnumpy(steps), allocation.view().view(np.uint32)
     for k in sample:
         part = slice(k * BLOCK, (k + 1) * BLOCK)

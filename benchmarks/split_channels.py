@@ -36,15 +36,24 @@ except ImportError:
 from cudnn_algorithms import GEMM_ALGORITHMS, Cudnn
 
 import warpschool as ws
+from warpcourse.lab12_split_channels.tiles import (
+    RESNET,
+    YOLO,
+    SearchRecord,
+    Tiles,
+    best_known,
+    problem_key,
+    ranked,
+    search_with_bar,
+    step_for,
+    tiles_key,
+    with_tiles,
+)
 from warpschool.contract import Contract, parse_contract
 from warpschool.device import Launch
 from warpschool.device.measurement import Rules
 from warpschool.nn import Convolution
-from warpschool.nn.networks import RESNET, YOLO
 from warpschool.nn.pipelines import Convolved
-from warpschool.nn.split_channels import Tiles, ranked, step_for
-from warpschool.nn.split_pipeline import with_tiles
-from warpschool.nn.tile_search import Record, best_known, problem_key, search_with_bar, tiles_key
 
 ROOT = Path(__file__).parent.parent
 LAYERS = {**YOLO, **RESNET}
@@ -131,7 +140,7 @@ def tuned(case: Case, count: int | None, records: Path) -> Tiles:
     """The best tiles of those that the model ranks first, and of all that the record knows."""
     gpu = ws.get_device("gpu")
     source = contract_of(step_for(case.problem)).source
-    record = Record.open(records, gpu=gpu.description, problem=case.problem, kernel=source)
+    record = SearchRecord.open(records, gpu=gpu.description, problem=case.problem, kernel=source)
     wanted = [found.tiles for found in ranked(case.problem, gpu.spec)[:count]]
 
     def measure(tiles: Tiles) -> float:

@@ -65,7 +65,7 @@ def launch_all() -> None:
 
 
 def row(note: str, who: str, seen: Profiled) -> dict:
-    """Rates and shares of one launch, with the names that `warpcourse.thesis` has for them."""
+    """Rates and shares of one launch, with the names that `warpcourse.lab05_work_per_thread` has for them."""
     m = seen.metrics
     per_second = 1e9 / m["gpu__time_duration.sum"] * 1e-9  # bytes -> GB/s; the duration is in ns
 

@@ -26,12 +26,11 @@ except ImportError:
 import numpy as np
 
 import warpschool as ws
+from warpcourse.lab11_training.lab import NETWORKS, RECIPE, training_network
 from warpschool.device.measurement import Rules
 from warpschool.nn import digits
-from warpschool.nn.optimizers import Sgd
-from warpschool.nn.recipes import NETWORKS, RECIPE, training_network
 from warpschool.nn.session import Kernels
-from warpschool.nn.training import Trainer
+from warpschool.nn.training import Sgd, Trainer
 
 BATCHES = (16, 32, 64, 128, 256, 512)
 LARGEST_RATE = 0.1

@@ -32,9 +32,8 @@ from warpschool.device import DeviceArray
 from warpschool.device.measurement import Rules
 from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution
-from warpschool.nn.winograd import Matrices, matrices, tiles
-from warpschool.nn.winograd_pipeline import FewChannels, Transformed, Winograd
-from warpschool.nn.winograd_source import sources
+from warpschool.nn.pipelines import FewChannels, Transformed, Winograd
+from warpschool.nn.winograd import Matrices, matrices, sources, tiles
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
 TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS")

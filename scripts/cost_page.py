@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+from warpschool.course import Course
+from warpschool.recorded import recorded, results
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "simulator-cost.md"
-RESULTS = ROOT / "benchmarks" / "results" / "simulator.json"
-NETWORKS = RESULTS.with_name("simulator_networks.json")
 
 HEAD = """# What the simulator costs
 
@@ -25,7 +25,7 @@ these figures.
 
 
 def page() -> str:
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    found = recorded("simulator.json", course=Course(ROOT))
     cpu, size, numpy_ms = found["cpu"], found["size"], found["numpy_ms"]
     lines = [
         HEAD,
@@ -71,9 +71,10 @@ def _first_launches(found: dict) -> list[str]:
 
 def _networks() -> list[str]:
     """Whole networks, where `benchmarks/simulator_networks.py` has measured them."""
-    if not NETWORKS.is_file():
+    recordings = results("simulator_networks.json", course=Course(ROOT))
+    if not recordings:
         return []
-    found = json.loads(NETWORKS.read_text(encoding="utf-8"))
+    (found,) = recordings
     return [
         "",
         f"Networks that read {found['images']:,} digits on {found['cores']} cores ({found['cpu']}), from the start "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+from warpschool.course import Course
+from warpschool.recorded import recorded
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "estimate.md"
-RESULTS = ROOT / "benchmarks" / "results" / "estimate_h200.json"
 
 HEAD = """# What an estimate is worth
 
@@ -28,7 +29,7 @@ Tensor cores are not included. Shared loads are counted as the compiler merges t
 
 
 def page() -> str:
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    found = recorded("estimate_h200.json", course=Course(ROOT))
     rows, products = found["rows"], found["products_of_4096"]
     faster = [row["step"] for row in rows if row["time_ms"] < row["bound_ms"]]
     lines = [

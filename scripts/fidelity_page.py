@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from warpschool.course import Course
+from warpschool.recorded import recorded
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "fidelity.md"
-RESULTS = ROOT / "benchmarks" / "results"
 GROUPS = {
     "global": "global access patterns", "shared": "shared access patterns", "references": "references of the course",
     "math": "math functions", "atomics": "atomics", "divergence": "divergence", "warp": "shuffles and votes",
@@ -210,7 +211,7 @@ def _machine(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> int:
-    found = json.loads((RESULTS / "fidelity_h200.json").read_text("utf-8"))
+    found = recorded("fidelity_h200.json", course=Course(ROOT))
     text = page(found)
     if "--check" in sys.argv:
         if not PAGE.is_file() or PAGE.read_text("utf-8") != text:

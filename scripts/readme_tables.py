@@ -9,7 +9,6 @@ the README is out of date.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -17,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from warpschool.course import Course, Lab
+from warpschool.recorded import results
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-RESULTS = ROOT / "benchmarks" / "results"
 NOT_MEASURED = "*Not measured yet.*"
 
 TOPICS = {
@@ -265,8 +264,7 @@ def _article(cpu: str) -> str:
 
 
 def _figures(name: str) -> dict[str, Any] | None:
-    path = RESULTS / name
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return next(iter(results(name, course=Course(ROOT))), None)
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 import warpschool as ws
+from warpcourse.lab11_training.lab import NETWORKS, RECIPE, training_network
 from warpschool.nn import digits
-from warpschool.nn.optimizers import Adam, Sgd
-from warpschool.nn.recipes import NETWORKS, RECIPE, training_network
 from warpschool.nn.session import Kernels
-from warpschool.nn.training import Settings, Trainer
+from warpschool.nn.training import Adam, Settings, Sgd, Trainer
 
 DATA = Path(__file__).parent.parent / "src/warpschool/nn/data"
 

@@ -7,7 +7,7 @@ import numpy as np
 from warpcourse.cases import convolution
 from warpschool.grading import criterion, practice
 from warpschool.nn import convolve
-from warpschool.nn.pipelines import im2col
+from warpschool.nn.references import im2col
 
 PLAIN = [convolution(2, 1, 28, 1, 5), convolution(1, 3, 12, 1, 5), convolution(2, 4, 8, 1, 1)]
 ODD = practice([

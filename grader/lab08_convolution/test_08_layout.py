@@ -7,7 +7,7 @@ import numpy as np
 from warpcourse.cases import RACES, convolution
 from warpschool.grading import criterion, practice
 from warpschool.nn import convolve
-from warpschool.nn.pipelines import pooling_order
+from warpschool.nn.references import pooling_order
 
 
 def in_pairs(problem):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpschool.grading import criterion, practice
-from warpschool.nn import reference
+from warpschool.nn import references
 
 WHOLE = [(8, 10), (4, 32), (4, 128)]
 RAGGED = practice([(1, 1), (7, 10), (3, 33), (5, 1000)])
@@ -18,7 +18,7 @@ def check(kernel, rng, batch, classes, *, shift=0.0, factor=1.0):
     sizes = {"BATCH": batch, "CLASSES": classes}
     scores = (factor * rng.uniform(-1, 1, (batch, classes)) + shift).astype(np.float32)
     arrays = kernel.inputs(sizes, rng, x=scores)
-    expected = reference.softmax(arrays["x"])
+    expected = references.softmax(arrays["x"])
     kernel.check_against(kernel.run(sizes, arrays), {"y": expected}, k=ROUNDING * (int(factor) + classes))
     return sizes, arrays
 

@@ -1,34 +1,45 @@
-"""The simulator: PTX in, results, counters and hazards out.
+"""A GPU simulator: PTX in; results, counters and hazards out.
 
-text -> parse -> Module -> cfg -> Kernel -> lanes, translate -> LLVM IR -> jit -> machine code -> engine -> LaunchRecord
+    module = ptxsim.parse(text)                                 # -> Module; raises PtxSyntaxError
+    memory = ptxsim.Memory()                                    # device memory: allocate, view, free
+    kernel = module.kernel("scale")                             # -> SimKernel; raises UnsupportedInstruction
+    record = kernel.launch(grid, block, params, memory)         # -> LaunchRecord(counters, lines, hazards, printed)
+    result = ptxsim.oracle.run(kernel, grid, block, params, memory)         # the same by a plain interpreter, slowly
+    result = ptxsim.trace(kernel, grid, block, params, memory, watcher)     # one block of it, with somebody watching
 
-Nothing heavy is imported here: each name is loaded when it is first used.
+Public modules: `errors` (everything that is raised on purpose), `counters` (the table of what is counted), `limits`
+(what CUDA and each GPU allow), `oracle`, `isa` (the table of instructions), `fragments` (which lane holds which element
+of a matrix), `cache` (files of compiled code), `lazy` (how names like these are loaded late). Everything else is
+internal. README.md beside this file has an example.
+
+Nothing heavy is imported here: each name is loaded when it is first used, and llvmlite with the first launch.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from ptxsim.lazy import public_names
 
-_PUBLIC = {
-    "Allocation": "memory", "Hazard": "record", "LaunchRecord": "record", "Memory": "memory", "SimKernel": "run.engine",
-    "available_threads": "run.worker", "bind": "run.engine", "load_module": "run.engine",
-}  # fmt: skip
-"""public name -> the module that defines it"""
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
+    from ptxsim import cache as cache
+    from ptxsim import counters as counters
+    from ptxsim import errors as errors
+    from ptxsim import fragments as fragments
+    from ptxsim import isa as isa
+    from ptxsim import limits as limits
+    from ptxsim import oracle as oracle
+    from ptxsim.codegen.host import simd as simd
+    from ptxsim.finding import Finding as Finding
+    from ptxsim.memory import Allocation as Allocation
+    from ptxsim.memory import Memory as Memory
+    from ptxsim.module import Module as Module
+    from ptxsim.module import SimKernel as SimKernel
+    from ptxsim.module import parse as parse
+    from ptxsim.oracle import MemoryRequest as MemoryRequest
+    from ptxsim.oracle import Watcher as Watcher
+    from ptxsim.oracle import trace as trace
+    from ptxsim.record import LaunchRecord as LaunchRecord
+    from ptxsim.run.worker import available_threads as available_threads
+    from ptxsim.syntax.program import source_name as source_name
 
-__all__ = ["Allocation", "Hazard", "LaunchRecord", "Memory", "SimKernel", "available_threads", "bind", "load_module"]
-
-if TYPE_CHECKING:
-    from ptxsim.memory import Allocation, Memory
-    from ptxsim.record import Hazard, LaunchRecord
-    from ptxsim.run.engine import SimKernel, bind, load_module
-    from ptxsim.run.worker import available_threads
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"ptxsim.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = public_names(__name__)

@@ -1,42 +1,48 @@
-"""What a launch on the simulator leaves behind: counters, hazards and printed text."""
+"""What a launch asks for, and what it leaves behind: counters, hazards and printed text."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-Triple = tuple[int, int, int]
+from ptxsim.finding import Finding, Triple
+from ptxsim.limits import WARP
 
 
 @dataclass(frozen=True)
-class Hazard:
-    """Something that is undefined behaviour on a GPU, with the place and the threads involved.
+class Terms:
+    """What a launch asks for, checked: `params` is the kernel's parameter block, `shared_bytes` the dynamic memory."""
 
-    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned" or "warp-sync". `address` is
-    the byte offset into `array` (which may lie outside it), or into shared or local memory.
-    """
-
-    kind: str
-    line: int
-    file: str
-    message: str
+    grid: Triple
     block: Triple
-    thread: Triple
-    access: str
-    space: str
-    array: str = ""
-    address: int = 0
-    other_thread: Triple | None = None
-    other_block: Triple | None = None
-    other_line: int = 0
+    params: bytes
+    shared_bytes: int = 0
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return math.prod(self.block)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return -(-self.threads // WARP)
 
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """Counters of a launch in total and by source line, and its hazards."""
+    """Counters of a launch in total and by source line, its hazards, and what it printed.
 
-    totals: dict[str, int]
+    The names of counters are those of `ptxsim.counters.COUNTERS`; one that is not there is 0.
+    """
+
+    counters: dict[str, int]
     lines: dict[int, dict[str, int]]
-    hazards: tuple[Hazard, ...]
+    hazards: tuple[Finding, ...]
     printed: str
     grid: Triple
     block: Triple

@@ -1,23 +1,59 @@
-"""Cases that many grader files share: run a product or a transpose on random inputs and compare it with NumPy's.
+"""Cases that many grader files share: run a kernel on random inputs and compare it with its float64 reference.
 
-Each returns what `kernel.counters` and its like take: `kernel.counters(*check_product(kernel, rng, 64, 64, 64))`.
+The `check_…` functions here return what `kernel.counters` and its like take:
+`kernel.counters(*check_product(kernel, rng, 64, 64, 64))`. Those of the later labs return the whole `Case`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from warpschool.counters import Counters
 from warpschool.grading.submission import Submission
+from warpschool.harness.launcher import RunResult
 from warpschool.nn import Convolution, convolve
 
-Case = tuple[dict[str, Any], dict[str, np.ndarray]]
+Given = tuple[dict[str, Any], dict[str, np.ndarray]]
 """sizes and arrays"""
 RACES = ("race", "divergent-barrier", "uninitialized")
 
 
-def check_product(kernel: Submission, rng: np.random.Generator, m: int, n: int, k: int) -> Case:
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What a judged run was given, and what came of it."""
+
+    sizes: Mapping[str, Any]
+    """integers, and floats where the kernel takes some"""
+    arrays: Mapping[str, np.ndarray]
+    run: RunResult
+
+    @property
+    def counters(self) -> Counters:
+        return self.run.counters
+
+    @property
+    def operations(self) -> int:
+        """Additions, multiplications and multiply-adds of all threads, each counted as one."""
+        counters = self.counters
+        return counters.fma_instructions + counters.fadd_instructions + counters.fmul_instructions
+
+
+def run_case(
+    kernel: Submission, rng: np.random.Generator, sizes: Mapping[str, Any],
+    constants: Mapping[str, int] | None = None, **given: np.ndarray,
+) -> Case:  # fmt: skip
+    """Run with constants that differ from the file's own only; arrays that are not given are random."""
+    own = kernel.contract.declarations.constexpr_values({})
+    changed = {name: value for name, value in (constants or {}).items() if own.get(name) != value}
+    arrays = kernel.inputs(sizes, rng, constants=changed, **given)
+    return Case(sizes, arrays, kernel.run(sizes, arrays, constants=changed))
+
+
+def check_product(kernel: Submission, rng: np.random.Generator, m: int, n: int, k: int) -> Given:
     """C = A B for A [M,K] and either B [K,N] or Bt [N,K], as the kernel's header says. Raises Judgement."""
     sizes = {"M": m, "N": n, "K": k}
     arrays = kernel.inputs(sizes, rng)
@@ -26,7 +62,7 @@ def check_product(kernel: Submission, rng: np.random.Generator, m: int, n: int, 
     return sizes, arrays
 
 
-def check_transpose(kernel: Submission, rng: np.random.Generator, m: int, n: int) -> Case:
+def check_transpose(kernel: Submission, rng: np.random.Generator, m: int, n: int) -> Given:
     """At = A transposed, for A [M,N]. Raises Judgement."""
     sizes = {"M": m, "N": n}
     arrays = kernel.inputs(sizes, rng)
@@ -49,7 +85,7 @@ def convolution(
 
 def check_convolution(
     kernel: Submission, rng: np.random.Generator, problem: Convolution, *, constants: dict[str, int] | None = None
-) -> Case:
+) -> Given:
     """y = x convolved with w. Raises Judgement."""
     arrays = kernel.inputs(problem.sizes, rng)
     expected = convolve(arrays["x"], arrays["w"], stride=problem.stride, pad=problem.pad)

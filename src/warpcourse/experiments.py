@@ -1,4 +1,4 @@
-"""The labs' experiments: how long the parts of a computation take, and how a kernel changes with a constant.
+"""The labs' experiments: what a student's own kernels count and take, in tables, and traces of them for pictures.
 
 What a device cannot measure stays None and is shown as "not measured"; nothing is filled in.
 """
@@ -6,19 +6,62 @@ What a device cannot measure stays None and is shown as "not measured"; nothing 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from warpcourse.ladder import StepCost, code_size, cost_of
 from warpschool import model
+from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
+from warpschool.course import Course
 from warpschool.device import Launch, get_device
 from warpschool.device.measurement import Rules, Summary, measure, summarize
-from warpschool.errors import DeviceLacks
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.device.protocol import Device
+from warpschool.errors import CourseError, DeviceLacks
+from warpschool.harness.launcher import Program, RunResult, random_inputs
+from warpschool.inspect.accesses import Trace, trace
 from warpschool.inspect.timing import benchmark
-from warpschool.notebook.runs import own_contract, random_inputs
-from warpschool.show.message import table_markup, table_text
+from warpschool.nn.session import Kernels
+from warpschool.notebook.runs import own_contract
+from warpschool.show.table import Table
+
+
+def told(value: float | None, form: str = ".3g") -> str:
+    """A measurement as the cell of a table."""
+    return "not measured" if value is None else f"{value:{form}}"
+
+
+def own_kernels(lab: str, steps: Iterable[str] | None = None, *, device: str | Device = "auto") -> Kernels:
+    """Return the student's own kernels for steps of a lab (None: all), and references for every other step.
+
+    A cell that was run last counts, else the file that `check` would take.
+    """
+    found = Course.find().lab(lab)
+    names = [step.name for step in found.steps] if steps is None else [f"{found}/{step}" for step in steps]
+    return Kernels({name: own_contract(name) for name in names}, device=device)
+
+
+def gpu_ms(launches: Sequence[Launch]) -> float | None:
+    """Time launches once more on the GPU that made them."""
+    return benchmark(lambda: [launch.again() for launch in launches], device="gpu").median_ms
+
+
+def own_gpu_ms(
+    contract: Contract, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None, seed: int = 0
+) -> float | None:
+    """Time a kernel file with random inputs; None without a GPU, and where its tiles are too large for this one."""
+    if not get_device("auto").measures_time:
+        return None
+    inputs = random_inputs(contract.bind(sizes, constants=constants), seed=seed)
+    try:
+        return gpu_ms(Program(contract, device="gpu", constants=constants).run(sizes, inputs).launches)
+    except DeviceLacks:  # counters and estimates say what there is to say
+        return None
+
+
+# ---------------------------------------------------------------- the parts of a computation
+
 
 _HOST_RULES = Rules(
     warmup_runs=1, warmup_ms=0.0, target_error=0.05, min_samples=5, max_samples=50, max_seconds=1.0, batch=5
@@ -26,7 +69,7 @@ _HOST_RULES = Rules(
 
 
 @dataclass(frozen=True)
-class Part:
+class TimedPart:
     """One part of a computation; `time_ms` is None where it was not measured."""
 
     what: str
@@ -40,25 +83,23 @@ class Part:
 
 
 @dataclass(frozen=True, repr=False)
-class Parts:
-    """A table of parts, measured on one device."""
+class Parts(Table):
+    """A table of `parts`."""
 
-    device: str
-    parts: tuple[Part, ...]
-    note: str = ""
+    parts: tuple[TimedPart, ...] = ()
 
-    def __getitem__(self, what: str) -> Part:
+    @classmethod
+    def on(cls, device: str, parts: Sequence[TimedPart], note: str = "") -> Parts:
+        """They were measured on this device."""
+        rows = [
+            (part.what, "" if part.nbytes is None else f"{part.nbytes:,}", told(part.time_ms, ",.4g"),
+             "" if part.gb_per_s is None else f"{part.gb_per_s:,.3g}")
+            for part in parts
+        ]  # fmt: skip
+        return replace(cls.of("", [f"on {device}", "bytes", "ms", "GB/s"], rows, note=note), parts=tuple(parts))
+
+    def __getitem__(self, what: str) -> TimedPart:
         return {part.what: part for part in self.parts}[what]
-
-    def _table(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [[part.what, _size(part), _time(part), _speed(part)] for part in self.parts]
-        return [f"on {self.device}", "bytes", "ms", "GB/s"], rows
-
-    def __repr__(self) -> str:
-        return "\n".join(filter(None, (table_text(*self._table()), self.note)))
-
-    def _repr_html_(self) -> str:
-        return table_markup(*self._table()) + (f"<p>{self.note}</p>" if self.note else "")
 
 
 class HostSampler:
@@ -100,7 +141,7 @@ def parts(
     result = Program(contract, device=device).run(sizes, inputs)
     bench = _Bench(result, inputs)
     rows = [
-        Part(what, nbytes, bench.time_ms(work) if result.device.measures_time else None)
+        TimedPart(what, nbytes, bench.time_ms(work) if result.device.measures_time else None)
         for what, (nbytes, work) in bench.works(repeats).items()
     ]
     note = ""
@@ -108,8 +149,8 @@ def parts(
         bound = model.estimate(result.counters, gpu=gpu, array_bytes=bench.in_bytes + bench.out_bytes)
         note = f"Copies and kernels are timed on a GPU only. Kernel, {bound}."
     if on_cpu is not None:
-        rows.append(Part("the same on the CPU", None, host_time(lambda: on_cpu(**inputs)).median_ms))
-    return Parts(result.device.description, tuple(rows), note)
+        rows.append(TimedPart("the same on the CPU", None, host_time(lambda: on_cpu(**inputs)).median_ms))
+    return Parts.on(result.device.description, rows, note)
 
 
 class _Bench:
@@ -168,6 +209,9 @@ class _Bench:
         self.copy_out()
 
 
+# ---------------------------------------------------------------- values of a constant
+
+
 @dataclass(frozen=True)
 class Variant:
     """One value of a constant and what it did; `time_ms` is None where it was not measured."""
@@ -209,29 +253,121 @@ def _variant(
         counters=counters,
         lanes=counters.thread_instructions / max(1, counters.warp_instructions),
         occupancy=occupancy,
-        time_ms=_time_on_gpu(contract, constants, timed_sizes, seed),
+        time_ms=own_gpu_ms(contract, timed_sizes, constants=constants, seed=seed),
         estimate_ms=model.estimate(counters, gpu=gpu, array_bytes=array_bytes).time_ms,
     )
 
 
-def _time_on_gpu(contract: Any, constants: dict[str, int], sizes: Mapping[str, float], seed: int) -> float | None:
-    if not get_device("auto").measures_time:
-        return None
-    inputs = random_inputs(contract.bind(sizes, constants=constants), seed=seed)
-    try:
-        launches: tuple[Launch, ...] = Program(contract, device="gpu", constants=constants).run(sizes, inputs).launches
-    except DeviceLacks:  # tiles too large for this GPU: counters and estimates say what there is to say
-        return None
-    return benchmark(lambda: [launch.again() for launch in launches]).median_ms
+# ---------------------------------------------------------------- kernels side by side
 
 
-def _size(part: Part) -> str:
-    return "" if part.nbytes is None else f"{part.nbytes:,}"
+_HEAD = (
+    "FMA share", "global bytes", "shared bytes", "passes", "barriers", "registers", "spilled bytes", "occupancy",
+    "PTX instructions", "ms",
+)  # fmt: skip
 
 
-def _time(part: Part) -> str:
-    return "not measured" if part.time_ms is None else f"{part.time_ms:,.4g}"
+@dataclass(frozen=True)
+class Stage:
+    """One kernel: its counts at a case, the PTX instructions of its code, and its time where one was measured."""
+
+    name: str
+    cost: StepCost
+    instructions: int
+    time_ms: float | None
 
 
-def _speed(part: Part) -> str:
-    return "" if part.gb_per_s is None else f"{part.gb_per_s:,.3g}"
+@dataclass(frozen=True, repr=False)
+class Stages(Table):
+    """A table of kernels; `stages` holds the rows."""
+
+    stages: tuple[Stage, ...] = ()
+
+    @classmethod
+    def on(cls, gpu: str, stages: Sequence[Stage]) -> Stages:
+        """Registers and occupancy are those on this GPU."""
+        name = model.find_gpu(gpu).name
+        note = f"Bytes and passes for each product, barriers for each block; registers and occupancy on {name}."
+        made = cls.of("", ["", *_HEAD], [_cells(stage, gpu) for stage in stages], note=note)
+        return replace(made, stages=tuple(stages))
+
+    @property
+    def mixes(self) -> dict[str, Mapping[str, float]]:
+        """Name -> the instruction mix of the main loop."""
+        return {stage.name: stage.cost.mix for stage in self.stages}
+
+
+def compare(
+    steps: Sequence[str], sizes: Mapping[str, int] | None = None, *, timed_sizes: Mapping[str, int] | None = None,
+    gpu: str = "rtx2080ti",
+) -> Stages:  # fmt: skip
+    """Put the student's own kernels of some steps side by side; times at `timed_sizes`, where there is a GPU."""
+    return Stages.on(gpu, [_stage(step.split("/")[-1], own_contract(step), sizes, timed_sizes) for step in steps])
+
+
+def variants(
+    step: str, changes: Mapping[str, Mapping[str, str]], sizes: Mapping[str, int] | None = None, *,
+    timed_sizes: Mapping[str, int] | None = None, gpu: str = "rtx2080ti",
+) -> Stages:  # fmt: skip
+    """Change the text of the student's own kernel: `changes` maps a label to what replaces what.
+
+    A label whose text does not stand in the kernel says so.
+    """
+    original = own_contract(step)
+    stages = []
+    for label, replaced in changes.items():
+        source = original.source
+        for old, new in replaced.items():
+            if old not in source:
+                label = f"{label} (no '{old}' in your kernel)"
+            source = source.replace(old, new)
+        stages.append(_stage(label, parse_contract(source, name=original.name), sizes, timed_sizes))
+    return Stages.on(gpu, stages)
+
+
+def _stage(
+    name: str, contract: Contract, sizes: Mapping[str, int] | None, timed_sizes: Mapping[str, int] | None
+) -> Stage:
+    time_ms = None if timed_sizes is None else own_gpu_ms(contract, timed_sizes)
+    return Stage(name, cost_of(contract, sizes), code_size(contract), time_ms)
+
+
+def _cells(stage: Stage, gpu: str) -> list[str]:
+    cost, counted, products = stage.cost, stage.cost.counters, stage.cost.products
+    use = cost.use(gpu)
+    registers = spilled = occupancy = use.note
+    if use.resources is not None:
+        registers = str(use.resources.registers)
+        spilled = f"{use.resources.spill_load_bytes + use.resources.spill_store_bytes:,}"
+        occupancy = f"{use.occupancy.fraction:.0%}" if use.occupancy else "does not fit"
+    return [
+        stage.name, f"{cost.mix['FMA']:.0%}", f"{counted.global_load_bytes / products:.3g}",
+        f"{counted.shared_load_bytes / products:.3g}", f"{32 * counted.shared_load_wavefronts / products:.3g}",
+        f"{cost.barriers_per_block:g}", registers, spilled, occupancy, f"{stage.instructions:,}",
+        told(stage.time_ms),
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- traces
+
+
+def own_trace(
+    step: str, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None, block: int = 0
+) -> Trace:
+    """Trace one block of the student's own kernel; see `warpschool.inspect.accesses.trace`."""
+    return _traced(own_contract(step), sizes, constants, block)
+
+
+def given_trace(
+    step: str, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None, block: int = 0
+) -> Trace:
+    """Trace one block of the step's starter, whatever the student has made of it; raises CourseError without one."""
+    found = Course.find().step(step)
+    if found.starter is None:
+        raise CourseError(f"{step} has no starter in this course")
+    return _traced(parse_contract(found.starter.read_text("utf-8"), name=found.file_name), sizes, constants, block)
+
+
+def _traced(contract: Contract, sizes: Mapping[str, float], constants: Mapping[str, int] | None, block: int) -> Trace:
+    inputs = random_inputs(contract.bind(sizes, constants=constants))
+    return trace(contract, sizes, inputs, block=block, constants=constants)

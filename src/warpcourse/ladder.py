@@ -8,17 +8,13 @@ Everything here is about the references in solutions/, at one stated case, count
 
 from __future__ import annotations
 
-import difflib
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ptxsim.kernel.cfg import build_kernel
-from ptxsim.syntax.parse import parse
-from ptxsim.syntax.program import Block
+import ptxsim
+from ptxsim.limits import WARP
 from warpschool import model
 from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, parse_contract
@@ -27,17 +23,16 @@ from warpschool.counters import Counters
 from warpschool.course import Course, Step
 from warpschool.device import Launch
 from warpschool.errors import CompileError, CourseError, LaunchError
-from warpschool.harness.launcher import Program, RunResult
-from warpschool.inspect.profile import random_inputs
+from warpschool.harness.launcher import Program, RunResult, random_inputs
+from warpschool.inspect.difference import Difference, changed_lines
+from warpschool.recorded import results
 
 GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""
 CASE = {"M": 512, "N": 512, "K": 512}
-WARP = 32
 RECORDED = ("gemm_*.json", "half_precision_*.json", "tensor_cores_*.json")
 """Files of benchmarks/results/ with a row for each measurement of a step."""
 _OLDEST_COMPILED = "sm_75"
-_MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "FMA": ("instructions_fp32", "instructions_fp16", "instructions_dot", "tensor_instructions"),
@@ -53,49 +48,11 @@ CLASSES: dict[str, tuple[str, ...]] = {
 # ---------------------------------------------------------------- what changes
 
 
-@dataclass(frozen=True)
-class Change:
-    """The difference between the code of two steps, headers and hole markers left out; `text` is a unified diff."""
-
-    before: str
-    after: str
-    text: str
-
-    @property
-    def added(self) -> int:
-        return self._count("+")
-
-    @property
-    def removed(self) -> int:
-        return self._count("-")
-
-    def _count(self, sign: str) -> int:
-        return sum(line.startswith(sign) and not line.startswith(3 * sign) for line in self.text.splitlines())
-
-
-def change(before: str, after: str, *, around: int = 2, course: Course | None = None) -> Change:
+def change(before: str, after: str, *, around: int = 2, course: Course | None = None) -> Difference:
     """Compare the references of two steps; raises CourseError for a step without one."""
     course = course or Course.find()
     first, second = course.step(before), course.step(after)
-    lines = difflib.unified_diff(
-        code_of(_text(first)).splitlines(), code_of(_text(second)).splitlines(),
-        first.file_name, second.file_name, lineterm="", n=around,
-    )  # fmt: skip
-    return Change(first.name, second.name, "\n".join(lines))
-
-
-def code_of(source: str) -> str:
-    """Return a kernel file without its header block, hole markers and starter parts."""
-    lines = source.splitlines()
-    start = next((place for place, line in enumerate(lines) if not line.startswith("//")), len(lines))
-    kept: list[str] = []
-    in_starter = False
-    for line in lines[start:]:
-        if "// BEGIN STARTER" in line or "// END STARTER" in line:
-            in_starter = "BEGIN" in line
-        elif not in_starter and not _MARKS.match(line):
-            kept.append(line)
-    return "\n".join(kept).strip("\n") + "\n"
+    return Difference(first.name, second.name, changed_lines(_text(first), _text(second), around=around))
 
 
 # ---------------------------------------------------------------- what it costs
@@ -210,21 +167,21 @@ def inner_loop(which: str | Contract, *, count: int = 9, course: Course | None =
     `which` is a step, whose reference is taken, or a kernel file.
     """
     contract = which if isinstance(which, Contract) else _contract((course or Course.find()).step(which))
-    texts, blocks = _ptx(contract)
-    hot = max(blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
+    texts, kernel = _compiled(contract)
+    hot = max(kernel.blocks, key=lambda block: sum(i.opcode == "fma" for i in block.instructions))
     start = max(0, len(hot.instructions) // 2 - count // 2)
     return "\n".join(texts[i.ptx_line - 1].strip() for i in hot.instructions[start : start + count])
 
 
 def code_size(contract: Contract) -> int:
     """Return how many PTX instructions a kernel file's first kernel has: what has to fit the instruction cache."""
-    return sum(len(block.instructions) for block in _ptx(contract)[1])
+    return sum(len(block.instructions) for block in _compiled(contract)[1].blocks)
 
 
-def _ptx(contract: Contract) -> tuple[list[str], list[Block]]:
-    """The lines of the PTX, and the basic blocks of the first kernel."""
+def _compiled(contract: Contract) -> tuple[list[str], ptxsim.SimKernel]:
+    """The lines of the PTX, and the first kernel."""
     ptx = compile_cuda(contract.source, name=contract.name).ptx
-    return ptx.splitlines(), build_kernel(parse(ptx), contract.launches[0].entry).blocks
+    return ptx.splitlines(), ptxsim.parse(ptx).kernel(contract.launches[0].entry)
 
 
 # ---------------------------------------------------------------- what was measured
@@ -249,24 +206,17 @@ class Measured:
 
 def measured(*, course: Course | None = None) -> tuple[Measured, ...]:
     """Return every row of the recorded benchmarks of `RECORDED`; empty where the course carries none."""
-    folder = (course or Course.find()).root / "benchmarks" / "results"
-    rows: list[Measured] = []
-    for path in (path for pattern in RECORDED for path in sorted(folder.glob(pattern))):
-        result = json.loads(path.read_text("utf-8"))
-        names = [field.name for field in fields(Measured) if field.name != "device"]
-        rows += [Measured(device=result["device"], **{name: row[name] for name in names}) for row in result["rows"]]
-    return tuple(rows)
+    names = [field.name for field in fields(Measured) if field.name != "device"]
+    return tuple(
+        Measured(device=result["device"], **{name: row[name] for name in names})
+        for pattern in RECORDED for result in results(pattern, course=course) for row in result["rows"]
+    )  # fmt: skip
 
 
 def headline(step: Step) -> dict[str, str]:
     """A step's title, idea and limits, as its header states them."""
     header = read_header(_text(step), file=step.file_name)
     return {"title": header.title, "Idea": header.text_of("Idea"), "Limits": header.text_of("Limits")}
-
-
-def is_for_one_gpu(step: Step) -> bool:
-    """Whether a step is written for one architecture, so that no simulator runs it and nothing can be counted."""
-    return bool(_contract(step).target)
 
 
 def _text(step: Step) -> str:

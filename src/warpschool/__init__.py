@@ -9,95 +9,35 @@ Nothing heavy is imported here: each name is loaded when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from ptxsim.lazy import public_names
+from warpschool.version import __version__ as __version__
 
-__version__ = "0.1.0"
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
+    from warpschool.compile import compile_cuda as compile_cuda
+    from warpschool.counters import Counters as Counters
+    from warpschool.device import DeviceArray as DeviceArray
+    from warpschool.device import Kernel as Kernel
+    from warpschool.device import Launch as Launch
+    from warpschool.device import RawModule as RawModule
+    from warpschool.device import get_device as get_device
+    from warpschool.errors import WarpschoolError as WarpschoolError
+    from warpschool.grading import check as check
+    from warpschool.grading import check_cell as check_cell
+    from warpschool.inspect.timing import Timing as Timing
+    from warpschool.inspect.timing import benchmark as benchmark
+    from warpschool.inspect.timing import benchmark_ratio as benchmark_ratio
+    from warpschool.model import find_gpu as find_gpu
+    from warpschool.model import occupancy as occupancy
+    from warpschool.notebook import load_ipython_extension as load_ipython_extension
+    from warpschool.notebook.predictions import check_prediction as check_prediction
+    from warpschool.notebook.predictions import predict as predict
+    from warpschool.notebook.runs import run as run
+    from warpschool.show.access import show_access as show_access
+    from warpschool.show.diff import diff as diff
+    from warpschool.show.fragments import show_fragments as show_fragments
+    from warpschool.show.roofline import roofline as roofline
+    from warpschool.show.stepping import trace as trace
+    from warpschool.show.timeline import show_timeline as show_timeline
 
-_PUBLIC = {
-    "RawModule": "device",
-    "Kernel": "device",
-    "Launch": "device",
-    "DeviceArray": "device",
-    "get_device": "device",
-    "Counters": "counters",
-    "benchmark": "inspect.timing",
-    "benchmark_ratio": "inspect.timing",
-    "Timing": "inspect.timing",
-    "occupancy": "model",
-    "find_gpu": "model",
-    "compile_cuda": "compile",
-    "WarpschoolError": "errors",
-    "check": "grading",
-    "check_cell": "grading",
-    "run": "notebook.runs",
-    "trace": "inspect.debugger",
-    "check_prediction": "notebook.predictions",
-    "predict": "notebook.prediction_form",
-    "diff": "show.diff",
-    "roofline": "show.roofline",
-    "show_access": "show.access",
-    "show_fragments": "show.fragments",
-    "show_timeline": "show.timeline",
-    "load_ipython_extension": "notebook",
-}
-"""public name -> the module that defines it"""
-
-__all__ = [
-    "Counters",
-    "DeviceArray",
-    "Kernel",
-    "Launch",
-    "RawModule",
-    "Timing",
-    "WarpschoolError",
-    "__version__",
-    "benchmark",
-    "benchmark_ratio",
-    "check",
-    "check_cell",
-    "check_prediction",
-    "compile_cuda",
-    "diff",
-    "find_gpu",
-    "get_device",
-    "occupancy",
-    "predict",
-    "roofline",
-    "run",
-    "show_access",
-    "show_fragments",
-    "show_timeline",
-    "trace",
-]
-
-if TYPE_CHECKING:
-    from warpschool.compile import compile_cuda
-    from warpschool.counters import Counters
-    from warpschool.device import DeviceArray, Kernel, Launch, RawModule, get_device
-    from warpschool.errors import WarpschoolError
-    from warpschool.grading import check, check_cell
-    from warpschool.inspect.debugger import trace
-    from warpschool.inspect.timing import Timing, benchmark, benchmark_ratio
-    from warpschool.model import find_gpu, occupancy
-    from warpschool.notebook.prediction_form import predict
-    from warpschool.notebook.predictions import check_prediction
-    from warpschool.notebook.runs import run
-    from warpschool.show.access import show_access
-    from warpschool.show.diff import diff
-    from warpschool.show.fragments import show_fragments
-    from warpschool.show.roofline import roofline
-    from warpschool.show.timeline import show_timeline
-
-
-def __getattr__(name: str) -> Any:
-    """Loads a public name on first use."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = public_names(__name__)

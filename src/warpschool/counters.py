@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from ptxsim.counters import BY_NAME, COUNTERS
+from ptxsim.limits import SECTOR_BYTES
 from warpschool.errors import NotMeasured
 
-SECTOR_BYTES = 32
-"""Global memory moves in sectors of this size."""
 NOT_MEASURED = "not measured on this device"
 
 

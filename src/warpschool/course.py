@@ -7,12 +7,18 @@ A step is called `lab02_tiling/01_tiled`. In a checkout its files are
     solutions/lab02_tiling/01_tiled.cu        reference
     grader/lab02_tiling/test_01_tiled.py      graded tests
 
+A lab of one's own may have Python modules, too: `warpcourse/lab20_mine/cases.py` beside those folders is imported as
+`warpcourse.lab20_mine.cases`.
+
 An installed wheel carries the same folders in `warpschool/_content/`. A checkout around the package wins.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -56,6 +62,11 @@ class Step:
         return self._header.title
 
     @property
+    def target(self) -> str:
+        """The one architecture that it is written for, which no simulator runs; "" for any."""
+        return self._header.text_of("Target")
+
+    @property
     def follows(self) -> str:
         """The step of its `From:` line, or ""."""
         match = _FROM.match(self._header.text_of("From"))
@@ -91,22 +102,26 @@ class Course:
         self.root = root
 
     @staticmethod
-    @cache
     def find() -> Course:
         """Return the course of the checkout around the package, else the one inside it.
 
         Raises CourseError when there is neither.
         """
-        checkout = checkout_root()
-        if checkout is not None:
-            return Course(checkout)
-        packaged = _PACKAGE / "_content"
-        if packaged.is_dir():
-            return Course(packaged)
-        raise CourseError(
-            f"no course content: neither a checkout around {_PACKAGE} nor {packaged}",
-            next_step="Install the warpschool wheel, or work in a checkout.",
-        )
+        return _adopted.get() or _around_or_inside()
+
+    @contextmanager
+    def adopted(self) -> Iterator[None]:
+        """Be what `find` gives, as long as this lasts: whoever judges for a course knows no other one."""
+        token = _adopted.set(self)
+        try:
+            yield
+        finally:
+            _adopted.reset(token)
+
+    @property
+    def modules(self) -> Path:
+        """The folder of the Python modules that belong to the course's own labs, whether there are any or not."""
+        return self.root / "warpcourse"
 
     def labs(self) -> tuple[Lab, ...]:
         """Return all labs that have content, in order."""
@@ -170,6 +185,23 @@ class Course:
             solution=_existing(self.root / "solutions" / lab / f"{idea}.cu"),
             grader=_existing(self.root / "grader" / lab / f"test_{idea}.py"),
         )
+
+
+_adopted: ContextVar[Course | None] = ContextVar("adopted", default=None)
+
+
+@cache
+def _around_or_inside() -> Course:
+    checkout = checkout_root()
+    if checkout is not None:
+        return Course(checkout)
+    packaged = _PACKAGE / "_content"
+    if packaged.is_dir():
+        return Course(packaged)
+    raise CourseError(
+        f"no course content: neither a checkout around {_PACKAGE} nor {packaged}",
+        next_step="Install the warpschool wheel, or work in a checkout.",
+    )
 
 
 def checkout_root() -> Path | None:

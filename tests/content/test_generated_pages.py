@@ -27,10 +27,12 @@ def test_page_is_what_its_script_writes(script):
 def test_the_page_of_costs_tells_of_networks_where_they_were_measured(tmp_path):
     script = runpy.run_path(str(ROOT / "scripts" / "cost_page.py"), run_name="page")
     names = script["_networks"].__globals__
-    names["NETWORKS"] = tmp_path / "simulator_networks.json"
+    names["ROOT"] = tmp_path
     assert script["_networks"]() == []
     row = {"first_s": 7.26, "first_processor_s": 12.5, "later_s": 3.0, "later_processor_s": 4.25}
     found = {"cpu": "this one", "cores": 2, "images": 1000, "load_before": 0.1, "networks": {"LeNet-5": row}}
-    names["NETWORKS"].write_text(json.dumps(found))
+    path = tmp_path / "benchmarks" / "results" / "simulator_networks.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(found))
     said = "\n".join(script["_networks"]())
     assert "2 cores (this one)" in said and "| LeNet-5 | 7.3 s | 12.5 s | 3.0 s | 4.2 s |" in said

@@ -11,7 +11,7 @@ from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, NeedsError
 from warpschool.harness.launcher import Program
-from warpschool.nn import Convolution, convolve, fft, pipelines
+from warpschool.nn import Convolution, convolve, pipelines
 
 COURSE = Course.find()
 LAB = "lab08_convolution/"
@@ -42,7 +42,7 @@ def roads() -> dict[str, pipelines.Pipeline]:
     found: dict[str, pipelines.Pipeline] = {name: pipelines.OneFile(program(name)) for name in ONE_FILE}
     found["02_direct_constant"] = pipelines.RollingConstant(program("02_direct_constant"))
     found["05_im2col and lab 02"] = pipelines.Im2col(program("05_im2col"), program("lab02_tiling/01_tiled"))
-    found["10_fft"] = fft.Fft(program("10_fft"))
+    found["10_fft"] = pipelines.Fft(program("10_fft"))
     return found
 
 
@@ -147,5 +147,5 @@ def test_frequencies_save_operations_for_large_filters_only():
         problem = Convolution(
             batch=4, channels=16, height=32, width=32, filters=16, rows=window, cols=window, pad=window // 2
         )
-        saved.append(fft.transform_flop(problem) + fft.product_flop(problem) < problem.flop)
+        saved.append(pipelines.transform_flop(problem) + pipelines.product_flop(problem) < problem.flop)
     assert not saved[0] and saved[-1] and saved == sorted(saved)

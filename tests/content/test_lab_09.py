@@ -7,12 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from warpcourse.lab09_winograd import winograd_lab, winograd_lessons
+from warpcourse.lab09_winograd import lab
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult, run_kernel
+from warpschool.harness.launcher import Program, RunResult, random_inputs, run_kernel
 from warpschool.nn.winograd import matrices
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 DIRECT = """// direct.cu: one thread for each result of one channel and one filter of 3 x 3.
@@ -99,28 +98,28 @@ def test_the_epilogue_and_the_fused_kernel_pass_over_memory_once():
 def test_right_results_of_matrices():
     exact = matrices(4, 3)
     rows = (exact.At, exact.G, exact.Bt)
-    assert winograd_lab.right_results(rows, 4, 3) == 4
-    assert winograd_lab.right_results(None, 4, 3) is winograd_lab.right_results((None, None, None), 4, 3) is None
-    assert winograd_lab.right_results((exact.At, exact.G, exact.G), 4, 3) == 0
+    assert lab.right_results(rows, 4, 3) == 4
+    assert lab.right_results(None, 4, 3) is lab.right_results((None, None, None), 4, 3) is None
+    assert lab.right_results((exact.At, exact.G, exact.G), 4, 3) == 0
     wrong = [list(row) for row in exact.At]
     wrong[2][0] += Fraction(1, 1000)
-    assert winograd_lab.right_results((wrong, exact.G, exact.Bt), 4, 3) == 3
+    assert lab.right_results((wrong, exact.G, exact.Bt), 4, 3) == 3
 
 
 def test_errors_are_gaps_where_numbers_overflow():
-    errors = winograd_lab.errors_by_tile([2, 8])
+    errors = lab.errors_by_tile([2, 8])
     assert errors["float16"][0] is not None and errors["float16"][1] is None
     assert errors["float64"][1] < 1e-9 < errors["float32"][0]
 
 
 def test_pictures():
-    assert "4 x 4 tiles" in winograd_lessons.draw_overlap(14).axes[0].get_title()
-    titles = [axes.get_title() for axes in winograd_lessons.draw_shift(14).axes]
+    assert "4 x 4 tiles" in lab.draw_overlap(14).axes[0].get_title()
+    titles = [axes.get_title() for axes in lab.draw_shift(14).axes]
     assert "0 windows across" in titles[0] and "33 windows across" in titles[1]
 
 
 def test_recorded_layers_are_fast():
-    table = winograd_lab.recorded()
+    table = lab.recorded()
     if not table.rows:
         pytest.skip("no recorded times in benchmarks/results")
     ratios = {row[0]: float(row[4]) for row in table.rows}

@@ -7,13 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from warpcourse.lab13_vgg16 import vgg_lab
-from warpcourse.lab13_vgg16.thesis_times import TIMES_MS
+from warpcourse.lab13_vgg16 import lab
+from warpcourse.lab13_vgg16.lab import TIMES_MS
 from warpschool.contract import parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.nn.session import Kernels
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 RECORDED = COURSE.root / "benchmarks" / "results" / "networks_vgg_h200.json"
@@ -44,11 +43,11 @@ def test_a_choice_costs_a_byte_for_each_window():
 
 @pytest.mark.slow
 def test_the_notebooks_network_has_right_gradients_and_learns():
-    step, x, label = vgg_lab.small_step(Kernels(device="sim"))
-    table = vgg_lab.gradient_table(step, x, label)
+    step, x, label = lab.small_step(Kernels(device="sim"))
+    table = lab.gradient_table(step, x, label)
     assert len(table.rows) == 16 and max(float(error) for row in table.rows for error in row[2:]) < 1e-3
     assert "Hazards: 0" in table.note
-    losses = vgg_lab.train(step, x, label)
+    losses = lab.train(step, x, label)
     assert losses[-1] < 0.9 * losses[0]
 
 
@@ -63,7 +62,7 @@ def test_recorded_speed():
 def test_tables_of_the_thesis():
     if not RECORDED.exists():
         pytest.skip("no recorded times in benchmarks/results")
-    tables = vgg_lab.tables()
+    tables = lab.tables()
     assert [len(table.rows) for table in tables][:2] == [14, 4]
     assert len(tables[3].rows) == 17 and tables[3].rows[-1][0] == "total"
     assert "Table 11" in tables[4].note and len(tables[4].rows[0]) == 8
@@ -71,4 +70,4 @@ def test_tables_of_the_thesis():
     forward = list(TIMES_MS[7].values())
     assert sum(own for _, own in forward[:-1]) == pytest.approx(forward[-1][1], abs=0.01)  # copied without a slip
     with pytest.raises(KeyError):
-        vgg_lab.recorded(12)
+        lab.recorded(12)

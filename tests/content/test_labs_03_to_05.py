@@ -8,12 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from warpcourse import ladder, ladder_page, traces
+from warpcourse import experiments, ladder, ladder_page
 from warpschool.compile import resource_usage
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
-from warpschool.notebook.runs import random_inputs
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 
 COURSE = Course.find()
 LADDER = [step.name for step in COURSE.ladder("lab05/07")]
@@ -43,14 +42,14 @@ def counted(step: str):
 
 
 def test_the_given_row_per_thread_touches_32_sectors_for_each_load_of_a():
-    given = traces.given(ROW, {"M": 64, "N": 64, "K": 8})
+    given = experiments.given_trace(ROW, {"M": 64, "N": 64, "K": 8})
     assert {len(access.sectors) for access in given.select("global", "load", "A")} == {32}
     assert {len(access.sectors) for access in given.select("global", "load", "B")} == {1}
     assert {len(access.sectors) for access in given.select("global", "store", "C")} == {32}
 
 
 def test_the_given_transpose_has_31_extra_passes_for_each_column_on_its_line():
-    given = traces.given(PADDED, {"M": 32, "N": 32})
+    given = experiments.given_trace(PADDED, {"M": 32, "N": 32})
     columns = given.select("shared", "load")
     assert {access.excess for access in columns} == {31}
     (line,) = {access.line for access in columns}
@@ -60,7 +59,7 @@ def test_the_given_transpose_has_31_extra_passes_for_each_column_on_its_line():
 
 @pytest.mark.parametrize(("pad", "passes"), [(0, 32), (1, 1), (2, 2), (3, 1), (4, 4), (8, 8), (16, 16)])
 def test_passes_of_a_column_are_the_common_divisor_of_padding_and_banks(pad, passes):
-    seen = traces.given(PADDED, {"M": 32, "N": 32}, constants={"PAD": pad})
+    seen = experiments.given_trace(PADDED, {"M": 32, "N": 32}, constants={"PAD": pad})
     assert seen.worst("shared", "load").wavefronts == passes == np.gcd(32, pad)
 
 

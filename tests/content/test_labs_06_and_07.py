@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import warpschool as ws
-from warpcourse.lab06_half_precision import precision
+from warpcourse import lab06_half_precision as lab
 from warpschool.authoring import specimens
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.notebook import cells
-from warpschool.notebook.runs import random_inputs
 
 COURSE = Course.find()
 LAB06 = "lab06_half_precision/"
@@ -71,7 +70,7 @@ def test_the_layer_is_quantised_best_by_rows():
     for step in ("03_quantize_int8", "04_gemm_int8"):
         cells.remember(LAB06 + step, COURSE.step(LAB06 + step).solution.read_text("utf-8"))
     try:
-        table = precision.own_layer({"one": (False, np.inf), "rows": (True, np.inf)}, precision.layer(64))
+        table = lab.own_layer({"one": (False, np.inf), "rows": (True, np.inf)}, lab.layer(64))
     finally:
         cells.forget_all()
     one, rows, half = (float(row[-1]) for row in table.rows)

@@ -11,9 +11,8 @@ import pytest
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.harness.compare import compare, tolerance_for
-from warpschool.harness.launcher import Program
+from warpschool.harness.launcher import Program, random_inputs
 from warpschool.nn import Convolution, convolve, pipelines
-from warpschool.notebook.runs import random_inputs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RAGGED = {"M": 139, "N": 261, "K": 45}

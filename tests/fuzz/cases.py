@@ -6,9 +6,8 @@ import random
 
 import numpy as np
 
-from ptxsim import Memory, SimKernel, load_module
+from ptxsim import Memory, SimKernel, parse
 from ptxsim.codegen.translation import Options
-from ptxsim.kernel.cfg import build_kernel
 from warpschool.errors import SimulationError, WarpschoolError
 
 STEP_LIMIT, PRINT_LIMIT, MEMORY_LIMIT = 2_000, 1 << 12, 64 << 20
@@ -23,43 +22,43 @@ class Unforeseen(Exception):
 def read(text: str) -> str:
     """Parses a text and builds its kernels; what came of it. Whatever is no SimulationError is a finding."""
     try:
-        module = load_module(text)
+        module = parse(text)
     except SimulationError as error:
         return type(error).__name__
     outcome = "no kernel"
-    for name, function in module.functions.items():
-        if function.is_entry:
-            try:
-                build_kernel(module, name)
-                outcome = "built"
-            except SimulationError as error:
-                outcome = type(error).__name__
+    for name in module.entries:
+        try:
+            module.kernel(name)
+            outcome = "built"
+        except SimulationError as error:
+            outcome = type(error).__name__
     return outcome
 
 
 def launch(text: str, rng: random.Random) -> str:
     """Reads a text, translates its kernel and runs it on small arrays; "translated" outcomes have a colon."""
     try:
-        module = load_module(text)
-        name = next((n for n, f in module.functions.items() if f.is_entry), None)
+        module = parse(text)
+        name = next(iter(module.entries), None)
         if name is None:
             return "no kernel"
         memory = Memory(limit_bytes=MEMORY_LIMIT)
-        kernel = SimKernel(module, name, memory)
+        kernel = module.kernel(name)
+        module.place(memory)
     except SimulationError as error:
         return type(error).__name__
     arguments = _arguments(kernel, memory, rng)
     block, grid = rng.choice(BLOCKS), (rng.choice((1, 2, 3)), 1, rng.choice((1, 1, 2)))
     parted = rng.random() < 0.3
     try:
-        kernel.build(block, Options(parted=parted))
+        kernel.engine.build(block, Options(parted=parted))
     except WarpschoolError as error:
         if error.__cause__ is not None:  # a handler tripped over a form: refused in time, but forms.py let it through
             raise Unforeseen(str(error)) from error.__cause__
         return type(error).__name__
     try:
         record = kernel.launch(
-            grid, block, arguments, shared_bytes=rng.choice((0, 0, 64, 1024)), parted=parted,
+            grid, block, arguments, memory, shared_bytes=rng.choice((0, 0, 64, 1024)), parted=parted,
             threads=rng.choice((1, 2)), step_limit=STEP_LIMIT, print_limit=PRINT_LIMIT,
         )  # fmt: skip
     except WarpschoolError as error:
@@ -71,7 +70,7 @@ def launch(text: str, rng: random.Random) -> str:
 
 def _arguments(kernel: SimKernel, memory: Memory, rng: random.Random) -> bytes:
     """Pointers to arrays of 4 KB, now and then somewhere else; small numbers for the rest."""
-    block = bytearray(kernel.kernel.param_bytes)
+    block = bytearray(kernel.body.param_bytes)
     for p in kernel.params:
         if p.size_bytes == 8:
             array = memory.allocate(4096, p.name)

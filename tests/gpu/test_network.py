@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from warpschool.nn.digits import load, weights
-from warpschool.nn.half_layers import half_digits_layers, half_parameters
+from warpschool.nn.layers import half_digits_layers, half_parameters
 from warpschool.nn.network import Network, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels
 from warpschool.nn.streams import classify_in_parts

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from warpcourse.lab11_training.lab import NETWORKS, RECIPE, training_network
 from warpschool.course import Course
 from warpschool.nn.digits import Split, load, weights
-from warpschool.nn.recipes import NETWORKS, RECIPE, training_network
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Trainer
-from warpschool.nn.vgg16 import Form, Step
-from warpschool.nn.vgg_reference import reference
+from warpschool.nn.vgg16 import Form, TrainingStep, reference
 
 pytestmark = pytest.mark.gpu
 RECORDED = Course.find().root / "benchmarks" / "results" / "training_h200.json"
@@ -69,7 +68,7 @@ def small_batch():
 
 def test_gradients_of_a_small_vgg16():
     form, (x, label) = Form.small(), small_batch()
-    step = Step(form, Kernels(device="gpu"), form.first_parameters(1, bias=0.1), batch=2)
+    step = TrainingStep(form, Kernels(device="gpu"), form.first_parameters(1, bias=0.1), batch=2)
     before = step.parameters
     loss, exact = step(x, label), reference(form, before, x, label)
     assert loss == pytest.approx(exact.loss.mean(), rel=1e-5)

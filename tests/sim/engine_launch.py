@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim import LaunchRecord, Memory, SimKernel, load_module
+from ptxsim import LaunchRecord, Memory, parse
 
 
 @dataclass
@@ -18,17 +18,12 @@ class Outcome:
 
     @property
     def counters(self) -> dict[str, int]:
-        return self.record.totals
-
-
-def triple(shape) -> tuple[int, int, int]:
-    return (*shape, 1, 1)[:3]
+        return self.record.counters
 
 
 def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
     """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs."""
-    memory = Memory()
-    kernel = SimKernel(load_module(ptx), name, memory)
+    kernel, memory = parse(ptx).kernel(name), Memory()
     parameters, allocations = b"", []
     for parameter, argument in zip(kernel.params, arguments, strict=True):
         if isinstance(argument, np.ndarray):
@@ -38,6 +33,6 @@ def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
             argument = np.uint64(allocation.address)
         data = argument if isinstance(argument, bytes) else argument.tobytes()
         parameters = parameters.ljust(parameter.offset, b"\0") + data
-    record = kernel.launch(triple(grid), triple(block), parameters, **options)
+    record = kernel.launch(grid, block, parameters, memory, **options)
     arrays = [a.view().view(argument.dtype).reshape(argument.shape).copy() for a, argument in allocations]
     return Outcome(arrays, record)

@@ -6,12 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.kernel.calls import function_number
-from ptxsim.kernel.cfg import build_kernel
-from ptxsim.memory import Memory
+from ptxsim import Memory, parse
 from ptxsim.oracle import OracleResult, run
-from ptxsim.syntax.parse import parse
-from ptxsim.syntax.program import Module
 
 
 @dataclass
@@ -26,25 +22,9 @@ class Outcome:
         return self.result.counters
 
 
-def bind(module: Module, memory: Memory) -> dict[str, int]:
-    """Allocates a module's variables with their initial values; name -> address."""
-    found = {}
-    for v in module.globals.values():
-        if v.space in ("global", "const"):
-            found[v.name] = memory.allocate(max(1, v.size_bytes), v.name)
-            found[v.name].view()[:] = 0
-            found[v.name].view()[: len(v.initial)] = np.frombuffer(v.initial, np.uint8)
-    for v in module.globals.values():
-        for offset, symbol, addend in v.relocations:
-            address = function_number(module, symbol) if symbol in module.functions else found[symbol].address + addend
-            found[v.name].view()[offset : offset + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
-    return {name: a.address for name, a in found.items()}
-
-
 def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
     """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs."""
-    module, memory = parse(ptx), Memory()
-    kernel = build_kernel(module, name)
+    kernel, memory = parse(ptx).kernel(name), Memory()
     block_of_parameters, allocations = b"", []
     for parameter, argument in zip(kernel.params, arguments, strict=True):
         if isinstance(argument, np.ndarray):
@@ -54,7 +34,7 @@ def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
             argument = np.uint64(allocation.address)
         data = argument if isinstance(argument, bytes) else argument.tobytes()
         block_of_parameters = block_of_parameters.ljust(parameter.offset, b"\0") + data
-    result = run(kernel, memory, grid, block, block_of_parameters, globals=bind(module, memory), **options)
+    result = run(kernel, grid, block, block_of_parameters, memory, **options)
     arrays = [allocation.view().view(argument.dtype).reshape(argument.shape) for allocation, argument in allocations]
     return Outcome(arrays, result)
 

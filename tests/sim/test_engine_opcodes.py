@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 
-from ptxsim import Memory, SimKernel, load_module
+from ptxsim import Memory, parse
 from warpschool.errors import UnsupportedInstruction
 
 from .opcode_cases import CASES, THREADS, inputs, module
@@ -28,7 +28,7 @@ def recorded():
 
 @pytest.fixture(scope="module")
 def parsed():
-    return load_module(module())
+    return parse(module())
 
 
 def computed(parsed_module, number: int, parted: bool) -> list[np.ndarray]:
@@ -39,9 +39,8 @@ def computed(parsed_module, number: int, parted: bool) -> list[np.ndarray]:
     arrays = [memory.allocate(w.nbytes) for w in words]
     for array, w in zip(arrays, words, strict=True):
         array.view()[:] = w.view(np.uint8)
-    kernel = SimKernel(parsed_module, f"case_{number}", memory)
-    parameters = b"".join(a.address.to_bytes(8, "little") for a in arrays)
-    kernel.launch((1, 1, 1), (THREADS, 1, 1), parameters, check=False, count=False, parted=parted)
+    kernel = parsed_module.kernel(f"case_{number}")
+    kernel.launch(1, THREADS, arrays, memory, check=False, count=False, parted=parted)
     return list(arrays[1].view().view(np.uint64).reshape(2, THREADS)[: len(case.results)])
 
 

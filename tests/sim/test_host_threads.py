@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from ptxsim.memory import Memory
-from ptxsim.run import host_threads
-from ptxsim.run.launching import block_ranges
-from ptxsim.run.snapshots import Snapshot
+from ptxsim.run import worker
+from ptxsim.run.engine import Snapshot, block_ranges
 from warpschool.compile import compile_cuda
 from warpschool.errors import WarpschoolError
 
@@ -21,22 +20,22 @@ from .engine_launch import launch
 def identities(count: int) -> set[int]:
     """The threads that `count` works at once run in."""
     found: list[int] = []
-    together = threading.Barrier(count, timeout=10)
+    together = threading.Barrier(count, timeout=120)
 
     def work() -> None:
         together.wait()
         found.append(threading.get_ident())
 
-    for task in host_threads.start([work] * count):
-        assert task.wait(10)
+    for task in worker.start([work] * count):
+        assert task.wait(120)
     assert len(found) == count
     return set(found)
 
 
 def settled(count: int) -> None:
     """Waits until that many threads are idle: a task is over a moment before its thread is free."""
-    for _ in range(1000):
-        if len(host_threads._idle) >= count:
+    for _ in range(10_000):
+        if len(worker._idle) >= count:
             return
         threading.Event().wait(0.01)
     raise AssertionError("no thread became idle")
@@ -54,10 +53,10 @@ def test_threads_are_used_again():
 
 def test_a_wait_ends_at_its_time():
     go = threading.Event()
-    (task,) = host_threads.start([go.wait])
+    (task,) = worker.start([go.wait])
     assert not task.wait(0.01)
     go.set()
-    assert task.wait(10)
+    assert task.wait(120)
 
 
 def test_a_failure_ends_its_thread_alone(monkeypatch):
@@ -67,8 +66,8 @@ def test_a_failure_ends_its_thread_alone(monkeypatch):
     def fail() -> None:
         raise ZeroDivisionError
 
-    (task,) = host_threads.start([fail])
-    assert task.wait(10)
+    (task,) = worker.start([fail])
+    assert task.wait(120)
     assert identities(2)
     assert told == [ZeroDivisionError]
 
@@ -78,8 +77,8 @@ def test_a_forked_process_starts_its_own():
     child = os.fork()
     if child == 0:
         done: list[int] = []
-        (task,) = host_threads.start([lambda: done.append(1)])
-        os._exit(0 if task.wait(10) and done else 1)
+        (task,) = worker.start([lambda: done.append(1)])
+        os._exit(0 if task.wait(120) and done else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 

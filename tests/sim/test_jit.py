@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from ptxsim import Memory, SimKernel, load_module
+from ptxsim import parse
 from ptxsim.codegen import jit
 from ptxsim.run import engine
 
@@ -37,14 +37,14 @@ def test_threads_compile_what_one_alone_does(level, no_cache):
 
 
 def test_a_kernel_is_built_once_whoever_asks(monkeypatch):
-    kernel = SimKernel(load_module((DATA / "probes.compute_80.ptx").read_text()), "guarded", Memory())
+    kernel = parse((DATA / "probes.compute_80.ptx").read_text()).kernel("guarded")
     together, made = threading.Barrier(4), []
     translate = engine.translate
     monkeypatch.setattr(engine, "translate", lambda *a, **k: made.append(a) or translate(*a, **k))
 
     def build(_: int) -> object:
         together.wait()
-        return kernel.build((64, 1, 1))
+        return kernel.engine.build((64, 1, 1))
 
     with ThreadPoolExecutor(4) as pool:
         codes = list(pool.map(build, range(4)))
@@ -52,13 +52,13 @@ def test_a_kernel_is_built_once_whoever_asks(monkeypatch):
 
 
 def test_preparing_compiles_for_parted_lanes_where_they_have_parted():
-    memory = Memory()
-    kernel = SimKernel(load_module((DATA / "probes.compute_80.ptx").read_text()), "guarded", memory)
+    kernel = parse((DATA / "probes.compute_80.ptx").read_text()).kernel("guarded")
     checked, plain = engine.Options(), engine.Options(check=False, count=False)
-    kernel.prepare((64, 1, 1), checked)
-    kernel.prepare((64, 1, 1), plain)
-    assert kernel.build((64, 1, 1), plain).masked_plan is None
-    kernel.build((64, 1, 1), checked).compile_masked()
-    kernel.prepare((64, 1, 1), plain)
-    assert kernel.build((64, 1, 1), plain).masked_plan is not None
-    assert np.uint64(kernel.build((64, 1, 1), plain).masked_address) > 0
+    build = kernel.engine.build
+    kernel.prepare(1, 64)
+    kernel.prepare(1, 64, check=False, count=False)
+    assert build((64, 1, 1), plain).masked_plan is None
+    build((64, 1, 1), checked).compile_masked()
+    kernel.prepare(1, 64, check=False, count=False)
+    assert build((64, 1, 1), plain).masked_plan is not None
+    assert np.uint64(build((64, 1, 1), plain).masked_address) > 0

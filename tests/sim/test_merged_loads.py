@@ -14,8 +14,8 @@ from ptxsim.kernel.cfg import build_kernel
 from ptxsim.syntax.parse import parse
 from ptxsim.syntax.program import Vector, bytes_of
 from warpschool.contract import parse_contract
-from warpschool.harness.launcher import Program
-from warpschool.inspect.profile import random_inputs, usual_sizes
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.inspect.profile import usual_sizes
 
 from . import engine_launch, oracle_launch
 

@@ -11,11 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxsim import Memory, parse
 from ptxsim.isa import INSTRUCTIONS
-from ptxsim.kernel.cfg import build_kernel
-from ptxsim.memory import Memory
 from ptxsim.oracle import HANDLERS, run
-from ptxsim.syntax.parse import parse
 
 from .opcode_cases import CASES, THREADS, WIDTHS, Case, inputs, module
 
@@ -44,8 +42,7 @@ def computed(parsed_module, number: int) -> list[np.ndarray]:
     arrays = [memory.allocate(w.nbytes) for w in words]
     for array, w in zip(arrays, words, strict=True):
         array.view()[:] = w.view(np.uint8)
-    kernel = build_kernel(parsed_module, f"case_{number}")
-    run(kernel, memory, (1,), (THREADS,), b"".join(a.address.to_bytes(8, "little") for a in arrays))
+    run(parsed_module.kernel(f"case_{number}"), (1,), (THREADS,), arrays, memory)
     return list(arrays[1].view().view(np.uint64).reshape(2, THREADS)[: len(case.results)])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptxsim.codegen.emit import WARP
 from ptxsim.fragments import MMA_SHAPES, WMMA_SHAPES, fragment, quarter_fragment
+from ptxsim.limits import WARP
 
 from . import engine_launch, oracle_launch, tensor_cases
 

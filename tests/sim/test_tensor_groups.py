@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptxsim.codegen.emit import WARP
 from ptxsim.codegen.tensor_frames import product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE, Arrangement
 from ptxsim.kernel.cfg import build_kernel
+from ptxsim.limits import WARP
 from ptxsim.syntax.parse import parse
 
 from . import engine_launch, oracle_launch, tensor_cases

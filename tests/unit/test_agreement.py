@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.model import Agreement, agreement
-from warpschool.model.agreement import spearman
+from warpschool.model.roofline import spearman
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RECORDED = json.loads((BENCHMARKS / "results" / "estimate_h200.json").read_text("utf-8"))

@@ -56,7 +56,7 @@ def test_its_tables_are_current(readme, tables):
 
 
 def test_a_figure_that_was_not_measured_is_not_there(tables, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
     assert "Not measured yet" in tables.simulator_table()
 
 

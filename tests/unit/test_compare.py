@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from warpschool.errors import ArgumentError
-from warpschool.harness.compare import Comparison, compare, tolerance_for
-from warpschool.harness.inputs import is_poison, poison
+from warpschool.harness.compare import Comparison, compare, is_poison, poison, tolerance_for
 
 RNG = np.random.default_rng(7)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warpschool.compile import compile_cuda, resource_usage
-from warpschool.compile.diagnostics import parse_log, render
+from warpschool.compile.result import parse_log, render
 from warpschool.errors import CompileError
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from warpschool.contract.expressions import EvaluationError, evaluate, parse_expression
-from warpschool.contract.source import scan_source
-from warpschool.contract.tokens import Piece, TokenReader, tokenize
-from warpschool.contract.types import find_type
+from warpschool.contract.expressions import EvaluationError, Piece, TokenReader, evaluate, parse_expression, tokenize
+from warpschool.contract.source import find_type, scan_source
 
 
 def value(text: str, **names: int) -> int:
@@ -109,7 +105,6 @@ def test_spellings_of_types(words, name):
 
 
 @pytest.mark.parametrize("part", ['R"(', "/*", "'", '"', "{", "}", "#if 0\n", "constexpr int a = ", "__global__ ("])
-def test_hostile_text_takes_little_time(part):
-    start = time.monotonic()
-    scan_source(part * (200_000 // len(part)), name="k.cu")
-    assert time.monotonic() - start < 5
+def test_hostile_text_takes_little_time(part, takes_little):
+    with takes_little():
+        scan_source(part * (200_000 // len(part)), name="k.cu")

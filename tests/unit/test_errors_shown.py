@@ -47,7 +47,7 @@ def test_an_error_that_was_never_raised_is_shown_too():
 @pytest.fixture
 def nowhere(tmp_path, monkeypatch):
     """A folder without a copy of the course."""
-    monkeypatch.setattr("warpschool.grading.sources.checkout_root", lambda: None)
+    monkeypatch.setattr("warpschool.harness.source.checkout_root", lambda: None)
     monkeypatch.delitem(sys.modules, "IPython", raising=False)  # another test may have brought it: this is no notebook
     monkeypatch.chdir(tmp_path)
 

@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 
 import pytest
 
-from warpcourse.lab07_tensor_cores import fragment_lessons, mappings
+from warpcourse import lab07_tensor_cores as lab
 from warpcourse.ladder import Measured
 from warpschool.course import Course
 
@@ -40,7 +40,7 @@ def recorded(tmp_path):
 
 
 def test_mappings_are_those_recorded_at_one_size(recorded):
-    found = {speed.label: speed for speed in mappings.mappings(course=recorded)}
+    found = {speed.label: speed for speed in lab.mappings(course=recorded)}
     assert {label: (s.kind, s.rate, s.is_library) for label, s in found.items()} == {
         "lab06/02_half2": ("half", 40.0, False),
         "cuBLAS": ("half, tensor cores", 80.0, True),
@@ -50,11 +50,11 @@ def test_mappings_are_those_recorded_at_one_size(recorded):
         "cuBLAS, float out": ("half, tensor cores", 1000.0, True),
         "NumPy": ("CPU, float", pytest.approx(2e-9 * 4096**3 / 100), True),
     }
-    picture = fragment_lessons.draw_mappings(tuple(found.values()))
+    picture = lab.draw_mappings(tuple(found.values()))
     names = [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
     assert names[0] == "NumPy" and names[-1] == "torch._int_mm"
     assert "lab07/05_mma_ptx (half, tensor cores) 500" in picture.alt
 
 
 def test_without_recorded_runs_the_picture_says_so(tmp_path):
-    assert "no recorded times" in fragment_lessons.draw_mappings(mappings.mappings(course=Course(tmp_path))).alt
+    assert "no recorded times" in lab.draw_mappings(lab.mappings(course=Course(tmp_path))).alt

@@ -9,6 +9,7 @@ import pytest
 
 from warpschool.contract import parse_contract
 from warpschool.errors import GradingError
+from warpschool.grading import submission
 from warpschool.grading.submission import MAX_SOURCE_BYTES, Submission, load_submission
 from warpschool.grading.verdicts import Judgement, Verdict
 
@@ -103,6 +104,30 @@ def test_kernels_that_fail(body, verdict, line, words):
     assert not line or found.line == line
 
 
+def test_the_launches_of_a_check_share_a_budget_of_instructions(monkeypatch):
+    """What each launch may do adds up over a check; where it ends is the same on every machine."""
+    monkeypatch.setattr(submission, "WORK_LIMIT", 60_000)
+    ended_at = []
+    for _ in range(2):
+        kernel = load(variant("for (int k = 0; k < 50; ++k) if (i < n) y[i] = x[(i + k) % n];"))
+        kernel._work.left = submission.WORK_LIMIT
+        arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+        ended_at.append(0)
+        with pytest.raises(Judgement) as caught:
+            while ended_at[-1] < 100:
+                kernel.run({"n": 64}, arrays)
+                ended_at[-1] += 1
+        assert caught.value.verdict is Verdict.TLE and "need more than 60,000 instructions" in caught.value.seen
+    assert ended_at[0] == ended_at[1] > 3
+
+
+def test_a_launch_of_a_long_kernel_has_fewer_steps():
+    """A step is worth the instructions that it may run: so many steps of a long loop would take hours."""
+    body = "float s = x[0];\n#pragma unroll 1\nfor (int k = 0; k < (1 << 21); ++k) {" + "s = s * x[1] + 1;" * 600 + "}"
+    found = judgement(run, body + " if (i < n) y[i] = s;")
+    assert found.verdict is Verdict.TLE and "its budget of" in found.seen
+
+
 def test_the_gravest_hazard_speaks():
     found = judgement(run, "t[threadIdx.x] = 0; if (i < n) y[i] = t[threadIdx.x ^ 32];\n    y[i + 64] = 1;")
     assert found.verdict is Verdict.OOB
@@ -180,7 +205,8 @@ def test_grader_mistakes_are_no_verdict_on_the_student():
 
 
 def test_where_the_gpu_lacks_something_the_simulator_judges_and_the_reason_is_kept(monkeypatch):
-    from warpschool.device import SimDevice, find
+    from warpschool.device import SimDevice
+    from warpschool.device import module as find
     from warpschool.errors import DeviceLacks
 
     class SmallDevice(SimDevice):
@@ -217,7 +243,8 @@ def test_sizes_that_needs_refuses_are_a_launch_error():
 
 @pytest.mark.parametrize("may_use_atomics", [True, False])
 def test_on_a_gpu_the_simulator_judges_and_the_gpus_outputs_are_compared(monkeypatch, may_use_atomics):
-    from warpschool.device import SimDevice, find
+    from warpschool.device import SimDevice
+    from warpschool.device import module as find
 
     class OtherDevice(SimDevice):
         """Stands in for a GPU: it counts nothing, looks for no hazards, and computes something else."""

@@ -6,11 +6,13 @@ import json
 
 import pytest
 
-from warpcourse import ladder, stages, thesis
+from warpcourse import lab05_work_per_thread as lab
+from warpcourse import ladder
 from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.errors import CourseError
+from warpschool.inspect.difference import code_of
 
 NAIVE = """// 01_a.cu: C = A * B.
 // Idea:    one thread for each element.
@@ -56,7 +58,7 @@ def test_a_change_leaves_headers_and_markers_out(course):
     assert (found.before, found.after, found.added, found.removed) == ("lab01_x/01_a", "lab01_x/02_b", 1, 1)
     assert "+    float sum = 0.0f;  // in a register" in found.text
     for hidden in ("Idea", "SOLUTION", "STARTER", "//|"):
-        assert hidden not in ladder.code_of(NAIVE)
+        assert hidden not in code_of(NAIVE)
     assert ladder.change("lab01/01", "lab01/01", course=course).text == ""
 
 
@@ -110,7 +112,7 @@ def test_code_grows_with_unrolling():
 
 def row(**changes: object) -> dict[str, object]:
     return {
-        "part": "batched", "step": thesis.BATCHED, "sizes": {"BATCH": 1152, "SHARE": 1, "M": 256, "N": 256, "K": 256},
+        "part": "batched", "step": lab.BATCHED, "sizes": {"BATCH": 1152, "SHARE": 1, "M": 256, "N": 256, "K": 256},
         "time_ms": 2.0, "reference_ms": 1.0, "ratio": 0.5, "reference": "cuBLAS", "rate": 20.0, "reference_rate": 40.0,
         "unit": "TFLOP/s", "note": "U not shared", "stable": True, **changes,
     }  # fmt: skip
@@ -126,22 +128,22 @@ def test_measured_rows_are_read_where_there_are_any(course):
 
 
 def test_thesis_table_has_a_value_for_every_column():
-    assert {len(values) for values in thesis.GTX1080.values()} == {len(thesis.COLUMNS)}
+    assert {len(values) for values in lab.GTX1080.values()} == {len(lab.COLUMNS)}
 
 
 def test_thesis_table_takes_ours_from_records_only(monkeypatch):
-    monkeypatch.setattr(thesis, "measured", lambda course: ())
-    assert thesis.our_columns() == ()
-    assert "no recorded runs" in repr(stages.table_six())
+    monkeypatch.setattr(lab, "measured", lambda course: ())
+    assert lab.our_columns() == ()
+    assert "no recorded runs" in repr(lab.table_six())
     values = {k: v for k, v in row().items() if k not in ("reference_ms", "stable")}
     made_up = ladder.Measured("NVIDIA H200 PCIe", **values)
-    monkeypatch.setattr(thesis, "measured", lambda course: (made_up,))
-    ours, theirs = thesis.our_columns()
+    monkeypatch.setattr(lab, "measured", lambda course: (made_up,))
+    ours, theirs = lab.our_columns()
     assert ours.values["time in ms"] == 2.0 and theirs.values["time in ms"] == 1.0
     assert ours.values["share of the peak"] == pytest.approx(20 / 66.9, rel=0.01)
     assert ours.values["global load efficiency"] == 1
     assert ours.values["L2 hits of reads"] is None  # no Nsight record has this device
-    assert "not recorded" in repr(stages.table_six())
+    assert "not recorded" in repr(lab.table_six())
 
 
 def test_thesis_table_takes_nsight_records_of_the_same_run(course, monkeypatch):
@@ -149,20 +151,20 @@ def test_thesis_table_takes_nsight_records_of_the_same_run(course, monkeypatch):
     folder.mkdir(parents=True)
     rows = [{"who": "cuBLAS", "note": "U not shared", "values": {"instructions per clock": 3.5, "occupancy": None}}]
     (folder / "table6_x.json").write_text(json.dumps({"device": "NVIDIA X", "rows": rows}))
-    assert thesis.counted_by_nsight(course, "NVIDIA X", "cuBLAS", "U not shared")["instructions per clock"] == 3.5
-    assert thesis.counted_by_nsight(course, "NVIDIA Y", "cuBLAS", "U not shared") == {}
-    recorded = thesis.counted_by_nsight(Course.find(), "NVIDIA H200", "08_batched", "U not shared")
+    assert lab.counted_by_nsight(course, "NVIDIA X", "cuBLAS", "U not shared")["instructions per clock"] == 3.5
+    assert lab.counted_by_nsight(course, "NVIDIA Y", "cuBLAS", "U not shared") == {}
+    recorded = lab.counted_by_nsight(Course.find(), "NVIDIA H200", "08_batched", "U not shared")
     assert recorded["DRAM read in GB/s"] > 0 and 0 < recorded["L2 hits of reads"] < 1
 
 
 def test_unknown_devices_have_no_peak(monkeypatch):
     made_up = ladder.Measured("NVIDIA X", **{k: v for k, v in row().items() if k not in ("reference_ms", "stable")})
-    monkeypatch.setattr(thesis, "measured", lambda course: (made_up,))
-    assert {column.values["share of the peak"] for column in thesis.our_columns()} == {None}
+    monkeypatch.setattr(lab, "measured", lambda course: (made_up,))
+    assert {column.values["share of the peak"] for column in lab.our_columns()} == {None}
 
 
 def test_crossover_lies_between_two_densities():
-    found = stages.Crossover("a GPU", (0.1, 0.2, 0.4), (1.0, 2.0, 4.0), 3.0)
+    found = lab.Crossover("a GPU", (0.1, 0.2, 0.4), (1.0, 2.0, 4.0), 3.0)
     assert found.density == pytest.approx(0.3)
-    assert stages.Crossover("a GPU", (0.1, 0.2), (1.0, 2.0), 3.0).density is None
-    assert stages.Crossover("a GPU", (0.1, 0.2), (4.0, 5.0), 3.0).density is None
+    assert lab.Crossover("a GPU", (0.1, 0.2), (1.0, 2.0), 3.0).density is None
+    assert lab.Crossover("a GPU", (0.1, 0.2), (4.0, 5.0), 3.0).density is None

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from warpcourse import ladder_lessons
+from warpcourse import lessons
 from warpschool.inspect.accesses import Access
 
 
@@ -30,7 +30,7 @@ def texts(axes) -> list[str]:
 
 def test_touched_floats_and_the_rest_of_their_sectors():
     column, row = access("global", 64 * 4), access("global", 4)
-    figure = ladder_lessons.draw_touched({"column": column, "row": row, "none": None}, cols={"x": 64})
+    figure = lessons.draw_touched({"column": column, "row": row, "none": None}, cols={"x": 64})
     down, along, nothing = figure.axes
     picture = np.asarray(down.images[0].get_array())
     assert (np.sum(picture == 2), np.sum(picture == 1)) == (32, 32 * 7)
@@ -41,13 +41,13 @@ def test_touched_floats_and_the_rest_of_their_sectors():
 
 
 def test_a_broadcast_is_one_float_of_all_lanes():
-    (axes,) = ladder_lessons.draw_touched({"all": access("global", 0)}, cols={"x": 64}).axes
+    (axes,) = lessons.draw_touched({"all": access("global", 0)}, cols={"x": 64}).axes
     assert axes.get_title().startswith("all: 1 sector,")
     assert texts(axes) == ["lanes 0 to 31"]
 
 
 def test_banks_show_lanes_and_passes():
-    figure = ladder_lessons.draw_banks(
+    figure = lessons.draw_banks(
         {"row": access("shared", 4), "column": access("shared", 128), "pairs": access("shared", 136, nbytes=8)}
     )
     row, column, pairs, empty = figure.axes
@@ -61,20 +61,20 @@ def test_banks_show_lanes_and_passes():
 
 
 def test_a_missing_request_is_said():
-    (axes,) = ladder_lessons.draw_banks({"load": None}).axes
+    (axes,) = lessons.draw_banks({"load": None}).axes
     assert "no such request" in texts(axes)[0]
 
 
 def test_mixes_are_stacked_to_the_whole():
     mixes = {"a": {"FMA": 0.25, "integer": 0.75}, "b": {"FMA": 0.97, "integer": 0.03}}
-    (axes,) = ladder_lessons.draw_mix(mixes).axes
+    (axes,) = lessons.draw_mix(mixes).axes
     ends = [patch.get_x() + patch.get_width() for patch in axes.patches]
     assert max(ends) == pytest.approx(100) and len(axes.patches) == 4
     assert [text for text in texts(axes) if text] == ["25", "97", "75"], "a share too small to hold its number has none"
 
 
 def test_shares_without_a_record_leave_a_gap_or_say_so():
-    figure = ladder_lessons.draw_shares({"theirs": {"a": 0.5, "b": None}, "ours": {}}, xlabel="share")
+    figure = lessons.draw_shares({"theirs": {"a": 0.5, "b": None}, "ours": {}}, xlabel="share")
     theirs, ours = figure.axes
     assert texts(theirs) == ["50.0%"]
     assert texts(ours) == ["nothing was recorded"]

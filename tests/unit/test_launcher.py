@@ -7,7 +7,7 @@ import pytest
 
 from warpschool.contract import parse_contract
 from warpschool.errors import ArgumentError, LaunchError, MemoryLimitExceeded, NeedsError, StepLimitExceeded
-from warpschool.harness.inputs import is_poison
+from warpschool.harness.compare import is_poison
 from warpschool.harness.launcher import Program, run_kernel
 
 RNG = np.random.default_rng(11)

@@ -9,10 +9,8 @@ import warpschool as ws
 from ptxsim.run import engine
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, SimulationError
-from warpschool.nn.arena import ALIGN_BYTES, Arena, Span, plan
-from warpschool.nn.convolution import convolve
 from warpschool.nn.digits import load, weights
-from warpschool.nn.graph import Graph, spans
+from warpschool.nn.graph import ALIGN_BYTES, Arena, Graph, Lifetime, lifetimes, plan
 from warpschool.nn.layers import (
     Argmax,
     AveragePool,
@@ -24,8 +22,9 @@ from warpschool.nn.layers import (
     WinogradPool,
 )
 from warpschool.nn.network import Network, build, digits_layers, lenet5_layers, with_steps
-from warpschool.nn.reading_progress import progress_of
+from warpschool.nn.references import convolve
 from warpschool.nn.session import Kernels, Session
+from warpschool.show.progress import progress
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +74,7 @@ def test_arrays_that_meet_do_not_overlap_and_all_are_aligned():
     wanted = []
     for i in range(60):
         first = int(rng.integers(0, 20))
-        wanted.append(Span(str(i), int(rng.integers(1, 5000)), first, first + int(rng.integers(0, 6))))
+        wanted.append(Lifetime(str(i), int(rng.integers(1, 5000)), first, first + int(rng.integers(0, 6))))
     layout = plan(wanted)
     for a in wanted:
         assert layout.offsets[a.name] % ALIGN_BYTES == 0
@@ -88,13 +87,13 @@ def test_arrays_that_meet_do_not_overlap_and_all_are_aligned():
 
 
 def test_a_chain_of_layers_needs_two_places():
-    layout = plan([Span(str(i), 1024, i, i + 1) for i in range(10)])
+    layout = plan([Lifetime(str(i), 1024, i, i + 1) for i in range(10)])
     assert layout.nbytes == layout.least_bytes == 2048 and layout.separate_bytes == 10240
 
 
 def test_views_of_one_allocation():
     device = ws.get_device("sim")
-    arena = Arena(device, plan([Span("a", 12, 0, 1), Span("b", 300, 1, 2)]))
+    arena = Arena(device, plan([Lifetime("a", 12, 0, 1), Lifetime("b", 300, 1, 2)]))
     a, b = arena.array("a", (3,), np.float32), arena.array("b", (3, 50), np.float16)
     a.set(np.arange(3, dtype=np.float32))
     b.set(np.ones((3, 50), np.float16))
@@ -112,10 +111,10 @@ def test_an_array_is_kept_until_its_last_call():
     y, z = graph.array("y", (4,)), graph.array("z", (4,))
     for source, target in ((x, y), (y, z)):
         graph.call("lab10_lenet/01_relu", {}, {"x": source, "y": target})
-    found = {span.name: (span.first, span.last) for span in spans(graph)}
+    found = {span.name: (span.first, span.last) for span in lifetimes(graph)}
     assert found == {"x": (0, 2), "y": (0, 1), "z": (1, 1)}
     graph.call("lab10_lenet/01_relu", {}, {"x": z, "bias": y, "y": graph.array("w", (4,))})
-    assert {span.name: span.last for span in spans(graph)}["y"] == 2
+    assert {span.name: span.last for span in lifetimes(graph)}["y"] == 2
 
 
 def test_what_does_not_belong_is_refused():
@@ -251,12 +250,12 @@ def test_what_is_wrong_with_a_kernel_is_said_where_it_is_launched():
 
 def test_a_bar_tells_of_kernels_and_images(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, as far as rich is concerned
-    with progress_of(200, shown=True) as bar:
-        bar.prepared(3, 9)
-        bar.read(100)
+    with progress(200, "reading", unit="images", shown=True) as bar:
+        bar.beside("compiling", 3, 9, unit="kernels")
+        bar.advance(100)
     said = capsys.readouterr().out
     assert "compiling" in said and "3/9" in said and "100/200" in said
-    with progress_of(200, shown=False) as bar:
-        bar.prepared(3, 9)
-        bar.read(100)
+    with progress(200, "reading", unit="images", shown=False) as bar:
+        bar.beside("compiling", 3, 9, unit="kernels")
+        bar.advance(100)
     assert capsys.readouterr().out == ""

@@ -12,7 +12,8 @@ from warpschool.course import Course
 from warpschool.device import get_device
 from warpschool.harness.launcher import run_kernel
 from warpschool.notebook import cells, runs
-from warpschool.show.message import Shown, table_markup, table_text
+from warpschool.show.page import Shown
+from warpschool.show.table import small_table
 
 SAXPY = "lab00_first_kernels/01_saxpy"
 TILED = "lab02_tiling/01_tiled"
@@ -127,12 +128,12 @@ def test_prediction_never_earns_points_for_nothing_counted(capsys):
 def test_parts_say_what_the_simulator_cannot_measure():
     cells.remember(SAXPY, solution(SAXPY))
     found = experiments.parts(SAXPY, {"n": 1000, "a": 2.0}, on_cpu=lambda x, y: 2 * x + y, device="sim", repeats=3)
-    assert found["copy in, pinned"] == experiments.Part("copy in, pinned", 8000, None)
+    assert found["copy in, pinned"] == experiments.TimedPart("copy in, pinned", 8000, None)
     assert found["kernel"].nbytes == 12000 and found["copy out"].nbytes == 4000
     assert all(part.time_ms is None for part in found.parts[:-1])
     assert found["the same on the CPU"].time_ms > 0
     assert repr(found).count("not measured") == 7 and "estimate: roofline bound" in repr(found)
-    assert "<td>3 times, copied each time</td>" in found._repr_html_()
+    assert '<th scope="row">3 times, copied each time</th>' in found._repr_html_()
 
 
 def test_the_timed_works_do_what_they_say():
@@ -157,9 +158,9 @@ def test_host_time_waits_for_the_device():
 
 
 def test_gb_per_s_needs_both_numbers():
-    assert experiments.Part("x", 2_000_000, 1.0).gb_per_s == pytest.approx(2.0)
-    assert experiments.Part("x", None, 1.0).gb_per_s is None
-    assert experiments.Part("x", 2, None).gb_per_s is None
+    assert experiments.TimedPart("x", 2_000_000, 1.0).gb_per_s == pytest.approx(2.0)
+    assert experiments.TimedPart("x", None, 1.0).gb_per_s is None
+    assert experiments.TimedPart("x", 2, None).gb_per_s is None
 
 
 def test_sweep_replaces_the_constant(monkeypatch):
@@ -177,9 +178,9 @@ def test_sweep_replaces_the_constant(monkeypatch):
 
 
 def test_tables():
-    header, rows = ["what", "n"], [["a<b", 5], ["c", 12345]]
-    assert table_text(header, rows) == "what      n\na<b       5\nc     12345"
-    assert "<td>a&lt;b</td>" in table_markup(header, rows)
+    table = small_table(["what", "n"], [["a<b", 5], ["c", 12345]])
+    assert table.text() == "what      n\na<b       5\nc     12345"
+    assert '<th scope="row">a&lt;b</th><td>5</td>' in table.markup()
 
 
 def test_shown_text_is_escaped(shell, capsys):

@@ -11,30 +11,37 @@ import sys
 import numpy as np
 import pytest
 
-from warpcourse.lab12_split_channels import split_lab
-from warpschool.contract import parse_contract
-from warpschool.course import Course
-from warpschool.errors import ArgumentError, LaunchError
-from warpschool.harness.launcher import Program
-from warpschool.nn import Convolution, convolve
-from warpschool.nn.networks import RESNET, YOLO
-from warpschool.nn.pipelines import run
-from warpschool.nn.split_channels import (
+from warpcourse.lab12_split_channels import lab
+from warpcourse.lab12_split_channels.tiles import (
+    RESNET,
+    YOLO,
+    SearchRecord,
+    SplitChannels,
     Tiles,
+    best_known,
     block_intensity,
     block_loads,
     blocks_of,
     candidates,
     estimate,
+    search,
+    search_with_bar,
     shared_bytes,
     step_for,
     thread_intensity,
     thread_loads,
     thread_products,
+    tiles_key,
+    tiles_of_key,
     why_not,
+    with_tiles,
 )
-from warpschool.nn.split_pipeline import SplitChannels, with_tiles
-from warpschool.nn.tile_search import Record, best_known, search, search_with_bar, tiles_key, tiles_of_key
+from warpschool.contract import parse_contract
+from warpschool.course import Course
+from warpschool.errors import ArgumentError, LaunchError
+from warpschool.harness.launcher import Program
+from warpschool.nn import Convolution, convolve
+from warpschool.nn.pipelines import run
 
 COURSE = Course.find()
 FITS = Convolution(batch=1, channels=8, height=18, width=18, filters=64, rows=3, cols=3)
@@ -140,7 +147,7 @@ def time_of(tiles: Tiles) -> float:
 
 
 def record(folder, kernel="source"):
-    return Record.open(folder, gpu="Some GPU", problem=FITS, kernel=kernel)
+    return SearchRecord.open(folder, gpu="Some GPU", problem=FITS, kernel=kernel)
 
 
 def test_interrupted_search_goes_on_where_it_stopped(tmp_path):
@@ -165,11 +172,11 @@ def test_interrupted_search_goes_on_where_it_stopped(tmp_path):
 def test_killed_search_leaves_a_whole_file(tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from warpschool.nn.convolution import Convolution\n"
-        "from warpschool.nn.split_channels import Tiles\n"
-        "from warpschool.nn.tile_search import Record, search\n"
+        "from warpschool.nn.references import Convolution\n"
+        "from warpcourse.lab12_split_channels.tiles import Tiles\n"
+        "from warpcourse.lab12_split_channels.tiles import SearchRecord, search\n"
         f"problem = Convolution(**{vars(FITS)!r})\n"
-        "record = Record.open(Path(sys.argv[1]), gpu='Some GPU', problem=problem, kernel='source')\n"
+        "record = SearchRecord.open(Path(sys.argv[1]), gpu='Some GPU', problem=problem, kernel='source')\n"
         "def measure(tiles):\n"
         "    if len(record.times_us) == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return 1.0\n"
@@ -204,7 +211,7 @@ def test_carried_tiles_are_legal():
 
 
 def test_recorded_layers_are_fast():
-    ratios = split_lab.ratios()
+    ratios = lab.ratios()
     if not ratios:
         pytest.skip("no recorded times in benchmarks/results")
     assert ratios.keys() == YOLO.keys() | RESNET.keys()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from warpcourse import ladder_lessons, stages
+from warpcourse import experiments, lab05_work_per_thread, lessons
 from warpschool.harness.launcher import Program
 from warpschool.notebook import cells
 
@@ -53,16 +53,16 @@ def own_kernels():
 
 
 def test_own_kernels_stand_side_by_side():
-    table = stages.compare([STEP], SMALL)
+    table = experiments.compare([STEP], SMALL)
     (stage,) = table.stages
     assert (stage.name, stage.time_ms) == ("07_warp_tiled", None)
     assert stage.cost.counters.fma_instructions == 32**3
     assert "not measured" in repr(table) and "<table>" in table._repr_html_()
-    assert len(ladder_lessons.draw_mix(table.mixes).axes) == 1
+    assert len(lessons.draw_mix(table.mixes).axes) == 1
 
 
 def test_variants_change_the_text_and_say_where_there_is_nothing_to_change():
-    table = stages.variants(STEP, {"16": {}, "8": {"SIDE = 16": "SIDE = 8"}, "none": {"TILE": "X"}}, SMALL)
+    table = experiments.variants(STEP, {"16": {}, "8": {"SIDE = 16": "SIDE = 8"}, "none": {"TILE": "X"}}, SMALL)
     sixteen, eight, none = table.stages
     assert (sixteen.cost.counters.blocks, eight.cost.counters.blocks) == (4, 16)
     assert none.name == "none (no 'TILE' in your kernel)"
@@ -70,12 +70,15 @@ def test_variants_change_the_text_and_say_where_there_is_nothing_to_change():
 
 
 def test_times_are_taken_where_the_device_measures_them(monkeypatch):
-    monkeypatch.setattr(stages, "get_device", lambda which: SimpleNamespace(measures_time=True))
-    monkeypatch.setattr(stages, "Program", lambda contract, device: Program(contract, device="sim"))
-    monkeypatch.setattr(stages, "benchmark", lambda work: SimpleNamespace(median_ms=1.5 if work() else None))
-    assert "1.5" in repr(stages.compare([STEP], SMALL, timed_sizes=SMALL))
+    def timed(work, device):
+        return SimpleNamespace(median_ms=1.5 if work() else None)
+
+    monkeypatch.setattr(experiments, "get_device", lambda which: SimpleNamespace(measures_time=True))
+    monkeypatch.setattr(experiments, "Program", lambda contract, device, constants: Program(contract, device="sim"))
+    monkeypatch.setattr(experiments, "benchmark", timed)
+    assert "1.5" in repr(experiments.compare([STEP], SMALL, timed_sizes=SMALL))
 
 
 def test_sparse_bounds_grow_with_density():
-    found = stages.crossover(SPARSE, STEP, [0.1, 0.5, 1.0], n=64)
+    found = lab05_work_per_thread.crossover(SPARSE, STEP, [0.1, 0.5, 1.0], n=64)
     assert np.all(np.diff(found.sparse_ms) > 0) and found.dense_ms > 0

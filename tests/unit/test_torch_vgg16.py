@@ -10,8 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from warpschool.errors import ArgumentError  # noqa: E402  (below the skip)
 from warpschool.nn.session import Kernels  # noqa: E402
 from warpschool.nn.torch_vgg16 import Vgg16  # noqa: E402
-from warpschool.nn.vgg16 import Form  # noqa: E402
-from warpschool.nn.vgg_reference import reference  # noqa: E402
+from warpschool.nn.vgg16 import Form, reference  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 from warpschool.errors import ArgumentError
-from warpschool.nn.arena import plan
-from warpschool.nn.graph import spans
-from warpschool.nn.optimizers import Sgd
+from warpschool.nn.graph import lifetimes, plan
 from warpschool.nn.session import Kernels
-from warpschool.nn.vgg16 import Form, Inference, Step, inference_graph, step_graph
-from warpschool.nn.vgg_layers import WinogradLayer
-from warpschool.nn.vgg_reference import reference
+from warpschool.nn.training import Sgd
+from warpschool.nn.vgg16 import Form, Inference, TrainingStep, WinogradLayer, inference_graph, reference, step_graph
 
 TINY = Form.small()
 
@@ -35,9 +32,9 @@ def test_the_sizes_are_those_of_the_paper():
 
 
 def test_one_arena_holds_a_training_step_of_32_images():
-    layout = plan(spans(step_graph(Form(), 32)))
+    layout = plan(lifetimes(step_graph(Form(), 32)))
     assert layout.least_bytes <= layout.nbytes < 8e9 < layout.separate_bytes
-    small = plan(spans(inference_graph(Form(), 32)))
+    small = plan(lifetimes(inference_graph(Form(), 32)))
     assert small.nbytes < 4e9 < small.separate_bytes
 
 
@@ -57,7 +54,7 @@ def test_a_small_network_on_the_simulator():
     exact = reference(TINY, values, x, label)
     scores = Inference(TINY, kernels, values, batch=2).scores(x)
     assert np.abs(scores - exact.scores).max() < 1e-4 * np.abs(exact.scores).max()
-    step = Step(TINY, kernels, values, batch=2, optimizer=Sgd(rate=0.05, momentum=0.9))
+    step = TrainingStep(TINY, kernels, values, batch=2, optimizer=Sgd(rate=0.05, momentum=0.9))
     loss = step(x, label)
     assert loss == pytest.approx(exact.loss.mean(), rel=1e-5)
     assert step.hazards == ()

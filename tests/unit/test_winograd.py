@@ -12,20 +12,21 @@ from warpschool.course import Course
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution, convolve
-from warpschool.nn.pipelines import run
+from warpschool.nn.pipelines import FewChannels, Winograd, run
 from warpschool.nn.winograd import (
     Matrices,
     convolve_in,
     magnitudes,
     matrices,
     multiply,
+    paired_lines,
+    sources,
     tiles,
     transform_filters,
     transform_images,
+    transform_lines,
     transform_results,
 )
-from warpschool.nn.winograd_pipeline import FewChannels, Winograd
-from warpschool.nn.winograd_source import paired_lines, sources, transform_lines
 
 PUBLISHED = {  # Lavin and Gray, 2016; F(4,3) also in the VGG16 thesis
     (2, 3): (

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from warpschool.nn import convolve
-from warpschool.nn.winograd import matrices, transform_filters, transform_images
-from warpschool.nn.winograd_backward import choose, gradient_of_filters, gradient_of_images, transform_gradients, unpool
+from warpschool.nn.references import choose, unpool
+from warpschool.nn.winograd import (
+    gradient_of_filters,
+    gradient_of_images,
+    matrices,
+    transform_filters,
+    transform_gradients,
+    transform_images,
+)
 
 
 def problem(seed: int, shape: tuple[int, int, int, int, int], r: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

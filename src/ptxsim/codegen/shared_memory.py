@@ -15,23 +15,25 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
     Access,
     Shape,
-    either,
+    account,
+    by_shape,
     extent,
     finish,
     gather_scatter,
     is_signal,
-    load_shape,
     pattern_of,
+    place_of,
     scalar_base,
     shape_of,
     signal,
-    store_shape,
     stored_values,
     vector_address,
 )
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.functions import NULL
+from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
-from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
+from ptxsim.syntax.program import Address, Instruction, Register
 
 
 def shared_base(t: Translator) -> Value:
@@ -43,12 +45,7 @@ def general_shared(
 ) -> list[Value]:
     b, o = t.b, t.unit.options
     if o.check or cell is not None:
-        counter = t.counter_pointer(cell) if cell is not None else Value("ptr", "null")
-        mask = b.call(
-            t.unit.access("shared"), "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset, mask,
-             constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
-            constant("i32", int(o.check)),
-        )  # fmt: skip
+        mask = account(t, a, "shared", offset, mask, counter=NULL if cell is None else t.counter_pointer(cell))
     address = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):
@@ -58,13 +55,7 @@ def general_shared(
 
 def conflict_cell(t: Translator, a: Access) -> int | None:
     """Counters for wavefronts and bank conflicts of a site."""
-    if not t.unit.options.count:
-        return None
-    cell = t.unit.plan.cell(2)
-    verb = "load" if a.is_load else "store"
-    t.unit.plan.named(cell, f"shared_{verb}_wavefronts", a.instruction.source.line)
-    t.unit.plan.named(cell + 1, f"shared_{verb}_bank_conflicts", a.instruction.source.line)
-    return cell
+    return t.cells(a.line, f"shared_{a.verb}_wavefronts", f"shared_{a.verb}_bank_conflicts")
 
 
 def counted_requests(t: Translator, a: Access, offset: Value, mask: Value) -> int | None:
@@ -84,20 +75,14 @@ def _count_lanes(t: Translator, offset: Value, mask: Value, bytes_: int, cell: i
 
 
 def translate_shared(t: Translator, a: Access) -> None:
-    values = stored_values(t, a)
-    if t.masked:
-        offset = vector_address(t, a, "i32")
-        mask: Value = t.mask_bits  # type: ignore[attr-defined]
-        cell = counted_requests(t, a, offset, mask)
-        return finish(t, a, general_shared(t, a, offset, values, mask, cell), Lanes())
-    pattern = pattern_of(t, a)
-    offsets = pattern.offsets if pattern.scalar else None
+    values, pattern = stored_values(t, a), pattern_of(t, a)
+    offsets = pattern.offsets if pattern.scalar and not t.masked else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
-    if offsets is None or shape is None or a.lane_by_lane or not (a.is_load or shape.distinct == WARP):
-        offset = vector_address(t, a, "i32")
-        cell = counted_requests(t, a, offset, ALL_LANES)
-        return finish(t, a, general_shared(t, a, offset, values, ALL_LANES, cell), Lanes())
-    _shared_pattern(t, a, offsets, shape, values)
+    if offsets is not None and shape is not None and not a.lane_by_lane and (a.is_load or shape.distinct == WARP):
+        return _shared_pattern(t, a, offsets, shape, values)
+    offset = vector_address(t, a, "i32")
+    cell = counted_requests(t, a, offset, t.active)
+    finish(t, a, general_shared(t, a, offset, values, t.active, cell), Lanes())
 
 
 def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
@@ -110,21 +95,19 @@ def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
     side_by_side = 128 // unit
     paired = any(all(offsets[n] == offsets[n ^ distance] for n in range(WARP)) for distance in (1, 2))
     per_phase = min(WARP, side_by_side * (2 if paired else 1))
-    wavefronts = phases = 0
+    wavefronts = 0
     for first in range(0, WARP, per_phase):
         banks: dict[int, set[int]] = {}
         for o in offsets[first : first + per_phase]:
             banks.setdefault(o // unit % side_by_side, set()).add(o // unit)
-        wavefronts += max(len(words) for words in banks.values())
-        phases += 1
-    return wavefronts, wavefronts - phases
+        wavefronts += max(map(len, banks.values()))
+    return wavefronts, wavefronts - WARP // per_phase
 
 
 def _shared_pattern(
     t: Translator, a: Access, offsets: tuple[int, ...], shape: Shape, values: list[Value] | None
 ) -> None:
-    b, o = t.b, t.unit.options
-    base = scalar_base(t, a, "i32")
+    b, base = t.b, scalar_base(t, a, "i32")
 
     def vector_offset() -> Value:
         return b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
@@ -133,9 +116,8 @@ def _shared_pattern(
     for bytes_ in [a.bytes_] if requests is None else [r.nbytes for r in requests]:
         if bytes_ >= 4:  # a shift of the base turns the banks but keeps the conflicts
             wavefronts, conflicts = bank_conflicts(offsets, bytes_)
-            verb, line = "load" if a.is_load else "store", a.instruction.source.line
-            t.count(f"shared_{verb}_wavefronts", line, per_warp=wavefronts)
-            t.count(f"shared_{verb}_bank_conflicts", line, per_warp=conflicts)
+            t.count(f"shared_{a.verb}_wavefronts", a.line, per_warp=wavefronts)
+            t.count(f"shared_{a.verb}_bank_conflicts", a.line, per_warp=conflicts)
         elif (cell := conflict_cell(t, a)) is not None:
             _count_lanes(t, vector_offset(), ALL_LANES, bytes_, cell)
 
@@ -143,27 +125,16 @@ def _shared_pattern(
         # the register may hold a negative number that the instruction's offset makes good
         return b.add_const(b.add(b.resize(base, "i64", signed=True), shared_base(t)), a.address.offset)
 
-    def fast() -> list[Value]:
-        if a.is_load:
-            return load_shape(t, a, shape, host_address())
-        assert values is not None
-        store_shape(t, a, shape, host_address(), values)
-        return []
+    def general() -> list[Value]:
+        return general_shared(t, a, vector_offset(), values, ALL_LANES, None)
 
-    def slow() -> list[Value]:
-        results = general_shared(t, a, vector_offset(), values, ALL_LANES, None)
-        return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
-
-    own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
-    if not o.check:
-        return finish(t, a, fast(), own)
-    passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)
-    finish(t, a, either(t, a, [passed], fast, slow), own)
+    passed = None
+    if t.unit.options.check:
+        passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)
+    by_shape(t, a, shape, host_address, values, passed, general)
 
 
 _MOST_GRANULES, _MOST_RUNS, _CHUNK, _WORTH_A_GLANCE = 2048, 64, 32, 4
-
-
 _MANY = -1
 
 
@@ -215,10 +186,8 @@ def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozen
 
 def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:
     """Adds one access's granules, counted from the base register's address."""
-    is_store = i.opcode == "st"
-    where, what = (i.operands[0], i.operands[1]) if is_store else (i.operands[1], i.operands[0])
+    where, _, size = place_of(i)
     assert isinstance(where, Address)
-    size = bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
     granules = max(1, size >> granule_log2)
     for lane, offset in enumerate(offsets):
         first = (where.offset + offset) >> granule_log2
@@ -254,7 +223,7 @@ def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users
     wide = b.resize(base, "i64", signed=True)
     index = b.binary("ashr", wide, b.like(wide, granule_log2))
     shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
-    epoch, me = _times(t)
+    epoch, me = clock(b, t.warp_index)
     runs = _runs(users)
     arms = [(Value("i1", "false"), outside_at)]
     if a.is_load and len(runs) >= _WORTH_A_GLANCE:
@@ -299,7 +268,7 @@ def _all(t: Translator, verdicts: dict[int, Value]) -> Value:
 
 def _several(t: Translator, epoch: Value) -> Value:
     """State of a granule that several warps have read since the barrier."""
-    return t.b.or_(epoch, t.b.like(epoch, L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES))
+    return t.b.or_(epoch, t.b.like(epoch, SEVERAL_READERS))
 
 
 def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value]:
@@ -307,11 +276,8 @@ def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -
     b = t.b
     before = b.splat(epoch, state.lanes) if state.lanes else epoch
     if not a.is_load:
-        return mine, b.icmp("ule", b.add_const(state, 1), before)  # UNTOUCHED + 1 wraps to 0
-    change = b.xor(state, mine)
-    alone = b.or_(b.icmp("ult", state, before), b.icmp("eq", change, b.like(change, 0)))
-    elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
-    was_read = b.icmp("eq", b.and_const(change, 3 << L.KIND_SHIFT), b.like(change, 0))
+        return mine, may_write(b, state, before)
+    alone, was_read, elsewhere = may_read(b, state, mine, before)
     return b.select(alone, mine, _several(t, before)), b.or_(alone, b.and_(was_read, elsewhere))
 
 
@@ -322,14 +288,6 @@ def _mine(t: Translator, a: Access, me: Value, users: list[int], lanes: int) -> 
     if not lanes:
         return b.or_(me, constant("i32", marks[0]))
     return b.or_(b.splat(me, lanes), constants("i32", marks))
-
-
-def _times(t: Translator) -> tuple[Value, Value]:
-    """(epoch, this warp's time and index), shifted into place."""
-    b, worker = t.b, Value("ptr", "%w")
-    epoch = b.shl(b.load("i32", b.offset(worker, L.field("epoch"))), L.TIME_SHIFT)
-    time = b.shl(b.load("i32", b.offset(worker, L.field("time"))), L.TIME_SHIFT)
-    return epoch, b.or_(time, b.shl(t.warp_index(), L.WARP_SHIFT))
 
 
 def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:

@@ -12,12 +12,15 @@ and know nothing of the two that there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants, float_constant
+from ptxsim.codegen.emit import ALL_LANES, BITS, WARP, Builder, Value, constant, constants, float_constant
 from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
+from ptxsim.codegen.functions import CONTEXT, WORKER, Helper
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
@@ -35,6 +38,8 @@ from ptxsim.syntax.program import (
     Vector,
 )
 from ptxsim.syntax.refusals import refused
+
+UNIFORM = Lanes((0,) * WARP)
 
 
 class Translator:
@@ -89,10 +94,10 @@ class Translator:
         return [f'%"area {name}" = alloca [{size} x i8], align 64' for name, size in self.areas.items()]
 
     def slot(self, register: str) -> Value:
-        return self.b.offset(Value("ptr", "%c"), self.unit.context.slots[register])
+        return self.b.offset(CONTEXT, self.unit.context.slots[register])
 
     def scalar_slot(self, register: str) -> Value:
-        return self.b.offset(Value("ptr", "%c"), self.unit.context.scalars[register])
+        return self.b.offset(CONTEXT, self.unit.context.scalars[register])
 
     def save(self, register: str, value: Value) -> None:
         """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
@@ -132,6 +137,16 @@ class Translator:
     def form(self, register: str) -> int:
         """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
         return lanes_of(self.pattern(register))
+
+    @property
+    def active(self) -> Value:
+        """The lanes that run the current block."""
+        return ALL_LANES
+
+    def start_block(self, block: Block) -> None:
+        """Nothing that was known in another block holds in this one."""
+        self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
+        self.carry = None
 
     # -- operands -------------------------------------------------------------------------------------------------
     def source(self, operand: Operand, type_: str, lanes: int) -> Value:
@@ -180,16 +195,25 @@ class Translator:
 
     def field(self, name: str, type_: str) -> Value:
         """A field of the worker that does not change while translated code runs."""
-        return self.b.load(type_, self.b.offset(Value("ptr", "%w"), L.field(name)), invariant=True)
+        return self.b.load(type_, self.b.offset(WORKER, L.field(name)), invariant=True)
 
     def warp_index(self) -> Value:
-        return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
+        return self.b.load("i32", self.b.offset(CONTEXT, self.unit.context.WARP_INDEX), invariant=True)
 
     def call_library(self, function: tuple[str, str], *arguments: Value) -> None:
         """Calls a function that is compiled apart from the kernel: (name, IR)."""
         name, text = function
         self.unit.library[name] = text
         self.b.call(name, "void", *arguments)
+
+    def helper(self, name: str, result: str, parameters: Sequence[Value], body: Callable[[Helper], None]) -> str:
+        """The name of a function of this kernel alone, which is written when it is first asked for."""
+        if name not in self.unit.helpers:
+            b = Helper(self.b.declared)
+            b.label("entry")
+            body(b)
+            self.unit.helpers[name] = b.define(name, result, *parameters, internal=True)
+        return name
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
@@ -282,6 +306,22 @@ class Translator:
         if name:
             self.count(name, line, per_lane=1)
 
+    def count_terminator(self, block: Block) -> int:
+        """Counts what ends a block; its source line."""
+        instruction = getattr(block.terminator, "instruction", None)
+        if instruction is None:
+            return last_line(block)
+        self.count_instruction(instruction)
+        return instruction.source.line
+
+    def chosen_target(self, index: Operand, targets: Sequence[int]) -> Value:
+        """The block that each lane goes to from a switch."""
+        b, value = self.b, self.source(index, "u32", WARP)
+        following = constants("i16", [targets[-1]] * WARP)
+        for k, t in enumerate(targets[:-1]):
+            following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)
+        return following
+
     def count_parting(self, following: Value, mask: Value, line: int) -> None:
         """Counts a switch whose lanes go to different blocks."""
         b = self.b
@@ -289,9 +329,22 @@ class Translator:
         for name, neutral in (("min", L.EXITED), ("max", 0)):
             taken = b.select(mask, following, b.like(following, neutral))
             ends.append(b.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
-        cell = self.unit.plan.cell()
-        self.unit.plan.named(cell, "divergent_branches", line)
-        self.bump(cell, b.resize(b.icmp("ne", *ends), "i64"))
+        self.count_divergence(b.icmp("ne", *ends), line)
+
+    def count_divergence(self, parted: Value, line: int) -> None:
+        """Counts a branch whose lanes go to different blocks where `parted` holds."""
+        cell = self.cells(line, "divergent_branches")
+        if cell is not None:
+            self.bump(cell, self.b.resize(parted, "i64"))
+
+    def cells(self, line: int, *names: str) -> int | None:
+        """The first of new counters with these names, where anything is counted."""
+        if not self.unit.options.count:
+            return None
+        cell = self.unit.plan.cell(len(names))
+        for k, name in enumerate(names):
+            self.unit.plan.named(cell + k, name, line)
+        return cell
 
     def counter_pointer(self, cell: int) -> Value:
         return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
@@ -299,31 +352,45 @@ class Translator:
     def bump(self, cell: int, by: Value) -> None:
         self.b.increment(self.counter_pointer(cell), by)
 
-    def spend(self, line: int) -> None:
-        """One loop iteration off the block's budget; leaves when it is used up."""
+    def spend(self, line: int, *targets: int) -> None:
+        """One loop iteration off the block's budget, if a target is behind; leaves when it is used up."""
         b = self.b
-        at = b.offset(Value("ptr", "%w"), L.field("budget"))
+        if all(target > self.block.index for target in targets):
+            return
+        at = b.offset(WORKER, L.field("budget"))
         left = b.add_const(b.load("i64", at), -1)
         b.store(left, at)
         if self.unit.spin_heads:
             due = b.icmp("eq", b.and_const(left, L.YIELD_EVERY - 1), b.like(left, 0))
             with b.if_(due, likely=False):
-                b.store(constant("i32", 1), b.offset(Value("ptr", "%w"), L.field("yield_due")))
-        spent, go_on = b.new_label("spent"), b.new_label("goon")
-        b.branch(b.icmp("slt", left, b.like(left, 0)), spent, go_on, likely=False)
-        b.label(spent)
-        self.fault(L.FAULT_BUDGET, line)
-        b.label(go_on)
+                b.store(constant("i32", 1), b.offset(WORKER, L.field("yield_due")))
+        with b.leaving(lambda: b.icmp("slt", left, b.like(left, 0)), "spent"):
+            self.fault(L.FAULT_BUDGET, line)
+
+    @contextmanager
+    def yielding(self) -> Iterator[None]:
+        """Code that gives way to others, where a loop has run for long."""
+        b, due_at = self.b, self.b.offset(WORKER, L.field("yield_due"))
+        with b.leaving(lambda: b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), "wait"):
+            b.store(constant("i32", 0), due_at)
+            yield
 
     def fault(self, code: int, line: int) -> None:
         """Ends the launch: notes the fault and returns."""
-        worker = Value("ptr", "%w")
+        worker = WORKER
         self.b.store(constant("i32", code), self.b.offset(worker, L.field("fault")))
         self.b.store(constant("i32", line), self.b.offset(worker, L.field("fault_site")))
         self.b.ret(constant("i32", L.FAULTED << 16))
 
-    def loops_back(self, target: int) -> bool:
-        return target <= self.block.index
+    def end(self, code: int, line: int) -> None:
+        """Ends the launch in the middle of a block."""
+        self.fault(code, line)
+        self.b.label(self.b.new_label("after"))
+
+    def hazard(self, kind: int, site: int, lane: Value, state: int = 0) -> None:
+        """Notes a hazard that has no address."""
+        of, detail = (constant("i32", kind), constant("i32", site), lane), (constant("i64", 0), constant("i64", state))
+        self.b.call("ws_hazard", "void", WORKER, CONTEXT, *of, *detail)
 
     def name_barrier(self, i: Instruction) -> None:
         """Notes which barrier the warp comes to and for how many threads it is (0: all of the block)."""
@@ -331,7 +398,7 @@ class Translator:
             return
         b, operands = self.b, barrier_operands(i)
         for operand, at in zip(operands, (L.ContextLayout.BARRIER_ID, L.ContextLayout.BARRIER_COUNT), strict=True):
-            b.store(self.of_first_lane(operand), b.offset(Value("ptr", "%c"), at))
+            b.store(self.of_first_lane(operand), b.offset(CONTEXT, at))
 
     def of_first_lane(self, operand: Operand) -> Value:
         """A 32-bit operand as the first active lane has it."""
@@ -340,7 +407,7 @@ class Translator:
         value = self.source(operand, "u32", WARP)
         if not self.masked:
             return self.b.extract(value, 0)
-        lane = self.b.call("llvm.cttz.i32", "i32", self.mask_bits, Value("i1", "true"))  # type: ignore[attr-defined]
+        lane = self.b.first_bit(self.active)
         return self.b.extract(value, lane)
 
     def barrier_predicate(self, i: Instruction) -> Value | None:
@@ -363,47 +430,42 @@ def last_line(block: Block) -> int:
     return block.instructions[-1].source.line if block.instructions else 0
 
 
+_OF_ONE = {
+    **dict.fromkeys(("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"), 0),
+    **dict.fromkeys(("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"), 1), "WARP_SZ": WARP,
+}  # fmt: skip
+"""Registers that are constants: there is one multiprocessor, one cluster, one grid."""
+
+
 def special_register(t: Translator, name: str, lanes: int) -> Value:
     """A special register as i32 (clocks: i64)."""
-    b = t.b
+    b, base = t.b, name.split(".")[0]
     axis = "xyz".find(name[-1]) if "." in name else 0
-    base = name.split(".")[0]
     if base == "tid":
         return _thread_index(t, axis, lanes)
     if base == "laneid" or base.startswith("lanemask"):
         values = _lane_constants(base)
         return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
     if base in ("ctaid", "nctaid"):
-        at = b.offset(Value("ptr", "%w"), L.field(base) + 4 * axis)
-        value = b.load("i32", at, invariant=True)
-    elif base == "ntid":
-        value = constant("i32", t.unit.block[axis])
+        value = b.load("i32", b.offset(WORKER, L.field(base) + 4 * axis), invariant=True)
     elif base == "warpid":
         value = t.warp_index()
-    elif base == "nwarpid":
-        value = constant("i32", -(-thread_count(t.unit.block) // WARP))
-    elif base in ("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"):
-        value = constant("i32", 0)
-    elif base in ("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"):
-        value = constant("i32", 1)
-    elif base == "WARP_SZ":
-        value = constant("i32", WARP)
-    elif base == "dynamic_smem_size":
-        value = b.resize(t.field("dynamic_bytes", "i64"), "i32")
-    elif base in ("total_smem_size", "aggr_smem_size"):
-        value = b.resize(t.field("shared_bytes", "i64"), "i32")
+    elif base in ("dynamic_smem_size", "total_smem_size", "aggr_smem_size"):
+        field = "dynamic_bytes" if base == "dynamic_smem_size" else "shared_bytes"
+        value = b.resize(t.field(field, "i64"), "i32")
     elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
-        value = _clock(t)
-        if base.endswith("_hi"):
-            value = b.lshr(value, 32)
+        value = b.lshr(_clock(t), 32 if base.endswith("_hi") else 0)
     else:
-        raise _unsupported_register(name)
+        known = _OF_ONE | {"ntid": t.unit.block[axis], "nwarpid": -(-thread_count(t.unit.block) // WARP)}
+        if base not in known:
+            raise _unsupported_register(name)
+        value = constant("i32", known[base])
     return b.splat(value, lanes) if lanes and not value.lanes else value
 
 
 def _clock(t: Translator) -> Value:
     """Steps of this worker so far: grows by one each time it is read."""
-    at = t.b.offset(Value("ptr", "%w"), L.field("clock"))
+    at = t.b.offset(WORKER, L.field("clock"))
     value = t.b.add_const(t.b.load("i64", at), 1)
     t.b.store(value, at)
     return value

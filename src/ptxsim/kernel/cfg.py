@@ -28,10 +28,10 @@ from ptxsim.syntax.program import (
     Instruction,
     Jump,
     Kernel,
-    Module,
     Operand,
     Origin,
     Pair,
+    PtxFile,
     Return,
     SourceLine,
     Switch,
@@ -56,7 +56,7 @@ class TooTangled(Exception):
     """The graph's loops are nested so deep that ordering them would take too long."""
 
 
-def build_kernel(module: Module, entry: str) -> Kernel:
+def build_kernel(module: PtxFile, entry: str) -> Kernel:
     """The kernel `entry` of a module, ready for translation.
 
     Raises KeyError if there is no such entry, PtxSyntaxError for an instruction that is none, and
@@ -92,7 +92,7 @@ def build_kernel(module: Module, entry: str) -> Kernel:
     )
 
 
-def _within(limit: int, size: int, what: str, module: Module, flat: Flat) -> None:
+def _within(limit: int, size: int, what: str, module: PtxFile, flat: Flat) -> None:
     """Raises MemoryLimitExceeded, at the kernel's first line, where `size` bytes are more than `limit`."""
     if size <= limit:
         return
@@ -102,7 +102,7 @@ def _within(limit: int, size: int, what: str, module: Module, flat: Flat) -> Non
     raise MemoryLimitExceeded(f"the kernel needs {size:,} bytes of {what}; the most is {limit:,}", **place)
 
 
-def _variables(module: Module, flat: Flat) -> dict[str, Variable]:
+def _variables(module: PtxFile, flat: Flat) -> dict[str, Variable]:
     """The kernel's own variables, and the module's; of the module's shared arrays only those that it mentions."""
     shared = {name for name, v in module.globals.items() if v.space == "shared"}
     mentioned = _symbols(flat.code) if shared else set()

@@ -5,35 +5,34 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.errors import KernelTrap
-from ptxsim.oracle.convert import WINDOWS
-from ptxsim.oracle.lanes import WARP, Lanes
-from ptxsim.oracle.printing import formatted
-from ptxsim.oracle.table import handler, unsupported
+from ptxsim.limits import WARP
+from ptxsim.oracle.lanes import WINDOWS, ActiveLanes, handler, unsupported
+from ptxsim.printf import formatted
 from ptxsim.syntax.program import Instruction, Origin, Symbol
 
-MAX_STRING = 1 << 16
+_MAX_STRING = 1 << 16
 
 
 @handler("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
          "pmevent")
-def _no_effect(lanes: Lanes, i: Instruction) -> None:
+def _no_effect(lanes: ActiveLanes, i: Instruction) -> None:
     pass
 
 
 @handler("createpolicy")
-def _createpolicy(lanes: Lanes, i: Instruction) -> None:
+def _createpolicy(lanes: ActiveLanes, i: Instruction) -> None:
     lanes.write(i.operands[0], np.zeros(lanes.mask.shape, np.uint64), "b64")
 
 
 @handler("trap")
-def _trap(lanes: Lanes, i: Instruction) -> None:
+def _trap(lanes: ActiveLanes, i: Instruction) -> None:
     what = {Origin.STACK: "the call stack is full", Origin.POINTER: "a call through a pointer that is no function"}
     told = what.get(i.origin, "the kernel executed trap")
     raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)
 
 
 @handler("call")
-def _call(lanes: Lanes, i: Instruction) -> None:
+def _call(lanes: ActiveLanes, i: Instruction) -> None:
     result, callee, *arguments = i.operands
     assert isinstance(callee, Symbol)
     values = [np.broadcast_to(lanes.bits(a), lanes.mask.shape) for a in arguments]
@@ -47,7 +46,7 @@ def _call(lanes: Lanes, i: Instruction) -> None:
         raise unsupported(i, f"there is no function '{callee.name}'")
     row, lane = np.argwhere(lanes.mask)[0]
     message, file, function = (
-        string_at(lanes, row, lane, int(v[row, lane])).decode("utf-8", "replace")
+        _string_at(lanes, row, lane, int(v[row, lane])).decode("utf-8", "replace")
         for v in (values[0], values[1], values[3])
     )
     raise KernelTrap(
@@ -55,12 +54,12 @@ def _call(lanes: Lanes, i: Instruction) -> None:
     )
 
 
-def _first_thread(lanes: Lanes) -> str:
+def _first_thread(lanes: ActiveLanes) -> str:
     row, lane = np.argwhere(lanes.mask)[0]
     return lanes.state.place(int(lanes.row_numbers[row, 0]), lane)
 
 
-def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> bytes:
+def _bytes_at(lanes: ActiveLanes, row: int, lane: int, address: int, size: int) -> bytes:
     """Bytes at a generic address as one thread sees them; zeros outside every array."""
     space = next((name for name, window in WINDOWS.items() if address >> 56 == window >> 56), "global")
     if space == "global":
@@ -73,17 +72,17 @@ def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> byt
     return bytes(view[at : at + size]).ljust(size, b"\0")
 
 
-def string_at(lanes: Lanes, row: int, lane: int, address: int) -> bytes:
+def _string_at(lanes: ActiveLanes, row: int, lane: int, address: int) -> bytes:
     """The zero-terminated string at a generic address."""
     found = bytearray()
-    while len(found) < MAX_STRING and 0 not in found[-64:]:
+    while len(found) < _MAX_STRING and 0 not in found[-64:]:
         found += _bytes_at(lanes, row, lane, address + len(found), 64)
     return bytes(found.split(b"\0", 1)[0])
 
 
-def _printed(lanes: Lanes, row: int, lane: int, text: int, arguments: int) -> str:
+def _printed(lanes: ActiveLanes, row: int, lane: int, text: int, arguments: int) -> str:
     return formatted(
-        string_at(lanes, row, lane, text),
+        _string_at(lanes, row, lane, text),
         lambda offset, size: _bytes_at(lanes, row, lane, arguments + offset, size),
-        lambda address: string_at(lanes, row, lane, address),
+        lambda address: _string_at(lanes, row, lane, address),
     )

@@ -1,24 +1,19 @@
-"""Moves and conversions (PTX ISA 9.7.9)."""
+"""Moves and conversions (PTX ISA 9.7.9); numbers of 8 bits by tables of all their values (5.2.3, 9.7.9.21)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.oracle import exact, float8
+from ptxsim.oracle import exact
 from ptxsim.oracle.floating import finish, flush, narrow, relu
-from ptxsim.oracle.lanes import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Lanes
-from ptxsim.oracle.table import first_of, handler, unsupported, value
-from ptxsim.oracle.values import PACKED, canonical
+from ptxsim.oracle.lanes import PACKED, WINDOWS, ActiveLanes, canonical, first_of, handler, unsupported, value
 from ptxsim.syntax.program import FLOAT8_TYPES, FLOAT_TYPES, WIDTH_BITS, Instruction, Vector
-
-WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
-
 
 # ---------------------------------------------------------------- moves
 
 
 @handler("mov")
-def _mov(lanes: Lanes, i: Instruction) -> None:
+def _mov(lanes: ActiveLanes, i: Instruction) -> None:
     destination, source = i.operands
     if isinstance(source, Vector):
         lanes.write(destination, _packed(lanes, i, source), i.type)
@@ -33,7 +28,7 @@ def _mov(lanes: Lanes, i: Instruction) -> None:
         lanes.write(destination, lanes.read(source, type_name), type_name)
 
 
-def _packed(lanes: Lanes, i: Instruction, source: Vector) -> np.ndarray:
+def _packed(lanes: ActiveLanes, i: Instruction, source: Vector) -> np.ndarray:
     """Elements side by side, the first in the lowest bits."""
     width = WIDTH_BITS[i.type] // len(source.elements)
     if i.type == "b128":
@@ -66,17 +61,17 @@ def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
 
 
 @handler("cvt")
-def _cvt(lanes: Lanes, i: Instruction) -> None:
+def _cvt(lanes: ActiveLanes, i: Instruction) -> None:
     if len(i.types) != 2:
         raise unsupported(i)
     to, source = i.types
     if source in FLOAT8_TYPES:
-        lanes.write(i.operands[0], float8.decoded(i, lanes.read(i.operands[1], "u16"), source), to)
+        lanes.write(i.operands[0], _from_8_bits(i, lanes.read(i.operands[1], "u16"), source), to)
         return
     xs = [lanes.read(o, source) for o in i.operands[1:]]
     if to in FLOAT8_TYPES:
         both = np.stack(np.broadcast_arrays(xs[1], xs[0]), axis=-1) if len(xs) == 2 else xs[0]
-        lanes.write(i.operands[0], float8.encoded(i, both, to), "u16")
+        lanes.write(i.operands[0], _to_8_bits(i, both, to), "u16")
         return
     if len(xs) == 2:  # cvt.f16x2.f32 d, upper, lower
         if to not in PACKED:
@@ -168,3 +163,39 @@ def _int_to_int(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
         low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
         return _bits(np.minimum(np.maximum(x.astype(object), low), high), to)
     return x.astype(f"{'i' if to[0] == 's' else 'u'}{width // 8}")
+
+# ---------------------------------------------------------------- e4m3 and e5m2, two in a register
+
+
+_NAN = 0x7F
+
+
+def _values_of(fraction_bits: int, bias: int, finite: int) -> np.ndarray:
+    """The numbers of the codes 0 .. finite - 1."""
+    code = np.arange(finite)
+    exponent, fraction = code >> fraction_bits, (code & (1 << fraction_bits) - 1) / (1 << fraction_bits)
+    return np.where(exponent == 0, np.ldexp(fraction, 1 - bias), np.ldexp(1 + fraction, exponent - bias))
+
+
+_VALUES = {"e4m3x2": _values_of(3, 7, 0x7F), "e5m2x2": _values_of(2, 15, 0x7C)}
+"""Finite numbers above or equal to zero by code. Above them: infinity (e5m2 alone), and what is no number."""
+
+
+def _to_8_bits(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
+    """Pairs of numbers, shape (..., 2), rounded to nearest, ties to the even code; infinity becomes the largest."""
+    x = relu(x) if i.has("relu") else x
+    table = _VALUES[to]
+    size = np.minimum(np.abs(x.astype(np.float64)), table[-1])
+    above = np.clip(np.searchsorted(table, size), 1, len(table) - 1)
+    down, up = size - table[above - 1], table[above] - size
+    code = np.where((down < up) | ((down == up) & (above % 2 == 1)), above - 1, above)
+    code = np.where(np.isnan(x), _NAN, code | np.where(np.signbit(x), 0x80, 0)).astype(np.uint16)
+    return code[..., 0] | code[..., 1] << np.uint16(8)
+
+
+def _from_8_bits(i: Instruction, pair: np.ndarray, of: str) -> np.ndarray:
+    """Pairs of 8-bit numbers as f16, shape (..., 2)."""
+    code = np.stack([pair & 0xFF, pair >> 8], axis=-1).astype(np.int64)
+    table = np.concatenate([_VALUES[of], [np.inf] if of == "e5m2x2" else [], np.full(4, np.nan)])
+    x = np.where(code >= 0x80, -1.0, 1.0) * table[code & 0x7F]
+    return canonical((relu(x) if i.has("relu") else x).astype(np.float16), "f16")

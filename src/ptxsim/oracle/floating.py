@@ -11,9 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ptxsim.oracle import exact
-from ptxsim.oracle.table import first_of, unsupported, value
-from ptxsim.oracle.values import PACKED, canonical
-from ptxsim.syntax.program import FLOAT_TYPES, Instruction
+from ptxsim.oracle.lanes import PACKED, canonical, first_of, value
+from ptxsim.syntax.program import FLOAT_TYPES, Instruction, Pair
 
 _SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}
 _CARRIER = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "tf32": np.float32, "f64": np.float64}
@@ -62,7 +61,7 @@ def narrow(x: np.ndarray, type_name: str, mode: str) -> np.ndarray:
     return exact.round_to(x, type_name, mode).astype(_CARRIER[type_name])
 
 
-def _wide(*xs: np.ndarray) -> list[np.ndarray]:
+def wide(*xs: np.ndarray) -> list[np.ndarray]:
     return [x.astype(np.float64) for x in xs]
 
 
@@ -77,7 +76,7 @@ def add(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     elif type_name == "f64":
         total = exact.by_lane(lambda a, b: exact.add(a, b, "f64", mode), x, y)
     else:
-        p, q = _wide(x, y)
+        p, q = wide(x, y)
         total = narrow(exact.zero_sign(exact.sum_to_odd(p, q), p, q, mode), type_name, mode)
     return finish(i, total, type_name)
 
@@ -90,7 +89,7 @@ def multiply(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     elif type_name == "f64":
         product = exact.by_lane(lambda a, b: exact.multiply(a, b, "f64", mode), x, y)
     else:
-        p, q = _wide(x, y)
+        p, q = wide(x, y)
         product = narrow(p * q, type_name, mode)
     return finish(i, product, type_name)
 
@@ -101,7 +100,7 @@ def fma(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarr
     type_name, mode = element(i), mode_of(i)
     if type_name == "f64":
         return finish(i, exact.by_lane(lambda a, b, c: exact.fma(a, b, c, "f64", mode), x, y, z), type_name)
-    p, q, r = _wide(x, y, z)
+    p, q, r = wide(x, y, z)
     total = exact.fma_to_odd(p, q, r)
     if mode == "rn" and type_name in _NATIVE:
         return finish(i, total.astype(_CARRIER[type_name]), type_name)
@@ -117,7 +116,7 @@ def divide(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
             huge = (np.abs(y) > 2.0**126) & np.isfinite(y)
             quotient = np.where(huge, x * np.copysign(np.zeros_like(y), y), quotient)
     else:
-        quotient = exact.by_lane(lambda a, b: exact.divide(a, b, type_name, mode), *_wide(x, y))
+        quotient = exact.by_lane(lambda a, b: exact.divide(a, b, type_name, mode), *wide(x, y))
     return finish(i, quotient.astype(_CARRIER[type_name]), type_name)
 
 
@@ -129,7 +128,7 @@ def _rcp(i: Instruction, x: np.ndarray) -> np.ndarray:
     mode = mode_of(i)
     if mode == "rn":
         return finish(i, np.ones_like(x) / x, i.type)
-    result = exact.by_lane(lambda a: exact.divide(1.0, a, i.type, mode), *_wide(x))
+    result = exact.by_lane(lambda a: exact.divide(1.0, a, i.type, mode), *wide(x))
     return finish(i, result.astype(x.dtype), i.type)
 
 
@@ -139,7 +138,7 @@ def _sqrt(i: Instruction, x: np.ndarray) -> np.ndarray:
     mode = mode_of(i)
     if mode == "rn":
         return finish(i, np.sqrt(x), i.type)
-    return finish(i, exact.by_lane(lambda a: exact.square_root(a, i.type, mode), *_wide(x)).astype(x.dtype), i.type)
+    return finish(i, exact.by_lane(lambda a: exact.square_root(a, i.type, mode), *wide(x)).astype(x.dtype), i.type)
 
 
 @value("rsqrt")
@@ -162,29 +161,12 @@ def _through_f64(i: Instruction, function: Callable[[np.ndarray], np.ndarray], x
     return finish(i, result if type_name == "f64" else narrow(result, type_name, "rn"), type_name)
 
 
-@value("sin")
-def _sin(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.sin, x)
+_FUNCTIONS = {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh}
 
 
-@value("cos")
-def _cos(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.cos, x)
-
-
-@value("lg2")
-def _lg2(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.log2, x)
-
-
-@value("ex2")
-def _ex2(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.exp2, x)
-
-
-@value("tanh")
-def _tanh(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.tanh, x)
+@value(*_FUNCTIONS)
+def _function(i: Instruction, x: np.ndarray) -> np.ndarray:
+    return _through_f64(i, _FUNCTIONS[i.opcode], x)
 
 
 # ---------------------------------------------------------------- signs and order
@@ -284,13 +266,9 @@ def _setp(i: Instruction, x: np.ndarray, y: np.ndarray, *other: np.ndarray) -> n
     holds = _compare(i, x, y)
     if i.type in PACKED:  # one predicate for each half
         return _combined(i, holds[..., 0], *other), _combined(i, holds[..., 1], *other)
-    if _has_pair(i):
+    if isinstance(i.operands[0], Pair):
         return _combined(i, holds, *other), _combined(i, ~holds, *other)
     return _combined(i, holds, *other)
-
-
-def _has_pair(i: Instruction) -> bool:
-    return hasattr(i.operands[0], "second")
 
 
 @value("set", sources=_compared_types, result=lambda i: i.types[0])
@@ -315,7 +293,3 @@ def _slct(i: Instruction, x: np.ndarray, y: np.ndarray, sign: np.ndarray) -> np.
     if i.types[1] == "f32" and i.has("ftz"):
         sign = flush(sign, "f32")
     return np.where(sign >= 0, x, y)
-
-
-def refuse(i: Instruction) -> np.ndarray:
-    raise unsupported(i)

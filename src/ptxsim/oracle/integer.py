@@ -1,4 +1,4 @@
-"""Integer arithmetic (PTX ISA 9.7.1, 9.7.2).
+"""Integer arithmetic, bits, logic and shifts (PTX ISA 9.7.1, 9.7.2, 9.7.8).
 
 Sources are arrays of the instruction's type; NumPy's integers wrap as the GPU's do. Multi-word results go through
 `as_python`, object arrays of Python integers.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.oracle import floating
-from ptxsim.oracle.lanes import Lanes
-from ptxsim.oracle.table import handler, value
+from ptxsim.oracle.lanes import ActiveLanes, handler, value
 from ptxsim.syntax.program import FLOAT_TYPES, WIDTH_BITS, Instruction
+
+Result = np.ndarray | tuple[np.ndarray, ...]
 
 
 def as_python(x: np.ndarray) -> np.ndarray:
@@ -52,58 +53,42 @@ def _sub(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _saturated(x.astype(np.int64) - y, i.type) if i.has("sat") else x - y
 
 
-def _with_carry(lanes: Lanes, i: Instruction, total: np.ndarray, carries: np.ndarray) -> None:
+def _with_carry(lanes: ActiveLanes, i: Instruction, total: np.ndarray, carries: np.ndarray) -> None:
     """Writes a sum of Python integers and, with .cc, the carry flag."""
     lanes.write(i.operands[0], wrapped(total, i.type), i.type)
     if i.has("cc"):
         np.copyto(lanes.state.carry[lanes.rows], carries.astype(np.bool_), where=lanes.mask)
 
 
-def _unsigned(lanes: Lanes, i: Instruction) -> list[np.ndarray]:
+def _unsigned(lanes: ActiveLanes, i: Instruction) -> list[np.ndarray]:
     return [as_python(lanes.read(o, "u" + i.type[1:])) for o in i.operands[1:]]
 
 
-@handler("addc")
-def _addc(lanes: Lanes, i: Instruction) -> None:
+def _carry_in(lanes: ActiveLanes, i: Instruction, otherwise: int) -> np.ndarray | int:
+    """The carry flag, where the instruction reads it."""
+    return lanes.state.carry[lanes.rows].astype(object) if i.opcode in ("addc", "subc", "madc") else otherwise
+
+
+@handler("addc", "add.cc")
+def _add_carrying(lanes: ActiveLanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    total = x + y + lanes.state.carry[lanes.rows].astype(object)
+    total = x + y + _carry_in(lanes, i, 0)
     _with_carry(lanes, i, total, total >> WIDTH_BITS[i.type] != 0)
 
 
-@handler("subc")
-def _subc(lanes: Lanes, i: Instruction) -> None:
+@handler("subc", "sub.cc")
+def _subtract_carrying(lanes: ActiveLanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    total = x - y - (1 - lanes.state.carry[lanes.rows].astype(object))  # after a subtraction the flag means "no borrow"
+    total = x - y - (1 - _carry_in(lanes, i, 1))  # after a subtraction the flag means "no borrow"
     _with_carry(lanes, i, total, total >= 0)
 
 
-@handler("madc")
-def _madc(lanes: Lanes, i: Instruction) -> None:
+@handler("madc", "mad.cc")
+def _multiply_add_carrying(lanes: ActiveLanes, i: Instruction) -> None:
     width = WIDTH_BITS[i.type]
     x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
     part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)
-    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:])) + lanes.state.carry[lanes.rows].astype(object)
-    _with_carry(lanes, i, total, total >> width != 0)
-
-
-@handler("add.cc")
-def _add_cc(lanes: Lanes, i: Instruction) -> None:
-    x, y = _unsigned(lanes, i)
-    _with_carry(lanes, i, x + y, x + y >> WIDTH_BITS[i.type] != 0)
-
-
-@handler("sub.cc")
-def _sub_cc(lanes: Lanes, i: Instruction) -> None:
-    x, y = _unsigned(lanes, i)
-    _with_carry(lanes, i, x - y, x >= y)
-
-
-@handler("mad.cc")
-def _mad_cc(lanes: Lanes, i: Instruction) -> None:
-    width = WIDTH_BITS[i.type]
-    x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
-    part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)
-    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:]))
+    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:])) + _carry_in(lanes, i, 0)
     _with_carry(lanes, i, total, total >> width != 0)
 
 
@@ -171,21 +156,16 @@ def _parts(x: np.ndarray, type_name: str, width: int) -> np.ndarray:
 
 @value(
     "dp4a",
-    sources=lambda i: (i.types[0], i.types[1], "s32" if "s32" in i.types else "u32"),
-    result=lambda i: "s32" if "s32" in i.types else "u32",
-)
-def _dp4a(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    return ((_parts(x, i.types[0], 8) * _parts(y, i.types[1], 8)).sum(axis=-1) + z).astype(z.dtype)
-
-
-@value(
     "dp2a",
     sources=lambda i: (i.types[0], i.types[1], "s32" if "s32" in i.types else "u32"),
     result=lambda i: "s32" if "s32" in i.types else "u32",
 )
-def _dp2a(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    chosen = _parts(y, i.types[1], 8)[..., 2:] if i.has("hi") else _parts(y, i.types[1], 8)[..., :2]
-    return ((_parts(x, i.types[0], 16) * chosen).sum(axis=-1) + z).astype(z.dtype)
+def _dot(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Four bytes of x, or two half-words, times as many bytes of y."""
+    p, q = _parts(x, i.types[0], 8 if i.opcode == "dp4a" else 16), _parts(y, i.types[1], 8)
+    if i.opcode == "dp2a":
+        q = q[..., 2:] if i.has("hi") else q[..., :2]
+    return ((p * q).sum(axis=-1) + z).astype(z.dtype)
 
 
 # ---------------------------------------------------------------- quotients and order
@@ -224,20 +204,13 @@ def _neg(i: Instruction, x: np.ndarray) -> np.ndarray:
     return floating.negate(i, x) if _is_float(i) else -x
 
 
-@value("min")
-def _min(i: Instruction, *xs: np.ndarray) -> np.ndarray:
+@value("min", "max")
+def _extreme(i: Instruction, *xs: np.ndarray) -> np.ndarray:
+    is_least = i.opcode == "min"
     if _is_float(i):
-        return floating.extreme(i, np.less, *xs)
-    least = np.minimum.reduce(np.broadcast_arrays(*xs))
-    return np.maximum(least, 0) if i.has("relu") else least
-
-
-@value("max")
-def _max(i: Instruction, *xs: np.ndarray) -> np.ndarray:
-    if _is_float(i):
-        return floating.extreme(i, np.greater, *xs)
-    greatest = np.maximum.reduce(np.broadcast_arrays(*xs))
-    return np.maximum(greatest, 0) if i.has("relu") else greatest
+        return floating.extreme(i, np.less if is_least else np.greater, *xs)
+    found = (np.minimum if is_least else np.maximum).reduce(np.broadcast_arrays(*xs))
+    return np.maximum(found, 0) if i.has("relu") else found
 
 
 @value("sad")
@@ -257,3 +230,180 @@ def _vabsdiff(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np
     if i.has("sat"):
         difference = np.minimum(difference, (1 << 8 * size - (i.types[0][0] == "s")) - 1)
     return np.ascontiguousarray(difference.astype(f"u{size}")).view(np.uint32)[..., 0]
+
+# ---------------------------------------------------------------- bits
+
+
+@value("popc", result=lambda i: "u32")
+def _popc(i: Instruction, x: np.ndarray) -> np.ndarray:
+    return np.vectorize(int.bit_count, otypes=[np.uint32])(as_python(x))
+
+
+def _bit_length(x: np.ndarray) -> np.ndarray:
+    return np.vectorize(int.bit_length, otypes=[np.int64])(as_python(x))
+
+
+@value("clz", result=lambda i: "u32")
+def _clz(i: Instruction, x: np.ndarray) -> np.ndarray:
+    return WIDTH_BITS[i.type] - _bit_length(x)
+
+
+@value("bfind", result=lambda i: "u32")
+def _bfind(i: Instruction, x: np.ndarray) -> np.ndarray:
+    magnitude = np.where(x < 0, ~x, x) if x.dtype.kind == "i" else x
+    position = _bit_length(magnitude) - 1
+    if i.has("shiftamt"):
+        position = np.where(position < 0, -1, WIDTH_BITS[i.type] - 1 - position)
+    return position
+
+
+@value("fns", sources=lambda i: ("b32", "u32", "s32"), result=lambda i: "b32")
+def _fns(i: Instruction, mask: np.ndarray, base: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    return np.vectorize(_nth_set, otypes=[np.uint32])(as_python(mask), as_python(base), as_python(offset))
+
+
+def _nth_set(mask: int, base: int, offset: int) -> int:
+    """Position of the |offset|-th set bit from `base` upwards (downwards if negative); base itself for 0."""
+    if offset == 0:
+        return base if base < 32 and mask >> base & 1 else 0xFFFFFFFF
+    step, wanted = (1, offset) if offset > 0 else (-1, -offset)
+    position = base
+    while 0 <= position < 32:
+        wanted -= mask >> position & 1
+        if wanted == 0:
+            return position
+        position += step
+    return 0xFFFFFFFF
+
+
+@value("brev")
+def _brev(i: Instruction, x: np.ndarray) -> np.ndarray:
+    width = WIDTH_BITS[i.type]
+    result = np.zeros_like(x)
+    for k in range(width):
+        result |= (x >> x.dtype.type(k) & x.dtype.type(1)) << x.dtype.type(width - 1 - k)
+    return result
+
+
+@value("bfe", sources=lambda i: (i.type, "u32", "u32"))
+def _bfe(i: Instruction, x: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
+    extract = np.frompyfunc(lambda v, p, n: _field(v, p, n, WIDTH_BITS[i.type], i.type[0] == "s"), 3, 1)
+    return wrapped(extract(as_python(x), _place(i, position), _place(i, length)), i.type)
+
+
+def _place(i: Instruction, x: np.ndarray) -> np.ndarray:
+    """A position or length: 32-bit instructions read 8 bits of it, 64-bit ones (on an H200) all."""
+    return as_python(x) & (0xFF if WIDTH_BITS[i.type] == 32 else 0xFFFFFFFF)
+
+
+def _field(x: int, position: int, length: int, width: int, is_signed: bool) -> int:
+    """Bits position.. of x; beyond the top, and above the field of a signed type, the field's sign bit."""
+    if length == 0:
+        return 0
+    top = min(position + length, width) - 1
+    sign = x >> top & 1 if is_signed else 0
+    inside = max(0, min(length, width - position))
+    field = x >> position & ((1 << inside) - 1) if position < width else 0
+    return field - (sign << inside)
+
+
+@value("bfi", sources=lambda i: (i.type, i.type, "u32", "u32"))
+def _bfi(i: Instruction, x: np.ndarray, y: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
+    width = WIDTH_BITS[i.type]
+    p, n = np.minimum(_place(i, position), width), np.minimum(_place(i, length), width)
+    mask = ((1 << n) - 1 << p) & (1 << width) - 1
+    return wrapped(as_python(y) & ~mask | as_python(x) << p & mask, i.type)
+
+
+@value("bmsk", sources=lambda i: ("u32", "u32"), result=lambda i: "b32")
+def _bmsk(i: Instruction, position: np.ndarray, length: np.ndarray) -> np.ndarray:
+    p, n = as_python(position), as_python(length)
+    if i.has("wrap"):
+        p, n = p & 31, n & 31
+    p, n = np.minimum(p, 32), np.minimum(n, 32)
+    return wrapped((1 << n) - 1 << p, "b32")
+
+
+@value("szext", sources=lambda i: (i.type, "u32"))
+def _szext(i: Instruction, x: np.ndarray, length: np.ndarray) -> np.ndarray:
+    n = as_python(length)
+    n = n & 31 if i.has("wrap") else np.minimum(n, 32)
+    extract = np.frompyfunc(lambda v, k: _field(v & 0xFFFFFFFF, 0, k, 32, i.type[0] == "s"), 2, 1)
+    return wrapped(extract(as_python(x), n), i.type)
+
+
+# ---------------------------------------------------------------- logic and shifts
+
+
+@value("and", "or", "xor")
+def _logic(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[i.opcode](x, y)
+
+
+@value("not")
+def _not(i: Instruction, x: np.ndarray) -> np.ndarray:
+    return ~x
+
+
+@value("cnot")
+def _cnot(i: Instruction, x: np.ndarray) -> np.ndarray:
+    return (x == 0).astype(x.dtype)
+
+
+@value("lop3", sources=lambda i: ("b32", "b32", "b32", "u32", "pred")[: len(i.operands) - 1])
+def _lop3(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray, table: np.ndarray, *more: np.ndarray) -> Result:
+    result = np.zeros(np.broadcast_shapes(x.shape, y.shape, z.shape), np.uint32)
+    for k in range(8):
+        term = (x if k & 4 else ~x) & (y if k & 2 else ~y) & (z if k & 1 else ~z)
+        result |= np.where(table >> np.uint32(k) & np.uint32(1), term, np.uint32(0))
+    if not more:
+        return result
+    return result, ((result != 0) & more[0] if i.has("and") else (result != 0) | more[0])
+
+
+@value("shl", "shr", sources=lambda i: (i.type, "u32"))
+def _shift(i: Instruction, x: np.ndarray, amount: np.ndarray) -> np.ndarray:
+    """By the width or more: zeros, or to the right the sign of a signed type."""
+    width = WIDTH_BITS[i.type]
+    shift = np.left_shift if i.opcode == "shl" else np.right_shift
+    shifted = shift(x, np.minimum(amount, width - 1).astype(x.dtype))
+    signs = np.where(x < 0, -1, 0) if i.opcode == "shr" and x.dtype.kind == "i" else np.zeros(x.shape)
+    return np.where(amount >= width, signs.astype(x.dtype), shifted)
+
+
+@value("shf")
+def _shf(i: Instruction, low: np.ndarray, high: np.ndarray, amount: np.ndarray) -> np.ndarray:
+    n = (amount & np.uint32(31) if i.has("wrap") else np.minimum(amount, 32)).astype(np.uint64)
+    both = high.astype(np.uint64) << np.uint64(32) | low
+    if i.has("l"):
+        n = np.uint64(32) - n
+    return (both >> n).astype(np.uint32)
+
+
+_PRMT_MODES: dict[str, list[tuple[int, ...]]] = {
+    "f4e": [(k, k + 1, k + 2, k + 3) for k in range(4)],
+    "b4e": [(k, (k - 1) & 7, (k - 2) & 7, (k - 3) & 7) for k in range(4)],
+    "rc8": [(k, k, k, k) for k in range(4)],
+    "ecl": [tuple(max(k, b) for b in range(4)) for k in range(4)],
+    "ecr": [tuple(min(k, b) for b in range(4)) for k in range(4)],
+    "rc16": [(0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)],
+}
+"""Bytes chosen for result bytes 0..3, by the two low bits of the selector (PTX ISA, prmt)."""
+
+
+@value("prmt")
+def _prmt(i: Instruction, x: np.ndarray, y: np.ndarray, selector: np.ndarray) -> np.ndarray:
+    both = y.astype(np.uint64) << np.uint64(32) | x
+    mode = next((m for m in i.modifiers if m in _PRMT_MODES), None)
+    result = np.zeros(np.broadcast_shapes(both.shape, selector.shape), np.uint64)
+    for k in range(4):
+        if mode:
+            choice = np.array([row[k] for row in _PRMT_MODES[mode]], np.uint64)[selector & np.uint32(3)]
+            replicate = np.zeros((), np.uint64)
+        else:
+            nibble = (selector >> np.uint32(4 * k) & np.uint32(15)).astype(np.uint64)
+            choice, replicate = nibble & np.uint64(7), nibble >> np.uint64(3)
+        byte = both >> choice * np.uint64(8) & np.uint64(0xFF)
+        sign = np.where(byte >> np.uint64(7), np.uint64(0xFF), np.uint64(0))
+        result |= np.where(replicate, sign, byte) << np.uint64(8 * k)
+    return result.astype(np.uint32)

@@ -1,10 +1,16 @@
-"""The lanes that execute one instruction together, and the state that they work on."""
+"""The lanes that execute one instruction together, the state that they work on, and who executes what.
+
+Registers hold unsigned integers of their width, predicates booleans. A typed value is an array of the matching NumPy
+type; bfloat16 and tf32 values are float32 arrays whose low bits are zero; packed types have a last axis of length 2.
+Every instruction has one small handler, found by its opcode.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,34 +19,103 @@ from ptxsim.errors import UnsupportedInstruction
 from ptxsim.limits import WARP
 from ptxsim.memory import Memory
 from ptxsim.oracle.counters import Counts
-from ptxsim.oracle.values import decode, encode, register_dtype
-from ptxsim.syntax.program import Block, Immediate, Kernel, Operand, Register, Sink, Special, Symbol
+from ptxsim.record import Terms
+from ptxsim.syntax.program import (
+    WIDTH_BITS,
+    Block,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+
+UNSIGNED: dict[int, type] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64, 128: np.object_}
+"""NumPy types by width; 128 bits are Python's integers."""
+_SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+_FLOAT = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "tf32": np.float32}
+PACKED = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16"}
+"""Packed types and the type of their two elements."""
+
+CANONICAL_NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "tf32": 0x7FFFE000, "f32": 0x7FFFFFFF, "f64": 0xFFF8000000000000}
+"""The NaN that arithmetic gives. The payload of a NaN source is not preserved (PTX ISA 9.7.3, 9.7.4); an H200 does
+preserve it in f64, where PTX leaves it open, and gives this f64 NaN where no source is one."""
+
+
+def register_dtype(type_name: str) -> type:
+    """NumPy type of a register."""
+    return np.bool_ if type_name == "pred" else UNSIGNED[WIDTH_BITS[type_name]]
+
+
+def decode(bits: np.ndarray, type_name: str) -> np.ndarray:
+    """Register bits read as `type_name`; a wider register gives its low bits."""
+    if type_name == "pred":
+        return bits.astype(np.bool_)
+    width = WIDTH_BITS[type_name]
+    bits = bits.astype(UNSIGNED[width])
+    if type_name in PACKED:
+        return decode(np.ascontiguousarray(bits[..., None]).view(np.uint16), PACKED[type_name])
+    if type_name == "bf16":
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if type_name in _FLOAT:
+        return bits.view(_FLOAT[type_name])
+    return bits.view(_SIGNED[width]) if type_name[0] == "s" else bits
+
+
+def encode(value: np.ndarray, type_name: str) -> np.ndarray:
+    """The bits of a typed value, as an unsigned array of the type's width."""
+    value = np.asarray(value)
+    if type_name == "pred":
+        return value.astype(np.bool_)
+    if type_name in PACKED:
+        halves = np.ascontiguousarray(encode(value, PACKED[type_name]))
+        return halves.view(np.uint32)[..., 0]
+    if type_name == "bf16":
+        return (value.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    if type_name in _FLOAT:
+        return value.astype(_FLOAT[type_name]).view(UNSIGNED[WIDTH_BITS[type_name]])
+    return value.astype(UNSIGNED[WIDTH_BITS[type_name]])
+
+
+def canonical(value: np.ndarray, type_name: str) -> np.ndarray:
+    """`value` with every NaN replaced by the canonical one."""
+    type_name = PACKED.get(type_name, type_name)
+    nan = decode(np.array(CANONICAL_NAN[type_name], np.uint64), type_name)
+    return np.where(np.isnan(value), nan, value).astype(value.dtype)
+
+# ---------------------------------------------------------------- lanes and their state
+
 
 SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 1 << 56, 1 << 57, 1 << 58
 """Where shared, local and parameter memory lie among generic addresses: above every address of the host."""
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
 
-Size = tuple[int, int, int]
+
+def shared_offset(address: int) -> int | None:
+    """Where in a block's shared memory a generic address points; None for one that points elsewhere."""
+    return address & (1 << 56) - 1 if address >> 56 == SHARED_WINDOW >> 56 else None
 
 
 @dataclass
-class Launch:
+class Blocks:
     """What all blocks of a launch share."""
 
     kernel: Kernel
+    terms: Terms
     memory: Memory
-    grid: Size
-    block: Size
-    params: np.ndarray
-    shared_bytes: int
-    """dynamic shared memory"""
     globals: dict[str, int]
+    """addresses of the module's variables"""
     counts: Counts
     shared_requests: dict[int, tuple[Request, ...]]
     """what the machine code asks for in place of shared loads"""
     printed: list[str] = field(default_factory=list)
     clock: int = 0
     """instructions executed so far, which is what the clock registers show"""
-
     runs: dict[int, list[int]] = field(default_factory=dict)
     """basic block -> how many warps and how many threads have executed it"""
 
@@ -53,14 +128,19 @@ class Launch:
         """Adds the instructions of all executed blocks to the counters; predication is no instruction."""
         for index, (warps, threads) in self.runs.items():
             block = self.kernel.blocks[index]
-            end = getattr(block.terminator, "instruction", None)
-            for i in (*block.instructions, *([end] if end is not None and not end.added else [])):
+            for i in block.executed:
                 self.counts.instruction(i, warps, threads)
 
+    @cached_property
+    def params(self) -> np.ndarray:
+        """The parameter block."""
+        return np.frombuffer(self.terms.params, np.uint8)
+
     @property
-    def total_shared_bytes(self) -> int:
+    def shared_bytes(self) -> int:
+        """Static and dynamic shared memory of a block."""
         dynamic = [v.offset for v in self.kernel.variables.values() if v.space == "shared" and v.external]
-        return max([self.kernel.shared_bytes, *dynamic]) + self.shared_bytes
+        return max([self.kernel.shared_bytes, *dynamic]) + self.terms.shared_bytes
 
 
 TURNS = 1 << 32
@@ -82,26 +162,25 @@ class State:
     Thread arrays have shape (rows, 32): one row per warp, the warps of the first block first.
     """
 
-    def __init__(self, launch: Launch, blocks: Sequence[int]) -> None:
+    def __init__(self, launch: Blocks, blocks: Sequence[int]) -> None:
         self.launch = launch
-        x, y, z = launch.block
-        threads = x * y * z
-        self.warps = -(-threads // WARP)
+        x, y, _ = launch.terms.block
+        self.warps = launch.terms.warps
         self.shape = (self.warps * len(blocks), WARP)
         number = np.tile(np.arange(self.warps * WARP).reshape(self.warps, WARP), (len(blocks), 1))
         self.thread = (number % x, number // x % y, number // (x * y))
         self.block_of_row = np.repeat(np.arange(len(blocks)), self.warps)[:, None]
         block = np.array(blocks)[self.block_of_row]
-        x, y, _ = launch.grid
+        x, y, _ = launch.terms.grid
         self.block = (block % x, block // x % y, block // (x * y))
         self.registers: dict[str, np.ndarray] = {
             n: np.zeros(self.shape, register_dtype(t)) for n, t in launch.kernel.registers.items()
         }
         self.carry = np.zeros(self.shape, np.bool_)
-        self.shared = np.full((len(blocks), launch.total_shared_bytes), 0xFF, np.uint8)
+        self.shared = np.full((len(blocks), launch.shared_bytes), 0xFF, np.uint8)
         self.local = np.full((self.shape[0] * WARP, launch.kernel.local_bytes), 0xFF, np.uint8)
         self.pc = np.zeros(self.shape, np.int64)
-        self.done = number >= threads
+        self.done = number >= launch.terms.threads
         self.waits_at = np.full(self.shape, -1)
         """number of the block barrier at which a lane waits, -2 at a warp barrier, -1 for none"""
         self.warp_mask = np.zeros(self.shape, np.uint32)
@@ -129,7 +208,7 @@ class State:
         return f"block {block}, thread {tuple(int(axis[row, lane]) for axis in self.thread)}"
 
 
-class Lanes:
+class ActiveLanes:
     """Some rows (warps) and the mask of their lanes that execute."""
 
     def __init__(self, state: State, rows: slice, mask: np.ndarray) -> None:
@@ -200,11 +279,11 @@ class Lanes:
                 return int(base in ("ntid", "nctaid", "cluster_nctaid", "nclusterid"))
             vectors: dict[str, np.ndarray | int] = {
                 "tid": state.thread[k][self.rows],
-                "ntid": launch.block[k],
+                "ntid": launch.terms.block[k],
                 "ctaid": state.block[k][self.rows],
-                "nctaid": launch.grid[k],
+                "nctaid": launch.terms.grid[k],
                 "clusterid": state.block[k][self.rows],
-                "nclusterid": launch.grid[k],
+                "nclusterid": launch.terms.grid[k],
                 "cluster_ctaid": 0,
                 "cluster_nctaid": 1,
             }
@@ -221,9 +300,9 @@ class Lanes:
             "laneid": lane,
             "warpid": rows % state.warps,
             "nwarpid": state.warps,
-            "total_smem_size": launch.total_shared_bytes,
-            "aggr_smem_size": launch.total_shared_bytes,
-            "dynamic_smem_size": launch.shared_bytes,
+            "total_smem_size": launch.shared_bytes,
+            "aggr_smem_size": launch.shared_bytes,
+            "dynamic_smem_size": launch.terms.shared_bytes,
             "nsmid": 1,
             "cluster_nctarank": 1,
         }
@@ -234,3 +313,67 @@ class Lanes:
 
 
 _VECTORS = frozenset({"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"})
+
+# ---------------------------------------------------------------- handlers
+
+
+Handler = Callable[[ActiveLanes, Instruction], None]
+ValueFunction = TypeVar("ValueFunction", bound=Callable[..., Any])
+Types = Callable[[Instruction], tuple[str, ...]]
+
+HANDLERS: dict[str, Handler] = {}
+
+
+def handler(*opcodes: str) -> Callable[[Handler], Handler]:
+    """Registers a function of (lanes, instruction) for `opcodes`."""
+
+    def register(function: Handler) -> Handler:
+        for opcode in opcodes:
+            HANDLERS[opcode] = function
+        return function
+
+    return register
+
+
+def value(
+    *opcodes: str, sources: Types | None = None, result: Callable[[Instruction], str] | None = None
+) -> Callable[[ValueFunction], ValueFunction]:
+    """Registers a function of (instruction, typed sources...) that gives the typed result.
+
+    `sources` and `result` name the PTX types of the operands; by default the instruction's last type is that of all.
+    A result for two destinations (a pair or a vector) is a tuple.
+    """
+
+    def register(function: ValueFunction) -> ValueFunction:
+        def execute(lanes: ActiveLanes, i: Instruction) -> None:
+            types = sources(i) if sources else (i.type,) * (len(i.operands) - 1)
+            arguments = [lanes.read(o, t) for o, t in zip(i.operands[1:], types, strict=True)]
+            results = function(i, *arguments)
+            type_name = result(i) if result else i.type
+            destination = i.operands[0]
+            if isinstance(results, tuple):
+                assert isinstance(destination, Pair | Vector)
+                targets = (
+                    destination.elements if isinstance(destination, Vector) else (destination.first, destination.second)
+                )
+                for target, one in zip(targets, results, strict=True):
+                    lanes.write(target, one, type_name)
+            else:
+                lanes.write(destination, results, type_name)
+
+        for opcode in opcodes:
+            HANDLERS[opcode] = execute
+        return function
+
+    return register
+
+
+def unsupported(i: Instruction, why: str = "") -> UnsupportedInstruction:
+    return UnsupportedInstruction(
+        f"the oracle does not execute '{i.full_name}'{': ' + why if why else ''}", line=i.source.line
+    )
+
+
+def first_of(i: Instruction, *modifiers: str) -> str | None:
+    """The first of `modifiers` that the instruction has."""
+    return next((m for m in modifiers if m in i.modifiers), None)

@@ -6,7 +6,6 @@ on order (atomics, fences, printf), blocks run one after the other and each warp
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,18 +13,31 @@ import numpy as np
 
 from ptxsim.analysis.merging import shared_requests
 from ptxsim.errors import KernelDeadlock, SimulationError, StepLimitExceeded
+from ptxsim.limits import WARP
 from ptxsim.memory import Memory
+from ptxsim.module import Parameters, Shape, SimKernel
 from ptxsim.oracle.counters import Counts
-from ptxsim.oracle.lanes import TURNS, WARP, Lanes, Launch, State
-from ptxsim.oracle.table import HANDLERS, Handler, unsupported
-from ptxsim.syntax.program import Barrier, Block, Branch, Instruction, Jump, Kernel, Return, Switch, WarpBarrier
+from ptxsim.oracle.lanes import HANDLERS, TURNS, ActiveLanes, Blocks, Handler, State, unsupported
+from ptxsim.record import Terms
+from ptxsim.syntax.program import (
+    Barrier,
+    Block,
+    Branch,
+    Instruction,
+    Jump,
+    Kernel,
+    Return,
+    Switch,
+    WarpBarrier,
+    source_name,
+)
 
 NOT_WAITING, AT_WARP_BARRIER = -1, -2
 _FAR = 1 << 40
 MOST_FAILED_WAITS = 10_000
 MAX_ROWS = 64
 """Most warps that run side by side."""
-Watch = Callable[[Lanes, Instruction], None]
+Watch = Callable[[ActiveLanes, Instruction], None]
 """Sees every instruction that some lanes are about to execute."""
 
 
@@ -39,51 +51,167 @@ class OracleResult:
 
 
 def run(
-    kernel: Kernel,
+    kernel: SimKernel,
+    grid: Shape,
+    block: Shape,
+    params: Parameters,
     memory: Memory,
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    params: bytes,
     *,
     shared_bytes: int = 0,
-    globals: dict[str, int] | None = None,
     step_limit: int | None = None,
     blocks: Sequence[int] | None = None,
-    counts: Counts | None = None,
-    watch: Watch | None = None,
-    merged: bool = True,
 ) -> OracleResult:
-    """Runs the blocks of a launch, all of them or those with the given linear numbers.
+    """Runs the blocks of a launch, all of them or those with the given linear numbers; see `SimKernel.launch`.
 
-    `params` is the kernel's parameter block, `shared_bytes` the dynamic shared memory, `globals` the addresses in
-    `memory` of the module's .global and .const variables. `step_limit` bounds the basic blocks that any one block of
-    threads executes; more raises StepLimitExceeded. `watch` is called before each instruction. Shared loads count as
-    machine code makes them, or, without `merged`, as the PTX has them. Raises UnsupportedInstruction and KernelTrap.
+    `step_limit` bounds the basic blocks that any one block of threads executes; more raises StepLimitExceeded.
+    Raises LaunchError, UnsupportedInstruction, KernelTrap and KernelDeadlock.
     """
-    sizes = [tuple(s) + (1,) * (3 - len(s)) for s in (grid, block)]
-    launch = Launch(
-        kernel=kernel,
-        memory=memory,
-        grid=sizes[0],  # type: ignore[arg-type]
-        block=sizes[1],  # type: ignore[arg-type]
-        params=np.frombuffer(params.ljust(kernel.param_bytes, b"\0"), np.uint8),
-        shared_bytes=shared_bytes,
-        globals=globals or {},
-        counts=counts or Counts(),
-        shared_requests=shared_requests(kernel) if merged else {},
-    )
-    blocks = range(math.prod(launch.grid)) if blocks is None else blocks
-    in_order = depends_on_order(kernel)
-    warps = -(-math.prod(launch.block) // WARP)
-    together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // warps)
+    terms = kernel.terms(grid, block, params, shared_bytes)
+    numbers = range(terms.blocks) if blocks is None else blocks
+    return _run(kernel, terms, memory, numbers, Counts(), step_limit=step_limit)
+
+
+def _run(
+    kernel: SimKernel, terms: Terms, memory: Memory, blocks: Sequence[int], counts: Counts, *, step_limit: int | None,
+    watch: Watch | None = None, merged: bool = True,
+) -> OracleResult:  # fmt: skip
+    """Shared loads count as machine code makes them, or, without `merged`, as the PTX has them."""
+    addresses = {name: allocation.address for name, allocation in kernel.module.place(memory).items()}
+    requests = shared_requests(kernel.body) if merged else {}
+    launch = Blocks(kernel.body, terms, memory, addresses, counts, requests)
+    in_order = depends_on_order(kernel.body)
+    together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // terms.warps)
     with np.errstate(all="ignore"):
         for first in range(0, len(blocks), together):
             side_by_side = blocks[first : first + together]
             _Run(launch, side_by_side, one_by_one=in_order, step_limit=step_limit, watch=watch).run()
     launch.count_instructions()
-    launch.counts.totals["blocks"] += len(blocks)
-    lines = {line: dict(names) for line, names in sorted(launch.counts.lines.items())}
-    return OracleResult(dict(launch.counts.totals), lines, "".join(launch.printed))
+    counts.totals["blocks"] += len(blocks)
+    lines = {line: dict(names) for line, names in sorted(counts.lines.items())}
+    return OracleResult(dict(counts.totals), lines, "".join(launch.printed))
+
+
+# ---------------------------------------------------------------- with somebody watching
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryRequest:
+    """One request: what the lanes of a warp load or store together.
+
+    `offsets`: int64 of shape (32,), each lane's byte offset in `array`, -1 for a lane that takes no part. `nbytes` is
+    the width per lane, `start` the place of the array in its block's shared memory (0 for global arrays).
+    """
+
+    kernel: str
+    line: int
+    space: str
+    kind: str
+    array: str
+    nbytes: int
+    warp: int
+    start: int
+    offsets: np.ndarray
+
+
+class BlockState:
+    """A block of threads while it runs: views of what is there now."""
+
+    def __init__(self, state: State) -> None:
+        self.registers = state.registers
+        """name -> raw bits, shape (warps, 32)"""
+        self.shared = state.shared[0]
+        """bytes of shared memory"""
+        self.local = state.local.reshape(*state.shape, state.local.shape[1])
+        """bytes of local memory, shape (warps, 32, bytes)"""
+        self.at = state.pc
+        """the basic block at which each lane stands, shape (warps, 32)"""
+        self.returned = state.done
+        """lanes that have returned, shape (warps, 32)"""
+
+
+class Watcher:
+    """Hears what a block does; override what you want to hear. An exception ends the run."""
+
+    def step(self, state: BlockState, instruction: Instruction, active: np.ndarray) -> None:
+        """The lanes `active`, bool of shape (warps, 32), are about to execute an instruction."""
+
+    def request(self, request: MemoryRequest) -> None:
+        """A warp asks for global or shared memory."""
+
+
+def trace(
+    kernel: SimKernel,
+    grid: Shape,
+    block: Shape,
+    params: Parameters,
+    memory: Memory,
+    watcher: Watcher,
+    *,
+    number: int = 0,
+    shared_bytes: int = 0,
+    step_limit: int | None = None,
+    count: bool = True,
+) -> OracleResult:
+    """Runs one block of a launch, that with the linear `number`, and tells a watcher what it does.
+
+    Requests are those of machine code, which loads neighbours in shared memory together; without `count` they are those
+    of the PTX, and what they cost is not counted. Raises what `oracle.run` raises, and what the watcher does.
+    """
+    told = _Told(kernel, memory, watcher, count=count)
+    terms = kernel.terms(grid, block, params, shared_bytes)
+    return _run(kernel, terms, memory, (number,), told, step_limit=step_limit, watch=told.watch, merged=count)
+
+
+class _Told(Counts):
+    """Counts, and tells a watcher."""
+
+    def __init__(self, kernel: SimKernel, memory: Memory, watcher: Watcher, *, count: bool) -> None:
+        super().__init__()
+        self.kernel, self.memory, self.watcher, self.count = kernel, memory, watcher, count
+        self.state: BlockState | None = None
+        self.warps: np.ndarray = np.zeros(0, int)
+        """numbers of the warps that execute the current instruction together"""
+
+    def watch(self, lanes: ActiveLanes, i: Instruction) -> None:
+        self.state = self.state or BlockState(lanes.state)
+        self.warps = lanes.row_numbers[:, 0]
+        active = np.zeros(lanes.state.shape, np.bool_)
+        active[lanes.rows] = lanes.mask
+        self.watcher.step(self.state, i, active)
+
+    def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        if self.count:
+            super().global_access(kind, line, address, active, size)
+        self.tell("global", kind, line, address, active, size)
+
+    def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        if self.count:
+            super().shared_access(kind, line, address, active, size)
+        self.tell("shared", kind, line, address, active, size)
+
+    def tell(self, space: str, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        for row in np.flatnonzero(active.any(axis=1)):
+            places, mask = address[row].astype(np.int64), active[row]
+            array, start = self.array_at(space, int(places[mask][0]))
+            offsets, warp = np.where(mask, places - start, -1), int(self.warps[row])
+            inside = start if space == "shared" else 0
+            self.watcher.request(
+                MemoryRequest(self.kernel.name, line, space, kind, array, size, warp, inside, offsets)
+            )
+
+    def array_at(self, space: str, address: int) -> tuple[str, int]:
+        """The array at an address, or the one next to it, and the address of its first byte."""
+        if space == "global":
+            allocation = self.memory.find(address) or self.memory.nearest(address)
+            return (allocation.name, allocation.address) if allocation else ("global memory", 0)
+        for variable in self.kernel.body.variables.values():
+            end = variable.offset + variable.size_bytes
+            if variable.space == "shared" and (variable.offset <= address < end or variable.external):
+                return source_name(variable.name), variable.offset
+        return "shared memory", 0
+
+
+# ---------------------------------------------------------------- the machine
 
 
 _ORDERED = frozenset({"atom", "red", "membar", "fence", "mbarrier", "call"})
@@ -103,7 +231,7 @@ class _Run:
     """Some thread blocks on their way through the kernel, side by side."""
 
     def __init__(
-        self, launch: Launch, blocks: Sequence[int], *, one_by_one: bool, step_limit: int | None, watch: Watch | None
+        self, launch: Blocks, blocks: Sequence[int], *, one_by_one: bool, step_limit: int | None, watch: Watch | None
     ) -> None:
         self.launch = launch
         self.watch = watch
@@ -134,7 +262,7 @@ class _Run:
                 at = np.argwhere(runnable)[0]
                 raise StepLimitExceeded(f"{state.place(*at)} ran too long", line=self.line_of(here))
             self.steps_left -= 1
-            self.execute(self.kernel.blocks[here], Lanes(state, rows, turn == next_))
+            self.execute(self.kernel.blocks[here], ActiveLanes(state, rows, turn == next_))
 
     def line_of(self, number: int) -> int:
         block = self.kernel.blocks[number]
@@ -144,7 +272,7 @@ class _Run:
         last = [*block.instructions, *([end] if end else [])][-1:]
         return last[0].source.line if last else 0
 
-    def execute(self, block: Block, lanes: Lanes) -> None:
+    def execute(self, block: Block, lanes: ActiveLanes) -> None:
         warps, threads = int(lanes.mask.any(axis=1).sum()), int(lanes.mask.sum())
         self.launch.executed(block, warps, threads)
         for i in block.instructions:
@@ -163,7 +291,7 @@ class _Run:
 
     # ---------------------------------------------------------------- where to go
 
-    def move_on(self, block: Block, lanes: Lanes) -> None:
+    def move_on(self, block: Block, lanes: ActiveLanes) -> None:
         """Gives the active lanes their next block."""
         state, mask = self.state, lanes.mask
         pc = state.pc[lanes.rows]
@@ -196,7 +324,7 @@ class _Run:
 
     # ---------------------------------------------------------------- barriers
 
-    def arrive(self, lanes: Lanes, i: Instruction) -> None:
+    def arrive(self, lanes: ActiveLanes, i: Instruction) -> None:
         """The active lanes begin to wait at a block barrier; those of bar.red bring their predicate."""
         state, mask, rows = self.state, lanes.mask, lanes.rows
         self.launch.counts.add("barriers", i.source.line, int(mask.any(axis=1).sum()))
@@ -210,7 +338,7 @@ class _Run:
         state.expected[rows][mask] = np.broadcast_to(count, mask.shape)[mask]
         state.waits_for[rows][mask] = i
 
-    def pass_by(self, lanes: Lanes, i: Instruction) -> None:
+    def pass_by(self, lanes: ActiveLanes, i: Instruction) -> None:
         """bar.arrive: the warps are counted at a barrier and go on."""
         self.launch.counts.add("barriers", i.source.line, int(lanes.mask.any(axis=1).sum()))
         numbers = np.broadcast_to(lanes.read(i.operands[0], "u32"), lanes.mask.shape)
@@ -271,9 +399,10 @@ class _Run:
             else:
                 result, type_name = brought.all() if i.has("and") else brought.any(), "pred"
             receivers = members & np.array([[other == i for other in row] for row in state.waits_for])
-            Lanes(state, slice(None), receivers).write(i.operands[0], np.broadcast_to(result, members.shape), type_name)
+            lanes = ActiveLanes(state, slice(None), receivers)
+            lanes.write(i.operands[0], np.broadcast_to(result, members.shape), type_name)
 
-    def release_warp_barriers(self, lanes: Lanes) -> None:
+    def release_warp_barriers(self, lanes: ActiveLanes) -> None:
         """Lets lanes go on whose mask's lanes all wait at a warp barrier with that mask (or have exited)."""
         waits = self.state.waits_at[lanes.rows]
         if not (waits == AT_WARP_BARRIER).any():

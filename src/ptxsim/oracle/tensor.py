@@ -1,8 +1,9 @@
-"""Products on tensor cores (PTX ISA 9.7.14): registers to matrices by the fragment tables, then sums along k in order.
+"""Products on tensor cores, and their fragments between memory and registers (PTX ISA 9.7.14).
 
-The model of arithmetic is docs/design/simulator.md's: each element of D is a chain of fused multiply-adds from C on,
-k = 0, 1, 2, ..., rounded to nearest in f32 (for f16 accumulators too, which round once more at the end) or f64.
-tf32 inputs lose their low 13 bits. Integers are exact; they wrap around, or with .satfinite stop at the limits.
+Registers become matrices by the fragment tables, then sums run along k in order. The model of arithmetic is
+docs/design/simulator.md's: each element of D is a chain of fused multiply-adds from C on, k = 0, 1, 2, ..., rounded to
+nearest in f32 (for f16 accumulators too, which round once more at the end) or f64. tf32 inputs lose their low 13 bits.
+Integers are exact; they wrap around, or with .satfinite stop at the limits.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.fragments import Fragment
+from ptxsim.limits import WARP
 from ptxsim.oracle import exact
-from ptxsim.oracle.lanes import WARP, Lanes
-from ptxsim.oracle.table import handler
-from ptxsim.oracle.values import canonical, decode
-from ptxsim.syntax.matrices import Product, product
-from ptxsim.syntax.program import Instruction, Operand, Vector
+from ptxsim.oracle.lanes import ActiveLanes, canonical, decode, first_of, handler
+from ptxsim.oracle.memory import Places
+from ptxsim.syntax.matrices import Product, Tile, product, tile
+from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
 
 _QUARTERS = 4
 
 
-def elements_of(lanes: Lanes, registers: Operand, held: Fragment) -> np.ndarray:
+def elements_of(lanes: ActiveLanes, registers: Operand, held: Fragment) -> np.ndarray:
     """Raw bits of a fragment's elements, shape (rows of lanes, 32, registers, elements), as uint64."""
     assert isinstance(registers, Vector)
     words = [np.broadcast_to(lanes.bits(r), lanes.mask.shape).astype(np.uint64) for r in registers.elements]
@@ -29,13 +30,13 @@ def elements_of(lanes: Lanes, registers: Operand, held: Fragment) -> np.ndarray:
     return np.stack(words, axis=-1)[..., None] >> shifts & mask
 
 
-def matrix_of(lanes: Lanes, registers: Operand, held: Fragment) -> np.ndarray:
+def matrix_of(lanes: ActiveLanes, registers: Operand, held: Fragment) -> np.ndarray:
     """Raw bits of the matrices that the warps hold, shape (rows of lanes, rows, columns)."""
     lane, register, element = np.moveaxis(held.owners, -1, 0)
     return elements_of(lanes, registers, held)[:, lane, register, element]
 
 
-def write_matrix(lanes: Lanes, registers: Operand, held: Fragment, bits: np.ndarray) -> None:
+def write_matrix(lanes: ActiveLanes, registers: Operand, held: Fragment, bits: np.ndarray) -> None:
     """Writes matrices, shape (rows of lanes, rows, columns), to a fragment's registers."""
     assert isinstance(registers, Vector)
     shifts = np.arange(held.elements, dtype=np.uint64) * np.uint64(held.bits)
@@ -59,7 +60,7 @@ def typed(bits: np.ndarray, type_name: str) -> np.ndarray:
 
 
 @handler("mma")
-def _mma(lanes: Lanes, i: Instruction) -> None:
+def _mma(lanes: ActiveLanes, i: Instruction) -> None:
     p = product(i)
     held = [p.fragment(x) for x in "abc"]
     a, b, c = (typed(matrix_of(lanes, r, h), h.type) for r, h in zip(i.operands[1:], held, strict=True))
@@ -103,7 +104,7 @@ def _multiply_add(x: np.ndarray, y: np.ndarray, z: np.ndarray, type_name: str) -
     return exact.zero_sign(total, x * y, z, "rn")
 
 
-def count_product(lanes: Lanes, i: Instruction, p: Product) -> None:
+def count_product(lanes: ActiveLanes, i: Instruction, p: Product) -> None:
     counts, line = lanes.launch.counts, i.source.line
     warps = int(lanes.mask.any(axis=1).sum())
     counts.add("tensor_instructions", line, warps)
@@ -114,7 +115,142 @@ def count_product(lanes: Lanes, i: Instruction, p: Product) -> None:
     counts.add("tensor_instructions_copying", line, copying)
 
 
-def copies_under_way(lanes: Lanes, row: int, lane: int) -> bool:
+def copies_under_way(lanes: ActiveLanes, row: int, lane: int) -> bool:
     """Whether a thread has a committed cp.async group that it has not waited for."""
     groups = lanes.state.copies.get((row, lane), [[]])
     return any(groups[:-1])
+
+# ---------------------------------------------------------------- fragments in memory
+
+
+class _Moved(ActiveLanes):
+    """The same lanes, each accessing memory at an offset of its own from the address operand."""
+
+    def __init__(self, lanes: ActiveLanes, offset: np.ndarray, mask: np.ndarray) -> None:
+        super().__init__(lanes.state, lanes.rows, mask)
+        self.offset = offset
+
+    def bits(self, operand: Operand) -> np.ndarray:
+        return super().bits(operand).astype(np.uint64) + self.offset.astype(np.uint64)
+
+
+@handler("wmma")
+def _wmma(lanes: ActiveLanes, i: Instruction) -> None:
+    if i.has("load"):
+        _load(lanes, i)
+    elif i.has("store"):
+        _store(lanes, i)
+    else:
+        _mma(lanes, i)
+
+
+def _line_stride(lanes: ActiveLanes, i: Instruction, t: Tile) -> np.ndarray:
+    """Bytes from one row or column to the next, shape (rows of lanes, 32)."""
+    if len(i.operands) == 3:
+        elements = np.broadcast_to(lanes.read(i.operands[2], "u32"), lanes.mask.shape).astype(np.int64)
+    else:
+        elements = np.full(lanes.mask.shape, t.line_bytes * 8 // t.fragment.bits)
+    return elements * t.fragment.bits // 8
+
+
+def _count(lanes: ActiveLanes, i: Instruction, t: Tile, where: Operand, kind: str) -> None:
+    """Counts the accesses of an sm_90 GPU."""
+    stride, line, counts = _line_stride(lanes, i, t), i.source.line, lanes.launch.counts
+    spaces = Places(lanes, i, where, 1).masks
+    for space, mask in spaces.items():
+        if space not in ("global", "shared") or not mask.any():
+            continue
+        for r in t.requests(space == "shared"):
+            offset = np.array(r.lines) * stride + np.array(r.starts)
+            address = Places(_Moved(lanes, offset, mask), i, where, r.size).address
+            if space == "global":
+                counts.global_access(kind, line, address, mask, r.size)
+            else:
+                counts.shared_bytes(kind, line, mask, r.size)
+                counts.shared_access(kind, line, address, mask, r.size)
+                if not r.opens:
+                    counts.add(f"shared_{kind}_requests", line, -int(mask.any(axis=1).sum()))
+
+
+def _bytes_at(lanes: ActiveLanes, i: Instruction, t: Tile, where: Operand) -> Places:
+    """One lane's view of a whole fragment: its lines are read and written by lanes 0, 1, 2, ..."""
+    stride = _line_stride(lanes, i, t)
+    offset = np.arange(WARP) * stride[:, :1]
+    mask = np.broadcast_to(np.arange(WARP) < t.lines, lanes.mask.shape) & lanes.mask.any(axis=1, keepdims=True)
+    return Places(_Moved(lanes, offset, mask), i, where, t.line_bytes)
+
+
+def _load(lanes: ActiveLanes, i: Instruction) -> None:
+    t, where = tile(i), i.operands[1]
+    _count(lanes, i, t, where, "load")
+    lines = _bytes_at(lanes, i, t, where).load()[:, : t.lines]
+    bits = np.unpackbits(lines, axis=-1, bitorder="little").reshape(*lines.shape[:2], -1, t.fragment.bits)
+    elements = (bits.astype(np.uint64) << np.arange(t.fragment.bits, dtype=np.uint64)).sum(axis=-1)
+    write_matrix(lanes, i.operands[0], t.fragment, elements if t.layout == "row" else elements.swapaxes(1, 2))
+
+
+def _store(lanes: ActiveLanes, i: Instruction) -> None:
+    t, where = tile(i), i.operands[0]
+    _count(lanes, i, t, where, "store")
+    matrix = matrix_of(lanes, i.operands[1], t.fragment)
+    lines = np.ascontiguousarray(matrix if t.layout == "row" else matrix.swapaxes(1, 2))
+    data = lines.astype(f"u{t.fragment.bits // 8}").view(np.uint8)
+    padded = np.zeros((len(data), WARP, t.line_bytes), np.uint8)
+    padded[:, : t.lines] = data
+    _bytes_at(lanes, i, t, where).store(padded)
+
+
+# ---------------------------------------------------------------- 8 x 8 matrices of 16-bit elements
+
+
+def _matrices(lanes: ActiveLanes, i: Instruction, where: Operand, count: int, kind: str) -> Places:
+    """The rows of `count` matrices, 16 bytes each, at the addresses that lanes 0 to 8 * count - 1 give."""
+    assert isinstance(where, Address)
+    mask = lanes.mask & (np.arange(WARP) < 8 * count)
+    places = Places(ActiveLanes(lanes.state, lanes.rows, mask), i.with_(modifiers=("shared",)), where, 16)
+    counts, line, warps = lanes.launch.counts, i.source.line, int(lanes.mask.any(axis=1).sum())
+    counts.shared_bytes(kind, line, mask, 16)
+    for m in range(count):
+        counts.shared_access(kind, line, places.address, mask & (np.arange(WARP) // 8 == m), 16)
+    counts.add(f"shared_{kind}_requests", line, warps * (1 - count))
+    return places
+
+
+def _transposed(i: Instruction, matrix: np.ndarray) -> np.ndarray:
+    return matrix.swapaxes(-1, -2) if i.has("trans") else matrix
+
+
+def _count_of(i: Instruction) -> int:
+    return int((first_of(i, "x1", "x2", "x4") or "x1")[1:])
+
+
+@handler("ldmatrix")
+def _ldmatrix(lanes: ActiveLanes, i: Instruction) -> None:
+    count = _count_of(i)
+    target = i.operands[0]
+    assert isinstance(target, Vector)
+    rows = np.ascontiguousarray(_matrices(lanes, i, i.operands[1], count, "load").load()[:, : 8 * count])
+    matrices = _transposed(i, rows.view(np.uint16).reshape(-1, count, 8, 8))
+    words = np.ascontiguousarray(matrices).view(np.uint32).reshape(-1, count, WARP)
+    for m, register in enumerate(target.elements):
+        lanes.write(register, words[:, m], "b32")
+
+
+@handler("stmatrix")
+def _stmatrix(lanes: ActiveLanes, i: Instruction) -> None:
+    count = _count_of(i)
+    source = i.operands[1]
+    assert isinstance(source, Vector)
+    words = np.stack([np.broadcast_to(lanes.read(r, "b32"), lanes.mask.shape) for r in source.elements], axis=1)
+    matrices = _transposed(i, np.ascontiguousarray(words).view(np.uint16).reshape(-1, count, 8, 8))
+    data = np.zeros((len(words), WARP, 16), np.uint8)
+    data[:, : 8 * count] = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, 8 * count, 16)
+    _matrices(lanes, i, i.operands[0], count, "store").store(data)
+
+
+@handler("movmatrix")
+def _movmatrix(lanes: ActiveLanes, i: Instruction) -> None:
+    assert isinstance(i.operands[0], Register)
+    words = np.ascontiguousarray(np.broadcast_to(lanes.read(i.operands[1], "b32"), lanes.mask.shape))
+    matrix = np.ascontiguousarray(words.view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2))
+    lanes.write(i.operands[0], matrix.view(np.uint32).reshape(-1, WARP), "b32")

@@ -1,98 +1,70 @@
-"""Kernels on the simulator: variables in memory, machine code for a block shape, and what a launch may ask for.
+"""Launches of a kernel: machine code for a block shape, its runs on host threads, and the account afterwards.
 
-`launching` has the launch itself.
+Blocks are independent, so host threads take ranges of them. Where that would show (atomics, fences, a hazard, a fault)
+the launch runs its blocks in order on one thread; a launch in parallel that meets a hazard is run again that way, from
+what it began with, so that the lowest block's hazard is the one reported.
 """
 
 from __future__ import annotations
 
-import re
-import struct
+import ctypes
 import threading
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from ptxsim.analysis.effects import blocks_in_order
 from ptxsim.analysis.lanes import MAX_GRID_X
-from ptxsim.codegen.jit import Code, wide_vectors
+from ptxsim.codegen import layout as L
+from ptxsim.codegen.jit import Code, assembly, wide_vectors
+from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK, PRINT_HEADER
+from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
+from ptxsim.codegen.listing import lane_listing
 from ptxsim.codegen.translation import Options, translate
-from ptxsim.errors import LaunchError
-from ptxsim.kernel import cfg
-from ptxsim.kernel.calls import function_number
-from ptxsim.limits import LIMITS, MAX_BLOCK, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
+from ptxsim.errors import (
+    KernelDeadlock,
+    KernelTrap,
+    MemoryLimitExceeded,
+    PrintLimitExceeded,
+    SimulationError,
+    StepLimitExceeded,
+)
+from ptxsim.finding import Finding
+from ptxsim.kernel.calls import STACK_BYTES
+from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import LaunchRecord, Triple
-from ptxsim.run.launching import Launching
-from ptxsim.run.worker import available_threads, interruptible
-from ptxsim.syntax.parse import parse
-from ptxsim.syntax.program import Kernel, Module, Param
+from ptxsim.printf import formatted
+from ptxsim.record import LaunchRecord, Terms, Triple
+from ptxsim.run.hazards import Reporter
+from ptxsim.run.worker import Setup, Worker, available_threads, in_threads, interruptible
+from ptxsim.syntax.program import Kernel
 
-DEFAULT_STEP_LIMIT = 1 << 28
-"""Loop iterations (of warps) that a launch may spend, shared out evenly among its blocks."""
-
-
-def load_module(ptx: str) -> Module:
-    """Parses PTX text. Raises PtxSyntaxError."""
-    return parse(ptx)
-
-
-def shared_limit(target: str) -> int:
-    """Most shared memory of a block, in bytes, on the GPUs that PTX of `target` (sm_80) was compiled for.
-
-    A target without a row of its own has the limit of the newest one before it.
-    """
-    digits = re.match(r"sm_(\d+)", target)
-    number = int(digits[1]) if digits else 0
-    known = [(10 * major + minor, row.shared_bytes_per_block) for (major, minor), row in LIMITS.items()]
-    return max((row for row in known if row[0] <= number), default=min(known))[1]
+_LEAST_BLOCK_BUDGET = 1 << 22
+BLOCKS_AT_FULL_BUDGET = 16
+"""A launch may spend this many times its step limit: no more than so many blocks can use up their whole budget."""
+_SHARES = 4
+"""A host thread takes one in so many of its share of the blocks that are left."""
+_SHADOW_LIMIT = 2 << 30
+"""Most memory of the exact race shadow's global part."""
+_ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
+"""Accesses of warps after which a look into races ends: once one is found, and in any case."""
+_SNAPSHOT_LIMIT, _MOST_KEPT = 512 << 20, 64 << 20
+"""Most memory of a snapshot, and of those that are kept for the next launch: touching new pages costs more than the
+copy."""
 
 
-def bind(module: Module, memory: Memory) -> dict[str, Allocation]:
-    """Places a module's globals and constants in memory, initialised; name -> allocation."""
-    placed: dict[str, Allocation] = {}
-    for variable in module.globals.values():
-        if variable.space in ("global", "const") and not variable.external:
-            placed[variable.name] = memory.allocate(variable.size_bytes, variable.name)
-    for name, allocation in placed.items():
-        variable = module.globals[name]
-        view = allocation.view()
-        view[:] = 0
-        view[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
-        for offset, symbol, addend in variable.relocations:
-            if symbol in module.functions:
-                address = function_number(module, symbol)
-            else:
-                address = placed[symbol].address + addend if symbol in placed else 1
-            view[offset : offset + 8] = np.frombuffer(struct.pack("<Q", address), np.uint8)
-    return placed
+class Engine:
+    """Machine code of a kernel, by block shape and options, and launches of it."""
 
-
-class SimKernel:
-    """An entry function of a module, ready to launch on `memory`.
-
-    `globals_` are the module's variables as `bind` placed them; kernels of one module share them.
-    """
-
-    def __init__(
-        self,
-        module: Module,
-        name: str,
-        memory: Memory,
-        globals_: dict[str, Allocation] | None = None,
-        *,
-        file: str = "",
-    ) -> None:
-        self.memory = memory
-        self.kernel: Kernel = cfg.build_kernel(module, name)
-        self.globals = bind(module, memory) if globals_ is None else globals_
-        self.file = file or module.files.get(1, "kernel.cu")
-        self.shared_limit = shared_limit(module.target)
+    def __init__(self, kernel: Kernel, file: str) -> None:
+        self.kernel, self.file = kernel, file
         self._built: dict[tuple[Triple, Options, bool], Code] = {}
         self._building: dict[tuple[Triple, Options, bool], threading.Lock] = {}
-
-    @property
-    def params(self) -> tuple[Param, ...]:
-        return self.kernel.params
 
     @cached_property
     def ordered(self) -> bool:
@@ -109,62 +81,373 @@ class SimKernel:
                 self._built[key] = interruptible(lambda: Code(translation))
         return self._built[key]
 
-    def prepare(self, block: Triple, options: Options, *, wide_grid: bool = False) -> None:
+    def prepare(self, grid: Triple, block: Triple, *, check: bool, count: bool) -> None:
         """Makes what a launch will need: where lanes have parted with other options, the code for that too."""
-        code = self.build(block, options, wide_grid=wide_grid)
+        code = self.build(block, Options(check, count), wide_grid=grid[0] > MAX_GRID_X)
         others = [other for (shape, _, _), other in list(self._built.items()) if shape == block]
         if any(other.masked_plan is not None for other in others):
             code.compile_masked()
 
+    def listing(self, stage: str, block: Triple) -> str:
+        """A stage of the way to machine code with counters and checks: "lanes", "ir" or "asm"."""
+        made = translate(self.kernel, block, Options())
+        match stage:
+            case "lanes":
+                return lane_listing(made.unit.kernel, made.unit.analysis)
+            case "ir":
+                return made.ir
+            case "asm":
+                return assembly(made)
+        raise ValueError(f"there is no stage {stage!r}: lanes, ir or asm")
+
     def launch(
-        self,
-        grid: Triple,
-        block: Triple,
-        params: bytes,
-        *,
-        shared_bytes: int = 0,
-        check: bool = True,
-        count: bool = True,
-        threads: int | None = None,
-        parted: bool = False,
-        step_limit: int = DEFAULT_STEP_LIMIT,
-        print_limit: int = 1 << 20,
-    ) -> LaunchRecord:
-        """Runs the kernel to its end.
+        self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
+        threads: int | None, parted: bool, step_limit: int, print_limit: int,
+    ) -> LaunchRecord:  # fmt: skip
+        """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
+        code = self.build(terms.block, Options(check, count, parted=parted), wide_grid=terms.grid[0] > MAX_GRID_X)
+        self._refuse_giants(terms, step_limit)
+        static = self.kernel.shared_bytes
+        setup = Setup(
+            code=code, terms=terms, memory=memory, variables=variables,
+            params=self._parameter_block(code, terms.params, variables),
+            shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
+            block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
+            launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
+        )  # fmt: skip
+        return Launching(self, setup).execute(threads or available_threads())
 
-        `params` is the parameter block (`kernel.param_bytes` bytes, see `params`), `shared_bytes` the dynamic shared
-        memory. `parted` runs every warp as if its lanes had parted, which is slower and gives the same results.
-        Raises LaunchError for a launch that no GPU would take, StepLimitExceeded, KernelTrap, PrintLimitExceeded.
-        """
-        self._validate(grid, block, params, shared_bytes)
-        code = self.build(block, Options(check, count, parted=parted), wide_grid=grid[0] > MAX_GRID_X)
-        run = Launching(self, code, grid, block, params, shared_bytes, step_limit, print_limit)
-        return run.execute(threads or available_threads())
+    def _refuse_giants(self, terms: Terms, step_limit: int) -> None:
+        """Every warp takes a step at least: raise StepLimitExceeded for a grid that cannot come to its end."""
+        if terms.blocks * terms.warps > step_limit:
+            raise StepLimitExceeded(
+                f"{self.kernel.name}: a launch of {terms.blocks:,} blocks of {terms.threads:,} threads is more than "
+                f"the {step_limit:,} warps that this simulation may run",
+                next_step="Does the grid follow from the sizes? A GPU would run it, for a long time.",
+                file=self.file,
+            )
 
-    def _validate(self, grid: Triple, block: Triple, params: bytes, shared_bytes: int) -> None:
-        name = self.kernel.name
-        for what, shape, limits in (("block", block, MAX_BLOCK), ("grid", grid, MAX_GRID)):
-            for axis, size, limit in zip("xyz", shape, limits, strict=True):
-                if not 1 <= size <= limit:
-                    raise LaunchError(f"{name}: {what}.{axis} is {size:,}; it must be between 1 and {limit:,}")
-        threads = block[0] * block[1] * block[2]
-        if threads > MAX_THREADS:
-            raise LaunchError(
-                f"{name}: a block of {block} has {threads:,} threads; the most is {MAX_THREADS:,}",
-                next_step="Use a smaller block and more of them.",
+    def _parameter_block(self, code: Code, params: bytes, variables: Mapping[str, Allocation]) -> np.ndarray:
+        """The parameters, followed by the addresses of the module variables that the kernel names."""
+        slots = code.translation.unit.symbol_slots
+        padded = params + bytes(-len(params) % 8) + bytes(8 * len(slots) + 8)
+        array = np.frombuffer(bytearray(padded), np.uint8)
+        start = -(-len(params) // 8) * 8
+        for name, slot in slots.items():
+            allocation = variables.get(name)
+            if allocation is None:
+                raise SimulationError(f"{self.kernel.name} uses {name}, which this module does not define")
+            array[start + 8 * slot : start + 8 * slot + 8].view(np.uint64)[0] = allocation.address
+        return array
+
+
+class Launching:
+    """One launch: the runs, and the account afterwards."""
+
+    def __init__(self, engine: Engine, setup: Setup) -> None:
+        self.engine, self.setup, self.terms = engine, setup, setup.terms
+        self.unit = setup.code.translation.unit
+        self.options = self.unit.options
+
+    # -- execution ------------------------------------------------------------------------------------------------
+    def execute(self, threads: int) -> LaunchRecord:
+        written = self._allocations(self.setup.code.translation.written_roots)
+        read = self._allocations(self.setup.code.translation.read_roots)
+        parallel = min(threads, self.terms.blocks) if not self.engine.ordered else 1
+        changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
+        with Snapshot.of(changed if parallel > 1 or self.options.check else None) as before:
+            workers = self._run(parallel if before.complete else 1, written)
+            if len(workers) > 1 and self._order_shows(workers):
+                before.restore()
+                workers = self._run(1, written)
+            _raise_fault(self, workers)
+            record = self._account(workers)
+            if before.complete and any(h.kind == "race" for h in record.hazards):
+                record = replace(record, hazards=self._looked_into(record.hazards, before, written))
+        return record
+
+    def _looked_into(
+        self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
+    ) -> tuple[Finding, ...]:
+        """The hazards with races named exactly, or found to be none: from another run with the exact shadow."""
+        wide_grid = self.terms.grid[0] > MAX_GRID_X
+        code = self.engine.build(self.terms.block, replace(self.options, exact=True), wide_grid=wide_grid)
+        params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
+        again = Launching(self.engine, replace(self.setup, code=code, params=params))
+        with Snapshot.of(written) as after:
+            if not after.complete or again.shadow_bytes(written) > _SHADOW_LIMIT:
+                return hazards
+            before.restore()
+            try:
+                races, complete = again.find_races(written)
+            finally:
+                after.restore()
+        if not races and not complete:
+            return hazards
+        return (*races, *(h for h in hazards if h.kind != "race"))
+
+    def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
+        """Runs block after block until the races are plain; they, and whether all blocks ran."""
+        worker = Worker(self.setup, self._shadows(written))
+        worker.listen(partial=self.unit.partial_order)
+        done = 0
+
+        def work(worker: Worker) -> None:
+            nonlocal done
+            while done < self.terms.blocks and not worker.struct.fault:
+                most = _ENOUGH_STEPS if worker.struct.hazard_count else _MOST_STEPS
+                if worker.struct.exact_steps > most:
+                    return
+                worker.run(done, done + 1)
+                done += 1
+
+        in_threads([worker], work)
+        worker.compile_then_run = None
+        found = [h for h in self._hazards([worker]) if h.kind == "race"]
+        return found, done == self.terms.blocks and not worker.struct.fault
+
+    def _order_shows(self, workers: list[Worker]) -> bool:
+        """Whether the outcome depends on which block came first: hazards, faults, and limits for the whole launch."""
+        return (
+            any(w.struct.fault or w.struct.hazard_count for w in workers)
+            or sum(w.steps for w in workers) > self.setup.launch_budget
+            or sum(w.struct.print_used for w in workers) > self.setup.print_limit
+        )
+
+    def _allocations(self, roots: frozenset[str]) -> list[Allocation]:
+        """Allocations that some block may reach by pointers that come from these roots."""
+        found: dict[int, Allocation] = {}
+        memory = self.setup.memory
+        for root in roots:
+            if root == "?":
+                return list(memory.allocations)
+            kind, _, rest = root.partition("+" if root.startswith("param") else " ")
+            if kind == "param":
+                pointer = int(self.setup.params[int(rest) : int(rest) + 8].view(np.uint64)[0])
+                allocation = memory.find(pointer) or memory.nearest(pointer)
+            else:
+                allocation = self.setup.variables.get(rest)
+            if allocation is not None:
+                found[allocation.address] = allocation
+        return list(found.values())
+
+    def _run(self, count: int, written: list[Allocation]) -> list[Worker]:
+        try:
+            shadows = self._shadows(written)
+            workers = [Worker(self.setup, shadows) for _ in range(count)]
+        except MemoryError:
+            raise MemoryLimitExceeded(
+                f"{self.engine.kernel.name}: no memory for blocks of {self.terms.block} with "
+                f"{self.engine.kernel.local_bytes:,} bytes of local memory per thread on {count} host threads",
+                next_step="Use smaller arrays inside the kernel, or smaller blocks.",
+                file=self.engine.file,
+                line=_first_line(self.engine.kernel),
+            ) from None
+        ranges, lock = block_ranges(self.terms.blocks, count), threading.Lock()
+
+        def work(worker: Worker) -> None:
+            while not worker.struct.fault:
+                with lock:
+                    blocks = next(ranges, None)
+                if blocks is None:
+                    return
+                worker.run(blocks.start, blocks.stop)
+
+        in_threads(workers, work)
+        for worker in workers:
+            worker.compile_then_run = None  # it refers to the worker: do not leave that to the garbage collector
+        return workers
+
+    def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:
+        """Race shadow of each allocation that may be written: one u64 per granule (8 in the exact shadow), zero,
+        mapped lazily."""
+        if not self.options.check:
+            return {}
+        granule, words = self.unit.global_granule_log2, CELL_BYTES // 8 if self.options.exact else 1
+        return {a.address: np.zeros(((a.nbytes >> granule) + 2) * words, np.uint64) for a in written}
+
+    def shadow_bytes(self, written: list[Allocation]) -> int:
+        """Memory that the exact shadow takes."""
+        return sum((a.nbytes >> self.unit.global_granule_log2) * CELL_BYTES for a in written)
+
+    # -- account --------------------------------------------------------------------------------------------------
+    def _hazards(self, workers: list[Worker]) -> tuple[Finding, ...]:
+        reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.engine.file)
+        hazards: dict[tuple[str, int, str, str], Finding] = {}  # an unrolled line has many accesses: tell it once
+        for w in workers:
+            for k in range(w.struct.hazard_count):
+                found = reporter.finding(w.hazards[k])
+                hazards.setdefault((found.kind, found.line, found.access, found.array), found)
+        return tuple(hazards.values())
+
+    def _counted(self, workers: list[Worker]) -> dict[int, dict[str, int]]:
+        """Counters by source line, of both functions and all workers."""
+        lines = self.unit.plan.evaluate(np.add.reduce([w.counters for w in workers]))
+        parted = [w.masked_counters for w in workers if w.masked_counters is not None]
+        if parted and self.setup.code.masked_plan is not None:
+            for line, names in self.setup.code.masked_plan.evaluate(np.add.reduce(parted)).items():
+                into = lines.setdefault(line, {})
+                for name, value in names.items():
+                    into[name] = into.get(name, 0) + value
+        return dict(sorted(lines.items()))
+
+    def _account(self, workers: list[Worker]) -> LaunchRecord:
+        lines = self._counted(workers)
+        totals = Counter(blocks=self.terms.blocks)
+        for names in lines.values():
+            totals.update(names)
+        told = self._hazards(workers)
+        printed = _printed([w.printed() for w in workers], self.setup.memory)
+        return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block)
+
+
+def _printed(buffers: list[bytes], memory: Memory) -> str:
+    """Text of all records that generated code left, in the order of blocks; within one in the order of printing."""
+    texts: list[tuple[int, str]] = []
+    for data in buffers:
+        at = 0
+        while at < len(data):
+            address, index, _, size, _, _ = PRINT_HEADER.unpack_from(data, at)
+            at += PRINT_HEADER.size + size
+            arguments = partial(_cut, data[at - size : at])
+            texts.append((index, formatted(_string_at(memory, address), arguments, partial(_string_at, memory))))
+    return "".join(text for _, text in sorted(texts, key=itemgetter(0)))
+
+
+def _cut(payload: bytes, offset: int, size: int) -> bytes:
+    return payload[offset : offset + size].ljust(size, b"\0")
+
+
+def _string_at(memory: Memory, address: int) -> bytes:
+    """The zero-terminated string at a global address."""
+    allocation = memory.find(address)
+    if allocation is None:
+        return b"(bad string)"
+    return allocation.view()[address - allocation.address :].tobytes().split(b"\0", 1)[0]
+
+
+def block_ranges(blocks: int, workers: int) -> Iterator[range]:
+    """Ranges of blocks to hand out in order: long ones first, short ones in the end, so that all end together."""
+    first = 0
+    while first < blocks:
+        size = max(1, (blocks - first) // (_SHARES * workers)) if workers > 1 else blocks
+        yield range(first, first + size)
+        first += size
+
+
+def _first_line(kernel: Kernel) -> int:
+    return next((i.source.line for block in kernel.blocks for i in block.instructions if i.source.line), 0)
+
+
+# ---------------------------------------------------------------- what ended it early
+
+
+_ENDLESS = "Check the loop's condition, and that every thread changes the variable it tests."
+_WAITING = (
+    "Check the loop's condition. If it waits for another block: on the simulator blocks run one after another to their "
+    "end, so only an earlier block can have set what this one waits for; on a GPU that is the only safe order, too."
+)
+_TRAPS = {
+    L.FAULT_ASSERT: "an assertion failed",
+    L.FAULT_TRAP: "the kernel executed trap",
+    L.FAULT_STACK: f"a thread's calls need more than their stack of {STACK_BYTES >> 10} KB: the recursion is too deep",
+    L.FAULT_POINTER: "a call through a pointer that is no function of this signature",
+}
+
+
+def _raise_fault(launch: Launching, workers: list[Worker]) -> None:
+    """Raises the error of the first worker that met a fault, if one did."""
+    for w in workers:
+        if w.error is not None:
+            raise w.error
+    fault = next((w.struct for w in workers if w.struct.fault), None)
+    if fault is None:
+        return
+    where: dict[str, Any] = {"file": launch.engine.file, "line": int(fault.fault_site)}
+    block = f"block {tuple(fault.ctaid)}"
+    if fault.fault == L.FAULT_BUDGET:
+        if fault.started < launch.setup.block_budget:
+            raise StepLimitExceeded(
+                f"the launch has used up its budget of {launch.setup.launch_budget:,} loop iterations in {block}",
+                next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
+                **where,
             )
-        bound = self.kernel.max_threads
-        if bound is not None and threads > bound:
-            raise LaunchError(f"{name}: a block of {threads} threads, but __launch_bounds__ promises at most {bound}")
-        total = self.kernel.shared_bytes + shared_bytes
-        if self.kernel.shared_bytes > STATIC_SHARED_LIMIT or total > self.shared_limit or shared_bytes < 0:
-            raise LaunchError(
-                f"{name}: {self.kernel.shared_bytes:,} bytes of static and {shared_bytes:,} of dynamic shared memory; "
-                f"on {self.kernel.module.target} the limits are {STATIC_SHARED_LIMIT:,} static and "
-                f"{self.shared_limit:,} in all",
-                next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
-            )
-        if len(params) != self.kernel.param_bytes:
-            raise LaunchError(
-                f"{name}: the parameter block has {len(params)} bytes, the kernel takes {self.kernel.param_bytes}"
-            )
+        raise StepLimitExceeded(
+            f"{block} ran this loop until its budget of {launch.setup.block_budget:,} iterations was used up: "
+            "most likely it never ends",
+            next_step=_WAITING if launch.unit.spin_heads else _ENDLESS,
+            **where,
+        )
+    if fault.fault == L.FAULT_PRINT:
+        raise PrintLimitExceeded(f"{block} printed more than the limit of {launch.setup.print_limit:,} bytes", **where)
+    if fault.fault == L.FAULT_DEADLOCK:
+        raise _deadlock(launch, fault, block, where)
+    raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
+
+
+def _deadlock(launch: Launching, fault: L.Worker, block: str, where: dict[str, Any]) -> KernelDeadlock:
+    reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.engine.file)
+    offset = int(fault.waiting_at)
+    state = ctypes.c_uint64.from_address(fault.shared + offset).value
+    expected, missing = state & COUNT_MASK, state >> COUNT_BITS & COUNT_MASK
+    thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
+    return KernelDeadlock(
+        f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
+        f"{expected - missing:,} of {expected:,} arrivals have come and nobody else is about to arrive",
+        next_step="Compare the count that the object was set up with to the threads that arrive in every phase.",
+        **where,
+    )
+
+
+# ---------------------------------------------------------------- what it began with
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Copies of allocations; a context manager that hands their memory on at its end."""
+
+    copies: tuple[tuple[Allocation, np.ndarray], ...]
+    complete: bool
+    """False where nothing was asked for or it was too much: there are no copies then"""
+
+    @classmethod
+    def of(cls, allocations: list[Allocation] | None) -> Snapshot:
+        """Copies of these allocations, if they are not too large."""
+        if allocations is None or sum(a.nbytes for a in allocations) > _SNAPSHOT_LIMIT:
+            return cls((), False)
+        return cls(tuple((a, _copied(a.view())) for a in allocations), True)
+
+    def restore(self) -> None:
+        for allocation, data in self.copies:
+            allocation.view()[:] = data
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with _lock:
+            _spare.extend(data for _, data in self.copies)
+            while sum(map(_room, _spare)) > _MOST_KEPT:
+                del _spare[0]
+
+
+_spare: list[np.ndarray] = []
+_lock = threading.Lock()
+
+
+def _room(data: np.ndarray) -> int:
+    """Size of the memory of which an array is a part."""
+    return data.base.nbytes if isinstance(data.base, np.ndarray) else data.nbytes
+
+
+def _copied(view: np.ndarray) -> np.ndarray:
+    """A copy, in memory of an earlier one that fits, if there is one."""
+    with _lock:
+        fitting = [k for k, x in enumerate(_spare) if view.nbytes <= _room(x) <= 2 * view.nbytes]
+        spare = _spare.pop(fitting[-1]) if fitting else None
+    whole = spare.base if spare is not None and isinstance(spare.base, np.ndarray) else spare
+    if whole is None:
+        return view.copy()
+    part = whole[: view.nbytes]
+    part[:] = view
+    return part

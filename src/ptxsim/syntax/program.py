@@ -1,6 +1,6 @@
 """The data model of a PTX program: what the parser makes and everything else reads.
 
-Text becomes a `Module` of `Function`s (`parse`), an entry function becomes a `Kernel` of basic blocks (`cfg`).
+Text becomes a `PtxFile` of `Function`s (`parse`), an entry function becomes a `Kernel` of basic blocks (`cfg`).
 Registers hold raw bits: a register's type gives its width and nothing else; each instruction says how it reads them.
 """
 
@@ -111,7 +111,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of CUDA C++: index into `Module.files` and 1-based line. Code inlined from a header carries the line of
+    """A line of CUDA C++: index into `PtxFile.files` and 1-based line. Code inlined from a header carries the line of
     its call."""
 
     file: int = 0
@@ -289,7 +289,7 @@ class Function:
 
 
 @dataclass
-class Module:
+class PtxFile:
     """A parsed PTX file."""
 
     functions: dict[str, Function]
@@ -416,7 +416,7 @@ class Kernel:
     """An entry function ready for translation: calls inlined, blocks ordered, liveness known, variables laid out."""
 
     name: str
-    module: Module
+    module: PtxFile
     params: tuple[Param, ...]
     param_bytes: int
     registers: dict[str, str]

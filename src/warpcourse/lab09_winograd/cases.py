@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from warpcourse.judged import Case, run_case
+from warpcourse.cases import Case, run_case
 from warpschool.grading.submission import Submission
-from warpschool.nn import winograd
-from warpschool.nn.convolution import convolve
+from warpschool.nn import convolve, winograd
+from warpschool.nn.references import windows
 from warpschool.nn.winograd import Matrices, matrices
 
 R = 3
@@ -58,8 +58,9 @@ def check_epilogue(kernel: Submission, rng: np.random.Generator, *, tile: int = 
     exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile, "POOL": pool})
     bias = case.arrays["bias"].astype(np.float64)[:, None, None]
     results, scale = _results(case.arrays["M"], exact, sizes, sizes["CROP"])
-    expected = np.maximum(max_pool(results, pool) + bias, 0)
-    kernel.check_against(case.run, {"y": expected}, k=2 * exact.side + 1, scale=max_pool(scale, pool) + np.abs(bias))
+    largest, scale = (windows(sums, pool).max(axis=-1) for sums in (results, scale))
+    expected = np.maximum(largest + bias, 0)
+    kernel.check_against(case.run, {"y": expected}, k=2 * exact.side + 1, scale=scale + np.abs(bias))
     return case
 
 
@@ -87,13 +88,6 @@ def check_fused(kernel: Submission, rng: np.random.Generator, *, tile: int = 2, 
     scale = winograd.magnitudes(x, w, exact, pad=pad)
     kernel.check_against(case.run, {"y": convolve(x, w, pad=pad)}, k=sizes["C"] + 4 * exact.side, scale=scale)
     return case
-
-
-def max_pool(y: np.ndarray, pool: int) -> np.ndarray:
-    """Return the largest of each pool x pool results; rows and columns that are left over belong to no window."""
-    batch, filters, height, width = y.shape
-    windows = y[:, :, : height // pool * pool, : width // pool * pool]
-    return windows.reshape(batch, filters, height // pool, pool, width // pool, pool).max(axis=(3, 5))
 
 
 def _with_magnitudes(array: np.ndarray, exact: Matrices) -> tuple[tuple[np.ndarray, Matrices], ...]:

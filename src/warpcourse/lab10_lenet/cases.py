@@ -1,4 +1,4 @@
-"""Cases that the grader files of the networks' labs share: a layer on random inputs, against its float64 reference.
+"""Cases that the grader files of the networks' labs share: a layer on random inputs, against its float64 references.
 
 Each returns what `kernel.counters` and its like take: sizes and arrays. All raise Judgement.
 """
@@ -7,69 +7,69 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpcourse.cases import Case
+from warpcourse.cases import Given
 from warpschool.grading.submission import Submission
-from warpschool.nn import Convolution, convolve, reference
+from warpschool.nn import Convolution, convolve, references
 
 NHWC = (0, 2, 3, 1)
 NCHW = (0, 3, 1, 2)
 
 
-def check_relu(kernel: Submission, rng: np.random.Generator, batch: int, channels: int, places: int) -> Case:
+def check_relu(kernel: Submission, rng: np.random.Generator, batch: int, channels: int, places: int) -> Given:
     """y = max(x + bias, 0)."""
     sizes = {"BATCH": batch, "C": channels, "P": places}
     arrays = kernel.inputs(sizes, rng)
-    kernel.check_against(kernel.run(sizes, arrays), {"y": reference.bias_relu(arrays["x"], arrays["bias"])}, k=2)
+    kernel.check_against(kernel.run(sizes, arrays), {"y": references.bias_relu(arrays["x"], arrays["bias"])}, k=2)
     return sizes, arrays
 
 
-def check_mean_pool(kernel: Submission, rng: np.random.Generator, shape: tuple[int, int, int, int]) -> Case:
+def check_mean_pool(kernel: Submission, rng: np.random.Generator, shape: tuple[int, int, int, int]) -> Given:
     """The mean of windows of 2 x 2; where the kernel takes a bias, after bias and ReLU."""
     sizes = dict(zip(("BATCH", "C", "H", "W"), shape, strict=True))
     arrays = kernel.inputs(sizes, rng)
-    x = reference.bias_relu(arrays["x"], arrays["bias"]) if "bias" in arrays else arrays["x"]
-    kernel.check_against(kernel.run(sizes, arrays), {"y": reference.mean_pool(x)}, k=5, scale=1.0)
+    x = references.bias_relu(arrays["x"], arrays["bias"]) if "bias" in arrays else arrays["x"]
+    kernel.check_against(kernel.run(sizes, arrays), {"y": references.mean_pool(x)}, k=5, scale=1.0)
     return sizes, arrays
 
 
 def check_max_pool(
     kernel: Submission, rng: np.random.Generator, shape: tuple[int, int, int, int], *, levels: int = 0
-) -> Case:
+) -> Given:
     """The largest of windows of 2 x 2 and its number. `levels`: so many different values, for windows with equals."""
     sizes = dict(zip(("BATCH", "C", "H", "W"), shape, strict=True))
     arrays = kernel.inputs(sizes, rng)
     if levels:
         arrays["x"] = rng.integers(-levels, 1, shape).astype(np.float32)
-    largest, which = reference.max_pool(arrays["x"])
+    largest, which = references.max_pool(arrays["x"])
     kernel.check_against(kernel.run(sizes, arrays), {"y": largest, "index": which})
     return sizes, arrays
 
 
 def check_fully_connected(
     kernel: Submission, rng: np.random.Generator, batch: int, inputs: int, outputs: int, *, relu: bool = False
-) -> Case:
+) -> Given:
     """y = x w + bias, and ReLU where it is asked for."""
     sizes = {"BATCH": batch, "IN": inputs, "OUT": outputs, "RELU": int(relu)}
     arrays = kernel.inputs(sizes, rng)
-    expected = reference.fully_connected(arrays["x"], arrays["w"], arrays["bias"], relu=relu)
+    expected = references.fully_connected(arrays["x"], arrays["w"], arrays["bias"], relu=relu)
     magnitudes = np.abs(arrays["x"]) @ np.abs(arrays["w"]) + np.abs(arrays["bias"])
     kernel.check_against(kernel.run(sizes, arrays), {"y": expected}, k=inputs + 1, scale=magnitudes)
     return sizes, arrays
 
 
-def check_stage(kernel: Submission, rng: np.random.Generator, problem: Convolution) -> Case:
+def check_stage(kernel: Submission, rng: np.random.Generator, problem: Convolution) -> Given:
     """Convolution, bias, ReLU and the mean of 2 x 2, NCHW in float32."""
     sizes = {name: size for name, size in problem.sizes.items() if name != "STRIDE"}
     arrays = kernel.inputs(sizes, rng)
     results = convolve(arrays["x"], arrays["w"], pad=problem.pad)
-    expected = reference.mean_pool(reference.bias_relu(results, arrays["bias"]))
+    expected = references.mean_pool(references.bias_relu(results, arrays["bias"]))
     kernel.check_against(kernel.run(sizes, arrays), {"y": expected}, k=problem.terms + 5)
     return sizes, arrays
 
 
 def check_half_stage(
     kernel: Submission, rng: np.random.Generator, problem: Convolution, *, pool: bool = True, relu: bool = True
-) -> Case:
+) -> Given:
     """The same for half precision in NHWC, summed in float32 and rounded once; one channel may go without its axis."""
     own = {parameter.name for parameter in kernel.contract.parameters()}
     sizes = {name: size for name, size in problem.sizes.items() if name in own}
@@ -81,7 +81,7 @@ def check_half_stage(
     sums = convolve(np.abs(x), np.abs(w), pad=problem.pad) + np.abs(bias)
     expected = np.maximum(results, 0) if relu else results
     if pool:
-        expected, sums = reference.mean_pool(expected), reference.mean_pool(sums)
+        expected, sums = references.mean_pool(expected), references.mean_pool(sums)
     run = kernel.run(sizes, arrays, constants=settings)
     kernel.check_against(run, {"y": expected.transpose(NHWC)}, k=problem.terms, scale=sums.transpose(NHWC))
     return sizes, arrays

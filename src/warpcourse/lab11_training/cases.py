@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from warpcourse.judged import Case, run_case
+from warpcourse.cases import Case, run_case
 from warpschool.grading.submission import Submission
-from warpschool.nn import gradients
-from warpschool.nn.convolution import Convolution
+from warpschool.nn import Convolution, references
 
 STEP = 3
 """Adam's step in the cases: both corrections are far from 1."""
@@ -23,7 +22,7 @@ def check_loss(
     scores = (rng.uniform(-scale, scale, (batch, classes)) + shift).astype(np.float32)
     labels = rng.integers(0, classes, batch).astype(np.int32)
     case = run_case(kernel, rng, {"BATCH": batch, "CLASSES": classes}, x=scores, label=labels)
-    loss, slope = gradients.cross_entropy(scores, labels)
+    loss, slope = references.cross_entropy(scores, labels)
     largest = np.abs(scores).max(axis=1).astype(np.float64)
     kernel.check_against(case.run, {"loss": loss}, k=classes + 8, scale=largest + np.log(classes) + 1)
     # exp multiplies an error in its argument by the argument: as many roundings as the scores are wide.
@@ -39,8 +38,8 @@ def check_fc(
     x = np.maximum(x, 0) if relu else x
     case = run_case(kernel, rng, {"BATCH": batch, "IN": inputs, "OUT": outputs, "RELU": int(relu)}, x=x)
     w, dy = case.arrays["w"], case.arrays["dy"]
-    results = zip(("dw", "db", "dx"), gradients.fc_backward(x, w, dy, relu=relu), (batch, batch, outputs), strict=True)
-    scales = gradients.fc_backward(np.abs(x), np.abs(w), np.abs(dy))
+    results = zip(("dw", "db", "dx"), references.fc_backward(x, w, dy, relu=relu), (batch, batch, outputs), strict=True)
+    scales = references.fc_backward(np.abs(x), np.abs(w), np.abs(dy))
     for (name, expected, terms), scale in zip(results, scales, strict=True):
         kernel.check_against(case.run, {name: expected}, k=terms, scale=scale)
     return case
@@ -51,11 +50,11 @@ def check_pool_backward(
 ) -> Case:
     """dz [BATCH,C,H,W] from bits that the float64 reference noted. Raises Judgement."""
     z, bias = rng.uniform(-1, 1, shape), rng.uniform(-0.2, 0.2, shape[1])
-    y, bits = gradients.bias_relu_pool(z, bias, average=average)
+    y, bits = references.bias_relu_pool(z, bias, average=average)
     dy = rng.uniform(-1, 1, y.shape).astype(np.float32)
-    saved = gradients.saved_words(bits, packed=packed)
+    saved = references.saved_words(bits, packed=packed)
     case = run_case(kernel, rng, _images(shape), _pooling(average, packed), dy=dy, saved=saved)
-    kernel.check_against(case.run, {"dz": gradients.pool_relu_backward(dy, bits, shape, average=average)})
+    kernel.check_against(case.run, {"dz": references.pool_relu_backward(dy, bits, shape, average=average)})
     return case
 
 
@@ -68,9 +67,9 @@ def check_pool(
     bias = (rng.integers(-1, 2, shape[1]) if ties else rng.uniform(-0.2, 0.2, shape[1])).astype(np.float32)
     case = run_case(kernel, rng, _images(shape), _pooling(average, packed), z=z, bias=bias)
     exact = (z + bias[:, None, None]).astype(np.float32)  # the sum is rounded before it is compared with zero
-    y, bits = gradients.bias_relu_pool(exact, np.zeros(shape[1]), average=average)
+    y, bits = references.bias_relu_pool(exact, np.zeros(shape[1]), average=average)
     kernel.check_against(case.run, {"y": y}, k=4, scale=np.full(y.shape, 2.0))
-    kernel.check_against(case.run, {"saved": gradients.saved_words(bits, packed=packed)})
+    kernel.check_against(case.run, {"saved": references.saved_words(bits, packed=packed)})
     return case
 
 
@@ -79,7 +78,7 @@ def check_conv_data(kernel: Submission, rng: np.random.Generator, problem: Convo
     _, w = problem.arrays(rng)
     dy = rng.uniform(-1, 1, problem.output_shape).astype(np.float32)
     case = run_case(kernel, rng, problem.sizes, w=w, dy=dy)
-    expected, scale = (gradients.conv_backward_data(a, b, problem) for a, b in ((dy, w), (np.abs(dy), np.abs(w))))
+    expected, scale = (references.conv_backward_data(a, b, problem) for a, b in ((dy, w), (np.abs(dy), np.abs(w))))
     terms = problem.filters * problem.rows * problem.cols
     kernel.check_against(case.run, {"dx": expected}, k=terms, scale=scale)
     return case
@@ -90,7 +89,7 @@ def check_conv_filter(kernel: Submission, rng: np.random.Generator, problem: Con
     x, _ = problem.arrays(rng)
     dy = rng.uniform(-1, 1, problem.output_shape).astype(np.float32)
     case = run_case(kernel, rng, problem.sizes, x=x, dy=dy)
-    expected, scale = (gradients.conv_backward_filter(a, b, problem) for a, b in ((x, dy), (np.abs(x), np.abs(dy))))
+    expected, scale = (references.conv_backward_filter(a, b, problem) for a, b in ((x, dy), (np.abs(x), np.abs(dy))))
     terms = problem.batch * problem.out_height * problem.out_width
     for name, right, size in zip(("dw", "db"), expected, scale, strict=True):
         kernel.check_against(case.run, {name: right}, k=terms, scale=size)
@@ -104,7 +103,7 @@ def check_sgd(
     settings = {"rate": 0.25, "momentum": momentum, "decay": decay}
     case = run_case(kernel, rng, {"N": n, **settings})
     w, g, v = (case.arrays[name] for name in "wgv")
-    weights, speeds = gradients.sgd_momentum(w, g, v, **settings)
+    weights, speeds = references.sgd_momentum(w, g, v, **settings)
     kernel.check_against(case.run, {"w": weights, "v": speeds}, k=4, scale=np.full(n, 2.0))
     return case
 
@@ -117,7 +116,7 @@ def check_adam(kernel: Submission, rng: np.random.Generator, n: int) -> Case:
     squares = rng.uniform(0.1, 1, n).astype(np.float32)
     case = run_case(kernel, rng, sizes, v=squares)
     w, g, m = (case.arrays[name] for name in "wgm")
-    weights, means, new = gradients.adam(w, g, m, squares, step=STEP, rate=0.25, epsilon=2.0**-20, **betas)
+    weights, means, new = references.adam(w, g, m, squares, step=STEP, rate=0.25, epsilon=2.0**-20, **betas)
     kernel.check_against(case.run, {"w": weights, "m": means, "v": new}, k=8, scale=np.full(n, 4.0))
     return case
 
@@ -131,7 +130,7 @@ def check_slope(
     gradient = case.run.outputs[name].astype(np.float64)
     told = f"{name} along a direction"
     run = replace(case.run, outputs={told: np.array([(gradient * direction).sum()], np.float32)})
-    expected = gradients.finite_difference(loss, at, direction)
+    expected = references.finite_difference(loss, at, direction)
     scale = np.array([np.abs(gradient).sum() + 1.0])
     kernel.check_against(run, {told: [expected]}, k=at.size, scale=scale)
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from warpcourse.judged import Case, run_case
+from warpcourse.cases import Case, run_case
 from warpschool.grading.submission import Submission
-from warpschool.nn import winograd, winograd_backward
+from warpschool.nn import winograd
+from warpschool.nn.references import choose, unpool
 from warpschool.nn.winograd import matrices
 
 EXACT = matrices(4, 3)
@@ -37,19 +38,19 @@ def check_data(
 
 def _data(case: Case, used: Any, pool: int, change: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     sizes, dy, U = case.sizes, change(case.arrays["dy"]), change(case.arrays["U"]).astype(np.float64)
-    z = winograd_backward.unpool(dy, case.arrays["choice"], height=sizes["H"], width=sizes["W"], pool=pool)
-    dM = winograd_backward.transform_gradients(z, used)
+    z = unpool(dy, case.arrays["choice"], height=sizes["H"], width=sizes["W"], pool=pool)
+    dM = winograd.transform_gradients(z, used)
     dV = U @ dM
     place = {"batch": sizes["BATCH"], "height": sizes["H"], "width": sizes["W"]}
-    return dM, dV, winograd_backward.gradient_of_images(dV, used, **place)
+    return dM, dV, winograd.gradient_of_images(dV, used, **place)
 
 
 def check_filters(kernel: Submission, rng: np.random.Generator, **sizes: int) -> Case:
     """dw and db from V and dM. Raises Judgement."""
     case = run_case(kernel, rng, sizes)
     V, dM = (case.arrays[name].astype(np.float64) for name in ("V", "dM"))
-    dw = winograd_backward.gradient_of_filters(V @ dM.transpose(0, 2, 1), EXACT)
-    scale = winograd_backward.gradient_of_filters(np.abs(V) @ np.abs(dM).transpose(0, 2, 1), EXACT.absolute)
+    dw = winograd.gradient_of_filters(V @ dM.transpose(0, 2, 1), EXACT)
+    scale = winograd.gradient_of_filters(np.abs(V) @ np.abs(dM).transpose(0, 2, 1), EXACT.absolute)
     kernel.check_against(case.run, {"dw": dw}, k=sizes["P"] + 16, scale=scale)
     ones = dM[EXACT.side + 1]
     kernel.check_against(case.run, {"db": ones.sum(axis=1)}, k=sizes["P"], scale=np.abs(ones).sum(axis=1))
@@ -115,7 +116,7 @@ def check_choices(
     case = run_case(kernel, rng, sizes, {"POOL": pool}, M=np.zeros_like(M) if ties else M, bias=bias)
     place = {"batch": sizes["BATCH"], "height": sizes["OH"], "width": sizes["OW"]}
     results = winograd.transform_results(case.arrays["M"].astype(np.float64), EXACT, **place)
-    kept, chosen = winograd_backward.choose(results + bias[:, None, None], pool)
+    kept, chosen = choose(results + bias[:, None, None], pool)
     kernel.check_against(case.run, {"y": kept}, k=1)
     kernel.check_against(case.run, {"choice": chosen})
     return case

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.text import Text
 
 from warpschool import errors
+from warpschool.atomic import write_file
+from warpschool.cli.options import AsJson, Plain
 from warpschool.cli.output import Output
 
 OK, FAILED, BAD_INPUT, LACKING = 0, 1, 2, 3
@@ -39,13 +43,13 @@ def exit_code(error: BaseException) -> int:
 
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn every exception of a command into a message and an exit code."""
+    """Give a command its `output`, by the options --json and --plain; make exceptions messages and exit codes."""
 
     @functools.wraps(command)
-    def run(*args: Any, **options: Any) -> None:
-        output = Output(as_json=bool(options.get("as_json")), plain=bool(options.get("plain")))
+    def run(*args: Any, as_json: bool = False, plain: bool = False, **options: Any) -> None:
+        output = Output(as_json=as_json, plain=plain)
         try:
-            command(*args, **options)
+            command(output, *args, **options)
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt:
@@ -55,6 +59,12 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
             report(error, output, command=command.__name__.rstrip("_").replace("_", "-"))
             raise typer.Exit(exit_code(error)) from None
 
+    signature = inspect.signature(command, eval_str=True)
+    given = [parameter for parameter in signature.parameters.values() if parameter.name != "output"]
+    for name, annotation in (("as_json", AsJson), ("plain", Plain)):
+        given.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation))
+    run.__signature__ = signature.replace(parameters=given)  # type: ignore[attr-defined] # what typer reads
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in given}
     return run
 
 
@@ -62,6 +72,24 @@ def report(error: Exception, output: Output, *, command: str = "", with_document
     """Print an error on stderr, with --json as a document on stdout too, unless one is there already."""
     message, next_step = _words(error)
     _tell(output, type(error).__name__, message, next_step or _general_advice(error, command), with_document)
+
+
+def save(output: Output, path: Path, content: str | bytes, what: str) -> None:
+    """Write a file of a command that has printed its results already, and say where it is, or why it is not there."""
+    problem = try_write(path, content)
+    if problem:
+        report(problem, output, with_document=False)
+        raise typer.Exit(LACKING)
+    output.show(f"{what}: ", (str(path), "bold"))
+
+
+def try_write(path: Path, content: str | bytes) -> errors.OutputError | None:
+    """Write a file and return what went wrong."""
+    try:
+        write_file(path, content)
+    except errors.OutputError as error:
+        return error
+    return None
 
 
 def report_usage(error: Any, output: Output) -> int:

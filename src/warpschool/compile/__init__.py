@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 from warpschool.compile.compiler import compile_cuda, compiler_report, parse_resources, resource_usage, warm_up
-from warpschool.compile.constants import find_constants, override_constants
-from warpschool.compile.diagnostics import Diagnostic
-from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources
+from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Diagnostic, Resources
+from warpschool.compile.source import find_constants, override_constants
 from warpschool.compile.toolchain import Toolchain, find_toolchain
 
 __all__ = [

@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from ptxsim import cache
-from warpschool.compile.constants import override_constants
-from warpschool.compile.diagnostics import parse_log, render
-from warpschool.compile.lexing import normalise
-from warpschool.compile.policy import check_options, cleared_source, foreign_file
-from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources
+from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, parse_log, render
+from warpschool.compile.source import check_options, cleared_source, foreign_file, normalise, override_constants
 from warpschool.compile.toolchain import Toolchain, find_toolchain
 from warpschool.compile.worker import TOO_MUCH, Answer, pool
 from warpschool.errors import CompileError, CompileLimitError, CompilerMissing, PolicyError, WarpschoolError

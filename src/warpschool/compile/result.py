@@ -1,10 +1,9 @@
-"""What a compilation takes and gives: limits, the compiled program, the resources of a kernel."""
+"""What a compilation takes and gives: limits, the program, the resources of its kernels, the compiler's messages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from warpschool.compile.diagnostics import Diagnostic, parse_log
+import re
+from dataclasses import dataclass, field, replace
 
 DEFAULT_ARCH = "compute_80"
 """The one virtual architecture that grading pins: the labs need `cp.async` and `mma.sync`."""
@@ -67,3 +66,144 @@ class Resources:
     spill_load_bytes: int
     spill_store_bytes: int
     barriers: int
+
+
+# ---------------------------------------------------------------- NVRTC's log, as diagnostics on the source's lines
+
+MAX_SHOWN = 20
+MAX_NOTES = 6
+
+_HEAD = re.compile(
+    r"^(?P<file>[^\n()]+)\((?P<line>\d+)\): "
+    r"(?P<severity>catastrophic error|internal error|error|warning|remark)(?: #[\d]+(?:-D)?)?: (?P<message>.*)$"
+)
+_PTXAS = re.compile(
+    r"^ptxas application (?P<file>ptx input), line (?P<line>\d+)\s*; "
+    r"(?P<severity>error|warning)\s*: (?P<message>.*)$"
+)
+_BARE = re.compile(r"^(?P<tool>nvrtc|ptxas|nvlink)(?: | *: *)(?P<severity>error|fatal|warning)\s*: (?P<message>.*)$")
+_NOISE = re.compile(
+    r"^(Remark: The warnings can be suppressed|\d+ errors? detected| and \d+ catastrophic|\d+ catastrophic|"
+    r"Compilation terminated|Error limit reached|At end of source)"
+)
+_CARET = re.compile(r"^\s+\^\s*$")
+_CANDIDATE = re.compile(r"(?i)\bnote #\d+-D: ")
+_QUOTED = re.compile(r'"([^"\n]+)"')
+_ADVICE = (
+    (re.compile(r"^A function without execution space annotations"),
+     "a function needs __device__ (a helper) or __global__ (a kernel) in front of it"),
+    (re.compile(r"^A namespace scope variable without memory space annotations"),
+     "a variable outside of functions needs constexpr, __constant__ or __device__ in front of it"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message of the compiler.
+
+    `line` and `column` count from 1; a line of 0 means that the message has no place, a column of 0 that only the line
+    is known. `text` is the line in question, `notes` holds further lines of the message (template instantiations).
+    """
+
+    file: str
+    line: int
+    column: int
+    severity: str
+    message: str
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    width: int = 1
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
+        head = f"{where}{self.severity}: {self.message}"
+        return "\n".join([head, *self._quote(), *(f"      | {note}" for note in self.notes)])
+
+    def _quote(self) -> list[str]:
+        if not self.text.strip():
+            return []
+        text = self.text.rstrip().expandtabs(4)
+        if self.column:
+            start = len(self.text[: self.column - 1].expandtabs(4))
+            mark = "^" + "~" * (self.width - 1)
+        else:
+            start = len(text) - len(text.lstrip())
+            mark = "~" * (len(text) - start)
+        return [f"{self.line:5} | {text}", f"      | {' ' * start}{mark}"]
+
+
+def parse_log(log: str, *, name: str, source: str) -> tuple[Diagnostic, ...]:
+    """Split NVRTC's log into diagnostics; messages in file `name` are quoted from `source`."""
+    lines = source.split("\n")
+    found: list[Diagnostic] = []
+    tail: list[str] = []
+    for row in [*log.split("\n"), "nvrtc: error: end"]:
+        head = _head(row.removeprefix(" "), name)
+        if head is None:
+            if row.strip() and not _NOISE.match(row):
+                tail.append(row)
+            continue
+        if found:
+            found[-1] = _finish(found[-1], tail, name, lines)
+        tail = []
+        found.append(head)
+    return tuple(dict.fromkeys(found[:-1]))  # the same message at the same place once
+
+
+def render(diagnostics: tuple[Diagnostic, ...]) -> str:
+    """All errors first, then warnings; at most `MAX_SHOWN` of them."""
+    ordered = sorted(diagnostics, key=lambda d: d.severity in ("warning", "remark"))
+    shown = [str(d) for d in ordered[:MAX_SHOWN]]
+    if len(ordered) > MAX_SHOWN:
+        shown.append(f"... and {len(ordered) - MAX_SHOWN} more messages")
+    return "\n".join(shown)
+
+
+def _head(row: str, name: str) -> Diagnostic | None:
+    match = _HEAD.match(row) or _PTXAS.match(row)
+    if match:
+        severity = "warning" if match["severity"] in ("warning", "remark") else "error"
+        message = next((plain for pattern, plain in _ADVICE if pattern.match(match["message"])), match["message"])
+        if match["file"] == "ptx input":
+            return Diagnostic(name, 0, 0, severity, f"ptxas, line {match['line']} of the PTX: {message}")
+        return Diagnostic(match["file"], int(match["line"]), 0, severity, message)
+    bare = _BARE.match(row)
+    if bare:
+        severity = "warning" if bare["severity"] == "warning" else "error"
+        return Diagnostic(name if bare["tool"] == "ptxas" else "", 0, 0, severity, bare["message"])
+    return None
+
+
+def _finish(head: Diagnostic, tail: list[str], name: str, lines: list[str]) -> Diagnostic:
+    """Take the quoted line and its caret out of the rows after a message; what is left are notes."""
+    quoted, column, notes = "", 0, list(tail)
+    for index, row in enumerate(tail):
+        if index and _CARET.match(row):
+            quoted, bytes_before = tail[index - 1][2:], row.index("^") - 2  # NVRTC counts bytes
+            column = 1 + len(quoted.encode()[:bytes_before].decode(errors="ignore"))
+            column += max(0, bytes_before - len(quoted.encode()))
+            notes = tail[: index - 1] + tail[index + 1 :]
+            break
+    text = lines[head.line - 1] if head.file == name and 0 < head.line <= len(lines) else quoted
+    column, width = _place(head.message, text, column)
+    return replace(head, column=column, text=text, notes=_notes(notes), width=width)
+
+
+def _notes(rows: list[str]) -> tuple[str, ...]:
+    """The compiler's further lines, without those that quote and explain each overload that does not fit."""
+    first = next((index for index, row in enumerate(rows) if _CANDIDATE.search(row)), len(rows))
+    kept = [row.strip() for row in rows[:first]]
+    kept += [row.strip() for row in rows[first:] if row.lstrip().startswith("detected during")]
+    return tuple(kept[:MAX_NOTES])
+
+
+def _place(message: str, text: str, column: int) -> tuple[int, int]:
+    """Column and width of the underlined part: the caret's identifier, else a quoted one that stands in the line."""
+    if 0 < column <= len(text):
+        word = re.match(r"\w+", text[column - 1 :])
+        return column, len(word[0]) if word else 1
+    for quoted in _QUOTED.findall(message):
+        match = re.search(rf"(?<!\w){re.escape(quoted)}(?!\w)", text)
+        if match:
+            return match.start() + 1, len(quoted)
+    return (len(text.rstrip()) or 1, 1) if column else (0, 1)

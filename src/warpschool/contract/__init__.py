@@ -40,22 +40,28 @@ PAD)`: a box holds so many channels of one element of so many windows. Boxes 128
 
 from __future__ import annotations
 
-from warpschool.compile.lexing import normalise
-from warpschool.contract.agree import require_same_entries
-from warpschool.contract.header import PROSE, read_header
-from warpschool.contract.model import ConstantFill, Contract, Entry, Launch, Parameter
-from warpschool.contract.parser import EntryParser
-from warpschool.contract.plan import CHIP_LIMITS, ArrayPlan, ChipLimits, LaunchPlan, Plan, launch_problem
-from warpschool.contract.source import Declarations, scan_source
-from warpschool.contract.tokens import Token
-from warpschool.contract.types import CType
-from warpschool.contract.verify import require_entries, verify
+from warpschool.compile.source import normalise
+from warpschool.contract.checks import require_entries, require_same_entries, verify
+from warpschool.contract.expressions import Token
+from warpschool.contract.header import PROSE, EntryParser, read_header
+from warpschool.contract.model import (
+    ArrayPlan,
+    ConstantFill,
+    Contract,
+    Entry,
+    LaunchLine,
+    LaunchPlan,
+    Parameter,
+    Plan,
+    launch_problem,
+)
+from warpschool.contract.source import CType, Declarations, scan_source
 from warpschool.errors import ContractError
 from warpschool.suggest import did_you_mean
 
 __all__ = [
-    "CHIP_LIMITS", "ArrayPlan", "CType", "ChipLimits", "ConstantFill", "Contract", "Entry", "Launch", "LaunchPlan",
-    "Parameter", "Plan", "launch_problem", "parse_contract", "require_same_entries", "scan_source",
+    "ArrayPlan", "CType", "ConstantFill", "Contract", "Entry", "LaunchLine", "LaunchPlan", "Parameter", "Plan",
+    "launch_problem", "parse_contract", "require_same_entries", "scan_source",
 ]  # fmt: skip
 
 

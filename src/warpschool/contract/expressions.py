@@ -1,4 +1,4 @@
-"""Integer expressions of the header: a small tree, its parser and its evaluation (no `eval`).
+"""Integer expressions of the header: tokens with their places, a small tree, its parser and its evaluation (no `eval`).
 
     condition  = sum [ ("==" | "!=" | "<=" | ">=" | "<" | ">") sum ]
     sum        = product { ("+" | "-") product }
@@ -13,10 +13,128 @@ Arithmetic is C's: `/` cuts towards zero, `%` takes the sign of the left side, a
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from warpschool.contract.tokens import Token, TokenReader
+from warpschool.errors import ContractError
+
+T = TypeVar("T")
+
+_TOKEN = re.compile(
+    r"(?P<integer>\d[\w.]*)|(?P<name>[A-Za-z_]\w*)|(?P<sign>::|[<>=!]=|[-+*/%<>=()\[\],;&|!?:.])|(?P<foreign>\S)"
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token; `kind` is "name", "integer", "sign" or "end". Line and column start at 1."""
+
+    kind: str
+    text: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return "the end of the line" if self.kind == "end" else f"'{self.text}'"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of an entry's text that stands on one line; `column` is that of its first character."""
+
+    text: str
+    line: int
+    column: int
+
+
+def tokenize(pieces: Sequence[Piece], *, file: str) -> list[Token]:
+    """Return the tokens of an entry, closed by one of kind "end"; raises ContractError at a foreign character."""
+    tokens: list[Token] = []
+    for piece in pieces:
+        for match in _TOKEN.finditer(piece.text):
+            token = Token(str(match.lastgroup), match[0], piece.line, piece.column + match.start())
+            if token.kind == "foreign":
+                raise ContractError(
+                    f"column {token.column}: {token} has no meaning in a kernel file's header", file=file,
+                    line=piece.line, next_step=f"The line reads: {piece.text.strip()}",
+                )  # fmt: skip
+            tokens.append(token)
+    last = pieces[-1]
+    tokens.append(Token("end", "", last.line, last.column + len(last.text)))
+    return tokens
+
+
+class TokenReader:
+    """Walks through the tokens of one entry and words the errors: what stands where, and what should."""
+
+    def __init__(self, tokens: Sequence[Token], *, file: str, error: type[ContractError] = ContractError) -> None:
+        self._tokens = tokens
+        self.index = 0
+        self.file = file
+        self.error = error
+
+    @property
+    def here(self) -> Token:
+        return self._tokens[self.index]
+
+    def take(self) -> Token:
+        """Return the token here and step to the next one (never past the end)."""
+        token = self.here
+        self.index = min(self.index + 1, len(self._tokens) - 1)
+        return token
+
+    def at(self, *texts: str) -> bool:
+        """Whether the token here is one of these signs or words."""
+        return self.here.kind != "end" and self.here.text in texts
+
+    def accept(self, text: str) -> bool:
+        """Take the token here if it is `text`, and say whether it was."""
+        if not self.at(text):
+            return False
+        self.take()
+        return True
+
+    def expect(self, text: str, *, write: str) -> Token:
+        """Take `text` or fail; `write` says what the line should look like."""
+        if not self.at(text):
+            raise self.fault(f"expected '{text}' but found {self.here}", write=write)
+        return self.take()
+
+    def expect_name(self, meaning: str, *, write: str) -> Token:
+        """Take a name or fail."""
+        if self.here.kind != "name":
+            raise self.fault(f"expected {meaning} but found {self.here}", write=write)
+        return self.take()
+
+    def several(self, read: Callable[[], T], *, between: str = ",") -> list[T]:
+        """Read one thing or more, with `between` between them."""
+        found = [read()]
+        while self.accept(between):
+            found.append(read())
+        return found
+
+    def finish(self, *, write: str) -> None:
+        """Fail unless every token has been taken."""
+        if self.here.kind != "end":
+            raise self.fault(f"{self.here} is one too many here", write=write)
+
+    def text_since(self, start: int) -> str:
+        """Return the tokens from index `start` up to here as one line of text, spaced as they were written."""
+        text = ""
+        for before, token in zip([None, *self._tokens[start:]], self._tokens[start : self.index], strict=False):
+            touches = before and before.line == token.line and before.column + len(before.text) == token.column
+            text += token.text if before is None or touches else f" {token.text}"
+        return text
+
+    def fault(self, message: str, *, at: Token | None = None, write: str = "") -> ContractError:
+        """Return (do not raise) the error for a token, by default the one here."""
+        token = at or self.here
+        return self.error(f"column {token.column}: {message}", file=self.file, line=token.line, next_step=write)
+
+
+# ---------------------------------------------------------------- expressions
 
 FUNCTIONS: dict[str, int] = {"cdiv": 2, "max": 0, "min": 0}  # name -> number of arguments, 0: two or more
 _COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
@@ -63,7 +181,7 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """cdiv, max or min."""
 
     function: str
@@ -73,7 +191,7 @@ class Call:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
 
-Expression = Number | Name | Binary | Call
+Expression = Number | Name | Binary | FunctionCall
 
 
 def parse_expression(reader: TokenReader) -> Expression:
@@ -104,17 +222,16 @@ class _Parser:
         return tree
 
     def _sum(self, depth: int) -> Expression:
-        tree = self._product(depth)
-        while self._reader.at("+", "-"):
-            sign = self._reader.take().text
-            tree = self._node(Binary(sign, tree, self._product(depth)))
-        return tree
+        return self._chain(("+", "-"), self._product, depth)
 
     def _product(self, depth: int) -> Expression:
-        tree = self._unary(depth)
-        while self._reader.at("*", "/", "%"):
+        return self._chain(("*", "/", "%"), self._unary, depth)
+
+    def _chain(self, signs: Sequence[str], operand: Callable[[int], Expression], depth: int) -> Expression:
+        tree = operand(depth)
+        while self._reader.at(*signs):
             sign = self._reader.take().text
-            tree = self._node(Binary(sign, tree, self._unary(depth)))
+            tree = self._node(Binary(sign, tree, operand(depth)))
         return tree
 
     def _unary(self, depth: int) -> Expression:
@@ -153,15 +270,13 @@ class _Parser:
         if name.text not in FUNCTIONS:
             raise reader.fault(f"unknown function '{name.text}'", at=name, write="There is cdiv(a, b), max and min.")
         reader.take()
-        arguments = [self.condition(depth + 1)]
-        while reader.accept(","):
-            arguments.append(self.condition(depth + 1))
+        arguments = reader.several(lambda: self.condition(depth + 1))
         reader.expect(")", write=f"Every '(' needs its ')': {name.text}(a, b)")
         wanted = FUNCTIONS[name.text]
         if (wanted and len(arguments) != wanted) or len(arguments) < 2:
             count = f"{wanted}" if wanted else "two or more"
             raise reader.fault(f"{name.text} takes {count} arguments, not {len(arguments)}", at=name)
-        return self._node(Call(name.text, tuple(arguments)))
+        return self._node(FunctionCall(name.text, tuple(arguments)))
 
     def _node(self, tree: Expression) -> Expression:
         self._nodes += 1  # a bound on the tree's depth: evaluation recurses
@@ -174,12 +289,9 @@ def names_in(tree: Expression) -> Iterator[Name]:
     """Yield every name that the expression uses, in order."""
     if isinstance(tree, Name):
         yield tree
-    elif isinstance(tree, Binary):
-        yield from names_in(tree.left)
-        yield from names_in(tree.right)
-    elif isinstance(tree, Call):
-        for argument in tree.arguments:
-            yield from names_in(argument)
+    elif not isinstance(tree, Number):
+        for part in (tree.left, tree.right) if isinstance(tree, Binary) else tree.arguments:
+            yield from names_in(part)
 
 
 def evaluate(tree: Expression, values: Mapping[str, int]) -> int:
@@ -193,7 +305,7 @@ def evaluate(tree: Expression, values: Mapping[str, int]) -> int:
         if tree.name not in values:
             raise EvaluationError(f"{tree.name} has no value")
         return values[tree.name]
-    if isinstance(tree, Call):
+    if isinstance(tree, FunctionCall):
         result = _CALLS[tree.function](*(evaluate(argument, values) for argument in tree.arguments))
     else:
         result = _SIGNS[tree.sign](evaluate(tree.left, values), evaluate(tree.right, values))

@@ -1,13 +1,28 @@
-"""The header of a kernel file: its first block of `//` lines, cut into entries by keyword."""
+"""The header of a kernel file: its first block of `//` lines, cut into entries by keyword, and each entry read.
+
+The grammar is in the package's docstring; `EntryParser` has one method a rule.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from warpschool.contract.tokens import Piece
-from warpschool.errors import ContractError
-from warpschool.suggest import closest
+from warpschool.contract.expressions import (
+    Expression,
+    Number,
+    Piece,
+    Token,
+    TokenReader,
+    parse_expression,
+    tokenize,
+)
+from warpschool.contract.model import DIRECTIONS, TARGETS, Condition, Entry, LaunchLine, Parameter, Size
+from warpschool.contract.source import C_TYPES, CType, find_type
+from warpschool.errors import ContractError, EntryError, LaunchLineError
+from warpschool.suggest import closest, did_you_mean
 
 PROSE = ("Idea", "From", "Limits")
 FORMAL = ("Target", "Entry", "Sizes", "Needs", "Launch", "Scratch", "Zeroed", "Constant")
@@ -122,3 +137,204 @@ def line_of_keyword(source: str, keyword: str, *, after_line: int) -> int:
         if number > after_line and re.match(rf"^\s*//\s*{keyword}:", line):
             return number
     return 0
+
+
+# ---------------------------------------------------------------- entries
+
+_ENTRY_FORM = "Write: // Entry: name(const float A[M,K] in, float C[M,N] out, int M, int N, int K, float alpha)"
+_LAUNCH_FORM = "Write: // Launch: name block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE)) shared=0"
+_SIZES_FORM = "Write: // Sizes: OH = (H + 2*PAD - R) / STRIDE + 1"
+_NEEDS_FORM = "Write: // Needs: H + 2*PAD >= R, C % 4 == 0"
+_TARGET_FORM = "Write: // Target: sm_90a"
+_MAP_FORM = "Write the rows and columns of a box: const half A[M,K] in map=(128, 64)"
+_IM2COL_FORM = (
+    "Write places and channels of a box, then the windows: const half x[BATCH,H,W,C] in map=im2col(128, 64, R, S, "
+    "STRIDE, PAD)"
+)
+_CONSTANT_FORM = "Write: // Constant: filters <- w"
+_SEVERAL = {
+    "Sizes": f"Several sizes stand with a comma between them. {_SIZES_FORM}",
+    "Needs": f"Several conditions stand with a comma between them. {_NEEDS_FORM}",
+    "Launch": f"Several launches stand on lines of their own or with ';' between them. {_LAUNCH_FORM}",
+    "Scratch": "Several arrays stand with a comma between them. Write: // Scratch: cols, tiles",
+    "Zeroed": "Several arrays stand with a comma between them. Write: // Zeroed: y",
+    "Constant": f"Several symbols stand with a comma between them. {_CONSTANT_FORM}",
+}
+
+
+class EntryParser:
+    """Collects what the header's formal entries say, one call of `read` an entry."""
+
+    def __init__(self, *, file: str) -> None:
+        self.file = file
+        self.target = ""
+        self.entries: list[Entry] = []
+        self.sizes: list[Size] = []
+        self.needs: list[Condition] = []
+        self.launches: list[LaunchLine] = []
+        self.scratch: list[Token] = []
+        self.zeroed: list[Token] = []
+        self.constants: list[tuple[Token, Token]] = []
+
+    def read(self, entry: HeaderEntry) -> None:
+        """Parse one formal entry; raises ContractError or one of its subclasses."""
+        error = {"Entry": EntryError, "Launch": LaunchLineError}.get(entry.keyword, ContractError)
+        reader = TokenReader(tokenize(entry.pieces, file=self.file), file=self.file, error=error)
+        lists: dict[str, tuple[list[Any], Callable[[TokenReader], Any]]] = {
+            "Sizes": (self.sizes, _size), "Needs": (self.needs, _condition), "Launch": (self.launches, self._launch),
+            "Scratch": (self.scratch, lambda reader: _array(reader, "Scratch: cols, tiles")),
+            "Zeroed": (self.zeroed, lambda reader: _array(reader, "Zeroed: y")), "Constant": (self.constants, _fill),
+        }  # fmt: skip
+        if entry.keyword not in lists:
+            (self._target if entry.keyword == "Target" else self._entry)(reader)
+            return
+        found, one = lists[entry.keyword]
+        found += reader.several(lambda: one(reader), between=";" if entry.keyword == "Launch" else ",")
+        reader.finish(write=_SEVERAL[entry.keyword])
+
+    def _target(self, reader: TokenReader) -> None:
+        name = reader.expect_name("an architecture", write=_TARGET_FORM)
+        if name.text not in TARGETS:
+            advice = f"{did_you_mean(name.text, TARGETS)} Files for any other GPU have no Target line.".strip()
+            raise reader.fault(f"unknown target '{name.text}'", at=name, write=advice)
+        reader.finish(write=_TARGET_FORM)
+        self.target = name.text
+
+    def _entry(self, reader: TokenReader) -> None:
+        name = reader.expect_name("the kernel's name", write=_ENTRY_FORM)
+        reader.expect("(", write=_ENTRY_FORM)
+        parameters: list[Parameter] = []
+        while not reader.at(")"):
+            parameters.append(self._parameter(reader))
+            if any(other.name == parameters[-1].name for other in parameters[:-1]):
+                raise reader.fault(f"a second parameter '{parameters[-1].name}'", write=_ENTRY_FORM)
+            if not reader.accept(","):
+                break
+        reader.expect(")", write=_ENTRY_FORM)
+        reader.finish(write=f"One Entry line a kernel, and nothing behind it. {_ENTRY_FORM}")
+        if any(entry.name == name.text for entry in self.entries):
+            raise reader.fault(f"a second Entry line for '{name.text}'", at=name, write="One Entry line a kernel.")
+        self.entries.append(Entry(name.text, tuple(parameters), name.line))
+
+    def _parameter(self, reader: TokenReader) -> Parameter:
+        words: list[Token] = []
+        while reader.here.kind == "name" or reader.at("::"):
+            words.append(reader.take())
+        if reader.at("*", "&"):
+            raise reader.fault(
+                f"found {reader.here}: the header shows an array's shape, not a pointer",
+                write="Write the shape in elements and what the kernel does with it: const float A[M,K] in",
+            )
+        if len(words) < 2:
+            raise reader.fault("expected a type and a name, as in 'int M'", write=_ENTRY_FORM)
+        if not reader.at("["):
+            return self._scalar(reader, words)
+        ctype = self._type(reader, words[:-1])
+        reader.take()
+        dims = self._list(reader, "]", write="Write the shape between brackets: A[M,K]")
+        direction = reader.here.text
+        if direction not in DIRECTIONS:
+            raise reader.fault(
+                f"expected in, out or inout behind '{words[-1].text}[...]' but found {reader.here}",
+                write=f"Say what the kernel does with it: {words[-1].text}[...] in",
+            )
+        reader.take()
+        is_const = any(word.text == "const" for word in words)
+        if is_const and direction != "in":
+            raise reader.fault(f"'{words[-1].text}' is const but marked {direction}", write="Drop const, or write in.")
+        return Parameter(words[-1].text, ctype, words[-1].line, dims, direction, *self._map(reader, len(dims)))
+
+    def _map(self, reader: TokenReader, rank: int) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+        """The sides of the box behind `map=`, and the window of an im2col map; () where there is none."""
+        if reader.here.text != "map":
+            return (), ()
+        word = reader.take()
+        reader.expect("=", write=_MAP_FORM)
+        is_im2col = reader.here.text == "im2col"
+        form = _IM2COL_FORM if is_im2col else _MAP_FORM
+        if is_im2col:
+            reader.take()
+        reader.expect("(", write=form)
+        numbers = self._list(reader, ")", write=form)
+        if is_im2col:
+            if rank != 4 or len(numbers) != 6:
+                raise reader.fault("an im2col map describes images in NHWC and their windows", at=word, write=form)
+            return numbers[:2], numbers[2:]
+        if not 2 <= len(numbers) <= min(rank, 5):
+            raise reader.fault(
+                "a tensor map describes a matrix in boxes of rows and columns, or more axes with one side for each, "
+                "at most 5", at=word, write=form,
+            )  # fmt: skip
+        return numbers, ()
+
+    def _scalar(self, reader: TokenReader, words: list[Token]) -> Parameter:
+        name = words[-1]
+        if name.text in DIRECTIONS:
+            raise reader.fault(
+                f"'{name.text}' behind a parameter without a shape", at=name,
+                write="Only arrays have a direction; give the shape: x[n] in. A scalar is just 'int n'.",
+            )  # fmt: skip
+        return Parameter(name.text, self._type(reader, words[:-1]), name.line)
+
+    def _type(self, reader: TokenReader, words: list[Token]) -> CType:
+        texts = [word.text for word in words]
+        ctype = find_type(texts)
+        if ctype is None:
+            spelt = " ".join(text for text in texts if text != "const")
+            raise reader.fault(f"unknown type '{spelt}'", at=words[0], write=did_you_mean(spelt, C_TYPES))
+        return ctype
+
+    def _list(self, reader: TokenReader, close: str, *, write: str) -> tuple[Expression, ...]:
+        trees = reader.several(lambda: parse_expression(reader))
+        reader.expect(close, write=write)
+        return tuple(trees)
+
+    def _launch(self, reader: TokenReader) -> LaunchLine:
+        name = reader.expect_name("the name of the kernel to launch", write=_LAUNCH_FORM)
+        shape: dict[str, tuple[Expression, ...]] = {}
+        while reader.here.kind == "name":
+            option = reader.take()
+            if option.text not in ("block", "grid", "shared"):
+                meant = did_you_mean(option.text, ("block", "grid", "shared"))
+                raise reader.fault(f"unknown launch option '{option.text}'", at=option, write=f"{meant} {_LAUNCH_FORM}")
+            if option.text in shape:
+                raise reader.fault(f"a second '{option.text}'", at=option, write=_LAUNCH_FORM)
+            reader.expect("=", write=_LAUNCH_FORM)
+            shape[option.text] = self._launch_value(reader, option)
+        for option_name in ("block", "grid"):
+            if option_name not in shape:
+                raise reader.fault(f"the launch of '{name.text}' has no {option_name}=(...)", write=_LAUNCH_FORM)
+        shared = shape.get("shared", (Number(0),))[0]
+        return LaunchLine(name.text, shape["block"], shape["grid"], shared, name.line)
+
+    def _launch_value(self, reader: TokenReader, option: Token) -> tuple[Expression, ...]:
+        if option.text == "shared":
+            return (parse_expression(reader),)
+        reader.expect("(", write=f"Put parentheses around it: {option.text}=(256). {_LAUNCH_FORM}")
+        trees = self._list(reader, ")", write=_LAUNCH_FORM)
+        if len(trees) > 3:
+            raise reader.fault(f"{option.text} has {len(trees)} numbers", at=option, write="At most three: x, y, z.")
+        return trees
+
+
+def _size(reader: TokenReader) -> Size:
+    name = reader.expect_name("a size's name", write=_SIZES_FORM)
+    reader.expect("=", write=_SIZES_FORM)
+    return Size(name.text, parse_expression(reader), name.line)
+
+
+def _condition(reader: TokenReader) -> Condition:
+    start, line = reader.index, reader.here.line
+    tree = parse_expression(reader)
+    return Condition(reader.text_since(start), tree, line)
+
+
+def _array(reader: TokenReader, form: str) -> Token:
+    return reader.expect_name("an array's name", write=f"Write: // {form}")
+
+
+def _fill(reader: TokenReader) -> tuple[Token, Token]:
+    symbol = reader.expect_name("a __constant__ symbol", write=_CONSTANT_FORM)
+    reader.expect("<", write=_CONSTANT_FORM)
+    reader.expect("-", write=_CONSTANT_FORM)
+    return symbol, reader.expect_name("the array that fills it", write=_CONSTANT_FORM)

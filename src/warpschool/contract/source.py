@@ -1,4 +1,4 @@
-"""A light look at CUDA C++: top-level constexpr ints, __global__ signatures and __constant__ symbols.
+"""The one reader of CUDA C++ declarations: top-level constexpr ints, __global__ signatures, __constant__ symbols.
 
 This is no compiler: it reads declarations at file scope and inside `extern "C" { }`, skips bodies, comments,
 preprocessor lines and `#if 0` blocks, and leaves everything else to NVRTC.
@@ -6,22 +6,106 @@ preprocessor lines and `#if 0` blocks, and leaves everything else to NVRTC.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from warpschool.compile.lexing import blank
-from warpschool.contract.expressions import EvaluationError, Expression, evaluate, parse_expression
-from warpschool.contract.tokens import Token, TokenReader
-from warpschool.contract.types import CType, find_type, is_qualifier
+import numpy as np
+
+from warpschool.compile.source import blank
+from warpschool.contract.expressions import (
+    EvaluationError,
+    Expression,
+    Token,
+    TokenReader,
+    evaluate,
+    parse_expression,
+)
 from warpschool.errors import ContractError
+
+# ---------------------------------------------------------------- types
+
+_QUALIFIERS = {"const", "volatile", "__restrict__", "__restrict", "restrict", "__grid_constant__", "struct", "register"}
+"""Words that change how a value may be used, but not what it is."""
+
+
+@dataclass(frozen=True)
+class CType:
+    """A type: its name in messages, the NumPy type of one component, and the components of one value (4 for float4)."""
+
+    name: str
+    dtype: np.dtype
+    lanes: int = 1
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype.kind in "iu"
+
+    @property
+    def nbytes(self) -> int:
+        return self.dtype.itemsize * self.lanes
+
+
+# One row a type: NumPy's name, then every way to spell it in C. The first spelling is the one in messages.
+_SCALARS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("float32", ("float",)),
+    ("float64", ("double",)),
+    ("float16", ("half", "__half")),
+    ("int32", ("int", "signed", "signed int", "int32_t")),
+    ("uint32", ("unsigned", "unsigned int", "uint32_t")),
+    ("int8", ("signed char", "int8_t", "char")),  # plain char is signed on every GPU
+    ("uint8", ("unsigned char", "uint8_t")),
+    ("int16", ("short", "short int", "signed short", "int16_t")),
+    ("uint16", ("unsigned short", "unsigned short int", "uint16_t")),
+    ("int64", ("long long", "long long int", "int64_t", "long", "long int", "ptrdiff_t")),
+    ("uint64", ("unsigned long long", "unsigned long long int", "uint64_t", "size_t", "unsigned long")),
+    ("bool", ("bool",)),
+)
+_VECTORS: tuple[tuple[str, str], ...] = (
+    ("float32", "float"), ("float64", "double"), ("int32", "int"), ("uint32", "uint"), ("int8", "char"),
+    ("uint8", "uchar"), ("int16", "short"), ("uint16", "ushort"), ("int64", "longlong"), ("uint64", "ulonglong"),
+)  # fmt: skip
+
+
+def _table() -> dict[str, CType]:
+    types: dict[str, CType] = {}
+    for dtype, spellings in _SCALARS:
+        for spelling in spellings:
+            types[spelling] = CType(spellings[0], np.dtype(dtype))
+    for dtype, base in _VECTORS:
+        for lanes in (1, 2, 3, 4):
+            types[f"{base}{lanes}"] = CType(f"{base}{lanes}", np.dtype(dtype), lanes)
+    for spelling in ("half2", "__half2"):
+        types[spelling] = CType("half2", np.dtype("float16"), 2)
+    return types
+
+
+C_TYPES: dict[str, CType] = _table()
+
+
+def find_type(words: list[str]) -> CType | None:
+    """Return the type that these words spell, qualifiers and `std::` ignored, or None when there is none."""
+    kept = [word for word in words if word not in _QUALIFIERS and word not in ("std", "::")]
+    direct = C_TYPES.get(" ".join(kept))
+    return direct or C_TYPES.get(" ".join(_in_usual_order(kept)))
+
+
+def _in_usual_order(words: list[str]) -> list[str]:
+    """Sign, then length, then base: `int unsigned` and `long unsigned int long` are legal C too."""
+    rank = {"unsigned": 0, "signed": 0, "short": 1, "long": 1}
+    ordered = sorted(words, key=lambda word: rank.get(word, 2))
+    return [word for word in ordered if word != "int"] if len(ordered) > 1 else ordered
+
+
+# ---------------------------------------------------------------- declarations
 
 _LINKAGE = re.compile(r'\bextern\s*"C"')
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
 _MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)[ \t]+(.*)")
 _C_TOKEN = re.compile(r"\d[\w.']*|\w+|\"C\"|::|<<|>>|[<>=!]=|&&|\|\||\S")
 _ATTRIBUTES = {"__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "__block_size__", "alignas"}
-_OPEN, _CLOSE = "([{", ")]}"
+_BRACKETS = "()[]{}"
 _MAX_TOKENS = 200_000
 
 
@@ -37,13 +121,28 @@ class Constexpr:
 
 @dataclass(frozen=True)
 class SourceParameter:
-    """One parameter of a kernel in the source; `ctype` is None for a type that no header can name."""
+    """One parameter of a kernel in the source; `ctype` is None for a type that no header can name.
+
+    `type` is its type without qualifiers, "float*"; `depth` the number of its pointers.
+    """
 
     name: str
     text: str
+    type: str
     ctype: CType | None
-    is_pointer: bool
-    is_const: bool = False
+    depth: int
+    is_const: bool
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.depth > 0
+
+    @property
+    def element(self) -> np.dtype | None:
+        """What an array for it holds, or it is itself: NumPy's type, None where it is not one of the plain ones."""
+        if self.depth > 1:
+            return np.dtype(np.uint64)
+        return self.ctype.dtype if self.ctype else None
 
 
 @dataclass(frozen=True)
@@ -73,6 +172,16 @@ class Declarations:
     kernels: dict[str, Signature] = field(default_factory=dict)
     constants: dict[str, ConstantSymbol] = field(default_factory=dict)
     macros: dict[str, str] = field(default_factory=dict)
+    signatures: list[Signature] = field(default_factory=list)
+    """all of them in order, where `kernels` has one for each name"""
+
+    def parameters(self, kernel: str) -> tuple[SourceParameter, ...]:
+        """The parameters of a kernel; () where they cannot be read (macros), or its declarations do not agree."""
+        found = {signature.parameters for signature in self.signatures if signature.name == kernel}
+        if len(found) != 1:
+            return ()
+        parameters = found.pop()
+        return parameters if all(one.name.isidentifier() for one in parameters) else ()
 
     def constexpr_values(self, replaced: Mapping[str, int]) -> dict[str, int]:
         """Return the values of all constexprs that have a simple one; `replaced` wins over the source."""
@@ -88,6 +197,7 @@ class Declarations:
         return values
 
 
+@functools.lru_cache(maxsize=64)
 def scan_source(source: str, *, name: str) -> Declarations:
     """Return the declarations of a CUDA C++ file; never fails: what it cannot read is left out."""
     code = blank(source)
@@ -161,23 +271,10 @@ def _statements(tokens: list[Token]) -> Iterator[tuple[list[Token], bool]]:
             blocks = max(0, blocks + (1 if token.text == "{" else -1))
         else:
             if token.text == "{":
-                index = _skip_braces(tokens, index - 1)
-            yield statement, blocks > 0 or _says_extern_c(words)
+                index = _end_of(tokens, index - 1, brackets="{}")
+            yield statement, blocks > 0 or {'"C"', "extern"} <= set(words)
         statement = []
-
-
-def _says_extern_c(words: list[str]) -> bool:
-    return '"C"' in words and "extern" in words
-
-
-def _skip_braces(tokens: list[Token], index: int) -> int:
-    depth = 0
-    while index < len(tokens):
-        depth += (tokens[index].text == "{") - (tokens[index].text == "}")
-        index += 1
-        if depth == 0:
-            break
-    return index
+    yield statement, blocks > 0  # a file that ends too early, or the beginning of one
 
 
 def _note(statement: list[Token], is_extern_c: bool, found: Declarations, file: str) -> None:
@@ -185,8 +282,10 @@ def _note(statement: list[Token], is_extern_c: bool, found: Declarations, file: 
     words = [token.text for token in statement]
     if "__global__" in words:
         signature = _signature(statement, is_extern_c)
-        if signature is not None and not (signature.name in found.kernels and not is_extern_c):
-            found.kernels[signature.name] = signature
+        if signature is not None:
+            found.signatures.append(signature)
+            if is_extern_c or signature.name not in found.kernels:
+                found.kernels[signature.name] = signature
     elif "__constant__" in words:
         symbol = _constant_symbol(statement)
         if symbol is not None:
@@ -201,12 +300,11 @@ def _signature(statement: list[Token], is_extern_c: bool) -> Signature | None:
     start = next((i for i, token in enumerate(tokens) if token.text == "("), 0)
     if start == 0 or tokens[start - 1].kind != "name":
         return None
-    inner = []
-    for token, depth in _depths(tokens[start:]):
-        if depth == 0:
-            break
-        inner.append(token)
-    parts = [part for part in _split_commas(inner[1:]) if [token.text for token in part] not in ([], ["void"])]
+    end = _end_of(tokens, start) - 1
+    if tokens[end].text != ")":
+        return None
+    inner = tokens[start + 1 : end]
+    parts = [part for part in _split_commas(inner) if [token.text for token in part] not in ([], ["void"])]
     name = tokens[start - 1]
     return Signature(name.text, name.line, tuple(_parameter(part) for part in parts), is_extern_c)
 
@@ -219,31 +317,34 @@ def _without_attributes(tokens: list[Token]) -> list[Token]:
         if tokens[index].text in _ATTRIBUTES:
             index += 1
             if index < len(tokens) and tokens[index].text == "(":
-                index += sum(1 for _, depth in _depths_until_closed(tokens[index:]))
+                index = _end_of(tokens, index)
             continue
         kept.append(tokens[index])
         index += 1
     return kept
 
 
-def _depths(tokens: list[Token]) -> Iterator[tuple[Token, int]]:
-    """Yield each token with the bracket depth behind it."""
+def _end_of(tokens: list[Token], start: int, *, brackets: str = _BRACKETS) -> int:
+    """The index behind the bracket that closes the one at `start`; the number of tokens where none does."""
     depth = 0
-    for token in tokens:
-        depth += (token.text in _OPEN) - (token.text in _CLOSE)
-        yield token, depth
-
-
-def _depths_until_closed(tokens: list[Token]) -> Iterator[tuple[Token, int]]:
-    for token, depth in _depths(tokens):
-        yield token, depth
+    for index in range(start, len(tokens)):
+        depth += _step(tokens[index], brackets)
         if depth == 0:
-            return
+            return index + 1
+    return len(tokens)
+
+
+def _step(token: Token, brackets: str = _BRACKETS) -> int:
+    """1 for an opening bracket, -1 for a closing one, else 0."""
+    place = brackets.find(token.text)
+    return 0 if place < 0 else 1 if place % 2 == 0 else -1
 
 
 def _split_commas(tokens: list[Token]) -> Iterator[list[Token]]:
     part: list[Token] = []
-    for token, depth in _depths(tokens):
+    depth = 0
+    for token in tokens:
+        depth += _step(token)
         if token.text == "," and depth == 0:
             yield part
             part = []
@@ -255,15 +356,15 @@ def _split_commas(tokens: list[Token]) -> Iterator[list[Token]]:
 def _parameter(tokens: list[Token]) -> SourceParameter:
     words = [token.text for token in tokens]
     text = " ".join(words).replace(" *", "*").replace(" [", "[").replace(" ]", "]")
-    core = [word for word in words if not is_qualifier(word)]
-    is_pointer = "*" in core or "[" in core
+    core = [word for word in words if word not in _QUALIFIERS]
     if "[" in core:
         core = core[: core.index("[")]
     core = [word for word in core if word != "*"]
     name = core.pop() if len(core) > 1 and find_type(core) is None else ""
     is_const = "const" in (words[: words.index("*")] if "*" in words else words)
-    pointers = words.count("*") + ("[" in words)
-    return SourceParameter(name, text, find_type(core) if pointers < 2 else None, is_pointer, is_const)
+    depth = words.count("*") + ("[" in words)
+    spelt = " ".join(core).replace(" :: ", "::") + "*" * depth
+    return SourceParameter(name, text, spelt, find_type(core) if depth < 2 else None, depth, is_const)
 
 
 def _constant_symbol(statement: list[Token]) -> ConstantSymbol | None:

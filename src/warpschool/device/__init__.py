@@ -6,11 +6,8 @@ call of the kernel gives a `Launch` with counters, hazards and printed text.
 
 from __future__ import annotations
 
-from warpschool.device.arrays import DeviceArray
-from warpschool.device.find import get_device, gpu_problem
-from warpschool.device.launch import Launch
-from warpschool.device.module import Kernel, RawModule
-from warpschool.device.protocol import Device, LaunchOptions
+from warpschool.device.module import Kernel, Launch, RawModule, get_device, gpu_problem
+from warpschool.device.protocol import Device, DeviceArray, LaunchOptions
 from warpschool.device.sim import SimDevice
 
 __all__ = [

@@ -13,24 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from warpschool.device.arrays import DeviceArray
-from warpschool.device.protocol import Device, Dim3, ParameterInfo
-from warpschool.device.signature import Declared
+from ptxsim.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
+from warpschool.contract.source import SourceParameter
+from warpschool.device.protocol import Device, DeviceArray, Dim3, ParameterInfo
 from warpschool.errors import ArgumentError, LaunchError
 
-_GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
-_BLOCK_LIMITS = (1024, 1024, 64)
-_BLOCK_THREADS = 1024
 _FLOAT_TYPES: dict[str, Any] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """One kernel parameter: its place in the parameter block and what is known of its type."""
+class KernelParameter:
+    """One parameter of a compiled kernel: its place in the parameter block and what is known of its type.
+
+    PTX keeps neither names nor what pointers point to: `declared` is what the source says, where it can be read.
+    """
 
     index: int
     info: ParameterInfo
-    declared: Declared | None
+    declared: SourceParameter | None
 
     @property
     def label(self) -> str:
@@ -49,7 +49,7 @@ class Parameter:
     def may_be_pointer(self) -> bool:
         if self.info.size_bytes != 8 or self.is_float or self.is_struct:
             return False
-        return self.declared is None or self.declared.pointer
+        return self.declared is None or self.declared.is_pointer
 
     @property
     def wants(self) -> str:
@@ -62,15 +62,17 @@ class Parameter:
         return f"a {8 * size}-bit " + ("float" if self.is_float else "integer" + " or a pointer" * (size == 8))
 
 
-def parameters(infos: Sequence[ParameterInfo], declared: Sequence[Declared]) -> tuple[Parameter, ...]:
+def parameters(infos: Sequence[ParameterInfo], declared: Sequence[SourceParameter]) -> tuple[KernelParameter, ...]:
     """Joins the compiled parameters with the declared ones; the latter are dropped where they do not match."""
     fits = len(declared) == len(infos) and all(
-        not d.pointer or i.size_bytes == 8 for d, i in zip(declared, infos, strict=True)
+        not d.is_pointer or i.size_bytes == 8 for d, i in zip(declared, infos, strict=True)
     )
-    return tuple(Parameter(k, info, declared[k] if fits else None) for k, info in enumerate(infos))
+    return tuple(KernelParameter(k, info, declared[k] if fits else None) for k, info in enumerate(infos))
 
 
-def convert(kernel: str, params: Sequence[Parameter], arguments: Sequence[Any], device: Device) -> list[np.generic]:
+def convert(
+    kernel: str, params: Sequence[KernelParameter], arguments: Sequence[Any], device: Device
+) -> list[np.generic]:
     """One NumPy scalar per parameter. Raises ArgumentError."""
     if not isinstance(arguments, (tuple, list)):
         raise ArgumentError(f"{kernel}: arguments are given as a tuple, not as {_named(arguments)}")
@@ -86,18 +88,10 @@ def convert(kernel: str, params: Sequence[Parameter], arguments: Sequence[Any], 
     return converted
 
 
-def pack(infos: Sequence[ParameterInfo], scalars: Sequence[np.generic]) -> bytes:
-    """The kernel's parameter block."""
-    block = bytearray(max((i.offset + i.size_bytes for i in infos), default=0))
-    for info, scalar in zip(infos, scalars, strict=True):
-        block[info.offset : info.offset + info.size_bytes] = scalar.tobytes()
-    return bytes(block)
-
-
 # ---------------------------------------------------------------- one argument
 
 
-def _convert(parameter: Parameter, argument: Any, device: Device) -> np.generic:
+def _convert(parameter: KernelParameter, argument: Any, device: Device) -> np.generic:
     address = device.pointer(argument)
     if address is not None:
         _check_array(parameter, argument)
@@ -114,7 +108,7 @@ def _convert(parameter: Parameter, argument: Any, device: Device) -> np.generic:
             f"a NumPy array of shape {argument.shape} is in the host's memory, where the kernel cannot read",
             next_step="Copy it to the device first: module.device.asarray(array).",
         )
-    if parameter.declared and parameter.declared.pointer and not isinstance(argument, np.uint64):
+    if parameter.declared and parameter.declared.is_pointer and not isinstance(argument, np.uint64):
         if argument is None:
             return np.uint64(0)  # the null pointer
         raise ArgumentError(
@@ -131,7 +125,7 @@ def _convert(parameter: Parameter, argument: Any, device: Device) -> np.generic:
     )
 
 
-def _check_array(parameter: Parameter, array: Any) -> None:
+def _check_array(parameter: KernelParameter, array: Any) -> None:
     """Refuses an array where a value is wanted, and one whose elements are of another kind or size than declared."""
     if not parameter.may_be_pointer:
         raise ArgumentError(f"the kernel takes a value, {parameter.wants}; an array was given")
@@ -146,7 +140,7 @@ def _check_array(parameter: Parameter, array: Any) -> None:
         )
 
 
-def _structure(parameter: Parameter, raw: bytes) -> np.generic:
+def _structure(parameter: KernelParameter, raw: bytes) -> np.generic:
     if len(raw) != parameter.info.size_bytes:
         raise ArgumentError(
             f"{len(raw)} bytes were given for {parameter.wants}, which has {parameter.info.size_bytes}",
@@ -155,7 +149,7 @@ def _structure(parameter: Parameter, raw: bytes) -> np.generic:
     return np.frombuffer(raw, np.dtype(f"V{len(raw)}"))[0]
 
 
-def _numpy_scalar(parameter: Parameter, value: np.generic) -> np.generic:
+def _numpy_scalar(parameter: KernelParameter, value: np.generic) -> np.generic:
     """NumPy scalars fix the type: size and kind must match."""
     size_fits = value.dtype.itemsize == parameter.info.size_bytes
     if parameter.is_struct:  # half and bfloat16 are structures to the compiler
@@ -173,7 +167,7 @@ def _numpy_scalar(parameter: Parameter, value: np.generic) -> np.generic:
     return value
 
 
-def _python_number(parameter: Parameter, value: float) -> np.generic:
+def _python_number(parameter: KernelParameter, value: float) -> np.generic:
     """Python numbers become the parameter's type if they fit."""
     if parameter.is_struct:
         raise ArgumentError(
@@ -197,7 +191,7 @@ def _python_number(parameter: Parameter, value: float) -> np.generic:
     return np.frombuffer((int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little"), f"<u{size}")[0]
 
 
-def _to_float(parameter: Parameter, value: float) -> np.generic:
+def _to_float(parameter: KernelParameter, value: float) -> np.generic:
     kind = _FLOAT_TYPES[parameter.info.type]
     number: Any
     try:
@@ -236,13 +230,11 @@ def checked_dims(kernel: str, what: str, given: Any) -> Dim3:
         ) from None
     if not 1 <= len(dims) <= 3:
         raise LaunchError(f"{kernel}: {what} has 1 to 3 dimensions, not {len(dims)}: {given!r}")
-    limits = _GRID_LIMITS if what == "grid" else _BLOCK_LIMITS
+    limits = MAX_GRID if what == "grid" else MAX_BLOCK
     for axis, length, limit in zip("xyz", dims, limits, strict=False):
         if not 1 <= length <= limit:
             raise LaunchError(f"{kernel}: {what}.{axis} = {length:,} is outside 1 to {limit:,}")
     x, y, z = (*dims, 1, 1)[:3]
-    if what == "block" and x * y * z > _BLOCK_THREADS:
-        raise LaunchError(
-            f"{kernel}: a block of {x} x {y} x {z} = {x * y * z:,} threads; {_BLOCK_THREADS:,} is the limit"
-        )
+    if what == "block" and x * y * z > MAX_THREADS:
+        raise LaunchError(f"{kernel}: a block of {x} x {y} x {z} = {x * y * z:,} threads; {MAX_THREADS:,} is the limit")
     return x, y, z

@@ -6,10 +6,14 @@ own compiler makes of the same source serves to check arguments, and gives error
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import math
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +22,30 @@ import numpy.typing as npt
 
 from warpschool import model
 from warpschool.compile import Compiled, find_toolchain
-from warpschool.device.arrays import DeviceArray, checked_dtype, checked_shape, host_array
-from warpschool.device.gpu_module import GpuBuffer, GpuModule
-from warpschool.device.protocol import LaunchOptions, Shape
-from warpschool.device.sampling import GpuSampler
-from warpschool.device.tensor_map import tensor_map
-from warpschool.errors import ArgumentError, DeviceFault, DeviceUnavailable, LaunchError
+from warpschool.device.protocol import (
+    DeviceArray,
+    Dim3,
+    LaunchOptions,
+    Loadable,
+    Outcome,
+    ParameterInfo,
+    Shape,
+    checked_dtype,
+    checked_shape,
+    host_array,
+    not_measured,
+)
+from warpschool.errors import (
+    ArgumentError,
+    ContractError,
+    DeviceFault,
+    DeviceLacks,
+    DeviceUnavailable,
+    LaunchError,
+)
 
 if TYPE_CHECKING:
-    from warpschool.device.module import RawModule
+    from ptxsim import Module
 
 _INSTALL = 'Install CuPy for your driver: pip install "warpschool[cuda13]" (or [cuda12]). Or run with device="sim".'
 _NO_GPU = 'Run with device="sim", which needs no GPU.'
@@ -159,7 +178,7 @@ class GpuDevice:
         return array
 
     def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
-        """See `warpschool.device.tensor_map`."""
+        """See `tensor_map`."""
         return tensor_map(array, box, window)
 
     def pointer(self, value: Any) -> int | None:
@@ -211,9 +230,9 @@ class GpuDevice:
 
     # ---------------------------------------------------------------- programs
 
-    def load(self, module: RawModule) -> GpuModule:
+    def load(self, module: Loadable) -> GpuModule:
         """Compiles for the GPU at hand. Raises CompileError with our compiler's diagnostics first."""
-        from ptxsim.syntax.parse import parse
+        from ptxsim import parse
 
         compiled = module.compiled
         options = ("-std=c++17", "-lineinfo", *module.options, *self._include_options())
@@ -253,3 +272,258 @@ class GpuDevice:
 
     def __repr__(self) -> str:
         return f"GpuDevice({self.description!r})"
+
+
+# ---------------------------------------------------------------- programs
+
+
+class GpuBuffer:
+    """GPU memory that a CuPy array owns."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner  # a CuPy uint8 array
+
+    @property
+    def address(self) -> int:
+        return int(self._owner.data.ptr)
+
+    def label(self, name: str) -> None:
+        """Nothing on a GPU reports names."""
+
+    def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return self._owner[offset : offset + nbytes].view(dtype).reshape(shape)
+
+
+@dataclass(frozen=True)
+class GpuModule:
+    """A module on the GPU. `program` is the parsed PTX of the same source: names and parameters."""
+
+    device: GpuDevice
+    native: Any
+    program: Module
+    source_name: str
+
+    @property
+    def entries(self) -> Sequence[str]:
+        return self.program.entries
+
+    @property
+    def variables(self) -> Sequence[str]:
+        return tuple(self.program.variables)
+
+    def kernel(self, name: str) -> GpuKernel:
+        cupy = self.device.cupy
+        try:
+            function = self.native.get_function(name)
+            _ = function.attributes  # compiles now
+        except cupy.cuda.compiler.CompileException as error:
+            where = f"{self.device.description}, {self.device.arch}"
+            raise DeviceLacks(f"{self.source_name} does not compile for {where}: {_first_complaint(error)}") from error
+        return GpuKernel(self.device, name, function, self.program.params(name))
+
+    def variable(self, name: str) -> DeviceArray:
+        cupy = self.device.cupy
+        try:
+            pointer = self.native.get_global(name)
+        except cupy.cuda.driver.CUDADriverError as error:
+            raise ContractError(
+                f"there is no __device__ or __constant__ variable {name!r}", file=self.source_name
+            ) from error
+        size = self.program.variables[name]
+        owner = cupy.ndarray((size,), np.uint8, pointer)
+        return DeviceArray(self.device, GpuBuffer(owner), (size,), np.dtype(np.uint8), name=name)
+
+
+class GpuKernel:
+    """A kernel on the GPU."""
+
+    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[ParameterInfo]) -> None:
+        self.device = device
+        self.name = name
+        self.function = function
+        self.params = params
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return dict(self.function.attributes)
+
+    @property
+    def max_dynamic_shared_bytes(self) -> int:
+        return int(self.function.max_dynamic_shared_size_bytes)
+
+    def allow_dynamic_shared(self, nbytes: int) -> None:
+        cupy = self.device.cupy
+        try:
+            self.function.max_dynamic_shared_size_bytes = nbytes
+        except cupy.cuda.driver.CUDADriverError as error:
+            static = self.attributes["shared_size_bytes"]
+            most = self.device.spec.sm.shared_bytes_per_block - static
+            raise DeviceLacks(
+                f"{nbytes:,} bytes of dynamic shared memory; {self.device.description} allows {most:,} "
+                f"beside the kernel's {static:,} static bytes"
+            ) from error
+
+    def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
+        """The driver has done it when the kernel was loaded."""
+
+    def launch(
+        self,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[np.generic],
+        *,
+        shared_bytes: int,
+        stream: Any,
+        options: LaunchOptions,
+    ) -> Outcome:
+        """Enqueues the kernel and returns; a fault shows at the next copy or `synchronize`."""
+        cupy = self.device.cupy
+        try:
+            self.function(grid, block, tuple(arguments), shared_mem=shared_bytes, stream=stream)
+        except cupy.cuda.driver.CUDADriverError as error:
+            if "INVALID_VALUE" in str(error) or "OUT_OF_RESOURCES" in str(error):
+                raise LaunchError(f"{self.name} cannot be launched on {self.device.description}: {error}") from error
+            raise DeviceFault(
+                f"{self.device.description} reported an error at a launch of {self.name}: {error}",
+                next_step='Run the kernel with device="sim": it names the line.',
+            ) from error
+        return not_measured()
+
+
+def _first_complaint(error: Exception) -> str:
+    """The first error of a compiler's log."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return next((line.strip() for line in lines if "error" in line), lines[0])
+
+
+# ---------------------------------------------------------------- timed samples
+
+_MIN_FLUSH_BYTES = 64 << 20
+_MIN_DELAY_US, _MAX_DELAY_US = 20.0, 1000.0
+_SPIN = """
+extern "C" __global__ void spin(long long cycles) {
+    const long long start = clock64();
+    while (clock64() - start < cycles) {}
+}
+"""
+
+
+class GpuSampler:
+    """Takes samples in batches: all of a batch is enqueued before the first event is read.
+
+    Each sample is preceded by a memset that evicts the L2 cache (`flush="l2"`) and by a kernel that keeps the GPU busy
+    while the host enqueues the work; without it, the gap between start event and kernel would count as the kernel's.
+    """
+
+    def __init__(self, device: GpuDevice, *, flush: str, stream: Any = None) -> None:
+        self.device = device
+        self.cupy = device.cupy
+        self.stream = stream if stream is not None else self.cupy.cuda.get_current_stream()
+        size = max(2 * device.l2_bytes, _MIN_FLUSH_BYTES)
+        self._junk = self.cupy.empty(size, self.cupy.uint8) if flush == "l2" else None
+        self._spin = self.cupy.RawKernel(_SPIN, "spin")
+        self._host_us = 0.0
+        _reset_persisting_l2()
+
+    def run(self, work: Callable[[], Any]) -> None:
+        """Runs once and waits; notes how long the host took to enqueue it."""
+        started = time.perf_counter()
+        work()
+        self._host_us = (time.perf_counter() - started) * 1e6
+        self.device.synchronize()
+
+    def sample(self, works: Sequence[Callable[[], Any]]) -> list[float]:
+        """Milliseconds of GPU time of each of `works`, in order."""
+        events = [self._enqueue(work) for work in works]
+        return [self.device.elapsed_ms(start, end) for start, end in events]
+
+    def _enqueue(self, work: Callable[[], Any]) -> tuple[Any, Any]:
+        event = self.cupy.cuda.Event
+        start, end = event(), event()
+        if self._junk is not None:
+            self._junk.data.memset_async(0, self._junk.nbytes, self.stream)
+        self._spin((1,), (1,), (self._delay_cycles(),), stream=self.stream)
+        start.record(self.stream)
+        work()
+        end.record(self.stream)
+        return start, end
+
+    def _delay_cycles(self) -> int:
+        delay_us = min(max(1.5 * self._host_us, _MIN_DELAY_US), _MAX_DELAY_US)
+        return int(delay_us * self.device.spec.clock_mhz)
+
+
+def _reset_persisting_l2() -> None:
+    """Gives lines that a former kernel pinned in L2 back; needs compute capability 8.0, elsewhere nothing is pinned."""
+    from cuda.bindings import driver
+
+    driver.cuCtxResetPersistingL2Cache()
+
+
+# ---------------------------------------------------------------- tensor maps
+
+_BYTES = 128
+_TYPES = {
+    "float16": "FLOAT16", "float32": "FLOAT32", "float64": "FLOAT64", "uint8": "UINT8", "int8": "UINT8",
+    "uint16": "UINT16", "int32": "INT32", "uint32": "UINT32", "int64": "INT64", "uint64": "UINT64",
+}  # fmt: skip
+_SWIZZLES = {128: "128B", 64: "64B", 32: "32B"}
+"""By a box's width in bytes: the swizzle that spreads eight of its rows over all banks."""
+
+
+def tensor_map(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
+    """The tensor map of an array on the GPU, for boxes with these sides; outside the array is zero.
+
+    An array with more axes than the box has sides counts its first axes as one. `window` makes a map of images in
+    NHWC for windows with these rows, columns, stride and padding; its boxes are places x channels. Boxes of 128, 64 or
+    32 bytes in width are swizzled accordingly. Raises ArgumentError for an array whose rows do not start on 16 bytes,
+    or a type that no tensor map knows.
+    """
+    from cuda.bindings import driver
+
+    rank = 4 if window else len(box)
+    shape = (math.prod(array.shape[: len(array.shape) - rank + 1]), *array.shape[len(array.shape) - rank + 1 :])
+    _check(array, shape)
+    pitches = [math.prod(shape[axis:]) * array.dtype.itemsize for axis in range(rank - 1, 0, -1)]
+    described = (
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[array.dtype.name]}"), rank, array.address,
+        [driver.cuuint64_t(length) for length in reversed(shape)], [driver.cuuint64_t(pitch) for pitch in pitches],
+    )  # fmt: skip
+    swizzle = _SWIZZLES.get(box[-1] * array.dtype.itemsize, "NONE")
+    modes = (
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    status, found = _encoded(driver, described, box, window, modes)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise DeviceFault(f"the driver makes no tensor map of {array.dtype}{list(array.shape)}: {status.name}")
+    return np.frombuffer(ctypes.string_at(found.getPtr(), _BYTES), np.dtype(f"V{_BYTES}"))[0]
+
+
+def _check(array: DeviceArray, shape: tuple[int, ...]) -> None:
+    name, pitch = array.name or "the array", shape[-1] * array.dtype.itemsize
+    if array.dtype.name not in _TYPES:
+        raise ArgumentError(f"a tensor map describes numbers; {name} holds {array.dtype}")
+    if pitch % 16:
+        raise ArgumentError(
+            f"a tensor map needs rows of a multiple of 16 bytes; {name} has {pitch}",
+            next_step=f"Say so in the header, // Needs: columns % {16 // array.dtype.itemsize} == 0, or pad the rows.",
+        )
+
+
+def _encoded(
+    driver: Any, described: tuple[Any, ...], box: tuple[int, ...], window: tuple[int, ...], modes: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """The driver's status and map. A window's corner lies in a rectangle that begins and ends off the image's own."""
+    if not window:
+        sides = [driver.cuuint32_t(side) for side in reversed(box)]
+        return driver.cuTensorMapEncodeTiled(*described, sides, [driver.cuuint32_t(1)] * len(box), *modes)
+    rows, columns, stride, pad = window
+    places, channels = box
+    steps = [driver.cuuint32_t(step) for step in (1, stride, stride, 1)]
+    return driver.cuTensorMapEncodeIm2col(
+        *described, [-pad, -pad], [pad - (columns - 1), pad - (rows - 1)], channels, places, steps, *modes
+    )

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 Clock = Callable[[], float]
 
 _CONFIDENCE = 0.98
@@ -65,11 +67,7 @@ def median_error(values: Sequence[float]) -> float:
 
 def quantile(values: Sequence[float], fraction: float) -> float:
     """Linear interpolation between the two nearest ranks."""
-    ordered = sorted(values)
-    place = fraction * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+    return float(np.quantile(values, fraction))
 
 
 def summarize(samples_ms: Sequence[float]) -> Summary:

@@ -1,4 +1,4 @@
-"""`RawModule` and `Kernel`: CUDA C++ source to something that can be called.
+"""`RawModule`, `Kernel` and `Launch`: CUDA C++ source to something that can be called, and what a call leaves behind.
 
 The names and manners are CuPy's; what differs: Python numbers are converted to the parameter's own type and checked,
 and a call returns a `Launch`.
@@ -6,9 +6,10 @@ and a call returns a `Launch`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,67 @@ import numpy.typing as npt
 
 from warpschool import model
 from warpschool.compile import DEFAULT_ARCH, Compiled, Resources, compile_cuda, resource_usage
-from warpschool.device.arguments import Parameter, checked_dims, convert, parameters
-from warpschool.device.arrays import DeviceArray, checked_dtype
-from warpschool.device.find import get_device
-from warpschool.device.launch import Call, Launch
-from warpschool.device.protocol import Device, LaunchOptions, LoadedKernel, LoadedModule
-from warpschool.device.signature import declared_parameters
-from warpschool.errors import ArgumentError, EntryError, LaunchError
+from warpschool.contract.source import scan_source
+from warpschool.counters import Counters
+from warpschool.device.arguments import KernelParameter, checked_dims, convert, parameters
+from warpschool.device.protocol import (
+    Device,
+    DeviceArray,
+    Dim3,
+    LaunchOptions,
+    LoadedKernel,
+    LoadedModule,
+    Outcome,
+    UnmeasuredHazards,
+    UnmeasuredText,
+    checked_dtype,
+)
+from warpschool.errors import ArgumentError, DeviceUnavailable, EntryError, LaunchError
 from warpschool.suggest import did_you_mean
 
-_OLDEST_COMPILED = (7, 5)
-"""The oldest compute capability that today's NVRTC compiles for."""
+
+@cache
+def _simulator() -> Device:
+    from warpschool.device.sim import SimDevice
+
+    return SimDevice()
+
+
+@cache
+def _gpu() -> Device:
+    from warpschool.device.gpu import GpuDevice
+
+    return GpuDevice()
+
+
+@cache
+def gpu_problem() -> DeviceUnavailable | None:
+    """Why there is no GPU to use; None where there is one."""
+    try:
+        _gpu()
+    except DeviceUnavailable as problem:
+        return problem
+    return None
+
+
+def get_device(which: str | Device = "auto") -> Device:
+    """The device "sim", "gpu", or "auto": the GPU where one can be used, else the simulator.
+
+    A device object is returned as it is. Raises DeviceUnavailable, with the reason, for "gpu" where there is none.
+    """
+    if not isinstance(which, str):
+        return which
+    match which.strip().lower():
+        case "sim":
+            return _simulator()
+        case "gpu":
+            problem = gpu_problem()
+            if problem is not None:
+                raise DeviceUnavailable(problem.message, next_step=problem.next_step)
+            return _gpu()
+        case "auto":
+            return _simulator() if gpu_problem() else _gpu()
+    raise ArgumentError(f"there is no device {which!r}", next_step='Devices are called "sim", "gpu" and "auto".')
 
 
 class RawModule:
@@ -124,9 +175,10 @@ class Kernel:
         self._loaded = loaded
 
     @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[KernelParameter, ...]:
         """What the kernel takes."""
-        return parameters(self._loaded.params, declared_parameters(self.module.code, self.name))
+        declared = scan_source(self.module.code, name=self.module.name).parameters(self.name)
+        return parameters(self._loaded.params, declared)
 
     def __call__(
         self,
@@ -166,7 +218,7 @@ class Kernel:
                 outcome=outcome,
                 _again=run,
                 _resources=lambda: self.resources,
-                call=Call(self, arguments, scalars),
+                call=Invocation(self, arguments, scalars),
             )
 
         return run()
@@ -226,14 +278,10 @@ class Kernel:
         register count is used and the result's note says so. Raises LaunchError where no block fits.
         """
         spec = model.find_gpu(gpu) if gpu is not None else self.module.device.spec
-        note, arch = "", spec.arch
-        if spec.capability < _OLDEST_COMPILED:
-            arch = "sm_{}{}".format(*_OLDEST_COMPILED)
-            note = f"registers as on {arch}"
-        found = self.module.resources(arch)[self.name]
-        x, y, z = checked_dims(self.name, "block", block)
+        note = "" if spec.compiled_arch == spec.arch else f"registers as on {spec.compiled_arch}"
+        found = self.module.resources(spec.compiled_arch)[self.name]
         return model.occupancy(
-            x * y * z,
+            math.prod(checked_dims(self.name, "block", block)),
             registers=found.registers,
             shared_bytes=found.shared_bytes + shared_mem,
             gpu=spec,
@@ -251,3 +299,103 @@ def _array_bytes(arguments: Sequence[Any]) -> int:
     """Bytes of the distinct arrays among the arguments."""
     arrays = {(a.address, a.nbytes): a.nbytes for a in arguments if isinstance(a, DeviceArray)}
     return sum(arrays.values())
+
+
+# ---------------------------------------------------------------- what a launch leaves behind
+
+
+@dataclass(frozen=True, eq=False)
+class Invocation:
+    """What a launch was made of, so that it can be looked at again: the kernel, and its arguments as they were passed.
+
+    `scalars` are the arguments as the device takes them: addresses and numbers.
+    """
+
+    kernel: Any
+    arguments: Sequence[Any]
+    scalars: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One finished (on the GPU: enqueued) launch. `str(launch)` is a report."""
+
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    shared_mem: int
+    """dynamic shared memory in bytes"""
+    device: Device
+    source_name: str
+    array_bytes: int
+    """bytes of all distinct arrays that were passed"""
+    outcome: Outcome = field(repr=False)
+    _again: Callable[[], Launch] = field(repr=False)
+    _resources: Callable[[], Any] = field(repr=False)
+    call: Invocation | None = field(default=None, repr=False)
+
+    @property
+    def source(self) -> str:
+        """The CUDA source that the kernel is from; "" where it is not known."""
+        return str(self.call.kernel.module.code) if self.call else ""
+
+    @property
+    def counters(self) -> Counters:
+        """Totals of the launch."""
+        return self.outcome.counters
+
+    @property
+    def lines(self) -> Mapping[int, Counters]:
+        """Source line -> what happened there."""
+        return self.outcome.lines
+
+    @property
+    def hazards(self) -> Sequence[Any]:
+        """Races, out-of-bounds accesses, uninitialised reads, divergent barriers."""
+        return self.outcome.hazards
+
+    @property
+    def printed(self) -> str:
+        """What the kernel's printf wrote."""
+        return self.outcome.printed
+
+    @property
+    def resources(self) -> Any:
+        """Registers, shared, local and constant bytes, spills of the kernel."""
+        return self._resources()
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def threads_per_block(self) -> int:
+        return math.prod(self.block)
+
+    def again(self) -> Launch:
+        """The same launch once more, on the arrays as they are now."""
+        return self._again()
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.kernel} of {self.source_name}: grid {_text(self.grid)}, block {_text(self.block)}"
+            f"{f', {self.shared_mem} bytes of dynamic shared memory' if self.shared_mem else ''}"
+            f" on {self.device.description}"
+        )
+        parts = [head, *(f"  {row}" for row in f"{self.counters}".splitlines())]
+        if isinstance(self.hazards, UnmeasuredHazards):
+            parts.append(f"hazards: {self.hazards}")
+        else:
+            parts.append(f"hazards: {len(self.hazards) or 'none'}")
+            parts += [f"  {_hazard_text(h)}" for h in self.hazards]
+        if self.printed and not isinstance(self.printed, UnmeasuredText):
+            parts += ["printed:", *(f"  {row}" for row in self.printed.splitlines())]
+        return "\n".join(parts)
+
+
+def _text(dims: Dim3) -> str:
+    return "x".join(str(n) for n in dims)
+
+
+def _hazard_text(hazard: Any) -> str:
+    return f"{hazard.file}:{hazard.line}: {hazard.kind}: {hazard.message}"

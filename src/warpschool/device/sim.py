@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 from threading import RLock
 from types import TracebackType
@@ -16,16 +17,29 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+import ptxsim
 from ptxsim import Allocation, Memory
+from ptxsim.limits import STATIC_SHARED_LIMIT
 from warpschool import model
-from warpschool.device.arrays import DeviceArray, checked_dtype, checked_shape, host_array
-from warpschool.device.protocol import LaunchOptions, Shape
-from warpschool.errors import ArgumentError, DeviceUnavailable, NotMeasured
+from warpschool.counters import Counters, UnmeasuredCounters
+from warpschool.device.protocol import (
+    DeviceArray,
+    Dim3,
+    LaunchOptions,
+    Loadable,
+    Outcome,
+    Shape,
+    UnmeasuredHazards,
+    UnmeasuredLines,
+    checked_dtype,
+    checked_shape,
+    host_array,
+)
+from warpschool.errors import ArgumentError, ContractError, DeviceUnavailable, LaunchError, NotMeasured
+from warpschool.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from warpschool.device.module import RawModule
-    from warpschool.device.sim_module import SimModule
-
+    from ptxsim import LaunchRecord, Module, SimKernel
 
 class SimBuffer:
     """One allocation of the arena; it is given back when the last array that refers to it is gone."""
@@ -210,12 +224,137 @@ class SimDevice:
 
     # ---------------------------------------------------------------- programs
 
-    def load(self, module: RawModule) -> SimModule:
-        """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
-        from ptxsim import load_module
-        from warpschool.device.sim_module import SimModule
+    def loaded(self, module: SimModule, kernel: SimKernel) -> SimLoadedKernel:
+        """What runs a kernel of a module."""
+        return SimLoadedKernel(module, kernel)
 
-        return SimModule(self, load_module(module.ptx), module.name)
+    def load(self, module: Loadable) -> SimModule:
+        """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
+        return SimModule(self, ptxsim.parse(module.compiled.ptx), module.name)
 
     def __repr__(self) -> str:
         return f"SimDevice({self.memory.used_bytes:,} of {self.memory.limit_bytes:,} bytes in use)"
+
+
+# ---------------------------------------------------------------- programs
+
+
+class SimModule:
+    """A PTX module in the simulator, its variables in the device's memory."""
+
+    def __init__(self, device: SimDevice, program: Module, source_name: str) -> None:
+        self.device = device
+        self.program = program
+        self.source_name = source_name
+        with device._lock:
+            self._placed = program.place(device.memory)
+        for allocation in self._placed.values():
+            weakref.finalize(self, device._released.append, allocation).atexit = False
+
+    @property
+    def entries(self) -> Sequence[str]:
+        return self.program.entries
+
+    @property
+    def variables(self) -> Sequence[str]:
+        return tuple(self._placed)
+
+    def kernel(self, name: str) -> SimLoadedKernel:
+        """Raises UnsupportedInstruction where the kernel uses one that the simulator does not know."""
+        with self.device._lock:
+            return self.device.loaded(self, self.program.kernel(name, file=self.source_name))
+
+    def variable(self, name: str) -> DeviceArray:
+        if name not in self._placed:
+            raise ContractError(
+                f"there is no __device__ or __constant__ variable {name!r}",
+                file=self.source_name,
+                next_step=did_you_mean(name, self._placed),
+            )
+        found = self._placed[name]
+        return DeviceArray(self.device, _Borrowed(self, found), (found.nbytes,), np.dtype(np.uint8), name=name)
+
+
+class _Borrowed(SimBuffer):
+    """Memory that belongs to a module, which it keeps alive."""
+
+    def __init__(self, module: SimModule, allocation: Allocation) -> None:
+        self._module = module
+        self._allocation = allocation
+
+
+class SimLoadedKernel:
+    """A kernel in the simulator."""
+
+    def __init__(self, module: SimModule, sim: SimKernel) -> None:
+        self.module = module
+        self.device = module.device
+        self.sim = sim
+        self.params = sim.params
+        self.static_bytes = sim.body.shared_bytes
+        self.max_dynamic_shared_bytes = max(0, STATIC_SHARED_LIMIT - self.static_bytes)
+
+    def allow_dynamic_shared(self, nbytes: int) -> None:
+        most = self.sim.shared_limit - self.static_bytes
+        if not 0 <= nbytes <= most:
+            raise LaunchError(
+                f"{nbytes:,} bytes of dynamic shared memory; a block on {self.sim.module.target} may have "
+                f"{most:,} beside the kernel's {self.static_bytes:,} static bytes",
+                next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
+            )
+        self.max_dynamic_shared_bytes = nbytes
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        return {
+            "shared_size_bytes": self.static_bytes,
+            "local_size_bytes": self.sim.body.local_bytes,
+            "max_threads_per_block": self.sim.body.max_threads or self.device.spec.sm.threads_per_block,
+            "max_dynamic_shared_size_bytes": self.max_dynamic_shared_bytes,
+        }
+
+    def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
+        self.sim.prepare(grid, block, check=options.check, count=options.count)
+
+    def launch(
+        self,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[np.generic],
+        *,
+        shared_bytes: int,
+        stream: Any,
+        options: LaunchOptions,
+    ) -> Outcome:
+        self.device._own_stream(stream)
+        limits = {} if options.step_limit is None else {"step_limit": options.step_limit}
+        with self.device._lock:
+            self.device._collect()
+            record = self.sim.launch(
+                grid,
+                block,
+                arguments,
+                self.device.memory,
+                shared_bytes=shared_bytes,
+                check=options.check,
+                count=options.count,
+                threads=options.threads,
+                print_limit=options.print_limit,
+                **limits,  # type: ignore[arg-type]
+            )
+        return _outcome(record, options)
+
+
+def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
+    off = "switched off for this launch"
+    x, y, z = record.grid
+    return Outcome(
+        counters=Counters(record.counters, blocks=x * y * z)
+        if options.count
+        else UnmeasuredCounters(f"counting was {off}"),
+        lines={line: Counters(counts) for line, counts in sorted(record.lines.items())}
+        if options.count
+        else UnmeasuredLines("counters per line", f"counting was {off}"),
+        hazards=record.hazards if options.check else UnmeasuredHazards("hazards", f"checks were {off}"),
+        printed=record.printed,
+    )

@@ -9,40 +9,29 @@ Grader files in the course's `grader/` folder use `criterion` and `partial` and 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from ptxsim.lazy import public_names
 
-_PUBLIC = {
-    "Criterion": "result", "CriterionInfo": "criteria", "Judgement": "verdicts", "Limits": "limits",
-    "PERSONAL_COPY_MARKER": "sources", "Result": "result", "Source": "sources", "Submission": "submission",
-    "TextOptions": "result", "Verdict": "verdicts", "check": "runner", "check_cell": "cell", "criteria_of": "criteria",
-    "criterion": "criteria", "find_source": "sources", "load_submission": "submission", "partial": "criteria",
-    "personal_copy": "sources", "practice": "secret", "to_text": "result",
-}  # fmt: skip
-"""public name -> the module here that defines it"""
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
+    from warpschool.grading.cell import check_cell as check_cell
+    from warpschool.grading.criteria import CriterionInfo as CriterionInfo
+    from warpschool.grading.criteria import criteria_of as criteria_of
+    from warpschool.grading.criteria import criterion as criterion
+    from warpschool.grading.criteria import partial as partial
+    from warpschool.grading.limits import Limits as Limits
+    from warpschool.grading.result import Criterion as Criterion
+    from warpschool.grading.result import Result as Result
+    from warpschool.grading.result import TextOptions as TextOptions
+    from warpschool.grading.result import to_text as to_text
+    from warpschool.grading.runner import check as check
+    from warpschool.grading.secret import practice as practice
+    from warpschool.grading.submission import Submission as Submission
+    from warpschool.grading.submission import load_submission as load_submission
+    from warpschool.grading.verdicts import Judgement as Judgement
+    from warpschool.grading.verdicts import Verdict as Verdict
+    from warpschool.harness.source import PERSONAL_COPY_MARKER as PERSONAL_COPY_MARKER
+    from warpschool.harness.source import Source as Source
+    from warpschool.harness.source import find_source as find_source
+    from warpschool.harness.source import personal_copy as personal_copy
 
-__all__ = [
-    "PERSONAL_COPY_MARKER", "Criterion", "CriterionInfo", "Judgement", "Limits", "Result", "Source", "Submission",
-    "TextOptions", "Verdict", "check", "check_cell", "criteria_of", "criterion", "find_source", "load_submission",
-    "partial", "personal_copy", "practice", "to_text",
-]  # fmt: skip
-
-if TYPE_CHECKING:
-    from warpschool.grading.cell import check_cell
-    from warpschool.grading.criteria import CriterionInfo, criteria_of, criterion, partial
-    from warpschool.grading.limits import Limits
-    from warpschool.grading.result import Criterion, Result, TextOptions, to_text
-    from warpschool.grading.runner import check
-    from warpschool.grading.secret import practice
-    from warpschool.grading.sources import PERSONAL_COPY_MARKER, Source, find_source, personal_copy
-    from warpschool.grading.submission import Submission, load_submission
-    from warpschool.grading.verdicts import Judgement, Verdict
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"warpschool.grading.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = public_names(__name__)

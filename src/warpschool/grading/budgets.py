@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ptxsim.limits import WARP
 from warpschool.counters import ratio
 from warpschool.grading.submission import Submission
 from warpschool.harness.launcher import RunResult
 
-WARP = 32
 FULL_REQUEST_BYTES = WARP * 16
 """What a warp moves with one instruction if every lane moves the 16 bytes that an instruction can."""
 REGISTERS_PER_SM = 65_536

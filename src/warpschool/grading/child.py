@@ -51,19 +51,19 @@ def _run(job: dict[str, Any]) -> str:
     from warpschool.grading.provenance import provenance
     from warpschool.grading.result import make_result
 
-    step = Course(Path(job["root"])).step(job["step"])
+    course = Course(Path(job["root"]))
+    step = course.step(job["step"])
     if step.grader is None:
         raise GradingError(f"{step} has no grader")
     recorder = plugin.Recorder(
         plugin.Job(base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"])
     )
-    code = pytest.main(
-        [
-            str(step.grader), "--noconftest", "--rootdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
-            "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
-        ],
-        plugins=[plugin, recorder],
-    )  # fmt: skip
+    options = [
+        "--noconftest", "--rootdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
+        "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
+    ]  # fmt: skip
+    with course.adopted():  # graders find the modules of this course's labs, and no other's
+        code = pytest.main([str(step.grader), *options], plugins=[plugin, recorder])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise GradingError(f"pytest ended with {code} on {step.grader}")
     if not recorder.criteria:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from warpschool.course import Step
+from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.verdicts import Judgement, Verdict
 
@@ -86,7 +86,8 @@ def _load(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        spec.loader.exec_module(module)
+        with Course(path.parents[2]).adopted():  # its modules may be those of its course
+            spec.loader.exec_module(module)
     finally:
         sys.dont_write_bytecode = writes
     return module

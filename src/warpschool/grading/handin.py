@@ -22,7 +22,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_ce
 from warpschool.authoring.notebooks import is_answer
 from warpschool.grading.assignment import Assignment, grade_id, is_free, is_manual, kernel_step, marks
 from warpschool.grading.images import safe_png
-from warpschool.grading.sources import Source
+from warpschool.harness.source import Source
 
 MAX_NOTEBOOK_BYTES = 20 << 20
 MAX_CELLS = 2000

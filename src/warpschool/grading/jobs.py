@@ -20,11 +20,11 @@ from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import GradingError
 from warpschool.grading.limits import Limits
-from warpschool.grading.provenance import library_versions, provenance
+from warpschool.grading.provenance import library_versions, modules_hash, provenance
 from warpschool.grading.result import Result
 from warpschool.grading.runner import check_source, no_result
-from warpschool.grading.sources import Source
 from warpschool.grading.verdicts import Verdict, worst
+from warpschool.harness.source import Source
 
 FORMAT = 2
 ATTEMPTS = 3
@@ -244,8 +244,9 @@ def _python_versions(policy: str) -> dict[str, str]:
     """Everything but the notebook that a Python cell's outcome depends on."""
     from warpschool.grading.sandbox import bubblewrap_problem
 
+    own = modules_hash(Course.find())
     return {
-        **library_versions(), "python": platform.python_version(),
+        **library_versions(), **({"modules": own} if own else {}), "python": platform.python_version(),
         "matplotlib": importlib.metadata.version("matplotlib"),
         "isolation": (bubblewrap_problem() or "bubblewrap") if policy == "sandbox" else policy,
     }  # fmt: skip

@@ -8,23 +8,34 @@ import importlib.metadata
 import platform
 from pathlib import Path
 
-import warpschool
 from ptxsim.counters import VERSION as COUNTERS_VERSION
 from warpschool.compile import DEFAULT_ARCH, compiler_report
-from warpschool.course import Step
+from warpschool.course import Course, Step
 from warpschool.grading.secret import fingerprint
+from warpschool.version import __version__
 
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 ISOLATION = "child process with limits of memory, time and file size"
 
 
 def content_hash(step: Step) -> str:
-    """Return a hash of what judges the step: its grader file, starter and reference."""
+    """Return a hash of what judges the step: its grader file, starter and reference, and its course's own modules."""
     digest = hashlib.sha256()
     for path in (step.grader, step.starter, step.solution):
         digest.update(path.read_bytes() if path is not None else b"")
         digest.update(b"\0")
+    if step.grader is not None:
+        digest.update(modules_hash(Course(step.grader.parents[2])).encode())
     return digest.hexdigest()[:16]
+
+
+def modules_hash(course: Course) -> str:
+    """Return a hash of the modules of a course's own labs, and of the files beside them; "" where there are none."""
+    paths = sorted(p for p in course.modules.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.relative_to(course.modules).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16] if paths else ""
 
 
 @functools.cache
@@ -55,7 +66,7 @@ def provenance(
 def library_versions(nvrtc: str = "") -> dict[str, str]:
     """Return the versions that every outcome depends on."""
     return {
-        "warpschool": warpschool.__version__,
+        "warpschool": __version__,
         "code": code_hash(),
         "counters": str(COUNTERS_VERSION),
         "nvrtc": nvrtc or str(compiler_report().get("nvrtc", "none")),

@@ -20,8 +20,8 @@ from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import Limits
 from warpschool.grading.provenance import provenance
 from warpschool.grading.result import Criterion, Result, make_result
-from warpschool.grading.sources import Source, find_source
 from warpschool.grading.verdicts import Verdict, readable
+from warpschool.harness.source import Source, find_source
 
 DEFAULT_SEED = 0
 _USUAL_LIMITS = Limits()

@@ -189,12 +189,12 @@ def _bubblewrap() -> list[str]:
     for path in dict.fromkeys([*_SYSTEM, *map(str, _python_folders())]):
         if os.path.exists(path):
             options += ["--ro-bind", path, path]
-    content = Course.find().root
-    for name in ("kernels", "labs"):
-        options += ["--ro-bind-try", str(content / name), str(content / name)]
+    course = Course.find()
+    for folder in (course.root / "kernels", course.root / "labs", course.modules):
+        options += ["--ro-bind-try", str(folder), str(folder)]
     for name in _HIDDEN:  # an installed course lies inside the packages
-        if (content / name).is_dir():
-            options += ["--tmpfs", str(content / name)]
+        if (course.root / name).is_dir():
+            options += ["--tmpfs", str(course.root / name)]
     options += ["--chdir", HOME]
     for name, value in {"HOME": HOME, "XDG_CACHE_HOME": f"{HOME}/.cache", "MPLCONFIGDIR": f"{HOME}/.mpl"}.items():
         options += ["--setenv", name, value]

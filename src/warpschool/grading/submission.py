@@ -23,17 +23,17 @@ from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.harness.compare import compare, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
+from warpschool.harness.source import MAX_SOURCE_BYTES
 
-MAX_SOURCE_BYTES = 256 << 10
 _MOST_MEASURED = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
-WORK_LIMIT = 1 << 32
-"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 28.
+WORK_LIMIT = 1 << 31
+"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26.
 
-A launch's steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once.
+Steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once at most.
 """
-_BLOCKS = 16  # a launch may take so many times the steps of a block
+_PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 
 
 class _Work:
@@ -53,11 +53,14 @@ class _Metered(Program):
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
         instructions = self.module.ptx.count(";")
-        steps = min(STEP_LIMIT, self._work.left // (_BLOCKS * instructions))
-        if steps < 1:
+        full, left = (min(STEP_LIMIT, work // (_PART * instructions)) for work in (WORK_LIMIT, self._work.left))
+        try:
+            done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": max(1, left)})
+        except StepLimitExceeded as error:
+            if left == full:
+                raise
             what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=self.contract.name, line=launch.line)
-        done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": steps})
+            raise StepLimitExceeded(what, file=error.file, line=error.line) from error
         self._work.left -= done.counters.warp_instructions
         return done
 
@@ -148,7 +151,7 @@ class Submission:
             )
             result = compare(got, reference, tolerance=tolerance, name=name)
             if not result.ok:
-                judgement = Judgement(Verdict.WA, f"at {_sizes_text(run)}: {result}")
+                judgement = Judgement(Verdict.WA, str(result), case=_case(run))
                 judgement.wrong = result.map
                 raise judgement
 
@@ -263,15 +266,15 @@ class Submission:
         if not found:
             return
         gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
-        more = f" ({len(found) - 1} more places)" if len(found) > 1 else ""
-        where = f"{self.name}:{gravest.line}: " if gravest.line else ""
-        seen = f"at {_sizes_text(run)}: {where}{gravest.message}{more}"
-        self._fail(verdict_of_hazard(gravest.kind), seen, line=gravest.line)
+        verdict = verdict_of_hazard(gravest.kind)
+        raise Judgement(
+            verdict, "", file=self.name, line=gravest.line, case=_case(run), finding=gravest, more=len(found) - 1
+        )
 
     def _judge_inputs(self, run: RunResult) -> None:
         if run.overwritten:
             names = " and ".join(run.overwritten)
-            self._fail(Verdict.WA, f"at {_sizes_text(run)}: the kernel changes its input {names}")
+            self._fail(Verdict.WA, f"the kernel changes its input {names}", case=_case(run))
 
     def _no_excess(
         self, run: RunResult, what: str, unit: str, excess: Callable[[Counters], int], requests: str
@@ -285,7 +288,7 @@ class Submission:
         each = excess(counters) / max(1, counters[requests])
         share = f", {excess(counters):,} of them in line {line} ({each:.3g} for each request of a warp)" if line else ""
         self._fail(
-            Verdict.PERF, f"at {_sizes_text(run)}: {what} take {total:,} {unit} more than needed{share}", line=line
+            Verdict.PERF, f"{what} take {total:,} {unit} more than needed{share}", line=line, case=_case(run)
         )
 
     def _measure(self, text: str) -> None:
@@ -293,8 +296,10 @@ class Submission:
         if not in_secret_case() and text not in self.measured:
             self.measured = [*self.measured, text][-_MOST_MEASURED:]
 
-    def _fail(self, verdict: Verdict, seen: str, *, line: int = 0) -> NoReturn:
-        raise Judgement(verdict, seen, line=line)
+    def _fail(
+        self, verdict: Verdict, said: str, *, line: int = 0, case: Mapping[str, float] | None = None
+    ) -> NoReturn:
+        raise Judgement(verdict, said, line=line, case=case)
 
 
 def load_submission(
@@ -347,8 +352,8 @@ def _text(source: bytes, name: str) -> str:
         text = source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = source[: error.start].count(b"\n") + 1
-        seen = f"{name}:{line}: byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
-        raise Judgement(Verdict.BAD, seen, line=line) from None
+        said = f"byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
+        raise Judgement(Verdict.BAD, said, file=name, line=line) from None
     if not text.strip():
         raise Judgement(Verdict.BAD, f"{name}: the file is empty; start from the step's starter")
     return text
@@ -367,9 +372,10 @@ def _atomics(counters: Counters) -> int:
     return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
 
 
-def _sizes_text(run: RunResult) -> str:
+def _case(run: RunResult) -> dict[str, float]:
+    """The sizes of a run, as plain numbers."""
     values = {**run.plan.scalars, **run.plan.sizes}
-    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
+    return {name: int(value) if float(value).is_integer() else float(value) for name, value in values.items()}
 
 
 def _amount(value: float, unit: str) -> str:

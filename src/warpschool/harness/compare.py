@@ -1,19 +1,21 @@
-"""Is a result right? The tolerance that rounding allows, and a report of what differs.
+"""Is a result right? The tolerance that rounding allows, a report of what differs, and what the wrong elements share.
 
 References accumulate in float64. An element is right when `err <= tolerance`, so NaN is never right.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from warpschool.errors import ArgumentError
-from warpschool.harness.inputs import describe
-from warpschool.harness.mismatch import WrongMap, wrong_map
+
+Mask = npt.NDArray[np.bool_]
 
 _SHOWN = 5
 _UNIT_ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
@@ -207,3 +209,329 @@ def _mismatch(got: np.ndarray, wanted: np.ndarray, bound: np.ndarray, index: np.
 
 def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.7g}"
+
+
+# ---------------------------------------------------------------- a map of the wrong elements
+
+MOST_ROWS, MOST_COLUMNS = 32, 64
+_MARKS = ".123456789#"
+
+
+@dataclass(frozen=True)
+class WrongMap:
+    """Which part of each box of elements is wrong.
+
+    A box has `box_rows` x `box_columns` elements (fewer at the edges). `rows` has a string for each row of boxes and in
+    it a character for each box: "." all right, "#" all wrong, "1" to "9" tenths that are wrong, rounded up. Arrays of
+    more than two dimensions are shown with all but the last folded into rows; one-dimensional ones are folded into rows
+    of `columns` elements.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    height: int
+    columns: int
+    box_rows: int
+    box_columns: int
+    rows: tuple[str, ...]
+    wrong: int
+    pattern: str = ""
+
+    @property
+    def count(self) -> int:
+        """All elements of the array."""
+        return math.prod(self.shape)
+
+    def __str__(self) -> str:
+        box = "element" if self.box_rows == self.box_columns == 1 else f"{self.box_rows} x {self.box_columns} elements"
+        head = f"{self.name}: a character is {'an' if box == 'element' else ''} {box}; . right, # wrong"
+        tenths = ", 1 to 9 tenths wrong" if box != "element" else ""
+        return "\n".join([f"{head}{tenths}".replace("is  ", "is "), *self.rows])
+
+
+def wrong_map(bad: npt.NDArray[np.bool_], *, name: str, pattern: str = "") -> WrongMap | None:
+    """Return the map of a boolean array; None where nothing is wrong, or there is nothing to draw."""
+    if not bad.any() or not bad.size:
+        return None
+    flat = _folded(bad)
+    height, columns = flat.shape
+    box_rows, box_columns = -(-height // MOST_ROWS), -(-columns // MOST_COLUMNS)
+    down, across = np.arange(0, height, box_rows), np.arange(0, columns, box_columns)
+    wrong = np.add.reduceat(np.add.reduceat((flat == 1).astype(np.int64), down, 0), across, 1)
+    there = np.add.reduceat(np.add.reduceat((flat >= 0).astype(np.int64), down, 0), across, 1)
+    tenths = -(-10 * wrong // np.maximum(there, 1))
+    tenths = np.where((wrong < there) & (tenths == 10), 9, tenths)
+    rows = tuple("".join(_MARKS[tenth] for tenth in row) for row in tenths)
+    shape = tuple(int(n) for n in bad.shape)
+    return WrongMap(name, shape, height, columns, box_rows, box_columns, rows, int(bad.sum()), pattern)
+
+
+def _folded(bad: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
+    """The array as a matrix of 0 and 1; -1 stands where a last row is not full."""
+    if bad.ndim >= 2:
+        return bad.reshape(-1, bad.shape[-1]).astype(np.int8)
+    columns = min(bad.size, MOST_COLUMNS)
+    flat = np.full(-(-bad.size // columns) * columns, -1, np.int8)
+    flat[: bad.size] = bad.reshape(-1)
+    return flat.reshape(-1, columns)
+
+
+# ---------------------------------------------------------------- outputs before a launch, and what wrong ones share
+
+_POISON_BITS = {"float16": 0x7EAD, "float32": 0x7FC0DEAD, "float64": 0x7FF80000DEADDEAD}
+_TILES = (8, 16, 32, 64, 128)
+_MOST_SHIFT = 4
+_MOST_MOVED = 1 << 22  # elements; above it a search for rearrangements takes seconds
+
+
+@functools.cache
+def poison(dtype: np.dtype) -> np.ndarray:
+    """Return, as an array of one element, what outputs hold before a launch: a NaN of our own, or 0x7f bytes."""
+    if dtype.name in _POISON_BITS:
+        return np.array([_POISON_BITS[dtype.name]], dtype=f"u{dtype.itemsize}").view(dtype)
+    if dtype.kind == "b":
+        return np.array([False])
+    return np.frombuffer(b"\x7f" * dtype.itemsize, dtype=dtype)
+
+
+def is_poison(array: np.ndarray) -> Mask:
+    """Return where an array still holds, bit by bit, what `poison` put there."""
+    if array.dtype.kind == "b":
+        return np.zeros(array.shape, dtype=bool)
+    bits = np.dtype(f"u{array.dtype.itemsize}")
+    return np.ascontiguousarray(array).view(bits) == poison(array.dtype).view(bits)[0]
+
+
+def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndarray) -> str:
+    """Return one line about the wrong elements (`bad`), or "" where there is no pattern."""
+    moved = _moved(actual, expected, bound)
+    if moved:
+        return moved
+    what, which = _common_value(actual, expected, bad)
+    where = _where(which)
+    if what and where:
+        return f"{what}: {where}"
+    return what or ("" if which.all() else where)  # that all are wrong is no pattern
+
+
+# ------------------------------------------------------------------------------------------------ right, but elsewhere
+
+
+def _moved(actual: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> str:
+    """Name the rearrangement that turns the expected values into the actual ones."""
+    if not 4 <= actual.size <= _MOST_MOVED or actual.ndim == 0:
+        return ""
+    for name, source in _rearrangements(np.arange(actual.size).reshape(actual.shape)):
+        inside = source >= 0
+        index = source[inside]
+        allowed = bound.ravel()[index]
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(actual.astype(np.float64).ravel()[inside] - expected.astype(np.float64).ravel()[index])
+            if np.all(error <= allowed):
+                return name
+    return ""
+
+
+def _rearrangements(order: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each name with, per element of the result in memory order, the element that stands there (-1: free)."""
+    if order.ndim >= 2 and min(order.shape[-2:]) > 1:
+        rows, columns = order.shape[-2:]
+        swapped = order.swapaxes(-1, -2)
+        yield "transposed (element [row, column] holds what belongs to [column, row])", swapped.ravel()
+        for tile in _TILES:
+            if rows % tile == 0 and columns % tile == 0 and (rows, columns) != (tile, tile):
+                tiles = order.reshape(*order.shape[:-2], rows // tile, tile, columns // tile, tile)
+                yield f"rows and columns swapped inside each {tile} x {tile} tile", tiles.swapaxes(-3, -1).ravel()
+    flat = order.ravel()
+    for distance in range(1, min(_MOST_SHIFT, flat.size // 2) + 1):
+        plural = "element" if distance == 1 else "elements"
+        ahead = np.concatenate([np.full(distance, -1), flat[:-distance]])
+        behind = np.concatenate([flat[distance:], np.full(distance, -1)])
+        yield f"shifted by {distance} {plural} towards the end", ahead
+        yield f"shifted by {distance} {plural} towards the start", behind
+    if order.ndim >= 2 and order.shape[-2] > 1:
+        for distance in (order.shape[-1], -order.shape[-1]):
+            source = np.full(flat.size, -1)
+            front, back = max(distance, 0), max(-distance, 0)
+            source[front : flat.size - back] = flat[back : flat.size - front]
+            yield f"shifted by one row towards the {'end' if distance > 0 else 'start'}", source
+    yield "in reverse order", flat[::-1]
+
+
+# ------------------------------------------------------------------------------------------------ a common value
+
+
+def _common_value(actual: np.ndarray, expected: np.ndarray, bad: Mask) -> tuple[str, Mask]:
+    """Return what the wrong values have in common, and the elements for which that holds."""
+    untouched = bad & is_poison(actual)
+    if untouched.any():
+        value = "NaN" if actual.dtype.kind == "f" else f"{poison(actual.dtype)[0]}"
+        rest = "" if untouched.sum() == bad.sum() else " (others are wrong too)"
+        words = f"never written, or added to without a start value (still {value}, as before the launch){rest}"
+        return words, untouched
+    if actual.dtype.kind == "f" and (np.isnan(actual) & bad).any():
+        is_nan = np.isnan(actual) & bad
+        return "NaN" if is_nan.sum() == bad.sum() else "NaN (others are wrong too)", is_nan
+    got, wanted = actual[bad].astype(np.float64), expected[bad].astype(np.float64)
+    if np.all(got == 0):
+        return "zero", bad
+    if bad.sum() < 3:
+        return "", bad
+    return _relation(got, wanted), bad
+
+
+def _relation(got: np.ndarray, wanted: np.ndarray) -> str:
+    """Return the factor, the offset or the constant that explains all values, or ""."""
+    if np.all(np.isfinite(got)):
+        if np.all(wanted != 0) and np.ptp(wanted) > 0:
+            factor, spread = _middle(got / wanted)
+            if spread <= 1e-3 * abs(factor):
+                return f"off by a factor of {factor:.4g}"
+        offset, spread = _middle(got - wanted)
+        if offset and np.ptp(wanted) > 10 * spread and spread <= 1e-3 * abs(offset):
+            return f"off by {offset:+.4g}"
+    return f"the same value, {got[0]:.7g}, everywhere" if got.size > 3 and np.all(got == got[0]) else ""
+
+
+def _middle(values: np.ndarray) -> tuple[float, float]:
+    """The median, and the largest distance from it."""
+    middle = float(np.median(values))
+    return middle, float(np.max(np.abs(values - middle)))
+
+
+# ------------------------------------------------------------------------------------------------ a common place
+
+
+def _where(bad: Mask) -> str:
+    """Say where the marked elements (one at least) stand: all, whole rows or columns, edges, tiles, or a period."""
+    if bad.all():
+        return "every element"
+    if bad.ndim == 0 or bad.size < 2:
+        return ""
+    said, plane = _along_one_axis(bad), _plane(bad)
+    if not said and plane is not None:
+        said = next(filter(None, (rule(plane) for rule in (_edges, _corner, _box, _in_tiles))), "")
+    return said or _period(bad)
+
+
+def _axis_name(axis: int, ndim: int, *, plural: bool) -> str:
+    if ndim == 1:
+        name = "element"
+    elif axis >= ndim - 2:
+        name = "column" if axis == ndim - 1 else "row"
+    else:
+        return f"matrices (axis {axis})" if plural else f"matrix (axis {axis})"
+    return name + "s" if plural else name
+
+
+def _along_one_axis(bad: Mask) -> str:
+    for axis in range(bad.ndim):
+        others = tuple(a for a in range(bad.ndim) if a != axis)
+        line = bad.any(axis=others)
+        if others and not np.array_equal(np.all(bad, axis=others), line):
+            continue
+        text = _indices(np.flatnonzero(line), line.size, axis, bad.ndim)
+        if text:
+            return text
+    return ""
+
+
+def _indices(found: np.ndarray, length: int, axis: int, ndim: int) -> str:
+    """Put a set of indices along one axis into words, or return ""."""
+    one, many = (_axis_name(axis, ndim, plural=plural) for plural in (False, True))
+    first, last = int(found[0]), int(found[-1])
+    if found.size == 1:
+        return f"{'the last ' if first == length - 1 else ''}{one} {first}{' only' if first < length - 1 else ''}"
+    if found.size == last - first + 1:
+        if last == length - 1:
+            return f"all {many} from {first} on"
+        return f"all {many} before {last + 1}" if first == 0 else f"{many} {first} to {last}"
+    if found.size == 2:
+        return f"{many} {first} and {last}"
+    step = int(found[1] - found[0])
+    if found.size >= 3 and first < step and last + step >= length and np.all(np.diff(found) == step):
+        return f"every {_ordinal(step)} {one}, from {first} on"
+    missing = np.setdiff1d(np.arange(length), found)
+    step = int(missing[1] - missing[0]) if missing.size > 1 else 0
+    is_regular = missing.size > 1 and missing[0] < step and missing[-1] + step >= length
+    if is_regular and np.all(np.diff(missing) == step):
+        return f"all {many} but every {_ordinal(step)}, from {int(missing[0])} on"
+    return ""
+
+
+def _ordinal(number: int) -> str:
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
+    return "second" if number == 2 else f"{number}{suffix}"
+
+
+def _plane(bad: Mask) -> Mask | None:
+    """Return the mask of one matrix when all matrices of a batch look alike."""
+    if bad.ndim < 2:
+        return None
+    matrices = bad.reshape(-1, *bad.shape[-2:])
+    return matrices[0] if np.all(matrices == matrices[0]) else None
+
+
+def _edges(plane: Mask) -> str:
+    """Rows from r on and columns from c on: the edge tiles of a grid."""
+    row = int(np.argmax(plane.all(axis=1))) if plane.all(axis=1).any() else 0
+    column = int(np.argmax(plane.all(axis=0))) if plane.all(axis=0).any() else 0
+    if not row or not column:
+        return ""
+    edge = np.zeros_like(plane)
+    edge[row:], edge[:, column:] = True, True
+    return f"all rows from {row} on and all columns from {column} on" if np.array_equal(edge, plane) else ""
+
+
+def _corner(plane: Mask) -> str:
+    """The diagonal, or everything above or below it."""
+    if min(plane.shape) < 3:
+        return ""
+    above = np.arange(plane.shape[1]) - np.arange(plane.shape[0])[:, None]
+    shapes = {
+        "the diagonal": above == 0,
+        "everything but the diagonal": above != 0,
+        "everything above the diagonal": above > 0,
+        "everything below the diagonal": above < 0,
+    }
+    return next((name for name, shape in shapes.items() if np.array_equal(shape, plane)), "")
+
+
+def _box(plane: Mask) -> str:
+    """Some rows, and in each of them the same columns."""
+    if plane.sum() < 2:
+        return ""
+    in_rows, in_columns = plane.any(axis=1), plane.any(axis=0)
+    if not np.array_equal(np.outer(in_rows, in_columns), plane):
+        return ""
+    rows = _indices(np.flatnonzero(in_rows), in_rows.size, 0, 2)
+    columns = _indices(np.flatnonzero(in_columns), in_columns.size, 1, 2)
+    return f"{rows} in {columns}" if rows and columns else ""
+
+
+def _in_tiles(plane: Mask) -> str:
+    """The same places in every tile (smallest tile that fits), or whole tiles (largest)."""
+    rows, columns = plane.shape
+    for tile in _TILES:
+        first = plane[:tile, :tile]
+        repeated = np.tile(first, (-(-rows // tile), -(-columns // tile)))[:rows, :columns]
+        if max(rows, columns) > tile <= min(rows, columns) and np.array_equal(repeated, plane):
+            inside = _along_one_axis(first) or _edges(first) or _corner(first)
+            return f"in each {tile} x {tile} tile: {inside}" if inside else ""
+    for tile in reversed(_TILES):
+        corners = plane[::tile, ::tile]
+        whole = np.kron(corners, np.ones((tile, tile), dtype=bool))[:rows, :columns]
+        if corners.size > 1 and np.array_equal(whole, plane):
+            return f"{int(corners.sum())} whole {tile} x {tile} tiles"
+    return ""
+
+
+def _period(bad: Mask) -> str:
+    """Every k-th element in memory order."""
+    found = np.flatnonzero(bad.ravel())
+    if found.size < 3 or bad.ndim == 1:
+        return ""
+    step = int(found[1] - found[0])
+    if step < 2 or not np.all(np.diff(found) == step) or found[-1] + step < bad.size:
+        return ""
+    return f"every {_ordinal(step)} element in memory, from {int(found[0])} on"

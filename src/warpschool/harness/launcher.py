@@ -7,6 +7,7 @@ run.outputs["C"], run.counters, run.hazards
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Kernel, Launch, RawModule
 from warpschool.device.protocol import Device
 from warpschool.errors import ArgumentError, LaunchError, MemoryLimitExceeded, SimulationError
-from warpschool.harness.inputs import poison
+from warpschool.harness.compare import poison
 from warpschool.suggest import did_you_mean
 
 
@@ -29,6 +30,20 @@ def given_sizes(sizes: object) -> dict[str, float]:
         what = f"sizes are names with numbers, not {type(sizes).__name__}"
         raise ArgumentError(what, next_step='For example: {"M": 64, "N": 64, "K": 64}')
     return dict(sizes or {})
+
+
+def random_inputs(plan: Plan, rng: np.random.Generator | None = None, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return an array for each input whose shape the header says: floats in [-1, 1), integers in [0, 8).
+
+    Each array has a generator of its own, of `seed` and its name; with `rng` all are drawn from that one, in order.
+    """
+    inputs = {}
+    for name, array in plan.arrays.items():
+        if array.is_given and array.shape is not None:
+            own = rng or np.random.default_rng([seed, zlib.crc32(name.encode())])
+            values = own.uniform(-1, 1, array.shape) if array.dtype.kind == "f" else own.integers(0, 8, array.shape)
+            inputs[name] = values.astype(array.dtype)
+    return inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +207,9 @@ def _checked(plan: Plan, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
             raise ArgumentError(f"{file}: '{name}' is no input array", next_step=did_you_mean(name, wanted))
     for name, array in wanted.items():
         if name not in arrays:
-            raise ArgumentError(f"{file}: input array '{name}' is missing", next_step=f"Give it: {_needed(array)}.")
+            more = "" if array.shape else " Or declare it as an array of an Entry line, which says its shape."
+            advice = f"Give it: {_needed(array)}.{more}"
+            raise ArgumentError(f"{file}: input array '{name}' is missing", next_step=advice)
         _check_one(file, array, np.asarray(arrays[name]))
     return {name: np.ascontiguousarray(arrays[name]) for name in wanted}
 
@@ -212,22 +229,18 @@ def _needed(array: ArrayPlan) -> str:
 
 
 def _allocated(plan: Plan, device: Device, array: ArrayPlan, host: np.ndarray | None) -> DeviceArray:
+    shape = array.shape or ()
     try:
-        return _allocate(device, array, host)
+        if host is not None:
+            return device.asarray(host, name=array.name)
+        if array.zeroed:
+            return device.zeros(shape, array.dtype, name=array.name)
+        on_device = device.empty(shape, array.dtype, name=array.name)  # refuses what is too large before the host tries
+        on_device.set(np.full(shape, poison(array.dtype)[0]))
+        return on_device
     except MemoryLimitExceeded as error:
         error.place(plan.contract.name, array.line)
         raise
-
-
-def _allocate(device: Device, array: ArrayPlan, host: np.ndarray | None) -> DeviceArray:
-    if host is not None:
-        return device.asarray(host, name=array.name)
-    shape = array.shape or ()
-    if array.zeroed:
-        return device.zeros(shape, array.dtype, name=array.name)
-    on_device = device.empty(shape, array.dtype, name=array.name)  # refuses what is too large before the host tries
-    on_device.set(np.full(shape, poison(array.dtype)[0]))
-    return on_device
 
 
 def _fill_constants(plan: Plan, module: RawModule, hosts: Mapping[str, np.ndarray]) -> None:

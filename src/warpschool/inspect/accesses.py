@@ -17,17 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ptxsim import Memory, SimKernel, load_module, oracle
-from ptxsim.oracle.counters import BANKS, WARP, WORD_BYTES, Counts, in_pairs
-from ptxsim.run.hazards import source_name
+import ptxsim
+from ptxsim.limits import BANKS, SECTOR_BYTES, WARP, WORD_BYTES
+from ptxsim.oracle import depends_on_order, in_pairs
 from warpschool.contract import Contract
-from warpschool.counters import SECTOR_BYTES, Counters
+from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
-from warpschool.device.arguments import pack
-from warpschool.device.launch import UnmeasuredHazards
-from warpschool.device.protocol import Dim3, LaunchOptions, Outcome
-from warpschool.device.sim import SimDevice
-from warpschool.device.sim_module import SimLoadedKernel, SimModule
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, UnmeasuredHazards
+from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
 
@@ -35,23 +32,8 @@ STEP_LIMIT = 1 << 20
 """Basic blocks that the traced block may execute: far more than a picture needs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Access:
-    """One request: what the lanes of a warp load or store together.
-
-    `offsets`: int64 of shape (32,), each lane's byte offset in `array`, -1 for a lane that takes no part. `nbytes` is
-    the width per lane, `start` the place of the array in its block's shared memory (0 for global arrays).
-    """
-
-    kernel: str
-    line: int
-    space: str
-    kind: str
-    array: str
-    nbytes: int
-    warp: int
-    start: int
-    offsets: np.ndarray
+class Access(ptxsim.MemoryRequest):
+    """One request: what the lanes of a warp load or store together, and what that costs."""
 
     @property
     def lanes(self) -> np.ndarray:
@@ -182,7 +164,7 @@ def trace_launch(launch: Launch, *, block: int = 0) -> Trace:
     memory, module = launch.device.memory, call.kernel._loaded.module
     found = [memory.find(a.address) for a in call.arguments if isinstance(a, DeviceArray)]
     arrays = {allocation.address: allocation for allocation in found if allocation is not None}
-    kernel = _Kernel(module, call.kernel._loaded.sim)
+    kernel = _TracedKernel(module, call.kernel._loaded.sim)
     with launch.device._lock:
         kept = [(a, a.view().copy()) for a in (*arrays.values(), *module._placed.values())]
         try:
@@ -210,16 +192,11 @@ class _TracingDevice(SimDevice):
         super().__init__(memory_limit_bytes=1 << 30)
         self.traced_block = block
 
-    def load(self, module: Any) -> SimModule:
-        return _Module(self, load_module(module.ptx), module.name)
+    def loaded(self, module: SimModule, kernel: ptxsim.SimKernel) -> SimLoadedKernel:
+        return _TracedKernel(module, kernel)
 
 
-class _Module(SimModule):
-    def kernel(self, name: str) -> SimLoadedKernel:
-        return _Kernel(self, SimKernel(self.program, name, self.device.memory, self._placed, file=self.source_name))
-
-
-class _Kernel(SimLoadedKernel):
+class _TracedKernel(SimLoadedKernel):
     def launch(
         self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], *, shared_bytes: int, stream: Any,
         options: LaunchOptions,
@@ -231,12 +208,11 @@ class _Kernel(SimLoadedKernel):
         self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], shared_bytes: int, number: int
     ) -> _Outcome:
         """Run block `number` in the interpreter."""
-        self.sim._validate(grid, block, pack(self.params, arguments), shared_bytes)
-        recorder = _Recorder(kernel=self.sim, warps=-(-block[0] * block[1] * block[2] // WARP))
-        result = oracle.run(
-            self.sim.kernel, self.device.memory, grid, block, pack(self.params, arguments), shared_bytes=shared_bytes,
-            globals={name: allocation.address for name, allocation in self.sim.globals.items()},
-            step_limit=STEP_LIMIT, blocks=(number,), counts=recorder,
+        several = block[0] * block[1] * block[2] > WARP
+        recorder = _Recorder(self.sim.name if several and depends_on_order(self.sim.body) else "")
+        result = ptxsim.trace(
+            self.sim, grid, block, arguments, self.device.memory, recorder, number=number, shared_bytes=shared_bytes,
+            step_limit=STEP_LIMIT,
         )  # fmt: skip
         return _Outcome(
             Counters(result.counters), {line: Counters(counts) for line, counts in result.lines.items()},
@@ -245,44 +221,16 @@ class _Kernel(SimLoadedKernel):
 
 
 @dataclass
-class _Recorder(Counts):
-    """Counts, and keeps each request."""
+class _Recorder(ptxsim.Watcher):
+    """Keeps each request; refuses them of the kernel `ordered`."""
 
-    kernel: Any = None
-    warps: int = 0
+    ordered: str
     accesses: list[Access] = field(default_factory=list)
 
-    def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
-        super().global_access(kind, line, address, active, size)
-        self._keep("global", kind, line, address, active, size)
-
-    def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
-        super().shared_access(kind, line, address, active, size)
-        self._keep("shared", kind, line, address, active, size)
-
-    def _keep(self, space: str, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
-        if len(active) != self.warps:
+    def request(self, request: ptxsim.MemoryRequest) -> None:
+        if self.ordered:
             raise ArgumentError(
-                f"{self.kernel.kernel.name} orders its warps (atomics, fences, printf), so its requests are not traced",
+                f"{self.ordered} orders its warps (atomics, fences, printf), so its requests are not traced",
                 next_step="Trace a kernel without them.",
             )
-        for warp in np.flatnonzero(active.any(axis=1)):
-            places, mask = address[warp].astype(np.int64), active[warp]
-            array, start = self._array(space, int(places[mask][0]))
-            offsets = np.where(mask, places - start, -1)
-            shared_start = start if space == "shared" else 0
-            self.accesses.append(
-                Access(self.kernel.kernel.name, line, space, kind, array, size, int(warp), shared_start, offsets)
-            )
-
-    def _array(self, space: str, address: int) -> tuple[str, int]:
-        """The array at an address, and the address of its first byte."""
-        if space == "global":
-            memory: Memory = self.kernel.memory
-            allocation = memory.find(address) or memory.nearest(address)
-            return (allocation.name, allocation.address) if allocation else ("global memory", 0)
-        for variable in self.kernel.kernel.variables.values():
-            end = variable.offset + variable.size_bytes
-            if variable.space == "shared" and (variable.offset <= address < end or variable.external):
-                return source_name(variable.name), variable.offset
-        return "shared memory", 0
+        self.accesses.append(Access(**vars(request)))

@@ -7,24 +7,21 @@ report.counters, report.lines, report.occupancy
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ptxsim import Memory, SimKernel, load_module
-from ptxsim.codegen.jit import assembly
-from ptxsim.codegen.listing import lane_listing
-from ptxsim.codegen.translation import Options, Translation, translate
+import ptxsim
 from warpschool import model
 from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.contract.expressions import Binary, EvaluationError, Expression, Name, Number, evaluate
 from warpschool.counters import DERIVED, Counters
 from warpschool.device import Launch
-from warpschool.errors import CompileError, ContractError, LaunchError
-from warpschool.harness.launcher import Program, RunResult
+from warpschool.errors import CompileError, LaunchError
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 
 REPORT_GPU = "rtx2080ti"
 """The GPU that occupancy and the roofline speak of where none is named."""
@@ -34,7 +31,6 @@ _CONVOLUTION = {
     "F0": 0, "PART": 32,
 }  # fmt: skip
 """What is usual for the sizes of the course's convolutions, which one number for all would make absurd."""
-_OLDEST_COMPILED = "sm_75"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +88,7 @@ class KernelReport:
             "launches": [asdict(launch) for launch in self.launches],
             "counters": self.counters.plain(), "derived": derived(self.counters),
             "lines": {str(line): {k: v for k, v in c.plain().items() if v} for line, c in self.lines.items()},
-            "hazards": [asdict(hazard) for hazard in self.hazards],
+            "hazards": [hazard.to_dict() for hazard in self.hazards],
             "printed": self.printed,
             "estimate": asdict(self.estimate) | {"agreement": asdict(model.agreement())},
             "seconds": round(self.seconds, 3),
@@ -188,25 +184,6 @@ def _wanted(condition: Expression, sizes: Mapping[str, int], constants: Mapping[
     return {}
 
 
-def random_inputs(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """An array for each input: floats in [-1, 1), integers in [0, 8).
-
-    Raises ContractError for an input without a shape, which only a caller can know.
-    """
-    inputs = {}
-    for name, array in plan.arrays.items():
-        if not array.is_given:
-            continue
-        if array.shape is None:
-            raise ContractError(
-                f"the header gives no shape for '{name}', so no input can be made up", file=plan.contract.name,
-                next_step=f"Declare '{name}' as an array of an Entry line.",
-            )  # fmt: skip
-        values = rng.uniform(-1, 1, array.shape) if array.dtype.kind == "f" else rng.integers(0, 8, array.shape)
-        inputs[name] = values.astype(array.dtype)
-    return inputs
-
-
 def derived(counters: Counters) -> dict[str, float | None]:
     """Every derived number by name; None where there was nothing to measure."""
     values = {name: getattr(counters, name) for name in DERIVED}
@@ -223,11 +200,10 @@ def distinct(hazards: Iterable[Any]) -> tuple[Any, ...]:
 
 def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> LaunchReport:
     """Resources and occupancy on `spec`, or on the oldest GPU that the compiler knows where that one is older."""
-    arch = spec.arch if spec.capability >= (7, 5) else _OLDEST_COMPILED
     resources = occupancy = None
     note = ""
     try:
-        resources = program.module.resources(arch)[launch.kernel]
+        resources = program.module.resources(spec.compiled_arch)[launch.kernel]
         occupancy = program.kernel(launch.kernel).occupancy(launch.block, gpu=spec, shared_mem=launch.shared_mem)
     except CompileError:
         note = f"{launch.kernel} does not compile for {spec.name}: it uses instructions of newer GPUs"
@@ -237,14 +213,6 @@ def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> Lau
         kernel=launch.kernel, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_mem,
         resources=resources, occupancy=occupancy, note=note,
     )  # fmt: skip
-
-
-_STAGES: dict[str, Callable[[Translation], str]] = {
-    "lanes": lambda made: lane_listing(made.unit.kernel, made.unit.analysis),
-    "ir": lambda made: made.ir,
-    "asm": assembly,
-}
-"""The stages between a launch's PTX and its machine code, as texts."""
 
 
 def generated_code(
@@ -260,11 +228,9 @@ def generated_code(
         return [(f"{name}, NVRTC {compiled.nvrtc}, {compiled.arch}", compiled.ptx)]
     contract = parse_contract(source, name=name)
     plan = contract.bind(usual_sizes(contract, constants=constants) | dict(sizes or {}), constants=constants)
-    module = load_module(compiled.ptx)
+    module = ptxsim.parse(compiled.ptx)
     found = {}
     for launch in plan.launches:
-        kernel = SimKernel(module, launch.entry, Memory()).kernel
-        translation = translate(kernel, launch.block, Options())
-        text = _STAGES[what](translation)
-        found[f"{launch.entry} in blocks of {launch.block}, with counters and checks"] = text
+        title = f"{launch.entry} in blocks of {launch.block}, with counters and checks"
+        found[title] = module.kernel(launch.entry).listing(what, launch.block)
     return list(found.items())

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-from warpschool.model.agreement import Agreement, agreement
-from warpschool.model.occupancy import Occupancy, occupancy
-from warpschool.model.roofline import Estimate, Roof, Roofline, estimate, in_sequence
-from warpschool.model.specs import DEFAULT_GPU, GPUS, LIMITS, GpuSpec, SmLimits, find_gpu
+from warpschool.model.roofline import Agreement, Estimate, Roof, Roofline, agreement, estimate, in_sequence
+from warpschool.model.specs import DEFAULT_GPU, GPUS, LIMITS, GpuSpec, Occupancy, SmLimits, find_gpu, occupancy
 
 __all__ = [
     "DEFAULT_GPU",

@@ -1,11 +1,22 @@
-"""The roofline model: the best that memory and arithmetic units allow, and a lower bound of a kernel's run time."""
+"""The roofline model: the best that memory and arithmetic units allow, a lower bound of a kernel's run time, its worth.
+
+How well the bound ranks kernels is recorded: its order of the course's references against times measured on a GPU.
+`benchmarks/estimate.py` computes the figures and writes them beside this module.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from warpschool.counters import SECTOR_BYTES, Counters, ratio
+import numpy as np
+
+from ptxsim.limits import SECTOR_BYTES
+from warpschool.counters import Counters, ratio
 from warpschool.model.specs import DEFAULT_GPU, GpuSpec, find_gpu
 
 
@@ -34,10 +45,7 @@ class Roofline:
 
     def roof(self, level: str) -> Roof:
         """The roof of "DRAM", "L2" or "L1"; raises KeyError where there is none."""
-        for roof in self.roofs:
-            if roof.level == level:
-                return roof
-        raise KeyError(level)
+        return {roof.level: roof for roof in self.roofs}[level]
 
     def attainable_gflops(self, intensity: float, level: str = "DRAM") -> float:
         """The most GFLOP/s at `intensity` FLOP per byte of that level's traffic."""
@@ -112,11 +120,55 @@ def in_sequence(estimates: Sequence[Estimate]) -> Estimate:
     """The bound of several launches, one after the other, on one GPU."""
     if len(estimates) == 1:
         return estimates[0]
-    parts: dict[str, float] = {}
-    for one in estimates:
-        for unit, time_ms in one.parts_ms.items():
-            parts[unit] = parts.get(unit, 0.0) + time_ms
+    units = dict.fromkeys(unit for one in estimates for unit in one.parts_ms)
+    parts = {unit: sum(one.parts_ms.get(unit, 0.0) for one in estimates) for unit in units}
     longest = max(estimates, key=lambda e: e.time_ms)
     notes = dict.fromkeys(e.note for e in estimates if e.note)
     note = "; ".join((f"{len(estimates)} launches", *notes))
     return Estimate(longest.gpu, sum(e.time_ms for e in estimates), longest.limited_by, parts, note)
+
+
+# ---------------------------------------------------------------- how well the bound ranks kernels
+
+RECORD = Path(__file__).parent / "agreement.json"
+TRUSTED = 0.9
+"""From this rank correlation on kernels may be ranked by their bounds."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Spearman's rank correlation of bounds with measured times, over so many kernels on one GPU."""
+
+    gpu: str
+    kernels: int
+    rank_correlation: float
+
+    def __str__(self) -> str:
+        told = f"rank correlation {self.rank_correlation:.2f} with times measured on {self.gpu}"
+        told += f", over {self.kernels} reference kernels"
+        return told if self.rank_correlation >= TRUSTED else f"do not rank kernels by it: only {told}"
+
+
+@functools.cache
+def agreement() -> Agreement:
+    """Return the recorded agreement."""
+    found = json.loads(RECORD.read_text(encoding="utf-8"))
+    return Agreement(found["gpu"], found["kernels"], found["rank_correlation"])
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's rank correlation; equal values share the mean of their ranks.
+
+    Raises ValueError for fewer than two pairs, different lengths, or values that are all equal.
+    """
+    if len(first) != len(second) or len(first) < 2:
+        raise ValueError(f"{len(first)} and {len(second)} values: a rank correlation needs two or more pairs")
+    ranks = _ranks(first), _ranks(second)
+    if any(np.ptp(one) == 0 for one in ranks):
+        raise ValueError("values that are all equal have no order")
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    _, place, count = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from warpschool.nn.convolution import Convolution, convolve
+from warpschool.nn.references import Convolution, convolve
 
 __all__ = ["Convolution", "convolve"]

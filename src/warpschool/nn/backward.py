@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.errors import ArgumentError
-from warpschool.nn.convolution import Convolution
 from warpschool.nn.graph import Graph, Traced, Value
 from warpschool.nn.layers import AveragePool, BiasRelu, Convolve, FullyConnected, Layer, MaxPool, images
+from warpschool.nn.references import Convolution
 
 LAB = "lab11_training/"
 ALIGN = 64

@@ -1,4 +1,4 @@
-"""Kernel calls in order on named arrays: what a network's layers write down.
+"""Kernel calls in order on named arrays: what a network's layers write down, and one allocation for all of it.
 
     graph = Graph()
     x = graph.input("x", (8, 1, 28, 28))
@@ -6,6 +6,10 @@
     y = graph.array("conv1", (8, 32, 24, 24))
     graph.call("lab08_convolution/01_direct", {"BATCH": 8, ...}, {"x": x, "w": w, "y": y})
     graph.output(y)
+
+    layout = plan(lifetimes(graph))             # what is never needed at once shares its place
+    arena = Arena(device, layout)
+    arena.array("x", (8, 1, 28, 28), np.float32)
 
 A graph knows no kernel: it names steps of the course, or carries the contract of a kernel that a program wrote. How
 long each array is needed follows from the calls, so whoever appends further calls (a backward pass) changes nothing
@@ -15,7 +19,7 @@ else: an array that a later call reads is kept until then. `warpschool.nn.sessio
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,8 +27,94 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.contract import Contract
+from warpschool.device import DeviceArray
+from warpschool.device.protocol import Device
 from warpschool.errors import ArgumentError
-from warpschool.nn.arena import Span
+
+ALIGN_BYTES = 256
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """An array's size and the steps between which its contents matter, both included."""
+
+    name: str
+    nbytes: int
+    first: int
+    last: int
+
+    @property
+    def room(self) -> int:
+        """Bytes up to the next array that is aligned."""
+        return max(1, -(-self.nbytes // ALIGN_BYTES)) * ALIGN_BYTES
+
+    def meets(self, other: Lifetime) -> bool:
+        """Whether both are needed at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each array begins, and the bytes of the whole."""
+
+    offsets: Mapping[str, int]
+    nbytes: int
+    separate_bytes: int
+    """what the arrays would take if each had a place of its own"""
+    least_bytes: int
+    """what the busiest step needs at once: no layout takes less"""
+
+
+def plan(lifetimes: Iterable[Lifetime]) -> Layout:
+    """Place the largest arrays first, each at the lowest offset where nothing lies that it meets.
+
+    Raises ArgumentError for two arrays of one name.
+    """
+    placed: list[tuple[int, Lifetime]] = []
+    order = sorted(lifetimes, key=lambda life: (-life.room, life.first, life.name))
+    for life in order:
+        offset = 0
+        for start, other in sorted((at for at in placed if at[1].meets(life)), key=lambda at: at[0]):
+            if offset + life.room <= start:
+                break
+            offset = max(offset, start + other.room)
+        placed.append((offset, life))
+    offsets = {life.name: offset for offset, life in placed}
+    if len(offsets) < len(placed):
+        raise ArgumentError("two arrays of an arena have the same name")
+    steps = {step for life in order for step in (life.first, life.last)}
+    busiest = (sum(life.room for life in order if life.first <= step <= life.last) for step in steps)
+    return Layout(
+        offsets, nbytes=max((offset + life.room for offset, life in placed), default=0),
+        separate_bytes=sum(life.room for life in order), least_bytes=max(busiest, default=0),
+    )  # fmt: skip
+
+
+@dataclass(eq=False)
+class Arena:
+    """A device's memory for a layout. Raises ArgumentError, from the device, where it does not fit."""
+
+    device: Device
+    layout: Layout
+    memory: DeviceArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Rows of ALIGN_BYTES: an offset is a row, and a view of rows shares the memory.
+        rows = max(1, self.layout.nbytes // ALIGN_BYTES)
+        self.memory = self.device.empty((rows, ALIGN_BYTES), np.uint8, name="arena")
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> DeviceArray:
+        """Return the array of that name as a view of the arena's memory. Raises ArgumentError for an unknown name."""
+        if name not in self.layout.offsets:
+            raise ArgumentError(f"the arena has no array {name!r}")
+        kind, first = np.dtype(dtype), self.layout.offsets[name] // ALIGN_BYTES
+        nbytes = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        rows = self.memory[first : first - (-nbytes // ALIGN_BYTES)]
+        return rows.reshape(rows.nbytes)[:nbytes].view(kind).reshape(*shape)
+
+
+# ---------------------------------------------------------------- calls
+
 
 ROLES = ("input", "parameter", "array", "output")
 
@@ -59,7 +149,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """One kernel file run once: its step or its contract, scalars, and the values for its arrays."""
 
     kernel: str | Contract
@@ -92,7 +182,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.values: dict[str, Value] = {}
-        self.calls: list[Call] = []
+        self.calls: list[KernelCall] = []
         self.tape: list[Traced] = []
         """the layers in order, for whoever goes through them backwards"""
 
@@ -140,7 +230,7 @@ class Graph:
             if value.name not in self.values or value.first + value.size > self.values[value.name].size:
                 raise ArgumentError(f"{value.name!r} is no array of this graph")
         chosen = tuple(sorted((constants or {}).items()))
-        self.calls.append(Call(kernel, dict(sizes), dict(arrays), chosen, layer, once))
+        self.calls.append(KernelCall(kernel, dict(sizes), dict(arrays), chosen, layer, once))
 
     def trace(self, layer: Any, x: Value, y: Value, **saved: Value) -> Value:
         """Note a layer on the tape; returns its result."""
@@ -148,7 +238,7 @@ class Graph:
         return y
 
 
-def spans(graph: Graph, scratch: Sequence[Sequence[Value]] = ()) -> list[Span]:
+def lifetimes(graph: Graph, scratch: Sequence[Sequence[Value]] = ()) -> list[Lifetime]:
     """Return how long each array is needed, in numbers of calls; `scratch` are the calls' own arrays.
 
     Inputs, parameters, and what is computed from parameters alone, keep their places: a graph is run again and again.
@@ -167,9 +257,9 @@ def spans(graph: Graph, scratch: Sequence[Sequence[Value]] = ()) -> list[Span]:
         first, last = (min(used[name], default=0), max(used[name], default=end))
         first = 0 if name in forever else first
         last = end if name in forever or value.role == "output" else last
-        found.append(Span(name, value.nbytes, first, last))
+        found.append(Lifetime(name, value.nbytes, first, last))
     for number, values in enumerate(scratch):
-        found += [Span(scratch_name(number, value), value.nbytes, number, number) for value in values]
+        found += [Lifetime(scratch_name(number, value), value.nbytes, number, number) for value in values]
     return found
 
 

@@ -5,26 +5,30 @@
     result = pipeline(problem, device.asarray(x), device.asarray(w))       # arrays on the device, result.y too
     result = run(pipeline, problem, x, w)                                  # the same with host arrays
 
+    pipeline = Winograd(filters=Program(...), images=Program(...), product=Program(...), results=Program(...))
+    done = run(pipeline, x, w, pad=1)
+    done.y, done.U, done.V                                                 # U and V for whoever computes gradients
+
 Nothing is copied between host and device inside a pipeline, and nothing waits for the GPU.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from warpschool.contract import ArrayPlan
+from warpschool.contract import ArrayPlan, Plan
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.device.protocol import Device
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
-from warpschool.nn.convolution import Convolution
+from warpschool.nn.references import Convolution
+from warpschool.nn.winograd import Matrices, matrices, tiles
 
 CONSTANT_FLOATS = 16_384
 """What constant memory holds: 65,536 bytes."""
@@ -156,16 +160,6 @@ class Im2col:
         return Convolved(y.reshape(*problem.output_shape), tuple(launches), cols.nbytes)
 
 
-def im2col(x: npt.ArrayLike, problem: Convolution) -> np.ndarray:
-    """Return the unrolled images [BATCH, C*R*S, OH*OW]: row (c, r, s), column (i, j) is x[c, i*STRIDE+r-PAD, ...]."""
-    pad, stride = problem.pad, problem.stride
-    padded = np.pad(np.asarray(x), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (problem.rows, problem.cols), axis=(2, 3))
-    windows = windows[:, :, ::stride, ::stride]  # [BATCH, C, OH, OW, R, S]
-    columns: Sequence[int] = (problem.batch, problem.terms, problem.out_height * problem.out_width)
-    return np.ascontiguousarray(windows.transpose(0, 1, 4, 5, 2, 3)).reshape(columns)
-
-
 class PoolingLayout:
     """A kernel file that takes filters as [R,S,C,F] and writes windows of 2 x 2 as 4 x 1: `y` [BATCH,F,2*OH,OW/2]."""
 
@@ -179,13 +173,6 @@ class PoolingLayout:
         y = self.device.empty((batch, filters, 2 * rows, cols // 2), x.dtype, name="y")
         launches = self.program.enqueue(problem.sizes, {"x": x, "w": turned, "y": y})
         return Convolved(y, launches, x.nbytes)
-
-
-def pooling_order(y: np.ndarray) -> np.ndarray:
-    """Return [BATCH,F,OH,OW] with every window of 2 x 2 as a column of four: [BATCH,F,2*OH,OW/2]."""
-    batch, filters, rows, cols = y.shape
-    windows = y.reshape(batch, filters, rows // 2, 2, cols // 2, 2).transpose(0, 1, 2, 3, 5, 4)
-    return np.ascontiguousarray(windows).reshape(batch, filters, 2 * rows, cols // 2)
 
 
 class ChannelsLast:
@@ -219,3 +206,209 @@ class ChannelsLast:
 def array_library(device: Device) -> Any:
     """Return NumPy, or CuPy for a GPU: what works on a device array's `native`."""
     return getattr(device, "cupy", np)
+
+
+# ---------------------------------------------------------------- by way of frequencies
+
+
+class Fft:
+    """Transform images and filters (numpy.fft, or cupy.fft on a GPU), multiply by a kernel, and transform back.
+
+    `product` writes `Y` [BATCH,F,POINTS,2] from `X` and `W`: complex numbers as pairs of floats, the sum over channels
+    of X times the conjugate of W.
+    """
+
+    def __init__(self, product: Program) -> None:
+        self.product = product
+        self.device = require_device(product)
+
+    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+        rows, cols = spectrum(problem)
+        points = rows * cols
+        library = array_library(self.device)
+        pad, stride, width = problem.pad, problem.stride, 2 * (cols - 1) or 1
+        images = library.pad(x.native, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+        spectra = {"X": _transform(library, images, (rows, width)), "W": _transform(library, w.native, (rows, width))}
+        on_device = {name: self.device.asarray(values, name=name) for name, values in spectra.items()}
+        sums = self.device.empty((problem.batch, problem.filters, points, 2), np.float32, name="Y")
+        sizes = {"BATCH": problem.batch, "C": problem.channels, "F": problem.filters, "POINTS": points}
+        launches = self.product.enqueue(sizes, on_device | {"Y": sums})
+        pairs = sums.native.reshape(problem.batch, problem.filters, rows, cols, 2)
+        whole = library.fft.irfft2(pairs[..., 0] + 1j * pairs[..., 1], s=(rows, width))
+        height, breadth = problem.out_height * stride, problem.out_width * stride
+        y = library.ascontiguousarray(whole[..., :height:stride, :breadth:stride], dtype=np.float32)
+        scratch = sums.nbytes + sum(array.nbytes for array in on_device.values())
+        return Convolved(self.device.asarray(y, name="y"), launches, scratch)
+
+
+def spectrum(problem: Convolution) -> tuple[int, int]:
+    """Return rows and columns of frequencies: of the padded image's real transform, whose width is made even."""
+    width = problem.width + 2 * problem.pad
+    return problem.height + 2 * problem.pad, (width + width % 2) // 2 + 1
+
+
+def transform_flop(problem: Convolution) -> float:
+    """Operations of all transforms: 2.5 N log2 N for a real one of N points, as is usual."""
+    rows, cols = spectrum(problem)
+    points = rows * 2 * (cols - 1)
+    transforms = problem.batch * problem.channels + problem.filters * problem.channels + problem.batch * problem.filters
+    return transforms * 2.5 * points * math.log2(points)
+
+
+def product_flop(problem: Convolution) -> int:
+    """Operations of the products: eight for a complex multiply-add."""
+    rows, cols = spectrum(problem)
+    return 8 * problem.batch * problem.filters * problem.channels * rows * cols
+
+
+def _transform(library: Any, planes: Any, size: tuple[int, int]) -> Any:
+    """Real transform of the last two axes, zeros added up to `size`, as float32 pairs [..., POINTS, 2]."""
+    values = library.fft.rfft2(planes, s=size)
+    pairs = library.stack([values.real, values.imag], axis=-1).astype(np.float32)
+    return library.ascontiguousarray(pairs.reshape(*pairs.shape[:2], -1, 2))
+
+
+# ---------------------------------------------------------------- Winograd's method
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed(Convolved):
+    """A convolution whose transformed filters and images are still on the device."""
+
+    U: DeviceArray | None = None
+    V: DeviceArray | None = None
+    """None where the images were done in parts"""
+
+
+class Winograd:
+    """F(m x m, r x r) by four kernel files. `at_a_time`: images whose V and M are in memory at once (None: all).
+
+    All transforms must be of one tile: their constants TILE and SIDE decide. Raises ArgumentError otherwise.
+    """
+
+    def __init__(
+        self, *, filters: Program, images: Program, product: Program, results: Program, at_a_time: int | None = None
+    ) -> None:
+        self.filters, self.images, self.product, self.results = filters, images, product, results
+        self.device = require_device(filters, images, product, results)
+        self.exact = _common_matrices(filters, images, results)
+        if at_a_time is not None and at_a_time < 1:
+            raise ArgumentError(f"{at_a_time} images at a time", next_step="One or more, or None for all.")
+        self.at_a_time = at_a_time
+
+    def transform_filters(self, problem: Convolution, w: DeviceArray) -> tuple[DeviceArray, tuple[Launch, ...]]:
+        """Return U [side * side, C, F] of the filters; it serves every batch of images."""
+        tiles(problem, self.exact)
+        U = self.device.empty((self.exact.positions, problem.channels, problem.filters), w.dtype, name="U")
+        return U, self.filters.enqueue({"F": problem.filters, "C": problem.channels}, {"w": w, "U": U})
+
+    def __call__(
+        self, problem: Convolution, x: DeviceArray, w: DeviceArray, *, bias: DeviceArray | None = None, crop: int = 0,
+        U: DeviceArray | None = None,
+    ) -> Transformed:  # fmt: skip
+        """Convolve. `U`: from `transform_filters`, where filters are used again; `crop`: results before the first tile.
+
+        Raises ArgumentError for filters that are not r x r, a stride, or a bias that the last kernel does not take.
+        """
+        launches: tuple[Launch, ...] = ()
+        if U is None:
+            U, launches = self.transform_filters(problem, w)
+        count = min(self.at_a_time or problem.batch, problem.batch)
+        down, across = tiles(problem, self.exact, shift=crop)
+        most = self.exact.positions * count * down * across  # floats of one channel of V, at most
+        V = self.device.empty((most * problem.channels,), x.dtype, name="V")
+        M = self.device.empty((most * problem.filters,), x.dtype, name="M")
+        plan = self._results_plan(problem, problem.batch, crop, bias)
+        y = self.device.empty(plan.arrays["y"].shape or (), x.dtype, name="y")
+        for first in range(0, problem.batch, count):
+            size = min(count, problem.batch - first)
+            tile_count = size * down * across
+            part_V, part_M = (a[: self.exact.positions * tile_count * channels] for a, channels in
+                              ((V, problem.channels), (M, problem.filters)))  # fmt: skip
+            part_y = y[first : first + size]
+            launches += self.images.enqueue(
+                {"BATCH": size, "C": problem.channels, "H": problem.height, "W": problem.width,
+                 "PAD": problem.pad + crop}, {"x": x[first : first + size], "V": part_V},
+            )  # fmt: skip
+            launches += self.product.enqueue(
+                {"POSITIONS": self.exact.positions, "C": problem.channels, "F": problem.filters, "P": tile_count},
+                {"U": U, "V": part_V, "M": part_M},
+            )
+            sizes = self._results_sizes(problem, size, crop)
+            arrays = {"M": part_M, "y": part_y} | ({"bias": bias} if bias is not None else {})
+            launches += self.results.enqueue(sizes, arrays)
+        shape = (self.exact.positions, problem.channels, problem.batch * down * across)
+        kept = V.reshape(*shape) if count == problem.batch else None
+        return Transformed(y, launches, U.nbytes + V.nbytes + M.nbytes, U=U, V=kept)
+
+    def _results_sizes(self, problem: Convolution, batch: int, crop: int) -> dict[str, int]:
+        sizes = {"BATCH": batch, "F": problem.filters, "OH": problem.out_height, "OW": problem.out_width}
+        return sizes | ({"CROP": crop} if "CROP" in _scalars(self.results) else {})
+
+    def _results_plan(self, problem: Convolution, batch: int, crop: int, bias: DeviceArray | None) -> Plan:
+        """The last kernel's plan for all images: it knows y's shape. Raises ArgumentError for what it cannot do."""
+        name = self.results.contract.name
+        plan = self.results.contract.bind(self._results_sizes(problem, batch, crop), constants=self.results.constants)
+        if crop and "CROP" not in _scalars(self.results):
+            raise ArgumentError(f"{name} has no CROP", next_step="Use a kernel like 05_fused_epilogue.cu, or crop=0.")
+        if ("bias" in plan.arrays) != (bias is not None):
+            raise ArgumentError(
+                f"{name} {'needs' if bias is None else 'takes no'} bias",
+                next_step="Pass bias=..., an array of one float for each filter." if bias is None else "Drop bias=...",
+            )
+        return plan
+
+
+def _scalars(program: Program) -> set[str]:
+    return {p.name for entry in program.contract.entries for p in entry.parameters if not p.is_array}
+
+
+def _common_matrices(*programs: Program) -> Matrices:
+    """The F(m,r) that all transforms compute."""
+    found = {}
+    for program in programs:
+        values = program.contract.declarations.constexpr_values(program.constants)
+        if not {"TILE", "SIDE"} <= set(values):
+            raise ArgumentError(
+                f"{program.contract.name} says nothing about its tile",
+                next_step="A transform declares constexpr int TILE, results of a tile, and SIDE, its numbers.",
+            )
+        found[program.contract.name] = values["TILE"], values["SIDE"]
+    if len(set(found.values())) != 1:
+        told = ", ".join(f"{name}: TILE = {tile}, SIDE = {side}" for name, (tile, side) in found.items())
+        raise ArgumentError(f"the transforms are of different tiles ({told})")
+    tile, side = next(iter(found.values()))
+    return matrices(tile, side - tile + 1)
+
+
+class FewChannels:
+    """A layer with few channels by two kernels: the filters' transform, and one that does all the rest.
+
+    `whole` takes x, U and bias and adds bias and ReLU; its constant CHANNELS says how many channels it takes.
+    """
+
+    def __init__(self, *, filters: Program, whole: Program) -> None:
+        self.filters, self.whole = filters, whole
+        self.device = require_device(filters, whole)
+        self.exact = _common_matrices(filters, whole)
+
+    def __call__(
+        self, problem: Convolution, x: DeviceArray, w: DeviceArray, *, bias: DeviceArray | None = None
+    ) -> Transformed:
+        """Convolve, add the bias (None: zeros), make everything at least 0. Raises ArgumentError as `Winograd` does."""
+        tiles(problem, self.exact)
+        own = self.whole.contract.declarations.constexpr_values(self.whole.constants).get("CHANNELS")
+        if own != problem.channels:
+            raise ArgumentError(
+                f"{self.whole.contract.name} was compiled for {own} channels, not {problem.channels}",
+                next_step=f'Program(..., constants={{"CHANNELS": {problem.channels}}})',
+            )
+        U = self.device.empty((self.exact.positions, problem.channels, problem.filters), w.dtype, name="U")
+        launches = self.filters.enqueue({"F": problem.filters, "C": problem.channels}, {"w": w, "U": U})
+        if bias is None:
+            bias = self.device.zeros((problem.filters,), x.dtype, name="bias")
+        y = self.device.empty(problem.output_shape, x.dtype, name="y")
+        sizes = {"BATCH": problem.batch, "H": problem.height, "W": problem.width, "F": problem.filters,
+                 "PAD": problem.pad}  # fmt: skip
+        launches += self.whole.enqueue(sizes, {"x": x, "U": U, "bias": bias, "y": y})
+        return Transformed(y, launches, U.nbytes, U=U)

@@ -2,17 +2,19 @@
 
     session = Session(graph, Kernels(device="sim"))
     session["x"].set(images); session["conv1.weight"].set(weights)
+    session.prepare()                           # compile and translate on all cores, while what is ready runs already
     session.run()
     session["conv1"].get()
 
 `Kernels` finds the file for a step: the one that it was given, else the course's reference. All arrays live in one
-arena; see `warpschool.nn.arena`.
+arena; see `warpschool.nn.graph`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,17 +23,109 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warpschool.contract import Contract, parse_contract
+from ptxsim import available_threads
+from warpschool.contract import Contract, LaunchPlan, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.device import DeviceArray, Launch, get_device
-from warpschool.device.protocol import Device
+from warpschool.device.protocol import Device, Dim3
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
-from warpschool.nn.arena import Arena, plan
-from warpschool.nn.graph import Call, Graph, Value, scratch_name, spans
-from warpschool.nn.preparation import Preparation, Told, wait
+from warpschool.nn.graph import Arena, Graph, KernelCall, Value, lifetimes, plan, scratch_name
 from warpschool.suggest import did_you_mean
+
+# ---------------------------------------------------------------- preparing kernels
+
+
+Told = Callable[[int, int], None]
+"""Hears how many kernels are ready, of how many."""
+
+
+@dataclass(frozen=True)
+class _Build:
+    """One kernel to translate."""
+
+    program: Program
+    entry: str
+    grid: Dim3
+    block: Dim3
+    options: tuple[tuple[str, Any], ...]
+
+    def make(self) -> None:
+        self.program.kernel(self.entry).prepare(self.grid, self.block, **dict(self.options))
+
+
+class Preparation:
+    """Prepares launches in the order in which they are asked for; each file is compiled before anything is translated.
+
+    A kernel counts once for each shape of a launch and set of launch options.
+    """
+
+    def __init__(self, told: Told | None = None) -> None:
+        self._pool = ThreadPoolExecutor(available_threads(), thread_name_prefix="prepare")
+        self._told = told
+        self._lock = threading.Lock()
+        self._loads: dict[Program, Future[None]] = {}
+        self._builds: dict[_Build, Future[None]] = {}
+        self._done = 0
+
+    def load(self, program: Program, sizes: Mapping[str, float]) -> None:
+        """Compile the file of a program, for what `ask` will want."""
+        if program not in self._loads:
+            self._loads[program] = self._pool.submit(_load, program, _launch_plans(program, sizes))
+
+    def ask(self, program: Program, sizes: Mapping[str, float], **options: Any) -> list[Future[None]]:
+        """Prepare the file's launches for these sizes; keywords are launch options."""
+        self.load(program, sizes)
+        return [self._ask(program, launch, options) for launch in _launch_plans(program, sizes)]
+
+    def _ask(self, program: Program, launch: LaunchPlan, options: Mapping[str, Any]) -> Future[None]:
+        build = _Build(program, launch.entry, launch.grid, launch.block, tuple(options.items()))
+        if build not in self._builds:
+            self._builds[build] = self._pool.submit(self._make, build)
+            self._tell(0)
+        return self._builds[build]
+
+    def _make(self, build: _Build) -> None:
+        try:
+            self._loads[build.program].result()
+            build.make()
+        finally:
+            self._tell(1)
+
+    def _tell(self, done: int) -> None:
+        with self._lock:
+            self._done += done
+            if self._told is not None:
+                self._told(self._done, len(self._builds))
+
+    def repeat(self) -> None:
+        """Ask for everything again: runs in between may have shown where lanes part, which needs code of its own."""
+        for build in self._builds:
+            self._pool.submit(build.make)
+
+    def close(self, *, cancel: bool = False) -> None:
+        """Let the threads end when all is done; with `cancel`, when they are through with what they have begun."""
+        self._pool.shutdown(wait=False, cancel_futures=cancel)
+
+
+def _load(program: Program, launches: Iterable[LaunchPlan]) -> None:
+    for launch in launches:
+        program.kernel(launch.entry)
+
+
+def _launch_plans(program: Program, sizes: Mapping[str, float]) -> tuple[LaunchPlan, ...]:
+    return tuple(program.contract.bind(sizes, constants=program.constants).launches)
+
+
+def wait(futures: Iterable[Future[None]]) -> None:
+    """Wait for launches to be ready. Failures are left to the launch itself, which meets them again."""
+    for future in futures:
+        if not future.cancelled():
+            future.exception()
+
+
+# ---------------------------------------------------------------- running a graph
 
 
 class Kernels:
@@ -63,7 +157,7 @@ class Kernels:
             self._contracts[kernel] = _contract(step.solution, step.file_name)
         return self._contracts[kernel]
 
-    def program(self, call: Call) -> Program:
+    def program(self, call: KernelCall) -> Program:
         """Return the compiled file of a call."""
         key = (call.kernel if isinstance(call.kernel, str) else call.kernel.source, call.constants)
         if key not in self._programs:
@@ -72,7 +166,7 @@ class Kernels:
             )
         return self._programs[key]
 
-    def origin(self, call: Call) -> str:
+    def origin(self, call: KernelCall) -> str:
         """Say whose kernel a call runs: "yours", "reference" or "written by a program"."""
         if isinstance(call.kernel, Contract):
             return "written by a program"
@@ -90,7 +184,7 @@ def _contract(source: Contract | str | Path, name: str) -> Contract:
 class _Bound:
     """A call with its program and its arrays on the device."""
 
-    call: Call
+    call: KernelCall
     program: Program
     arrays: dict[str, DeviceArray]
     launches: tuple[Launch, ...] = ()
@@ -120,7 +214,7 @@ class Session:
         self._stream, self._launching = stream, {**launching, "stream": stream}
         programs = [kernels.program(call) for call in graph.calls]
         scratch = [_scratch(call, program) for call, program in zip(graph.calls, programs, strict=True)]
-        self.layout = plan(spans(graph, scratch))
+        self.layout = plan(lifetimes(graph, scratch))
         """where each array lies in the arena; guarded sessions only say how large it would be"""
         make = self._alone if self.guarded else Arena(self.device, self.layout).array
         self._arrays = {name: make(name, value.shape, value.dtype) for name, value in graph.values.items()}
@@ -240,7 +334,7 @@ class Session:
     # ---------------------------------------------------------------- what happened
 
     @property
-    def launches(self) -> list[tuple[Call, tuple[Launch, ...]]]:
+    def launches(self) -> list[tuple[KernelCall, tuple[Launch, ...]]]:
         """Each call with the launches of its last run."""
         return [(bound.call, bound.launches) for bound in self._bound]
 
@@ -268,7 +362,7 @@ class Session:
 _RELAXED = {"check": False, "count": False}
 
 
-def _scratch(call: Call, program: Program) -> list[Value]:
+def _scratch(call: KernelCall, program: Program) -> list[Value]:
     """The arrays that the call's own file wants besides those that the graph brings."""
     bound = program.contract.bind(call.sizes, constants=program.constants)
     wanted = [bound.arrays[name] for name in program.contract.scratch if name not in call.arrays]

@@ -35,7 +35,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Span:
+class TimedWork:
     """A piece of work with its time, in milliseconds from the beginning."""
 
     work: Work
@@ -44,10 +44,10 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class StreamTimeline:
     """All pieces of work of one run; `recorded` by events on a GPU, or computed by a model."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[TimedWork, ...]
     recorded: bool
 
     @property
@@ -77,7 +77,7 @@ def _covered(intervals: Sequence[tuple[float, float]]) -> float:
     return total
 
 
-def schedule(order: Sequence[Work | tuple[str, int, int]], durations_ms: Mapping[str, float]) -> Timeline:
+def schedule(order: Sequence[Work | tuple[str, int, int]], durations_ms: Mapping[str, float]) -> StreamTimeline:
     """Return when each piece of work runs if engines and streams both keep to the order in which it was enqueued.
 
     Raises ArgumentError for an unknown engine, and for a part that is not copied in, computed and copied out in this
@@ -91,8 +91,8 @@ def schedule(order: Sequence[Work | tuple[str, int, int]], durations_ms: Mapping
         start = max(free.get(work.engine, 0.0), free.get(work.stream, 0.0))
         end = start + durations_ms[work.engine]
         free[work.engine] = free[work.stream] = end
-        spans.append(Span(work, start, end))
-    return Timeline(tuple(spans), recorded=False)
+        spans.append(TimedWork(work, start, end))
+    return StreamTimeline(tuple(spans), recorded=False)
 
 
 def _require_order(works: Sequence[Work]) -> None:
@@ -116,7 +116,7 @@ class InParts:
     """What came of a batch in parts; `timeline` is None on a device without a clock."""
 
     labels: np.ndarray
-    timeline: Timeline | None
+    timeline: StreamTimeline | None
 
 
 def classify_in_parts(
@@ -151,8 +151,8 @@ def classify_in_parts(
     if not device.measures_time:
         return InParts(labels, None)
     elapsed = device.elapsed_ms
-    spans = tuple(Span(work, elapsed(origin, before), elapsed(origin, after)) for work, before, after in events)
-    return InParts(labels, Timeline(spans, recorded=True))
+    spans = tuple(TimedWork(work, elapsed(origin, before), elapsed(origin, after)) for work, before, after in events)
+    return InParts(labels, StreamTimeline(spans, recorded=True))
 
 
 def _enqueue(

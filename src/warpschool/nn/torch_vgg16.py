@@ -20,7 +20,7 @@ import torch
 from warpschool.device import DeviceArray
 from warpschool.errors import ArgumentError
 from warpschool.nn.session import Kernels
-from warpschool.nn.vgg16 import Form, Step
+from warpschool.nn.vgg16 import Form, TrainingStep
 
 
 class Vgg16(torch.nn.Module):
@@ -36,7 +36,7 @@ class Vgg16(torch.nn.Module):
         super().__init__()
         self.form, self.batch = form or Form(), batch
         start = parameters if parameters is not None else self.form.first_parameters(seed)
-        self.step = Step(self.form, kernels or Kernels(), start, batch=batch, loss=False, **options)
+        self.step = TrainingStep(self.form, kernels or Kernels(), start, batch=batch, loss=False, **options)
         self.passes = 0
         """forward passes so far: each takes the place of what the one before it saved"""
         session = self.step.session

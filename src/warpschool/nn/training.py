@@ -1,6 +1,6 @@
 """Training: layers, kernels, images and settings give weights, step by step.
 
-    settings = Settings(epochs=10, batch=64, seed=1, optimizer=Sgd(rate=0.05))
+    settings = Settings(epochs=10, batch=64, seed=1, optimizer=Sgd(rate=0.05))        # or Adam(rate=1e-3)
     trainer = Trainer(lenet5_layers(labels=False), Kernels(device="sim"), settings)
     loss = trainer.step(images, labels)                      # mean loss of one batch, before the step
     history = trainer.fit(digits.train, test=digits.test, checkpoint=Path("run.npz"), progress=True)
@@ -8,31 +8,169 @@
 
 Every launch is one of the kernels passed in; nothing else changes a number on the device. The simulator checks the
 first step for hazards and runs the others unchecked. On a GPU a step's launches are recorded once and replayed.
+
+What a run does next follows from its settings, parameters, optimizer and place alone: random numbers are drawn anew for
+each epoch from (seed, epoch). So a run that goes on from a checkpoint computes what it would have computed anyway.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 
+from warpschool.atomic import write_file
 from warpschool.device import DeviceArray
 from warpschool.errors import ArgumentError, SimulationError
-from warpschool.nn import checkpoints
 from warpschool.nn.backward import build_training
 from warpschool.nn.digits import Split
+from warpschool.nn.graph import KernelCall
 from warpschool.nn.layers import Argmax, Layer
 from warpschool.nn.network import PIXELS, build
-from warpschool.nn.optimizers import Optimizer, Sgd, Updater
 from warpschool.nn.session import Kernels, Session
-from warpschool.nn.training_progress import progress_of
+from warpschool.show.progress import progress as show_progress
+
+# ---------------------------------------------------------------- optimizers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sgd:
+    """Gradient descent with momentum: v = momentum v + (g + decay w), w = w - rate v."""
+
+    rate: float = 0.05
+    momentum: float = 0.9
+    decay: float = 0.0
+    STEP: ClassVar[str] = "lab11_training/06_sgd_momentum"
+    STATE: ClassVar[tuple[str, ...]] = ("v",)
+
+    def scalars(self, step: int, rate: float) -> dict[str, float]:
+        return {"rate": rate, "momentum": self.momentum, "decay": self.decay}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam:
+    """Adam (Kingma, Ba 2015)."""
+
+    rate: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    STEP: ClassVar[str] = "lab11_training/07_adam"
+    STATE: ClassVar[tuple[str, ...]] = ("m", "v")
+
+    def scalars(self, step: int, rate: float) -> dict[str, float]:
+        return {
+            "rate": rate, "beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon,
+            "correction1": 1 / (1 - self.beta1**step), "correction2": 1 / (1 - self.beta2**step),
+        }  # fmt: skip
+
+
+Optimizer = Sgd | Adam
+
+
+class Updater:
+    """An optimizer with its state on a device. Further keywords, `stream` among them, go to each launch."""
+
+    def __init__(
+        self, optimizer: Optimizer, kernels: Kernels, parameters: DeviceArray, gradients: DeviceArray, **launching: Any
+    ) -> None:
+        self.optimizer, self.launching = optimizer, launching
+        self.program = kernels.program(KernelCall(optimizer.STEP, {}, {}))
+        self.state = {
+            name: kernels.device.zeros(parameters.shape, np.float32, name=name) for name in optimizer.STATE
+        }
+        self.arrays: Mapping[str, DeviceArray] = {"w": parameters, "g": gradients, **self.state}
+        self._last: tuple[dict[str, float], Any] = ({}, ())
+
+    def step(self, number: int, *, rate: float) -> None:
+        """Change all parameters once, without waiting; `number` counts from 1."""
+        scalars = self.optimizer.scalars(number, rate)
+        if self._last[0] == scalars:
+            for launch in self._last[1]:
+                launch.again()
+            return
+        sizes = {"N": self.arrays["w"].size, **scalars}
+        self._last = scalars, self.program.enqueue(sizes, self.arrays, **self.launching)
+
+    def relax(self) -> None:
+        """Let the simulator neither check nor count later steps."""
+        self.launching |= {"check": False, "count": False}
+        self._last = {}, ()
+
+    @property
+    def hazards(self) -> tuple[Any, ...]:
+        """The hazards of the last step. Raises NotMeasured on a device that looks for none."""
+        return tuple(hazard for launch in self._last[1] for hazard in launch.hazards)
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+CHECKPOINT_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A run after `step` steps of epoch number `epoch`, both counted from 0."""
+
+    epoch: int
+    step: int
+    parameters: np.ndarray
+    optimizer: Mapping[str, np.ndarray]
+    """the optimizer's own arrays, by name"""
+    losses: np.ndarray
+    """loss of each image of this epoch so far, in the order of training"""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """what was said about the epochs before"""
+
+
+def save_checkpoint(path: Path, state: Checkpoint, run: Mapping[str, Any]) -> None:
+    """Write a checkpoint; `run` describes what makes the run what it is. Raises OutputError."""
+    place = {"epoch": state.epoch, "step": state.step, "history": state.history}
+    about = {"format": CHECKPOINT_FORMAT, **place, "run": dict(run)}
+    arrays: dict[str, Any] = {f"optimizer.{name}": values for name, values in state.optimizer.items()}
+    arrays |= {"about": np.frombuffer(json.dumps(about).encode("utf-8"), np.uint8)}
+    buffer = io.BytesIO()
+    np.savez(buffer, parameters=state.parameters, losses=state.losses, **arrays)
+    write_file(path, buffer.getvalue())
+
+
+def load_checkpoint(path: Path, run: Mapping[str, Any]) -> Checkpoint:
+    """Read a checkpoint. Raises ArgumentError for a file that is none, or one of a run with other settings."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        about = json.loads(arrays.pop("about").tobytes())
+        if about["format"] != CHECKPOINT_FORMAT:
+            raise ValueError(f"format {about['format']}")
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise ArgumentError(
+            f"{path} is no checkpoint of this version: {error}", next_step="Delete it, or give another file."
+        ) from None
+    theirs, ours = about["run"], json.loads(json.dumps(dict(run)))
+    other = sorted(key for key in {*theirs, *ours} if theirs.get(key) != ours.get(key))
+    if other:
+        told = "; ".join(f"{key}: {theirs.get(key)} there, {ours.get(key)} here" for key in other)
+        raise ArgumentError(
+            f"{path} belongs to another run ({told})", next_step="Give the same settings, or another file."
+        )
+    own = {name.removeprefix("optimizer."): a for name, a in arrays.items() if name.startswith("optimizer.")}
+    return Checkpoint(about["epoch"], about["step"], arrays["parameters"], own, arrays["losses"], about["history"])
+
+
+# ---------------------------------------------------------------- steps and runs
+
 
 TEST_BATCH = {"sim": 100, "gpu": 1000}
 """Images at a time when accuracy is measured."""
@@ -220,16 +358,18 @@ class Trainer:
         if not per_epoch:
             raise ArgumentError(f"{len(train)} images fill no batch of {self.settings.batch}")
         run = _Run(self, train, per_epoch, checkpoint, every)
-        with progress_of(self.settings.epochs * per_epoch, shown=progress) as bar:
+        steps, stderr = self.settings.epochs * per_epoch, Console(stderr=True)
+        with show_progress(steps, "training", unit="steps", shown=progress, console=stderr, transient=False) as bar:
             try:
                 for epoch in range(run.epoch, self.settings.epochs):
-                    seconds = run.train_epoch(epoch, on_step, bar.advance)
+                    seconds = run.train_epoch(epoch, on_step, bar.reach)
                     seen = Epoch(
                         epoch=epoch + 1, loss=run.mean_loss(), rate=self.settings.rate(epoch), seconds=seconds,
                         accuracy=self.accuracy(test) if test is not None else None,
                     )  # fmt: skip
                     run.finish_epoch(seen)
-                    bar.said(seen.loss, seen.accuracy)
+                    tested = "" if seen.accuracy is None else f", accuracy {seen.accuracy:.2%}"
+                    bar.aside(f"loss {seen.loss:.4f}{tested}")
                     if on_epoch is not None:
                         on_epoch(seen)
             except KeyboardInterrupt:
@@ -272,7 +412,7 @@ class _Run:
         batch = self.settings.batch
         self.losses = trainer.device.empty((per_epoch * batch,), np.float32, name="losses")
         if path is not None and path.exists():
-            self._restore(checkpoints.load(path, self._about()))
+            self._restore(load_checkpoint(path, self._about()))
 
     def _about(self) -> dict[str, Any]:
         """What must be the same for a run to go on."""
@@ -283,7 +423,7 @@ class _Run:
             "images": len(self.train), "parameters": places,
         }  # fmt: skip
 
-    def _restore(self, state: checkpoints.State) -> None:
+    def _restore(self, state: Checkpoint) -> None:
         trainer = self.trainer
         trainer.session["parameters"].set(state.parameters)
         for name, values in state.optimizer.items():
@@ -348,5 +488,5 @@ class _Run:
         done = self.losses.get()[: self.done * self.settings.batch]
         optimizer = {name: array.get() for name, array in trainer.updater.state.items()}
         history = [asdict(seen) for seen in self.history]
-        state = checkpoints.State(self.epoch, self.done, trainer._fetch("parameters"), optimizer, done, history)
-        checkpoints.save(self.path, state, self._about())
+        state = Checkpoint(self.epoch, self.done, trainer._fetch("parameters"), optimizer, done, history)
+        save_checkpoint(self.path, state, self._about())

@@ -1,4 +1,4 @@
-"""Winograd's minimal filtering F(m x m, r x r): its matrices in exact arithmetic, and each of its stages in float64.
+"""Winograd's minimal filtering F(m x m, r x r): exact matrices, each stage in float64, its way back, and CUDA source.
 
     exact = matrices(4, 3)              # F(4,3) from the points 0, 1, -1, 2, -2 and infinity
     exact.At, exact.G, exact.Bt         # rows of Fractions: y = At ((G g) * (Bt d)) for m results y of r weights g
@@ -7,9 +7,16 @@
     V = transform_images(x, exact, pad=1)       # [SIDE*SIDE, C, P], P = BATCH * TY * TX tiles
     y = transform_results(multiply(U, V), exact, batch=..., height=..., width=...)
 
+    dM = transform_gradients(z, exact)          # A z A^T, [SIDE*SIDE, F, P]; U and V are those of the forward pass
+    dx = gradient_of_images(U @ dM, exact, batch=2, height=14, width=14)
+    dw = gradient_of_filters(V @ dM.transpose(0, 2, 1), exact)
+
+    filters, images, results = (parse_contract(text, name=name) for name, text in sources(exact).items())
+
 A filter of r weights and a piece of d = m + r - 1 pixels are polynomials; m results of their correlation need no more
 products than there are pixels, each of values at one point (A. Lavin and S. Gray, "Fast algorithms for convolutional
-neural networks", 2016; S. Winograd, "Arithmetic complexity of computations", 1980; points: A. Toom and S. Cook).
+neural networks", 2016; S. Winograd, "Arithmetic complexity of computations", 1980; points: A. Toom and S. Cook). Every
+stage is linear, so that the way back takes the transposes of its factors and computes no transform a second time.
 """
 
 from __future__ import annotations
@@ -18,13 +25,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from importlib import resources
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from warpschool.errors import ArgumentError
-from warpschool.nn.convolution import Convolution
+from warpschool.nn.references import Convolution
 
 Row = tuple[Fraction, ...]
 Rows = tuple[Row, ...]
@@ -213,3 +221,166 @@ def convolve_in(
 def magnitudes(x: npt.ArrayLike, w: npt.ArrayLike, exact: Matrices, *, pad: int = 0) -> np.ndarray:
     """Return for each result the sum of the magnitudes of all terms: what rounding errors are measured against."""
     return convolve_in(np.abs(x), np.abs(w), exact.absolute, pad=pad, dtype=np.float64)
+
+
+# ---------------------------------------------------------------- the way back
+
+
+def transform_gradients(z: npt.ArrayLike, exact: Matrices) -> np.ndarray:
+    """Return dM = A z A^T for the tiles of the results' gradients [BATCH,F,H,W], as [side * side, F, P]."""
+    at = exact.float64[0]
+    slopes = np.asarray(z, np.float64)
+    batch, filters, height, width = slopes.shape
+    down, across = -(-height // exact.m), -(-width // exact.m)
+    room = ((0, 0), (0, 0), (0, down * exact.m - height), (0, across * exact.m - width))
+    pieces = np.pad(slopes, room).reshape(batch, filters, down, exact.m, across, exact.m).transpose(0, 1, 2, 4, 3, 5)
+    stacked = (at.T @ pieces @ at).transpose(4, 5, 1, 0, 2, 3)
+    return np.ascontiguousarray(stacked).reshape(exact.positions, filters, batch * down * across)
+
+
+def gradient_of_images(
+    dV: np.ndarray, exact: Matrices, *, batch: int, height: int, width: int, pad: int = 1
+) -> np.ndarray:
+    """Return dx [BATCH,C,height,width]: the sum of all tiles B dV B^T, each in its place."""
+    bt = exact.float64[2]
+    down, across = (-(-(size + 2 * pad - exact.r + 1) // exact.m) for size in (height, width))
+    tiles = dV.reshape(exact.side, exact.side, dV.shape[1], batch, down, across).transpose(3, 2, 4, 5, 0, 1)
+    pixels = bt.T @ tiles @ bt
+    room = exact.side - exact.m
+    dx = np.zeros((batch, dV.shape[1], down * exact.m + room, across * exact.m + room))
+    for i in range(exact.side):
+        for j in range(exact.side):
+            dx[:, :, i : i + down * exact.m : exact.m, j : j + across * exact.m : exact.m] += pixels[..., i, j]
+    return dx[:, :, pad : pad + height, pad : pad + width]
+
+
+def gradient_of_filters(dU: np.ndarray, exact: Matrices) -> np.ndarray:
+    """Return dw = G^T dU G, [F,C,r,r], for dU [side * side, C, F]."""
+    g = exact.float64[1]
+    tiles = dU.reshape(exact.side, exact.side, *dU.shape[1:]).transpose(3, 2, 0, 1)
+    return g.T @ tiles @ g
+
+
+# ---------------------------------------------------------------- CUDA source
+
+
+Line = str
+_POOL = 2
+
+
+def sources(exact: Matrices) -> dict[str, str]:
+    """Return {file name: kernel file} of the three transforms: filters, images, results, in this order."""
+    transforms = {
+        "filter_transform.cu": (exact.G, exact.r),
+        "input_transform.cu": (exact.Bt, exact.side),
+        "output_transform.cu": (exact.At, exact.side),
+    }
+    return {name: _filled(name, exact, rows, length) for name, (rows, length) in transforms.items()}
+
+
+def pooled_results(exact: Matrices) -> str:
+    """Return the kernel file of the results' transform with bias, ReLU and the mean of each 2 x 2.
+
+    Raises ArgumentError where a tile does not hold whole windows.
+    """
+    if exact.m % _POOL:
+        raise ArgumentError(f"{exact}: a tile of {exact.m} x {exact.m} does not hold whole windows of 2 x 2")
+    return _filled("pooled_results.cu", exact, exact.At, exact.side)
+
+
+def transform_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]:
+    """Return statements that set to[i] to row i times the vector `of`."""
+    lines: list[Line] = []
+    done: set[int] = set()
+    for i, row in enumerate(rows):
+        if i in done:
+            continue
+        twin = next((k for k in range(i + 1, len(rows)) if k not in done and _is_twin(row, rows[k])), None)
+        if twin is None:
+            lines.append(f"{to}[{i}] = {_chain(row, of)};")
+            continue
+        same, other = _split(row, rows[twin])
+        lines += [
+            f"const float same{i} = {_chain(same, of)};",
+            f"const float other{i} = {_chain(other, of)};",
+            f"{to}[{i}] = same{i} + other{i};",
+            f"{to}[{twin}] = same{i} - other{i};",
+        ]
+        done.add(twin)
+    return lines
+
+
+def paired_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]:
+    """The same for a matrix whose columns come in pairs: sums and differences of two numbers serve all rows."""
+    columns = list(zip(*rows, strict=True))
+    terms: list[tuple[str, Row]] = []
+    lines: list[Line] = []
+    done: set[int] = set()
+    for j, column in enumerate(columns):
+        if j in done:
+            continue
+        twin = next((k for k in range(j + 1, len(columns)) if k not in done and _is_twin(column, columns[k])), None)
+        if twin is None:
+            terms.append((f"{of}[{j}]", column))
+            continue
+        same, other = _split(column, columns[twin])
+        lines += [f"const float sum{j} = {of}[{j}] + {of}[{twin}];", f"const float less{j} = {of}[{j}] - {of}[{twin}];"]
+        terms += [(f"sum{j}", same), (f"less{j}", other)]
+        done.add(twin)
+    for i in range(len(rows)):
+        lines.append(f"{to}[{i}] = {_sum((column[i], name) for name, column in terms)};")
+    return lines
+
+
+def _is_twin(row: Sequence[Fraction], other: Sequence[Fraction]) -> bool:
+    """Equal magnitudes, and both equal and opposite signs."""
+    pairs = [(a, b) for a, b in zip(row, other, strict=True) if a or b]
+    return all(abs(a) == abs(b) for a, b in pairs) and len({a == b for a, b in pairs}) == 2
+
+
+def _split(row: Sequence[Fraction], other: Sequence[Fraction]) -> tuple[Row, Row]:
+    """What two rows have in common, and what has opposite signs in them."""
+    zero = Fraction(0)
+    same = tuple(a if a == b else zero for a, b in zip(row, other, strict=True))
+    return same, tuple(a if a != b else zero for a, b in zip(row, other, strict=True))
+
+
+def _chain(row: Sequence[Fraction], of: str) -> str:
+    return _sum((factor, f"{of}[{k}]") for k, factor in enumerate(row))
+
+
+def _sum(terms: Iterable[tuple[Fraction, str]]) -> str:
+    """A sum of products, the last term innermost; factors of 1 and -1 cost no multiplication."""
+    text = ""
+    for factor, name in sorted((t for t in terms if t[0]), key=lambda term: abs(term[0]) != 1):
+        if not text:
+            text = name if factor == 1 else f"-{name}" if factor == -1 else f"{_number(factor)} * {name}"
+        elif factor == 1:
+            text = f"{text} + {name}"
+        elif factor == -1:
+            text = f"{text} - {name}"
+        else:
+            text = f"fmaf({_number(factor)}, {name}, {text})"
+    return text or "0.0f"
+
+
+def _number(value: Fraction) -> str:
+    """A float literal: exact, as a quotient where no decimal is."""
+    if value.denominator & (value.denominator - 1):
+        return f"({value.numerator}.0f / {value.denominator}.0f)"
+    return f"{float(value)!r}f"
+
+
+def _filled(name: str, exact: Matrices, rows: Rows, length: int) -> str:
+    """The kernel file `kernels/name` with what the matrices say put in."""
+    folder = resources.files("warpschool.nn") / "kernels"
+    common = (folder / "common.cuh").read_text("utf-8").rstrip("\n")
+    write = paired_lines if rows is exact.At else transform_lines
+    values = {
+        "COMMON": common, "NAME": f"F({exact.m}x{exact.m},{exact.r}x{exact.r})", "TILE": str(exact.m),
+        "FILTER": str(exact.r), "LENGTH": str(length), "COUNT": str(len(rows)), "BODY": "\n    ".join(write(rows)),
+    }  # fmt: skip
+    text = (folder / name).read_text("utf-8")
+    for word, value in values.items():
+        text = text.replace(f"@{word}@", value)
+    return text

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 
-import numpy as np
 import numpy.typing as npt
 
-from warpschool.contract import Contract, Plan, parse_contract
-from warpschool.course import Course
-from warpschool.grading.sources import find_source
-from warpschool.harness.launcher import Program, RunResult, given_sizes
+from warpschool.contract import Contract
+from warpschool.harness.launcher import Program, RunResult, given_sizes, random_inputs
+from warpschool.harness.source import resolve
 
 
 def own_contract(step: str, *, otherwise: str = "") -> Contract:
     """Parse the student's own file of a step: the last-run `%%kernel` cell, else the file that `check` would take.
 
-    `otherwise` is advice for where there is none; see `warpschool.grading.sources.find_source`.
+    `otherwise` is advice for where there is none; see `warpschool.harness.source.resolve`.
     """
-    found = Course.find().step(step)
-    return parse_contract(find_source(found, otherwise=otherwise).data.decode(), name=found.file_name)
+    return resolve(step, otherwise=otherwise).contract()
 
 
 def program(step: str, *, device: str = "auto", constants: Mapping[str, int] | None = None) -> Program:
@@ -41,17 +37,3 @@ def run(
     sizes = given_sizes(sizes)
     plan = own.contract.bind(sizes, constants=constants)
     return own.run(sizes, random_inputs(plan, seed=seed) | dict(arrays or {}))
-
-
-def random_inputs(plan: Plan, *, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return an array for each input of a plan: floats in [-1, 1), integers in [0, 8)."""
-    inputs = {}
-    for name, array in plan.arrays.items():
-        if not array.is_given or array.shape is None:
-            continue
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        if array.dtype.kind == "f":
-            inputs[name] = rng.uniform(-1, 1, array.shape).astype(array.dtype)
-        else:
-            inputs[name] = rng.integers(0, 8, array.shape).astype(array.dtype)
-    return inputs

@@ -1,84 +1,70 @@
-"""Notes on source lines: what was found there, and for a hazard both threads that meet, each on its own line."""
+"""Findings on source lines: the array that is marked, and both threads that meet, each at its own line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 
-from warpschool.show.frame import frame
+from ptxsim.finding import Finding
+from warpschool.grading.verdicts import Observed
+from warpschool.show.source import Note
 
-_THREAD = r"thread \([^)]*\)(?: of block \([^)]*\))?"
-_RACE = re.compile(
-    rf"(?P<first>{_THREAD}) (?P<does>.+?), which (?P<second>.+?) "
-    r"(?P<did>wrote and read|wrote|read|updated atomically)(?: in line (?P<line>\d+))?: (?P<why>.+)",
-    re.DOTALL,
-)
-_COPY = re.compile(
-    rf"(?P<first>{_THREAD}) (?P<does>.+?), to which (?P<second>the copy) of line (?P<line>\d+) (?P<did>is on its way): "
-    r"(?P<why>.+)",
-    re.DOTALL,
-)
-_BARRIER = re.compile(
-    rf"(?P<first>{_THREAD}) (?P<does>waits at a barrier) (?P<why>that not all threads reach): (?P<second>{_THREAD}) "
-    r"(?P<did>.*?)(?: of line (?P<line>\d+))?",
-    re.DOTALL,
-)
 _SIGNS = (("①", "②"), ("③", "④"), ("⑤", "⑥"), ("⑦", "⑧"))
 
 
-@dataclass(frozen=True)
-class Note:
-    """What is to be said below a line; `start` and `width` mark characters of it, `is_second` the other thread."""
+def note_on(source: str, line: int, message: str, *, array: str = "") -> Note | None:
+    """Return a message as a note on its line; None for a line that the source does not have.
 
-    line: int
-    text: str
-    start: int = 0
-    width: int = 0
-    is_second: bool = False
+    The mark is put under `array` where the line mentions it; else under the line.
+    """
+    rows = source.removesuffix("\n").split("\n")
+    if not 1 <= line <= len(rows):
+        return None
+    return Note(line, message, *_mark(rows[line - 1].expandtabs(4).rstrip(), array))
 
 
-def hazard_notes(source: str, line: int, message: str, *, number: int = 0, other: object = None) -> list[Note]:
+def finding_notes(source: str, found: Finding, *, number: int = 0, kind: str = "", more: str = "") -> list[Note]:
     """Return the notes for one finding: two where it names two threads, at most one else; none without a line.
 
-    `number` counts the findings from 0, so that their threads have signs of their own; `other` is the second thread
-    where it is known better than the message tells.
+    `number` counts the findings from 0, so that their threads have signs of their own; `kind` stands before the
+    sentence and `more` behind it.
     """
-    drawn = frame(source, line, message, around=0)
-    if drawn is None:
-        return []
+    told = found.told
+    note = note_on(source, found.line, f"{kind}{found.message}{more}", array=found.variable)
+    if note is None or not told.is_pair or (found.other_did == "copy" and not told.line):
+        return [note] if note else []
+    there = note_on(source, told.line, "", array=found.variable) or replace(note, start=0, width=0)
+    if there.line == note.line:  # one mark is enough
+        there = replace(there, start=0, width=0)
     first, second = _SIGNS[number % len(_SIGNS)]
-    kind, body = _split_kind(message)
-    found = next((m for m in (p.fullmatch(body) for p in (_RACE, _COPY, _BARRIER)) if m), None)
-    if found is None:
-        return [Note(line, message, drawn.start, drawn.width)]
-    place = int(found["line"] or 0) or line
-    if frame(source, place, "", around=0) is None:
-        place = line
-    second_thread = found["second"]
-    if other is not None and "several" in second_thread:
-        second_thread += f" (one is thread {other})"
-    glue = " " if found["why"].startswith("that ") else ": "
-    it = "" if found["did"].startswith(("has", "waits", "is")) else " it"
-    mark = frame(source, place, message, around=0) if place != line else None
+    whom = told.whom
+    if found.others != "thread" and found.other_thread is not None:
+        whom += f" (one is thread {found.other_thread})"
+    glue = " " if found.kind == "divergent-barrier" else ": "
+    it = " it" if found.kind == "race" and found.other_did != "copy" else ""
+    here = " here" if told.line else ""
     return [
-        Note(line, f"{first} {kind}{found['first']} {found['does']}{glue}{found['why']}", drawn.start, drawn.width),
-        Note(
-            place,
-            f"{second} {second_thread} {found['did']}{it}{' here' if found['line'] else ''}",
-            mark.start if mark else 0, mark.width if mark else 0, is_second=True,
-        ),
-    ]  # fmt: skip
+        replace(note, text=f"{first} {kind}{told.who} {told.does}{glue}{told.why}{more}"),
+        replace(there, text=f"{second} {whom} {told.did}{it}{here}", is_second=True),
+    ]
 
 
-def by_line(notes: Iterable[Note]) -> Mapping[int, Sequence[Note]]:
-    """Line -> its notes, in their order; equal ones once."""
-    found: dict[int, list[Note]] = {}
-    for note in notes:
-        here = found.setdefault(note.line, [])
-        if note not in here:
-            here.append(note)
-    return found
+def observed_notes(source: str, about: Observed) -> list[Note]:
+    """Return the notes for what a criterion saw; none without a line, and for what quotes the source itself."""
+    if about.finding is not None:
+        return finding_notes(source, about.finding, more=about.message.removeprefix(about.finding.message))
+    note = note_on(source, about.line, about.message) if "\n" not in about.message else None
+    return [note] if note else []
+
+
+def hazard_notes(source: str, hazards: Iterable[Finding]) -> list[Note]:
+    """Return the notes for the hazards of a run, each with its kind."""
+    return [
+        note
+        for number, found in enumerate(hazards)
+        for note in finding_notes(source, found, number=number, kind=f"{found.kind}: ")
+    ]
 
 
 def diagnostic_notes(diagnostics: Iterable[object]) -> list[Note]:
@@ -94,7 +80,24 @@ def diagnostic_notes(diagnostics: Iterable[object]) -> list[Note]:
     return notes
 
 
-def _split_kind(message: str) -> tuple[str, str]:
-    """("race: ", the rest): what a report puts before a hazard's own sentence."""
-    match = re.match(r"[a-z][a-z-]*: ", message)
-    return (match[0], message[match.end() :]) if match else ("", message)
+def _mark(text: str, array: str) -> tuple[int, int]:
+    """Start and width of the mark: the array with its brackets, else the whole statement."""
+    match = re.search(rf"\b{re.escape(array)}\b", text) if array else None
+    if match:
+        return match.start(), _with_brackets(text, match.end()) - match.start()
+    code = text.split("//")[0].rstrip() or text
+    start = len(code) - len(code.lstrip())
+    return start, max(1, len(code) - start)
+
+
+def _with_brackets(text: str, end: int) -> int:
+    """The end of `name[...][...]`, given the end of its name."""
+    while end < len(text) and text[end] == "[":
+        depth, place = 0, end
+        while place < len(text):
+            depth += {"[": 1, "]": -1}.get(text[place], 0)
+            place += 1
+            if not depth:
+                break
+        end = place
+    return end

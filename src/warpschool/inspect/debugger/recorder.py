@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim import Memory
-from ptxsim.oracle.counters import WARP, Counts
-from ptxsim.oracle.lanes import Lanes
-from ptxsim.run.hazards import source_name
-from ptxsim.syntax.program import Instruction, Kernel, Return, registers_in
+from ptxsim import MemoryRequest, SimKernel, Watcher
+from ptxsim.limits import WARP
+from ptxsim.oracle import BlockState
 from warpschool.inspect.accesses import Access
 from warpschool.inspect.debugger.symbols import Symbols
 
@@ -33,7 +31,7 @@ class RecordingFull(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class LineStep:
     """What a warp did on `line`, with the lanes `active` (bool of shape (32,)).
 
     `places`: the PTX line at which each lane stood before the step, `EXITED` for one that has returned; `copies`: which
@@ -78,40 +76,36 @@ class _Open:
     waits: bool = False
 
 
-class Recorder(Counts):
+class StepRecorder(Watcher):
     """Follows warp number `warp` of the one block that the interpreter runs."""
 
     def __init__(
-        self, kernel: Kernel, memory: Memory, symbols: Symbols, warp: int, report: Callable[[int], None] | None = None
+        self, kernel: SimKernel, symbols: Symbols, warp: int, report: Callable[[int], None] | None = None
     ) -> None:
-        super().__init__()
-        self.kernel, self.memory, self.symbols, self.warp = kernel, memory, symbols, warp
+        self.kernel, self.symbols, self.warp = kernel, symbols, warp
         self.report = report
-        self.steps: list[Step] = []
+        self.steps: list[LineStep] = []
         self.shared = np.zeros(0, np.uint8)
         self.local = np.zeros((0, 0), np.uint8)
         self._first = {block.index: self._entry(block.index) for block in kernel.blocks}
-        self._returns = {b.index for b in kernel.blocks if isinstance(b.terminator, Return) and not b.instructions}
+        self._returns = {b.index for b in kernel.blocks if not b.successors and not b.instructions}
         """where lanes that have returned wait for the others"""
         self._copy_of: dict[int, str] = {}
         self._state: Any = None
         self._open: _Open | None = None
-        self._rows: np.ndarray = np.zeros(0, int)
         self._last_ptx_line = 0
         self._places = np.zeros(WARP, np.int32)
         self._copies: tuple[str, ...] = ("",) * WARP
 
     # ---------------------------------------------------------------- the interpreter's calls
 
-    def watch(self, lanes: Lanes, i: Instruction) -> None:
+    def step(self, state: BlockState, instruction: Any, active: np.ndarray) -> None:
         """An instruction is about to be executed by some lanes of some warps."""
-        self._rows = lanes.row_numbers[:, 0]
+        i, active = instruction, active[self.warp]
         if self._state is None:
-            self._begin(lanes.state)
-        at = np.flatnonzero(self._rows == self.warp)
-        if not at.size or not lanes.mask[at[0]].any():
+            self._begin(state)
+        if not active.any():
             return
-        active = lanes.mask[at[0]].copy()
         copy = self._copy(i)
         step = self._open
         jumped_back = step is not None and step.ptx_line <= i.ptx_line < self._last_ptx_line and copy == step.copy
@@ -128,24 +122,19 @@ class Recorder(Counts):
         """The block has ended, or the run was stopped."""
         self._close()
 
-    def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
-        self._note("global", kind, line, address, active, size)
-
-    def shared_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
-        self._note("shared", kind, line, address, active, size)
+    def request(self, request: MemoryRequest) -> None:
+        """A warp accesses memory."""
+        if self._open is not None and request.warp == self.warp:
+            self._open.accesses.append(Access(**vars(request)))
 
     # ---------------------------------------------------------------- steps
 
-    def _begin(self, state: Any) -> None:
+    def _begin(self, state: BlockState) -> None:
         self._state = state
-        self.shared = state.shared[0].copy()
-        self.local = self._own_local().copy()
+        self.shared, self.local = state.shared.copy(), state.local[self.warp].copy()
         self._shared_now, self._local_now = self.shared.copy(), self.local.copy()
 
-    def _own_local(self) -> np.ndarray:
-        return self._state.local[self.warp * WARP : (self.warp + 1) * WARP]
-
-    def _start(self, line: int, active: np.ndarray, i: Instruction, copy: str) -> None:
+    def _start(self, line: int, active: np.ndarray, i: Any, copy: str) -> None:
         if len(self.steps) >= MOST_STEPS:
             raise RecordingFull
         if self.report and len(self.steps) % 500 == 0:
@@ -153,9 +142,9 @@ class Recorder(Counts):
         function = self.symbols.function_at(i.ptx_line)
         places, copies = self._places.copy(), list(self._copies)
         for lane in np.flatnonzero(~active):
-            block = int(self._state.pc[self.warp, lane])
+            block = int(self._state.at[self.warp, lane])
             entry = self._first[block]
-            if self._state.done[self.warp, lane] or block in self._returns:
+            if self._state.returned[self.warp, lane] or block in self._returns:
                 places[lane] = EXITED
             elif not self.symbols.functions or self.symbols.function_at(entry[0]):
                 places[lane], copies[lane] = entry
@@ -175,10 +164,10 @@ class Recorder(Counts):
         registers = {}
         for name in step.touched:
             registers[name] = self._state.registers[name][self.warp].copy()
-        shared = _changes(self._shared_now, self._state.shared[0])
-        local = _changes(self._local_now, self._own_local())
+        shared = _changes(self._shared_now, self._state.shared)
+        local = _changes(self._local_now, self._state.local[self.warp])
         self.steps.append(
-            Step(
+            LineStep(
                 step.line, step.function, step.active, step.places, step.copies, registers, shared, local,
                 tuple(step.accesses), step.waits,
             )
@@ -192,40 +181,15 @@ class Recorder(Counts):
         while number not in seen:
             seen.add(number)
             block = self.kernel.blocks[number]
-            end = getattr(block.terminator, "instruction", None)
-            found = [*block.instructions, *([end] if end is not None else [])]
-            if found:
-                return found[0].ptx_line, next((c for i in found if (c := _suffix(i))), "")
-            number = getattr(block.terminator, "target", number)
+            if block.executed:
+                return block.executed[0].ptx_line, next((c for i in block.executed if (c := _suffix(i))), "")
+            number = next(iter(block.successors), number)
         return 0, ""
 
-    def _copy(self, i: Instruction) -> str:
+    def _copy(self, i: Any) -> str:
         if id(i) not in self._copy_of:
             self._copy_of[id(i)] = _suffix(i)
         return self._copy_of[id(i)]
-
-    def _note(self, space: str, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
-        at = np.flatnonzero(self._rows == self.warp)
-        if self._open is None or not at.size or not active[at[0]].any():
-            return
-        places, mask = address[at[0]].astype(np.int64), active[at[0]]
-        array, start = self._array(space, int(places[mask][0]))
-        offsets = np.where(mask, places - start, -1)
-        shared_start = start if space == "shared" else 0
-        self._open.accesses.append(
-            Access(self.kernel.name, line, space, kind, array, size, self.warp, shared_start, offsets)
-        )
-
-    def _array(self, space: str, address: int) -> tuple[str, int]:
-        """The array at an address, or the one next to it, and the address of its first byte."""
-        if space == "global":
-            allocation = self.memory.find(address) or self.memory.nearest(address)
-            return (allocation.name, allocation.address) if allocation else ("global memory", 0)
-        for variable in self.kernel.variables.values():
-            inside = variable.offset <= address < variable.offset + variable.size_bytes
-            if variable.space == "shared" and (inside or variable.external):
-                return source_name(variable.name), variable.offset
-        return "shared memory", 0
 
 
 def _changes(before: np.ndarray, now: np.ndarray) -> Changes:
@@ -237,8 +201,7 @@ def _changes(before: np.ndarray, now: np.ndarray) -> Changes:
     return where, values
 
 
-def _suffix(i: Instruction) -> str:
+def _suffix(i: Any) -> str:
     """The inlined copy that an instruction belongs to, as the end of its registers' names; "" for the kernel itself."""
-    names = [i.guard.register] if i.guard else []
-    names += [name for operand in i.operands for name in registers_in(operand)]
-    return next((name[name.index("@") :] for name in names if "@" in name), "")
+    guard = (i.guard.register,) if i.guard else ()
+    return next((name[name.index("@") :] for name in (*guard, *i.written, *i.read) if "@" in name), "")

@@ -1,0 +1,253 @@
+"""A PTX text as a module of kernels that can be launched.
+
+    text -> parse -> Module -> kernel -> SimKernel -> launch -> LaunchRecord
+
+Machine code is made at the first launch. Parsing, and the oracle, which takes the same kernels, need NumPy alone.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ptxsim.errors import LaunchError
+from ptxsim.kernel.calls import function_number
+from ptxsim.kernel.cfg import build_kernel
+from ptxsim.limits import LIMITS, MAX_BLOCK, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
+from ptxsim.memory import Allocation, Memory
+from ptxsim.record import LaunchRecord, Terms, Triple
+from ptxsim.syntax.parse import parse as parse_text
+from ptxsim.syntax.program import FLOAT_TYPES, WIDTH_BITS, Block, Param, PtxFile
+
+if TYPE_CHECKING:
+    from ptxsim.run.engine import Engine
+
+Shape = int | Sequence[int]
+"""A grid or block: one to three lengths."""
+Parameters = bytes | Sequence[Any]
+"""A parameter block, or a NumPy scalar, an allocation or bytes (a structure) for each parameter."""
+
+_KINDS = {t: "f" if t in FLOAT_TYPES else "iub" for t in WIDTH_BITS if t in FLOAT_TYPES or t[0] in "us"}
+"""Parameter type -> the kinds of NumPy scalars that it takes; untyped ones (.b32, structures) take any."""
+
+
+def parse(text: str) -> Module:
+    """Parses a PTX file. Raises PtxSyntaxError."""
+    return Module(parse_text(text))
+
+
+class Module:
+    """A PTX file. Its variables are placed once in each memory, and shared by its kernels there."""
+
+    def __init__(self, program: PtxFile) -> None:
+        self.program = program
+        self._placed: WeakKeyDictionary[Memory, dict[str, Allocation]] = WeakKeyDictionary()
+        self._placing = threading.Lock()
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names of the kernels."""
+        return self.program.entries
+
+    @property
+    def target(self) -> str:
+        """The GPUs that it was compiled for: "sm_80"."""
+        return self.program.target
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """Name -> bytes of the .global and .const variables."""
+        found = self.program.globals.values()
+        return {v.name: v.size_bytes for v in found if v.space in ("global", "const") and not v.external}
+
+    def params(self, entry: str) -> tuple[Param, ...]:
+        """Parameters of a kernel, of one that the simulator cannot run too."""
+        return self.program.functions[entry].params
+
+    def kernel(self, name: str, *, file: str = "") -> SimKernel:
+        """A kernel to launch; `file` is what messages call its source.
+
+        Raises UnsupportedInstruction where it uses one that the simulator does not know.
+        """
+        return SimKernel(self, name, file=file)
+
+    def place(self, memory: Memory) -> Mapping[str, Allocation]:
+        """The variables in a memory, allocated and initialised when first asked for."""
+        with self._placing:
+            if memory not in self._placed:
+                self._placed[memory] = self._place(memory)
+            return self._placed[memory]
+
+    def _place(self, memory: Memory) -> dict[str, Allocation]:
+        placed = {name: memory.allocate(size, name) for name, size in self.variables.items()}
+        for name, allocation in placed.items():
+            variable = self.program.globals[name]
+            view = allocation.view()
+            view[:] = 0
+            view[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
+            for offset, symbol, addend in variable.relocations:
+                if symbol in self.program.functions:
+                    address = function_number(self.program, symbol)
+                else:
+                    address = placed[symbol].address + addend if symbol in placed else 1
+                view[offset : offset + 8] = np.frombuffer(struct.pack("<Q", address), np.uint8)
+        return placed
+
+
+def shared_limit(target: str) -> int:
+    """Most shared memory of a block, in bytes, on the GPUs that PTX of `target` (sm_80) was compiled for.
+
+    A target without a row of its own has the limit of the newest one before it.
+    """
+    digits = re.match(r"sm_(\d+)", target)
+    number = int(digits[1]) if digits else 0
+    known = [(10 * major + minor, row.shared_bytes_per_block) for (major, minor), row in LIMITS.items()]
+    return max((row for row in known if row[0] <= number), default=min(known))[1]
+
+
+class SimKernel:
+    """A kernel of a module. `body` has its basic blocks, registers, variables and sizes."""
+
+    def __init__(self, module: Module, name: str, *, file: str = "") -> None:
+        self.module = module
+        self.name = name
+        self.file = file or module.program.files.get(1, "kernel.cu")
+        self.body = build_kernel(module.program, name)
+        self.shared_limit = shared_limit(module.target)
+        self._engine: Engine | None = None
+        self._making = threading.Lock()
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        return self.body.params
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """The basic blocks, in the order in which parted lanes take them."""
+        return self.body.blocks
+
+    @property
+    def engine(self) -> Engine:
+        """What makes and runs its machine code; loads llvmlite."""
+        with self._making:
+            if self._engine is None:
+                from ptxsim.run.engine import Engine
+
+                self._engine = Engine(self.body, self.file)
+            return self._engine
+
+    def prepare(self, grid: Shape, block: Shape, *, check: bool = True, count: bool = True) -> None:
+        """Makes the machine code that such a launch needs."""
+        self.engine.prepare(_triple(grid), _triple(block), check=check, count=count)
+
+    def launch(
+        self,
+        grid: Shape,
+        block: Shape,
+        params: Parameters,
+        memory: Memory,
+        *,
+        shared_bytes: int = 0,
+        check: bool = True,
+        count: bool = True,
+        threads: int | None = None,
+        parted: bool = False,
+        step_limit: int = 1 << 28,
+        print_limit: int = 1 << 20,
+    ) -> LaunchRecord:
+        """Runs the kernel to its end.
+
+        `shared_bytes` is the dynamic shared memory. `check` looks for hazards, `count` counts; `threads` of the host
+        work on it, by default all that are available. `step_limit` bounds the loop iterations of warps that a launch
+        may spend, shared out evenly among its blocks, `print_limit` the bytes that it prints. `parted` runs every warp
+        as if its lanes had parted, which is slower and gives the same results.
+
+        Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
+        KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
+        """
+        terms = self.terms(grid, block, params, shared_bytes)
+        return self.engine.launch(
+            terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
+            step_limit=step_limit, print_limit=print_limit,
+        )  # fmt: skip
+
+    def listing(self, stage: str, block: Shape) -> str:
+        """The kernel on its way to machine code, with counters and checks, for blocks of a shape.
+
+        `stage` is "lanes" (PTX, with what is known of each register across lanes), "ir" (LLVM's) or "asm" (the host's).
+        """
+        return self.engine.listing(stage, _triple(block))
+
+    def terms(self, grid: Shape, block: Shape, params: Parameters, shared_bytes: int = 0) -> Terms:
+        """What a launch asks for, checked. Raises LaunchError."""
+        blocks, lengths = _triple(grid), _triple(block)
+        for what, shape, limits in (("block", lengths, MAX_BLOCK), ("grid", blocks, MAX_GRID)):
+            for axis, size, limit in zip("xyz", shape, limits, strict=True):
+                if not 1 <= size <= limit:
+                    raise LaunchError(f"{self.name}: {what}.{axis} is {size:,}; it must be between 1 and {limit:,}")
+        threads = lengths[0] * lengths[1] * lengths[2]
+        if threads > MAX_THREADS:
+            raise LaunchError(
+                f"{self.name}: a block of {lengths} has {threads:,} threads; the most is {MAX_THREADS:,}",
+                next_step="Use a smaller block and more of them.",
+            )
+        bound = self.body.max_threads
+        if bound is not None and threads > bound:
+            raise LaunchError(
+                f"{self.name}: a block of {threads} threads, but __launch_bounds__ promises at most {bound}"
+            )
+        static = self.body.shared_bytes
+        if static > STATIC_SHARED_LIMIT or static + shared_bytes > self.shared_limit or shared_bytes < 0:
+            raise LaunchError(
+                f"{self.name}: {static:,} bytes of static and {shared_bytes:,} of dynamic shared memory; "
+                f"on {self.module.target} the limits are {STATIC_SHARED_LIMIT:,} static and "
+                f"{self.shared_limit:,} in all",
+                next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
+            )
+        return Terms(blocks, lengths, self.packed(params), shared_bytes)
+
+    def packed(self, params: Parameters) -> bytes:
+        """The parameter block. Raises LaunchError where the parameters do not fit the declared ones."""
+        if isinstance(params, bytes):
+            if len(params) != self.body.param_bytes:
+                takes = f"the kernel takes {self.body.param_bytes}"
+                raise LaunchError(f"{self.name}: the parameter block has {len(params)} bytes, {takes}")
+            return params
+        if len(params) != len(self.params):
+            declared = ", ".join(f".{p.type} {p.name}" for p in self.params) or "none"
+            raise LaunchError(f"{self.name}: {len(params)} parameters were given, the kernel takes {declared}")
+        block = bytearray(self.body.param_bytes)
+        for param, value in zip(self.params, params, strict=True):
+            block[param.offset : param.offset + param.size_bytes] = self._raw(param, value)
+        return bytes(block)
+
+    def _raw(self, param: Param, value: Any) -> bytes:
+        """The bytes of one parameter."""
+        if isinstance(value, Allocation):
+            value = np.uint64(value.address)
+        is_scalar = isinstance(value, np.generic)
+        raw = value.tobytes() if is_scalar else value
+        kinds = _KINDS.get(param.type, "") if is_scalar else ""
+        fits = isinstance(raw, bytes) and len(raw) == param.size_bytes
+        if not fits or (kinds and value.dtype.kind not in kinds):
+            given = f"{type(value).__name__} of {len(raw)} bytes" if isinstance(raw, bytes) else type(value).__name__
+            raise LaunchError(
+                f"{self.name}: parameter {param.name} is .{param.type} of {param.size_bytes} bytes; {given} was given",
+                next_step="Pass a NumPy scalar of the parameter's type, an Allocation for a pointer, "
+                "or bytes for a structure.",
+            )
+        return raw
+
+
+def _triple(shape: Shape) -> Triple:
+    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+    if len(lengths) > 3:
+        raise LaunchError(f"a grid or block has one to three lengths, not {len(lengths)}: {lengths}")
+    x, y, z = lengths if len(lengths) == 3 else (*lengths, 1, 1, 1)[:3]
+    return int(x), int(y), int(z)

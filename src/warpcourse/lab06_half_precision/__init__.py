@@ -1,1 +1,0 @@
-"""What lab 06 shows: what a precision costs."""

@@ -1,1 +1,0 @@
-"""What lab 08 shows: one convolution in many ways."""
