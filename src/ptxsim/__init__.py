@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
     from ptxsim import limits as limits
     from ptxsim import oracle as oracle
     from ptxsim.codegen.host import simd as simd
+    from ptxsim.finding import Finding as Finding
     from ptxsim.memory import Allocation as Allocation
     from ptxsim.memory import Memory as Memory
     from ptxsim.module import Module as Module
@@ -37,7 +38,6 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
     from ptxsim.oracle import MemoryRequest as MemoryRequest
     from ptxsim.oracle import Watcher as Watcher
     from ptxsim.oracle import trace as trace
-    from ptxsim.record import Hazard as Hazard
     from ptxsim.record import LaunchRecord as LaunchRecord
     from ptxsim.run.worker import available_threads as available_threads
     from ptxsim.syntax.program import source_name as source_name

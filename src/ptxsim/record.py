@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ptxsim.finding import Finding, Triple
 from ptxsim.limits import WARP
-
-Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -35,29 +34,6 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Hazard:
-    """Something that is undefined behaviour on a GPU, with the place and the threads involved.
-
-    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned" or "warp-sync". `address` is
-    the byte offset into `array` (which may lie outside it), or into shared or local memory.
-    """
-
-    kind: str
-    line: int
-    file: str
-    message: str
-    block: Triple
-    thread: Triple
-    access: str
-    space: str
-    array: str = ""
-    address: int = 0
-    other_thread: Triple | None = None
-    other_block: Triple | None = None
-    other_line: int = 0
-
-
-@dataclass(frozen=True)
 class LaunchRecord:
     """Counters of a launch in total and by source line, its hazards, and what it printed.
 
@@ -66,7 +42,7 @@ class LaunchRecord:
 
     counters: dict[str, int]
     lines: dict[int, dict[str, int]]
-    hazards: tuple[Hazard, ...]
+    hazards: tuple[Finding, ...]
     printed: str
     grid: Triple
     block: Triple

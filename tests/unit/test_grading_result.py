@@ -130,7 +130,7 @@ def test_json_is_stable_and_comes_back():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"score": 3.5', '"score": 6.0'), ('"format": 3', '"format": 1'), ('"RACE"', '"NICE"'), ('"seed": 3,', ""),
+        ('"score": 3.5', '"score": 6.0'), ('"format": 4', '"format": 1'), ('"RACE"', '"NICE"'), ('"seed": 3,', ""),
         ("}", ""),
     ],
 )

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from ptxsim import Finding
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.grading import check
@@ -19,11 +20,11 @@ from warpschool.notebook.display import register_displays
 from warpschool.show.columns import percent, shares, short, times, used_columns
 from warpschool.show.figures import figure_image
 from warpschool.show.kernels import launch_html, run_html
-from warpschool.show.notes import array_in, frame
+from warpschool.show.notes import note_on
 from warpschool.show.page import page
 from warpschool.show.results import result_html
 from warpschool.show.roofline import Point, plottable, roofline_figure
-from warpschool.show.source import Note, annotated_source, coloured_lines
+from warpschool.show.source import Note, annotated_source, coloured_lines, frame_of
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 
@@ -87,7 +88,7 @@ def test_columns_that_are_zero_everywhere_are_left_out_and_waste_is_written_out(
 
 def test_a_frame_marks_the_array_with_its_brackets():
     source = "a\n  x += tile[r[0]][k] * 2;  // tile\nb"
-    drawn = frame(source, 2, "thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4", around=1)
+    drawn = frame_of(source, [note_on(source, 2, "reads shared tile at byte 4", array="tile")], around=1)
     hit = drawn.lines[1].text
     assert hit[drawn.note.start : drawn.note.start + drawn.note.width] == "tile[r[0]][k]"
     assert drawn.text().splitlines()[2].strip() == "| " + " " * 7 + "^" * 13
@@ -95,19 +96,18 @@ def test_a_frame_marks_the_array_with_its_brackets():
 
 
 def test_a_frame_without_an_array_marks_the_statement():
-    drawn = frame("\tgo();  // why", 1, "message")
-    assert (drawn.note.start, drawn.note.width) == (4, 5)
-    assert frame("one line", 2, "x") is None
-    assert frame("one line", 0, "x") is None
+    note = note_on("\tgo();  // why", 1, "message")
+    assert (note.start, note.width) == (4, 5)
+    assert note_on("one line", 2, "x") is None
+    assert note_on("one line", 0, "x") is None
 
 
 @pytest.mark.parametrize(
-    ("message", "array"),
-    [("reads shared tileA at byte 0", "tileA"), ("writes outside x: 4 bytes behind", "x"), ("updates C at byte 8", "C"),
-     ("takes a value from a lane", ""), ("reads shared memory at byte 3", "memory")],
-)  # fmt: skip
-def test_the_array_of_a_message(message, array):
-    assert array_in(message) == array
+    ("array", "variable"),
+    [("shared tileA", "tileA"), ("x", "x"), ("shared memory", ""), ("global memory", ""), ("an array", ""), ("", "")],
+)
+def test_the_variable_of_a_finding(array, variable):
+    assert Finding("race", 1, "k.cu", (0, 0, 0), (0, 0, 0), "read", "shared", array).variable == variable
 
 
 def test_annotated_source_shades_hot_lines_and_puts_messages_below():

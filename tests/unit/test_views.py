@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -14,17 +15,18 @@ import pytest
 from rich.console import Console
 
 import warpschool as ws
+from ptxsim import Finding
 from ptxsim.fragments import fragment
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, CourseError, NotMeasured
-from warpschool.grading import Result
+from warpschool.grading import Criterion, Result, Verdict
 from warpschool.harness.compare import wrong_map
 from warpschool.harness.launcher import run_kernel
 from warpschool.inspect.timeline import Recorder, Span, Timeline, make_timeline
 from warpschool.model import Roof, Roofline
 from warpschool.notebook import cells
 from warpschool.show.kernels import launch_html
-from warpschool.show.notes import hazard_notes
+from warpschool.show.notes import hazard_notes, observed_notes
 from warpschool.show.results import compiled_html, failed_html, mismatch_exhibit, result_html
 from warpschool.show.source import marked_source
 
@@ -149,15 +151,28 @@ def test_a_terminal_gets_text(run):
 
 # ---------------------------------------------------------------- findings on their lines
 
-RACE = (
-    "race: thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4, which thread (3, 0, 0) wrote in line 2: "
-    "without a barrier between"
-)
+RACE = Finding(
+    "race", 5, "k.cu", (0, 0, 0), (0, 1, 0), "read", "shared", "shared tile", 4, other_thread=(3, 0, 0), other_line=2,
+    other_did="write",
+)  # fmt: skip
+WAITS = Finding(
+    "divergent-barrier", 3, "k.cu", (0, 0, 0), (0, 0, 0), "barrier", "", other_thread=(1, 0, 0), other_line=2,
+    other_did="waits",
+)  # fmt: skip
+SEVERAL = replace(
+    RACE, line=3, thread=(0, 0, 0), array="shared t", address=0, others="warp", other_warp=(0, 0, 0),
+    other_thread=(7, 0, 0),
+)  # fmt: skip
+BLOCKS = replace(
+    RACE, line=3, thread=(0, 0, 0), access="write", space="global", array="x", address=0, other_thread=(0, 0, 0),
+    other_block=(1, 0, 0), other_line=0,
+)  # fmt: skip
+COPY = replace(RACE, line=3, other_did="copy")
 
 
 def test_a_race_stands_on_both_lines_with_both_threads():
     source = "int a;\ntile[i] = 1;\n\n\nx = tile[j];\n"
-    first, second = hazard_notes(source, 5, RACE)
+    first, second = hazard_notes(source, [RACE])
     assert (first.line, second.line, second.is_second) == (5, 2, True)
     assert first.text.startswith("① race: thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4: without a")
     assert second.text == "② thread (3, 0, 0) wrote it here"
@@ -171,28 +186,35 @@ def test_a_race_stands_on_both_lines_with_both_threads():
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("found", "message", "said"),
     [
-        ("thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) waits at "
-         "the barrier of line 2", "② thread (1, 0, 0) waits at the barrier here"),
-        ("thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) has "
-         "already returned", "② thread (1, 0, 0) has already returned"),
-        ("thread (0, 0, 0) of block (0, 0, 0) reads shared t at byte 0, which several threads of the warp of thread "
-         "(0, 0, 0) wrote in line 2: without a barrier between",
+        (WAITS, "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) waits "
+         "at the barrier of line 2", "② thread (1, 0, 0) waits at the barrier here"),
+        (replace(WAITS, other_did="returned", other_line=0), "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that "
+         "not all threads reach: thread (1, 0, 0) has already returned", "② thread (1, 0, 0) has already returned"),
+        (SEVERAL, "thread (0, 0, 0) of block (0, 0, 0) reads shared t at byte 0, which several threads of the warp of "
+         "thread (0, 0, 0) wrote in line 2: without a barrier between",
          "② several threads of the warp of thread (0, 0, 0) (one is thread (7, 0, 0)) wrote it here"),
-        ("thread (0, 0, 0) of block (0, 0, 0) writes x at byte 0, which thread (0, 0, 0) of block (1, 0, 0) wrote: no "
-         "barrier orders blocks", "② thread (0, 0, 0) of block (1, 0, 0) wrote it"),
+        (BLOCKS, "thread (0, 0, 0) of block (0, 0, 0) writes x at byte 0, which thread (0, 0, 0) of block (1, 0, 0) wrote: "
+         "no barrier orders blocks", "② thread (0, 0, 0) of block (1, 0, 0) wrote it"),
+        (COPY, "thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4, to which the copy of line 2 is on its way: "
+         "wait for it, then for the other threads", "② the copy is on its way here"),
     ],
 )  # fmt: skip
-def test_every_meeting_of_two_threads_is_told_twice(message, said):
-    notes = hazard_notes("a;\nb;\nc;", 3, message, other=(7, 0, 0))
+def test_every_meeting_of_two_threads_is_told_twice(found, message, said):
+    notes = hazard_notes("a;\nb;\nc;", [found])
+    assert found.message == message
     assert [note.text for note in notes][1] == said
-    assert notes[1].line == (2 if "line 2" in message else 3)
+    assert notes[1].line == (found.other_line or 3)
+    assert Finding.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
 def test_other_findings_are_one_note_and_a_line_that_is_not_there_none():
-    assert [n.text for n in hazard_notes("a;", 1, "loads take <40> sectors")] == ["loads take <40> sectors"]
-    assert hazard_notes("a;", 2, RACE) == hazard_notes("a;", 0, RACE) == []
+    said = Criterion("a", "A", 1, 0.0, Verdict.PERF, "loads take <40> sectors", 1)
+    assert [n.text for n in observed_notes("a;", said)] == ["loads take <40> sectors"]
+    assert hazard_notes("a;", [replace(RACE, line=2)]) == hazard_notes("a;", [replace(RACE, line=0)]) == []
+    alone = replace(COPY, other_line=0)  # a copy without a line has no place of its own
+    assert [note.text for note in hazard_notes("a;\nb;\nc;", [alone])] == [f"race: {alone.message}"]
 
 
 def test_a_launch_shows_source_counters_and_hazards(run):

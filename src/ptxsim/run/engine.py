@@ -34,11 +34,12 @@ from ptxsim.errors import (
     SimulationError,
     StepLimitExceeded,
 )
+from ptxsim.finding import Finding
 from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.printf import formatted
-from ptxsim.record import Hazard, LaunchRecord, Terms, Triple
+from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.worker import Setup, Worker, available_threads, in_threads, interruptible
 from ptxsim.syntax.program import Kernel
@@ -166,8 +167,8 @@ class Launching:
         return record
 
     def _looked_into(
-        self, hazards: tuple[Hazard, ...], before: Snapshot, written: list[Allocation]
-    ) -> tuple[Hazard, ...]:
+        self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
+    ) -> tuple[Finding, ...]:
         """The hazards with races named exactly, or found to be none: from another run with the exact shadow."""
         wide_grid = self.terms.grid[0] > MAX_GRID_X
         code = self.engine.build(self.terms.block, replace(self.options, exact=True), wide_grid=wide_grid)
@@ -185,7 +186,7 @@ class Launching:
             return hazards
         return (*races, *(h for h in hazards if h.kind != "race"))
 
-    def find_races(self, written: list[Allocation]) -> tuple[list[Hazard], bool]:
+    def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
         worker = Worker(self.setup, self._shadows(written))
         worker.listen(partial=self.unit.partial_order)
@@ -270,12 +271,12 @@ class Launching:
         return sum((a.nbytes >> self.unit.global_granule_log2) * CELL_BYTES for a in written)
 
     # -- account --------------------------------------------------------------------------------------------------
-    def _hazards(self, workers: list[Worker]) -> tuple[Hazard, ...]:
+    def _hazards(self, workers: list[Worker]) -> tuple[Finding, ...]:
         reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.engine.file)
-        hazards: dict[tuple[str, int, str, str], Hazard] = {}  # an unrolled line has many accesses: tell it once
+        hazards: dict[tuple[str, int, str, str], Finding] = {}  # an unrolled line has many accesses: tell it once
         for w in workers:
             for k in range(w.struct.hazard_count):
-                found = reporter.tell(w.hazards[k])
+                found = reporter.finding(w.hazards[k])
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 

@@ -1,15 +1,15 @@
-"""Hazard records of generated code, told as sentences."""
+"""Hazard records of generated code, as findings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.unit import AccessSite, Unit
+from ptxsim.codegen.unit import Unit
+from ptxsim.finding import Finding, Triple
 from ptxsim.limits import WARP
 from ptxsim.memory import DEFAULT_CAPACITY, Memory
-from ptxsim.record import Hazard, Triple
 from ptxsim.syntax.program import Barrier, SourceLine, WarpBarrier, source_name
 
 _KINDS = {
@@ -19,8 +19,8 @@ _KINDS = {
     L.WARP_MATRIX: "warp-sync",
 }  # fmt: skip
 _FAR = DEFAULT_CAPACITY  # no pointer of the kernel, moved by any index, gets there
-_PAST = {L.WRITE: "wrote", L.READ: "read", L.ATOMIC: "updated atomically", L.READ_AFTER_WRITE: "wrote and read"}
-_VERB = {"write": "writes", "read": "reads", "atomic": "updates"}
+_DID = {L.WRITE: "write", L.READ: "read", L.ATOMIC: "atomic", L.READ_AFTER_WRITE: "read and write"}
+_MANY_BLOCKS = 0xFFFFFFFF
 
 
 def unravel(index: int, shape: Triple) -> Triple:
@@ -30,14 +30,15 @@ def unravel(index: int, shape: Triple) -> Triple:
 
 @dataclass(frozen=True)
 class Reporter:
-    """Turns HazardRecords into Hazards for one launch."""
+    """Turns HazardRecords into findings for one launch."""
 
     unit: Unit
     memory: Memory
     grid: Triple
     file: str
 
-    def tell(self, record: L.HazardRecord) -> Hazard:
+    def finding(self, record: L.HazardRecord) -> Finding:
+        """What a record says."""
         thread = self.thread(record.warp, record.lane)
         block = unravel(record.block, self.grid)
         if record.kind == L.DIVERGENT_BARRIER:
@@ -46,92 +47,56 @@ class Reporter:
         if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE):
             array, offset = self._locate(record.address)
         else:
-            array, offset = (
-                {"shared": "shared memory", "local": "local memory"}.get(site.space, site.space),
-                record.address,
-            )
+            array = {"shared": "shared memory", "local": "local memory"}.get(site.space, site.space)
+            offset = record.address
             if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED):
                 array = self.shared_array(offset)
-        common: dict[str, Any] = {
-            "kind": _KINDS[record.kind], "line": site.line, "file": self.file, "block": block, "thread": thread,
-            "access": site.access, "space": site.space, "array": array, "address": offset,
-        }  # fmt: skip
-        who = f"thread {thread} of block {block}"
+        found = Finding(
+            _KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset
+        )
         if record.kind in (L.RACE, L.SHARED_RACE):
-            return self._race(record, site, common, who, array, offset)
-        return Hazard(**common, message=self._single(record, site, who, array, offset))
+            return self._race(record, found)
+        return replace(found, **self._details(record, offset))
 
-    def _single(self, record: L.HazardRecord, site: AccessSite, who: str, array: str, offset: int) -> str:
-        verb = _VERB[site.access]
-        match _KINDS[record.kind]:
-            case "out-of-bounds":
-                return f"{who} {verb} outside {self._where(record, array, offset)}"
-            case "uninitialized":
-                return f"{who} {verb} {array} at byte {offset}, which no thread of the block has written"
-            case "misaligned" if record.state:
-                return (
-                    f"{who} {verb} a fragment of {array} at byte {offset}: the start and the stride of a fragment must "
-                    f"be multiples of {record.state} bytes"
-                )
-            case "misaligned":
-                return f"{who} {verb} {array} at byte {offset}, which is not aligned to the access's size"
-            case "warp-sync" if record.kind == L.WARP_MATRIX and record.state:
-                return f"{who} gives this matrix instruction another address or stride than lane 0 of its warp"
-            case "warp-sync" if record.kind == L.WARP_MATRIX:
-                return f"{who} executes a matrix instruction without all 32 lanes of its warp"
-            case "warp-sync":
-                return f"{who} takes a value from a lane that does not take part in this instruction"
-        raise AssertionError(record.kind)
+    def _details(self, record: L.HazardRecord, offset: int) -> dict[str, Any]:
+        """What the kind alone does not tell."""
+        if record.kind == L.OUT_OF_BOUNDS:
+            allocation = self.memory.nearest(record.address)
+            far = allocation is not None and abs(offset) > _FAR
+            return {"detail": "nowhere" if far else "", "size": allocation.nbytes if allocation is not None else 0}
+        if record.kind == L.WARP_MATRIX:
+            return {"detail": "address" if record.state else "part"}
+        if record.kind in (L.MISALIGNED, L.SHARED_MISALIGNED) and record.state:
+            return {"detail": "fragment", "size": record.state}
+        return {}
 
-    def _where(self, record: L.HazardRecord, array: str, offset: int) -> str:
-        allocation = self.memory.nearest(record.address) if record.kind == L.OUT_OF_BOUNDS else None
-        if allocation is None:
-            return f"{array}: byte {offset}"
-        if abs(offset) > _FAR:
-            return "every array, at an address that belongs to nothing"
-        if offset < 0:
-            return f"{array}: {-offset} bytes before its start"
-        return f"{array}: {offset - allocation.nbytes} bytes behind its {allocation.nbytes} bytes"
-
-    def _race(
-        self, record: L.HazardRecord, site: AccessSite, common: dict[str, Any], who: str, array: str, offset: int
-    ) -> Hazard:
-        state = record.state & 0xFFFFFFFF
-        past = _PAST[state >> L.KIND_SHIFT & 3]
-        owner = record.state >> 32
+    def _race(self, record: L.HazardRecord, found: Finding) -> Finding:
+        """The other side, as far as the shadow word tells."""
+        state, owner = record.state & 0xFFFFFFFF, record.state >> 32
         other_block = None
-        if record.kind == L.RACE and owner not in (0, record.block + 1, 0xFFFFFFFF):
+        if record.kind == L.RACE and owner not in (0, record.block + 1, _MANY_BLOCKS):
             other_block = unravel(owner - 1, self.grid)
-        several = state & (L.MANY_WARPS | L.MANY_LANES) or owner == 0xFFFFFFFF
-        other = None if several else self.thread(state >> L.WARP_SHIFT & 31, state & 31)
-        if owner == 0xFFFFFFFF:
-            whom = "threads of several blocks"
+        others = "thread"
+        if owner == _MANY_BLOCKS:
+            others = "blocks"
         elif state & L.MANY_WARPS:
-            whom = "threads of several warps"
+            others = "warps"
         elif state & L.MANY_LANES:
-            first = self.thread(state >> L.WARP_SHIFT & 31, 0)
-            whom = f"several threads of the warp of thread {first}"
-        else:
-            whom = f"thread {other}"
-        whom += f" of block {other_block}" if other_block else ""
-        between = "no barrier orders blocks" if other_block or owner == 0xFFFFFFFF else "without a barrier between"
+            others = "warp"
+        warp, lane = state >> L.WARP_SHIFT & 31, state & 31
         line = self.unit.sites[record.other_site].line if record.other_site < len(self.unit.sites) else 0
-        known: dict[str, Any] = {"other_thread": other, "other_block": other_block, "other_line": line}
+        is_copy = state == L.IN_FLIGHT or (line and state & L.FLYING_STATE)
+        several = owner == _MANY_BLOCKS or state & (L.MANY_WARPS | L.MANY_LANES)
         if line:  # the exact shadow: of several threads it names the last
-            known |= {
-                "other_thread": self.thread(state >> L.WARP_SHIFT & 31, state & 31),
-                "other_block": other_block or common["block"],
-            }
-            past += f" in line {line}"
-        told = f"{who} {_VERB[site.access]} {array} at byte {offset}"
-        if state == L.IN_FLIGHT or (line and state & L.FLYING_STATE):
-            copy = f"the copy of line {line}" if line else "an asynchronous copy"
-            message = f"{told}, to which {copy} is on its way: wait for it, then for the other threads"
-            return Hazard(**common, message=message, **known)
-        return Hazard(**common, message=f"{told}, which {whom} {past}: {between}", **known)
+            several, other_block = False, other_block or found.block
+        return replace(
+            found, other_thread=None if several else self.thread(warp, lane), other_block=other_block, other_line=line,
+            others=others, other_warp=self.thread(warp, 0) if others == "warp" else None,
+            other_did="copy" if is_copy else _DID[state >> L.KIND_SHIFT & 3],
+        )  # fmt: skip
 
-    def _divergence(self, record: L.HazardRecord, block: Triple, thread: Triple) -> Hazard:
-        line = self._barrier_line(record.site)
+    def _divergence(self, record: L.HazardRecord, block: Triple, thread: Triple) -> Finding:
+        """A thread at a barrier, and one that is not there."""
         whole_warp = record.state >> 32 & 1
         state = record.state & 0xFFFFFFFF
         if whole_warp:
@@ -140,23 +105,11 @@ class Reporter:
         else:
             other = self.thread(record.warp, record.address)
             gone, place = state == L.EXITED, state & (L.MAX_BLOCKS - 1)
-        elsewhere = 0 if gone else self._barrier_line(place)
-        doing = "has already returned" if gone else f"waits at the barrier of line {elsewhere}"
-        message = (
-            f"thread {thread} of block {block} waits at a barrier that not all threads reach: thread {other} {doing}"
-        )
-        return Hazard(
-            "divergent-barrier",
-            line,
-            self.file,
-            message,
-            block,
-            thread,
-            "barrier",
-            "",
-            other_thread=other,
-            other_line=elsewhere,
-        )
+        return Finding(
+            "divergent-barrier", self._barrier_line(record.site), self.file, block, thread, "barrier", "",
+            other_thread=other, other_line=0 if gone else self._barrier_line(place),
+            other_did="returned" if gone else "waits",
+        )  # fmt: skip
 
     def _barrier_line(self, target: int) -> int:
         """Line of the barrier behind which block `target` lies."""

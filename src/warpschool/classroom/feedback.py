@@ -19,8 +19,9 @@ from warpschool.errors import GradingError
 from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id
 from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Criterion, Result
+from warpschool.grading.verdicts import case_words
 from warpschool.harness.source import Source
-from warpschool.show.notes import hazard_notes, split_case
+from warpschool.show.notes import observed_notes
 from warpschool.show.page import escape, facts, page, slug
 from warpschool.show.results import met_cell
 from warpschool.show.source import Note, marked_source
@@ -222,12 +223,12 @@ def _findings(result: Result) -> Iterator[str]:
 def _line_notes(result: Result, source: str) -> list[Note]:
     """What was seen, on its line and on that of the other thread where there is one; equal findings once."""
     notes: list[Note] = []
-    for line, seen in [(result.line, result.seen), *((c.line, c.seen) for c in result.criteria)]:
-        if line and seen:
-            case, message = split_case(seen.strip().split("\n", 1)[0])
-            found = hazard_notes(source, line, message)
-            notes += [replace(note, text=f"at {case}: {note.text}" if case and not note.is_second else note.text)
-                      for note in found]  # fmt: skip
+    abouts: list[Result | Criterion] = [result, *result.criteria]
+    for about in abouts:
+        case = f"at {case_words(about.case)}: " if about.case else ""
+        first = replace(about, said=about.said.strip().split("\n", 1)[0])
+        for note in observed_notes(source, first) if about.line and about.seen else ():
+            notes.append(note if note.is_second else replace(note, text=f"{case}{note.text}"))
     return notes
 
 

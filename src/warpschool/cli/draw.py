@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ptxsim import Finding
 from warpschool.cli.output import Output
+from warpschool.grading.verdicts import Observed, case_words
 from warpschool.inspect.profile import KernelReport
 from warpschool.model import agreement
 from warpschool.show.columns import percent, shares, used_columns
 from warpschool.show.kernels import SHOWN_HAZARDS, kernel_facts
-from warpschool.show.notes import frame, split_case
-from warpschool.show.source import coloured_text
+from warpschool.show.notes import note_on
+from warpschool.show.source import coloured_text, frame_of
 from warpschool.show.table import Table
 
 _HOT, _HOTTER = 0.05, 0.25
 _CODE_WIDTH = 90
 
 
-def draw_finding(output: Output, source: str, line: int, message: str) -> None:
-    """A message on its source line; alone where it has no line, or quotes the source itself, as a compiler's does."""
-    case, message = split_case(message)
-    if case:
-        output.show("    at ", case, style="dim")
-    drawn = frame(source, line, message) if line and "\n" not in message else None
+def draw_observed(output: Output, source: str, about: Observed) -> None:
+    """What was seen, on its source line; alone where it has none, or quotes the source itself, as a compiler's does."""
+    if about.case:
+        output.show("    at ", case_words(about.case), style="dim")
+    array = about.finding.variable if about.finding is not None else ""
+    _draw(output, source, about.line, about.message, array)
+
+
+def draw_hazard(output: Output, source: str, found: Finding) -> None:
+    """A hazard of a run on its source line."""
+    _draw(output, source, found.line, f"{found.kind}: {found.message}", found.variable)
+
+
+def _draw(output: Output, source: str, line: int, message: str, array: str) -> None:
+    note = note_on(source, line, message, array=array) if line and "\n" not in message else None
+    drawn = frame_of(source, [note], around=2) if note is not None else None
     for row in drawn.terminal(output.console.width) if drawn is not None else message.splitlines():
         output.show(row if isinstance(row, Text) else f"    {row}")
 
@@ -39,7 +51,7 @@ def draw_report(output: Output, report: KernelReport) -> None:
     if report.hazards:
         output.heading(f"Hazards: {len(report.findings)}")
         for hazard in report.findings[:SHOWN_HAZARDS]:
-            draw_finding(output, report.source, hazard.line, f"{hazard.kind}: {hazard.message}")
+            draw_hazard(output, report.source, hazard)
     if report.printed:
         output.heading("printf wrote")
         output.show(report.printed.rstrip("\n"))

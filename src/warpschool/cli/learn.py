@@ -241,11 +241,11 @@ def show_result(output: Output, result: Result, source: str) -> None:
     output.show(f"checked: {result.source.get('name', '')} ({result.source.get('origin', '')})", style="dim")
     if result.not_on_gpu:
         output.show(f"on the simulator alone, as this GPU cannot run it: {result.not_on_gpu}", style="dim")
-    from warpschool.cli.draw import draw_finding
+    from warpschool.cli.draw import draw_observed
 
     if result.seen:
         output.show()
-        draw_finding(output, source, result.line, result.seen)
+        draw_observed(output, source, result)
         output.show()
         return
     shown: dict[tuple[str, int], str] = {}
@@ -257,8 +257,8 @@ def show_result(output: Output, result: Result, source: str) -> None:
 
 def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: str) -> None:
     """One criterion; one that failed like an earlier one (`like`) at the same line is told in a line."""
-    from warpschool.cli.draw import draw_finding
-    from warpschool.show.notes import split_case
+    from warpschool.cli.draw import draw_observed
+    from warpschool.grading.verdicts import case_words
 
     mark = Text("ok", style="bold green") if criterion.ok else Text(str(criterion.verdict), style="bold red")
     mark.pad_right(max(0, 7 - len(mark)))
@@ -267,11 +267,11 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: 
     if criterion.ok:
         return
     if like:
-        case, _ = split_case(criterion.seen)
+        case = case_words(criterion.case)
         where = f" in line {criterion.line}" if criterion.line else ""
         output.show(f"    the same{where} as in '{like}'{f', at {case}' if case else ''}", style="dim")
         return
-    draw_finding(output, source, criterion.line, criterion.seen)
+    draw_observed(output, source, criterion)
     if criterion.wrong is not None and criterion.wrong.wrong < criterion.wrong.count:
         for row in str(criterion.wrong).splitlines():
             output.show("    ", row, style="dim")

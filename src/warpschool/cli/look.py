@@ -126,13 +126,13 @@ def _show_table(output: Output, tour: Tour) -> None:
 
 
 def _show_mistake(output: Output, mistake: Mistake) -> None:
-    from warpschool.cli.draw import draw_finding
+    from warpschool.cli.draw import draw_hazard
 
     output.heading(f"A mistake, caught: {mistake.name} without the barrier of line {mistake.removed_line}")
     if mistake.hazard is None:
         output.show(("nothing was reported: the race was missed", "bold red"))
         return
-    draw_finding(output, mistake.source, mistake.hazard.line, f"{mistake.hazard.kind}: {mistake.hazard.message}")
+    draw_hazard(output, mistake.source, mistake.hazard)
 
 
 # ---------------------------------------------------------------- profile

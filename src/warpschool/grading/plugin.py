@@ -27,7 +27,7 @@ from warpschool.grading.points import PointsReport
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
-from warpschool.grading.verdicts import Judgement, Verdict, judge, readable, worst
+from warpschool.grading.verdicts import OBSERVED, Judgement, Verdict, judge, readable, worst
 
 _STATE = pytest.StashKey["State"]()
 
@@ -266,9 +266,7 @@ class Recorder:
             self._submission = session.config.stash[_STATE].submission(step)
         except Exception as error:  # whatever it is, it must become a verdict
             judgement = judge(error)
-            self.whole = Criterion(
-                "", "", 0, 0, judgement.verdict, judgement.seen, judgement.line, self._code(judgement.line)
-            )
+            self.whole = Criterion("", "", 0, 0, judgement.verdict, **self._observed(judgement))
             session.items.clear()
 
     @pytest.hookimpl(wrapper=True)
@@ -295,11 +293,14 @@ class Recorder:
             gravest = next(outcome for outcome in outcomes if outcome.verdict is verdict)
         else:
             gravest = Judgement(Verdict.SE, "this criterion was not run")
-        line = gravest.line
         return Criterion(
-            info.id, info.title, info.weight, gravest.fraction, gravest.verdict, gravest.seen, line, self._code(line),
-            info.counts, info.hint, gravest.secret, tuple(self._measured.get(info.id, ())), gravest.wrong,
+            info.id, info.title, info.weight, gravest.fraction, gravest.verdict, counts=info.counts, hint=info.hint,
+            secret=gravest.secret, measured=tuple(self._measured.get(info.id, ())), wrong=gravest.wrong,
+            **self._observed(gravest),
         )  # fmt: skip
+
+    def _observed(self, judgement: Judgement) -> dict[str, Any]:
+        return {name: getattr(judgement, name) for name in OBSERVED} | {"code": self._code(judgement.line)}
 
     def _code(self, line: int) -> str:
         return readable(self._lines[line - 1].rstrip()[:200]) if 1 <= line <= len(self._lines) else ""

@@ -17,7 +17,7 @@ import pytest
 from warpschool.course import Step
 from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.result import Criterion
-from warpschool.grading.verdicts import Judgement, Verdict, readable, worst
+from warpschool.grading.verdicts import OBSERVED, Judgement, Verdict, worst
 
 Judge = Callable[[pytest.Item, pytest.ExceptionInfo[BaseException]], Judgement]
 
@@ -56,8 +56,8 @@ class PointsReport:
                 verdict = worst(outcome.verdict for outcome in outcomes)
                 told = next(outcome for outcome in outcomes if outcome.verdict is verdict)
                 criterion = Criterion(
-                    info.id, info.title, info.weight, told.fraction, verdict, readable(told.seen), told.line,
-                    counts=info.counts, hint=info.hint, secret=told.secret,
+                    info.id, info.title, info.weight, told.fraction, verdict, counts=info.counts, hint=info.hint,
+                    secret=told.secret, **{name: getattr(told, name) for name in OBSERVED},
                 )  # fmt: skip
                 found.append((key[0], criterion))
         return found

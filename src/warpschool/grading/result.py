@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ptxsim import Finding
 from warpschool.errors import GradingError
-from warpschool.grading.verdicts import Verdict, worst
+from warpschool.grading.verdicts import OBSERVED, Observed, Verdict, worst
 from warpschool.harness.compare import WrongMap
 
-FORMAT = 3
+FORMAT = 4
 _SECRET_CASE = "This fails in a case that is not public: other sizes and other numbers than those of your own checks."
 
 
 @dataclass(frozen=True)
-class Criterion:
+class Criterion(Observed):
     """One graded criterion: `fraction` of `weight` was earned.
 
-    `seen` is what was observed, `line` the student's line (0: none to blame) and `code` its text. `secret` says that it
-    was observed in a case that an instructor's secret seed drew: students then read `shown`. `measured`: counts that
-    were held against a limit, in words. `wrong`: where an output is wrong.
+    `secret` says that it was observed in a case that an instructor's secret seed drew: students then read `shown`.
+    `measured`: counts that were held against a limit, in words. `wrong`: where an output is wrong.
     """
 
     id: str
@@ -29,7 +29,7 @@ class Criterion:
     weight: float
     fraction: float
     verdict: Verdict
-    seen: str = ""
+    said: str = ""
     line: int = 0
     code: str = ""
     counts: str = ""
@@ -37,6 +37,10 @@ class Criterion:
     secret: bool = False
     measured: tuple[str, ...] = ()
     wrong: WrongMap | None = None
+    case: Mapping[str, float] = field(default_factory=dict)
+    finding: Finding | None = None
+    more: int = 0
+    file: str = ""
 
     @property
     def shown(self) -> str:
@@ -53,11 +57,11 @@ class Criterion:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Observed):
     """What a check says about one source and one step; weights are the grader's, not a course's points.
 
-    `seen` and `line` speak about the whole file where it could not be run at all. `source` has the file's name, SHA-256
-    and origin; `provenance` everything that the outcome may depend on.
+    What was observed speaks about the whole file where it could not be run at all. `source` has the file's name,
+    SHA-256 and origin; `provenance` everything that the outcome may depend on.
     """
 
     step: str
@@ -66,9 +70,13 @@ class Result:
     seed: int
     source: Mapping[str, str]
     provenance: Mapping[str, str]
-    seen: str = ""
+    said: str = ""
     line: int = 0
     code: str = ""
+    case: Mapping[str, float] = field(default_factory=dict)
+    finding: Finding | None = None
+    more: int = 0
+    file: str = ""
 
     @property
     def score(self) -> float:
@@ -118,10 +126,9 @@ class Result:
         return replace(self, criteria=chosen, verdict=worst(criterion.verdict for criterion in chosen))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, scores included; the score of what is no grade is None, which nobody takes for a 0."""
+        """Return plain data, sentences and scores included; of what is no grade the score is None: nobody's 0."""
         return {
-            **{key: value for key, value in asdict(self).items() if key != "criteria"},
-            "criteria": [asdict(criterion) for criterion in self.criteria],
+            **_plain(self), "criteria": [_plain(criterion) for criterion in self.criteria],
             "format": FORMAT, "score": self.score if self.is_grade else None, "max_score": self.max_score,
         }  # fmt: skip
 
@@ -136,12 +143,9 @@ class Result:
             data = json.loads(text)
             if data.pop("format") != FORMAT:
                 raise ValueError("another format")
-            criteria = tuple(
-                Criterion(**{**item, "verdict": Verdict(item["verdict"]), **_parts(item)})
-                for item in data.pop("criteria")
-            )
+            criteria = tuple(Criterion(**_observed(item), **_parts(item)) for item in data.pop("criteria"))
             score, max_score = data.pop("score"), data.pop("max_score")
-            result = Result(**{**data, "verdict": Verdict(data["verdict"]), "criteria": criteria})
+            result = Result(**_observed(data), criteria=criteria)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise GradingError(f"this is no result of warpschool: {error}") from None
         if (result.score if result.is_grade else None, result.max_score) != (score, max_score):
@@ -157,7 +161,25 @@ class Result:
 
 
 def _without_secret(criterion: Criterion) -> Criterion:
-    return replace(criterion, seen=criterion.shown, line=0, code="", secret=False, wrong=None)
+    return replace(
+        criterion, said=criterion.shown, file="", line=0, code="", case={}, finding=None, more=0, secret=False,
+        wrong=None,
+    )  # fmt: skip
+
+
+def _plain(about: Result | Criterion) -> dict[str, Any]:
+    """The fields as JSON has them, with the sentences that are made of some."""
+    data = {**asdict(about), "seen": about.seen}
+    data.pop("criteria", None)
+    return {**data, "finding": about.finding.to_dict() if about.finding is not None else None}
+
+
+def _observed(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields of what `_plain` wrote, but those that only a criterion has."""
+    data.pop("seen")
+    finding = Finding.from_dict(data["finding"]) if data["finding"] is not None else None
+    plain = {key: value for key, value in data.items() if key not in ("hint", "measured", "wrong")}
+    return {**plain, "verdict": Verdict(data["verdict"]), "finding": finding}
 
 
 def _parts(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,8 +197,8 @@ def make_result(
 ) -> Result:  # fmt: skip
     """Return the result of these criteria; `whole` is what ended the check before any of them ran."""
     verdict = worst(criterion.verdict for criterion in (*criteria, *([whole] if whole else [])))
-    about = {"seen": whole.seen, "line": whole.line, "code": whole.code} if whole else {}
-    return Result(step, verdict, tuple(criteria), seed, dict(source), dict(provenance), **about)  # type: ignore[arg-type]
+    about = {name: getattr(whole, name) for name in OBSERVED} if whole else {}
+    return Result(step, verdict, tuple(criteria), seed, dict(source), dict(provenance), **about)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,23 @@ from warpschool.grading.result import FORMAT, Result
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN = {str: {"type": "string"}, int: {"type": "integer"}, float: {"type": "number"}, bool: {"type": "boolean"},
           type(None): {"type": "null"}}  # fmt: skip
+_OBSERVED = {
+    "said": "the words of a comparison, a budget or a compiler", "file": "the file's name, where the place is told",
+    "line": "the student's line, 0 for none", "code": "its text", "case": "sizes at which it was observed",
+    "finding": "what the simulator found there", "more": "how many others it found",
+}  # fmt: skip
+_WORDS = {
+    "Result": ("seen", "why the file could not be run at all, for people"),
+    "Criterion": ("seen", "what was observed, for people"),
+    "Finding": ("message", "the sentence that tells it"),
+}
+"""What is written beside the fields: a sentence made of some of them."""
 _NOTES = {
     "Result": {
+        **_OBSERVED,
         "step": "labNN_topic/NN_idea", "verdict": "the gravest of all criteria's", "seed": "of all random inputs",
         "source": "name, sha256 and origin of what was graded",
         "provenance": "versions and places; results that differ in them are not compared",
-        "seen": "why the file could not be run at all", "line": "the student's line, 0 for none", "code": "its text",
     },
     "Record": {
         "assignment": "the lab", "student": "nbgrader's id", "handin": "sha256 of the notebook",
@@ -36,12 +47,19 @@ _NOTES = {
         "answer": "a hash of what was graded", "text": "what the check said",
     },
     "Criterion": {
+        **_OBSERVED,
         "id": "name of the test function", "title": "what people read", "weight": "its share of the step's points",
-        "fraction": "of the weight that was earned", "seen": "what was observed",
-        "line": "the student's line, 0 for none", "code": "its text",
+        "fraction": "of the weight that was earned",
         "counts": "what is counted, and why", "hint": "a nudge, a place, pseudocode",
         "secret": "observed in a case of the secret seed: not for students", "measured": "counts held against limits",
         "wrong": "where an output is wrong",
+    },
+    "Finding": {
+        "kind": "race, out-of-bounds, uninitialized, divergent-barrier, misaligned or warp-sync",
+        "access": "read, write, atomic or barrier", "address": "byte offset into the array, or into shared memory",
+        "others": "how many the other side is: thread, warp, warps, blocks", "other_warp": "that warp's first thread",
+        "other_did": "read, write, atomic, read and write, copy, returned or waits",
+        "detail": "what the kind does not tell", "size": "of the array, or the alignment asked for, in bytes",
     },
     "WrongMap": {
         "name": "the array", "shape": "its dimensions", "height": "rows after folding", "columns": "likewise",
@@ -84,6 +102,9 @@ def schema_of(record: type, *, title: str = "") -> dict[str, Any]:
         properties[field.name] = _of_type(hints[field.name])
         if field.name in notes:
             properties[field.name]["description"] = notes[field.name]
+    if record.__name__ in _WORDS:
+        name, what = _WORDS[record.__name__]
+        properties[name] = {"type": "string", "description": what}
     return {
         "title": title or record.__name__, "type": "object", "properties": properties, "required": sorted(properties),
         "additionalProperties": False,

@@ -148,7 +148,7 @@ class Submission:
             )
             result = compare(got, reference, tolerance=tolerance, name=name)
             if not result.ok:
-                judgement = Judgement(Verdict.WA, f"at {_sizes_text(run)}: {result}")
+                judgement = Judgement(Verdict.WA, str(result), case=_case(run))
                 judgement.wrong = result.map
                 raise judgement
 
@@ -263,15 +263,15 @@ class Submission:
         if not found:
             return
         gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
-        more = f" ({len(found) - 1} more places)" if len(found) > 1 else ""
-        where = f"{self.name}:{gravest.line}: " if gravest.line else ""
-        seen = f"at {_sizes_text(run)}: {where}{gravest.message}{more}"
-        self._fail(verdict_of_hazard(gravest.kind), seen, line=gravest.line)
+        verdict = verdict_of_hazard(gravest.kind)
+        raise Judgement(
+            verdict, "", file=self.name, line=gravest.line, case=_case(run), finding=gravest, more=len(found) - 1
+        )
 
     def _judge_inputs(self, run: RunResult) -> None:
         if run.overwritten:
             names = " and ".join(run.overwritten)
-            self._fail(Verdict.WA, f"at {_sizes_text(run)}: the kernel changes its input {names}")
+            self._fail(Verdict.WA, f"the kernel changes its input {names}", case=_case(run))
 
     def _no_excess(
         self, run: RunResult, what: str, unit: str, excess: Callable[[Counters], int], requests: str
@@ -285,7 +285,7 @@ class Submission:
         each = excess(counters) / max(1, counters[requests])
         share = f", {excess(counters):,} of them in line {line} ({each:.3g} for each request of a warp)" if line else ""
         self._fail(
-            Verdict.PERF, f"at {_sizes_text(run)}: {what} take {total:,} {unit} more than needed{share}", line=line
+            Verdict.PERF, f"{what} take {total:,} {unit} more than needed{share}", line=line, case=_case(run)
         )
 
     def _measure(self, text: str) -> None:
@@ -293,8 +293,10 @@ class Submission:
         if not in_secret_case() and text not in self.measured:
             self.measured = [*self.measured, text][-_MOST_MEASURED:]
 
-    def _fail(self, verdict: Verdict, seen: str, *, line: int = 0) -> NoReturn:
-        raise Judgement(verdict, seen, line=line)
+    def _fail(
+        self, verdict: Verdict, said: str, *, line: int = 0, case: Mapping[str, float] | None = None
+    ) -> NoReturn:
+        raise Judgement(verdict, said, line=line, case=case)
 
 
 def load_submission(
@@ -347,8 +349,8 @@ def _text(source: bytes, name: str) -> str:
         text = source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = source[: error.start].count(b"\n") + 1
-        seen = f"{name}:{line}: byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
-        raise Judgement(Verdict.BAD, seen, line=line) from None
+        said = f"byte 0x{source[error.start]:02x} is not UTF-8; save the file as UTF-8 text"
+        raise Judgement(Verdict.BAD, said, file=name, line=line) from None
     if not text.strip():
         raise Judgement(Verdict.BAD, f"{name}: the file is empty; start from the step's starter")
     return text
@@ -367,9 +369,10 @@ def _atomics(counters: Counters) -> int:
     return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
 
 
-def _sizes_text(run: RunResult) -> str:
+def _case(run: RunResult) -> dict[str, float]:
+    """The sizes of a run, as plain numbers."""
     values = {**run.plan.scalars, **run.plan.sizes}
-    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
+    return {name: int(value) if float(value).is_integer() else float(value) for name, value in values.items()}
 
 
 def _amount(value: float, unit: str) -> str:

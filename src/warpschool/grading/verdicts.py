@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from ptxsim import Finding
 from warpschool import errors
 from warpschool.harness.compare import WrongMap
 
@@ -103,8 +104,47 @@ _MOST_LINES = 30  # one screen
 _MOST_COLUMNS = 300
 
 
-class Judgement(AssertionError):
-    """Ends a criterion: its verdict, what was seen, and the student's line where one is to blame.
+OBSERVED = ("said", "file", "line", "code", "case", "finding", "more")
+
+
+class Observed:
+    """What was observed where something failed, as data: `seen` is the sentence for people.
+
+    `case`: the sizes at which it was observed. `finding`: what the simulator found there, and `more` how many others;
+    `said`: the words of a comparison, a budget or a compiler, where there is no finding. `line` is the student's line
+    (0: none to blame), `code` its text, `file` the file's name where `seen` is to begin with the place.
+    """
+
+    said: str
+    file: str
+    line: int
+    code: str
+    case: Mapping[str, float]
+    finding: Finding | None
+    more: int
+
+    @property
+    def seen(self) -> str:
+        """The whole sentence, with sizes and place."""
+        where = f"{self.file}:{self.line}: " if self.file and self.line else ""
+        case = f"at {case_words(self.case)}: " if self.case else ""
+        return f"{case}{where}{self.message}"
+
+    @property
+    def message(self) -> str:
+        """The sentence alone."""
+        if self.finding is None:
+            return self.said
+        return self.finding.message + (f" ({self.more} more places)" if self.more else "")
+
+
+def case_words(case: Mapping[str, float]) -> str:
+    """The sizes of a case, "M = 31, N = 33"."""
+    return ", ".join(f"{name} = {value:g}" for name, value in case.items())
+
+
+class Judgement(AssertionError, Observed):
+    """Ends a criterion: its verdict and what was observed.
 
     `fraction` is the part of the points that is kept; `secret` says that it happened in a case of the secret seed.
     """
@@ -113,12 +153,17 @@ class Judgement(AssertionError):
     wrong: WrongMap | None = None
     """where an output is wrong, if that is what was seen"""
 
-    def __init__(self, verdict: Verdict, seen: str, *, line: int = 0, fraction: float = 0.0) -> None:
-        super().__init__(f"{verdict}: {seen}")
+    def __init__(
+        self, verdict: Verdict, said: str, *, file: str = "", line: int = 0, fraction: float = 0.0,
+        case: Mapping[str, float] | None = None, finding: Finding | None = None, more: int = 0,
+    ) -> None:  # fmt: skip
         self.verdict = verdict
-        self.seen = readable(seen)
-        self.line = line
+        self.said = readable(said)
+        self.file, self.line = file, line
+        self.code = ""
         self.fraction = fraction
+        self.case, self.finding, self.more = dict(case or {}), finding, more
+        super().__init__(f"{verdict}: {self.seen}")
 
 
 def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
@@ -136,7 +181,9 @@ def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
     if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
         seen = f"{type(error).__name__}: {seen}"
     line = getattr(error, "line", 0) or _first_line(getattr(error, "diagnostics", ()))
-    return Judgement(verdict, seen, line=line if isinstance(line, int) else 0)
+    file, line = str(getattr(error, "file", "")), line if isinstance(line, int) else 0
+    said = seen.removeprefix(f"{file}:{line}: ")  # errors with a place begin with it
+    return Judgement(verdict, said, file=file if said != seen else "", line=line)
 
 
 def readable(text: str) -> str:

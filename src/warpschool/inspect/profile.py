@@ -88,7 +88,7 @@ class KernelReport:
             "launches": [asdict(launch) for launch in self.launches],
             "counters": self.counters.plain(), "derived": derived(self.counters),
             "lines": {str(line): {k: v for k, v in c.plain().items() if v} for line, c in self.lines.items()},
-            "hazards": [asdict(hazard) for hazard in self.hazards],
+            "hazards": [hazard.to_dict() for hazard in self.hazards],
             "printed": self.printed,
             "estimate": asdict(self.estimate) | {"agreement": asdict(model.agreement())},
             "seconds": round(self.seconds, 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ptxsim import Finding
 from ptxsim.counters import COUNTERS
 from warpschool.counters import Counters
 from warpschool.device import Launch
@@ -14,7 +15,7 @@ from warpschool.model import agreement
 from warpschool.show.columns import percent, short, times
 from warpschool.show.notes import hazard_notes
 from warpschool.show.page import details, escape, facts, notebook_box, page
-from warpschool.show.source import Note, annotated_source, marked_source
+from warpschool.show.source import annotated_source, marked_source
 from warpschool.show.table import Cell, Table
 
 SHOWN_HAZARDS = 5
@@ -59,10 +60,7 @@ def _verdict(hazards: Sequence[Any]) -> str:
 
 
 def _source(source: str, lines: Mapping[int, Counters], name: str, hazards: Iterable[Any]) -> str:
-    notes: list[Note] = []
-    for number, hazard in enumerate(distinct(list(hazards))[:_DRAWN_HAZARDS]):
-        message = f"{hazard.kind}: {hazard.message}"
-        notes += hazard_notes(source, hazard.line, message, number=number, other=hazard.other_thread)
+    notes = hazard_notes(source, distinct(list(hazards))[:_DRAWN_HAZARDS])
     return annotated_source(source, lines, name=name, notes=notes)
 
 
@@ -159,13 +157,11 @@ def _count(report: KernelReport) -> str:
     return f"Hazards: {number}" + (f" (the first {shown} shown)" if number > shown else "")
 
 
-def _hazard(report: KernelReport, hazard: object) -> str:
-    kind, line, message = getattr(hazard, "kind", ""), getattr(hazard, "line", 0), getattr(hazard, "message", "")
-    other = getattr(hazard, "other_thread", None)
-    notes = hazard_notes(report.source, line, f"{kind}: {message}", other=other)
+def _hazard(report: KernelReport, found: Finding) -> str:
+    notes = hazard_notes(report.source, [found])
     if not notes:
-        return f'<p class="notice bad">{escape(kind)}: {escape(message)}</p>'
-    return marked_source(report.source, notes, name=f"{kind} in line {line} of {report.name}", around=2)
+        return f'<p class="notice bad">{escape(found.kind)}: {escape(found.message)}</p>'
+    return marked_source(report.source, notes, name=f"{found.kind} in line {found.line} of {report.name}", around=2)
 
 
 def _all_counters(report: KernelReport) -> str:

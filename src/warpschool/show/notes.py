@@ -1,4 +1,4 @@
-"""What a finding's sentence says of its source lines: the array to mark, the case, both threads that meet."""
+"""Findings on source lines: the array that is marked, and both threads that meet, each at its own line."""
 
 from __future__ import annotations
 
@@ -6,88 +6,64 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from warpschool.show.source import Frame, Note, frame_of
+from ptxsim import Finding
+from warpschool.grading.verdicts import Observed
+from warpschool.show.source import Note
 
-_SHARED_NAME = re.compile(r"\bshared (\w+)\b")
-_ARRAY_NAME = re.compile(r"\b(?:reads|writes|updates) (?:outside )?(\w+)")
-_CASE = re.compile(r"at ((?:\w+ = \S+?(?:, )?)+): ")
-_PLACE = re.compile(r"^[^\s:]+\.cuh?:\d+: ")
-_THREAD = r"thread \([^)]*\)(?: of block \([^)]*\))?"
-_RACE = re.compile(
-    rf"(?P<first>{_THREAD}) (?P<does>.+?), which (?P<second>.+?) "
-    r"(?P<did>wrote and read|wrote|read|updated atomically)(?: in line (?P<line>\d+))?: (?P<why>.+)",
-    re.DOTALL,
-)
-_COPY = re.compile(
-    rf"(?P<first>{_THREAD}) (?P<does>.+?), to which (?P<second>the copy) of line (?P<line>\d+) (?P<did>is on its way): "
-    r"(?P<why>.+)",
-    re.DOTALL,
-)
-_BARRIER = re.compile(
-    rf"(?P<first>{_THREAD}) (?P<does>waits at a barrier) (?P<why>that not all threads reach): (?P<second>{_THREAD}) "
-    r"(?P<did>.*?)(?: of line (?P<line>\d+))?",
-    re.DOTALL,
-)
 _SIGNS = (("①", "②"), ("③", "④"), ("⑤", "⑥"), ("⑦", "⑧"))
-
-
-def frame(source: str, line: int, message: str, *, array: str = "", around: int = 2) -> Frame | None:
-    """Return the lines around one with a message below it; None for a line that the source does not have."""
-    note = note_on(source, line, message, array=array)
-    return frame_of(source, [note], around=around) if note else None
 
 
 def note_on(source: str, line: int, message: str, *, array: str = "") -> Note | None:
     """Return a message as a note on its line; None for a line that the source does not have.
 
-    The mark is put under `array`, or the array that the message names, where the line mentions it; else under the line.
+    The mark is put under `array` where the line mentions it; else under the line.
     """
     rows = source.removesuffix("\n").split("\n")
     if not 1 <= line <= len(rows):
         return None
-    return Note(line, message, *_mark(rows[line - 1].expandtabs(4).rstrip(), array or array_in(message)))
+    return Note(line, message, *_mark(rows[line - 1].expandtabs(4).rstrip(), array))
 
 
-def array_in(message: str) -> str:
-    """The array that a hazard's message speaks of, or ""."""
-    match = _SHARED_NAME.search(message) or _ARRAY_NAME.search(message)
-    return match[1] if match and match[1] not in ("shared", "global", "local", "outside") else ""
-
-
-def split_case(message: str) -> tuple[str, str]:
-    """Split "at M = 31, N = 33: k.cu:7: what was seen" into its sizes and what was seen; the place is left out."""
-    match = _CASE.match(message)
-    case, rest = (match[1], message[match.end() :]) if match else ("", message)
-    return case, _PLACE.sub("", rest)
-
-
-def hazard_notes(source: str, line: int, message: str, *, number: int = 0, other: object = None) -> list[Note]:
+def finding_notes(source: str, found: Finding, *, number: int = 0, kind: str = "", more: str = "") -> list[Note]:
     """Return the notes for one finding: two where it names two threads, at most one else; none without a line.
 
-    `number` counts the findings from 0, so that their threads have signs of their own; `other` is the second thread
-    where it is known better than the message tells.
+    `number` counts the findings from 0, so that their threads have signs of their own; `kind` stands before the
+    sentence and `more` behind it.
     """
-    note = note_on(source, line, message)
-    if note is None:
-        return []
-    first, second = _SIGNS[number % len(_SIGNS)]
-    kind, body = _split_kind(message)
-    found = next((m for m in (p.fullmatch(body) for p in (_RACE, _COPY, _BARRIER)) if m), None)
-    if found is None:
-        return [note]
-    place = int(found["line"] or 0) or line
-    there = note_on(source, place, message) or note
-    second_thread = found["second"]
-    if other is not None and "several" in second_thread:
-        second_thread += f" (one is thread {other})"
-    glue = " " if found["why"].startswith("that ") else ": "
-    it = "" if found["did"].startswith(("has", "waits", "is")) else " it"
-    here = " here" if found["line"] else ""
-    if there.line == line:  # one mark is enough
+    told = found.told
+    note = note_on(source, found.line, f"{kind}{found.message}{more}", array=found.variable)
+    if note is None or not told.is_pair or (found.other_did == "copy" and not told.line):
+        return [note] if note else []
+    there = note_on(source, told.line, "", array=found.variable) or replace(note, start=0, width=0)
+    if there.line == note.line:  # one mark is enough
         there = replace(there, start=0, width=0)
+    first, second = _SIGNS[number % len(_SIGNS)]
+    whom = told.whom
+    if found.others != "thread" and found.other_thread is not None:
+        whom += f" (one is thread {found.other_thread})"
+    glue = " " if found.kind == "divergent-barrier" else ": "
+    it = " it" if found.kind == "race" and found.other_did != "copy" else ""
+    here = " here" if told.line else ""
     return [
-        replace(note, text=f"{first} {kind}{found['first']} {found['does']}{glue}{found['why']}"),
-        replace(there, text=f"{second} {second_thread} {found['did']}{it}{here}", is_second=True),
+        replace(note, text=f"{first} {kind}{told.who} {told.does}{glue}{told.why}{more}"),
+        replace(there, text=f"{second} {whom} {told.did}{it}{here}", is_second=True),
+    ]
+
+
+def observed_notes(source: str, about: Observed) -> list[Note]:
+    """Return the notes for what a criterion saw; none without a line, and for what quotes the source itself."""
+    if about.finding is not None:
+        return finding_notes(source, about.finding, more=about.message.removeprefix(about.finding.message))
+    note = note_on(source, about.line, about.message) if "\n" not in about.message else None
+    return [note] if note else []
+
+
+def hazard_notes(source: str, hazards: Iterable[Finding]) -> list[Note]:
+    """Return the notes for the hazards of a run, each with its kind."""
+    return [
+        note
+        for number, found in enumerate(hazards)
+        for note in finding_notes(source, found, number=number, kind=f"{found.kind}: ")
     ]
 
 
@@ -102,12 +78,6 @@ def diagnostic_notes(diagnostics: Iterable[object]) -> list[Note]:
             width = getattr(item, "width", 0) if getattr(item, "column", 0) else 0
             notes.append(Note(line, f"{getattr(item, 'severity', 'error')}: {message}{more}", len(before), width))
     return notes
-
-
-def _split_kind(message: str) -> tuple[str, str]:
-    """("race: ", the rest): what a report puts before a hazard's own sentence."""
-    match = re.match(r"[a-z][a-z-]*: ", message)
-    return (match[0], message[match.end() :]) if match else ("", message)
 
 
 def _mark(text: str, array: str) -> tuple[int, int]:

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from warpschool.errors import CompileError, ContractError, WarpschoolError
 from warpschool.grading.result import Criterion, Result
+from warpschool.grading.verdicts import Observed, case_words
 from warpschool.harness.compare import WrongMap
 from warpschool.show.exhibit import Exhibit, View
-from warpschool.show.notes import diagnostic_notes, hazard_notes, note_on, split_case
+from warpschool.show.notes import diagnostic_notes, note_on, observed_notes
 from warpschool.show.page import details, escape, notebook_box
 from warpschool.show.source import Frame, FrameLine, Note, coloured_lines, marked_source
 from warpschool.show.svg import Svg
@@ -79,7 +80,7 @@ def result_html(result: Result, *, source: str = "") -> str:
     if result.not_on_gpu:
         head += f"<p>On the simulator alone, as this GPU cannot run it: {escape(result.not_on_gpu)}</p>"
     if result.seen:
-        return notebook_box(head + _finding(result.line, result.code, result.seen, source))
+        return notebook_box(head + _observed(result, source))
     rows = [[_title(c), met_cell(c), f"{c.points:g} of {c.weight:g}"] for c in result.criteria]
     table = Table.of("", ["criterion", "met?", "points"], rows).html(label="criteria", kind="criteria")
     return notebook_box(head + table + _failures(result.criteria, source))
@@ -129,25 +130,24 @@ def _failed(group: list[Criterion], source: str) -> str:
     hints = "".join(hints_html(c.hint, about=c.title if len(group) > 1 else "") for c in group)
     # hints before the map: it is tall, and who looks for help must not have to scroll
     return (
-        f'<p class="failed"><b>{escape(titles)}</b></p>{_finding(first.line, first.code, first.seen, source)}'
+        f'<p class="failed"><b>{escape(titles)}</b></p>{_observed(first, source)}'
         f"{counted}{hints}{picture}"
     )
 
 
-def _finding(line: int, code: str, seen: str, source: str) -> str:
+def _observed(about: Observed, source: str) -> str:
     """What was seen, on its line where one is to blame, and on the other thread's line where there is one."""
-    case, message = split_case(seen)
-    label = f"line {line}, at {case}" if case else f"line {line}"
-    if "\n" in message or not line:
-        return f'<pre class="seen">{escape(seen)}</pre>'
-    notes = hazard_notes(source, line, message) if source else []
+    label = f"line {about.line}, at {case_words(about.case)}" if about.case else f"line {about.line}"
+    notes = observed_notes(source, about) if source else []
     if notes:
         return marked_source(source, notes, name=label, around=1)
-    note = note_on(code, 1, message)
-    if note is None:
-        return f'<pre class="seen">{escape(seen)}</pre>'
-    drawn = Frame((FrameLine(line, coloured_lines(code)[0], (replace(note, line=line),)),))
-    return drawn.html(name=label)
+    if about.line and "\n" not in about.message and about.code:
+        array = about.finding.variable if about.finding is not None else ""
+        note = note_on(about.code, 1, about.message, array=array)
+        if note is not None:
+            line = FrameLine(about.line, coloured_lines(about.code)[0], (replace(note, line=about.line),))
+            return Frame((line,)).html(name=label)
+    return f'<pre class="seen">{escape(about.seen)}</pre>'
 
 
 # ---------------------------------------------------------------- wrong results

@@ -131,8 +131,7 @@ def _mistake(mistake: Mistake) -> str:
     if mistake.hazard is None:
         return f'<h2 id="mistake">A mistake</h2><p>{lead}</p><p class="notice bad">nothing: the race was missed.</p>'
     hazard = mistake.hazard
-    message = f"{hazard.kind}: {hazard.message}"
-    notes = hazard_notes(mistake.source, hazard.line, message, other=getattr(hazard, "other_thread", None))
+    notes = hazard_notes(mistake.source, [hazard])
     label = f"{hazard.kind} found in line {hazard.line} of {mistake.name}, two threads named"
     shown = f"<p>{escape(hazard.message)}</p>"
     if notes:

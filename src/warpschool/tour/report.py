@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from warpschool.grading.verdicts import Verdict
@@ -82,7 +82,7 @@ class Mistake:
     def to_dict(self) -> dict[str, Any]:
         return {
             "step": self.step, "removed_line": self.removed_line, "removed_text": self.removed_text,
-            "hazard": asdict(self.hazard) if self.hazard else None, "places": self.places,
+            "hazard": self.hazard.to_dict() if self.hazard else None, "places": self.places,
         }  # fmt: skip
 
 

@@ -1,0 +1,156 @@
+"""A finding: undefined behaviour that a launch met, as data, and the sentence that tells it.
+
+Whoever reports findings carries the data and asks for words at the end: `Finding.told` has their parts, so that a page
+can put each thread's part at its own line, `Finding.message` is the whole sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Triple = tuple[int, int, int]
+
+_DOES = {"write": "writes", "read": "reads", "atomic": "updates"}
+_DID = {"write": "wrote", "read": "read", "atomic": "updated atomically", "read and write": "wrote and read"}
+_CROWDS = {"warps": "threads of several warps", "blocks": "threads of several blocks"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """The parts of a sentence: `who does`, and of two threads what the other did at `line`, and `why` that is wrong."""
+
+    who: str
+    does: str
+    whom: str = ""
+    did: str = ""
+    line: int = 0
+    why: str = ""
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the other side has a place of its own."""
+        return bool(self.whom)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is undefined behaviour on a GPU, with the place and the threads involved.
+
+    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned" or "warp-sync"; `access` is
+    "read", "write", "atomic" or "barrier". `address` is the byte offset into `array` (which may lie outside it), or
+    into shared or local memory. Of a race and of a barrier the other thread is known, or the last of several.
+
+    `others` says how many there are: "thread", "warp" (several threads of one, whose first is `other_warp`), "warps",
+    "blocks". `other_did`: "read", "write", "atomic", "read and write", "copy" (asynchronous, still on its way),
+    "returned", "waits" (at another barrier). `detail` is what the kind does not tell: "nowhere" for an address far from
+    every array, "fragment" for a matrix that is not aligned, "part" and "address" for a matrix instruction that
+    some lanes leave out or give another address. `size` is that of the array, or the alignment that a fragment needs,
+    in bytes; 0 where unknown.
+    """
+
+    kind: str
+    line: int
+    file: str
+    block: Triple
+    thread: Triple
+    access: str
+    space: str
+    array: str = ""
+    address: int = 0
+    other_thread: Triple | None = None
+    other_block: Triple | None = None
+    other_line: int = 0
+    others: str = "thread"
+    other_warp: Triple | None = None
+    other_did: str = ""
+    detail: str = ""
+    size: int = 0
+
+    @property
+    def variable(self) -> str:
+        """The array's name in the source; "" where it is not known."""
+        name = self.array.removeprefix("shared ")
+        return "" if " " in name or name == "memory" else name
+
+    @property
+    def message(self) -> str:
+        """The whole sentence."""
+        told = self.told
+        at = f" in line {told.line}" if told.line else ""
+        if not told.is_pair:
+            return f"{told.who} {told.does}"
+        if self.kind == "divergent-barrier":
+            at = f" of line {told.line}" if told.line else ""
+            return f"{told.who} {told.does} {told.why}: {told.whom} {told.did}{at}"
+        if self.other_did == "copy":
+            copy = f"the copy of line {told.line}" if told.line else "an asynchronous copy"
+            return f"{told.who} {told.does}, to which {copy} {told.did}: {told.why}"
+        return f"{told.who} {told.does}, which {told.whom} {told.did}{at}: {told.why}"
+
+    @property
+    def told(self) -> Told:
+        """The sentence in parts."""
+        who = f"thread {self.thread} of block {self.block}"
+        if self.kind == "divergent-barrier":
+            did = "has already returned" if self.other_did == "returned" else "waits at the barrier"
+            why, whom = "that not all threads reach", f"thread {self.other_thread}"
+            return Told(who, "waits at a barrier", whom, did, self.other_line, why)
+        if self.kind != "race":
+            return Told(who, self._alone())
+        does = f"{_DOES[self.access]} {self.array} at byte {self.address}"
+        if self.other_did == "copy":
+            why = "wait for it, then for the other threads"
+            return Told(who, does, "the copy", "is on its way", self.other_line, why)
+        crosses = self.others == "blocks" or self.other_block not in (None, self.block)
+        why = "no barrier orders blocks" if crosses else "without a barrier between"
+        return Told(who, does, self._whom(), _DID[self.other_did], self.other_line, why)
+
+    def _alone(self) -> str:
+        """What a thread does wrong by itself."""
+        if self.kind == "out-of-bounds":
+            return f"{_DOES[self.access]} outside {self._where()}"
+        if self.kind == "warp-sync":
+            return {
+                "address": "gives this matrix instruction another address or stride than lane 0 of its warp",
+                "part": "executes a matrix instruction without all 32 lanes of its warp",
+            }.get(self.detail, "takes a value from a lane that does not take part in this instruction")
+        if self.detail == "fragment":
+            return (
+                f"{_DOES[self.access]} a fragment of {self.array} at byte {self.address}: the start and the stride of "
+                f"a fragment must be multiples of {self.size} bytes"
+            )
+        why = "is not aligned to the access's size"
+        if self.kind == "uninitialized":
+            why = "no thread of the block has written"
+        return f"{_DOES[self.access]} {self.array} at byte {self.address}, which {why}"
+
+    def _where(self) -> str:
+        if self.detail == "nowhere":
+            return "every array, at an address that belongs to nothing"
+        if not self.size:
+            return f"{self.array}: byte {self.address}"
+        if self.address < 0:
+            return f"{self.array}: {-self.address} bytes before its start"
+        return f"{self.array}: {self.address - self.size} bytes behind its {self.size} bytes"
+
+    def _whom(self) -> str:
+        if self.others in _CROWDS:
+            whom = _CROWDS[self.others]
+        elif self.others == "warp":
+            whom = f"several threads of the warp of thread {self.other_warp}"
+        else:
+            whom = f"thread {self.other_thread}"
+        return f"{whom} of block {self.other_block}" if self.other_block not in (None, self.block) else whom
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, the sentence included."""
+        return {**asdict(self), "message": self.message}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Finding:
+        """Read what `to_dict` wrote, through JSON too. Raises TypeError for anything else."""
+        plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        plain.pop("message", None)
+        return Finding(**plain)
