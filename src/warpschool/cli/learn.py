@@ -337,14 +337,16 @@ def diff(
     Example: warpschool diff lab01/01 lab02/01 --solutions
     """
     from warpschool.course import Course
-    from warpschool.harness.source import of_course, resolve
+    from warpschool.harness.source import Kind, of_course, resolve
     from warpschool.inspect.difference import difference
     from warpschool.show.diff import difference_exhibit
 
-    own = resolve(first, "reference" if solutions else "begun")
-    a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
-    if second is not None:
-        a, b, names = own, resolve(second, "reference" if solutions else "begun"), (first, second)
+    kind: Kind = "reference" if solutions else "begun"
+    own = resolve(first, kind)
+    if second is None:
+        a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
+    else:
+        a, b, names = own, resolve(second, kind), (first, second)
     found = difference(a, b, read_sizes(size), count=counters)
     output.data({"a": a.label, "b": b.label, "diff": found.text, **found.to_dict()})
     for line in found.text.splitlines():
