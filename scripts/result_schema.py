@@ -25,6 +25,35 @@ checked here and counts neither in the score nor in its maximum.
 | verdict | meaning | whose move |
 |---|---|---|
 """
+BUDGETS = """
+## What a verdict does not depend on
+
+How busy or how fast the machine is: what ends a submission is counted, and the same count ends it everywhere.
+
+| what is counted | limit | the most that a right submission needs | past it |
+|---|---|---|---|
+| loop iterations of a block's warps; warps of a launch | 2^23, at most 2^29 / the file's instructions | a tenth | TLE |
+| instructions of warps, all launches of a check together | 2^31 | 2^26 | TLE |
+| steps of a student's Python: nodes of its syntax tree that run | 2^30 | | TLE |
+| seconds that its calls of `time.sleep` ask for together | 60 | 0 | TLE |
+| source, PTX | 256 KB, 4 MB | | CLE |
+| what `printf` writes in a launch | 1 MB | | OLE |
+| memory in use, at its peak | 800 MB | 400 MB | MLE |
+
+Time stands behind these counts, for what cannot be counted. It is processor time where it can be a student's verdict,
+which other programs hardly change, with a margin:
+
+| what | limit | the most that was measured | past it |
+|---|---|---|---|
+| one compilation: NVRTC counts nothing | 20 s of processor time | 1.3 s for a right kernel | CLE |
+| a check of a kernel | 3600 s of processor time | 35 s for a right one; what its counts allow: 300 s | TLE |
+| Python cells: NumPy is not counted | 3600 s of processor time | what their steps allow: 36 s | TLE |
+| elapsed time of a check, of a compilation | 4 hours, 10 minutes | | SE: the machine's fault, tried again |
+
+Times are of one core of an Intel Xeon with AVX-512. The slowest kernel that counts allow only does atomics; with a
+race in every access, where those are no fault, it takes 1100 s. A step for one architecture (`Target: sm_90a`) runs on
+a GPU alone, where nothing is counted: there a kernel that never ends is SE, and a person looks.
+"""
 RESULTS = """
 ## The result as JSON
 
@@ -60,7 +89,7 @@ MOVES = {"SE": "the teacher's", "SKIP": "a person's, or a GPU's", "AC": "nobody'
 
 def page() -> str:
     rows = (f"| {v} | {v.meaning} | {MOVES.get(v, 'the student' + chr(39) + 's')} |\n" for v in Verdict)
-    return ABOUT + "".join(rows) + RESULTS
+    return ABOUT + "".join(rows) + BUDGETS + RESULTS
 
 
 def main() -> None:

@@ -10,18 +10,93 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 _ROOT = Path(__file__).parents[1]
 _SERIOUS = ("serious", "critical")
+_LITTLE_S = 30.0
+
+# No test's outcome may depend on how busy the machine is: neither may an example's time.
+hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 # A shell starts what runs behind it with SIGINT ignored, and children inherit that: Ctrl-C could not be tested there.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _takes_little(what: str = "") -> Iterator[None]:
+    start = time.process_time()
+    yield
+    took = time.process_time() - start
+    assert took < _LITTLE_S, f"{took:.0f} s of processor time: {what}"
+
+
+@pytest.fixture
+def takes_little() -> Callable[..., AbstractContextManager[None]]:
+    """For work on large hostile texts that takes a second at most, and minutes where it is quadratic in their size.
+
+    The limit of processor time is 30 times what it takes, which no other program's load makes of it.
+    """
+    return _takes_little
+
+
+@pytest.fixture
+def lines_run() -> Callable[[Callable[[], object]], int]:
+    """How many lines of Python some work runs: what it costs, whatever else the machine does."""
+
+    def counted(work: Callable[[], object]) -> int:
+        count, before = 0, sys.gettrace()
+
+        def trace(frame: object, event: str, _: object) -> object:
+            nonlocal count
+            count += event == "line"
+            return trace
+
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
+        return count
+
+    return counted
+
+
+class Simulated:
+    """What the simulator was asked for: `lines` of LLVM text to make code of, `steps` of warps and loops to run."""
+
+    lines = steps = 0
+
+
+@pytest.fixture
+def simulated(monkeypatch) -> Simulated:
+    """Counts from here to the end of the test."""
+    from warpschool.ptx import jit, launching
+
+    found, compiled, account = Simulated(), jit._compiled, launching.Launching._account
+
+    def compile_counted(ir, *arguments, **options):
+        found.lines += ir.count("\n")
+        return compiled(ir, *arguments, **options)
+
+    def account_counted(self, workers):
+        threads = self.block[0] * self.block[1] * self.block[2]
+        found.steps += self.blocks * -(-threads // 32) + sum(worker.steps for worker in workers)
+        return account(self, workers)
+
+    monkeypatch.setattr(jit, "_compiled", compile_counted)
+    monkeypatch.setattr(launching.Launching, "_account", account_counted)
+    return found
 
 
 def _axe_source() -> str:
@@ -48,7 +123,7 @@ def chrome():
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1100,900"):
         options.add_argument(argument)
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(tools[1]))
-    driver.set_page_load_timeout(60)
+    driver.set_page_load_timeout(300)
     yield driver
     driver.quit()
 
@@ -83,7 +158,7 @@ def issues(chrome) -> Callable[..., list[str]]:
     """What axe-core calls serious or critical on the page that is open; a long page may take it some minutes."""
     source = _axe_source()
 
-    def found(*, seconds: float = 120) -> list[str]:
+    def found(*, seconds: float = 600) -> list[str]:
         chrome.execute_script(source)
         chrome.set_script_timeout(seconds)
         result = chrome.execute_async_script(

@@ -175,6 +175,7 @@ _SPECIAL, _CONVERSION, _OTHER = {"counted": "special"}, {"counted": "conversion"
 _FENCE = {"accesses": (), "order": Order.BLOCKS | Order.FENCE | Order.PINS, "has_result": False}
 _MATRIX = {"accesses": (), "order": Order.NOBODY, "pointer": Pointer.NOWHERE}
 _MOVES_MATRIX = {"counted": BY_SPACE, "granule": 4}
+_AT_BARRIER = {"red": {"has_result": True}, "arrive": {"flow": Flow.NEXT}}
 _ENDS, _NO_RESULT = {"flow": Flow.END}, {"has_result": False}
 
 _TABLE: list[Row] = [
@@ -294,11 +295,10 @@ _TABLE: list[Row] = [
         "call": "call of a device function (inlined), vprintf, __assertfail",
     }, result=Result.FROM_SOURCES, pointer=Pointer.NOWHERE, counted="control", accesses=(), order=Order.PINS),
     *_rows(CONTROL, "9.7.13.1", {
-        "bar": "block barrier; bar.warp.sync", "barrier": "block barrier",
+        "bar": ("block barrier; bar.warp.sync", {"variants": {"warp": {"flow": Flow.WARP_BARRIER}, **_AT_BARRIER}}),
+        "barrier": ("block barrier", {"variants": _AT_BARRIER}),
     }, has_result=False, result=Result.UNIFORM, pointer=Pointer.NOWHERE, counted="control", accesses=(),
-       order=Order.PINS, flow=Flow.BARRIER, variants={
-        "red": {"has_result": True}, "warp": {"flow": Flow.WARP_BARRIER}, "arrive": {"flow": Flow.NEXT},
-    }),
+       order=Order.PINS, flow=Flow.BARRIER),
     *_rows(EFFECT, "9.7.9.19", {
         "createpolicy": ("cache policy: a number that changes nothing",
                          {"result": Result.UNIFORM, "pointer": Pointer.NOWHERE}),
@@ -315,9 +315,5 @@ _TABLE: list[Row] = [
 ]  # fmt: skip
 
 INSTRUCTIONS: dict[str, Row] = {row.opcode: row for row in _TABLE}
-_UNKNOWN = Row("", CONTROL, "", "an instruction that is refused", has_result=False)
-
-
-def row_of(opcode: str, modifiers: Sequence[str]) -> Row:
-    """The row of an instruction; of one that is not in the table, a row that says nothing."""
-    return INSTRUCTIONS.get(opcode, _UNKNOWN).of(modifiers)
+UNKNOWN = Row("", CONTROL, "", "an instruction that is refused", has_result=False)
+"""What is believed of an instruction that is not in the table, until it is refused: a row that says nothing."""

@@ -23,8 +23,7 @@ from ptxsim.limits import LIMITS, MAX_BLOCK, MAX_GRID, MAX_THREADS, STATIC_SHARE
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
-from ptxsim.syntax.program import FLOAT_TYPES, Block, Param
-from ptxsim.syntax.program import Module as PtxFile
+from ptxsim.syntax.program import FLOAT_TYPES, WIDTH_BITS, Block, Param, PtxFile
 
 if TYPE_CHECKING:
     from ptxsim.run.engine import Engine
@@ -33,6 +32,9 @@ Shape = int | Sequence[int]
 """A grid or block: one to three lengths."""
 Parameters = bytes | Sequence[Any]
 """A parameter block, or a NumPy scalar, an allocation or bytes (a structure) for each parameter."""
+
+_KINDS = {t: "f" if t in FLOAT_TYPES else "iub" for t in WIDTH_BITS if t in FLOAT_TYPES or t[0] in "us"}
+"""Parameter type -> the kinds of NumPy scalars that it takes; untyped ones (.b32, structures) take any."""
 
 
 def parse(text: str) -> Module:
@@ -118,7 +120,7 @@ class SimKernel:
         self.file = file or module.program.files.get(1, "kernel.cu")
         self.body = build_kernel(module.program, name)
         self.shared_limit = shared_limit(module.target)
-        self._made: list[Engine] = []
+        self._engine: Engine | None = None
         self._making = threading.Lock()
 
     @property
@@ -133,12 +135,12 @@ class SimKernel:
     @property
     def engine(self) -> Engine:
         """What makes and runs its machine code; loads llvmlite."""
-        from ptxsim.run.engine import Engine
-
         with self._making:
-            if not self._made:
-                self._made.append(Engine(self.body, self.file))
-            return self._made[0]
+            if self._engine is None:
+                from ptxsim.run.engine import Engine
+
+                self._engine = Engine(self.body, self.file)
+            return self._engine
 
     def prepare(self, grid: Shape, block: Shape, *, check: bool = True, count: bool = True) -> None:
         """Makes the machine code that such a launch needs."""
@@ -184,21 +186,21 @@ class SimKernel:
 
     def terms(self, grid: Shape, block: Shape, params: Parameters, shared_bytes: int = 0) -> Terms:
         """What a launch asks for, checked. Raises LaunchError."""
-        shapes = {"block": _triple(block), "grid": _triple(grid)}
-        for (what, shape), limits in zip(shapes.items(), (MAX_BLOCK, MAX_GRID), strict=True):
+        blocks, lengths = _triple(grid), _triple(block)
+        for what, shape, limits in (("block", lengths, MAX_BLOCK), ("grid", blocks, MAX_GRID)):
             for axis, size, limit in zip("xyz", shape, limits, strict=True):
                 if not 1 <= size <= limit:
                     raise LaunchError(f"{self.name}: {what}.{axis} is {size:,}; it must be between 1 and {limit:,}")
-        terms = Terms(shapes["grid"], shapes["block"], b"", shared_bytes)
-        if terms.threads > MAX_THREADS:
+        threads = lengths[0] * lengths[1] * lengths[2]
+        if threads > MAX_THREADS:
             raise LaunchError(
-                f"{self.name}: a block of {terms.block} has {terms.threads:,} threads; the most is {MAX_THREADS:,}",
+                f"{self.name}: a block of {lengths} has {threads:,} threads; the most is {MAX_THREADS:,}",
                 next_step="Use a smaller block and more of them.",
             )
         bound = self.body.max_threads
-        if bound is not None and terms.threads > bound:
+        if bound is not None and threads > bound:
             raise LaunchError(
-                f"{self.name}: a block of {terms.threads} threads, but __launch_bounds__ promises at most {bound}"
+                f"{self.name}: a block of {threads} threads, but __launch_bounds__ promises at most {bound}"
             )
         static = self.body.shared_bytes
         if static > STATIC_SHARED_LIMIT or static + shared_bytes > self.shared_limit or shared_bytes < 0:
@@ -208,7 +210,7 @@ class SimKernel:
                 f"{self.shared_limit:,} in all",
                 next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
-        return Terms(terms.grid, terms.block, self.packed(params), shared_bytes)
+        return Terms(blocks, lengths, self.packed(params), shared_bytes)
 
     def packed(self, params: Parameters) -> bytes:
         """The parameter block. Raises LaunchError where the parameters do not fit the declared ones."""
@@ -226,13 +228,14 @@ class SimKernel:
         return bytes(block)
 
     def _raw(self, param: Param, value: Any) -> bytes:
-        """The bytes of one parameter: untyped ones (.b32, structures) take whatever has their size."""
+        """The bytes of one parameter."""
         if isinstance(value, Allocation):
             value = np.uint64(value.address)
-        kinds = "f" if param.type in FLOAT_TYPES else "iub" if param.type[0] in "us" else ""
-        raw = value.tobytes() if isinstance(value, np.generic) else value
+        is_scalar = isinstance(value, np.generic)
+        raw = value.tobytes() if is_scalar else value
+        kinds = _KINDS.get(param.type, "") if is_scalar else ""
         fits = isinstance(raw, bytes) and len(raw) == param.size_bytes
-        if not fits or (kinds and isinstance(value, np.generic) and value.dtype.kind not in kinds):
+        if not fits or (kinds and value.dtype.kind not in kinds):
             given = f"{type(value).__name__} of {len(raw)} bytes" if isinstance(raw, bytes) else type(value).__name__
             raise LaunchError(
                 f"{self.name}: parameter {param.name} is .{param.type} of {param.size_bytes} bytes; {given} was given",
@@ -246,5 +249,5 @@ def _triple(shape: Shape) -> Triple:
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
     if len(lengths) > 3:
         raise LaunchError(f"a grid or block has one to three lengths, not {len(lengths)}: {lengths}")
-    x, y, z = (int(n) for n in (*lengths, 1, 1, 1)[:3])
-    return x, y, z
+    x, y, z = lengths if len(lengths) == 3 else (*lengths, 1, 1, 1)[:3]
+    return int(x), int(y), int(z)

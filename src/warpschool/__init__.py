@@ -24,20 +24,20 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
     from warpschool.errors import WarpschoolError as WarpschoolError
     from warpschool.grading import check as check
     from warpschool.grading import check_cell as check_cell
-    from warpschool.inspect.debugger import trace as trace
     from warpschool.inspect.timing import Timing as Timing
     from warpschool.inspect.timing import benchmark as benchmark
     from warpschool.inspect.timing import benchmark_ratio as benchmark_ratio
     from warpschool.model import find_gpu as find_gpu
     from warpschool.model import occupancy as occupancy
     from warpschool.notebook import load_ipython_extension as load_ipython_extension
-    from warpschool.notebook.prediction_form import predict as predict
     from warpschool.notebook.predictions import check_prediction as check_prediction
+    from warpschool.notebook.predictions import predict as predict
     from warpschool.notebook.runs import run as run
     from warpschool.show.access import show_access as show_access
     from warpschool.show.diff import diff as diff
     from warpschool.show.fragments import show_fragments as show_fragments
     from warpschool.show.roofline import roofline as roofline
+    from warpschool.show.stepping import trace as trace
     from warpschool.show.timeline import show_timeline as show_timeline
 
 __getattr__, __dir__ = public_names(__name__)

@@ -18,7 +18,7 @@ from warpschool.notebook.jupyter import jupyter_path
 
 pytestmark = pytest.mark.slow
 
-WAIT_S = 90
+WAIT_S = 450
 COLOURED = """
 const found = {};
 for (const [number, cell] of [...document.querySelectorAll('.jp-CodeCell')].entries())

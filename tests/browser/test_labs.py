@@ -26,7 +26,7 @@ pytest.importorskip("jupyterlab", reason="the lab extra is not installed")
 
 COURSE = Course.find()
 TOKEN = "loopback-only"
-WAIT_S = 240
+WAIT_S = 900
 CONFIG = f"""
 c.IdentityProvider.token = "{TOKEN}"
 c.LabApp.expose_app_in_browser = True

@@ -19,7 +19,7 @@ QUICK_FIRST = [pytest.param(lab, marks=pytest.mark.slow if str(lab) >= "lab02" e
 
 def executed(notebook, folder):
     NotebookClient(
-        notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook, timeout=1800, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     ).execute()
     return notebook
 

@@ -44,6 +44,7 @@ def launch(text: str, rng: random.Random) -> str:
             return "no kernel"
         memory = Memory(limit_bytes=MEMORY_LIMIT)
         kernel = module.kernel(name)
+        module.place(memory)
     except SimulationError as error:
         return type(error).__name__
     arguments = _arguments(kernel, memory, rng)

@@ -35,7 +35,8 @@ ADDRESS_SPACE = {"read": 2 << 30, "launch": 9 << 30}
 RESIDENT = {"read": 500 << 20, "launch": 1500 << 20}
 """What a child may hold; a case that takes it there is a finding."""
 SLOW_S = {"read": 1.0, "launch": 30.0}
-HANG_S = {"read": 20.0, "launch": 120.0}
+HANG_S = {"read": 600.0, "launch": 1800.0}
+"""Elapsed time, for what hangs: ten cases at once on a core must not count as one."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,17 @@ def signature(error: BaseException) -> str:
     return f"{type(error).__name__} in {place}: {text}"
 
 
+def _fastest(mode: str, seed: int, number: int, text: str) -> float:
+    """Processor time of a case, the least of three: other programs slow some runs down, seldom all."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        with contextlib.suppress(Exception):
+            run_case(mode, seed, number, text)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
 def _child(mode: str, seed: int, numbers: range, pool: list[mutations.Seed], state: mmap.mmap, out: str) -> None:
     _limit(mode)
     outcomes: Counter[str] = Counter()
@@ -107,8 +119,8 @@ def _child(mode: str, seed: int, numbers: range, pool: list[mutations.Seed], sta
                 file.write(json.dumps(["done", dict(outcomes), 0, slowest]) + "\n")
                 file.flush()
                 outcomes.clear()
-            if took > SLOW_S[mode]:
-                tell(number, "slow", f"{took:.1f} s")
+            if took > SLOW_S[mode] and (again := _fastest(mode, seed, number, text)) > SLOW_S[mode]:
+                tell(number, "slow", f"{again:.1f} s of processor time at best")
             if after.ru_maxrss * 1024 > RESIDENT[mode] > before.ru_maxrss * 1024:
                 tell(number, "memory", f"{before.ru_maxrss >> 10} MB before, {after.ru_maxrss >> 10} MB after")
         file.write(json.dumps(["done", dict(outcomes), after.ru_maxrss >> 10, slowest]) + "\n")
@@ -222,7 +234,7 @@ def verdict(mode: str, seed: int, number: int, text: str, hang_s: float | None =
                 run_case(mode, seed, number, text)
             except BaseException as error:
                 found = signature(error)
-            if not found and time.process_time() - start > SLOW_S[mode]:
+            if not found and time.process_time() - start > SLOW_S[mode] < _fastest(mode, seed, number, text):
                 found = "slow"
             if not found and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > RESIDENT[mode]:
                 found = "memory"

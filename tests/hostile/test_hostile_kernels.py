@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import zlib
 
 import numpy as np
@@ -79,9 +78,8 @@ def test_what_is_no_file_is_not_read(kind, canaries, tmp_path):
             target.symlink_to("/dev/zero")
         case "folder":
             target.mkdir()
-    start = time.monotonic()
-    data, problem = read_submitted(target, folder, most_bytes=1 << 20)
-    assert data == b"" and target.name in problem and time.monotonic() - start < 1
+    data, problem = read_submitted(target, folder, most_bytes=1 << 20)  # a pipe that is opened would never end
+    assert data == b"" and target.name in problem
     result = unreadable(KernelJob(corpus.SAXPY, data), problem)
     assert (result.verdict, result.score) == (Verdict.BAD, 0)
     assert not canaries.found_in(result.to_json())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 
 import pytest
 
@@ -45,12 +44,11 @@ def verdict_of(source: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_verdict_of_the_kernel(name, assignment, canaries, tmp_path):
+def test_verdict_of_the_kernel(name, assignment, canaries, tmp_path, takes_little):
     path = tmp_path / f"{corpus.LAB}.ipynb"
     path.write_bytes(file_of(ATTACKS[name], canaries))
-    start = time.monotonic()
-    handin = read_handin(path, assignment)
-    assert time.monotonic() - start < 10
+    with takes_little():
+        handin = read_handin(path, assignment)
     if handin.problem:
         found = "BAD"
         assert len(handin.problem) < 400 and "\x1b" not in handin.problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from ptxsim.kernel import cfg
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.syntax.parse import parse
-from ptxsim.syntax.program import Barrier, Block, Branch, Guard, Jump, Kernel, Register, Return, Switch, WarpBarrier
+from ptxsim.syntax.program import (
+    Barrier,
+    Block,
+    Branch,
+    Guard,
+    Jump,
+    Kernel,
+    Origin,
+    Register,
+    Return,
+    Switch,
+    WarpBarrier,
+)
 from warpschool.errors import UnsupportedInstruction
 
 from .oracle_launch import entry
@@ -100,7 +112,7 @@ def test_guarded_instructions_become_skipped_blocks():
     k = kernel("@%p1 mov.u32 %r1, 1; @%p1 mov.u32 %r2, 2; @!%p1 mov.u32 %r3, 3; mov.u32 %r4, 4; ret;")
     first, second = k.blocks[0].terminator, k.blocks[2].terminator
     assert (first.guard, second.guard) == (Guard("%p1", True), Guard("%p1", False))
-    assert first.instruction.full_name == "bra.skip"
+    assert (first.instruction.full_name, first.instruction.origin) == ("bra", Origin.ADDED)
     assert [len(b.instructions) for b in k.blocks] == [0, 2, 0, 1, 1]
     assert all(i.guard is None for b in k.blocks for i in b.instructions)
 
@@ -182,11 +194,9 @@ def test_nested_loops_keep_their_order():
     assert cfg.min_pc_order(nest(9)) == list(range(19))
 
 
-def test_deep_nests_end():
-    start = time.perf_counter()
-    with pytest.raises(cfg.TooTangled):
+def test_deep_nests_end(takes_little):
+    with takes_little(), pytest.raises(cfg.TooTangled):
         cfg.min_pc_order(nest(1500))
-    assert time.perf_counter() - start < 20
 
 
 # ---------------------------------------------------------------- liveness
@@ -260,36 +270,33 @@ def test_layout():
 # ---------------------------------------------------------------- hostile programs
 
 
-def timed(text: str) -> float:
-    start = time.perf_counter()
-    try:
+def build(text: str) -> None:
+    """Every kernel of a text, as far as it can be built."""
+    with contextlib.suppress(UnsupportedInstruction):
         module = parse(text)
         for name in module.entries:
             build_kernel(module, name)
-    except UnsupportedInstruction:
-        pass
-    return time.perf_counter() - start
 
 
-def test_many_live_registers_and_blocks_end():
+def test_many_live_registers_and_blocks_end(takes_little):
     n = 6000
     body = "".join(f"mov.u32 %x{k}, %tid.x; @%p1 bra L{k}; L{k}: " for k in range(n))
     body += "".join(f"@%p1 bra M{k}; st.global.u32 [%rd1], %x{k}; M{k}:" for k in range(n))
-    assert timed(entry(REGISTERS + f".reg .b32 %x<{n}>;" + body)) < 30
+    with takes_little():
+        build(entry(REGISTERS + f".reg .b32 %x<{n}>;" + body))
 
 
-def test_nested_loops_end():
+def test_nested_loops_end(takes_little):
     n = 1000
     body = "".join(f"L{k}: add.u32 %r1, %r1, 1;" for k in range(n)) + "".join(
         f"@%p1 bra L{n - 1 - k};" for k in range(n)
     )
-    assert timed(entry(REGISTERS + body + "ret;")) < 30
+    with takes_little():
+        build(entry(REGISTERS + body + "ret;"))
 
 
-def test_speed():
-    """Parsing and building take under 60 ms per 3,000 instructions on a quiet machine; the bound leaves room."""
+def test_speed(lines_run):
+    """About 325 lines of Python for each instruction; benchmarks/simulator.py says how long that takes."""
     text = (DATA / "kernels.compute_80.ptx").read_text()
-    module = parse(text)
-    count = sum(len(f.body) for f in module.functions.values())
-    best = min(timed(text) for _ in range(3))
-    assert best / count * 3000 < 0.2
+    count = sum(len(f.body) for f in parse(text).functions.values())
+    assert lines_run(lambda: build(text)) < 460 * count

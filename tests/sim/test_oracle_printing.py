@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsim.oracle.control import formatted
+from ptxsim.printf import formatted
 
 LIBC = ctypes.CDLL(None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 
 import pytest
@@ -142,15 +141,14 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_takes_linear_time(name):
-    start = time.perf_counter()
-    try:
-        module = parse(HEAD + HOSTILE[name])
-        for entry_name in module.entries:
-            build_kernel(module, entry_name)
-    except (PtxSyntaxError, UnsupportedInstruction, MemoryLimitExceeded) as e:
-        assert len(str(e)) < 500
-    assert time.perf_counter() - start < 4  # a quadratic scan of these 200,000 pieces takes minutes
+def test_hostile_text_takes_linear_time(name, takes_little):
+    with takes_little():
+        try:
+            module = parse(HEAD + HOSTILE[name])
+            for entry_name in module.entries:
+                build_kernel(module, entry_name)
+        except (PtxSyntaxError, UnsupportedInstruction, MemoryLimitExceeded) as e:
+            assert len(str(e)) < 500
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.name)
@@ -217,15 +215,7 @@ def test_mutated_kernels_raise_nothing_else(data):
         pass
 
 
-def test_speed():
-    """Ten thousand lines in well under 0.15 s on a quiet machine; the bound leaves room for a busy one."""
+def test_speed(lines_run):
+    """About 93 lines of Python for each line of PTX; benchmarks/simulator.py says how long that takes."""
     text = (DATA / "kernels.compute_80.ptx").read_text()
-    count = text.count("\n")
-    best = min(_seconds(text) for _ in range(3))
-    assert best / count * 10_000 < 0.5
-
-
-def _seconds(text: str) -> float:
-    start = time.perf_counter()
-    parse(text)
-    return time.perf_counter() - start
+    assert lines_run(lambda: parse(text)) < 130 * text.count("\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from contextlib import suppress
 
 import pytest
@@ -161,13 +160,11 @@ def test_a_log_about_a_foreign_file_is_noticed(tmp_path):
     assert not foreign_file(good, name="k.cu", folders=[tmp_path])
 
 
-def test_quick_on_hostile_text():
+def test_quick_on_hostile_text(takes_little):
     for text in ("#" * 200_000, "# " * 100_000, '"' * 200_000, "/*" * 100_000, "R\"(" * 60_000, "\\\n" * 100_000,
                  "#\n" * 100_000, "(" * 200_000, "#include " + " " * 200_000, "1'" * 100_000):  # fmt: skip
-        start = time.perf_counter()
-        with suppress(CompileError):
+        with takes_little(text[:10]), suppress(CompileError):
             cleared_source(text, name="k.cu", folders=[])
-        assert time.perf_counter() - start < 5, text[:10]
 
 
 def test_options_that_could_read_files_are_refused():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,10 +121,9 @@ def test_wrong_constants_are_explained():
         override_constants(SOURCE, {"TILE": 2**31})
 
 
-def test_quick_on_hostile_text():
+def test_quick_on_hostile_text(takes_little):
     for text in ("constexpr int A = (" * 10_000, "constexpr int A = [" * 10_000, "{" * 200_000,
                  "constexpr int A = 1;" * 10_000, "constexpr static " * 10_000, "}constexpr int A=" * 10_000,
                  ):  # fmt: skip
-        start = time.perf_counter()
-        find_constants(text)
-        assert time.perf_counter() - start < 5, text[:20]
+        with takes_little(text[:20]):
+            find_constants(text)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from warpschool.contract.expressions import EvaluationError, Piece, TokenReader, evaluate, parse_expression, tokenize
@@ -107,7 +105,6 @@ def test_spellings_of_types(words, name):
 
 
 @pytest.mark.parametrize("part", ['R"(', "/*", "'", '"', "{", "}", "#if 0\n", "constexpr int a = ", "__global__ ("])
-def test_hostile_text_takes_little_time(part):
-    start = time.monotonic()
-    scan_source(part * (200_000 // len(part)), name="k.cu")
-    assert time.monotonic() - start < 5
+def test_hostile_text_takes_little_time(part, takes_little):
+    with takes_little():
+        scan_source(part * (200_000 // len(part)), name="k.cu")

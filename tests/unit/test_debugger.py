@@ -13,7 +13,7 @@ import warpschool as ws
 from warpschool.cli.app import app
 from warpschool.errors import ArgumentError, CompileError
 from warpschool.inspect.debugger import recording as recording_module
-from warpschool.inspect.debugger.expressions import evaluate
+from warpschool.inspect.debugger.pages import evaluate
 from warpschool.inspect.debugger.shell import COMMANDS, Debugger
 
 SPLIT = """// split.cu: even lanes go one way, odd ones the other; a neighbour's value comes through shared memory.

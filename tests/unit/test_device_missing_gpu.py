@@ -77,7 +77,7 @@ class TestGate:
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("WARPSCHOOL_", "PYTEST_"))}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/gpu"]
         hidden = clean | {"CUDA_VISIBLE_DEVICES": ""} | environment
-        return subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True, timeout=600)
 
     def test_without_a_gpu_every_test_is_skipped_visibly(self) -> None:
         found = self.gpu_tests()

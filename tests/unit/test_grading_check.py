@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -145,9 +144,8 @@ def test_a_test_without_criterion_is_a_fault_of_the_grader(make):
 @pytest.mark.parametrize(
     ("action", "verdict", "words"),
     [
-        ("time.sleep(60)", Verdict.SE, "without using it"),
-        ("(lambda end: [0 for _ in iter(time.time, 0) if time.time() > end and 1 / 0])(time.time() + 60)",
-         Verdict.TLE, "ran out of time"),
+        ("time.sleep(9999)", Verdict.SE, "ran out of time"),
+        ("while True: time.sleep(0)", Verdict.SE, "ran out of time"),
         ("while True: pass", Verdict.TLE, "processor time"),
         ("os.kill(os.getpid(), signal.SIGKILL)", Verdict.SE, "killed from outside"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", Verdict.SE, "SIGSEGV"),
@@ -158,13 +156,21 @@ def test_a_test_without_criterion_is_a_fault_of_the_grader(make):
 )
 def test_a_child_that_dies_is_a_verdict(make, action, verdict, words):
     check = make(f'\n@criterion("Deadly")\ndef test_deadly(kernel):\n    {action}\n')
-    start = time.monotonic()
-    result = check(limits=Limits(wall_s=6.0, cpu_s=3 if "while" in action else 600))
-    assert time.monotonic() - start < 10
+    result = check(limits=Limits(wall_s=6.0) if "time." in action else Limits(cpu_s=3))
     assert (result.verdict, result.score, result.max_score) == (verdict, 0, 4)
     assert words in result.seen
     assert [criterion.title for criterion in result.criteria] == ["Right answers", "Few bytes", "Deadly"]
     assert result.provenance["nvrtc"] != ""
+
+
+def test_memory_is_told_by_its_peak_even_if_nobody_looks_in_time(make, monkeypatch):
+    """Whether the look that happens every few milliseconds comes in time depends on how busy the machine is."""
+    spike = "import warpschool.grading.limits as limits\n"
+    spike += "limits.sleep = lambda _: __import__('threading').Event().wait()\n"  # the watcher's last look is over
+    spike += "time.sleep(0.1)\nbytearray(b'x') * (600 << 20)"
+    lines = "".join(f"    {line}\n" for line in spike.splitlines())
+    result = make(f'\n@criterion("Spike")\ndef test_spike(kernel):\n{lines}')(limits=Limits(resident_bytes=500 << 20))
+    assert result.verdict is Verdict.MLE
 
 
 def test_memory_beyond_the_limit_is_a_verdict(make):

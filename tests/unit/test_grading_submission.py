@@ -9,6 +9,7 @@ import pytest
 
 from warpschool.contract import parse_contract
 from warpschool.errors import GradingError
+from warpschool.grading import submission
 from warpschool.grading.submission import MAX_SOURCE_BYTES, Submission, load_submission
 from warpschool.grading.verdicts import Judgement, Verdict
 
@@ -101,6 +102,30 @@ def test_kernels_that_fail(body, verdict, line, words):
     assert found.verdict == verdict, found.seen
     assert words in found.seen
     assert not line or found.line == line
+
+
+def test_the_launches_of_a_check_share_a_budget_of_instructions(monkeypatch):
+    """What each launch may do adds up over a check; where it ends is the same on every machine."""
+    monkeypatch.setattr(submission, "WORK_LIMIT", 60_000)
+    ended_at = []
+    for _ in range(2):
+        kernel = load(variant("for (int k = 0; k < 50; ++k) if (i < n) y[i] = x[(i + k) % n];"))
+        kernel._work.left = submission.WORK_LIMIT
+        arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+        ended_at.append(0)
+        with pytest.raises(Judgement) as caught:
+            while ended_at[-1] < 100:
+                kernel.run({"n": 64}, arrays)
+                ended_at[-1] += 1
+        assert caught.value.verdict is Verdict.TLE and "need more than 60,000 instructions" in caught.value.seen
+    assert ended_at[0] == ended_at[1] > 3
+
+
+def test_a_launch_of_a_long_kernel_has_fewer_steps():
+    """A step is worth the instructions that it may run: so many steps of a long loop would take hours."""
+    body = "float s = x[0];\n#pragma unroll 1\nfor (int k = 0; k < (1 << 21); ++k) {" + "s = s * x[1] + 1;" * 600 + "}"
+    found = judgement(run, body + " if (i < n) y[i] = s;")
+    assert found.verdict is Verdict.TLE and "its budget of" in found.seen
 
 
 def test_the_gravest_hazard_speaks():

@@ -14,9 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 WRONG_WAY: set[tuple[str, str]] = set()
-CIRCLES = {"warpschool.classroom.exporters", "warpschool.inspect.debugger.moment"}
+CIRCLES = {"warpschool.classroom.exporters"}
 """The first module, by name, of every circle."""
-FACE = {f"ptxsim.{name}" for name in ("cache", "counters", "errors", "fragments", "isa", "lazy", "limits", "oracle")}
+FACE = {
+    f"ptxsim.{name}"
+    for name in ("cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle")
+}
 """Modules of the simulator that others may import, beside the package itself."""
 JUDGE, JUDGED = "ptxsim.oracle", ("ptxsim.codegen", "ptxsim.run")
 

@@ -8,7 +8,7 @@ import pytest
 
 import warpschool as ws
 from warpschool.errors import ArgumentError
-from warpschool.notebook import prediction_form
+from warpschool.notebook import predictions
 
 
 def test_nothing_is_measured_before_there_is_a_prediction(capsys):
@@ -69,7 +69,7 @@ def test_a_measurement_that_fails_is_told():
 
 
 def test_without_widgets_there_is_a_plain_cell(monkeypatch, capsys):
-    monkeypatch.setattr(prediction_form, "_FORM", "no_such_package")
+    monkeypatch.setattr(predictions, "_FORM", "no_such_package")
     ws.predict("sectors", 4)._ipython_display_()
     assert "add .say(your number)" in capsys.readouterr().out
     assert "no_such_package" not in sys.modules

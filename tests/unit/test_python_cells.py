@@ -7,6 +7,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,11 @@ import pytest
 from PIL import Image
 
 from warpschool.course import Course
-from warpschool.grading import python_cells
+from warpschool.grading import python_cells, steps
 from warpschool.grading.calls import decoded, encoded
 from warpschool.grading.jobs import PythonJob, from_wire, to_wire
 from warpschool.grading.python_cells import AS_DATA, SANDBOX, check
-from warpschool.grading.sandbox import bubblewrap_problem
+from warpschool.grading.sandbox import Finished, bubblewrap_problem
 from warpschool.grading.verdicts import Verdict
 
 needs_bubblewrap = pytest.mark.skipif(bool(bubblewrap_problem()), reason=bubblewrap_problem() or "bubblewrap is here")
@@ -154,6 +156,84 @@ def test_a_function_stays_in_the_sandbox_and_the_check_calls_it_from_outside(own
 @needs_bubblewrap
 def test_a_builtin_that_the_student_binds_is_not_what_the_check_calls():
     assert checked(f"{FORGED}float = lambda *_: 2.0\nanswer = 1", check_source="float(answer == 42) * 2").value == 0
+
+
+ENDLESS = {
+    "while": "while True: pass", "for": "import itertools\nfor _ in itertools.count(): pass",
+    "comprehension": "import itertools\nanswer = [k for k in itertools.count() if k < 0]",
+    "generator": "import itertools\nanswer = sum(k for k in itertools.repeat(1))",
+    "recursion": "f = lambda n: f(n - 1) + f(n - 2) if n > 1 else 1\nanswer = f(900)",
+    "function": "def f(n):\n    'Text.'\n    return n and max(f(n - 1), f(n - 1))\nf(900)",
+    "swallowed": "while True:\n    try:\n        1 / 0\n    except BaseException:\n        pass",
+    "thread": "import threading as t\ndef f():\n    while True: pass\nt.Thread(target=f).start()\nt.Event().wait()",
+    "sleep": "import time\nwhile True:\n    time.sleep(1)", "one sleep": "from time import sleep\nsleep(10**6)",
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_python_that_never_ends_is_told_by_its_steps(name):
+    """With little of each budget: the count is what ends it, on a machine of any speed."""
+    code = """
+import ast, sys, warnings
+from warpschool.grading.steps import limit_steps
+counted = limit_steps(steps=100_000, sleep_s=0.5)
+exec(compile(ast.fix_missing_locations(counted.visit(ast.parse(sys.argv[1]))), "cell", "exec"))
+print("it ended")
+"""
+    done = subprocess.run([sys.executable, "-c", code, ENDLESS[name]], capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stdout) == (steps.EXIT_CODE, "")
+    assert ("waits for too long" if "sleep" in name else "does not come to an end") in done.stderr
+
+
+def test_counting_changes_nothing_else():
+    source = """
+import time
+def f(n: int) -> int:
+    "What it does."
+    total = 0
+    for k in range(n):
+        if k % 2: continue
+        total += k
+    else:
+        total += 1
+    return total
+g = lambda a, *b, c=3: [a, *b, c] and [x * y for x in b if x for y in range(3)]
+async def h(): return {k: v async for k, v in h()}
+class A:
+    "A class."
+    squares = tuple(k * k for k in range(5))
+    @property
+    def whole(self): return {k for k in self.squares}
+time.sleep(0)
+found = f(11), f.__doc__, A.__doc__, g(1, 0, 2), A().whole, A.squares, list(map(lambda k: k or 7, [0, 1]))
+"""
+    code = """
+import ast, sys
+from warpschool.grading.steps import limit_steps
+tree = ast.parse(sys.argv[1])
+if sys.argv[2:]:
+    tree = ast.fix_missing_locations(limit_steps().visit(tree))
+exec(compile(tree, "cell", "exec"))
+print(found)
+"""
+    both = [
+        subprocess.run([sys.executable, "-c", code, source, *how], capture_output=True, text=True, check=True).stdout
+        for how in ([], ["counted"])
+    ]
+    assert both[0] == both[1] and both[0].startswith("(31, 'What it does.', 'A class.'")
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("own", [slow("while True: pass\nanswer = 42"), "import time\ntime.sleep(10**6)\nanswer = 42"])
+def test_what_uses_up_its_steps_or_sleeps_for_ever_is_stopped(own):
+    found = checked(own)
+    assert (found.verdict, found.value) == (Verdict.TLE, 0.0) and "steps or sleeps" in found.text
+
+
+@pytest.mark.parametrize("isolation", [AS_DATA, SANDBOX])
+def test_elapsed_time_is_no_students_verdict(isolation):
+    finished = Finished(b"", -9, "", timed_out=True)
+    assert python_cells._ended(finished, isolation).verdict is Verdict.SE
 
 
 PLOT = "fig, ax = plt.subplots(figsize=(1, 1))\nax.plot(numbers);"

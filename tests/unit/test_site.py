@@ -78,7 +78,7 @@ def test_builds_at_once_do_not_meet(site, tmp_path):
         try:
             with site.workplace(out) as folder:
                 writer(f"{number}.html")(folder, folder / "site")
-                ready.wait(30)
+                ready.wait(240)
                 site.put_in_place(folder / "site", out)
         except BaseException as error:
             failures.append(error)
@@ -87,7 +87,7 @@ def test_builds_at_once_do_not_meet(site, tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
     assert not failures
     assert len(inside(out)) == 1 and inside(tmp_path) == {"site"}, "one of them won, whole"
 
@@ -109,7 +109,7 @@ def test_the_site_is_never_missing_while_it_is_replaced(site, tmp_path):
         writer("index.html")(tmp_path, made)
         site.put_in_place(made, out)
     over.set()
-    watcher.join(30)
+    watcher.join(240)
     assert not missing
 
 

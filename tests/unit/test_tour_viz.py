@@ -10,13 +10,13 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.grading import check
 from warpschool.harness.launcher import run_kernel
 from warpschool.model import Roofline
-from warpschool.notebook.display import register_displays
+from warpschool.notebook.extension import register_displays
 from warpschool.show.columns import percent, shares, short, times, used_columns
 from warpschool.show.figures import figure_image
 from warpschool.show.kernels import launch_html, run_html

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import warpschool as ws
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from ptxsim.fragments import fragment
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, CourseError, NotMeasured
@@ -191,7 +191,8 @@ def test_a_race_stands_on_both_lines_with_both_threads():
         (WAITS, "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier that not all threads reach: thread (1, 0, 0) "
          "waits at the barrier of line 2", "② thread (1, 0, 0) waits at the barrier here"),
         (replace(WAITS, other_did="returned", other_line=0), "thread (0, 0, 0) of block (0, 0, 0) waits at a barrier "
-         "that not all threads reach: thread (1, 0, 0) has already returned", "② thread (1, 0, 0) has already returned"),
+         "that not all threads reach: thread (1, 0, 0) has already returned",
+         "② thread (1, 0, 0) has already returned"),
         (SEVERAL, "thread (0, 0, 0) of block (0, 0, 0) reads shared t at byte 0, which several threads of the warp of "
          "thread (0, 0, 0) wrote in line 2: without a barrier between",
          "② several threads of the warp of thread (0, 0, 0) (one is thread (7, 0, 0)) wrote it here"),
@@ -460,7 +461,7 @@ def test_every_figure_of_a_notebook_has_a_text_and_a_table():
     import matplotlib.pyplot as plt
     from IPython.core.interactiveshell import InteractiveShell
 
-    from warpschool.notebook.display import register_displays
+    from warpschool.notebook.extension import register_displays
     from warpschool.show.figures import figure_sheet, figure_text
 
     figure, (left, right) = plt.subplots(1, 2)

@@ -15,13 +15,12 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
 from ptxsim.codegen.functions import CONTEXT, NULL, WORKER, report
-from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector, bytes_of
 
 HALF = WARP // 2
 
 
-UNIFORM = Lanes((0,) * WARP)
 
 
 @dataclass(frozen=True)
@@ -186,28 +185,53 @@ def either(
     return [b.phi((x, first_at), (y, second_at)) for x, y in zip(first, second, strict=True)]
 
 
+def by_shape(
+    t: Translator,
+    a: Access,
+    shape: Shape,
+    base: Callable[[], Value],
+    values: list[Value] | None,
+    passed: Value | None,
+    general: Callable[[], list[Value]],
+    after: Callable[[], None] | None = None,
+) -> None:
+    """An access in wide pieces from `base` on (the host's address, i64), or where `passed` does not hold, `general`."""
+
+    def fast() -> list[Value]:
+        if values is None:
+            return load_shape(t, a, shape, base())
+        store_shape(t, a, shape, base(), values)
+        return []
+
+    def slow() -> list[Value]:
+        results = general()
+        return [t.b.extract(r, 0) for r in results] if shape.distinct == 1 else results
+
+    results = fast() if passed is None else either(t, a, [passed], fast, slow, after)
+    finish(t, a, results, UNIFORM if shape.distinct == 1 else Lanes())
+
+
+def place_of(i: Instruction) -> tuple[Operand, Operand, int]:
+    """(where, what, bytes per lane) of a load or store."""
+    where, what = i.operands[:2] if i.opcode == "st" else i.operands[1::-1]
+    return where, what, bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
+
+
 def extent(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[int, int, int]:
     """(lowest, highest + 1) byte that this block touches through the register of `a`, and the alignment to test."""
-    base = a.address.base
-    low = high = None
-    aligned = 1
-    for position in range(t.position, len(t.block.instructions)):
-        i = t.block.instructions[position]
-        if i.opcode in ("ld", "ldu", "st"):
-            where = i.operands[1] if i.opcode != "st" else i.operands[0]
-            what = i.operands[0] if i.opcode != "st" else i.operands[1]
-            if isinstance(where, Address) and where.base == base and i.space == a.instruction.space:
-                size = bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
-                first, last = where.offset + min(offsets), where.offset + max(offsets) + size
-                low = first if low is None else min(low, first)
-                high = last if high is None else max(high, last)
-                if any((where.offset + o) % size for o in offsets):
-                    aligned = 1 << 40  # some lane is misaligned whatever the base: never take the fast path
-                aligned = max(aligned, size)
+    base, aligned = a.address.base, 1
+    ends: list[int] = []
+    for i in t.block.instructions[t.position :]:
+        if i.opcode in ("ld", "ldu", "st") and i.space == a.instruction.space:
+            where, _, size = place_of(i)
+            if isinstance(where, Address) and where.base == base:
+                places = [where.offset + o for o in offsets]
+                ends += [min(places), max(places) + size]
+                # where some lane is misaligned whatever the base: never take the fast path
+                aligned = max(aligned, 1 << 40 if any(at % size for at in places) else size)
         if isinstance(base, Register) and base.name in i.written:
             break
-    assert low is not None and high is not None
-    return low, high, aligned
+    return min(ends), max(ends), aligned
 
 
 MOST_PIECES = 8
@@ -262,8 +286,9 @@ def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Valu
         pointer = b.pointer(b.add_const(base, start))
         if count == 1:
             singles = [b.load(a.element, b.offset(pointer, k * a.element_bytes)) for k in range(parts)]
-            for k, single in enumerate(singles):
-                pieces[k].append(b.splat(single, HALF) if halves else _one_lane(t, single))
+            for piece, single in zip(pieces, singles, strict=True):
+                alone = f"insertelement <1 x {a.element}> poison, {single}, i32 0"
+                piece.append(b.splat(single, HALF) if halves else b.let(a.element, 1, alone))
             continue
         big = b.load(a.element, pointer, count * parts)
         for k in range(parts):
@@ -271,10 +296,6 @@ def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Valu
     if halves:  # each half warp is one run or one value: no permutation needed
         return [b.concat([p[h] for h in halves]) for p in pieces]
     return [b.shuffle(b.concat(p), shape.place) for p in pieces]
-
-
-def _one_lane(t: Translator, x: Value) -> Value:
-    return t.b.let(x.type, 1, f"insertelement <1 x {x.type}> poison, {x}, i32 0")
 
 
 def _halves(shape: Shape) -> tuple[int, ...] | None:

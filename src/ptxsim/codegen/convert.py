@@ -14,14 +14,8 @@ _FLOAT_COMPARE = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno",
     "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
 }  # fmt: skip
-
-
 _UNSIGNED_COMPARE = {"lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
-
-
 _COMPARISONS = frozenset(_FLOAT_COMPARE) | frozenset(_UNSIGNED_COMPARE)
-
-
 _BOOLEANS = ("and", "or", "xor")
 
 
@@ -184,10 +178,8 @@ _INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
 def _rounded_integral(b: Builder, i: Instruction, x: Value) -> Value:
-    for modifier, name in _INTEGRAL.items():
-        if i.has(modifier):
-            return b.intrinsic(name, x)
-    return x
+    name = next((name for modifier, name in _INTEGRAL.items() if i.has(modifier)), None)
+    return b.intrinsic(name, x) if name else x
 
 
 def _float_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
@@ -219,7 +211,8 @@ def _int_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Val
         wide = b.convert(f"{kind}tofp", x, "double")
         result = round_directed(b, wide, b.like(wide, 0.0), mode, target)
     elif mode:  # both halves are exact in f64
-        high = b.binary("fmul", b.convert(f"{kind}tofp", _upper(b, x, kind), "double"), _power(b, x, 2.0**32))
+        upper = b.convert(f"{kind}tofp", b.binary("ashr" if kind == "si" else "lshr", x, b.like(x, 32)), "double")
+        high = b.binary("fmul", upper, b.like(upper, 2.0**32))
         low = b.convert("uitofp", b.and_const(x, 0xFFFFFFFF), "double")
         result = round_directed(b, *two_sum(b, high, low), mode, target)
     elif to in ("f16", "bf16"):  # through f64, exact for 32 bits; larger numbers overflow a half anyway
@@ -227,14 +220,6 @@ def _int_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Val
     else:
         result = b.convert(f"{kind}tofp", x, target)
     return saturate(b, result) if i.has("sat") else result
-
-
-def _upper(b: Builder, x: Value, kind: str) -> Value:
-    return b.binary("ashr" if kind == "si" else "lshr", x, b.like(x, 32))
-
-
-def _power(b: Builder, x: Value, value_: float) -> Value:
-    return b.like(Value("double", "", x.lanes), value_)
 
 
 def _float_to_int(b: Builder, i: Instruction, x: Value, to: str) -> Value:
@@ -319,8 +304,6 @@ class _Format:
 
 
 _FORMATS = {"e4m3x2": _Format(3, 7, 448.0, 2.0**-9), "e5m2x2": _Format(2, 15, 57344.0, 2.0**-16)}
-
-
 _NAN = 0x7F
 
 

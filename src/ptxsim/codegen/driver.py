@@ -46,13 +46,10 @@ class Slots:
 
     @classmethod
     def allocate(cls, b: Helper, *, votes: bool) -> Slots:
-        def number() -> Value:
-            return b.let("ptr", 0, "alloca i32")
-
-        alive, target, apart, yielded, state, done, turn = (number() for _ in range(7))
-        counts = tuple(number() for _ in range(2 if votes else 0))
-        lockstep, start = number(), b.let("ptr", 0, "alloca i64")
-        return cls(alive, target, apart, yielded, state, done, turn, counts, lockstep, start)
+        numbers = [b.let("ptr", 0, "alloca i32") for _ in range(10 if votes else 8)]
+        alive, target, apart, yielded, state, done, turn, *counts, lockstep = numbers
+        start = b.let("ptr", 0, "alloca i64")
+        return cls(alive, target, apart, yielded, state, done, turn, tuple(counts), lockstep, start)
 
     def begin_block(self, b: Helper, *, in_lockstep: bool) -> None:
         b.store(i32(0), self.done)
@@ -60,10 +57,8 @@ class Slots:
         b.store(i32(0 if in_lockstep else -1), self.lockstep)
 
     def begin_round(self, b: Helper) -> None:
-        for slot, value in ((self.alive, 0), (self.target, -1), (self.apart, 0), (self.yielded, 0)):
-            b.store(i32(value), slot)
-        for slot in self.votes:
-            b.store(i32(0), slot)
+        for slot in (self.alive, self.target, self.apart, self.yielded, *self.votes):
+            b.store(i32(-1 if slot is self.target else 0), slot)
         b.store(i64(0), self.start)
 
     def note_waiting(self, b: Helper, result: Value) -> None:
@@ -323,9 +318,7 @@ def report_divergence(b: Helper, warps: Warps, target: Value, *, stuck: bool = F
 
 def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
     """IR of run_blocks(worker, contexts, first, last), and the declarations it needs."""
-    b = Helper()
-    b.declared = {}
-    threads = thread_count(unit.block)
+    b, threads = Helper({}), thread_count(unit.block)
     contexts, first, last = arg("ptr", "contexts"), arg("i64", "first"), arg("i64", "last")
     warps = Warps(unit, parts, contexts, -(-threads // WARP))
     b.label("entry")
@@ -357,8 +350,7 @@ def _rounds(b: Helper, warps: Warps, slots: Slots, in_lockstep: bool) -> None:
     start = b.load("i64", slots.start)
     with b.loop(b.sub(i64(warps.count), start)) as further:
         run_warp(b, warps, b.add(start, further), slots)
-    alive = b.load("i32", slots.alive)
-    waiting = b.new_label("waiting")
+    alive, waiting = b.load("i32", slots.alive), b.new_label("waiting")
     b.branch(b.icmp("ne", alive, i32(0)), waiting, over)
     b.label(waiting)
     if unit.named:
@@ -369,8 +361,7 @@ def _rounds(b: Helper, warps: Warps, slots: Slots, in_lockstep: bool) -> None:
         b.store(b.select(b.icmp("eq", yielded, i32(0)), i32(-1), yielded), slots.turn)
         b.branch(b.icmp("ne", yielded, i32(0)), rounds, barrier)
         b.label(barrier)
-        b.br(release)
-    else:
+    if not unit.named:
         b.br(release)
     b.label(release)
     if unit.options.check:
@@ -397,9 +388,8 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
         b.leave()
     b.store(block, b.offset(WORKER, L.field("block")))
     rest = b.binary("udiv", block, grid[0])
-    for axis, value in enumerate(
-        (b.binary("urem", block, grid[0]), b.binary("urem", rest, grid[1]), b.binary("udiv", rest, grid[1]))
-    ):
+    place = b.binary("urem", block, grid[0]), b.binary("urem", rest, grid[1]), b.binary("udiv", rest, grid[1])
+    for axis, value in enumerate(place):
         b.store(b.resize(value, "i32"), b.offset(WORKER, L.field("ctaid") + 4 * axis))
     _start_budget(b)
     b.store(i32(0), b.offset(WORKER, L.field("failed_waits")))
@@ -413,27 +403,18 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
     elif unit.options.check:
         b.store(i32(1), b.offset(WORKER, L.field("epoch")))
         b.store(i32(1), b.offset(WORKER, L.field("time")))
-        size = b.worker("shared_bytes", "i64")
-        for name, length in (
-            ("shared", size),
-            (
-                "shadow",
-                b.shl(b.lshr(b.add_const(size, (1 << unit.shared_granule_log2) - 1), unit.shared_granule_log2), 2),
-            ),
-        ):
-            b.call(
-                "llvm.memset.p0.i64", "void", b.worker(name, "ptr"), constant("i8", -1), length, Value("i1", "false")
-            )
+        size, granule = b.worker("shared_bytes", "i64"), unit.shared_granule_log2
+        states = b.shl(b.lshr(b.add_const(size, (1 << granule) - 1), granule), 2)
+        for name, length in (("shared", size), ("shadow", states)):
+            b.fill(b.worker(name, "ptr"), -1, length)
 
 
 def _clear_exact_shadow(b: Helper, unit: Unit) -> None:
     granules = b.lshr(b.worker("shared_bytes", "i64"), unit.shared_granule_log2)
     length = b.mul(b.add_const(granules, 1), i64(L.EXACT_CELL_BYTES))
-    zero = constant("i8", 0)
-    b.call("llvm.memset.p0.i64", "void", b.worker("shadow", "ptr"), zero, length, Value("i1", "false"))
-    unset = constant("i8", -1)
+    b.fill(b.worker("shadow", "ptr"), 0, length)
     size = b.worker("shared_bytes", "i64")
-    b.call("llvm.memset.p0.i64", "void", b.worker("shared", "ptr"), unset, size, Value("i1", "false"))
+    b.fill(b.worker("shared", "ptr"), -1, size)
 
 
 def _start_budget(b: Helper) -> None:
@@ -458,7 +439,7 @@ def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: in
         b.store(i32(0), b.offset(context, _C.SYNC_TIME))
         if unit.copies_async:
             queue = b.offset(b.worker("pending", "ptr"), b.mul(warp, i64(L.QUEUE_BYTES)))
-            b.call("llvm.memset.p0.i64", "void", queue, constant("i8", 0), i64(L.QUEUE_ENTRIES), Value("i1", "false"))
+            b.fill(queue, 0, i64(L.QUEUE_ENTRIES))
         if not in_lockstep:
             _start_apart(b, unit, context, is_last, in_last)
 

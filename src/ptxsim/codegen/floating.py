@@ -15,20 +15,12 @@ from ptxsim.codegen import host
 from ptxsim.codegen.emit import WARP, Builder, Value, constant
 from ptxsim.codegen.functions import I32, Function, Helper, arg, helper, i32
 from ptxsim.codegen.values import VALUES, bits_of, is_float, unsupported, value
-from ptxsim.syntax.program import Instruction, Kernel, Operand, Register
+from ptxsim.syntax.program import Instruction, Kernel, Register
 
 _DIRECTED = ("rz", "rm", "rp")
-
-
 SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
-
-
 INFINITY = {"float": 0x7F800000, "half": 0x7C00, "double": 0x7FF << 52, "bfloat": 0x7F80}
-
-
 MAGNITUDE = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": (1 << 63) - 1, "bfloat": 0x7FFF}
-
-
 FloatOp = Callable[..., Value]
 
 
@@ -167,8 +159,6 @@ def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: Value) -> Value:
 
 
 CANONICAL_NAN = 0x7FFFFFFF
-
-
 KEEPS_PAYLOADS = frozenset({"mov", "selp", "slct", "copysign"})
 """Operations that pass on a NaN as it is."""
 
@@ -182,21 +172,13 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
             if i.opcode not in VALUES or not i.types or i.types[0] not in ("f32", "b32"):
                 continue
             if i.opcode in KEEPS_PAYLOADS:
-                copies += [(name, _register_names(i.operands[1:])) for name in i.written]
+                sources = [o.name for o in i.operands[1:] if isinstance(o, Register)]
+                copies += [(name, sources) for name in i.written]
             elif i.types[0] == "f32":
                 found |= {name for name in i.written if kernel.registers[name] != "pred"}
-    changed = True
-    while changed:
-        changed = False
-        for name, sources in copies:
-            if name not in found and not found.isdisjoint(sources):
-                found.add(name)
-                changed = True
+    while fresh := {name for name, sources in copies if name not in found and not found.isdisjoint(sources)}:
+        found |= fresh
     return frozenset(found)
-
-
-def _register_names(operands: tuple[Operand, ...]) -> list[str]:
-    return [o.name for o in operands if isinstance(o, Register)]
 
 
 def canonical_bits(b: Builder, bits: Value) -> Value:
@@ -212,8 +194,6 @@ def half_results(i: Instruction) -> bool:
 
 ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}
 """PTX rounding modifier -> LLVM's number of the mode (llvm.set.rounding)."""
-
-
 _NEAREST = 1
 
 
@@ -247,15 +227,11 @@ DIRECTED = tuple(
 
 def _of_double(b: Builder, i: Instruction, operation: str, *xs: Value) -> Value:
     """A directed operation on f64: products and quotients are not exact in anything wider."""
-    wide = [x if x.lanes == WARP else b.splat(x) if not x.lanes else b.shuffle(x, _spread(x.lanes)) for x in xs]
+    lanes = xs[0].lanes
+    wide = [b.shuffle(x, [*range(lanes)] * (WARP // lanes)) if lanes else b.splat(x) for x in xs]
     mode = constant("i32", ROUNDING_MODES[direction(i) or ""])
     result = b.call(f"ws_directed_{operation}", "double", mode, *wide, lanes=WARP)
-    lanes = xs[0].lanes
-    return result if lanes == WARP else b.shuffle(result, range(lanes)) if lanes else b.extract(result, 0)
-
-
-def _spread(lanes: int) -> list[int]:
-    return [k % lanes for k in range(WARP)]
+    return b.shuffle(result, range(lanes)) if lanes else b.extract(result, 0)
 
 
 def _directed(b: Builder, i: Instruction, x: Value, y: Value, op: str) -> Value:
@@ -423,20 +399,17 @@ def _testp(b: Builder, i: Instruction, x: Value) -> Value:
     tiny = b.icmp("ult", magnitude, b.like(bits, SMALLEST_NORMAL[x.type]))
     zero = b.icmp("eq", magnitude, b.like(bits, 0))
     finite = b.icmp("ult", magnitude, b.like(bits, infinity))
-    match i.modifiers[0]:
-        case "finite":
-            return finite
-        case "infinite":
-            return b.icmp("eq", magnitude, b.like(bits, infinity))
-        case "number":
-            return b.fcmp("ord", x, x)
-        case "notanumber":
-            return b.fcmp("uno", x, x)
-        case "normal":
-            return b.or_(b.and_(finite, b.not_(tiny)), zero)  # zero counts as normal
-        case "subnormal":
-            return b.and_(tiny, b.not_(zero))
-    raise unsupported(i)
+    tests: dict[str, Callable[[], Value]] = {
+        "finite": lambda: finite,
+        "infinite": lambda: b.icmp("eq", magnitude, b.like(bits, infinity)),
+        "number": lambda: b.fcmp("ord", x, x),
+        "notanumber": lambda: b.fcmp("uno", x, x),
+        "normal": lambda: b.or_(b.and_(finite, b.not_(tiny)), zero),  # zero counts as normal
+        "subnormal": lambda: b.and_(tiny, b.not_(zero)),
+    }
+    if i.modifiers[0] not in tests:
+        raise unsupported(i)
+    return tests[i.modifiers[0]]()
 
 
 def _through_double(function: Callable[[Builder, Value], Value]) -> FloatOp:
@@ -469,14 +442,8 @@ def _to_int64(b: Builder, x: Value) -> Value:
 
 
 _EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(12)]
-
-
 _LOG2 = [2 / math.log(2) / (2 * k + 1) for k in range(10)]
-
-
 _SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)]
-
-
 _COS = [(-1) ** k / math.factorial(2 * k) for k in range(8)]
 
 

@@ -8,7 +8,7 @@ from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants, ir_
 from ptxsim.codegen.functions import CONTEXT, WORKER
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE
-from ptxsim.codegen.translator import Translator, last_line
+from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.unit import Part, Unit, lanes_of
 from ptxsim.syntax.program import (
     Barrier,
@@ -92,8 +92,7 @@ class Full(Translator):
         self.unsaved_before, self.unsaved = _unsaved(self.kernel.blocks, part)
         for block in blocks:
             self._block(block)
-        mentioned = _mentioned(blocks)
-        self._leave_block(mentioned)
+        self._leave_block(_mentioned(blocks))
         body, b.lines = b.lines, []
         self.frames.enter(frozenset().union(*(self.kernel.blocks[e].live_in for e in part.entries)))
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
@@ -112,15 +111,12 @@ class Full(Translator):
             form, kind = self.form(name), self.storage(name)
             b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
-        b.lines += self.area_lines()
-        b.lines += entering
-        b.lines += body
+        b.lines += [*self.area_lines(), *entering, *body]
         return b.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
 
     def _block(self, block: Block) -> None:
         b = self.b
-        self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
-        self.carry = None
+        self.start_block(block)
         self.frames.dirty = set()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
         b.label(f"F{block.index}")
@@ -143,11 +139,7 @@ class Full(Translator):
         low, high = self.unit.analysis.guarded[id(i)]
         source = widened_source(i)
         assert source is not None
-        form = (
-            self.form(source.name)
-            if isinstance(source, Register)
-            else lanes_of(self.unit.analysis.operand(source) or Lanes())
-        )
+        form = lanes_of(self.unit.analysis.operand(source) or Lanes())
         value = b.resize(self.source(source, i.type, form), "i64", i.type[0] == "s")
         fits = b.all_true(b.and_(b.icmp("sge", value, b.like(value, low)), b.icmp("sle", value, b.like(value, high))))
         wraps, fine = b.new_label("wraps"), b.new_label("fine")
@@ -205,22 +197,17 @@ class Full(Translator):
 
     def _terminator(self, block: Block) -> None:
         b, terminator = self.b, block.terminator
-        instruction = getattr(terminator, "instruction", None)
-        if instruction is not None:
-            self.count_instruction(instruction)
-        line = instruction.source.line if instruction is not None else last_line(block)
+        line = self.count_terminator(block)
         match terminator:
             case Return():
                 b.ret(constant("i32", L.DONE << 16))
             case Jump(target):
                 self._write_back(block.live_out)
-                if self.loops_back(target):
-                    self.spend(line)
+                self.spend(line, target)
                 b.br(f"F{target}")
             case Barrier(target, i):
                 self.count("barriers", line, per_warp=1)
-                if self.loops_back(target):
-                    self.spend(line)
+                self.spend(line, target)
                 self.name_barrier(i)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
@@ -237,8 +224,7 @@ class Full(Translator):
                     members = self.source(i.operands[0], "b32", WARP)
                     b.call("ws_warp_sync", "void", WORKER, CONTEXT, members, ALL_LANES)
                 self._write_back(block.live_out)
-                if self.loops_back(target):
-                    self.spend(line)
+                self.spend(line, target)
                 b.br(f"F{target}")
             case Branch():
                 self._branch(terminator, block, line)
@@ -248,8 +234,7 @@ class Full(Translator):
     def _branch(self, t: Branch, block: Block, line: int) -> None:
         b = self.b
         yes, no = (t.fallthrough, t.taken) if t.guard.negated else (t.taken, t.fallthrough)
-        if self.loops_back(yes) or self.loops_back(no):
-            self.spend(line)
+        self.spend(line, yes, no)
         name = t.guard.register
         if self.pattern(name).uniform:
             condition = self.get(name, 0)
@@ -258,8 +243,7 @@ class Full(Translator):
             return
         condition = self.get(name, WARP)
         self._write_back(block.live_out)
-        bits = b.mask_bits(condition)
-        parted = b.new_label("parted")
+        bits, parted = b.mask_bits(condition), b.new_label("parted")
         b.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
         b.label(parted)
         if self.unit.options.count and not t.instruction.added:
@@ -269,19 +253,14 @@ class Full(Translator):
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
         b = self.b
-        if any(self.loops_back(t) for t in targets):
-            self.spend(line)
-        uniform = not isinstance(index, Register) or self.pattern(index.name).uniform
-        if uniform:
+        self.spend(line, *targets)
+        if not isinstance(index, Register) or self.pattern(index.name).uniform:
             value = self.source(index, "u32", 0)
             self._write_back(block.live_out)
             arms = " ".join(f"i32 {k}, label %F{t}" for k, t in enumerate(targets))
             b.emit(f"switch i32 {value.text}, label %F{targets[-1]} [{arms}]")
             return
-        value = self.source(index, "u32", WARP)
-        counters = constants("i16", [targets[-1]] * WARP)
-        for k, t in enumerate(targets[:-1]):
-            counters = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), counters)
+        counters = self.chosen_target(index, targets)
         self._write_back(block.live_out)
         if self.unit.options.count:
             self.count_parting(counters, constant("i1", 1, WARP), line)
@@ -290,12 +269,9 @@ class Full(Translator):
 
 def _mentioned(blocks: list[Block]) -> set[str]:
     """Registers that live in or out of these blocks or are written there."""
-    names: set[str] = set()
-    for block in blocks:
-        names |= block.live_in | block.live_out
-        for i in block.instructions:
-            names |= {*i.written, *i.read}
-    return names
+    live = (names for block in blocks for names in (block.live_in, block.live_out))
+    named = (names for block in blocks for i in block.instructions for names in (i.written, i.read))
+    return set().union(*live, *named)
 
 
 def _unsaved(blocks: list[Block], part: Part) -> tuple[dict[int, set[str]], dict[int, set[str]]]:

@@ -51,6 +51,10 @@ class Helper(Builder):
         """The warp's index in its block."""
         return self.load(I32, self.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
 
+    def site(self) -> Value:
+        """What is known of the allocation that the access at SITE hit last: its bounds and its race shadow."""
+        return self.offset(self.worker("sites", "ptr"), self.mul(self.resize(SITE, I64), i64(24)))
+
     def stack(self, value: Value) -> Value:
         """A vector in memory, so that a loop can index its lanes."""
         slot = self.let("ptr", 0, f"alloca {value.ir_type}, align 64")
@@ -67,6 +71,9 @@ class Helper(Builder):
         slot = self.let("ptr", 0, f"alloca {type_}")
         self.store(initial, slot)
         return slot
+
+    def fill(self, pointer: Value, byte: int, length: Value) -> None:
+        self.call("llvm.memset.p0.i64", "void", pointer, constant("i8", byte), length, Value("i1", "false"))
 
     def lane_active(self, lane: Value, mask: Value = MASK) -> Value:
         return self.icmp("ne", self.and_(self.binary("lshr", mask, lane), i32(1)), i32(0))

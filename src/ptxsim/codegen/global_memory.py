@@ -11,10 +11,10 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
     HALF,
-    UNIFORM,
     Access,
     Shape,
     account,
+    by_shape,
     either,
     extent,
     finish,
@@ -143,34 +143,25 @@ def translate_global(t: Translator, a: Access) -> None:
 def _global_pattern(
     t: Translator, a: Access, offsets: tuple[int, ...], shape: Shape, values: list[Value] | None, cell: int | None
 ) -> None:
-    b, o = t.b, t.unit.options
-    base = scalar_base(t, a, "i64")
+    b, base = t.b, scalar_base(t, a, "i64")
     lane0 = b.add_const(base, a.address.offset)
 
-    def fast() -> list[Value]:
+    def counted() -> Value:
         if cell is not None:
             t.bump(cell, pattern_sectors(t, lane0, offsets, a.bytes_))
             t.bump(cell + 1, constant("i64", -(-shape.distinct * a.bytes_ // 32)))
-        if a.is_load:
-            return load_shape(t, a, shape, lane0)
-        assert values is not None
-        store_shape(t, a, shape, lane0, values)
-        return []
+        return lane0
 
-    def slow() -> list[Value]:
-        address = b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
-        results = general_global(t, a, address, values, ALL_LANES, cell)
-        return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
+    def addresses() -> Value:
+        return b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
 
-    own = UNIFORM if shape.distinct == 1 else Lanes()
-    if not o.check:
-        return finish(t, a, fast(), own)
+    def general() -> list[Value]:
+        return general_global(t, a, addresses(), values, ALL_LANES, cell)
+
+    if not t.unit.options.check:
+        return by_shape(t, a, shape, counted, values, None, general)
     inside, site = _inside_allocation(t, a, base, offsets)
-
-    def track() -> None:
-        _track(t, a, site, lambda: b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
-
-    finish(t, a, either(t, a, [inside], fast, slow, track), own)
+    by_shape(t, a, shape, counted, values, inside, general, lambda: _track(t, a, site, addresses))
 
 
 def _track(t: Translator, a: Access, site: Value, address: Callable[[], Value]) -> None:

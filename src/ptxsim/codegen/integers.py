@@ -28,15 +28,18 @@ from ptxsim.syntax.program import WIDTH_BITS, Immediate, Instruction
 _PACKED, _PAIRS = ("f16x2", "bf16x2"), ("u16x2", "s16x2")
 
 
-@value("add")
-def _add(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    if i.type in _PACKED:
-        return packed_half(b, i, add_float, x, y)
-    if is_float(i.type):
-        return add_float(b, i, x, y)
-    if i.type in _PAIRS:
-        return _by_half(b, x, y, b.add)
-    return b.intrinsic("sadd.sat", x, y) if i.has("sat") else b.add(x, y)
+def _or_floats(of_floats: FloatOp) -> Callable[[FloatOp], FloatOp]:
+    """Sends floats and packed halves to `of_floats`; what is decorated is for integers."""
+
+    def decorate(of_integers: FloatOp) -> FloatOp:
+        def compute(b: Builder, i: Instruction, *xs: Value) -> Value:
+            if i.type in _PACKED:
+                return packed_half(b, i, of_floats, *xs)
+            return of_floats(b, i, *xs) if is_float(i.type) else of_integers(b, i, *xs)
+
+        return compute
+
+    return decorate
 
 
 def _by_half(b: Builder, x: Value, y: Value, op: Callable[[Value, Value], Value]) -> Value:
@@ -46,44 +49,49 @@ def _by_half(b: Builder, x: Value, y: Value, op: Callable[[Value, Value], Value]
     return b.let("i32", x.lanes, f"bitcast {op(p, q)} to {x.ir_type}")
 
 
+@value("add")
+@_or_floats(add_float)
+def _add(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    if i.type in _PAIRS:
+        return _by_half(b, x, y, b.add)
+    return b.intrinsic("sadd.sat", x, y) if i.has("sat") else b.add(x, y)
+
+
 @value("sub")
+@_or_floats(sub_float)
 def _sub(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    if i.type in _PACKED:
-        return packed_half(b, i, sub_float, x, y)
-    if is_float(i.type):
-        return sub_float(b, i, x, y)
     if i.type in _PAIRS:
         return _by_half(b, x, y, b.sub)
     return b.intrinsic("ssub.sat", x, y) if i.has("sat") else b.sub(x, y)
 
 
-def _wide_type(type_: str) -> str:
-    return type_[0] + str(2 * int(type_[1:]))
-
-
 def _third_type(i: Instruction) -> tuple[str, ...]:
-    return (i.type, i.type, _wide_type(i.type) if i.has("wide") else i.type)
+    return (i.type, i.type, i.type[0] + str(2 * int(i.type[1:])) if i.has("wide") else i.type)
+
+
+def _wide_product(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    """A product in twice as many bits."""
+    wide = f"i{2 * BITS[x.type]}"
+    return b.mul(b.resize(x, wide, signed(i)), b.resize(y, wide, signed(i)))
 
 
 @value("mul")
+@_or_floats(mul_float)
 def _mul(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    if i.type in _PACKED:
-        return packed_half(b, i, mul_float, x, y)
-    if is_float(i.type):
-        return mul_float(b, i, x, y)
     if i.has("lo"):
         return b.mul(x, y)
-    wide = f"i{2 * WIDTH_BITS[i.type]}"
-    product = b.mul(b.resize(x, wide, signed(i)), b.resize(y, wide, signed(i)))
-    return product if i.has("wide") else b.resize(b.lshr(product, WIDTH_BITS[i.type]), x.type)
+    product = _wide_product(b, i, x, y)
+    return product if i.has("wide") else b.resize(b.lshr(product, BITS[x.type]), x.type)
+
+
+def _added(b: Builder, i: Instruction, product: Value, z: Value) -> Value:
+    return b.intrinsic("sadd.sat", product, z) if i.has("sat") else b.add(product, z)
 
 
 @value("mad", operands=_third_type)
+@_or_floats(fma_float)
 def _mad(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
-    if is_float(i.type):
-        return fma_float(b, i, x, y, z)
-    product = _mul(b, i, x, y)
-    return b.intrinsic("sadd.sat", product, z) if i.has("sat") else b.add(product, z)
+    return _added(b, i, _mul(b, i, x, y), z)
 
 
 def _low24(b: Builder, i: Instruction, x: Value) -> Value:
@@ -93,14 +101,8 @@ def _low24(b: Builder, i: Instruction, x: Value) -> Value:
 @value("mul24", "mad24")
 def _mul24(b: Builder, i: Instruction, x: Value, y: Value, z: Value | None = None) -> Value:
     x, y = _low24(b, i, x), _low24(b, i, y)
-    if i.has("hi"):
-        wide = b.mul(b.resize(x, "i64", signed(i)), b.resize(y, "i64", signed(i)))
-        product = b.resize(b.lshr(wide, 16), "i32")
-    else:
-        product = b.mul(x, y)
-    if z is None:
-        return product
-    return b.intrinsic("sadd.sat", product, z) if i.has("sat") else b.add(product, z)
+    product = b.resize(b.lshr(_wide_product(b, i, x, y), 16), "i32") if i.has("hi") else b.mul(x, y)
+    return product if z is None else _added(b, i, product, z)
 
 
 @value("sad")
@@ -159,29 +161,24 @@ def _neg(b: Builder, i: Instruction, x: Value) -> Value:
     return b.sub(b.like(x, 0), x)
 
 
-@value("min")
-def _min(b: Builder, i: Instruction, x: Value, y: Value, *more: Value) -> Value:
-    return _extreme(b, i, min_float, "min", x, y, *more)
-
-
-@value("max")
-def _max(b: Builder, i: Instruction, x: Value, y: Value, *more: Value) -> Value:
-    return _extreme(b, i, max_float, "max", x, y, *more)
-
-
-def _extreme(b: Builder, i: Instruction, of_floats: FloatOp, name: str, x: Value, y: Value, *more: Value) -> Value:
-    if i.type in _PACKED:
-        return packed_half(b, i, of_floats, x, y)
-    if is_float(i.type):
+def _extreme(name: str, of_floats: FloatOp) -> None:
+    def folded(b: Builder, i: Instruction, x: Value, y: Value, *more: Value) -> Value:
         result = of_floats(b, i, x, y)
-        return of_floats(b, i, result, more[0]) if more else result
-    kind = ("s" if signed(i) else "u") + name
-    if i.type in _PAIRS:
-        x = _by_half(b, x, y, lambda p, q: b.intrinsic(kind, p, q))
-        return _by_half(b, x, b.like(x, 0), lambda p, q: b.intrinsic("smax", p, q)) if i.has("relu") else x
-    if i.has("relu"):
-        return b.intrinsic("smax", b.intrinsic(kind, x, y), b.like(x, 0))
-    return b.intrinsic(kind, x, y)
+        return of_floats(b, i, result, *more) if more else result
+
+    @value(name)
+    @_or_floats(folded)
+    def compute(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+        kind = ("s" if signed(i) else "u") + name
+        if i.type in _PAIRS:
+            x = _by_half(b, x, y, lambda p, q: b.intrinsic(kind, p, q))
+            return _by_half(b, x, b.like(x, 0), lambda p, q: b.intrinsic("smax", p, q)) if i.has("relu") else x
+        result = b.intrinsic(kind, x, y)
+        return b.intrinsic("smax", result, b.like(x, 0)) if i.has("relu") else result
+
+
+_extreme("min", min_float)
+_extreme("max", max_float)
 
 
 def _parts(b: Builder, x: Value, is_signed: bool, bits: int) -> list[Value]:
@@ -190,22 +187,22 @@ def _parts(b: Builder, x: Value, is_signed: bool, bits: int) -> list[Value]:
     return [b.binary(op, b.shl(x, 32 - bits - k), b.like(x, 32 - bits)) for k in range(0, 32, bits)]
 
 
-@value("dp4a")
-def _dp4a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value:
-    a_type, b_type = (i.types[0], i.types[-1])
-    for p, q in zip(_parts(b, x, a_type[0] == "s", 8), _parts(b, y, b_type[0] == "s", 8), strict=True):
+def _dot(b: Builder, i: Instruction, x: list[Value], y: list[Value], total: Value) -> Value:
+    for p, q in zip(x, y, strict=True):
         total = b.add(total, b.mul(p, q))
     return total
+
+
+@value("dp4a")
+def _dp4a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value:
+    return _dot(b, i, _parts(b, x, i.types[0][0] == "s", 8), _parts(b, y, i.types[-1][0] == "s", 8), total)
 
 
 @value("dp2a")
 def _dp2a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value:
-    a_type, b_type = (i.types[0], i.types[-1])
-    bytes_ = _parts(b, y, b_type[0] == "s", 8)
+    bytes_ = _parts(b, y, i.types[-1][0] == "s", 8)
     chosen = bytes_[2:] if i.has("hi") else bytes_[:2]
-    for p, q in zip(_parts(b, x, a_type[0] == "s", 16), chosen, strict=True):
-        total = b.add(total, b.mul(p, q))
-    return total
+    return _dot(b, i, _parts(b, x, i.types[0][0] == "s", 16), chosen, total)
 
 
 @value("vabsdiff2", "vabsdiff4", operands=lambda i: ("b32", "b32", "b32"))
@@ -413,23 +410,15 @@ _PRMT_MODES = {
 @value("fns", operands=lambda i: ("b32", "b32", "s32"))
 def _fns(b: Builder, i: Instruction, mask: Value, base: Value, offset: Value) -> Value:
     """Position of the |offset|-th set bit at or above (below, if negative) `base`; all ones if there is none."""
-    result, left_up, left_down = b.like(mask, -1), offset, offset
+    result, left = b.like(mask, -1), {"up": offset, "down": offset}
     for k in range(32):
-        for bit, up in ((k, True), (31 - k, False)):
+        for bit, way, step, beyond, above in ((k, "up", 1, "uge", "sgt"), (31 - k, "down", -1, "ule", "slt")):
             here = b.icmp("ne", b.and_const(b.lshr(mask, bit), 1), b.like(mask, 0))
             at = b.like(base, bit)
-            if up:
-                counts = b.and_(here, b.icmp("uge", at, base))
-                hit = b.and_(counts, b.icmp("eq", left_up, b.like(offset, 1)))
-                left_up = b.select(
-                    b.and_(counts, b.icmp("sgt", left_up, b.like(offset, 0))), b.add_const(left_up, -1), left_up
-                )
-            else:
-                counts = b.and_(here, b.icmp("ule", at, base))
-                hit = b.and_(counts, b.icmp("eq", left_down, b.like(offset, -1)))
-                left_down = b.select(
-                    b.and_(counts, b.icmp("slt", left_down, b.like(offset, 0))), b.add_const(left_down, 1), left_down
-                )
+            counts = b.and_(here, b.icmp(beyond, at, base))
+            hit = b.and_(counts, b.icmp("eq", left[way], b.like(offset, step)))
+            waits = b.and_(counts, b.icmp(above, left[way], b.like(offset, 0)))
+            left[way] = b.select(waits, b.add_const(left[way], -step), left[way])
             # the counters stop at 0 once their bit is found, so each hits once
             result = b.select(hit, at, result)
     base_set = b.icmp("ne", b.and_const(clamp_shift(b, mask, base, "lshr"), 1), b.like(mask, 0))
@@ -441,13 +430,12 @@ def _fns(b: Builder, i: Instruction, mask: Value, base: Value, offset: Value) ->
 def _with_carry(t: Translator, i: Instruction) -> None:
     """add, sub and mad, with carry in (addc, subc, madc) or out (.cc), lane by lane."""
     b = t.b
-    sources = [t.source(o, i.type, WARP) for o in i.operands[1:]]
-    if len(sources) == 3:
-        x, y = _carry_product(t, i, sources[0], sources[1]), sources[2]
-    else:
-        x, y = sources
+    x, y, *more = (t.source(o, i.type, WARP) for o in i.operands[1:])
     width = BITS[x.type]
     wide = f"i{2 * width}"
+    if more:
+        x = b.resize(b.lshr(_wide_product(b, i, x, y), width), x.type) if i.has("hi") else b.mul(x, y)
+        (y,) = more
     subtracts = i.opcode.startswith("sub")
     if subtracts:  # x + ~y + 1: the flag after a subtraction means "no borrow", as NVIDIA GPUs have it
         y = b.not_(y)
@@ -463,10 +451,3 @@ def _with_carry(t: Translator, i: Instruction) -> None:
     t.write(i.operands[0], b.resize(total, x.type), Lanes())
 
 
-def _carry_product(t: Translator, i: Instruction, x: Value, y: Value) -> Value:
-    if not i.has("hi"):
-        return t.b.mul(x, y)
-    signed, width = i.type[0] == "s", BITS[x.type]
-    wide = f"i{2 * width}"
-    product = t.b.mul(t.b.resize(x, wide, signed), t.b.resize(y, wide, signed))
-    return t.b.resize(t.b.lshr(product, width), x.type)

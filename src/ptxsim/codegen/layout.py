@@ -188,8 +188,11 @@ def storage(type_name: str) -> str:
 class ContextLayout:
     """Byte offsets in a warp's context.
 
-    A register that `full` keeps as a scalar has a place among the `scalars`, packed so that a warp's state stays in few
-    cache lines; `slots` hold whole vectors.
+    Only registers that live from one block of code to another have a place: within a block LLVM keeps values where it
+    likes. `masked` knows no patterns and so keeps every register as a vector, in `slots`. One that `full` keeps as a
+    scalar has a second place among the `scalars`, packed so that a warp's state stays in few cache lines. Behind them
+    come the slots that `full` uses too, and then those that only `masked` does. `frames` are lists of registers that
+    `full` keeps as matrices, `local` is local memory: all lanes' words of an address side by side, 128 bytes.
     """
 
     scalars: dict[str, int]
@@ -224,4 +227,5 @@ def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int
     frames = -(-offset // 64) * 64
     local = -(-(frames + frames_bytes) // 128) * 128
     size = local + WARP * kernel.local_bytes
+    # an odd number of cache lines: the contexts of a block's warps spread over the sets of the host's cache
     return ContextLayout(scalars, slots, frames, local, -(-size // 256) * 256 + 64)

@@ -6,7 +6,7 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
 from ptxsim.codegen.functions import CONTEXT, WORKER
-from ptxsim.codegen.translator import Translator, last_line
+from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.unit import entries_of, lanes_of
 from ptxsim.syntax.program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
 
@@ -60,14 +60,11 @@ class Masked(Translator):
         verdict = b.call(
             "ws_idle", "i32", WORKER, CONTEXT, constant("i32", int(self.unit.options.check))
         )
-        again, leave = b.new_label("again"), b.new_label("leave")
+        _, leave = b.new_label("again"), b.new_label("leave")
         b.branch(b.icmp("eq", verdict, constant("i32", -1)), "dispatch", leave)
         b.label(leave)
         b.ret(verdict)
-        del again
-        self.mask = mask
-        self.mask_bits = bits
-        self.pcs = pcs
+        self.mask, self.mask_bits, self.pcs = mask, bits, pcs
         for block in self.kernel.blocks:
             self._block(block, block.index in entries)
         b.lines[start:start] = self.area_lines()
@@ -94,8 +91,7 @@ class Masked(Translator):
 
     def _block(self, block: Block, entry: bool) -> None:
         b = self.b
-        self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
-        self.carry = None
+        self.start_block(block)
         b.label(f"M{block.index}")
         if entry:
             self._try_full(block)
@@ -162,12 +158,8 @@ class Masked(Translator):
     def _following(self, block: Block) -> Value | None:
         """The block that each active lane goes to; None where the block ended the launch itself."""
         b, terminator = self.b, block.terminator
-        instruction = getattr(terminator, "instruction", None)
-        if instruction is not None:
-            self.count_instruction(instruction)
-        line = instruction.source.line if instruction is not None else last_line(block)
-        if any(self.loops_back(s) for s in block.successors):
-            self.spend(line)
+        line = self.count_terminator(block)
+        self.spend(line, *block.successors)
         match terminator:
             case Return():
                 return constants("i16", [L.EXITED] * WARP)
@@ -193,10 +185,7 @@ class Masked(Translator):
                     self._count_divergence(condition, line)
                 return b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
             case Switch(index, targets, _):
-                value = self.source(index, "u32", WARP)
-                following = constants("i16", [targets[-1]] * WARP)
-                for k, t in enumerate(targets[:-1]):
-                    following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)
+                following = self.chosen_target(index, targets)
                 if self.unit.options.count:
                     self.count_parting(following, self.mask, line)
                 return following

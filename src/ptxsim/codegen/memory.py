@@ -7,12 +7,12 @@ from collections.abc import Callable
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
-    UNIFORM,
-    Access,
+        Access,
     account,
     finish,
     inferred_space,
     move_lanes,
+    place_of,
     put_loaded,
     signal,
     stored_values,
@@ -23,7 +23,7 @@ from ptxsim.codegen.floating import add_float, canonical_bits, flush, narrow, pa
 from ptxsim.codegen.functions import ADDRESS, CONTEXT, MASK, WORKER, Helper, arg, i32
 from ptxsim.codegen.global_memory import general_global, sector_cell, translate_global
 from ptxsim.codegen.shared_memory import conflict_cell, general_shared, shared_base, translate_shared
-from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.codegen.values import LLVM_TYPE, handles, is_float, unsupported
 from ptxsim.syntax.program import Address, Instruction, Operand, Sink, Symbol, Vector, bytes_of
 
@@ -35,7 +35,7 @@ def _load_or_store(t: Translator, i: Instruction) -> None:
     space = i.space
     if space == "param":
         return _load_parameter(t, i)
-    where, what = (i.operands[1], i.operands[0]) if is_load else (i.operands[0], i.operands[1])
+    where, what, _ = place_of(i)
     if not isinstance(where, Address):
         raise unsupported(i)
     if space == "generic":

@@ -13,21 +13,19 @@ from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
-    UNIFORM,
     Access,
     Shape,
     account,
-    either,
+    by_shape,
     extent,
     finish,
     gather_scatter,
     is_signal,
-    load_shape,
     pattern_of,
+    place_of,
     scalar_base,
     shape_of,
     signal,
-    store_shape,
     stored_values,
     vector_address,
 )
@@ -35,7 +33,7 @@ from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
 from ptxsim.codegen.functions import NULL
 from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
-from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
+from ptxsim.syntax.program import Address, Instruction, Register
 
 
 def shared_base(t: Translator) -> Value:
@@ -97,21 +95,19 @@ def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
     side_by_side = 128 // unit
     paired = any(all(offsets[n] == offsets[n ^ distance] for n in range(WARP)) for distance in (1, 2))
     per_phase = min(WARP, side_by_side * (2 if paired else 1))
-    wavefronts = phases = 0
+    wavefronts = 0
     for first in range(0, WARP, per_phase):
         banks: dict[int, set[int]] = {}
         for o in offsets[first : first + per_phase]:
             banks.setdefault(o // unit % side_by_side, set()).add(o // unit)
-        wavefronts += max(len(words) for words in banks.values())
-        phases += 1
-    return wavefronts, wavefronts - phases
+        wavefronts += max(map(len, banks.values()))
+    return wavefronts, wavefronts - WARP // per_phase
 
 
 def _shared_pattern(
     t: Translator, a: Access, offsets: tuple[int, ...], shape: Shape, values: list[Value] | None
 ) -> None:
-    b, o = t.b, t.unit.options
-    base = scalar_base(t, a, "i32")
+    b, base = t.b, scalar_base(t, a, "i32")
 
     def vector_offset() -> Value:
         return b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
@@ -129,27 +125,16 @@ def _shared_pattern(
         # the register may hold a negative number that the instruction's offset makes good
         return b.add_const(b.add(b.resize(base, "i64", signed=True), shared_base(t)), a.address.offset)
 
-    def fast() -> list[Value]:
-        if a.is_load:
-            return load_shape(t, a, shape, host_address())
-        assert values is not None
-        store_shape(t, a, shape, host_address(), values)
-        return []
+    def general() -> list[Value]:
+        return general_shared(t, a, vector_offset(), values, ALL_LANES, None)
 
-    def slow() -> list[Value]:
-        results = general_shared(t, a, vector_offset(), values, ALL_LANES, None)
-        return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
-
-    own = UNIFORM if shape.distinct == 1 else Lanes()
-    if not o.check:
-        return finish(t, a, fast(), own)
-    passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)
-    finish(t, a, either(t, a, [passed], fast, slow), own)
+    passed = None
+    if t.unit.options.check:
+        passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)
+    by_shape(t, a, shape, host_address, values, passed, general)
 
 
 _MOST_GRANULES, _MOST_RUNS, _CHUNK, _WORTH_A_GLANCE = 2048, 64, 32, 4
-
-
 _MANY = -1
 
 
@@ -201,10 +186,8 @@ def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozen
 
 def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:
     """Adds one access's granules, counted from the base register's address."""
-    is_store = i.opcode == "st"
-    where, what = (i.operands[0], i.operands[1]) if is_store else (i.operands[1], i.operands[0])
+    where, _, size = place_of(i)
     assert isinstance(where, Address)
-    size = bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
     granules = max(1, size >> granule_log2)
     for lane, offset in enumerate(offsets):
         first = (where.offset + offset) >> granule_log2

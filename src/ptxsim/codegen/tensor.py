@@ -60,11 +60,7 @@ def _translate(t: Translator, i: Instruction) -> None:
 
 
 def hazard(t: Translator, i: Instruction, lane: Value, what: int) -> None:
-    site = t.unit.site(i, "warp", "read")
-    t.b.call(
-        "ws_hazard", "void", WORKER, CONTEXT, constant("i32", L.WARP_MATRIX), constant("i32", site), lane,
-        constant("i64", 0), constant("i64", what),
-    )  # fmt: skip
+    t.hazard(L.WARP_MATRIX, t.unit.site(i, "warp", "read"), lane, what)
 
 
 @contextmanager
@@ -81,8 +77,7 @@ def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
     b.branch(b.icmp("eq", mask, ALL_LANES), whole, missing)
     b.label(missing)
     if t.unit.options.check:
-        absent = b.first_bit(mask)
-        hazard(t, i, absent, MISSING_LANES)
+        hazard(t, i, b.first_bit(mask), MISSING_LANES)
     b.br(end)
     b.label(whole)
     yield
@@ -98,8 +93,7 @@ def uniform(t: Translator, i: Instruction, operand: Operand, type_: str) -> Valu
     values = t.source(operand, type_, WARP)
     first = b.extract(values, 0)
     if t.unit.options.check:
-        differs = b.icmp("ne", values, b.splat(first))
-        bits = b.mask_bits(differs)
+        bits = b.mask_bits(b.icmp("ne", values, b.splat(first)))
         if t.masked:
             bits = b.and_(bits, t.active)
             whole = b.icmp("eq", t.active, ALL_LANES)
@@ -176,8 +170,7 @@ def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) ->
     registers, bits = registers_of(operand), form.held.register_bits
     if t.masked:
         clear_lanes(t, registers, bits, lanes)
-        b, whole = t.b, t.b.icmp("eq", t.active, ALL_LANES)
-        with b.if_(whole):
+        with t.b.if_(t.b.icmp("eq", t.active, ALL_LANES)):
             t.call_library(unpack(form), matrix, lanes)
     else:
         t.call_library(unpack(form), matrix, lanes)
@@ -270,9 +263,7 @@ def _count_product(t: Translator, i: Instruction, p: Product) -> None:
     t.count("tensor_instructions", line, per_warp=1)
     t.count("tensor_pipe_instructions", line, per_warp=p.pipe_instructions)
     t.count("tensor_operations", line, per_warp=p.operations)
-    if t.unit.copies_async and t.unit.options.count:
-        cell = t.unit.plan.cell()
-        t.unit.plan.named(cell, "tensor_instructions_copying", line)
+    if t.unit.copies_async and (cell := t.cells(line, "tensor_instructions_copying")) is not None:
         t.bump(cell, t.b.call("ws_async_under_way", "i64", WORKER, CONTEXT))
 
 
@@ -341,13 +332,9 @@ def tile_mode(t: Translator, space: str) -> Mode:
 
 def _counter(t: Translator, i: Instruction, space: str, verb: str) -> Value:
     """Cells for sectors, or for wavefronts and bank conflicts."""
-    if not t.unit.options.count:
-        return NULL
     names = ("wavefronts", "bank_conflicts") if space == "shared" else ("sectors", "sectors_ideal")
-    cell = t.unit.plan.cell(2)
-    for k, name in enumerate(names):
-        t.unit.plan.named(cell + k, f"{space}_{verb}_{name}", i.source.line)
-    return t.counter_pointer(cell)
+    cell = t.cells(i.source.line, *(f"{space}_{verb}_{name}" for name in names))
+    return NULL if cell is None else t.counter_pointer(cell)
 
 
 @handles("ldmatrix", "stmatrix", "movmatrix")
@@ -379,12 +366,7 @@ def _move_rows(t: Translator, i: Instruction, *, is_load: bool) -> None:
     offset = vector_address(t, Access(i, "shared", is_load, where, (), ROW_BYTES, site), "i32")
     t.count(f"shared_{verb}_requests", line, per_warp=1)
     t.count(f"shared_{verb}_bytes", line, per_lane=4 * count)
-    counter = NULL
-    if t.unit.options.count:
-        cell = t.unit.plan.cell(2)
-        t.unit.plan.named(cell, f"shared_{verb}_wavefronts", line)
-        t.unit.plan.named(cell + 1, f"shared_{verb}_bank_conflicts", line)
-        counter = t.counter_pointer(cell)
+    counter = _counter(t, i, "shared", verb)
     lanes = t.area("lanes", 4 * WARP * count)
     if not is_load:
         save_lanes(t, registers, 32, lanes)

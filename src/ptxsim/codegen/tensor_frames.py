@@ -178,11 +178,8 @@ class ResidentFrames:
         t.call_library(unpack(form), self.at(frame), lanes)
         for k, name in enumerate(frame.registers):
             if (name, WARP) not in t.known:
-                t.known[name, WARP] = self._lane_value(lanes, k, form)
-
-    def _lane_value(self, lanes: Value, k: int, form: Form) -> Value:
-        bits = form.held.register_bits
-        return self.t.b.load(f"i{bits}", self.t.b.offset(lanes, k * WARP * bits // 8), WARP, align=64)
+                bits = form.held.register_bits
+                t.known[name, WARP] = t.b.load(f"i{bits}", t.b.offset(lanes, k * WARP * bits // 8), WARP, align=64)
 
     def flush(self, frame: Frame) -> None:
         """Puts registers that were written one by one into the matrix."""
@@ -222,17 +219,13 @@ class ResidentFrames:
         if frames:
             with b.if_(b.icmp("ne", b.load("i32", at), constant("i32", 0)), likely=False):
                 for frame in frames:
-                    kind = f"i{frame.form.held.register_bits}"
-                    zero = constant(kind, 0, WARP)
-                    slots = t.unit.context.slots
+                    zero, slots = constant(f"i{frame.form.held.register_bits}", 0, WARP), t.unit.context.slots
                     self._gather(frame, [t.restore(n, WARP) if n in slots else zero for n in frame.registers])
         b.store(constant("i32", 0), at)
 
 
 _MOST_DEEP = 2
 """Products on one sum: more of them need more inputs at once than the host's nearest cache holds."""
-
-
 Names = tuple[str, ...]
 
 

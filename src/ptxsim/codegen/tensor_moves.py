@@ -10,7 +10,6 @@ elements; lane 8m + r gives the address of row r of matrix m.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -33,12 +32,8 @@ from ptxsim.syntax.matrices import Request, Tile
 
 _HOST_LINE = 64
 """Bytes of a line of the host's caches."""
-
-
 _TURNED = 16
 """Side of a block that is transposed in the host's registers."""
-
-
 ROW_ALIGNMENT = 16
 """Bytes to which CUDA wants every row or column of a fragment in memory to be aligned (shorter ones: their size)."""
 
@@ -173,7 +168,7 @@ class _Mover:
         if self.mode.space == "shared":
             inside = [b.icmp("sge", self.base, i64(0)), b.icmp("sle", last, b.worker("shared_bytes", I64))]
         else:
-            site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
+            site = b.site()
             low, high, shadow = (b.load(I64, b.offset(site, 8 * k)) for k in range(3))
             inside = [
                 b.icmp("uge", self.base, low), b.icmp("ult", self.base, high), b.icmp("ule", last, high),
@@ -213,8 +208,7 @@ class _Mover:
     def _carefully(self) -> None:
         """Request by request, by the exact rules; copies what the lanes may access."""
         b, mode = self.b, self.mode
-        misaligned = b.not_(self._aligned(self.alignment))
-        with b.if_(misaligned, likely=False):
+        with b.if_(b.not_(self._aligned(self.alignment)), likely=False):
             kind = L.SHARED_MISALIGNED if mode.space == "shared" else L.MISALIGNED
             b.hazard(i32(kind), i32(0), self.base, i64(self.alignment))
             if self.is_load:
@@ -225,10 +219,8 @@ class _Mover:
             self._clear()
         for k, r in enumerate(self.requests):
             addresses = self._addresses(r)
-            lanes = b.call(
-                mode.access, I32, WORKER, CONTEXT, addresses, ALL_LANES, i32(r.size), SITE,
-                i32(self.kind), NULL, i32(1),
-            )  # fmt: skip
+            what = (addresses, ALL_LANES, i32(r.size), SITE, i32(self.kind), NULL, i32(1))
+            lanes = b.call(mode.access, I32, WORKER, CONTEXT, *what)
             self._copy_lanes(k, r, addresses, lanes)
         self._widen()
 
@@ -255,10 +247,8 @@ class _Mover:
 
     def _places(self, r: Request, unit: int) -> list[int]:
         """Offset in the matrix of each unit that each lane accesses."""
-        places = []
-        for line, start in zip(r.lines, r.starts, strict=True):
-            places += [self._place(line, start + n) for n in range(0, r.size, unit)]
-        return places
+        firsts = zip(r.lines, r.starts, strict=True)
+        return [self._place(line, start + n) for line, start in firsts for n in range(0, r.size, unit)]
 
     def _place(self, line: int, byte: int) -> int:
         if self.tile.layout == self.form.inner:
@@ -374,9 +364,7 @@ def move_rows(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str,
     every = i32((1 << 8 * count) - 1 if count < 4 else -1)
     if mode.count:
         b.call("ws_count_shared", "void", offset, every, i32(ROW_BYTES), counter)
-    may = every
-    if mode.check:
-        may = _allowed(b, mode, offset, rows, every, 8 * count, is_load)
+    may = _allowed(b, mode, offset, rows, every, 8 * count, is_load) if mode.check else every
     b.emit(f"%{MASK.text[1:]} = bitcast {may} to i32")
     shared = b.convert("ptrtoint", b.worker("shared", "ptr"), I64)
     whole, careful, end = b.new_label("whole"), b.new_label("careful"), b.new_label("moved")
@@ -396,8 +384,7 @@ def move_rows(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str,
 
 def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, count: int, is_load: bool) -> Value:
     """Rows that may be accessed: all, if a quick look finds them harmless, else by the exact rules."""
-    kind = i32(L.READ if is_load else L.WRITE)
-    result = b.variable(I32, every)
+    kind, result = i32(L.READ if is_load else L.WRITE), b.variable(I32, every)
     exact, end = b.new_label("exact"), b.new_label("allowed")
     if is_load and not mode.exact:
         limit = b.sub(b.resize(b.worker("shared_bytes", I64), I32), i32(ROW_BYTES))
@@ -411,24 +398,16 @@ def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, co
         b.label(look)
         looks = SharedLook(b, mode.granule, ROW_BYTES, L.READ)
         for n in range(count):
-            looks.line(b.resize(b.load(I32, b.offset(rows, 4 * n)), I64), _users(n, mode.granule))
+            # the lane that gives a row's address stands for its granules, as in the exact rules
+            looks.line(b.resize(b.load(I32, b.offset(rows, 4 * n)), I64), [n] * (ROW_BYTES >> mode.granule))
         b.branch(looks.passed(), end, exact, likely=True)
     else:
         b.br(exact)
     b.label(exact)
-    found = b.call(
-        mode.access, I32, WORKER, CONTEXT, offset, every, i32(ROW_BYTES), SITE, kind,
-        NULL, i32(1),
-    )  # fmt: skip
-    b.store(found, result)
+    b.store(b.call(mode.access, I32, WORKER, CONTEXT, offset, every, i32(ROW_BYTES), SITE, kind, NULL, i32(1)), result)
     b.br(end)
     b.label(end)
     return b.load(I32, result)
-
-
-def _users(lane: int, granule: int) -> Sequence[int]:
-    """The lane that gives a row's address stands for its granules, as in the exact rules."""
-    return [lane] * (ROW_BYTES >> granule)
 
 
 def _row(b: Helper, shared: Value, rows: Value, lane: int) -> Value:
@@ -439,8 +418,7 @@ def _row(b: Helper, shared: Value, rows: Value, lane: int) -> Value:
 def _whole_matrix(b: Helper, shared: Value, rows: Value, lanes: Value, m: int, turned: bool, is_load: bool) -> None:
     register = b.offset(lanes, 4 * WARP * m)
     if is_load:
-        pieces = [b.load("i32", _row(b, shared, rows, 8 * m + r), 4, align=1) for r in range(8)]
-        matrix = b.concat(pieces)
+        matrix = b.concat([b.load("i32", _row(b, shared, rows, 8 * m + r), 4, align=1) for r in range(8)])
         b.store(turned_matrix(b, matrix) if turned else matrix, register, align=64)
         return
     matrix = b.load("i32", register, WARP, align=64)

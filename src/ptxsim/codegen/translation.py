@@ -8,6 +8,7 @@ the plan that turns the counter array into named counters.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from ptxsim.analysis.effects import (
     granule_log2,
@@ -35,8 +36,6 @@ from ptxsim.kernel.liveness import live_before
 from ptxsim.syntax.program import Barrier, Block, Immediate, Jump, Kernel, Terminator, retargeted
 
 __all__ = ["Options", "Translation", "translate"]
-
-
 _LONG, _LONG_CHECKED = 1_200, 600
 """PTX instructions above which registers live in memory between blocks: without and with checks. Such a kernel has more
 values than the host has registers, so that it runs no slower, and LLVM needs half the time."""
@@ -138,32 +137,30 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
 def _is_named(kernel: Kernel) -> bool:
     """Whether some barrier has a number or a count of its own, or is arrived at without waiting."""
     everybody = (Immediate(0), Immediate(0))
-    for block in kernel.blocks:
-        if isinstance(block.terminator, Barrier) and barrier_operands(block.terminator.instruction) != everybody:
-            return True
-        if any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions):
-            return True
-    return False
+    return any(
+        (isinstance(block.terminator, Barrier) and barrier_operands(block.terminator.instruction) != everybody)
+        or any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions)
+        for block in kernel.blocks
+    )
 
 
 def _rebuilt(kernel: Kernel, groups: list[list[Block]]) -> Kernel:
-    """A kernel whose block k is replaced by the chain groups[k]; liveness is recomputed inside the chains."""
-    first: dict[int, int] = {}
-    total = 0
-    for k, group in enumerate(groups):
-        first[k] = total
-        total += len(group)
+    """A kernel whose block k is replaced by the chain groups[k]."""
+    if all(len(group) == 1 for group in groups):
+        return kernel
+    first = list(accumulate((len(group) for group in groups), initial=0))
     blocks: list[Block] = []
     for group in groups:
-        for position, block in enumerate(group):
-            is_last = position == len(group) - 1
-            terminator = retargeted(block.terminator, first) if is_last else _chain(block.terminator, len(blocks) + 1)
-            blocks.append(Block(len(blocks), block.instructions, terminator, block.live_in, block.live_out))
+        for block in group:
+            end = retargeted(block.terminator, first) if block is group[-1] else _chained(block, len(blocks) + 1)
+            blocks.append(Block(len(blocks), block.instructions, end, block.live_in, block.live_out))
     return replace(kernel, blocks=blocks)
 
 
-def _chain(terminator: Terminator, following: int) -> Terminator:
-    return Barrier(following, terminator.instruction) if isinstance(terminator, Barrier) else Jump(following)
+def _chained(block: Block, following: int) -> Terminator:
+    """A block's end where the next of its chain follows."""
+    end = block.terminator
+    return Barrier(following, end.instruction) if isinstance(end, Barrier) else Jump(following)
 
 
 def _with_barrier_results(kernel: Kernel) -> Kernel:
@@ -178,8 +175,6 @@ def _with_barrier_results(kernel: Kernel) -> Kernel:
             groups.append([waits, Block(0, [t.instruction], Jump(t.target), live, block.live_out)])
         else:
             groups.append([block])
-    if all(len(g) == 1 for g in groups):
-        return kernel
     return _rebuilt(kernel, groups)
 
 
@@ -202,6 +197,4 @@ def _split_at_guards(kernel: Kernel, analysis: LaneAnalysis) -> Kernel:
             chain.insert(0, Block(0, part, terminator, live, out))
             out, end, terminator = live, cut, Jump(0)
         groups.append(chain)
-    if all(len(g) == 1 for g in groups):
-        return kernel
     return _rebuilt(kernel, groups)

@@ -39,6 +39,8 @@ from ptxsim.syntax.program import (
 )
 from ptxsim.syntax.refusals import refused
 
+UNIFORM = Lanes((0,) * WARP)
+
 
 class Translator:
     """Base of the two translations: operands, results, and one block's worth of instructions."""
@@ -140,6 +142,11 @@ class Translator:
     def active(self) -> Value:
         """The lanes that run the current block."""
         return ALL_LANES
+
+    def start_block(self, block: Block) -> None:
+        """Nothing that was known in another block holds in this one."""
+        self.block, self.known, self.defined, self.scratch, self.groups = block, {}, set(), {}, {}
+        self.carry = None
 
     # -- operands -------------------------------------------------------------------------------------------------
     def source(self, operand: Operand, type_: str, lanes: int) -> Value:
@@ -299,6 +306,22 @@ class Translator:
         if name:
             self.count(name, line, per_lane=1)
 
+    def count_terminator(self, block: Block) -> int:
+        """Counts what ends a block; its source line."""
+        instruction = getattr(block.terminator, "instruction", None)
+        if instruction is None:
+            return last_line(block)
+        self.count_instruction(instruction)
+        return instruction.source.line
+
+    def chosen_target(self, index: Operand, targets: Sequence[int]) -> Value:
+        """The block that each lane goes to from a switch."""
+        b, value = self.b, self.source(index, "u32", WARP)
+        following = constants("i16", [targets[-1]] * WARP)
+        for k, t in enumerate(targets[:-1]):
+            following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)
+        return following
+
     def count_parting(self, following: Value, mask: Value, line: int) -> None:
         """Counts a switch whose lanes go to different blocks."""
         b = self.b
@@ -329,9 +352,11 @@ class Translator:
     def bump(self, cell: int, by: Value) -> None:
         self.b.increment(self.counter_pointer(cell), by)
 
-    def spend(self, line: int) -> None:
-        """One loop iteration off the block's budget; leaves when it is used up."""
+    def spend(self, line: int, *targets: int) -> None:
+        """One loop iteration off the block's budget, if a target is behind; leaves when it is used up."""
         b = self.b
+        if all(target > self.block.index for target in targets):
+            return
         at = b.offset(WORKER, L.field("budget"))
         left = b.add_const(b.load("i64", at), -1)
         b.store(left, at)
@@ -357,8 +382,15 @@ class Translator:
         self.b.store(constant("i32", line), self.b.offset(worker, L.field("fault_site")))
         self.b.ret(constant("i32", L.FAULTED << 16))
 
-    def loops_back(self, target: int) -> bool:
-        return target <= self.block.index
+    def end(self, code: int, line: int) -> None:
+        """Ends the launch in the middle of a block."""
+        self.fault(code, line)
+        self.b.label(self.b.new_label("after"))
+
+    def hazard(self, kind: int, site: int, lane: Value, state: int = 0) -> None:
+        """Notes a hazard that has no address."""
+        of, detail = (constant("i32", kind), constant("i32", site), lane), (constant("i64", 0), constant("i64", state))
+        self.b.call("ws_hazard", "void", WORKER, CONTEXT, *of, *detail)
 
     def name_barrier(self, i: Instruction) -> None:
         """Notes which barrier the warp comes to and for how many threads it is (0: all of the block)."""
@@ -398,41 +430,36 @@ def last_line(block: Block) -> int:
     return block.instructions[-1].source.line if block.instructions else 0
 
 
+_OF_ONE = {
+    **dict.fromkeys(("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"), 0),
+    **dict.fromkeys(("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"), 1), "WARP_SZ": WARP,
+}  # fmt: skip
+"""Registers that are constants: there is one multiprocessor, one cluster, one grid."""
+
+
 def special_register(t: Translator, name: str, lanes: int) -> Value:
     """A special register as i32 (clocks: i64)."""
-    b = t.b
+    b, base = t.b, name.split(".")[0]
     axis = "xyz".find(name[-1]) if "." in name else 0
-    base = name.split(".")[0]
     if base == "tid":
         return _thread_index(t, axis, lanes)
     if base == "laneid" or base.startswith("lanemask"):
         values = _lane_constants(base)
         return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
     if base in ("ctaid", "nctaid"):
-        at = b.offset(WORKER, L.field(base) + 4 * axis)
-        value = b.load("i32", at, invariant=True)
-    elif base == "ntid":
-        value = constant("i32", t.unit.block[axis])
+        value = b.load("i32", b.offset(WORKER, L.field(base) + 4 * axis), invariant=True)
     elif base == "warpid":
         value = t.warp_index()
-    elif base == "nwarpid":
-        value = constant("i32", -(-thread_count(t.unit.block) // WARP))
-    elif base in ("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"):
-        value = constant("i32", 0)
-    elif base in ("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"):
-        value = constant("i32", 1)
-    elif base == "WARP_SZ":
-        value = constant("i32", WARP)
-    elif base == "dynamic_smem_size":
-        value = b.resize(t.field("dynamic_bytes", "i64"), "i32")
-    elif base in ("total_smem_size", "aggr_smem_size"):
-        value = b.resize(t.field("shared_bytes", "i64"), "i32")
+    elif base in ("dynamic_smem_size", "total_smem_size", "aggr_smem_size"):
+        field = "dynamic_bytes" if base == "dynamic_smem_size" else "shared_bytes"
+        value = b.resize(t.field(field, "i64"), "i32")
     elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
-        value = _clock(t)
-        if base.endswith("_hi"):
-            value = b.lshr(value, 32)
+        value = b.lshr(_clock(t), 32 if base.endswith("_hi") else 0)
     else:
-        raise _unsupported_register(name)
+        known = _OF_ONE | {"ntid": t.unit.block[axis], "nwarpid": -(-thread_count(t.unit.block) // WARP)}
+        if base not in known:
+            raise _unsupported_register(name)
+        value = constant("i32", known[base])
     return b.splat(value, lanes) if lanes and not value.lanes else value
 
 

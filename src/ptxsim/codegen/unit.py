@@ -6,7 +6,7 @@ Here is also where a whole warp may enter `full`, and of which functions `full` 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -244,15 +244,14 @@ def _immediate_post_dominators(blocks: list[Block]) -> list[int | None]:
                 after[k], changed = common, True
     nearest: list[int | None] = []
     for k in range(count):
-        candidates = after[k] & ~(1 << k)
-        best = None
-        rest = candidates
-        while rest:
-            low = rest & -rest
-            c = low.bit_length() - 1
-            if after[c] & candidates == candidates:  # c is passed before all the others
-                best = c
-                break
-            rest ^= low
+        passed = after[k] & ~(1 << k)
+        best = next((c for c in _members(passed) if after[c] & passed == passed), None)  # passed before the others
         nearest.append(best if best != exit_ else None)
     return nearest
+
+
+def _members(mask: int) -> Iterator[int]:
+    """The numbers of a mask's bits, from the lowest."""
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1

@@ -9,16 +9,10 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
-from ptxsim.codegen.functions import CONTEXT, WORKER, Helper, arg, i32, i64, report
-from ptxsim.codegen.translator import Translator, barrier_operands
+from ptxsim.codegen.functions import CONTEXT, MASK, WORKER, Helper, arg, i32, i64, report
+from ptxsim.codegen.translator import UNIFORM, Translator, barrier_operands
 from ptxsim.codegen.values import handles, unsupported
-from ptxsim.syntax.program import Instruction, Origin, Pair, Register, Symbol
-
-_UNIFORM = Lanes((0,) * WARP)
-
-
-def _active(t: Translator) -> Value:
-    return t.active
+from ptxsim.syntax.program import Instruction, Operand, Origin, Pair, Register, Symbol
 
 
 @handles("shfl")
@@ -26,37 +20,23 @@ def _shfl(t: Translator, i: Instruction) -> None:
     """shfl.sync.mode.b32 d|p, a, b, c, membermask. c = segment mask << 8 | clamp."""
     b = t.b
     value = t.source(i.operands[1], "b32", WARP)
-    by = t.source(i.operands[2], "u32", WARP)
-    control = t.source(i.operands[3], "u32", WARP)
+    by, control = (t.source(o, "u32", WARP) for o in i.operands[2:4])
     mode = next(m for m in i.modifiers if m in ("up", "down", "bfly", "idx"))
     lane = constants("i32", range(WARP))
     by, clamp = b.and_const(by, 31), b.and_const(control, 31)
     segment = b.and_const(b.lshr(control, 8), 31)
     fixed = b.and_(lane, segment)
     highest = b.or_(fixed, b.and_(clamp, b.not_(segment)))
-    if mode == "up":
-        source = b.sub(lane, by)
-        inside = b.icmp("sge", source, highest)
-    elif mode == "down":
-        source = b.add(lane, by)
-        inside = b.icmp("sle", source, highest)
-    elif mode == "bfly":
-        source = b.xor(lane, by)
-        inside = b.icmp("sle", source, highest)
-    else:
+    if mode == "idx":
         source = b.or_(fixed, b.and_(by, b.not_(segment)))
-        inside = b.icmp("sle", source, highest)
+    else:
+        source = b.binary({"up": "sub", "down": "add", "bfly": "xor"}[mode], lane, by)
+    inside = b.icmp("sge" if mode == "up" else "sle", source, highest)
     source = b.and_const(b.select(inside, source, lane), 31)
-    result = _permute(t, value, source)
+    result = b.call("ws_permute", "i32", value, source, lanes=WARP)
     if t.masked and t.unit.options.check:
         _require_sources(t, i, source)
     t.write(i.operands[0], (result, inside) if isinstance(i.operands[0], Pair) else result, Lanes())
-
-
-def _permute(t: Translator, value: Value, source: Value) -> Value:
-    """value[source[lane]] for every lane, through the stack."""
-    b = t.b
-    return b.call("ws_permute", "i32", value, source, lanes=WARP)
 
 
 def _require_sources(t: Translator, i: Instruction, source: Value) -> None:
@@ -66,11 +46,7 @@ def _require_sources(t: Translator, i: Instruction, source: Value) -> None:
     present = b.and_const(b.binary("lshr", b.splat(t.active), source), 1)
     missing = b.and_(b.mask_bits(b.icmp("eq", present, b.like(present, 0))), t.active)
     with b.if_(b.icmp("ne", missing, constant("i32", 0)), likely=False):
-        lane = b.first_bit(missing)
-        b.call(
-            "ws_hazard", "void", WORKER, CONTEXT, constant("i32", L.WARP_SYNC),
-            constant("i32", site), lane, constant("i64", 0), constant("i64", 0),
-        )  # fmt: skip
+        t.hazard(L.WARP_SYNC, site, b.first_bit(missing))
 
 
 def _members(t: Translator, i: Instruction) -> Value:
@@ -85,13 +61,8 @@ def _members(t: Translator, i: Instruction) -> Value:
     return t.b.and_(mask, t.b.splat(active) if mask.lanes else active)
 
 
-def _like(t: Translator, x: Value, members: Value) -> Value:
-    """A lane mask in the form of `members`."""
-    return t.b.splat(x) if members.lanes else x
-
-
 def _pattern(members: Value) -> Lanes:
-    return Lanes() if members.lanes else _UNIFORM
+    return Lanes() if members.lanes else UNIFORM
 
 
 @handles("vote")
@@ -99,7 +70,7 @@ def _vote(t: Translator, i: Instruction) -> None:
     b = t.b
     members = _members(t, i)
     holds = b.mask_bits(t.source(i.operands[1], "pred", WARP))
-    yes = b.and_(_like(t, holds, members), members)
+    yes = b.and_(b.splat(holds) if members.lanes else holds, members)
     zero = b.like(yes, 0)
     if i.has("ballot"):
         result = yes
@@ -114,7 +85,7 @@ def _vote(t: Translator, i: Instruction) -> None:
 
 @handles("activemask")
 def _activemask(t: Translator, i: Instruction) -> None:
-    t.write(i.operands[0], t.active, _UNIFORM)
+    t.write(i.operands[0], t.active, UNIFORM)
 
 
 @handles("match")
@@ -144,11 +115,9 @@ def _redux(t: Translator, i: Instruction) -> None:
     if op in ("min", "max"):
         op = ("s" if i.type[0] == "s" else "u") + op
     if not members.lanes:
-        t.write(i.operands[0], _reduced(b, op, value, members), _UNIFORM)
+        t.write(i.operands[0], _reduced(b, op, value, members), UNIFORM)
         return
-    name = f"redux_{op}"
-    if name not in t.unit.helpers:
-        t.unit.helpers[name] = _redux_by_lane(t, name, op)
+    name = _redux_by_lane(t, op)
     t.write(i.operands[0], b.call(name, "i32", value, members, lanes=WARP), Lanes())
 
 
@@ -157,18 +126,17 @@ def _reduced(b: Builder, op: str, value: Value, members: Value) -> Value:
     return b.call(f"llvm.vector.reduce.{op}.v{WARP}i32", "i32", filled)
 
 
-def _redux_by_lane(t: Translator, name: str, op: str) -> str:
+def _redux_by_lane(t: Translator, op: str) -> str:
     """A function that reduces, for each lane, over the lanes of its own mask."""
-    b = Helper()
-    b.declared = t.b.declared
     value, members = arg("i32", "value", WARP), arg("i32", "members", WARP)
-    b.label("entry")
-    masks, result = b.stack(members), b.stack(constant("i32", 0, WARP))
-    with b.loop(i32(WARP)) as lane:
-        reduced = _reduced(b, op, value, b.element(masks, "i32", lane))
-        b.set_element(result, reduced, lane)
-    b.ret(b.load("i32", result, WARP, align=64))
-    return b.define(name, f"<{WARP} x i32>", value, members).replace("define ", "define internal ", 1)
+
+    def body(b: Helper) -> None:
+        masks, result = b.stack(members), b.stack(constant("i32", 0, WARP))
+        with b.loop(i32(WARP)) as lane:
+            b.set_element(result, _reduced(b, op, value, b.element(masks, "i32", lane)), lane)
+        b.ret(b.load("i32", result, WARP, align=64))
+
+    return t.helper(f"redux_{op}", f"<{WARP} x i32>", (value, members), body)
 
 
 @handles("elect")
@@ -189,7 +157,7 @@ def _elect(t: Translator, i: Instruction) -> None:
 
 @handles("createpolicy")
 def _createpolicy(t: Translator, i: Instruction) -> None:
-    t.write(i.operands[0], constant("i64", 0), _UNIFORM)
+    t.write(i.operands[0], constant("i64", 0), UNIFORM)
 
 
 @handles(
@@ -202,8 +170,7 @@ def _nothing(t: Translator, i: Instruction) -> None:
 @handles("trap")
 def _trap(t: Translator, i: Instruction) -> None:
     faults = {Origin.STACK: L.FAULT_STACK, Origin.POINTER: L.FAULT_POINTER}
-    t.fault(faults.get(i.origin, L.FAULT_TRAP), i.source.line)
-    t.b.label(t.b.new_label("after"))
+    t.end(faults.get(i.origin, L.FAULT_TRAP), i.source.line)
 
 
 @handles("bar", "barrier")
@@ -221,20 +188,16 @@ def _bar(t: Translator, i: Instruction) -> None:
 def _bar_result(t: Translator, i: Instruction) -> None:
     """What bar.red found, read behind the barrier."""
     b = t.b
-    if t.unit.named:
-        count, lanes = (b.load("i32", b.offset(CONTEXT, at)) for at in _VOTES_OF_WARP)
-    else:
-        count, lanes = (b.load("i32", b.offset(WORKER, L.field(f"vote_{n}"))) for n in ("count", "lanes"))
+    of_warp = (CONTEXT, (L.ContextLayout.VOTE_COUNT, L.ContextLayout.VOTE_LANES))
+    base, places = of_warp if t.unit.named else (WORKER, (L.field("vote_count"), L.field("vote_lanes")))
+    count, lanes = (b.load("i32", b.offset(base, at)) for at in places)
     if i.has("popc"):
         result = count
     elif i.has("and"):
         result = b.icmp("eq", count, lanes)
     else:
         result = b.icmp("ne", count, constant("i32", 0))
-    t.write(i.operands[0], result, _UNIFORM)
-
-
-_VOTES_OF_WARP = (L.ContextLayout.VOTE_COUNT, L.ContextLayout.VOTE_LANES)
+    t.write(i.operands[0], result, UNIFORM)
 
 
 @handles("membar", "fence")
@@ -244,7 +207,7 @@ def _fence(t: Translator, i: Instruction) -> None:
         report(t.b, L.Event.FENCE, t.warp_index(), constant("i64", int(not i.has("cta"))))
 
 
-MOST_ARGUMENT_BYTES = 256
+_MOST_ARGUMENT_BYTES = 256
 
 
 @handles("call")
@@ -258,66 +221,50 @@ def _call(t: Translator, i: Instruction) -> None:
         if isinstance(i.operands[0], Register):
             t.write(i.operands[0], constant("i32", 0, WARP), Lanes())
     elif name == "__assertfail":
-        t.fault(L.FAULT_ASSERT, i.source.line)
-        t.b.label(t.b.new_label("after"))
+        t.end(L.FAULT_ASSERT, i.source.line)
     else:
         raise unsupported(i, f"calls {name}, which is not part of the program")
 
 
-def _print(t: Translator, i: Instruction, text: object, arguments: object) -> None:
+def _print(t: Translator, i: Instruction, text: Operand, arguments: Operand) -> None:
     b = t.b
-    formats = t.source(text, "u64", WARP)  # type: ignore[arg-type]
-    buffers = b.and_const(t.source(arguments, "u64", WARP), L.LOCAL_WINDOW - 1)  # type: ignore[arg-type]
-    mask = t.active
+    formats = t.source(text, "u64", WARP)
+    buffers = b.and_const(t.source(arguments, "u64", WARP), L.LOCAL_WINDOW - 1)
     base = b.convert("ptrtoint", b.offset(CONTEXT, t.unit.context.local), "i64")
-    name = f"print_{t.kernel.local_bytes}"
-    if name not in t.unit.helpers:
-        t.unit.helpers[name] = _write_printer(t, name)
-    status = b.call(
-        name, "i32", WORKER, CONTEXT, formats, buffers, b.splat(base), mask,
-        constant("i32", i.source.line),
-    )  # fmt: skip
-    full, fine = b.new_label("full"), b.new_label("printed")
-    b.branch(b.icmp("ne", status, constant("i32", 0)), full, fine, likely=False)
-    b.label(full)
-    t.fault(L.FAULT_PRINT, i.source.line)
-    b.label(fine)
+    line = constant("i32", i.source.line)
+    status = b.call(_printer(t), "i32", WORKER, CONTEXT, formats, buffers, b.splat(base), t.active, line)
+    with b.leaving(lambda: b.icmp("ne", status, constant("i32", 0)), "full", "printed"):
+        t.fault(L.FAULT_PRINT, i.source.line)
 
 
-def _write_printer(t: Translator, name: str) -> str:
-    """Appends one record per active lane; returns 1 when the buffer is full."""
-    b = Helper()
-    b.declared = t.b.declared
-    worker, context = arg("ptr", "w"), arg("ptr", "c")
-    formats, buffers, base = arg("i64", "formats", WARP), arg("i64", "buffers", WARP), arg("i64", "base", WARP)
-    mask, line = arg("i32", "mask"), arg("i32", "line")
-    size = min(MOST_ARGUMENT_BYTES, max(4, t.kernel.local_bytes))
-    b.label("entry")
-    format_slot, buffer_slot = b.stack(formats), b.stack(buffers)
-    base_at = b.stack(base)
-    used_at = b.offset(worker, L.field("print_used"))
-    warp = b.load("i32", b.offset(context, L.ContextLayout.WARP_INDEX))
-    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
-        used = b.load("i32", used_at)
-        following = b.add_const(used, L.PRINT_HEADER.size + size)
-        with b.if_(b.icmp("ugt", following, b.load("i32", b.offset(worker, L.field("print_limit")))), likely=False):
-            b.leave(i32(1))
-        record = b.offset(b.load("ptr", b.offset(worker, L.field("print"))), b.resize(used, "i64"))
-        b.store(b.element(format_slot, "i64", lane), record)
-        b.store(b.load("i64", b.offset(worker, L.field("block"))), b.offset(record, 8))
-        b.store(b.add(b.shl(warp, 5), lane), b.offset(record, 16))
-        b.store(i32(size), b.offset(record, 20))
-        b.store(line, b.offset(record, 24))
-        b.store(i32(0), b.offset(record, 28))
-        start = b.element(buffer_slot, "i64", lane)
-        home = b.add(b.element(base_at, "i64", lane), b.shl(b.resize(lane, "i64"), 2))
-        limit = i64(t.kernel.local_bytes)
-        with b.loop(i64(size)) as k:
-            at = b.add(start, k)
-            with b.if_(b.icmp("ult", at, limit)):
-                address = b.add(home, b.add(b.shl(b.lshr(at, 2), 7), b.and_const(at, 3)))
-                b.store(b.load("i8", b.pointer(address)), b.offset(record, b.add_const(k, L.PRINT_HEADER.size)))
-        b.store(following, used_at)
-    b.ret(i32(0))
-    parameters = (worker, context, formats, buffers, base, mask, line)
-    return b.define(name, "i32", *parameters).replace("define ", "define internal ", 1)
+def _printer(t: Translator) -> str:
+    """A function that appends one record per active lane, and returns 1 when the buffer is full."""
+    formats, buffers, base = (arg("i64", name, WARP) for name in ("formats", "buffers", "base"))
+    line, size = arg("i32", "line"), min(_MOST_ARGUMENT_BYTES, max(4, t.kernel.local_bytes))
+
+    def body(b: Helper) -> None:
+        format_slot, buffer_slot, base_at = b.stack(formats), b.stack(buffers), b.stack(base)
+        used_at, warp = b.offset(WORKER, L.field("print_used")), b.warp()
+        with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+            used = b.load("i32", used_at)
+            following = b.add_const(used, L.PRINT_HEADER.size + size)
+            with b.if_(b.icmp("ugt", following, b.worker("print_limit", "i32")), likely=False):
+                b.leave(i32(1))
+            record = b.offset(b.worker("print", "ptr"), b.resize(used, "i64"))
+            b.store(b.element(format_slot, "i64", lane), record)
+            b.store(b.worker("block", "i64"), b.offset(record, 8))
+            b.store(b.add(b.shl(warp, 5), lane), b.offset(record, 16))
+            for value, place in ((i32(size), 20), (line, 24), (i32(0), 28)):
+                b.store(value, b.offset(record, place))
+            start = b.element(buffer_slot, "i64", lane)
+            home = b.add(b.element(base_at, "i64", lane), b.shl(b.resize(lane, "i64"), 2))
+            with b.loop(i64(size)) as k:
+                at = b.add(start, k)
+                with b.if_(b.icmp("ult", at, i64(t.kernel.local_bytes))):
+                    address = b.add(home, b.add(b.shl(b.lshr(at, 2), 7), b.and_const(at, 3)))
+                    b.store(b.load("i8", b.pointer(address)), b.offset(record, b.add_const(k, L.PRINT_HEADER.size)))
+            b.store(following, used_at)
+        b.ret(i32(0))
+
+    parameters = (WORKER, CONTEXT, formats, buffers, base, MASK, line)
+    return t.helper(f"print_{t.kernel.local_bytes}", "i32", parameters, body)

@@ -28,9 +28,9 @@ from ptxsim.syntax.program import (
     Guard,
     Immediate,
     Instruction,
-    Module,
     Operand,
     Origin,
+    PtxFile,
     Register,
     SourceLine,
     Symbol,
@@ -41,19 +41,19 @@ from ptxsim.syntax.refusals import refused
 
 STACK_BYTES = 16 << 10
 """Call stack of a thread."""
-_LIMIT = "%stack_limit"
+_LIMIT = "%limit@"
 _SLOT = 8
 _ENTRY, _RETURN = "enter@{}", "leave@{}"
 BACK = "back@"
 """How the labels of places begin to which a call on the stack returns."""
 
 
-def function_number(module: Module, name: str) -> int:
+def function_number(module: PtxFile, name: str) -> int:
     """What a pointer to the function `name` holds."""
     return list(module.functions).index(name) + 1
 
 
-def flatten(module: Module, entry: Function) -> Flat:
+def flatten(module: PtxFile, entry: Function) -> Flat:
     """A kernel's code in one list: calls inlined, those that cannot be on a stack."""
     if all(f.is_entry for f in module.functions.values()) and not _calls_pointer(entry):
         return inline(module, entry)
@@ -77,7 +77,7 @@ def _calls_pointer(function: Function) -> bool:
     return any(not isinstance(i.operands[1], Symbol) for i in calls)
 
 
-def _with_numbers(module: Module, i: Instruction) -> Instruction:
+def _with_numbers(module: PtxFile, i: Instruction) -> Instruction:
     """Addresses of functions as numbers."""
     source = i.operands[1]
     if not isinstance(source, Symbol) or source.name not in module.functions:
@@ -111,7 +111,7 @@ class _Stacker:
     """Writes the calls that `inline` has left for the stack."""
 
     def __init__(
-        self, module: Module, entry: Function, flat: Flat, outlined: dict[str, Function], graph: _CallGraph
+        self, module: PtxFile, entry: Function, flat: Flat, outlined: dict[str, Function], graph: _CallGraph
     ) -> None:
         self.module, self.entry, self.flat, self.graph = module, entry, flat, graph
         self.frames = {name: _frame(function) for name, function in outlined.items()}
@@ -270,7 +270,7 @@ class _Stacker:
     # -- pieces -----------------------------------------------------------------------------------------------------
     def register(self, type_name: str) -> Register:
         self.count += 1
-        name = f"%stack{self.count}"
+        name = f"%stack@{self.count}"
         self.registers[name] = type_name
         return Register(name)
 
@@ -328,7 +328,7 @@ def _signature(function: Function) -> Signature:
 class _CallGraph:
     """Calls between a module's functions; a pointer may lead to every function of its signature that has an address."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: PtxFile) -> None:
         self.module = module
         self.edges: dict[str, set[str]] = {}
         """callees of the functions looked at so far"""

@@ -28,10 +28,10 @@ from ptxsim.syntax.program import (
     Instruction,
     Jump,
     Kernel,
-    Module,
     Operand,
     Origin,
     Pair,
+    PtxFile,
     Return,
     SourceLine,
     Switch,
@@ -56,7 +56,7 @@ class TooTangled(Exception):
     """The graph's loops are nested so deep that ordering them would take too long."""
 
 
-def build_kernel(module: Module, entry: str) -> Kernel:
+def build_kernel(module: PtxFile, entry: str) -> Kernel:
     """The kernel `entry` of a module, ready for translation.
 
     Raises KeyError if there is no such entry, PtxSyntaxError for an instruction that is none, and
@@ -92,7 +92,7 @@ def build_kernel(module: Module, entry: str) -> Kernel:
     )
 
 
-def _within(limit: int, size: int, what: str, module: Module, flat: Flat) -> None:
+def _within(limit: int, size: int, what: str, module: PtxFile, flat: Flat) -> None:
     """Raises MemoryLimitExceeded, at the kernel's first line, where `size` bytes are more than `limit`."""
     if size <= limit:
         return
@@ -102,7 +102,7 @@ def _within(limit: int, size: int, what: str, module: Module, flat: Flat) -> Non
     raise MemoryLimitExceeded(f"the kernel needs {size:,} bytes of {what}; the most is {limit:,}", **place)
 
 
-def _variables(module: Module, flat: Flat) -> dict[str, Variable]:
+def _variables(module: PtxFile, flat: Flat) -> dict[str, Variable]:
     """The kernel's own variables, and the module's; of the module's shared arrays only those that it mentions."""
     shared = {name for name, v in module.globals.items() if v.space == "shared"}
     mentioned = _symbols(flat.code) if shared else set()
@@ -195,21 +195,21 @@ def _split(code: list[Instruction | str]) -> list[_Draft]:
         if not is_open:  # nothing jumps here: the block will be dropped
             current, is_open = start(), True
         flow = i.row.flow
-        if flow is Flow.BRANCH:
+        if flow is Flow.NEXT or flow is Flow.TRAP:
+            current.instructions.append(i)
+            if flow is Flow.TRAP or (i.opcode == "call" and i.operands[1] == _ASSERT_FAILS):
+                is_open = False  # the thread ends here: Return(None) stands already
+        elif flow is Flow.BRANCH:
             branches.append((current, i, len(drafts)))
             is_open = False
             if i.guard:
                 current, is_open = start(), True
-        elif flow in (Flow.BARRIER, Flow.WARP_BARRIER):
-            current.end = (Barrier if flow is Flow.BARRIER else WarpBarrier)(len(drafts), i)
-            current = start()
         elif flow is Flow.END:
             current.end = Return(i)
             is_open = False
         else:
-            current.instructions.append(i)
-            if flow is Flow.TRAP or (i.opcode == "call" and i.operands[1] == _ASSERT_FAILS):
-                is_open = False  # the thread ends here: Return(None) stands already
+            current.end = (Barrier if flow is Flow.BARRIER else WarpBarrier)(len(drafts), i)
+            current = start()
     for draft, i, following in branches:
         targets = tuple([labels[t] for t in i.targets])
         if i.opcode == "brx":

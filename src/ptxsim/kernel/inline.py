@@ -18,10 +18,10 @@ from ptxsim.syntax.program import (
     Function,
     Guard,
     Instruction,
-    Module,
     Operand,
     Origin,
     Pair,
+    PtxFile,
     Register,
     Sink,
     SourceLine,
@@ -65,7 +65,7 @@ class _Frame:
     after: list[Instruction | str] = field(default_factory=list)
 
 
-def inline(module: Module, function: Function, *, outlined: Collection[str] = (), tag: str = "") -> Flat:
+def inline(module: PtxFile, function: Function, *, outlined: Collection[str] = (), tag: str = "") -> Flat:
     """Copies `function` with every call replaced by the callee's body. Raises UnsupportedInstruction.
 
     Calls of the functions `outlined` and calls through pointers stay, for the stack, with operands (parameter blocks
@@ -75,7 +75,7 @@ def inline(module: Module, function: Function, *, outlined: Collection[str] = ()
 
 
 class _Inliner:
-    def __init__(self, module: Module, function: Function, outlined: Collection[str], tag: str) -> None:
+    def __init__(self, module: PtxFile, function: Function, outlined: Collection[str], tag: str) -> None:
         self.module, self.outlined, self.tag = module, outlined, tag
         self.code: list[Instruction | str] = []
         self.registers: dict[str, str] = {}

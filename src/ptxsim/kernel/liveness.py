@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ptxsim.isa import Flow
-from ptxsim.syntax.program import Address, Block, Instruction, Operand, Pair, Register, Return, Vector
+from ptxsim.syntax.program import Block, Instruction, Operand, Register, Return, registers_in
 
 MAX_BITS = 2_000_000_000
 """Most (blocks x registers): bounds memory at a quarter of a gigabyte."""
@@ -114,35 +114,26 @@ class _Numbering:
         """The registers an operand mentions; operands outlive this object, so their identity is a safe key."""
         found = self.masks.get(id(operand))
         if found is None:
-            match operand:
-                case Register(name):
-                    found = self.bit(name)
-                case Address(base):
-                    found = self.mask(base)
-                case Vector(elements):
-                    found = self.union(elements)
-                case Pair(first, second):
-                    found = self.mask(first) | self.mask(second)
-                case _:
-                    found = 0
+            if type(operand) is Register:
+                found = self.bit(operand.name)
+            else:
+                found = 0
+                for name in registers_in(operand):
+                    found |= self.bit(name)
             self.masks[id(operand)] = found
-        return found
-
-    def union(self, operands: Iterable[Operand]) -> int:
-        found = 0
-        for operand in operands:
-            found |= self.mask(operand)
         return found
 
     def effect(self, instructions: Iterable[Instruction]) -> tuple[int, int]:
         """Registers that a stretch of code reads before it writes them, and those that it surely writes."""
         use = kill = 0
         for i in instructions:
-            use |= self.union(i.sources) & ~kill
-            if i.guard:
-                use |= self.bit(i.guard.register) & ~kill
-            elif i.result is not None:
-                kill |= self.mask(i.result)
+            result, guard = i.result, i.guard
+            for operand in i.operands if result is None else i.operands[1:]:
+                use |= self.mask(operand) & ~kill
+            if guard:
+                use |= self.bit(guard.register) & ~kill
+            elif result is not None:
+                kill |= self.mask(result)
         return use, kill
 
     def set_of(self, mask: int) -> frozenset[str]:

@@ -1,21 +1,13 @@
-"""Traps, calls of the CUDA runtime, and instructions without an effect here (PTX ISA 9.7.12, 9.7.13, 9.7.19).
-
-printf makes text of the format string and its arguments as C does.
-"""
+"""Traps, calls of the CUDA runtime, and instructions without an effect here (PTX ISA 9.7.12, 9.7.13, 9.7.19)."""
 
 from __future__ import annotations
-
-import math
-import re
-import struct
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from ptxsim.errors import KernelTrap
 from ptxsim.limits import WARP
-from ptxsim.oracle.lanes import WINDOWS, Lanes, handler, unsupported
+from ptxsim.oracle.lanes import WINDOWS, ActiveLanes, handler, unsupported
+from ptxsim.printf import formatted
 from ptxsim.syntax.program import Instruction, Origin, Symbol
 
 _MAX_STRING = 1 << 16
@@ -23,24 +15,24 @@ _MAX_STRING = 1 << 16
 
 @handler("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
          "pmevent")
-def _no_effect(lanes: Lanes, i: Instruction) -> None:
+def _no_effect(lanes: ActiveLanes, i: Instruction) -> None:
     pass
 
 
 @handler("createpolicy")
-def _createpolicy(lanes: Lanes, i: Instruction) -> None:
+def _createpolicy(lanes: ActiveLanes, i: Instruction) -> None:
     lanes.write(i.operands[0], np.zeros(lanes.mask.shape, np.uint64), "b64")
 
 
 @handler("trap")
-def _trap(lanes: Lanes, i: Instruction) -> None:
+def _trap(lanes: ActiveLanes, i: Instruction) -> None:
     what = {Origin.STACK: "the call stack is full", Origin.POINTER: "a call through a pointer that is no function"}
     told = what.get(i.origin, "the kernel executed trap")
     raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)
 
 
 @handler("call")
-def _call(lanes: Lanes, i: Instruction) -> None:
+def _call(lanes: ActiveLanes, i: Instruction) -> None:
     result, callee, *arguments = i.operands
     assert isinstance(callee, Symbol)
     values = [np.broadcast_to(lanes.bits(a), lanes.mask.shape) for a in arguments]
@@ -62,12 +54,12 @@ def _call(lanes: Lanes, i: Instruction) -> None:
     )
 
 
-def _first_thread(lanes: Lanes) -> str:
+def _first_thread(lanes: ActiveLanes) -> str:
     row, lane = np.argwhere(lanes.mask)[0]
     return lanes.state.place(int(lanes.row_numbers[row, 0]), lane)
 
 
-def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> bytes:
+def _bytes_at(lanes: ActiveLanes, row: int, lane: int, address: int, size: int) -> bytes:
     """Bytes at a generic address as one thread sees them; zeros outside every array."""
     space = next((name for name, window in WINDOWS.items() if address >> 56 == window >> 56), "global")
     if space == "global":
@@ -80,7 +72,7 @@ def _bytes_at(lanes: Lanes, row: int, lane: int, address: int, size: int) -> byt
     return bytes(view[at : at + size]).ljust(size, b"\0")
 
 
-def _string_at(lanes: Lanes, row: int, lane: int, address: int) -> bytes:
+def _string_at(lanes: ActiveLanes, row: int, lane: int, address: int) -> bytes:
     """The zero-terminated string at a generic address."""
     found = bytearray()
     while len(found) < _MAX_STRING and 0 not in found[-64:]:
@@ -88,140 +80,9 @@ def _string_at(lanes: Lanes, row: int, lane: int, address: int) -> bytes:
     return bytes(found.split(b"\0", 1)[0])
 
 
-def _printed(lanes: Lanes, row: int, lane: int, text: int, arguments: int) -> str:
+def _printed(lanes: ActiveLanes, row: int, lane: int, text: int, arguments: int) -> str:
     return formatted(
         _string_at(lanes, row, lane, text),
         lambda offset, size: _bytes_at(lanes, row, lane, arguments + offset, size),
         lambda address: _string_at(lanes, row, lane, address),
     )
-
-# ---------------------------------------------------------------- printf
-
-
-_DIRECTIVE = re.compile(
-    rb"%(?:(%)|([-+ #0]{0,8})(\*|[0-9]{0,4})(?:\.(\*|[0-9]{0,4}))?(hh|h|ll|l|j|z|t|L)?([diouxXfFeEgGaAcsp]))"
-)
-_WIDEST = 9999
-_EIGHT_BYTES = (b"l", b"ll", b"j", b"z", b"t")
-
-
-def formatted(text: bytes, arguments: Callable[[int, int], bytes], string_at: Callable[[int], bytes]) -> str:
-    """The text that printf writes.
-
-    `arguments(offset, size)` reads the argument buffer, in which every argument lies at a multiple of its size;
-    `string_at(address)` reads a string. Text that is no directive stays as it is.
-    """
-    offset = 0
-
-    def take(size: int) -> bytes:
-        nonlocal offset
-        offset = -(-offset // size) * size
-        offset += size
-        return arguments(offset - size, size)
-
-    def star(field: bytes | None) -> str:
-        return str(struct.unpack("<i", take(4))[0]) if field == b"*" else (field or b"").decode()
-
-    def directive(match: re.Match[bytes]) -> bytes:
-        percent, flags, width, precision, length, kind = match.groups()
-        if percent:
-            return b"%"
-        spec = _Spec.read(flags.decode(), star(width), None if precision is None else star(precision))
-        return _one(spec, kind.decode(), length, take, string_at)
-
-    return _DIRECTIVE.sub(directive, text).decode("utf-8", "replace")
-
-
-@dataclass(frozen=True)
-class _Spec:
-    """Flags, field width and precision of a directive; both numbers are at most 9999."""
-
-    flags: str
-    width: int
-    precision: int | None
-
-    @staticmethod
-    def read(flags: str, width: str, precision: str | None) -> _Spec:
-        """A negative width means the flag `-`, a negative precision none."""
-        columns, digits = int(width or 0), None if precision is None else int(precision or 0)
-        if digits is not None:
-            digits = min(digits, _WIDEST) if digits >= 0 else None
-        return _Spec(flags + "-" if columns < 0 else flags, min(abs(columns), _WIDEST), digits)
-
-    def padded(self, text: bytes) -> bytes:
-        return text.ljust(self.width) if "-" in self.flags else text.rjust(self.width)
-
-    def number(self, sign: str, prefix: str, digits: str, *, zeros: bool) -> bytes:
-        """A number in its field; `zeros` lets the flag 0 fill it."""
-        if zeros and "0" in self.flags and "-" not in self.flags:
-            digits = digits.rjust(self.width - len(sign) - len(prefix), "0")
-        return self.padded((sign + prefix + digits).encode())
-
-    def sign(self, *, negative: bool) -> str:
-        return "-" if negative else "+" if "+" in self.flags else " " if " " in self.flags else ""
-
-
-def _one(
-    spec: _Spec,
-    kind: str,
-    length: bytes | None,
-    take: Callable[[int], bytes],
-    string_at: Callable[[int], bytes],
-) -> bytes:
-    if kind in "fFeEgGaA":
-        return _float(spec, kind, struct.unpack("<d", take(8))[0])
-    if kind == "s":
-        return spec.padded(string_at(struct.unpack("<Q", take(8))[0])[: spec.precision])
-    if kind == "c":
-        return spec.padded(take(4)[:1])
-    if kind == "p":
-        return spec.padded(f"{struct.unpack('<Q', take(8))[0]:#x}".encode())
-    data = take(8 if length in _EIGHT_BYTES else 4)
-    if length in (b"h", b"hh"):
-        data = data[: 2 if length == b"h" else 1]
-    return _integer(spec, kind, int.from_bytes(data, "little", signed=kind in "di"))
-
-
-def _integer(spec: _Spec, kind: str, value: int) -> bytes:
-    digits = format(abs(value), {"x": "x", "X": "X", "o": "o"}.get(kind, "d"))
-    if spec.precision is not None:
-        digits = "" if value == 0 and spec.precision == 0 else digits.rjust(spec.precision, "0")
-    prefix = ""
-    if "#" in spec.flags and kind in "xX" and value:
-        prefix = "0" + kind
-    elif "#" in spec.flags and kind == "o" and digits[:1] != "0":
-        digits = "0" + digits
-    sign = spec.sign(negative=value < 0) if kind in "di" else ""
-    return spec.number(sign, prefix, digits, zeros=spec.precision is None)
-
-
-def _float(spec: _Spec, kind: str, value: float) -> bytes:
-    sign = spec.sign(negative=math.copysign(1, value) < 0)
-    magnitude = abs(value)
-    if not math.isfinite(value):
-        name = "nan" if math.isnan(value) else "inf"
-        return spec.number(sign, "", name.upper() if kind.isupper() else name, zeros=False)
-    if kind in "aA":
-        prefix, digits = _hexadecimal(magnitude, spec.precision, point="#" in spec.flags)
-        prefix, digits = (prefix.upper(), digits.upper()) if kind == "A" else (prefix, digits)
-    else:
-        alternative = "#" if "#" in spec.flags else ""
-        prefix, digits = "", f"%{alternative}.{6 if spec.precision is None else spec.precision}{kind}" % magnitude
-    return spec.number(sign, prefix, digits, zeros=True)
-
-
-def _hexadecimal(x: float, precision: int | None, *, point: bool) -> tuple[str, str]:
-    """C's %a as (prefix, digits): the fewest digits that are exact, or as many as `precision` says."""
-    fraction, exponent = math.frexp(x)
-    bits = int(fraction * (1 << 53)) if x else 0  # one hexadecimal digit before the point, thirteen behind it
-    exponent = exponent - 1 if x else 0
-    if x and exponent < -1022:  # C shows subnormal numbers with a leading zero
-        bits, exponent = bits >> (-1022 - exponent), -1022
-    if precision is not None and precision < 13:
-        unit = 1 << 4 * (13 - precision)
-        quotient, rest = divmod(bits, unit)
-        quotient += rest > unit // 2 or (rest == unit // 2 and quotient % 2)
-        bits = quotient * unit
-    digits = f"{bits & (1 << 52) - 1:013x}"
-    digits = digits.rstrip("0") if precision is None else digits[:precision].ljust(precision, "0")
-    return "0x", f"{bits >> 52}{'.' if digits or point else ''}{digits}p{exponent:+d}"

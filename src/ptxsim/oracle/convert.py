@@ -6,14 +6,14 @@ import numpy as np
 
 from ptxsim.oracle import exact
 from ptxsim.oracle.floating import finish, flush, narrow, relu
-from ptxsim.oracle.lanes import PACKED, WINDOWS, Lanes, canonical, first_of, handler, unsupported, value
+from ptxsim.oracle.lanes import PACKED, WINDOWS, ActiveLanes, canonical, first_of, handler, unsupported, value
 from ptxsim.syntax.program import FLOAT8_TYPES, FLOAT_TYPES, WIDTH_BITS, Instruction, Vector
 
 # ---------------------------------------------------------------- moves
 
 
 @handler("mov")
-def _mov(lanes: Lanes, i: Instruction) -> None:
+def _mov(lanes: ActiveLanes, i: Instruction) -> None:
     destination, source = i.operands
     if isinstance(source, Vector):
         lanes.write(destination, _packed(lanes, i, source), i.type)
@@ -28,7 +28,7 @@ def _mov(lanes: Lanes, i: Instruction) -> None:
         lanes.write(destination, lanes.read(source, type_name), type_name)
 
 
-def _packed(lanes: Lanes, i: Instruction, source: Vector) -> np.ndarray:
+def _packed(lanes: ActiveLanes, i: Instruction, source: Vector) -> np.ndarray:
     """Elements side by side, the first in the lowest bits."""
     width = WIDTH_BITS[i.type] // len(source.elements)
     if i.type == "b128":
@@ -61,7 +61,7 @@ def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
 
 
 @handler("cvt")
-def _cvt(lanes: Lanes, i: Instruction) -> None:
+def _cvt(lanes: ActiveLanes, i: Instruction) -> None:
     if len(i.types) != 2:
         raise unsupported(i)
     to, source = i.types

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.oracle import floating
-from ptxsim.oracle.lanes import Lanes, handler, value
+from ptxsim.oracle.lanes import ActiveLanes, handler, value
 from ptxsim.syntax.program import FLOAT_TYPES, WIDTH_BITS, Instruction
 
 Result = np.ndarray | tuple[np.ndarray, ...]
@@ -53,38 +53,38 @@ def _sub(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _saturated(x.astype(np.int64) - y, i.type) if i.has("sat") else x - y
 
 
-def _with_carry(lanes: Lanes, i: Instruction, total: np.ndarray, carries: np.ndarray) -> None:
+def _with_carry(lanes: ActiveLanes, i: Instruction, total: np.ndarray, carries: np.ndarray) -> None:
     """Writes a sum of Python integers and, with .cc, the carry flag."""
     lanes.write(i.operands[0], wrapped(total, i.type), i.type)
     if i.has("cc"):
         np.copyto(lanes.state.carry[lanes.rows], carries.astype(np.bool_), where=lanes.mask)
 
 
-def _unsigned(lanes: Lanes, i: Instruction) -> list[np.ndarray]:
+def _unsigned(lanes: ActiveLanes, i: Instruction) -> list[np.ndarray]:
     return [as_python(lanes.read(o, "u" + i.type[1:])) for o in i.operands[1:]]
 
 
-def _carry_in(lanes: Lanes, i: Instruction, otherwise: int) -> np.ndarray | int:
+def _carry_in(lanes: ActiveLanes, i: Instruction, otherwise: int) -> np.ndarray | int:
     """The carry flag, where the instruction reads it."""
     return lanes.state.carry[lanes.rows].astype(object) if i.opcode in ("addc", "subc", "madc") else otherwise
 
 
 @handler("addc", "add.cc")
-def _add_carrying(lanes: Lanes, i: Instruction) -> None:
+def _add_carrying(lanes: ActiveLanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
     total = x + y + _carry_in(lanes, i, 0)
     _with_carry(lanes, i, total, total >> WIDTH_BITS[i.type] != 0)
 
 
 @handler("subc", "sub.cc")
-def _subtract_carrying(lanes: Lanes, i: Instruction) -> None:
+def _subtract_carrying(lanes: ActiveLanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
     total = x - y - (1 - _carry_in(lanes, i, 1))  # after a subtraction the flag means "no borrow"
     _with_carry(lanes, i, total, total >= 0)
 
 
 @handler("madc", "mad.cc")
-def _multiply_add_carrying(lanes: Lanes, i: Instruction) -> None:
+def _multiply_add_carrying(lanes: ActiveLanes, i: Instruction) -> None:
     width = WIDTH_BITS[i.type]
     x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
     part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)

@@ -208,7 +208,7 @@ class State:
         return f"block {block}, thread {tuple(int(axis[row, lane]) for axis in self.thread)}"
 
 
-class Lanes:
+class ActiveLanes:
     """Some rows (warps) and the mask of their lanes that execute."""
 
     def __init__(self, state: State, rows: slice, mask: np.ndarray) -> None:
@@ -317,7 +317,7 @@ _VECTORS = frozenset({"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid
 # ---------------------------------------------------------------- handlers
 
 
-Handler = Callable[[Lanes, Instruction], None]
+Handler = Callable[[ActiveLanes, Instruction], None]
 ValueFunction = TypeVar("ValueFunction", bound=Callable[..., Any])
 Types = Callable[[Instruction], tuple[str, ...]]
 
@@ -345,7 +345,7 @@ def value(
     """
 
     def register(function: ValueFunction) -> ValueFunction:
-        def execute(lanes: Lanes, i: Instruction) -> None:
+        def execute(lanes: ActiveLanes, i: Instruction) -> None:
             types = sources(i) if sources else (i.type,) * (len(i.operands) - 1)
             arguments = [lanes.read(o, t) for o, t in zip(i.operands[1:], types, strict=True)]
             results = function(i, *arguments)

@@ -17,7 +17,7 @@ from ptxsim.limits import WARP
 from ptxsim.memory import Memory
 from ptxsim.module import Parameters, Shape, SimKernel
 from ptxsim.oracle.counters import Counts
-from ptxsim.oracle.lanes import HANDLERS, TURNS, Blocks, Handler, Lanes, State, unsupported
+from ptxsim.oracle.lanes import HANDLERS, TURNS, ActiveLanes, Blocks, Handler, State, unsupported
 from ptxsim.record import Terms
 from ptxsim.syntax.program import (
     Barrier,
@@ -37,7 +37,7 @@ _FAR = 1 << 40
 MOST_FAILED_WAITS = 10_000
 MAX_ROWS = 64
 """Most warps that run side by side."""
-Watch = Callable[[Lanes, Instruction], None]
+Watch = Callable[[ActiveLanes, Instruction], None]
 """Sees every instruction that some lanes are about to execute."""
 
 
@@ -172,7 +172,7 @@ class _Told(Counts):
         self.warps: np.ndarray = np.zeros(0, int)
         """numbers of the warps that execute the current instruction together"""
 
-    def watch(self, lanes: Lanes, i: Instruction) -> None:
+    def watch(self, lanes: ActiveLanes, i: Instruction) -> None:
         self.state = self.state or BlockState(lanes.state)
         self.warps = lanes.row_numbers[:, 0]
         active = np.zeros(lanes.state.shape, np.bool_)
@@ -262,7 +262,7 @@ class _Run:
                 at = np.argwhere(runnable)[0]
                 raise StepLimitExceeded(f"{state.place(*at)} ran too long", line=self.line_of(here))
             self.steps_left -= 1
-            self.execute(self.kernel.blocks[here], Lanes(state, rows, turn == next_))
+            self.execute(self.kernel.blocks[here], ActiveLanes(state, rows, turn == next_))
 
     def line_of(self, number: int) -> int:
         block = self.kernel.blocks[number]
@@ -272,7 +272,7 @@ class _Run:
         last = [*block.instructions, *([end] if end else [])][-1:]
         return last[0].source.line if last else 0
 
-    def execute(self, block: Block, lanes: Lanes) -> None:
+    def execute(self, block: Block, lanes: ActiveLanes) -> None:
         warps, threads = int(lanes.mask.any(axis=1).sum()), int(lanes.mask.sum())
         self.launch.executed(block, warps, threads)
         for i in block.instructions:
@@ -291,7 +291,7 @@ class _Run:
 
     # ---------------------------------------------------------------- where to go
 
-    def move_on(self, block: Block, lanes: Lanes) -> None:
+    def move_on(self, block: Block, lanes: ActiveLanes) -> None:
         """Gives the active lanes their next block."""
         state, mask = self.state, lanes.mask
         pc = state.pc[lanes.rows]
@@ -324,7 +324,7 @@ class _Run:
 
     # ---------------------------------------------------------------- barriers
 
-    def arrive(self, lanes: Lanes, i: Instruction) -> None:
+    def arrive(self, lanes: ActiveLanes, i: Instruction) -> None:
         """The active lanes begin to wait at a block barrier; those of bar.red bring their predicate."""
         state, mask, rows = self.state, lanes.mask, lanes.rows
         self.launch.counts.add("barriers", i.source.line, int(mask.any(axis=1).sum()))
@@ -338,7 +338,7 @@ class _Run:
         state.expected[rows][mask] = np.broadcast_to(count, mask.shape)[mask]
         state.waits_for[rows][mask] = i
 
-    def pass_by(self, lanes: Lanes, i: Instruction) -> None:
+    def pass_by(self, lanes: ActiveLanes, i: Instruction) -> None:
         """bar.arrive: the warps are counted at a barrier and go on."""
         self.launch.counts.add("barriers", i.source.line, int(lanes.mask.any(axis=1).sum()))
         numbers = np.broadcast_to(lanes.read(i.operands[0], "u32"), lanes.mask.shape)
@@ -399,9 +399,10 @@ class _Run:
             else:
                 result, type_name = brought.all() if i.has("and") else brought.any(), "pred"
             receivers = members & np.array([[other == i for other in row] for row in state.waits_for])
-            Lanes(state, slice(None), receivers).write(i.operands[0], np.broadcast_to(result, members.shape), type_name)
+            lanes = ActiveLanes(state, slice(None), receivers)
+            lanes.write(i.operands[0], np.broadcast_to(result, members.shape), type_name)
 
-    def release_warp_barriers(self, lanes: Lanes) -> None:
+    def release_warp_barriers(self, lanes: ActiveLanes) -> None:
         """Lets lanes go on whose mask's lanes all wait at a warp barrier with that mask (or have exited)."""
         waits = self.state.waits_at[lanes.rows]
         if not (waits == AT_WARP_BARRIER).any():

@@ -18,8 +18,8 @@ from ptxsim.oracle.floating import flush, narrow, wide
 from ptxsim.oracle.lanes import (
     PACKED,
     WINDOWS,
+    ActiveLanes,
     Copy,
-    Lanes,
     canonical,
     decode,
     encode,
@@ -48,7 +48,7 @@ _WINDOW_BITS = np.uint64((1 << 56) - 1)
 class Places:
     """Where each active lane of an instruction accesses memory: space and address, shape (rows, 32)."""
 
-    def __init__(self, lanes: Lanes, i: Instruction, operand: Operand, size: int) -> None:
+    def __init__(self, lanes: ActiveLanes, i: Instruction, operand: Operand, size: int) -> None:
         assert isinstance(operand, Address)
         self.lanes, self.size = lanes, size
         base = lanes.bits(operand.base).astype(np.uint64)
@@ -147,7 +147,7 @@ def _listed(operand: Operand) -> tuple[Operand, ...]:
 
 
 @handler("ld", "ldu")
-def _ld(lanes: Lanes, i: Instruction) -> None:
+def _ld(lanes: ActiveLanes, i: Instruction) -> None:
     width = bytes_of(i.type)
     places = Places(lanes, i, i.operands[1], width * _elements(i))
     places.count(i, "load")
@@ -163,7 +163,7 @@ def _integer_type(type_name: str) -> str:
 
 
 @handler("st")
-def _st(lanes: Lanes, i: Instruction) -> None:
+def _st(lanes: ActiveLanes, i: Instruction) -> None:
     width = bytes_of(i.type)
     places = Places(lanes, i, i.operands[0], width * _elements(i))
     places.count(i, "store")
@@ -214,7 +214,7 @@ def _operation(i: Instruction, space: str) -> Operation:
 
 
 @handler("atom", "red")
-def _atom(lanes: Lanes, i: Instruction) -> None:
+def _atom(lanes: ActiveLanes, i: Instruction) -> None:
     """Lane after lane: the old value goes to the destination, the operation's result to memory."""
     returns = i.opcode == "atom"
     memory, *values = i.operands[1:] if returns else i.operands
@@ -246,7 +246,7 @@ def _atom(lanes: Lanes, i: Instruction) -> None:
             lanes.write(element, old[..., k], _integer_type(i.type))
 
 
-def _swap_wide(lanes: Lanes, i: Instruction, places: Places, sources: list[np.ndarray]) -> None:
+def _swap_wide(lanes: ActiveLanes, i: Instruction, places: Places, sources: list[np.ndarray]) -> None:
     """atom.cas and atom.exch of 16 bytes, which are one Python integer."""
     old = np.zeros(lanes.mask.shape, object)
     for mask, view, index in places.chunks():
@@ -264,7 +264,7 @@ _FIELD, _COUNT = 20, (1 << 20) - 1
 
 
 @handler("mbarrier")
-def _mbarrier(lanes: Lanes, i: Instruction) -> None:
+def _mbarrier(lanes: ActiveLanes, i: Instruction) -> None:
     shape = lanes.mask.shape
     if i.has("pending_count"):
         lanes.write(i.operands[0], lanes.bits(i.operands[1]) >> np.uint64(_FIELD) & np.uint64(_COUNT), "u32")
@@ -286,7 +286,7 @@ def _mbarrier(lanes: Lanes, i: Instruction) -> None:
         lanes.state.failed_waits = lanes.state.failed_waits + 1 if not (lanes.mask & over).any() else 0
 
 
-def _object(lanes: Lanes, i: Instruction, operand: Operand) -> Places:
+def _object(lanes: ActiveLanes, i: Instruction, operand: Operand) -> Places:
     return Places(lanes, i.with_(modifiers=("shared",)), operand, 8)
 
 
@@ -294,7 +294,7 @@ def _as_bytes(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values[..., None]).view(np.uint8)
 
 
-def _arrive(lanes: Lanes, i: Instruction, result: Operand, where: Operand, count: Operand) -> None:
+def _arrive(lanes: ActiveLanes, i: Instruction, result: Operand, where: Operand, count: Operand) -> None:
     """The lanes arrive one after the other; each gets the state before."""
     old = np.zeros(lanes.mask.shape, np.uint64)
     counts = np.broadcast_to(lanes.read(count, "u32"), lanes.mask.shape)
@@ -318,7 +318,7 @@ def _arrive(lanes: Lanes, i: Instruction, result: Operand, where: Operand, count
 
 
 @handler("cp")
-def _cp(lanes: Lanes, i: Instruction) -> None:
+def _cp(lanes: ActiveLanes, i: Instruction) -> None:
     if i.has("mbarrier"):
         _tie(lanes, i)
         return
@@ -344,7 +344,7 @@ def _cp(lanes: Lanes, i: Instruction) -> None:
         groups[:landing] = [] if landing < len(groups) else [[]]
 
 
-def _start_copy(lanes: Lanes, i: Instruction) -> None:
+def _start_copy(lanes: ActiveLanes, i: Instruction) -> None:
     """Reads the source; where fewer bytes are read than copied, or the source is to be ignored, the rest is zero."""
     to, origin, size_operand, *more = i.operands
     assert isinstance(size_operand, Immediate)
@@ -354,7 +354,7 @@ def _start_copy(lanes: Lanes, i: Instruction) -> None:
         wanted[lanes.read(more[0], "pred")] = 0
     elif more:
         wanted = np.minimum(np.broadcast_to(lanes.read(more[0], "u32"), lanes.mask.shape), size)
-    reading = Lanes(lanes.state, lanes.rows, lanes.mask & (wanted > 0))
+    reading = ActiveLanes(lanes.state, lanes.rows, lanes.mask & (wanted > 0))
     source = Places(reading, i.with_(modifiers=("global",)), origin, size)
     data = source.load()
     data[np.arange(size) >= wanted[..., None]] = 0
@@ -368,7 +368,7 @@ def _start_copy(lanes: Lanes, i: Instruction) -> None:
         lanes.state.copies.setdefault((number, int(lane)), [[]])[-1].append(copy)
 
 
-def _tie(lanes: Lanes, i: Instruction) -> None:
+def _tie(lanes: ActiveLanes, i: Instruction) -> None:
     """A barrier object is to wait for the lanes' copies: they land here, which is as early as may be."""
     for row, lane in np.argwhere(lanes.mask):
         for group in lanes.state.copies.get((int(lanes.row_numbers[row, 0]), int(lane)), []):
@@ -379,7 +379,7 @@ def _tie(lanes: Lanes, i: Instruction) -> None:
         _arrive(lanes, i, Sink(), i.operands[0], Immediate(1))
 
 
-def _land(lanes: Lanes, copy: Copy) -> None:
+def _land(lanes: ActiveLanes, copy: Copy) -> None:
     shared = lanes.state.shared[copy.block]
     if copy.address + len(copy.data) <= len(shared):
         shared[copy.address : copy.address + len(copy.data)] = copy.data

@@ -13,7 +13,7 @@ import numpy as np
 from ptxsim.fragments import Fragment
 from ptxsim.limits import WARP
 from ptxsim.oracle import exact
-from ptxsim.oracle.lanes import Lanes, canonical, decode, first_of, handler
+from ptxsim.oracle.lanes import ActiveLanes, canonical, decode, first_of, handler
 from ptxsim.oracle.memory import Places
 from ptxsim.syntax.matrices import Product, Tile, product, tile
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
@@ -21,7 +21,7 @@ from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vecto
 _QUARTERS = 4
 
 
-def elements_of(lanes: Lanes, registers: Operand, held: Fragment) -> np.ndarray:
+def elements_of(lanes: ActiveLanes, registers: Operand, held: Fragment) -> np.ndarray:
     """Raw bits of a fragment's elements, shape (rows of lanes, 32, registers, elements), as uint64."""
     assert isinstance(registers, Vector)
     words = [np.broadcast_to(lanes.bits(r), lanes.mask.shape).astype(np.uint64) for r in registers.elements]
@@ -30,13 +30,13 @@ def elements_of(lanes: Lanes, registers: Operand, held: Fragment) -> np.ndarray:
     return np.stack(words, axis=-1)[..., None] >> shifts & mask
 
 
-def matrix_of(lanes: Lanes, registers: Operand, held: Fragment) -> np.ndarray:
+def matrix_of(lanes: ActiveLanes, registers: Operand, held: Fragment) -> np.ndarray:
     """Raw bits of the matrices that the warps hold, shape (rows of lanes, rows, columns)."""
     lane, register, element = np.moveaxis(held.owners, -1, 0)
     return elements_of(lanes, registers, held)[:, lane, register, element]
 
 
-def write_matrix(lanes: Lanes, registers: Operand, held: Fragment, bits: np.ndarray) -> None:
+def write_matrix(lanes: ActiveLanes, registers: Operand, held: Fragment, bits: np.ndarray) -> None:
     """Writes matrices, shape (rows of lanes, rows, columns), to a fragment's registers."""
     assert isinstance(registers, Vector)
     shifts = np.arange(held.elements, dtype=np.uint64) * np.uint64(held.bits)
@@ -60,7 +60,7 @@ def typed(bits: np.ndarray, type_name: str) -> np.ndarray:
 
 
 @handler("mma")
-def _mma(lanes: Lanes, i: Instruction) -> None:
+def _mma(lanes: ActiveLanes, i: Instruction) -> None:
     p = product(i)
     held = [p.fragment(x) for x in "abc"]
     a, b, c = (typed(matrix_of(lanes, r, h), h.type) for r, h in zip(i.operands[1:], held, strict=True))
@@ -104,7 +104,7 @@ def _multiply_add(x: np.ndarray, y: np.ndarray, z: np.ndarray, type_name: str) -
     return exact.zero_sign(total, x * y, z, "rn")
 
 
-def count_product(lanes: Lanes, i: Instruction, p: Product) -> None:
+def count_product(lanes: ActiveLanes, i: Instruction, p: Product) -> None:
     counts, line = lanes.launch.counts, i.source.line
     warps = int(lanes.mask.any(axis=1).sum())
     counts.add("tensor_instructions", line, warps)
@@ -115,7 +115,7 @@ def count_product(lanes: Lanes, i: Instruction, p: Product) -> None:
     counts.add("tensor_instructions_copying", line, copying)
 
 
-def copies_under_way(lanes: Lanes, row: int, lane: int) -> bool:
+def copies_under_way(lanes: ActiveLanes, row: int, lane: int) -> bool:
     """Whether a thread has a committed cp.async group that it has not waited for."""
     groups = lanes.state.copies.get((row, lane), [[]])
     return any(groups[:-1])
@@ -123,10 +123,10 @@ def copies_under_way(lanes: Lanes, row: int, lane: int) -> bool:
 # ---------------------------------------------------------------- fragments in memory
 
 
-class _Moved(Lanes):
+class _Moved(ActiveLanes):
     """The same lanes, each accessing memory at an offset of its own from the address operand."""
 
-    def __init__(self, lanes: Lanes, offset: np.ndarray, mask: np.ndarray) -> None:
+    def __init__(self, lanes: ActiveLanes, offset: np.ndarray, mask: np.ndarray) -> None:
         super().__init__(lanes.state, lanes.rows, mask)
         self.offset = offset
 
@@ -135,7 +135,7 @@ class _Moved(Lanes):
 
 
 @handler("wmma")
-def _wmma(lanes: Lanes, i: Instruction) -> None:
+def _wmma(lanes: ActiveLanes, i: Instruction) -> None:
     if i.has("load"):
         _load(lanes, i)
     elif i.has("store"):
@@ -144,7 +144,7 @@ def _wmma(lanes: Lanes, i: Instruction) -> None:
         _mma(lanes, i)
 
 
-def _line_stride(lanes: Lanes, i: Instruction, t: Tile) -> np.ndarray:
+def _line_stride(lanes: ActiveLanes, i: Instruction, t: Tile) -> np.ndarray:
     """Bytes from one row or column to the next, shape (rows of lanes, 32)."""
     if len(i.operands) == 3:
         elements = np.broadcast_to(lanes.read(i.operands[2], "u32"), lanes.mask.shape).astype(np.int64)
@@ -153,7 +153,7 @@ def _line_stride(lanes: Lanes, i: Instruction, t: Tile) -> np.ndarray:
     return elements * t.fragment.bits // 8
 
 
-def _count(lanes: Lanes, i: Instruction, t: Tile, where: Operand, kind: str) -> None:
+def _count(lanes: ActiveLanes, i: Instruction, t: Tile, where: Operand, kind: str) -> None:
     """Counts the accesses of an sm_90 GPU."""
     stride, line, counts = _line_stride(lanes, i, t), i.source.line, lanes.launch.counts
     spaces = Places(lanes, i, where, 1).masks
@@ -172,7 +172,7 @@ def _count(lanes: Lanes, i: Instruction, t: Tile, where: Operand, kind: str) -> 
                     counts.add(f"shared_{kind}_requests", line, -int(mask.any(axis=1).sum()))
 
 
-def _bytes_at(lanes: Lanes, i: Instruction, t: Tile, where: Operand) -> Places:
+def _bytes_at(lanes: ActiveLanes, i: Instruction, t: Tile, where: Operand) -> Places:
     """One lane's view of a whole fragment: its lines are read and written by lanes 0, 1, 2, ..."""
     stride = _line_stride(lanes, i, t)
     offset = np.arange(WARP) * stride[:, :1]
@@ -180,7 +180,7 @@ def _bytes_at(lanes: Lanes, i: Instruction, t: Tile, where: Operand) -> Places:
     return Places(_Moved(lanes, offset, mask), i, where, t.line_bytes)
 
 
-def _load(lanes: Lanes, i: Instruction) -> None:
+def _load(lanes: ActiveLanes, i: Instruction) -> None:
     t, where = tile(i), i.operands[1]
     _count(lanes, i, t, where, "load")
     lines = _bytes_at(lanes, i, t, where).load()[:, : t.lines]
@@ -189,7 +189,7 @@ def _load(lanes: Lanes, i: Instruction) -> None:
     write_matrix(lanes, i.operands[0], t.fragment, elements if t.layout == "row" else elements.swapaxes(1, 2))
 
 
-def _store(lanes: Lanes, i: Instruction) -> None:
+def _store(lanes: ActiveLanes, i: Instruction) -> None:
     t, where = tile(i), i.operands[0]
     _count(lanes, i, t, where, "store")
     matrix = matrix_of(lanes, i.operands[1], t.fragment)
@@ -203,11 +203,11 @@ def _store(lanes: Lanes, i: Instruction) -> None:
 # ---------------------------------------------------------------- 8 x 8 matrices of 16-bit elements
 
 
-def _matrices(lanes: Lanes, i: Instruction, where: Operand, count: int, kind: str) -> Places:
+def _matrices(lanes: ActiveLanes, i: Instruction, where: Operand, count: int, kind: str) -> Places:
     """The rows of `count` matrices, 16 bytes each, at the addresses that lanes 0 to 8 * count - 1 give."""
     assert isinstance(where, Address)
     mask = lanes.mask & (np.arange(WARP) < 8 * count)
-    places = Places(Lanes(lanes.state, lanes.rows, mask), i.with_(modifiers=("shared",)), where, 16)
+    places = Places(ActiveLanes(lanes.state, lanes.rows, mask), i.with_(modifiers=("shared",)), where, 16)
     counts, line, warps = lanes.launch.counts, i.source.line, int(lanes.mask.any(axis=1).sum())
     counts.shared_bytes(kind, line, mask, 16)
     for m in range(count):
@@ -225,7 +225,7 @@ def _count_of(i: Instruction) -> int:
 
 
 @handler("ldmatrix")
-def _ldmatrix(lanes: Lanes, i: Instruction) -> None:
+def _ldmatrix(lanes: ActiveLanes, i: Instruction) -> None:
     count = _count_of(i)
     target = i.operands[0]
     assert isinstance(target, Vector)
@@ -237,7 +237,7 @@ def _ldmatrix(lanes: Lanes, i: Instruction) -> None:
 
 
 @handler("stmatrix")
-def _stmatrix(lanes: Lanes, i: Instruction) -> None:
+def _stmatrix(lanes: ActiveLanes, i: Instruction) -> None:
     count = _count_of(i)
     source = i.operands[1]
     assert isinstance(source, Vector)
@@ -249,7 +249,7 @@ def _stmatrix(lanes: Lanes, i: Instruction) -> None:
 
 
 @handler("movmatrix")
-def _movmatrix(lanes: Lanes, i: Instruction) -> None:
+def _movmatrix(lanes: ActiveLanes, i: Instruction) -> None:
     assert isinstance(i.operands[0], Register)
     words = np.ascontiguousarray(np.broadcast_to(lanes.read(i.operands[1], "b32"), lanes.mask.shape))
     matrix = np.ascontiguousarray(words.view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.limits import WARP
-from ptxsim.oracle.lanes import Lanes, first_of, handler, unsupported
+from ptxsim.oracle.lanes import ActiveLanes, first_of, handler, unsupported
 from ptxsim.syntax.program import Instruction, Pair, Sink
 
 _LANE = np.arange(WARP)[None, :]
@@ -22,7 +22,7 @@ def _outputs(i: Instruction) -> tuple:
 
 
 @handler("shfl")
-def _shfl(lanes: Lanes, i: Instruction) -> None:
+def _shfl(lanes: ActiveLanes, i: Instruction) -> None:
     source, lane_operand, clamp_operand = i.operands[1:4]
     x = np.broadcast_to(lanes.read(source, "b32"), lanes.mask.shape)
     b = (lanes.read(lane_operand, "u32") & np.uint32(31)).astype(np.int64)
@@ -48,7 +48,7 @@ def _shfl(lanes: Lanes, i: Instruction) -> None:
     lanes.write(predicate, np.broadcast_to(valid, lanes.mask.shape), "pred")
 
 
-def _partners(lanes: Lanes, i: Instruction) -> np.ndarray:
+def _partners(lanes: ActiveLanes, i: Instruction) -> np.ndarray:
     """Which active lanes each lane works with, shape (rows, 32, 32).
 
     In .sync forms they are those that the lane's member mask, the last operand, names: the lanes of a warp may execute
@@ -67,7 +67,7 @@ def _as_bits(members: np.ndarray) -> np.ndarray:
 
 
 @handler("vote")
-def _vote(lanes: Lanes, i: Instruction) -> None:
+def _vote(lanes: ActiveLanes, i: Instruction) -> None:
     predicate = np.broadcast_to(lanes.read(i.operands[1], "pred"), lanes.mask.shape)[:, None, :]
     partners = _partners(lanes, i)
     if i.has("ballot"):
@@ -78,7 +78,7 @@ def _vote(lanes: Lanes, i: Instruction) -> None:
 
 
 @handler("match")
-def _match(lanes: Lanes, i: Instruction) -> None:
+def _match(lanes: ActiveLanes, i: Instruction) -> None:
     x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
     partners = _partners(lanes, i)
     same = x[:, :, None] == x[:, None, :]
@@ -98,7 +98,7 @@ _REDUCTIONS = {
 
 
 @handler("redux")
-def _redux(lanes: Lanes, i: Instruction) -> None:
+def _redux(lanes: ActiveLanes, i: Instruction) -> None:
     if i.type == "f32":
         raise unsupported(i, "reductions of .f32")
     operation = _REDUCTIONS[first_of(i, *_REDUCTIONS) or ""]
@@ -111,13 +111,13 @@ def _redux(lanes: Lanes, i: Instruction) -> None:
 
 
 @handler("activemask")
-def _activemask(lanes: Lanes, i: Instruction) -> None:
+def _activemask(lanes: ActiveLanes, i: Instruction) -> None:
     active = _as_bits(lanes.mask)[:, None]
     lanes.write(i.operands[0], np.broadcast_to(active, lanes.mask.shape), "b32")
 
 
 @handler("elect")
-def _elect(lanes: Lanes, i: Instruction) -> None:
+def _elect(lanes: ActiveLanes, i: Instruction) -> None:
     """The lowest active lane of the mask leads."""
     partners = _partners(lanes, i)
     leader = np.argmax(partners, axis=2).astype(np.uint32)

@@ -12,7 +12,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ptxsim.analysis.effects import blocks_in_order
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
-from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK
+from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK, PRINT_HEADER
 from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
 from ptxsim.codegen.listing import lane_listing
 from ptxsim.codegen.translation import Options, translate
@@ -37,9 +38,9 @@ from ptxsim.finding import Finding
 from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
+from ptxsim.printf import formatted
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.run.hazards import Reporter
-from ptxsim.run.printf import format_records
 from ptxsim.run.worker import Setup, Worker, available_threads, in_threads, interruptible
 from ptxsim.syntax.program import Kernel
 
@@ -296,8 +297,33 @@ class Launching:
         for names in lines.values():
             totals.update(names)
         told = self._hazards(workers)
-        printed = format_records([w.printed() for w in workers], self.setup.memory, self.terms.block, self.terms.grid)
+        printed = _printed([w.printed() for w in workers], self.setup.memory)
         return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block)
+
+
+def _printed(buffers: list[bytes], memory: Memory) -> str:
+    """Text of all records that generated code left, in the order of blocks; within one in the order of printing."""
+    texts: list[tuple[int, str]] = []
+    for data in buffers:
+        at = 0
+        while at < len(data):
+            address, index, _, size, _, _ = PRINT_HEADER.unpack_from(data, at)
+            at += PRINT_HEADER.size + size
+            arguments = partial(_cut, data[at - size : at])
+            texts.append((index, formatted(_string_at(memory, address), arguments, partial(_string_at, memory))))
+    return "".join(text for _, text in sorted(texts, key=itemgetter(0)))
+
+
+def _cut(payload: bytes, offset: int, size: int) -> bytes:
+    return payload[offset : offset + size].ljust(size, b"\0")
+
+
+def _string_at(memory: Memory, address: int) -> bytes:
+    """The zero-terminated string at a global address."""
+    allocation = memory.find(address)
+    if allocation is None:
+        return b"(bad string)"
+    return allocation.view()[address - allocation.address :].tobytes().split(b"\0", 1)[0]
 
 
 def block_ranges(blocks: int, workers: int) -> Iterator[range]:

@@ -1,1 +1,1 @@
-"""PTX text to a `Module`: what is written, and what no GPU takes refused by name and line."""
+"""PTX text to a `PtxFile`: what is written, and what no GPU takes refused by name and line."""

@@ -589,8 +589,6 @@ class Checker:
             if Vector not in key:  # a vector's length is part of the form, but not of the key
                 self.needs[key] = needs
         for need, operand in zip(needs, i.operands, strict=True):
-            if need.role == "any":
-                continue
             if need.braces:
                 pass
             elif type(operand) is Register and need.count == 1 and need.width == self.widths[operand.name]:
@@ -602,6 +600,8 @@ class Checker:
                 raise FormError(f"operand {i.operands.index(operand) + 1} is not what this instruction takes")
 
     def fits(self, need: Need, operand: Operand) -> bool:
+        if need.role == "any":
+            return True
         if isinstance(operand, Register) and need.count == 1 and not need.braces:
             return need.role in ("to", "of") and self.width_fits(need, operand)
         if need.count > 1 or need.braces:

@@ -1,4 +1,4 @@
-"""PTX text to a `Module`.
+"""PTX text to a `PtxFile`.
 
 One regular expression reads a statement at a time; operands are read once per distinct text and scope. PTX may come
 from inline assembly and is hostile input: every pattern is possessive (no backtracking), nothing recurses, and whatever
@@ -27,9 +27,9 @@ from ptxsim.syntax.program import (
     Guard,
     Immediate,
     Instruction,
-    Module,
     Operand,
     Param,
+    PtxFile,
     Register,
     SourceLine,
     Symbol,
@@ -47,7 +47,7 @@ _FUNCTION = re.compile(
 _NUMBERS = re.compile(r"\s*+(\d{1,9})(?:\s*+,\s*+(\d{1,9}))?(?:\s*+,\s*+(\d{1,9}))?", re.ASCII)
 
 
-def parse(text: str) -> Module:
+def parse(text: str) -> PtxFile:
     """Parses a PTX file. Raises PtxSyntaxError."""
     return _Parser(text).module()
 
@@ -139,12 +139,12 @@ class _Parser(_Reader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.result = Module({}, {}, {})
+        self.result = PtxFile({}, {}, {})
         self.symbols: dict[str, object] = {}
 
     # ---------------------------------------------------------------- the file
 
-    def module(self) -> Module:
+    def module(self) -> PtxFile:
         external = False
         while True:
             match = self.take(_WORD)

@@ -1,6 +1,6 @@
 """The data model of a PTX program: what the parser makes and everything else reads.
 
-Text becomes a `Module` of `Function`s (`parse`), an entry function becomes a `Kernel` of basic blocks (`cfg`).
+Text becomes a `PtxFile` of `Function`s (`parse`), an entry function becomes a `Kernel` of basic blocks (`cfg`).
 Registers hold raw bits: a register's type gives its width and nothing else; each instruction says how it reads them.
 """
 
@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import Any
 
-from ptxsim.isa import BY_SPACE, BY_TYPE, Row, row_of
+from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, UNKNOWN, Row
 
 WIDTH_BITS = {
     "pred": 1,
@@ -111,7 +111,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of CUDA C++: index into `Module.files` and 1-based line. Code inlined from a header carries the line of
+    """A line of CUDA C++: index into `PtxFile.files` and 1-based line. Code inlined from a header carries the line of
     its call."""
 
     file: int = 0
@@ -145,10 +145,11 @@ class Instruction:
     """Labels: of bra and brx.idx, and of the place behind a call on the stack."""
     origin: Origin = Origin.TEXT
 
-    @cached_property
+    @property
     def row(self) -> Row:
         """What the table of instructions says of it."""
-        return row_of(self.opcode, self.modifiers)
+        row = INSTRUCTIONS.get(self.opcode, UNKNOWN)
+        return row.of(self.modifiers) if row.variants else row
 
     @cached_property
     def full_name(self) -> str:
@@ -174,16 +175,16 @@ class Instruction:
                 return base
         return "generic"
 
-    @cached_property
+    @property
     def spaces(self) -> frozenset[str]:
         """State spaces that it accesses, where the table says what it does; empty where it accesses none."""
         return frozenset(access.space or self.space for access in self.row.accesses or ())
 
-    @cached_property
+    @property
     def result(self) -> Operand | None:
         """Its destination, if it has one."""
-        has_one = self.operands and self.row.has_result and not isinstance(self.operands[0], Address)
-        return self.operands[0] if has_one else None
+        operands = self.operands
+        return operands[0] if operands and self.row.has_result and type(operands[0]) is not Address else None
 
     @property
     def sources(self) -> tuple[Operand, ...]:
@@ -193,7 +194,8 @@ class Instruction:
     @cached_property
     def written(self) -> tuple[str, ...]:
         """Registers that it writes."""
-        return () if self.result is None else registers_in(self.result)
+        result = self.result
+        return () if result is None else registers_in(result)
 
     @cached_property
     def read(self) -> tuple[str, ...]:
@@ -287,7 +289,7 @@ class Function:
 
 
 @dataclass
-class Module:
+class PtxFile:
     """A parsed PTX file."""
 
     functions: dict[str, Function]
@@ -405,7 +407,7 @@ class Block:
         return successors(self.terminator)
 
 
-STACK, STACK_POINTER = "%stack", "%sp"
+STACK, STACK_POINTER = "%stack@", "%sp@"
 """The call stack of a thread, a variable in local memory, and the register that points into it (`calls`)."""
 
 
@@ -414,7 +416,7 @@ class Kernel:
     """An entry function ready for translation: calls inlined, blocks ordered, liveness known, variables laid out."""
 
     name: str
-    module: Module
+    module: PtxFile
     params: tuple[Param, ...]
     param_bytes: int
     registers: dict[str, str]
@@ -445,14 +447,10 @@ class Kernel:
 
 def registers_in(operand: Operand) -> tuple[str, ...]:
     """Names of the registers that an operand mentions."""
-    match operand:
-        case Register(name):
-            return (name,)
-        case Address(base, _):
-            return registers_in(base)
-        case Vector(elements):
-            return tuple(n for e in elements for n in registers_in(e))
-        case Pair(first, second):
-            return registers_in(first) + registers_in(second)
-        case _:
-            return ()
+    if isinstance(operand, Register):  # asked for every operand there is: quicker than a match
+        return (operand.name,)
+    if isinstance(operand, Address):
+        return registers_in(operand.base)
+    if isinstance(operand, Vector):
+        return tuple([n for e in operand.elements for n in registers_in(e)])
+    return registers_in(operand.first) + registers_in(operand.second) if isinstance(operand, Pair) else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxsim.errors import PtxSyntaxError, UnsupportedInstruction
 from ptxsim.isa import INSTRUCTIONS
-from ptxsim.syntax.program import Instruction, Module, SourceLine
+from ptxsim.syntax.program import Instruction, PtxFile, SourceLine
 
 _HOPPER = "an sm_90a GPU (Hopper: H100, H200)"
 _CLUSTERS = "an sm_90 or newer GPU (Hopper, Blackwell)"
@@ -75,7 +75,7 @@ def refusal(instruction: Instruction) -> tuple[str, str] | None:
 
 
 def unsupported(
-    module: Module, instruction: Instruction, what: str = "", *, next_step: str = ""
+    module: PtxFile, instruction: Instruction, what: str = "", *, next_step: str = ""
 ) -> UnsupportedInstruction:
     """The error for `instruction`; `what` replaces the usual text."""
     name, gpu = refusal(instruction) or ("", "")
@@ -88,11 +88,11 @@ def unsupported(
     return refused(module, instruction.source, what, next_step)
 
 
-def refused(module: Module, source: SourceLine, what: str, next_step: str = "") -> UnsupportedInstruction:
+def refused(module: PtxFile, source: SourceLine, what: str, next_step: str = "") -> UnsupportedInstruction:
     return UnsupportedInstruction(what, file=module.files.get(source.file, ""), line=source.line, next_step=next_step)
 
 
-def misformed(module: Module, i: Instruction, why: str) -> PtxSyntaxError:
+def misformed(module: PtxFile, i: Instruction, why: str) -> PtxSyntaxError:
     return PtxSyntaxError(
         f"PTX line {i.ptx_line}: cannot read '{i.full_name[:60]}': {why}",
         file=module.files.get(i.source.file, ""),

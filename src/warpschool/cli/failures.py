@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from warpschool import errors
 from warpschool.atomic import write_file
+from warpschool.cli.options import AsJson, Plain
 from warpschool.cli.output import Output
 
 OK, FAILED, BAD_INPUT, LACKING = 0, 1, 2, 3
@@ -41,13 +43,13 @@ def exit_code(error: BaseException) -> int:
 
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn every exception of a command into a message and an exit code."""
+    """Give a command its `output`, by the options --json and --plain; make exceptions messages and exit codes."""
 
     @functools.wraps(command)
-    def run(*args: Any, **options: Any) -> None:
-        output = Output(as_json=bool(options.get("as_json")), plain=bool(options.get("plain")))
+    def run(*args: Any, as_json: bool = False, plain: bool = False, **options: Any) -> None:
+        output = Output(as_json=as_json, plain=plain)
         try:
-            command(*args, **options)
+            command(output, *args, **options)
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt:
@@ -57,6 +59,12 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
             report(error, output, command=command.__name__.rstrip("_").replace("_", "-"))
             raise typer.Exit(exit_code(error)) from None
 
+    signature = inspect.signature(command, eval_str=True)
+    given = [parameter for parameter in signature.parameters.values() if parameter.name != "output"]
+    for name, annotation in (("as_json", AsJson), ("plain", Plain)):
+        given.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation))
+    run.__signature__ = signature.replace(parameters=given)  # type: ignore[attr-defined] # what typer reads
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in given}
     return run
 
 

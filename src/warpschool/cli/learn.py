@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK, guarded, report
-from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain, Sizes, StepName, read_sizes
+from warpschool.cli.options import DeviceChoice, OnDevice, Sizes, StepName, read_sizes
 from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.show.table import Cell, Table
@@ -30,9 +30,8 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 @guarded
 def start(
+    output: Output,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where your copy goes.")] = Path("my-warpschool"),
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Make your own copy of the starters and notebooks; what you have edited is never overwritten.
 
@@ -43,7 +42,6 @@ def start(
     """
     from warpschool.course import Course
 
-    output = Output(as_json=as_json, plain=plain)
     report = _updated(output, folder)
     output.data(report.to_dict())
     _show_copy(output, report)
@@ -55,6 +53,7 @@ def start(
 
 @guarded
 def lab(
+    output: Output,
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="Your copy; by default the one around here, or a new one.")
     ] = None,
@@ -62,8 +61,6 @@ def lab(
     port: Annotated[int | None, typer.Option(metavar="N", help="Port of the server, or the next free one.")] = None,
     ip: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 in a container that publishes the port.")] = "",
     update: Annotated[bool, typer.Option("--update/--no-update", help="Whether to bring your copy up to date.")] = True,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Open JupyterLab on your own copy of the course; makes the copy if there is none.
 
@@ -74,12 +71,11 @@ def lab(
     from warpschool.notebook.jupyter import jupyter_command, serve
     from warpschool.notebook.personal import own_copy
 
-    output = Output(as_json=as_json, plain=plain)
     own = own_copy(folder)
     command = jupyter_command(own, browser=browser, port=port, ip=ip)
     report = _updated(output, own) if update or not own.exists() else None
     output.data({"copy": str(own.resolve()), "command": command, "update": report.to_dict() if report else None})
-    if as_json:
+    if output.as_json:
         return
     if report is not None:
         _show_copy(output, report)
@@ -115,7 +111,7 @@ def _show_copy(output: Output, report: CopyReport) -> None:
 
 
 @guarded
-def status(as_json: AsJson = False, plain: Plain = False) -> None:
+def status(output: Output) -> None:
     """Show how far you are: every step of your copy, and the last check of the file as it is now.
 
     Example: warpschool status
@@ -124,7 +120,6 @@ def status(as_json: AsJson = False, plain: Plain = False) -> None:
     from warpschool.grading.last_results import state_of
     from warpschool.harness.source import personal_copy
 
-    output = Output(as_json=as_json, plain=plain)
     rows = [state_of(step) for step in Course.find().steps() if step.grader]
     own = personal_copy(Path.cwd())
     output.data({"copy": str(own) if own else None, "steps": [asdict(row) for row in rows]})
@@ -141,6 +136,7 @@ def status(as_json: AsJson = False, plain: Plain = False) -> None:
 
 @guarded
 def check(
+    output: Output,
     step: StepName,
     kernel: Annotated[
         Path | None, typer.Option("--kernel", metavar="FILE", help="The file to check instead of yours.")
@@ -150,8 +146,6 @@ def check(
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again whenever the file is saved; Ctrl-C ends it.")
     ] = False,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Grade your kernel for a step: verdict, points, what was seen and where, and the first hint.
 
@@ -162,12 +156,11 @@ def check(
     """
     from warpschool.course import Course
 
-    output = Output(as_json=as_json, plain=plain)
     if step.endswith(".cu") and Path(step).is_file():
         advice = f"Name the step too: warpschool check {_step_of(Path(step))} --kernel {step}"
         raise ArgumentError(f"{step} is a file, not a step", next_step=advice)
     found = Course.find().step(step)
-    if watch and as_json:
+    if watch and output.as_json:
         raise ArgumentError("--watch and --json exclude each other")
     if watch:
         _watch(output, found, kernel, device, seed)
@@ -187,12 +180,11 @@ def _step_of(path: Path) -> str:
 
 @guarded
 def hint(
+    output: Output,
     step: StepName,
     level: Annotated[
         int, typer.Argument(metavar="LEVEL", min=1, max=3, help="1 a nudge, 2 where to look, 3 pseudocode.")
     ] = 1,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Show hints for a step: a nudge, then where to look, then pseudocode.
 
@@ -203,7 +195,6 @@ def hint(
     from warpschool.course import Course
     from warpschool.grading.last_results import hints_for
 
-    output = Output(as_json=as_json, plain=plain)
     found = Course.find().step(step)
     hints, after_check = hints_for(found)
     shown = {title: list(texts[:level]) for title, texts in hints.items()}
@@ -328,6 +319,7 @@ def _short(step: Step) -> str:
 
 @guarded
 def diff(
+    output: Output,
     first: Annotated[str, typer.Argument(metavar="A", help="A step or a file.")],
     second: Annotated[str | None, typer.Argument(metavar="B", help="Another; without it, A's starter.")] = None,
     solutions: Annotated[
@@ -337,8 +329,6 @@ def diff(
     counters: Annotated[
         bool, typer.Option("--counters/--no-counters", help="Whether to run both and compare what they count.")
     ] = True,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Show what changes between two steps or files: between two steps of a ladder, that is the idea.
 
@@ -347,15 +337,16 @@ def diff(
     Example: warpschool diff lab01/01 lab02/01 --solutions
     """
     from warpschool.course import Course
-    from warpschool.harness.source import of_course, resolve
+    from warpschool.harness.source import Kind, of_course, resolve
     from warpschool.inspect.difference import difference
     from warpschool.show.diff import difference_exhibit
 
-    output = Output(as_json=as_json, plain=plain)
-    own = resolve(first, "reference" if solutions else "begun")
-    a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
-    if second is not None:
-        a, b, names = own, resolve(second, "reference" if solutions else "begun"), (first, second)
+    kind: Kind = "reference" if solutions else "begun"
+    own = resolve(first, kind)
+    if second is None:
+        a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
+    else:
+        a, b, names = own, resolve(second, kind), (first, second)
     found = difference(a, b, read_sizes(size), count=counters)
     output.data({"a": a.label, "b": b.label, "diff": found.text, **found.to_dict()})
     for line in found.text.splitlines():
@@ -370,10 +361,9 @@ def diff(
 
 @guarded
 def solution(
+    output: Output,
     step: StepName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Print a step's reference, after asking: a solution can be read only once for the first time.
 
@@ -382,11 +372,10 @@ def solution(
     from warpschool.course import Course
     from warpschool.harness.source import of_course
 
-    output = Output(as_json=as_json, plain=plain)
     found = Course.find().step(step)
     text = of_course(found, "reference").text
     if not yes:
-        if as_json or not sys.stdin.isatty():
+        if output.as_json or not sys.stdin.isatty():
             raise ArgumentError("nobody is there to be asked", next_step="If you mean it: --yes")
         if not typer.confirm(f"Show the whole solution of {found}? Hints come first: warpschool hint {found.name} 1"):
             raise typer.Exit(BAD_INPUT)

@@ -17,12 +17,10 @@ from rich.text import Text
 
 from warpschool.cli.failures import FAILED, INTERRUPTED, LACKING, OK, guarded, report, save, try_write
 from warpschool.cli.options import (
-    AsJson,
     Constants,
     DeviceChoice,
     ForGpu,
     OnDevice,
-    Plain,
     Seed,
     Sizes,
     read_constants,
@@ -46,12 +44,11 @@ _NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs"
 
 @guarded
 def tour(
+    output: Output,
     every_step: Annotated[bool, typer.Option("--all", help="Run every finished step, not one for each lab.")] = False,
     device: OnDevice = DeviceChoice.auto,
     gpu: ForGpu = "rtx2080ti",
     html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where the page goes.")] = Path("tour.html"),
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Run the course's own kernels: answers, counters, a caught mistake, and a page with all of it.
 
@@ -63,7 +60,6 @@ def tour(
     from warpschool.model import find_gpu
     from warpschool.tour import plan_tour, take_tour
 
-    output = Output(as_json=as_json, plain=plain)
     require_writable_target(html)
     find_gpu(gpu)  # an unknown one is told before any work is done
     plan = plan_tour(every_step=every_step, device=device)
@@ -150,6 +146,7 @@ class Emit(StrEnum):
 
 @guarded
 def profile(
+    output: Output,
     file: Annotated[
         Path, typer.Argument(metavar="FILE.cu", help="A kernel file with a header (Entry and Launch lines).")
     ],
@@ -162,8 +159,6 @@ def profile(
         Emit | None,
         typer.Option(help="Print one stage: PTX, lane patterns, LLVM IR, host assembly; or the counters."),
     ] = None,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Run any kernel file once on the simulator and show what each of its lines costs.
 
@@ -174,8 +169,7 @@ def profile(
     from warpschool.harness.source import read_source
     from warpschool.inspect.profile import profile_source
 
-    output = Output(as_json=as_json, plain=plain)
-    if as_json and emit:
+    if output.as_json and emit:
         raise ArgumentError("--json and --emit exclude each other", next_step="The counters are part of --json.")
     if html is not None:
         require_writable_target(html)
@@ -213,6 +207,7 @@ def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float]
 
 @guarded
 def debug(
+    output: Output,
     file: Annotated[
         str, typer.Argument(metavar="FILE.cu", help="A kernel file, or a step: your file for it is taken.")
     ],
@@ -227,8 +222,6 @@ def debug(
         str | None, typer.Option(metavar="'A; B'", help="Commands to run, then leave; without it they are read.")
     ] = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Step one warp through a kernel, line by line, forwards and backwards, and look at its variables lane by lane.
 
@@ -237,14 +230,13 @@ def debug(
 
     Example: warpschool debug kernels/lab02_tiling/01_tiled.cu --commands "break 19; continue; print row; lanes"
     """
-    output = Output(as_json=as_json, plain=plain)
     sizes, constants = read_sizes(size), read_constants(constant)
     record = _recorder(output, _kernel(file), sizes, constants, launch, seed)
     recording = record(_block(block), warp)
     from warpschool.inspect.debugger.shell import Debugger
 
     debugger = Debugger(recording, record)
-    asks = commands is None and not as_json and sys.stdin.isatty()
+    asks = commands is None and not output.as_json and sys.stdin.isatty()
     output.show(str(recording), style="bold")
     if recording.note:
         output.show(recording.note)
@@ -331,14 +323,13 @@ def _document(recording: Recording, replies: list[tuple[str, Reply]]) -> dict[st
 
 
 @guarded
-def doctor(as_json: AsJson = False, plain: Plain = False) -> None:
+def doctor(output: Output) -> None:
     """Say what this machine can do: compile, simulate, use a GPU, open notebooks, grade; and how to get the rest.
 
     Example: warpschool doctor
     """
     from warpschool.inspect.machine import abilities
 
-    output = Output(as_json=as_json, plain=plain)
     findings = abilities()
     broken = any(finding.state == "broken" for finding in findings)
     output.data({"ok": not broken, "findings": [asdict(finding) for finding in findings]})
@@ -358,17 +349,15 @@ def doctor(as_json: AsJson = False, plain: Plain = False) -> None:
 
 @guarded
 def bench(
+    output: Output,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A benchmark; without it, a list.")] = None,
     options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="The benchmark's own.")] = None,
     tune: Annotated[bool, typer.Option("--tune", help="Search the last GEMM step's tiles for this GPU.")] = False,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Run one of the repository's benchmarks: the simulator's speed, or the GPU against NVIDIA's libraries.
 
     Example: warpschool bench simulator -- --size 256, or: warpschool bench --tune
     """
-    output = Output(as_json=as_json, plain=plain)
     found = benchmarks()
     if tune:
         name, options = name or "gemm", ["--tune", *(options or ())]
@@ -380,7 +369,7 @@ def bench(
     if name not in found:
         raise ArgumentError(f"there is no benchmark '{name}'", next_step=did_you_mean(name, found))
     command = [sys.executable, str(found[name]), *(options or ())]
-    if not as_json:
+    if not output.as_json:
         raise typer.Exit(FAILED if subprocess.run(command, check=False).returncode else OK)
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder) / "figures.json"

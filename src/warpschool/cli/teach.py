@@ -17,10 +17,8 @@ from rich.text import Text
 from warpschool.atomic import write_file
 from warpschool.cli.failures import BAD_INPUT, INTERRUPTED, LACKING, guarded, save
 from warpschool.cli.options import (
-    AsJson,
     DeviceChoice,
     OnDevice,
-    Plain,
     Scheduler,
     SecretFile,
     Slurm,
@@ -53,7 +51,7 @@ HERE = Path(".")
 FORMAT = 1
 
 
-class Format(StrEnum):
+class GradesFormat(StrEnum):
     """What `export` writes."""
 
     csv = "csv"
@@ -65,10 +63,9 @@ class Format(StrEnum):
 
 @guarded
 def quickstart(
+    output: Output,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The class's new folder.")],
     name: Annotated[str, typer.Option("--name", help="nbgrader's course id; by default the folder's name.")] = "",
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Make a class's folder: the labs as nbgrader's source, its configuration, and grading.toml.
 
@@ -80,7 +77,6 @@ def quickstart(
     from warpschool.classroom.quickstart import make_class
     from warpschool.course import Course
 
-    output = Output(as_json=as_json, plain=plain)
     added, kept = make_class(folder, Course.find(), name=name)
     output.data({"folder": str(folder.resolve()), "added": added, "kept": kept})
     output.show(f"{folder}: {len(added)} files added, {len(kept)} left as they are.")
@@ -88,7 +84,7 @@ def quickstart(
 
 
 @guarded
-def release(lab: LabName, folder: ClassOption = HERE, as_json: AsJson = False, plain: Plain = False) -> None:
+def release(output: Output, lab: LabName, folder: ClassOption = HERE) -> None:
     """Make the students' version of a lab, the same bytes as formgrader's Generate button.
 
     Refused where the notebook holds a solution, or points that do not add up. After a change of points, release again
@@ -96,7 +92,6 @@ def release(lab: LabName, folder: ClassOption = HERE, as_json: AsJson = False, p
 
     Example: warpschool release lab02
     """
-    output = Output(as_json=as_json, plain=plain)
     app, name = _class(folder, lab)
     app.convert("release", name)
     path = app.folder.root / str(app.coursedir.release_directory) / name / f"{name}.ipynb"
@@ -108,9 +103,8 @@ def release(lab: LabName, folder: ClassOption = HERE, as_json: AsJson = False, p
 
 @guarded
 def rubric(
+    output: Output,
     lab: Annotated[str, typer.Argument(metavar="LAB", help="A lab: lab02_tiling, or lab02.")],
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Print what good answers to a lab's questions say: for the people who grade them, not for students.
 
@@ -121,7 +115,6 @@ def rubric(
     from warpschool.course import Course
     from warpschool.grading.rubrics import read_rubrics
 
-    output = Output(as_json=as_json, plain=plain)
     course = Course.find()
     found = course.lab(lab)
     rubrics = read_rubrics(course, found.name)
@@ -135,14 +128,13 @@ def rubric(
 
 @guarded
 def import_(
+    output: Output,
     archive: Annotated[Path, typer.Argument(metavar="ZIP", help="All submissions, as Canvas or Moodle gave them.")],
     lab: LabName,
     folder: ClassOption = HERE,
     students: Annotated[
         Path | None, typer.Option("--students", metavar="FILE", help="Lines of: name in the zip,student id.")
     ] = None,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Put the submissions of a zip from Canvas or Moodle into the class's folder.
 
@@ -150,7 +142,6 @@ def import_(
 
     Example: warpschool import submissions.zip lab02
     """
-    output = Output(as_json=as_json, plain=plain)
     app, name = _class(folder, lab)
     from warpschool.classroom.imports import import_zip, read_students
 
@@ -166,14 +157,11 @@ def import_(
 
 
 @guarded
-def feedback(
-    lab: LabName, folder: ClassOption = HERE, student: Students = None, as_json: AsJson = False, plain: Plain = False
-) -> None:
+def feedback(output: Output, lab: LabName, folder: ClassOption = HERE, student: Students = None) -> None:
     """Write each student's feedback page: points, what was seen on which line, hints; nothing that is for graders only.
 
     Example: warpschool feedback lab02
     """
-    output = Output(as_json=as_json, plain=plain)
     app, name = _class(folder, lab)
     pages = app.write_feedback(name, student or ())
     target = app.feedback_folder
@@ -184,9 +172,10 @@ def feedback(
 
 @guarded
 def export(
+    output: Output,
     labs: Annotated[list[str] | None, typer.Argument(metavar="[LAB]...", help="Assignments; by default all.")] = None,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The file to write.")] = Path("grades.csv"),
-    form: Annotated[Format, typer.Option("--format", help="Whose file it is to be.")] = Format.csv,
+    form: Annotated[GradesFormat, typer.Option("--format", help="Whose file it is to be.")] = GradesFormat.csv,
     template: Annotated[
         Path | None, typer.Option("--template", metavar="FILE", help="For canvas: the gradebook that Canvas exported.")
     ] = None,
@@ -194,16 +183,13 @@ def export(
         bool, typer.Option("--incomplete", help="Leave open what waits for a person, and write the rest.")
     ] = False,
     folder: ClassOption = HERE,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Write the grades, late penalties computed anew, for a spreadsheet, Canvas or Moodle.
 
     Example: warpschool export lab02 --format moodle --to grades.csv
     """
-    output = Output(as_json=as_json, plain=plain)
     require_writable_target(to)
-    if (form is Format.canvas) != (template is not None):
+    if (form is GradesFormat.canvas) != (template is not None):
         raise ArgumentError("--format canvas and --template belong together", next_step="Canvas: Grades, Export.")
     app, names = _classes(folder, labs or [])
     from warpschool.classroom import export as formats
@@ -230,6 +216,7 @@ def export(
 
 @guarded
 def grade(
+    output: Output,
     target: Annotated[
         str,
         typer.Argument(
@@ -251,8 +238,6 @@ def grade(
     slurm: Slurm = False,
     store: StoreFolder = None,
     secret_seed_file: SecretFile = None,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Grade a class's assignment into nbgrader's gradebook, or a folder of kernels and notebooks.
 
@@ -266,7 +251,6 @@ def grade(
     from warpschool.course import Course
     from warpschool.grading.folders import FolderRun, find_submissions
 
-    output = Output(as_json=as_json, plain=plain)
     if scheduler and slurm:
         raise ArgumentError("--scheduler and --slurm exclude each other")
     if not Path(target).is_dir():
@@ -450,6 +434,7 @@ def _require_nbgrader() -> None:
 
 @guarded
 def alike(
+    output: Output,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Holds STUDENT/labNN_topic/NN_idea.cu or notebooks of labs.")
     ],
@@ -458,8 +443,6 @@ def alike(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write a page with the pairs side by side.")
     ] = None,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """List pairs of kernels that are alike after renaming and formatting; no score depends on it.
 
@@ -472,7 +455,6 @@ def alike(
     from warpschool.grading.plagiarism import alike_kernels
     from warpschool.grading.plagiarism_page import report as page_of
 
-    output = Output(as_json=as_json, plain=plain)
     if out is not None:
         require_writable_target(out)
     course = Course.find()
@@ -495,11 +477,10 @@ def alike(
 
 @guarded
 def new_lab(
+    output: Output,
     name: Annotated[str, typer.Argument(metavar="NAME", help="reduction, or lab12_reduction.")],
     title: Annotated[str, typer.Option(help="The notebook's heading; by default from the name.")] = "",
     root: Annotated[Path | None, typer.Option(metavar="DIR", help="The checkout; by default the one in use.")] = None,
-    as_json: AsJson = False,
-    plain: Plain = False,
 ) -> None:
     """Make a new lab that works: solution, starter, grader, rubric, notebook, and wrong kernels with their verdicts.
 
@@ -508,7 +489,6 @@ def new_lab(
 
     Example: warpschool new-lab reduction --title "Lab 14: reductions"
     """
-    output = Output(as_json=as_json, plain=plain)
     try:
         from warpschool.authoring.new_lab import new_lab as make
     except ModuleNotFoundError as error:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from time import sleep  # this one: students' Python gets another
 
 _WATCH_S = 0.02
-CPU_S, WALL_S = 1800, 7200.0
+CPU_S, WALL_S = 3600, 14400.0
 """Time stands behind what is counted (`submission.WORK_LIMIT`, `steps.MOST_STEPS`) and decides nothing where that does.
 
-The slowest right check takes 60 s of processor time, most of it for translating kernels, and the slowest that its
-counts still allow about 500 s (docs/reference/verdicts.md). Elapsed time, which other programs stretch, is for a child
-that hangs: its end is the grader's fault, never a student's.
+docs/reference/verdicts.md has the margins: the slowest right check takes 35 s of processor time, and what its counts
+allow ends within a third of the limit. Elapsed time, which other programs stretch, is for a child that hangs: its end
+is the grader's fault, never a student's.
 """
 
 

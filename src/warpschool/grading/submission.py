@@ -28,12 +28,12 @@ from warpschool.harness.source import MAX_SOURCE_BYTES
 _MOST_MEASURED = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
-WORK_LIMIT = 1 << 32
-"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 28.
+WORK_LIMIT = 1 << 31
+"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26.
 
-A launch's steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once.
+Steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once at most.
 """
-_BLOCKS = 16  # a launch may take so many times the steps of a block
+_PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 
 
 class _Work:
@@ -53,11 +53,14 @@ class _Metered(Program):
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
         instructions = self.module.ptx.count(";")
-        steps = min(STEP_LIMIT, self._work.left // (_BLOCKS * instructions))
-        if steps < 1:
+        full, left = (min(STEP_LIMIT, work // (_PART * instructions)) for work in (WORK_LIMIT, self._work.left))
+        try:
+            done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": max(1, left)})
+        except StepLimitExceeded as error:
+            if left == full:
+                raise
             what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=self.contract.name, line=launch.line)
-        done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": steps})
+            raise StepLimitExceeded(what, file=error.file, line=error.line) from error
         self._work.left -= done.counters.warp_instructions
         return done
 

@@ -164,7 +164,7 @@ def trace_launch(launch: Launch, *, block: int = 0) -> Trace:
     memory, module = launch.device.memory, call.kernel._loaded.module
     found = [memory.find(a.address) for a in call.arguments if isinstance(a, DeviceArray)]
     arrays = {allocation.address: allocation for allocation in found if allocation is not None}
-    kernel = _Kernel(module, call.kernel._loaded.sim)
+    kernel = _TracedKernel(module, call.kernel._loaded.sim)
     with launch.device._lock:
         kept = [(a, a.view().copy()) for a in (*arrays.values(), *module._placed.values())]
         try:
@@ -193,10 +193,10 @@ class _TracingDevice(SimDevice):
         self.traced_block = block
 
     def loaded(self, module: SimModule, kernel: ptxsim.SimKernel) -> SimLoadedKernel:
-        return _Kernel(module, kernel)
+        return _TracedKernel(module, kernel)
 
 
-class _Kernel(SimLoadedKernel):
+class _TracedKernel(SimLoadedKernel):
     def launch(
         self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], *, shared_bytes: int, stream: Any,
         options: LaunchOptions,

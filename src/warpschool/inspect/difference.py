@@ -21,7 +21,7 @@ _MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedRun:
     """One run: its counters and its case in words; without counters `case` says why there are none."""
 
     counters: Counters | None
@@ -38,7 +38,7 @@ class Difference:
     before: str
     after: str
     lines: tuple[str, ...]
-    counted: tuple[Counted, Counted] | None = None
+    counted: tuple[CountedRun, CountedRun] | None = None
 
     @property
     def added(self) -> int:
@@ -114,13 +114,13 @@ def _refuse_unknown(sizes: Mapping[str, float], files: tuple[Source, Source]) ->
         raise ArgumentError(f"neither kernel has a size {name}", next_step=did_you_mean(name, sorted(there)))
 
 
-def _counted(file: Source, sizes: Mapping[str, float]) -> Counted:
+def _counted(file: Source, sizes: Mapping[str, float]) -> CountedRun:
     try:
         contract = file.contract()
         known = usual_sizes(contract)
         plan = contract.bind(known | {name: value for name, value in sizes.items() if name in known})
         inputs = random_inputs(plan, np.random.default_rng(0))
         run = Program(contract, device="sim").run(plan.scalars, inputs, check=False)
-        return Counted(run.counters, case_text(plan))
+        return CountedRun(run.counters, case_text(plan))
     except WarpschoolError as error:
-        return Counted(None, f"not counted: {str(error).splitlines()[0]}.")
+        return CountedRun(None, f"not counted: {str(error).splitlines()[0]}.")

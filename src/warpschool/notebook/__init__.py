@@ -7,8 +7,7 @@ from typing import Any
 
 def load_ipython_extension(shell: Any) -> None:
     """Called by `%load_ext warpschool`: registers the magics and the rich displays."""
-    from warpschool.notebook.display import register_displays
-    from warpschool.notebook.magics import KernelMagics
+    from warpschool.notebook.extension import KernelMagics, register_displays
 
     shell.register_magics(KernelMagics)
     register_displays(shell)

@@ -67,7 +67,7 @@ def roofline(
         return Exhibit("Nothing to draw", said, note="Look at their bytes instead: run.counters, ws.show_access(run).")
     roofs = gpu if isinstance(gpu, Roofline) else Roofline.of(gpu)
     hidden = [standing.label for standing in standings if standing not in shown]
-    finding = finding_of(shown, roofs)
+    finding = " ".join([reach(shown, roofs), *([growth(shown)] if len(shown) > 1 else [])])
     return Exhibit(
         f"Under the roofs of {roofs.gpu}", finding, sheets=(_table(standings, roofs), _roofs(roofs)),
         note=how_to_read(shown, roofs, hidden=hidden),
@@ -150,8 +150,8 @@ def _bound(counters: Counters, gpu: str | GpuSpec | Roofline) -> tuple[float, st
 # ---------------------------------------------------------------- in words
 
 
-def finding_of(standings: Sequence[Standing], roofs: Roofline) -> str:
-    """The plot's message: what the best and the worst may reach, and how much more arithmetic each byte feeds."""
+def reach(standings: Sequence[Standing], roofs: Roofline) -> str:
+    """What the best and the worst may reach, and what limits them."""
     best, last = (choose(standings, key=lambda s: s.bound_gflops) for choose in (max, min))
     said = (
         f"{best.label} may reach at most {percent(best.bound_gflops / roofs.peak_gflops)} of {roofs.gpu}'s "
@@ -159,13 +159,17 @@ def finding_of(standings: Sequence[Standing], roofs: Roofline) -> str:
     )
     if last is not best:
         said += f"; {last.label} at most {percent(last.bound_gflops / roofs.peak_gflops)}, limited by {last.limited_by}"
-    few, many = (choose(standings, key=lambda s: s.intensity) for choose in (min, max))
-    if not math.isfinite(many.intensity / few.intensity) or few.intensity == many.intensity:
+    return f"{said}."
+
+
+def growth(standings: Sequence[Standing]) -> str:
+    """How much more arithmetic each byte feeds, from the kernel with least to that with most."""
+    first, last = (choose(standings, key=lambda s: s.intensity) for choose in (min, max))
+    said = f"{first.label} computes {first.intensity:.2g} FLOP for each byte that it moves"
+    times = last.intensity / first.intensity
+    if times == 1 or not math.isfinite(times):
         return f"{said}."
-    return (
-        f"{said}. {few.label} computes {few.intensity:.2g} FLOP for each byte that it moves, {many.label} "
-        f"{many.intensity:.3g}: the same memory feeds {many.intensity / few.intensity:.3g} times the arithmetic."
-    )
+    return f"{said}, {last.label} {last.intensity:.3g}: the same memory feeds {times:.3g} times the arithmetic."
 
 
 def how_to_read(standings: Sequence[Standing], roofs: Roofline, *, hidden: Sequence[str] = ()) -> str:

@@ -84,7 +84,12 @@ def _kind_of_name(name: str) -> str:
 
 def coloured_html(line: str) -> str:
     """One line of CUDA C++ as HTML in colour."""
-    return _code(coloured_lines(line)[0]) if line else ""
+    return pieces_html(coloured_lines(line)[0]) if line else ""
+
+
+def pieces_html(pieces: Sequence[Piece]) -> str:
+    """A line of pieces as HTML in colour."""
+    return "".join(escape(t) if kind == "plain" else f'<span class="t-{kind}">{escape(t)}</span>' for kind, t in pieces)
 
 
 def coloured_text(line: str) -> Text:
@@ -283,15 +288,11 @@ def _cell(column: LineColumn, counters: Counters | None) -> str:
     return f'{escape(value)} <span class="waste">({escape(waste)}</span>'
 
 
-def _code(pieces: Sequence[Piece]) -> str:
-    return "".join(escape(t) if kind == "plain" else f'<span class="t-{kind}">{escape(t)}</span>' for kind, t in pieces)
-
-
 def _spans(pieces: Sequence[Piece], notes: Sequence[Note]) -> str:
     """The line in colour, with the marks of its notes."""
     marked = {place for note in notes for place in range(note.start, note.start + note.width)}
     if not marked:
-        return _code(pieces)
+        return pieces_html(pieces)
     found, place = [], 0
     is_open = False
     for kind, text in pieces:
@@ -302,7 +303,7 @@ def _spans(pieces: Sequence[Piece], notes: Sequence[Note]) -> str:
                 if inside != is_open:
                     found.append("<mark>" if inside else "</mark>")
                     is_open = inside
-                found.append(_code([(kind, text[start:end])]))
+                found.append(pieces_html([(kind, text[start:end])]))
                 start = end
         place += len(text)
     return "".join(found) + ("</mark>" if is_open else "")

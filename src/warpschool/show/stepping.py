@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
+from collections.abc import Callable
 from importlib import resources
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
-from warpschool.inspect.debugger.moment import Moment
 from warpschool.inspect.debugger.pages import changed, lane_ranges, lane_texts, where
-from warpschool.inspect.debugger.recording import Recording
-from warpschool.show.page import escape, notebook_box, scrolling
-from warpschool.show.source import coloured_lines
+from warpschool.inspect.debugger.recording import Moment, Recording
+from warpschool.inspect.debugger.recording import trace as record
+from warpschool.show.page import details, escape, notebook_box, scrolling
+from warpschool.show.source import code_table, coloured_lines, pieces_html
+from warpschool.show.table import Cell, Table
 
+Given = ParamSpec("Given")
 MOST_STEPS = 240
 _TABLE_STEPS = 60
 _STYLE = """
@@ -33,6 +37,25 @@ _BUTTONS = (
     ("first", "first"), ("back", "← back"), ("step", "step →"), ("last", "last"), ("before", "↑ this line before"),
     ("again", "↓ this line again"),
 )  # fmt: skip
+
+
+class ShownRecording(Recording):
+    """A recording that a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        return stepping_html(self)
+
+
+def _shown(record: Callable[Given, Recording]) -> Callable[Given, ShownRecording]:
+    @functools.wraps(record)
+    def trace(*arguments: Given.args, **options: Given.kwargs) -> ShownRecording:
+        return ShownRecording(**vars(record(*arguments, **options)))
+
+    return trace
+
+
+trace = _shown(record)
+"""`ws.trace`: the debugger's, with a display."""
 
 
 def stepping_html(recording: Recording) -> str:
@@ -112,32 +135,23 @@ def _source(recording: Recording, visited: set[int]) -> str:
     for number, pieces in enumerate(coloured_lines(recording.contract.source), start=1):
         if not first <= number <= max(visited, default=1) + 1:
             continue
-        code = "".join(
-            escape(t) if kind == "plain" else f'<span class="t-{kind}">{escape(t)}</span>' for kind, t in pieces
-        )
         label = (
             f'<button type="button" aria-label="go to line {number}">{number}</button>' if number in visited else number
         )
         rows.append(
             f'<tr data-line="{number}"><th scope="row"><span data-mark></span> {label}</th>'
-            f'<td class="src"><code>{code}</code></td></tr>'
+            f'<td class="src"><code>{pieces_html(pieces)}</code></td></tr>'
         )
-    head = '<thead class="hidden"><tr><th scope="col">line</th><th scope="col" class="src">source</th></tr></thead>'
-    caption = f"<caption>{escape(recording.contract.name)}</caption>"
-    table = f'<table class="code">{caption}{head}<tbody>{"".join(rows)}</tbody></table>'
-    return scrolling("source", table)
+    return code_table(rows, recording.contract.name, label="source")
 
 
 def _table(moments: list[Moment]) -> str:
     """The same as a table that needs no script."""
     rows = []
     for moment, after in itertools.pairwise(moments[: _TABLE_STEPS + 1]):
+        code = f"<code>{escape(moment.recording.source_line(moment.line).strip())}</code>"
         new = changed(moment, after).strip().removeprefix("new: ")
-        rows.append(
-            f'<tr><th scope="row">{moment.number}</th><td>{moment.line}</td>'
-            f'<td class="src"><code>{escape(moment.recording.source_line(moment.line).strip())}</code></td>'
-            f"<td>{escape(lane_ranges(moment.active))}</td><td>{escape(new)}</td></tr>"
-        )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("step", "line", "source", "active lanes", "changes"))
-    table = f'<table class="code"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-    return f"<details><summary>The first {len(rows)} steps as a table</summary>{scrolling('steps', table)}</details>"
+        active = lane_ranges(moment.active)
+        rows.append([moment.number, moment.line, Cell("", "src", markup=code), active, new])
+    table = Table.of("", ["step", "line", "source", "active lanes", "changes"], rows).html(label="steps", kind="code")
+    return details(f"The first {len(rows)} steps as a table", table)

@@ -97,7 +97,7 @@ class Table:
             lines.append("  ".join(padded).rstrip())
         return "\n".join(filter(None, (self.caption, *lines, self.note)))
 
-    def rich(self, *, gap: int = 1) -> Any:
+    def rich(self, *, gap: int = 2) -> Any:
         """The table for a terminal, `gap` characters between its columns."""
         from rich.table import Table as RichTable
         from rich.text import Text

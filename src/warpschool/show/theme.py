@@ -49,7 +49,7 @@ def variables(theme: str) -> str:
 @cache
 def root_variables() -> str:
     """The colours for a document of its own, a page or a picture, which follows the scheme of the browser."""
-    return f":root{{{variables('light')}}}@media (prefers-color-scheme:dark){{:root{{{variables('dark')}}}}}"
+    return f":root{{{variables('light')}}}@media (prefers-color-scheme: dark){{:root{{{variables('dark')}}}}}"
 
 
 def stand_ins() -> dict[str, str]:

@@ -7,7 +7,7 @@ from warpschool.show.columns import percent, short, times
 from warpschool.show.kernels import kernel_section
 from warpschool.show.notes import hazard_notes
 from warpschool.show.page import definitions, details, escape, facts, page, slug
-from warpschool.show.roofline import drawable, finding_of, how_to_read, roofline_image, standing
+from warpschool.show.roofline import drawable, growth, how_to_read, roofline_image, standing
 from warpschool.show.source import marked_source
 from warpschool.show.table import Cell, Table, share_cell
 from warpschool.tour.report import Mistake, Tour, TourStep
@@ -98,7 +98,7 @@ def roofline_section(tour: Tour) -> str:
     shown, roofs = drawable(found), Roofline.of(tour.roofline_gpu)
     if not shown:
         return ""
-    finding = finding_of([s for s in shown if s.label in products] or shown, roofs)
+    finding = growth([s for s in shown if s.label in products] or shown)
     names = {s.label for s in shown}
     caption = how_to_read(shown, roofs, hidden=[s.short_name for s in tour.steps if s.short_name not in names])
     image = roofline_image(shown, roofs, finding, prefix="roofline-plot")
@@ -119,7 +119,9 @@ def _gpu_share(step: TourStep) -> str:
 
 
 def _right(step: TourStep) -> Cell:
-    return Cell("✓ right", "good") if step.right else Cell(f"✗ {step.verdict}", "bad")
+    if step.right:
+        return Cell("right", "good", markup="✓ right")
+    return Cell(str(step.verdict), "bad", markup=f"✗ {escape(step.verdict)}")
 
 
 def _mistake(mistake: Mistake) -> str:

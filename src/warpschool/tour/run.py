@@ -27,8 +27,8 @@ from warpschool.errors import CompilerMissing, CourseError, GradingError, NotMea
 from warpschool.grading.criteria import CriterionInfo, graded_functions
 from warpschool.grading.submission import Submission
 from warpschool.grading.verdicts import Judgement, Verdict, judge
-from warpschool.harness.launcher import Program, RunResult
-from warpschool.inspect.profile import REPORT_GPU, array_bytes, case_text, make_report, random_inputs
+from warpschool.harness.launcher import Program, RunResult, random_inputs
+from warpschool.inspect.profile import REPORT_GPU, array_bytes, case_text, make_report
 from warpschool.inspect.timing import benchmark, benchmark_ratio
 from warpschool.model import GpuSpec, find_gpu
 from warpschool.tour.report import GpuFigures, Mistake, Tour, TourStep

@@ -70,7 +70,7 @@ def find(b: Helper, address: Value) -> None:
 @helper("ws_check_global", I32, WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE)
 def check_global(b: Helper, address: Value) -> None:
     """Lanes of `mask` whose access is aligned and inside an allocation; the others become hazards."""
-    site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
+    site = b.site()
     size = b.resize(SIZE, I64)
     low, high = b.load(I64, site), b.load(I64, b.offset(site, 8))
     last = b.sub(high, size)
@@ -131,6 +131,13 @@ def check_local(b: Helper, offset: Value, limit: Value) -> None:
     b.ret(b.and_(MASK, b.not_(wrong)))
 
 
+def _is_first(b: Helper, units: Value, unit: Value, lane: Value, mask: Value) -> Value:
+    """Whether no active lane below `lane` has its unit too."""
+    same = b.mask_bits(b.icmp("eq", units, b.splat(unit)))
+    earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
+    return b.icmp("eq", b.and_(b.and_(same, earlier), mask), i32(0))
+
+
 def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
     """Number of distinct values among the active lanes of a vector of integers (i64 result)."""
     full, any_order, join = b.new_label("sorted"), b.new_label("unsorted"), b.new_label("counted")
@@ -145,10 +152,8 @@ def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
     count = b.variable(I32, i32(0))
     slot = b.stack(units)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
-        same = b.mask_bits(b.icmp("eq", units, b.splat(b.element(slot, units.type, lane))))
-        earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
-        repeated = b.and_(b.and_(same, earlier), mask)
-        b.store(b.add(b.load(I32, count), b.resize(b.icmp("eq", repeated, i32(0)), I32)), count)
+        fresh = _is_first(b, units, b.element(slot, units.type, lane), lane, mask)
+        b.store(b.add(b.load(I32, count), b.resize(fresh, I32)), count)
     second = b.load(I32, count)
     second_at = b.label_now
     b.br(join)
@@ -231,9 +236,7 @@ def count_shared(b: Helper, offset: Value, counter: Value) -> None:
                 lane = b.add(first, k)
                 with b.if_(b.lane_active(lane, active)):
                     unit = b.element(slot, units.type, lane)
-                    same = b.mask_bits(b.icmp("eq", units, b.splat(unit)))
-                    earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
-                    with b.if_(b.icmp("eq", b.and_(b.and_(same, earlier), active), i32(0))):
+                    with b.if_(_is_first(b, units, unit, lane, active)):
                         group = b.and_(unit, b.sub(groups, i32(1)))
                         at = b.offset(histogram, b.resize(group, I64))
                         ways = b.add(b.load("i8", at), constant("i8", 1))

@@ -126,7 +126,7 @@ def flight(b: Helper, offset: Value, flying: Value, granule_log2: int) -> None:
 @helper("ws_race_global_{}", "void", WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE, KIND, over=GRANULES)
 def race_global(b: Helper, address: Value, granule_log2: int) -> None:
     """Race check of a global access. The state's high half is the block's index + 1; -1 stands for several readers."""
-    site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
+    site = b.site()
     warp = b.warp()
     me = b.add_const(b.resize(b.worker("block", I64), I32), 1)
     addresses = b.stack(address)
@@ -203,7 +203,7 @@ def access_global(b: Helper, address: Value, counter: Value, checked: Value, gra
     `counter` is null where nothing is counted, `checked` 0 where nothing is checked.
     """
     ok = _accounted(b, "global", address, counter, checked)
-    site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
+    site = b.site()
     tracked = b.icmp("ne", b.load(I64, b.offset(site, 16)), i64(0))
     with b.if_(b.and_(tracked, b.icmp("ne", ok, i32(0)))):
         b.call(f"ws_race_global_{granule_log2}", "void", WORKER, CONTEXT, address, ok, SIZE, SITE, KIND)

@@ -31,7 +31,7 @@ class RecordingFull(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class LineStep:
     """What a warp did on `line`, with the lanes `active` (bool of shape (32,)).
 
     `places`: the PTX line at which each lane stood before the step, `EXITED` for one that has returned; `copies`: which
@@ -76,7 +76,7 @@ class _Open:
     waits: bool = False
 
 
-class Recorder(Watcher):
+class StepRecorder(Watcher):
     """Follows warp number `warp` of the one block that the interpreter runs."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Recorder(Watcher):
     ) -> None:
         self.kernel, self.symbols, self.warp = kernel, symbols, warp
         self.report = report
-        self.steps: list[Step] = []
+        self.steps: list[LineStep] = []
         self.shared = np.zeros(0, np.uint8)
         self.local = np.zeros((0, 0), np.uint8)
         self._first = {block.index: self._entry(block.index) for block in kernel.blocks}
@@ -167,7 +167,7 @@ class Recorder(Watcher):
         shared = _changes(self._shared_now, self._state.shared)
         local = _changes(self._local_now, self._state.local[self.warp])
         self.steps.append(
-            Step(
+            LineStep(
                 step.line, step.function, step.active, step.places, step.copies, registers, shared, local,
                 tuple(step.accesses), step.waits,
             )

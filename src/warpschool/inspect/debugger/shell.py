@@ -10,9 +10,7 @@ import numpy as np
 
 from warpschool.errors import ArgumentError, WarpschoolError
 from warpschool.inspect.debugger import pages
-from warpschool.inspect.debugger.expressions import evaluate
-from warpschool.inspect.debugger.moment import Moment
-from warpschool.inspect.debugger.recording import Recording
+from warpschool.inspect.debugger.recording import Moment, Recording
 from warpschool.suggest import did_you_mean
 
 
@@ -137,7 +135,7 @@ class Debugger:
         if found is None or not found.condition:
             return found is not None
         try:
-            values = evaluate(found.condition, self.recording.at(number))
+            values = pages.evaluate(found.condition, self.recording.at(number))
         except ArgumentError:  # a variable that does not exist yet
             return False
         return bool((values.array[values.shown] != 0).any())
@@ -195,7 +193,7 @@ class Debugger:
         if not rest:
             return self.locals("")
         expression, at, lane = rest.partition("@")
-        values = evaluate(expression, self.moment)
+        values = pages.evaluate(expression, self.moment)
         data = pages.values_data(values, self.moment)
         if not at:
             return Reply(pages.values(values, self.moment), data)

@@ -53,7 +53,7 @@ class Type:
 
 
 @dataclass(frozen=True)
-class Variable:
+class SourceVariable:
     """A variable of a function, visible in the PTX lines [first, last); `line` is that of its declaration."""
 
     name: str
@@ -71,24 +71,24 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Function:
+class SourceFunction:
     """A function of the kernel file: source name, name in PTX, PTX lines [first, last), variables, outer ones first."""
 
     name: str
     symbol: str
     first: int
     last: int
-    variables: tuple[Variable, ...]
+    variables: tuple[SourceVariable, ...]
 
 
 @dataclass(frozen=True)
 class Symbols:
     """All functions of a PTX file, and its types by name; both are empty in PTX without debugging information."""
 
-    functions: tuple[Function, ...] = ()
+    functions: tuple[SourceFunction, ...] = ()
     types: dict[str, Type] | None = None
 
-    def function_at(self, ptx_line: int) -> Function | None:
+    def function_at(self, ptx_line: int) -> SourceFunction | None:
         return next((f for f in self.functions if f.first <= ptx_line < f.last), None)
 
 
@@ -177,14 +177,14 @@ class _Reader:
         file = die.attributes.get("DW_AT_decl_file")
         return "DW_AT_low_pc" in die.attributes and file is not None and file.value in self.own_files
 
-    def function(self, die: Any) -> Function:
+    def function(self, die: Any) -> SourceFunction:
         first, last = _span(die)
         symbol = _text(die, "DW_AT_MIPS_linkage_name") or _text(die, "DW_AT_name")
-        return Function(
+        return SourceFunction(
             _text(die, "DW_AT_name") or symbol, symbol, first, last, tuple(self.variables(die, first, last))
         )
 
-    def variables(self, die: Any, first: int, last: int) -> Iterator[Variable]:
+    def variables(self, die: Any, first: int, last: int) -> Iterator[SourceVariable]:
         """The variables of a scope and of those inside it."""
         for child in die.iter_children():
             if child.tag == "DW_TAG_lexical_block":
@@ -194,7 +194,7 @@ class _Reader:
                 if found is not None:
                     yield found
 
-    def variable(self, die: Any, first: int, last: int) -> Variable | None:
+    def variable(self, die: Any, first: int, last: int) -> SourceVariable | None:
         type_ = self.type_of(_referred(die))
         location = die.attributes.get("DW_AT_location")
         name = _text(die, "DW_AT_name")
@@ -207,7 +207,7 @@ class _Reader:
             found = [self.place(location.value, first, last)]
         places = tuple(place for place in found if place is not None)
         line = die.attributes["DW_AT_decl_line"].value if "DW_AT_decl_line" in die.attributes else 0
-        return Variable(name, type_, line, first, last, places) if places else None
+        return SourceVariable(name, type_, line, first, last, places) if places else None
 
     def place(self, expression: list[int], first: int, last: int) -> Place | None:
         """The meaning of a location expression; None for one that is neither of the two known kinds."""
