@@ -21,28 +21,15 @@ from nbformat.v4 import new_markdown_cell
 
 from warpschool.authoring.starters import make_starter
 from warpschool.errors import CourseError
+from warpschool.grading.assignment import ANSWER_SUFFIX, grade_id, is_answer
+from warpschool.grading.assignment import kernel_step as named_step
 
-KERNEL_MAGIC = "%%kernel "
-ANSWER_SUFFIX = "-answer"
 ANSWER = "*Write your answer here.*"
 
 
 def kernel_step(cell: NotebookNode) -> str | None:
     """Return the step that a kernel cell is for; None for any other cell."""
-    first = cell.source.split("\n", 1)[0]
-    if cell.cell_type != "code" or not first.startswith(KERNEL_MAGIC):
-        return None
-    return first.removeprefix(KERNEL_MAGIC).split()[0]
-
-
-def grade_id(cell: NotebookNode) -> str:
-    """Return the cell's nbgrader id, or ""."""
-    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
-
-
-def is_answer(cell: NotebookNode) -> bool:
-    """Whether the cell is the place for an answer that stands below a task; nbgrader knows nothing of it."""
-    return "nbgrader" not in cell.metadata and str(cell.get("id", "")).endswith(ANSWER_SUFFIX)
+    return (cell.cell_type == "code" and named_step(cell.source)) or None
 
 
 def refreshed(notebook: NotebookNode, solutions: Path) -> NotebookNode:

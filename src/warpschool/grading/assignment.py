@@ -21,6 +21,7 @@ from warpschool.course import Course
 from warpschool.errors import CourseError
 
 KERNEL_MAGIC = "%%kernel"
+ANSWER_SUFFIX = "-answer"
 KERNEL, PYTHON, MANUAL = "kernel", "python", "manual"
 
 
@@ -121,6 +122,11 @@ def kernel_step(source: str) -> str:
     """Return the step that a cell's `%%kernel` line names, or ""."""
     words = source.split("\n", 1)[0].split()
     return words[1] if len(words) > 1 and words[0] == KERNEL_MAGIC else ""
+
+
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether the cell is the place for an answer that stands below a task; nbgrader knows nothing of it."""
+    return "nbgrader" not in cell.metadata and str(cell.get("id", "")).endswith(ANSWER_SUFFIX)
 
 
 def is_manual(cell: NotebookNode) -> bool:

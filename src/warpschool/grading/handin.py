@@ -25,8 +25,7 @@ from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
 from PIL import Image, UnidentifiedImageError
 
-from warpschool.authoring.notebooks import is_answer
-from warpschool.grading.assignment import Assignment, grade_id, is_free, is_manual, kernel_step, marks
+from warpschool.grading.assignment import Assignment, grade_id, is_answer, is_free, is_manual, kernel_step, marks
 from warpschool.harness.source import Source
 
 MAX_NOTEBOOK_BYTES = 20 << 20

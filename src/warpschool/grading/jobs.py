@@ -11,9 +11,7 @@ import functools
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping
@@ -22,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from warpschool.atomic import replace_file
 from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import GradingError, OutputError
@@ -267,6 +266,7 @@ def _step(root: str, name: str) -> Step:
 
 _STALE_S = 3600.0
 _IDENTITY = "store.id"
+_PART, _MODE = ".part-", 0o644
 
 
 class Store:
@@ -302,7 +302,7 @@ class Store:
         path = self.path(job)
         try:
             path.parent.mkdir(exist_ok=True)
-            _write(path, outcome.to_json().encode())
+            replace_file(path, outcome.to_json().encode(), prefix=_PART, mode=_MODE)
         except OSError as error:
             raise OutputError(
                 f"cannot write {path}: {error.strerror or error}",
@@ -317,28 +317,12 @@ class Store:
         """A random name, written once: another machine's folder of the same path is not the same store."""
         path = self.folder / _IDENTITY
         if not path.exists():
-            _write(path, uuid.uuid4().hex.encode())
+            replace_file(path, uuid.uuid4().hex.encode(), prefix=_PART, mode=_MODE)
         return path.read_text("ascii")
 
     def _clear_parts(self) -> None:
         """Remove what killed writers left behind long ago."""
-        for part in self.folder.glob("*/.part-*"):
+        for part in self.folder.glob(f"*/{_PART}*"):
             with contextlib.suppress(OSError):
                 if part.stat().st_mtime < time.time() - _STALE_S:
                     part.unlink()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write through a temporary file, so that no reader ever sees a part; flushed, so that a crash leaves no hole."""
-    handle, temporary = tempfile.mkstemp(prefix=".part-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
