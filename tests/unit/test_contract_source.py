@@ -108,6 +108,6 @@ def test_spellings_of_types(words, name):
 
 @pytest.mark.parametrize("part", ['R"(', "/*", "'", '"', "{", "}", "#if 0\n", "constexpr int a = ", "__global__ ("])
 def test_hostile_text_takes_little_time(part):
-    start = time.monotonic()
+    start = time.process_time()
     scan_source(part * (200_000 // len(part)), name="k.cu")
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
