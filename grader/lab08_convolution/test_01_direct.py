@@ -55,13 +55,12 @@ def test_odd(kernel, rng):
         "block=(cdiv(OW, cdiv(OW, 32)), cdiv(OH, cdiv(OH, 32)))",
     ],
     counts="threads of whole warps beyond one for each result, at 28 x 28 images with 32 filters of 5 x 5 and at "
-    "12 x 12 images of 32 channels with 64 of them: no more than the reference has",
+    "12 x 12 images of 32 channels with 64 of them: none, as their results fill whole warps",
 )
-def test_idle(kernel, reference, rng):
+def test_idle(kernel, rng):
     for problem in (FIRST, SECOND):
         case = check_convolution(kernel, rng, problem)
-        own, best = (_idle(submission.run(*case)) for submission in (kernel, reference))
-        kernel.within(own, best, "threads without a result")
+        kernel.within(_idle(kernel.run(*case)), 0, "threads without a result")
 
 
 def _idle(run):

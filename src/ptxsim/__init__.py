@@ -9,7 +9,8 @@
 
 Public modules: `errors` (everything that is raised on purpose), `counters` (the table of what is counted), `limits`
 (what CUDA and each GPU allow), `oracle`, `isa` (the table of instructions), `fragments` (which lane holds which element
-of a matrix), `cache` (files of compiled code). Everything else is internal. README.md beside this file has an example.
+of a matrix), `cache` (files of compiled code), `lazy` (how names like these are loaded late). Everything else is
+internal. README.md beside this file has an example.
 
 Nothing heavy is imported here: each name is loaded when it is first used, and llvmlite with the first launch.
 """

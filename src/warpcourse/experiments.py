@@ -18,7 +18,7 @@ from warpschool.errors import DeviceLacks
 from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.timing import benchmark
 from warpschool.notebook.runs import own_contract
-from warpschool.show.message import table_markup, table_text
+from warpschool.show.table import Table, small_table
 
 _HOST_RULES = Rules(
     warmup_runs=1, warmup_ms=0.0, target_error=0.05, min_samples=5, max_samples=50, max_seconds=1.0, batch=5
@@ -50,15 +50,15 @@ class Parts:
     def __getitem__(self, what: str) -> Part:
         return {part.what: part for part in self.parts}[what]
 
-    def _table(self) -> tuple[list[str], list[list[Any]]]:
+    def _table(self) -> Table:
         rows = [[part.what, _size(part), _time(part), _speed(part)] for part in self.parts]
-        return [f"on {self.device}", "bytes", "ms", "GB/s"], rows
+        return small_table([f"on {self.device}", "bytes", "ms", "GB/s"], rows, self.note)
 
     def __repr__(self) -> str:
-        return "\n".join(filter(None, (table_text(*self._table()), self.note)))
+        return repr(self._table())
 
     def _repr_html_(self) -> str:
-        return table_markup(*self._table()) + (f"<p>{self.note}</p>" if self.note else "")
+        return self._table()._repr_html_()
 
 
 class HostSampler:

@@ -8,9 +8,7 @@ Everything here is about the references in solutions/, at one stated case, count
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -27,6 +25,7 @@ from warpschool.course import Course, Step
 from warpschool.device import Launch
 from warpschool.errors import CompileError, CourseError, LaunchError
 from warpschool.harness.launcher import Program, RunResult, random_inputs
+from warpschool.inspect.difference import Difference, changed_lines
 
 GPUS = ("gtx1080", "k40", "rtx2080ti", "a100", "h200")
 """The GPUs of the course's sources, and two of today."""
@@ -34,7 +33,6 @@ CASE = {"M": 512, "N": 512, "K": 512}
 RECORDED = ("gemm_*.json", "half_precision_*.json", "tensor_cores_*.json")
 """Files of benchmarks/results/ with a row for each measurement of a step."""
 _OLDEST_COMPILED = "sm_75"
-_MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
 
 CLASSES: dict[str, tuple[str, ...]] = {
     "FMA": ("instructions_fp32", "instructions_fp16", "instructions_dot", "tensor_instructions"),
@@ -50,49 +48,11 @@ CLASSES: dict[str, tuple[str, ...]] = {
 # ---------------------------------------------------------------- what changes
 
 
-@dataclass(frozen=True)
-class Change:
-    """The difference between the code of two steps, headers and hole markers left out; `text` is a unified diff."""
-
-    before: str
-    after: str
-    text: str
-
-    @property
-    def added(self) -> int:
-        return self._count("+")
-
-    @property
-    def removed(self) -> int:
-        return self._count("-")
-
-    def _count(self, sign: str) -> int:
-        return sum(line.startswith(sign) and not line.startswith(3 * sign) for line in self.text.splitlines())
-
-
-def change(before: str, after: str, *, around: int = 2, course: Course | None = None) -> Change:
+def change(before: str, after: str, *, around: int = 2, course: Course | None = None) -> Difference:
     """Compare the references of two steps; raises CourseError for a step without one."""
     course = course or Course.find()
     first, second = course.step(before), course.step(after)
-    lines = difflib.unified_diff(
-        code_of(_text(first)).splitlines(), code_of(_text(second)).splitlines(),
-        first.file_name, second.file_name, lineterm="", n=around,
-    )  # fmt: skip
-    return Change(first.name, second.name, "\n".join(lines))
-
-
-def code_of(source: str) -> str:
-    """Return a kernel file without its header block, hole markers and starter parts."""
-    lines = source.splitlines()
-    start = next((place for place, line in enumerate(lines) if not line.startswith("//")), len(lines))
-    kept: list[str] = []
-    in_starter = False
-    for line in lines[start:]:
-        if "// BEGIN STARTER" in line or "// END STARTER" in line:
-            in_starter = "BEGIN" in line
-        elif not in_starter and not _MARKS.match(line):
-            kept.append(line)
-    return "\n".join(kept).strip("\n") + "\n"
+    return Difference(first.name, second.name, changed_lines(_text(first), _text(second), around=around))
 
 
 # ---------------------------------------------------------------- what it costs
@@ -259,11 +219,6 @@ def headline(step: Step) -> dict[str, str]:
     """A step's title, idea and limits, as its header states them."""
     header = read_header(_text(step), file=step.file_name)
     return {"title": header.title, "Idea": header.text_of("Idea"), "Limits": header.text_of("Limits")}
-
-
-def is_for_one_gpu(step: Step) -> bool:
-    """Whether a step is written for one architecture, so that no simulator runs it and nothing can be counted."""
-    return bool(_contract(step).target)
 
 
 def _text(step: Step) -> str:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from warpcourse.ladder import CASE, CLASSES, Measured, StepCost, change, headline, is_for_one_gpu, measure, measured
+from warpcourse.ladder import CASE, CLASSES, Measured, StepCost, change, headline, measure, measured
 from warpschool.course import Course, Step
 
 PAGE = Path("docs/learn/ladder.md")
@@ -76,7 +76,7 @@ def page(course: Course) -> str:
 
 def _is_linked(step: Step, course: Course) -> bool:
     """Whether a From line leads to or from the step, and the simulator runs it; others cannot be compared."""
-    return bool(step.follows or course.successors(step.name)) and not is_for_one_gpu(step)
+    return bool(step.follows or course.successors(step.name)) and not step.target
 
 
 def best_times(rows: Iterable[Measured]) -> dict[str, Measured]:
@@ -111,7 +111,8 @@ def section(step: Step, costs: dict[str, StepCost], times: dict[str, Measured], 
     if step.follows:
         what = change(step.follows, step.name, course=course)
         changed = f"What changes from {what.before} ({what.added} lines more, {what.removed} less)"
-        parts.append(f"<details><summary>{changed}</summary>\n\n```diff\n{what.text}\n```\n\n</details>\n")
+        lines = what.unified(course.step(step.follows).file_name, step.file_name)
+        parts.append(f"<details><summary>{changed}</summary>\n\n```diff\n{lines}\n```\n\n</details>\n")
     parts += [counts(cost, before), mixes(cost, before), uses(cost)]
     parts.append(timing(times.get(step.name), times.get(step.follows)))
     return "\n".join(part for part in parts if part)

@@ -6,8 +6,7 @@ What a device cannot measure stays None and is shown as "not measured"; nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from warpschool.device import get_device
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.inspect.timing import benchmark
 from warpschool.notebook.runs import own_contract
-from warpschool.show.message import table_markup, table_text
+from warpschool.show.table import Table, small_table
 
 _HEAD = (
     "FMA share", "global bytes", "shared bytes", "passes", "barriers", "registers", "spilled bytes", "occupancy",
@@ -38,27 +37,19 @@ class Stage:
     time_ms: float | None
 
 
-class Table:
-    """Rows under a header, shown as text or HTML."""
-
-    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "") -> None:
-        self.head, self.rows, self.note = list(head), [list(row) for row in rows], note
-
-    def __repr__(self) -> str:
-        return "\n".join(filter(None, (table_text(self.head, self.rows), self.note)))
-
-    def _repr_html_(self) -> str:
-        return table_markup(self.head, self.rows) + (f"<p>{self.note}</p>" if self.note else "")
-
-
+@dataclass(frozen=True, repr=False)
 class Stages(Table):
     """A table of kernels; `stages` holds the rows."""
 
-    def __init__(self, stages: Sequence[Stage], gpu: str) -> None:
-        self.stages = tuple(stages)
+    stages: tuple[Stage, ...] = ()
+
+    @classmethod
+    def on(cls, gpu: str, stages: Sequence[Stage]) -> Stages:
+        """Registers and occupancy are those on this GPU."""
         name = model.find_gpu(gpu).name
         note = f"Bytes and passes for each product, barriers for each block; registers and occupancy on {name}."
-        super().__init__(["", *_HEAD], [_cells(stage, gpu) for stage in stages], note)
+        made = cls.of("", ["", *_HEAD], [_cells(stage, gpu) for stage in stages], note=note)
+        return replace(made, stages=tuple(stages))
 
     @property
     def mixes(self) -> dict[str, Mapping[str, float]]:
@@ -71,7 +62,7 @@ def compare(
     gpu: str = "rtx2080ti",
 ) -> Stages:  # fmt: skip
     """Put the student's own kernels of some steps side by side; times at `timed_sizes`, where there is a GPU."""
-    return Stages([_stage(step.split("/")[-1], own_contract(step), sizes, timed_sizes) for step in steps], gpu)
+    return Stages.on(gpu, [_stage(step.split("/")[-1], own_contract(step), sizes, timed_sizes) for step in steps])
 
 
 def variants(
@@ -91,7 +82,7 @@ def variants(
                 label = f"{label} (no '{old}' in your kernel)"
             source = source.replace(old, new)
         stages.append(_stage(label, parse_contract(source, name=original.name), sizes, timed_sizes))
-    return Stages(stages, gpu)
+    return Stages.on(gpu, stages)
 
 
 def _stage(
@@ -184,4 +175,4 @@ def table_six() -> Table:
         for metric, values in thesis.GTX1080.items()
     ]
     note = "" if ours else "There are no recorded runs of our kernels in this course (benchmarks/results)."
-    return Table(head, rows, note)
+    return small_table(head, rows, note)

@@ -56,6 +56,11 @@ class Step:
         return self._header.title
 
     @property
+    def target(self) -> str:
+        """The one architecture that it is written for, which no simulator runs; "" for any."""
+        return self._header.text_of("Target")
+
+    @property
     def follows(self) -> str:
         """The step of its `From:` line, or ""."""
         match = _FROM.match(self._header.text_of("From"))

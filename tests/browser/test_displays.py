@@ -15,11 +15,10 @@ from warpschool.grading import check
 from warpschool.harness.launcher import run_kernel
 from warpschool.inspect.timeline import Span, make_timeline
 from warpschool.model import find_gpu
-from warpschool.show.cell_display import compiled_html, failed_html
-from warpschool.show.displays import launch_html, run_html
+from warpschool.show.kernels import launch_html, run_html
 from warpschool.show.page import page
-from warpschool.show.result_display import result_html
-from warpschool.show.tour_page import tour_page
+from warpschool.show.results import compiled_html, failed_html, result_html
+from warpschool.show.tour import tour_page
 from warpschool.tour import Tour, TourPlan, run_tour
 
 pytestmark = pytest.mark.slow

@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 
 from warpschool import cli
 from warpschool.authoring import specimens
-from warpschool.cli import app, doctor, failures, main
+from warpschool.cli import app, failures, main
 from warpschool.cli.failures import BAD_INPUT, FAILED, LACKING, OK
 from warpschool.course import Course
 from warpschool.device import gpu_problem
+from warpschool.inspect import machine
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 SOLUTIONS = Course.find().root / "solutions"
@@ -474,13 +475,13 @@ def test_a_copy_that_is_one_folder_down_is_named(folder, monkeypatch):
 
 
 def test_doctor_tries_to_write(monkeypatch, tmp_path):
-    assert doctor._writing_problem(tmp_path / "to" / "come") == ""
+    assert machine._writing_problem(tmp_path / "to" / "come") == ""
 
     def full(**_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(doctor.tempfile, "NamedTemporaryFile", full)
-    found = doctor._cache()
+    monkeypatch.setattr(machine.tempfile, "NamedTemporaryFile", full)
+    found = machine._cache()
     assert found.state == "no" and "No space left on device" in found.text and "WARPSCHOOL_CACHE" in found.next_step
 
 

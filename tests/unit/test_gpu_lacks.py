@@ -13,7 +13,7 @@ import pytest
 
 import warpschool as ws
 from warpschool import model
-from warpschool.cli.check import show_result
+from warpschool.cli.learn import show_result
 from warpschool.cli.output import Output
 from warpschool.contract import parse_contract
 from warpschool.course import Course
@@ -21,7 +21,7 @@ from warpschool.device.gpu import GpuKernel, GpuModule
 from warpschool.errors import DeviceLacks
 from warpschool.grading import Result
 from warpschool.grading.limits import Limits
-from warpschool.show.result_display import result_html
+from warpschool.show.results import result_html
 
 STEP = "lab00_first_kernels/01_saxpy"
 LACKING_CHILD = """

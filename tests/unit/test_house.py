@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-WRONG_WAY = {
-    ("warpschool.show.diff", "warpcourse.ladder"),
-    ("warpschool.tour.run", "warpcourse.ladder"),
-}
-CIRCLES = {
-    "warpschool.classroom.exporters", "warpschool.inspect.debugger.moment",
-}  # fmt: skip
+WRONG_WAY: set[tuple[str, str]] = set()
+CIRCLES = {"warpschool.classroom.exporters", "warpschool.inspect.debugger.moment"}
 """The first module, by name, of every circle."""
+FACE = {f"ptxsim.{name}" for name in ("cache", "counters", "errors", "fragments", "isa", "lazy", "limits", "oracle")}
+"""Modules of the simulator that others may import, beside the package itself."""
+JUDGE, JUDGED = "ptxsim.oracle", ("ptxsim.codegen", "ptxsim.run")
 
 
 @functools.cache
@@ -40,6 +39,19 @@ def test_imports_go_one_way():
     assert set(ours().wrong_way()) == WRONG_WAY
 
 
+def test_nobody_reaches_into_the_simulator():
+    assert ours().into_the_simulator(FACE) == []
+    others = [path for folder in ("scripts", "benchmarks", "labs") for path in (ROOT / folder).rglob("*")]
+    texts = [path.read_text("utf-8") for path in others if path.suffix in (".py", ".ipynb")]
+    named = {name for text in texts for name in re.findall(r"\b(?:from|import) (ptxsim\.[\w.]+)", text)}
+    assert "ptxsim.fragments" in named and named <= FACE
+
+
+def test_the_oracle_knows_nothing_of_the_translator():
+    arrows = [(a, b) for a, b in ours().arrows if a.startswith(JUDGE)]
+    assert arrows and not [(a, b) for a, b in arrows if b.startswith(JUDGED)]
+
+
 def test_no_modules_import_each_other_in_a_circle():
     circles = ours().circles()
     assert {group[0] for group in circles} == CIRCLES, circles
@@ -50,7 +62,8 @@ def test_a_circle_and_a_wrong_arrow_are_found(tmp_path):
         "ptxsim/a.py": "def f():\n    from ptxsim.b import g\n",
         "ptxsim/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import a\n",
         "ptxsim/c.py": "import warpschool.d\n",
-        "warpschool/d.py": "import ptxsim.a\n",
+        "warpschool/d.py": "import ptxsim.a\nimport ptxsim\n",
+        "ptxsim/__init__.py": "",
     }.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -58,3 +71,5 @@ def test_a_circle_and_a_wrong_arrow_are_found(tmp_path):
     made = house().House.read(tmp_path)
     assert made.circles() == [["ptxsim.a", "ptxsim.b"]]
     assert made.wrong_way() == [("ptxsim.c", "warpschool.d")]
+    assert made.into_the_simulator(()) == [("warpschool.d", "ptxsim.a")]
+    assert made.into_the_simulator({"ptxsim.a"}) == []

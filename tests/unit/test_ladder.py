@@ -11,6 +11,7 @@ from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.errors import CourseError
+from warpschool.inspect.difference import code_of
 
 NAIVE = """// 01_a.cu: C = A * B.
 // Idea:    one thread for each element.
@@ -56,7 +57,7 @@ def test_a_change_leaves_headers_and_markers_out(course):
     assert (found.before, found.after, found.added, found.removed) == ("lab01_x/01_a", "lab01_x/02_b", 1, 1)
     assert "+    float sum = 0.0f;  // in a register" in found.text
     for hidden in ("Idea", "SOLUTION", "STARTER", "//|"):
-        assert hidden not in ladder.code_of(NAIVE)
+        assert hidden not in code_of(NAIVE)
     assert ladder.change("lab01/01", "lab01/01", course=course).text == ""
 
 

@@ -24,8 +24,8 @@ from warpschool.nn.layers import (
     WinogradPool,
 )
 from warpschool.nn.network import Network, build, digits_layers, lenet5_layers, with_steps
-from warpschool.nn.reading_progress import progress_of
 from warpschool.nn.session import Kernels, Session
+from warpschool.show.progress import progress
 
 
 @pytest.fixture(scope="module")
@@ -251,12 +251,12 @@ def test_what_is_wrong_with_a_kernel_is_said_where_it_is_launched():
 
 def test_a_bar_tells_of_kernels_and_images(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, as far as rich is concerned
-    with progress_of(200, shown=True) as bar:
-        bar.prepared(3, 9)
-        bar.read(100)
+    with progress(200, "reading", unit="images", shown=True) as bar:
+        bar.beside("compiling", 3, 9, unit="kernels")
+        bar.advance(100)
     said = capsys.readouterr().out
     assert "compiling" in said and "3/9" in said and "100/200" in said
-    with progress_of(200, shown=False) as bar:
-        bar.prepared(3, 9)
-        bar.read(100)
+    with progress(200, "reading", unit="images", shown=False) as bar:
+        bar.beside("compiling", 3, 9, unit="kernels")
+        bar.advance(100)
     assert capsys.readouterr().out == ""

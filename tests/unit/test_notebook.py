@@ -12,7 +12,8 @@ from warpschool.course import Course
 from warpschool.device import get_device
 from warpschool.harness.launcher import run_kernel
 from warpschool.notebook import cells, runs
-from warpschool.show.message import Shown, table_markup, table_text
+from warpschool.show.page import Shown
+from warpschool.show.table import small_table
 
 SAXPY = "lab00_first_kernels/01_saxpy"
 TILED = "lab02_tiling/01_tiled"
@@ -132,7 +133,7 @@ def test_parts_say_what_the_simulator_cannot_measure():
     assert all(part.time_ms is None for part in found.parts[:-1])
     assert found["the same on the CPU"].time_ms > 0
     assert repr(found).count("not measured") == 7 and "estimate: roofline bound" in repr(found)
-    assert "<td>3 times, copied each time</td>" in found._repr_html_()
+    assert '<th scope="row">3 times, copied each time</th>' in found._repr_html_()
 
 
 def test_the_timed_works_do_what_they_say():
@@ -177,9 +178,9 @@ def test_sweep_replaces_the_constant(monkeypatch):
 
 
 def test_tables():
-    header, rows = ["what", "n"], [["a<b", 5], ["c", 12345]]
-    assert table_text(header, rows) == "what      n\na<b       5\nc     12345"
-    assert "<td>a&lt;b</td>" in table_markup(header, rows)
+    table = small_table(["what", "n"], [["a<b", 5], ["c", 12345]])
+    assert table.text() == "what      n\na<b       5\nc     12345"
+    assert '<th scope="row">a&lt;b</th><td>5</td>' in table.markup()
 
 
 def test_shown_text_is_escaped(shell, capsys):

@@ -15,7 +15,6 @@ from html.parser import HTMLParser
 import pytest
 from typer.testing import CliRunner
 
-from warpcourse.ladder import is_for_one_gpu
 from warpschool.cli import app
 from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK
 from warpschool.contract import parse_contract
@@ -24,12 +23,10 @@ from warpschool.errors import CourseError, DeviceUnavailable
 from warpschool.grading import Verdict
 from warpschool.inspect.timing import Timing
 from warpschool.model import find_gpu
-from warpschool.show.tour_page import tour_page
-from warpschool.show.tour_roofline import bound_of
+from warpschool.show.roofline import standing
+from warpschool.show.tour import tour_page
 from warpschool.tour import GpuFigures, Tour, TourPlan, plan_tour, run_tour
-from warpschool.tour.gpu import product_flop
-from warpschool.tour.graded import RecordedKernel, run_criterion, stated_criterion
-from warpschool.tour.mistake import without_barrier
+from warpschool.tour.run import RecordedKernel, product_flop, run_criterion, stated_criterion, without_barrier
 
 TILED, NAIVE = "lab02_tiling/01_tiled", "lab01_naive_gemm/01_naive"
 
@@ -65,7 +62,7 @@ def test_one_step_of_each_finished_lab_and_the_ladder_goes_first():
 
 
 def test_every_step_that_has_a_reference_and_a_grader():
-    finished = [s for s in Course.find().steps() if s.solution and s.grader and not is_for_one_gpu(s)]
+    finished = [s for s in Course.find().steps() if s.solution and s.grader and not s.target]
     assert list(plan_tour(every_step=True, device="sim").steps) == finished
 
 
@@ -112,8 +109,8 @@ def test_the_climb_from_naive_to_tiled(tour):
     assert naive.report.case == "M = N = K = 64"
     assert 0 < tiled.report.occupancy.fraction <= 1
     assert tiled.report.registers > 0
-    gpu = find_gpu("rtx2080ti")
-    assert bound_of(tiled, gpu)[0] > bound_of(naive, gpu)[0]
+    tiled_at, naive_at = (standing(step.step, step.report.counters, "rtx2080ti") for step in (tiled, naive))
+    assert tiled_at.intensity > naive_at.intensity and tiled_at.bound_gflops > naive_at.bound_gflops
 
 
 def test_the_left_out_barrier_is_noticed(tour):
@@ -340,7 +337,7 @@ def test_a_step_that_is_wrong_fails_the_command(short_tour, monkeypatch):
     from warpschool.tour import TourStep
 
     wrong = TourStep(step=NAIVE, title="x", verdict=Verdict.WA, seen="C: 4 of 4 elements are wrong")
-    monkeypatch.setattr("warpschool.tour.run_tour", lambda *_, **__: iter([wrong]))
+    monkeypatch.setattr("warpschool.tour.run.run_tour", lambda *_, **__: iter([wrong]))
     result = CliRunner().invoke(app, ["tour"])
     assert result.exit_code == FAILED
     assert "C: 4 of 4 elements are wrong" in result.stdout

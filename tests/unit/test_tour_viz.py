@@ -16,15 +16,14 @@ from warpschool.grading import check
 from warpschool.harness.launcher import run_kernel
 from warpschool.model import Roofline
 from warpschool.notebook.display import register_displays
-from warpschool.show.annotated import annotated_source
 from warpschool.show.columns import percent, shares, short, times, used_columns
-from warpschool.show.displays import launch_html, run_html
-from warpschool.show.frame import array_in, frame
-from warpschool.show.highlight import coloured_lines
-from warpschool.show.notes import Note
+from warpschool.show.figures import figure_image
+from warpschool.show.kernels import launch_html, run_html
+from warpschool.show.notes import array_in, frame
 from warpschool.show.page import page
-from warpschool.show.result_display import result_html
-from warpschool.show.roofline_plot import Point, figure_image, plottable, roofline_figure
+from warpschool.show.results import result_html
+from warpschool.show.roofline import Point, plottable, roofline_figure
+from warpschool.show.source import Note, annotated_source, coloured_lines
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 
@@ -90,14 +89,14 @@ def test_a_frame_marks_the_array_with_its_brackets():
     source = "a\n  x += tile[r[0]][k] * 2;  // tile\nb"
     drawn = frame(source, 2, "thread (0, 1, 0) of block (0, 0, 0) reads shared tile at byte 4", around=1)
     hit = drawn.lines[1].text
-    assert hit[drawn.start : drawn.start + drawn.width] == "tile[r[0]][k]"
+    assert hit[drawn.note.start : drawn.note.start + drawn.note.width] == "tile[r[0]][k]"
     assert drawn.text().splitlines()[2].strip() == "| " + " " * 7 + "^" * 13
     assert [line.number for line in drawn.lines] == [1, 2, 3]
 
 
 def test_a_frame_without_an_array_marks_the_statement():
     drawn = frame("\tgo();  // why", 1, "message")
-    assert (drawn.start, drawn.width) == (4, 5)
+    assert (drawn.note.start, drawn.note.width) == (4, 5)
     assert frame("one line", 2, "x") is None
     assert frame("one line", 0, "x") is None
 

@@ -23,12 +23,10 @@ from warpschool.harness.launcher import run_kernel
 from warpschool.inspect.timeline import Recorder, Span, Timeline, make_timeline
 from warpschool.model import Roof, Roofline
 from warpschool.notebook import cells
-from warpschool.show.annotated import marked_source
-from warpschool.show.cell_display import compiled_html, failed_html
-from warpschool.show.displays import launch_html
-from warpschool.show.mismatch_picture import mismatch_exhibit
+from warpschool.show.kernels import launch_html
 from warpschool.show.notes import hazard_notes
-from warpschool.show.result_display import result_html
+from warpschool.show.results import compiled_html, failed_html, mismatch_exhibit, result_html
+from warpschool.show.source import marked_source
 
 TURN = """// turn.cu: a column of a tile, and an array that the kernel changes.
 // Entry:   turn(const float x[n] in, float y[n] inout, int n)
@@ -289,7 +287,7 @@ def test_kernels_stand_under_the_roofs_of_any_gpu():
     [row] = shown.sheets[0].rows
     assert row == ("mine", "2,000", "0.625", "62", "6 %", "DRAM", "40")
     [(alt, svg)] = images(shown._repr_html_())
-    assert "mine at 0.625 FLOP per byte, bound 62 GFLOP/s, measured 40" in alt
+    assert "mine reached 40 GFLOP/s (bound 62), 4 % of the peak, at 0.625 FLOP per byte" in alt
     assert "My <GPU>" in alt and "<GPU>" not in shown._repr_html_()
     assert "mine, measured" in drawn_texts(svg) and "not measurements" in str(shown)
     named = ws.roofline(counters, counters, gpu="rtx2080ti")
@@ -441,7 +439,7 @@ def test_every_figure_of_a_notebook_has_a_text_and_a_table():
     from IPython.core.interactiveshell import InteractiveShell
 
     from warpschool.notebook.display import register_displays
-    from warpschool.show.figure_text import figure_sheet, figure_text
+    from warpschool.show.figures import figure_sheet, figure_text
 
     figure, (left, right) = plt.subplots(1, 2)
     left.plot([1, 2], [10.0, float("nan")], label="<counted>")

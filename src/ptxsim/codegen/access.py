@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
-from ptxsim.codegen.functions import report
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER, report
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector, bytes_of
 
@@ -49,6 +49,14 @@ class Access:
     def bytes_(self) -> int:
         """Bytes per lane."""
         return self.element_bytes * len(self.registers)
+
+    @property
+    def line(self) -> int:
+        return self.instruction.source.line
+
+    @property
+    def verb(self) -> str:
+        return "load" if self.is_load else "store"
 
     @property
     def element(self) -> str:
@@ -125,15 +133,26 @@ def finish(t: Translator, a: Access, results: list[Value], own: Lanes) -> None:
             put_loaded(t, a.instruction, register, value, own)
 
 
+def account(
+    t: Translator, a: Access, space: str, address: Value, mask: Value, *, kind: int | None = None, counter: Value = NULL
+) -> Value:
+    """Checks and counts an access of the lanes in `mask`; those that may go on."""
+    fixed = (constant("i32", k) for k in (a.bytes_, a.site, a.kind if kind is None else kind))
+    checked = constant("i32", int(t.unit.options.check))
+    return t.b.call(t.unit.access(space), "i32", WORKER, CONTEXT, address, mask, *fixed, counter, checked)
+
+
+def move_lanes(t: Translator, element: str, address: Value, mask: Value, value: Value | None) -> Value:
+    """Loads the lanes of `mask`, or stores a value."""
+    if value is None:
+        return t.b.call(f"ws_gather_{element}", element, address, mask, lanes=WARP)
+    return t.b.call(f"ws_scatter_{element}", "void", address, mask, value)
+
+
 def gather_scatter(t: Translator, a: Access, address: Value, values: list[Value] | None, mask: Value) -> list[Value]:
-    b, results = t.b, []
-    for k in range(len(a.registers)):
-        at = b.add_const(address, k * a.element_bytes)
-        if values is None:
-            results.append(b.call(f"ws_gather_{a.element}", a.element, at, mask, lanes=WARP))
-        else:
-            b.call(f"ws_scatter_{a.element}", "void", at, mask, values[k])
-    return results
+    places = (t.b.add_const(address, k * a.element_bytes) for k in range(len(a.registers)))
+    moved = [move_lanes(t, a.element, at, mask, values[k] if values else None) for k, at in enumerate(places)]
+    return moved if values is None else []
 
 
 def either(
@@ -303,7 +322,7 @@ def signal(t: Translator, address: Value, mask: Value, flags: int, i: Instructio
     b = t.b
     if not _ORDERS.isdisjoint(i.modifiers):
         flags |= L.RELEASES
-    slot = b.offset(Value("ptr", "%w"), L.field("signal_addresses"))
+    slot = b.offset(WORKER, L.field("signal_addresses"))
     b.store(address, slot, align=8)
     both = b.or_(b.resize(mask, "i64"), constant("i64", flags << 32))
     report(b, L.Event.SIGNAL, t.warp_index(), both, slot)

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import Access, vector_address
-from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant
-from ptxsim.codegen.functions import CONTEXT, WORKER
+from ptxsim.codegen.access import Access, account, vector_address
+from ptxsim.codegen.emit import WARP, Value, constant
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
 from ptxsim.codegen.memory import host_addresses
 from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.values import handles, unsupported
 from ptxsim.syntax.program import Address, Immediate, Instruction, Operand, Register, Sink
 
+_ONE = Immediate(1)
+
 
 @handles("cp")
 def _copy(t: Translator, i: Instruction) -> None:
     """cp.async, its commit and its waits; other copies raise UnsupportedInstruction."""
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    mask = t.active
     checked = constant("i32", t.unit.copy_checks)
     if i.has("mbarrier"):
         address, mask = addresses(t, i, i.operands[0], "atomic")
@@ -40,37 +42,23 @@ def _copy(t: Translator, i: Instruction) -> None:
         raise unsupported(i)
 
 
-def settle(t: Translator, address: Value) -> None:
-    """The warp's copies land for which the barrier object at `address` waits."""
-    t.b.call("ws_async_settle", "void", WORKER, CONTEXT, address, constant("i32", t.unit.copy_checks))
-
-
 def _issue(t: Translator, i: Instruction, mask: Value) -> None:
     b, check = t.b, t.unit.options.check
     to, origin, size = i.operands[:3]
     assert isinstance(to, Address) and isinstance(origin, Address) and isinstance(size, Immediate)
-    write = Access(i, "shared", False, to, (), size.bits, t.unit.site(i, "shared", "write"))
-    fetch = Access(i, "global", True, origin, (), size.bits, t.unit.site(i, "global", "read"))
+    write = Access(i, "shared", False, to, (_ONE,), size.bits, t.unit.site(i, "shared", "write"))
+    fetch = Access(i, "global", True, origin, (_ONE,), size.bits, t.unit.site(i, "global", "read"))
     offset, address = vector_address(t, write, "i32"), vector_address(t, fetch, "i64")
     count = _bytes(t, i, size.bits)
     reads = b.and_(mask, b.mask_bits(b.icmp("ne", count, b.like(count, 0))))
     line = i.source.line
     t.count("async_copy_requests", line, per_warp=1)
     t.count("async_copy_bytes", line, per_lane=size.bits)
-    counter = Value("ptr", "null")
-    if t.unit.options.count:
-        counter = _count(t, i, address, offset, reads, size.bits)
-    flag, bytes_ = constant("i32", int(check)), constant("i32", size.bits)
-    fetched = b.call(
-        t.unit.access("global"), "i32", WORKER, CONTEXT, address, reads, bytes_,
-        constant("i32", fetch.site), constant("i32", L.READ), counter, flag,
-    )  # fmt: skip
+    counter = _count(t, i, address, offset, reads, size.bits) if t.unit.options.count else NULL
+    fetched = account(t, fetch, "global", address, reads, counter=counter)
     # a lane whose source is refused copies zeros; a lane whose target is refused copies nothing
     count = b.select(b.bits_mask(fetched), count, b.like(count, 0))
-    lanes = b.call(
-        t.unit.access("shared"), "i32", WORKER, CONTEXT, offset, mask, bytes_,
-        constant("i32", write.site), constant("i32", L.WRITE), Value("ptr", "null"), flag,
-    )  # fmt: skip
+    lanes, bytes_ = account(t, write, "shared", offset, mask), constant("i32", size.bits)
     b.call(
         "ws_async_issue", "void", WORKER, CONTEXT, offset, address, count, lanes, bytes_,
         constant("i32", write.site), constant("i32", t.unit.copy_checks),
@@ -109,9 +97,6 @@ def _bytes(t: Translator, i: Instruction, size: int) -> Value:
     return b.intrinsic("umin", count, b.like(count, size))
 
 
-_ONE = Immediate(1)
-
-
 @handles("mbarrier")
 def _barrier_object(t: Translator, i: Instruction) -> None:
     """init and inval, arrive and arrive_drop, test_wait and try_wait, pending_count."""
@@ -132,8 +117,7 @@ def addresses(t: Translator, i: Instruction, where: Operand, kind: str) -> tuple
     if not isinstance(where, Address):
         raise unsupported(i)
     access = Access(i, "shared", False, where, (_ONE,), 8, t.unit.site(i, "shared", kind), t.unit.options.exact)
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
-    return host_addresses(t, access, mask, L.WRITE if kind == "write" else L.ATOMIC)
+    return host_addresses(t, access, L.WRITE if kind == "write" else L.ATOMIC)
 
 
 def _set(t: Translator, i: Instruction) -> None:
@@ -163,7 +147,8 @@ def _test(t: Translator, i: Instruction) -> None:
     address, mask = addresses(t, i, i.operands[1], "atomic")
     if t.unit.copies_async:
         lane = b.call("llvm.cttz.i32", "i32", mask, Value("i1", "false"))
-        settle(t, b.extract(address, b.and_const(lane, WARP - 1)))
+        settled = b.extract(address, b.and_const(lane, WARP - 1))
+        b.call("ws_async_settle", "void", WORKER, CONTEXT, settled, constant("i32", t.unit.copy_checks))
     now = b.lshr(b.call("ws_gather_i64", "i64", address, mask, lanes=WARP), L.PHASE_SHIFT)
     if i.has("parity"):
         parity = b.resize(t.source(i.operands[2], "u32", WARP), "i64")
@@ -171,9 +156,6 @@ def _test(t: Translator, i: Instruction) -> None:
     else:
         over = b.icmp("ne", now, b.lshr(t.source(i.operands[2], "b64", WARP), L.PHASE_SHIFT))
     stuck = b.call("ws_mbarrier_waited", "i32", WORKER, CONTEXT, address, mask, b.mask_bits(over))
-    for_ever, go_on = b.new_label("forever"), b.new_label("goon")
-    b.branch(b.icmp("ne", stuck, constant("i32", 0)), for_ever, go_on, likely=False)
-    b.label(for_ever)
-    t.fault(L.FAULT_DEADLOCK, i.source.line)
-    b.label(go_on)
+    with b.leaving(lambda: b.icmp("ne", stuck, constant("i32", 0)), "forever"):
+        t.fault(L.FAULT_DEADLOCK, i.source.line)
     t.write(i.operands[0], over, Lanes())

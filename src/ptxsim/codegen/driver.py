@@ -202,8 +202,7 @@ def _together(b: Helper, warps: Warps, entry: Value, differs: str) -> _Last:
 def _write_down(b: Helper, warps: Warps, last: _Last, entry: Value) -> None:
     """Notes where every warp is: the earlier ones behind the round, the last at its result, the others before it."""
     with b.if_(b.icmp("eq", b.lshr(last.result, 16), i32(L.FAULTED)), likely=False):
-        b.ret()
-        b.label(b.new_label("unreached"))
+        b.leave()
     waiting = b.or_(entry, i32(L.CONVERGED << 16))
     with b.loop(i64(warps.count)) as k:
         context = warps.context(b, k)
@@ -233,8 +232,7 @@ def run_warp(b: Helper, warps: Warps, warp: Value, slots: Slots) -> None:
         b.store(state, slots.state)
         result, outcome = _run_until_settled(b, warps, context, slots)
         with b.if_(b.icmp("eq", outcome, i32(L.FAULTED)), likely=False):
-            b.ret()
-            b.label(b.new_label("unreached"))
+            b.leave()
         if unit.barrier_objects and unit.copies_async:
             b.call("ws_async_settle", "void", WORKER, context, i64(0), i32(unit.copy_checks))
         b.store(result, b.offset(context, _C.STATUS))
@@ -396,8 +394,7 @@ def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None
     stopped = b.icmp("ne", b.load("i32", b.offset(WORKER, L.field("stop"))), i32(0))
     with b.if_(stopped, likely=False):
         b.store(i32(L.FAULT_STOPPED), b.offset(WORKER, L.field("fault")))
-        b.ret()
-        b.label(b.new_label("unreached"))
+        b.leave()
     b.store(block, b.offset(WORKER, L.field("block")))
     rest = b.binary("udiv", block, grid[0])
     for axis, value in enumerate(

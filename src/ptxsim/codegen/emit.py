@@ -7,7 +7,7 @@ LLVM promotes the registers to SSA and selects instructions.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -159,6 +159,15 @@ class Builder:
         self.label(end)
 
     @contextmanager
+    def leaving(self, condition: Callable[[], Value], yes: str, no: str = "goon") -> Iterator[None]:
+        """Code that leaves the function where a condition holds, which is rare; `yes` and `no` name the labels."""
+        leaves, stays = self.new_label(yes), self.new_label(no)
+        self.branch(condition(), leaves, stays, likely=False)
+        self.label(leaves)
+        yield
+        self.label(stays)
+
+    @contextmanager
     def loop(self, count: Value) -> Iterator[Value]:
         """`for (i = 0; i < count; i++)`, for count >= 0; yields i."""
         head, body, end = self.new_label("for"), self.new_label("body"), self.new_label("end")
@@ -264,6 +273,10 @@ class Builder:
         """An LLVM intrinsic that is overloaded on its first argument's type, `llvm.fma`."""
         x = args[0]
         return self.call(f"llvm.{name}.{mangled(x.type, x.lanes)}", result or x.type, *args, lanes=x.lanes)
+
+    def first_bit(self, mask: Value) -> Value:
+        """The lowest lane of a mask that has one."""
+        return self.call("llvm.cttz.i32", "i32", mask, Value("i1", "true"))
 
     # -- vectors --------------------------------------------------------------------------------------------------
     def splat(self, x: Value, lanes: int = WARP) -> Value:

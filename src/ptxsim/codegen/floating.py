@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ptxsim.codegen import host
 from ptxsim.codegen.emit import WARP, Builder, Value, constant
-from ptxsim.codegen.functions import I32, Helper, arg, i32
+from ptxsim.codegen.functions import I32, Function, Helper, arg, helper, i32
 from ptxsim.codegen.values import VALUES, bits_of, is_float, unsupported, value
 from ptxsim.syntax.program import Instruction, Kernel, Operand, Register
 
@@ -217,25 +217,32 @@ ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}
 _NEAREST = 1
 
 
-DIRECTED_OPERANDS = {"fadd": 2, "fmul": 2, "fdiv": 2, "fma": 3, "sqrt": 1}
+def _directed_helper(operation: str, count: int) -> Function:
+    """ws_directed_OPERATION(mode, operands...) for a warp of f64.
+
+    It sets the host's rounding mode, computes, and sets it back to nearest; a function of its own, so that no other
+    operation is scheduled in between.
+    """
+
+    def body(b: Helper, mode: Value, *operands: Value) -> None:
+        b.call("llvm.set.rounding", "void", mode)
+        name = f"llvm.experimental.constrained.{operation}.v{WARP}f64"
+        types = ", ".join(x.ir_type for x in operands)
+        b.declared[name] = f"declare <{WARP} x double> @{name}({types}, metadata, metadata)"
+        flags = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
+        listed = ", ".join(map(str, operands))
+        result = b.let("double", WARP, f"call <{WARP} x double> @{name}({listed}, {flags}) strictfp")
+        b.call("llvm.set.rounding", "void", i32(_NEAREST))
+        b.ret(result)
+
+    operands = (arg("double", f"x{k}", WARP) for k in range(count))
+    return helper(f"ws_directed_{operation}", "<32 x double>", arg(I32, "mode"), *operands)(body)
 
 
-def directed(operation: str) -> str:
-    """ws_directed_OPERATION(mode, operands...) for a warp of f64."""
-    b = Helper()
-    mode = arg(I32, "mode")
-    operands = [arg("double", f"x{k}", WARP) for k in range(DIRECTED_OPERANDS[operation])]
-    b.label("entry")
-    b.call("llvm.set.rounding", "void", mode)
-    name = f"llvm.experimental.constrained.{operation}.v{WARP}f64"
-    types = ", ".join(x.ir_type for x in operands)
-    b.declared[name] = f"declare <{WARP} x double> @{name}({types}, metadata, metadata)"
-    listed = ", ".join(str(x) for x in operands)
-    flags = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
-    result: Value = b.let("double", WARP, f"call <{WARP} x double> @{name}({listed}, {flags}) strictfp")
-    b.call("llvm.set.rounding", "void", i32(_NEAREST))
-    b.ret(result)
-    return b.define(f"ws_directed_{operation}", f"<{WARP} x double>", mode, *operands)
+DIRECTED = tuple(
+    _directed_helper(operation, count)
+    for operation, count in {"fadd": 2, "fmul": 2, "fdiv": 2, "fma": 3, "sqrt": 1}.items()
+)
 
 
 def _of_double(b: Builder, i: Instruction, operation: str, *xs: Value) -> Value:

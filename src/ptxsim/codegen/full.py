@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes, widened_source
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants, ir_type
+from ptxsim.codegen.functions import CONTEXT, WORKER
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE
 from ptxsim.codegen.translator import Translator, last_line
@@ -157,13 +158,8 @@ class Full(Translator):
 
     def _yield(self, block: Block) -> None:
         """Leaves for the driver, to go on here once the other warps have run."""
-        b, due_at = self.b, self.b.offset(Value("ptr", "%w"), L.field("yield_due"))
-        wait, go_on = b.new_label("wait"), b.new_label("goon")
-        b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
-        b.label(wait)
-        b.store(constant("i32", 0), due_at)
-        self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
-        b.label(go_on)
+        with self.yielding():
+            self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
 
     def _old_on_entry(self, block: Block) -> frozenset[str]:
         """Live registers whose slots are out of date where a block starts."""
@@ -199,7 +195,7 @@ class Full(Translator):
             elif self.form(name) != WARP:
                 self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))
         pcs = b.load("i16", Value("ptr", "%parted_pcs"), WARP, align=64)
-        b.store(pcs, b.offset(Value("ptr", "%c"), self.unit.context.PCS), align=64)
+        b.store(pcs, b.offset(CONTEXT, self.unit.context.PCS), align=64)
         b.ret(b.load("i32", Value("ptr", "%parted_code")))
 
     def _write_back(self, live: frozenset[str]) -> None:
@@ -228,7 +224,7 @@ class Full(Translator):
                 self.name_barrier(i)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
-                    b.store(mask, b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE))
+                    b.store(mask, b.offset(CONTEXT, self.unit.context.PREDICATE))
                 if self.unit.long:
                     self._write_back(block.live_out)
                 else:
@@ -239,7 +235,7 @@ class Full(Translator):
             case WarpBarrier(target, i):
                 if self.unit.options.check:
                     members = self.source(i.operands[0], "b32", WARP)
-                    b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"), members, ALL_LANES)
+                    b.call("ws_warp_sync", "void", WORKER, CONTEXT, members, ALL_LANES)
                 self._write_back(block.live_out)
                 if self.loops_back(target):
                     self.spend(line)
@@ -267,9 +263,7 @@ class Full(Translator):
         b.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
         b.label(parted)
         if self.unit.options.count and not t.instruction.added:
-            cell = self.unit.plan.cell()
-            self.unit.plan.named(cell, "divergent_branches", line)
-            self.bump(cell, constant("i64", 1))
+            self.count_divergence(constant("i64", 1), line)
         counters = b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
         self._leave(counters, self._old_at_end(block))
 

@@ -11,8 +11,10 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
     HALF,
+    UNIFORM,
     Access,
     Shape,
+    account,
     either,
     extent,
     finish,
@@ -28,6 +30,7 @@ from ptxsim.codegen.access import (
     vector_address,
 )
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Register
 
@@ -80,19 +83,17 @@ def general_global(
 ) -> list[Value]:
     """Any global access of the lanes in `mask`: account for it, then gather or scatter."""
     b, o, granule = t.b, t.unit.options, t.unit.global_granule_log2
-    counted = o.count and cell is not None
-    if not (o.check or counted):
+    if not o.check and cell is None:
         return gather_scatter(t, a, address, values, mask)
-    counter = t.counter_pointer(cell) if counted and cell is not None else Value("ptr", "null")
-    checked = constant("i32", int(o.check))
-    fixed = (constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter, checked)
-    state = (Value("ptr", "%w"), Value("ptr", "%c"), address, mask)
+    counter = NULL if cell is None else t.counter_pointer(cell)
     if len(a.registers) == 1 and not a.exact:  # one call for all keeps code small where a kernel has many accesses
+        fixed = (*(constant("i32", k) for k in (a.bytes_, a.site, a.kind)), counter, constant("i32", int(o.check)))
+        state = (WORKER, CONTEXT, address, mask)
         if values is None:
             return [b.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, lanes=WARP)]
         b.call(f"ws_store_global_{a.element}_{granule}", "void", *state, *fixed, values[0])
         return []
-    mask = b.call(t.unit.access("global"), "i32", *state, *fixed)
+    mask = account(t, a, "global", address, mask, counter=counter)
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):
         signal(t, address, mask, L.READS if a.is_load else L.WRITES, a.instruction)
@@ -101,25 +102,18 @@ def general_global(
 
 def sector_cell(t: Translator, a: Access) -> int | None:
     """Counters for sectors and ideal sectors of a site."""
-    if not t.unit.options.count or a.space == "const":
+    if a.space == "const":
         return None
-    cell = t.unit.plan.cell(2)
-    verb = "load" if a.is_load else "store"
-    t.unit.plan.named(cell, f"global_{verb}_sectors", a.instruction.source.line)
-    t.unit.plan.named(cell + 1, f"global_{verb}_sectors_ideal", a.instruction.source.line)
-    return cell
+    return t.cells(a.line, f"global_{a.verb}_sectors", f"global_{a.verb}_sectors_ideal")
 
 
 def _count_constant(t: Translator, a: Access) -> None:
     """The passes of a load from constant memory: its distinct words."""
-    line, pattern = a.instruction.source.line, pattern_of(t, a)
+    pattern = pattern_of(t, a)
     if not t.masked and pattern.scalar and pattern.offsets is not None and len(set(pattern.offsets)) == 1:
-        t.count("constant_load_passes", line, per_warp=1)
-    elif t.unit.options.count:
-        cell = t.unit.plan.cell()
-        t.unit.plan.named(cell, "constant_load_passes", line)
-        mask = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
-        t.b.call("ws_count_constant", "void", vector_address(t, a, "i64"), mask, t.counter_pointer(cell))
+        t.count("constant_load_passes", a.line, per_warp=1)
+    elif (cell := t.cells(a.line, "constant_load_passes")) is not None:
+        t.b.call("ws_count_constant", "void", vector_address(t, a, "i64"), t.active, t.counter_pointer(cell))
 
 
 def translate_global(t: Translator, a: Access) -> None:
@@ -127,13 +121,13 @@ def translate_global(t: Translator, a: Access) -> None:
         _count_constant(t, a)
     cell = sector_cell(t, a)
     values = stored_values(t, a)
-    if t.masked:
-        address = vector_address(t, a, "i64")
-        return finish(t, a, general_global(t, a, address, values, t.mask_bits, cell), Lanes())  # type: ignore[attr-defined]
-    # every store is examined and tracked: nothing to gain from its shape
-    if t.unit.options.check and (a.lane_by_lane or not a.is_load):
-        address = vector_address(t, a, "i64")
-        return finish(t, a, general_global(t, a, address, values, ALL_LANES, cell), Lanes())
+
+    def lane_by_lane() -> None:
+        finish(t, a, general_global(t, a, vector_address(t, a, "i64"), values, t.active, cell), Lanes())
+
+    # with checks, every store is examined and tracked: nothing to gain from its shape
+    if t.masked or (t.unit.options.check and (a.lane_by_lane or not a.is_load)):
+        return lane_by_lane()
     pattern = pattern_of(t, a)
     if pattern.scalar and pattern.offsets is not None:
         shape = shape_of(pattern.offsets, a.bytes_)
@@ -141,10 +135,9 @@ def translate_global(t: Translator, a: Access) -> None:
             return _global_pattern(t, a, pattern.offsets, shape, values, cell)
     elif pattern.known and a.space == "global" and _global_grouped(t, a, pattern, values, cell):
         return None
-    address = vector_address(t, a, "i64")
-    if not pattern.known and a.space == "global":
-        return _global_varying(t, a, address, values, cell)
-    return finish(t, a, general_global(t, a, address, values, ALL_LANES, cell), Lanes())
+    if pattern.known or a.space != "global":
+        return lane_by_lane()
+    return _global_varying(t, a, vector_address(t, a, "i64"), values, cell)
 
 
 def _global_pattern(
@@ -169,30 +162,29 @@ def _global_pattern(
         results = general_global(t, a, address, values, ALL_LANES, cell)
         return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
-    own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
+    own = UNIFORM if shape.distinct == 1 else Lanes()
     if not o.check:
         return finish(t, a, fast(), own)
     inside, site = _inside_allocation(t, a, base, offsets)
-    finish(t, a, either(t, a, [inside], fast, slow, _track(t, a, site, base, offsets)), own)
-
-
-def _track(t: Translator, a: Access, site: Value, base: Value, offsets: tuple[int, ...]) -> Callable[[], None]:
-    """Race tracking behind a fast access: stores always, loads where some block may write the array."""
-    b = t.b
 
     def track() -> None:
-        if a.is_load:
-            with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
-                _race_global(t, a, b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
-        else:
-            _race_global(t, a, b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
+        _track(t, a, site, lambda: b.add_const(t.widen(base, Lanes(offsets)), a.address.offset))
 
-    return track
+    finish(t, a, either(t, a, [inside], fast, slow, track), own)
+
+
+def _track(t: Translator, a: Access, site: Value, address: Callable[[], Value]) -> None:
+    """Race tracking behind a fast access: stores always, loads where some block may write the array."""
+    b = t.b
+    if not a.is_load:
+        return _race_global(t, a, address())
+    with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
+        _race_global(t, a, address())
 
 
 def _race_global(t: Translator, a: Access, address: Value) -> None:
     t.b.call(
-        f"ws_race_global_{t.unit.global_granule_log2}", "void", Value("ptr", "%w"), Value("ptr", "%c"), address,
+        f"ws_race_global_{t.unit.global_granule_log2}", "void", WORKER, CONTEXT, address,
         ALL_LANES, constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind),
     )  # fmt: skip
 
@@ -267,15 +259,6 @@ class _Grouped:
             lanes = range(g * self.size, (g + 1) * self.size)
             store_shape(self.t, self.access, shape, first, [self.t.b.shuffle(v, lanes) for v in values])
 
-    def track(self, site: Value) -> None:
-        """Race tracking behind a fast access: loads only where some block may write the array."""
-        b = self.t.b
-        if not self.access.is_load:
-            return _race_global(self.t, self.access, self.vector())
-        with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
-            _race_global(self.t, self.access, self.vector())
-        return None
-
 
 def _grouped_shapes(a: Access, parts: list[tuple[int, ...]]) -> tuple[Shape, ...] | None:
     """Shapes of the groups' accesses; None where one has none, or a store's lanes share places."""
@@ -318,7 +301,7 @@ def _global_grouped(t: Translator, a: Access, pattern: Lanes, values: list[Value
         return True
     inside, site = _inside_allocation(t, a, bases, offsets)
     conditions.insert(0, inside)
-    finish(t, a, either(t, a, conditions, fast, slow, lambda: grouped.track(site)), Lanes())
+    finish(t, a, either(t, a, conditions, fast, slow, lambda: _track(t, a, site, grouped.vector)), Lanes())
     return True
 
 
@@ -362,13 +345,8 @@ def _global_varying(t: Translator, a: Access, address: Value, values: list[Value
         return []
 
     def track() -> None:
-        if not o.check:
-            return
-        if a.is_load:
-            with b.if_(b.icmp("ne", b.load("i64", b.offset(site, 16)), constant("i64", 0)), likely=False):
-                _race_global(t, a, address)
-        else:
-            _race_global(t, a, address)
+        if o.check:
+            _track(t, a, site, lambda: address)
 
     def slow() -> list[Value]:
         return general_global(t, a, address, values, ALL_LANES, cell)

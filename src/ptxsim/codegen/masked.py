@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.functions import CONTEXT, WORKER
 from ptxsim.codegen.translator import Translator, last_line
 from ptxsim.codegen.unit import entries_of, lanes_of
 from ptxsim.syntax.program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
@@ -14,6 +15,10 @@ class Masked(Translator):
     """Translation for lanes that have parted: everything is a vector, registers live in the warp's context."""
 
     masked = True
+
+    @property
+    def active(self) -> Value:
+        return self.mask_bits
 
     def get(self, register: str, lanes: int) -> Value:
         key = (register, WARP)
@@ -34,9 +39,9 @@ class Masked(Translator):
         b.label("entry")
         start = len(b.lines)
         if self.unit.frames:
-            b.store(constant("i32", 1), b.offset(Value("ptr", "%c"), self.unit.context.STALE))
+            b.store(constant("i32", 1), b.offset(CONTEXT, self.unit.context.STALE))
         # warps that come back from a barrier: their lanes may go on
-        status = b.load("i32", b.offset(Value("ptr", "%c"), self.unit.context.STATUS))
+        status = b.load("i32", b.offset(CONTEXT, self.unit.context.STATUS))
         b.branch(b.icmp("eq", b.lshr(status, 16), constant("i32", L.YIELDED)), "dispatch", "awake")
         b.label("awake")
         pcs = b.load("i16", pcs_at(), WARP, align=64)
@@ -53,7 +58,7 @@ class Masked(Translator):
         b.emit(f"switch i16 {lowest.text}, label %idle [{arms}]")
         b.label("idle")
         verdict = b.call(
-            "ws_idle", "i32", Value("ptr", "%w"), Value("ptr", "%c"), constant("i32", int(self.unit.options.check))
+            "ws_idle", "i32", WORKER, CONTEXT, constant("i32", int(self.unit.options.check))
         )
         again, leave = b.new_label("again"), b.new_label("leave")
         b.branch(b.icmp("eq", verdict, constant("i32", -1)), "dispatch", leave)
@@ -85,7 +90,7 @@ class Masked(Translator):
         return b.resize(first, "i16"), b.icmp("eq", turns, b.splat(first))
 
     def _pcs_at(self) -> Value:
-        return self.b.offset(Value("ptr", "%c"), self.unit.context.PCS)
+        return self.b.offset(CONTEXT, self.unit.context.PCS)
 
     def _block(self, block: Block, entry: bool) -> None:
         b = self.b
@@ -114,15 +119,11 @@ class Masked(Translator):
 
     def _yield(self, block: Block) -> None:
         """Lets the other lanes go on before those that have looped here for long."""
-        b, due_at = self.b, self.b.offset(Value("ptr", "%w"), L.field("yield_due"))
-        wait, go_on = b.new_label("wait"), b.new_label("goon")
-        b.branch(b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), wait, go_on, likely=False)
-        b.label(wait)
-        b.store(constant("i32", 0), due_at)
-        later = constants("i16", [block.index | L.YIELD_FLAG] * WARP)
-        b.store(b.select(self.mask, later, self.pcs), self._pcs_at(), align=64)
-        b.br("dispatch")
-        b.label(go_on)
+        b = self.b
+        with self.yielding():
+            later = constants("i16", [block.index | L.YIELD_FLAG] * WARP)
+            b.store(b.select(self.mask, later, self.pcs), self._pcs_at(), align=64)
+            b.br("dispatch")
 
     def _try_full(self, block: Block) -> None:
         """Back to `full` if all 32 lanes are here and every register that it keeps as a scalar fits its pattern."""
@@ -177,7 +178,7 @@ class Masked(Translator):
                 self.name_barrier(i)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
-                    at = b.offset(Value("ptr", "%c"), self.unit.context.PREDICATE)
+                    at = b.offset(CONTEXT, self.unit.context.PREDICATE)
                     held = b.and_(b.load("i32", at), b.not_(self.mask_bits))
                     b.store(b.or_(held, b.and_(mask, self.mask_bits)), at)
                 return constants("i16", [target | L.BARRIER_FLAG] * WARP)
@@ -204,7 +205,7 @@ class Masked(Translator):
     def _meet(self, target: int, members: Value) -> Value:
         """At a warp barrier: lanes whose mask's lanes are all here go straight on, the others wait."""
         b = self.b
-        at = b.offset(Value("ptr", "%c"), self.unit.context.WARP_MASKS)
+        at = b.offset(CONTEXT, self.unit.context.WARP_MASKS)
         b.store(b.select(self.mask, members, b.load("i32", at, WARP, align=64)), at, align=64)
         gone = b.mask_bits(b.icmp("eq", self.pcs, b.like(self.pcs, L.EXITED)))
         missing = b.and_(members, b.not_(b.splat(b.or_(self.mask_bits, gone))))
@@ -212,7 +213,7 @@ class Masked(Translator):
         if self.unit.options.check:
             together = b.and_(b.mask_bits(complete), self.mask_bits)
             with b.if_(b.icmp("ne", together, constant("i32", 0))):
-                b.call("ws_warp_sync", "void", Value("ptr", "%w"), Value("ptr", "%c"), members, together)
+                b.call("ws_warp_sync", "void", WORKER, CONTEXT, members, together)
         wait = constants("i16", [target | L.WARP_BARRIER_FLAG] * WARP)
         return b.select(complete, constants("i16", [target] * WARP), wait)
 
@@ -220,6 +221,4 @@ class Masked(Translator):
         b = self.b
         taken = b.and_(b.mask_bits(condition), self.mask_bits)
         parted = b.and_(b.icmp("ne", taken, b.like(taken, 0)), b.icmp("ne", taken, self.mask_bits))
-        cell = self.unit.plan.cell()
-        self.unit.plan.named(cell, "divergent_branches", line)
-        self.bump(cell, b.resize(parted, "i64"))
+        self.count_divergence(parted, line)

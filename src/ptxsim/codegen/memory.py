@@ -6,10 +6,21 @@ from collections.abc import Callable
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import Access, finish, inferred_space, put_loaded, signal, stored_values, vector_address
-from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, constants
+from ptxsim.codegen.access import (
+    UNIFORM,
+    Access,
+    account,
+    finish,
+    inferred_space,
+    move_lanes,
+    put_loaded,
+    signal,
+    stored_values,
+    vector_address,
+)
+from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
 from ptxsim.codegen.floating import add_float, canonical_bits, flush, narrow, packed_half, widen
-from ptxsim.codegen.functions import Helper, arg, i32
+from ptxsim.codegen.functions import ADDRESS, CONTEXT, MASK, WORKER, Helper, arg, i32
 from ptxsim.codegen.global_memory import general_global, sector_cell, translate_global
 from ptxsim.codegen.shared_memory import conflict_cell, general_shared, shared_base, translate_shared
 from ptxsim.codegen.translator import Translator
@@ -29,48 +40,43 @@ def _load_or_store(t: Translator, i: Instruction) -> None:
         raise unsupported(i)
     if space == "generic":
         space = inferred_space(t, where) or "generic"
-    registers = what.elements if isinstance(what, Vector) else (what,)
     size = bytes_of(i.type)
     if size > 8:
         raise unsupported(i)
     site = t.unit.site(i, space, "read" if is_load else "write")
     how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic}
-    access = Access(i, space, is_load, where, tuple(registers), size, site, **how)
+    access = Access(i, space, is_load, where, _elements(what), size, site, **how)
     _book(t, access)
     handlers = {
-        "global": translate_global, "const": translate_global, "shared": translate_shared, "local": translate_local,
-        "generic": translate_generic,
+        "global": translate_global, "const": translate_global, "shared": translate_shared, "local": _translate_local,
+        "generic": _translate_generic,
     }  # fmt: skip
     handlers[space](t, access)
 
 
 def _book(t: Translator, a: Access) -> None:
     """The counts that do not depend on addresses."""
-    line = a.instruction.source.line
-    verb = "load" if a.is_load else "store"
     if a.instruction.added:  # the call stack's own
         return
     if a.space in ("global", "shared", "local"):
         merged = t.unit.shared_requests.get(id(a.instruction))
-        t.count(f"{a.space}_{verb}_requests", line, per_warp=1 if merged is None else len(merged))
+        t.count(f"{a.space}_{a.verb}_requests", a.line, per_warp=1 if merged is None else len(merged))
         if a.space != "local":
-            t.count(f"{a.space}_{verb}_bytes", line, per_lane=a.bytes_)
+            t.count(f"{a.space}_{a.verb}_bytes", a.line, per_lane=a.bytes_)
     elif a.space == "const":
-        t.count("constant_load_requests", line, per_warp=1)
+        t.count("constant_load_requests", a.line, per_warp=1)
 
 
-def book_lanes(t: Translator, a: Access, space: str, mask: Value) -> None:
+def _book_lanes(t: Translator, a: Access, space: str, mask: Value) -> None:
     """The same counts for the lanes of a generic access that turned out to be in `space`: at least one."""
     if not t.unit.options.count:
         return
-    b, line, verb = t.b, a.instruction.source.line, "load" if a.is_load else "store"
-    cell = t.unit.plan.cell(2)
-    t.unit.plan.named(cell, f"{space}_{verb}_requests", line)
+    b, cell = t.b, t.unit.plan.cell(2)
+    t.unit.plan.named(cell, f"{space}_{a.verb}_requests", a.line)
     t.bump(cell, constant("i64", 1))
     if space != "local":
-        t.unit.plan.named(cell + 1, f"{space}_{verb}_bytes", line)
-        lanes = b.resize(b.call("llvm.ctpop.i32", "i32", mask), "i64")
-        t.bump(cell + 1, b.mul(lanes, constant("i64", a.bytes_)))
+        t.unit.plan.named(cell + 1, f"{space}_{a.verb}_bytes", a.line)
+        t.bump(cell + 1, b.mul(b.resize(b.intrinsic("ctpop", mask), "i64"), constant("i64", a.bytes_)))
 
 
 def _load_parameter(t: Translator, i: Instruction) -> None:
@@ -80,29 +86,31 @@ def _load_parameter(t: Translator, i: Instruction) -> None:
     b, base = t.b, where.base
     offset = next(p.offset for p in t.kernel.params if p.name == base.name) + base.offset + where.offset
     size = bytes_of(i.type)
-    target = i.operands[0]
-    elements = target.elements if isinstance(target, Vector) else (target,)
-    for k, element in enumerate(elements):
+    for k, element in enumerate(_elements(i.operands[0])):
         value = b.load(f"i{8 * size}", b.offset(t.field("params", "ptr"), offset + k * size), align=1, invariant=True)
-        put_loaded(t, i, element, value, Lanes((0,) * WARP))
+        put_loaded(t, i, element, value, UNIFORM)
 
 
-def translate_local(t: Translator, a: Access) -> None:
+def _translate_local(t: Translator, a: Access) -> None:
     """Local memory is interleaved by lane in 4-byte words, as the hardware does, so equal offsets are contiguous."""
-    b = t.b
-    values = stored_values(t, a)
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    b, values = t.b, stored_values(t, a)
     offset = b.and_const(vector_address(t, a, "i64"), L.LOCAL_WINDOW - 1)
-    if t.unit.options.check:
-        mask = b.call(
-            "ws_check_local", "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset, mask, constant("i32", a.bytes_),
-            constant("i32", a.site), constant("i64", t.kernel.local_bytes),
-        )  # fmt: skip
-    base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
-    finish(t, a, local_words(t, a, offset, base, values, mask), Lanes())
+    mask = _check_local(t, a, offset, t.active)
+    base = b.convert("ptrtoint", b.offset(CONTEXT, t.unit.context.local), "i64")
+    finish(t, a, _local_words(t, a, offset, base, values, mask), Lanes())
 
 
-def local_address(t: Translator, offset: Value, base: Value) -> Value:
+def _check_local(t: Translator, a: Access, offset: Value, mask: Value) -> Value:
+    """The lanes that may go on."""
+    if not t.unit.options.check:
+        return mask
+    return t.b.call(
+        "ws_check_local", "i32", WORKER, CONTEXT, offset, mask, constant("i32", a.bytes_), constant("i32", a.site),
+        constant("i64", t.kernel.local_bytes),
+    )  # fmt: skip
+
+
+def _local_address(t: Translator, offset: Value, base: Value) -> Value:
     """Host addresses of local byte offsets."""
     b = t.b
     word = b.shl(b.lshr(offset, 2), 7)
@@ -110,36 +118,31 @@ def local_address(t: Translator, offset: Value, base: Value) -> Value:
     return b.add(b.add(word, b.and_const(offset, 3)), b.add(lane, b.splat(base)))
 
 
-def local_words(
+def _local_words(
     t: Translator, a: Access, offset: Value, base: Value, values: list[Value] | None, mask: Value
 ) -> list[Value]:
     b, results = t.b, []
     for k in range(len(a.registers)):
         at = b.add_const(offset, k * a.element_bytes)
+        value = values[k] if values else None
         if a.element_bytes <= 4:
-            address = local_address(t, at, base)
-            if values is None:
-                results.append(b.call(f"ws_gather_{a.element}", a.element, address, mask, lanes=WARP))
-            else:
-                b.call(f"ws_scatter_{a.element}", "void", address, mask, values[k])
+            results.append(move_lanes(t, a.element, _local_address(t, at, base), mask, value))
             continue
         words = []
         for half in (0, 1):
-            address = local_address(t, b.add_const(at, 4 * half), base)
+            address = _local_address(t, b.add_const(at, 4 * half), base)
+            part = value and b.resize(b.lshr(value, 32 * half), "i32")
+            words.append(move_lanes(t, "i32", address, mask, part))
             if values is None:
-                words.append(b.resize(b.call("ws_gather_i32", "i32", address, mask, lanes=WARP), "i64"))
-            else:
-                b.call("ws_scatter_i32", "void", address, mask, b.resize(b.lshr(values[k], 32 * half), "i32"))
-        if words:
+                words[half] = b.resize(words[half], "i64")
+        if values is None:
             results.append(b.or_(words[0], b.shl(words[1], 32)))
-    return results
+    return results if values is None else []
 
 
-def translate_generic(t: Translator, a: Access) -> None:
+def _translate_generic(t: Translator, a: Access) -> None:
     """A pointer that may lead anywhere: each lane goes by the window that its address is in."""
-    b = t.b
-    values = stored_values(t, a)
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    b, values, mask = t.b, stored_values(t, a), t.active
     address = vector_address(t, a, "i64")
     window = b.lshr(address, 56)
     in_shared = b.icmp("eq", window, b.like(window, L.SHARED_WINDOW >> 56))
@@ -155,7 +158,7 @@ def translate_generic(t: Translator, a: Access) -> None:
         before = b.label_now
         b.branch(b.icmp("ne", which, constant("i32", 0)), then, end)
         b.label(then)
-        book_lanes(t, a, space, which)
+        _book_lanes(t, a, space, which)
         found = run()
         if found:
             chosen = b.bits_mask(which)
@@ -171,17 +174,11 @@ def translate_generic(t: Translator, a: Access) -> None:
     offset = b.resize(address, "i32")
     part("shared", shared_mask, lambda: general_shared(t, a, offset, values, shared_mask, conflicts))
     if t.kernel.local_bytes:
-        base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
+        base = b.convert("ptrtoint", b.offset(CONTEXT, t.unit.context.local), "i64")
         inner = b.and_const(address, L.LOCAL_WINDOW - 1)
 
         def local() -> list[Value]:
-            m = local_mask
-            if t.unit.options.check:
-                m = b.call(
-                    "ws_check_local", "i32", Value("ptr", "%w"), Value("ptr", "%c"), inner, m,
-                    constant("i32", a.bytes_), constant("i32", a.site), constant("i64", t.kernel.local_bytes),
-                )  # fmt: skip
-            return local_words(t, a, inner, base, values, m)
+            return _local_words(t, a, inner, base, values, _check_local(t, a, inner, local_mask))
 
         part("local", local_mask, local)
     finish(t, a, results, Lanes())
@@ -205,10 +202,8 @@ def _atomic(t: Translator, i: Instruction) -> None:
     elements = [_elements(o) for o in operands[1:]]
     a = Access(i, space, False, where, elements[0], bytes_of(i.type), t.unit.site(i, space, "atomic"))
     _book_atomic(t, i, space, has_result)
-    b = t.b
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
-    address, mask = host_addresses(t, a, mask)
-    name = _helper(t, i, operation, i.type)
+    b, (address, mask) = t.b, host_addresses(t, a)
+    name = _operation(t, i, operation)
     for k, parts in enumerate(zip(*elements, strict=True)):
         vectors = [t.source(o, i.type, WARP) for o in parts]
         at = b.add_const(address, k * a.element_bytes)
@@ -231,69 +226,43 @@ def _book_atomic(t: Translator, i: Instruction, space: str, has_result: bool) ->
         t.count("global_atomic_requests" if has_result else "global_reduction_requests", line, per_warp=1)
 
 
-def host_addresses(t: Translator, a: Access, mask: Value, kind: int = L.ATOMIC) -> tuple[Value, Value]:
+def host_addresses(t: Translator, a: Access, kind: int = L.ATOMIC) -> tuple[Value, Value]:
     """Host address of every lane, and the lanes that may go on."""
-    b, check = t.b, t.unit.options.check
-    null = Value("ptr", "null")
-    fixed = (
-        constant("i32", a.bytes_),
-        constant("i32", a.site),
-        constant("i32", kind),
-        null,
-        constant("i32", int(check)),
-    )
-    worker, context = Value("ptr", "%w"), Value("ptr", "%c")
+    b, mask = t.b, t.active
     if a.space == "shared":
         offset = vector_address(t, a, "i32")
-        mask = b.call(t.unit.access("shared"), "i32", worker, context, offset, mask, *fixed)
+        mask = account(t, a, "shared", offset, mask, kind=kind)
         return b.add(b.resize(offset, "i64"), b.splat(shared_base(t))), mask
     address = vector_address(t, a, "i64")
-    access_global = t.unit.access("global")
     if a.space == "global":
-        return address, b.call(access_global, "i32", worker, context, address, mask, *fixed)
+        return address, account(t, a, "global", address, mask, kind=kind)
     window = b.lshr(address, 56)
     in_shared = b.icmp("eq", window, b.like(window, L.SHARED_WINDOW >> 56))
     shared_bits = b.mask_bits(in_shared)
     offset = b.resize(address, "i32")
-    shared_ok = b.call(
-        t.unit.access("shared"),
-        "i32",
-        worker,
-        context,
-        offset,
-        b.and_(mask, shared_bits),
-        *fixed,
-    )
-    global_ok = b.call(access_global, "i32", worker, context, address, b.and_(mask, b.not_(shared_bits)), *fixed)
+    shared_ok = account(t, a, "shared", offset, b.and_(mask, shared_bits), kind=kind)
+    global_ok = account(t, a, "global", address, b.and_(mask, b.not_(shared_bits)), kind=kind)
     host = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
     return b.select(in_shared, host, address), b.or_(shared_ok, global_ok)
 
 
-def _helper(t: Translator, i: Instruction, operation: str, type_: str) -> str:
-    """The function that performs one atomic operation for a warp, written on first use."""
-    name = f"atomic_{operation}_{type_}"
-    if name not in t.unit.helpers:
-        t.unit.helpers[name] = _write_atomic(t, i, name, operation, type_)
-    return name
-
-
-def _write_atomic(t: Translator, i: Instruction, name: str, operation: str, type_: str) -> str:
-    b = Helper()
-    b.declared = t.b.declared
-    kind = LLVM_TYPE[type_]
-    address, mask = arg("i64", "address", WARP), arg("i32", "mask")
+def _operation(t: Translator, i: Instruction, operation: str) -> str:
+    """The function that performs one atomic operation for a warp."""
+    kind = LLVM_TYPE[i.type]
     values = [arg(kind, f"value{k}", WARP) for k in range(2 if operation == "cas" else 1)]
-    b.label("entry")
-    addresses, result = b.stack(address), b.stack(Value(kind, "zeroinitializer", WARP))
-    slots = [b.stack(v) for v in values]
-    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
-        pointer = b.pointer(b.element(addresses, "i64", lane))
-        old = b.load(kind, pointer)
-        b.store(old, b.let("ptr", 0, f"getelementptr {kind}, {result}, {lane}"))
-        new = _combine(b, i, operation, type_, old, [b.element(s, kind, lane) for s in slots])
-        b.store(new, pointer)
-    b.ret(b.load(kind, result, WARP, align=64))
-    return b.define(name, f"<{WARP} x {kind}>", address, mask, *values).replace("define ", "define internal ", 1)
+
+    def body(b: Helper) -> None:
+        addresses, result = b.stack(ADDRESS), b.stack(Value(kind, "zeroinitializer", WARP))
+        slots = [b.stack(v) for v in values]
+        with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+            pointer = b.pointer(b.element(addresses, "i64", lane))
+            old = b.load(kind, pointer)
+            b.set_element(result, old, lane)
+            new = _combine(b, i, operation, i.type, old, [b.element(s, kind, lane) for s in slots])
+            b.store(new, pointer)
+        b.ret(b.load(kind, result, WARP, align=64))
+
+    return t.helper(f"atomic_{operation}_{i.type}", f"<{WARP} x {kind}>", (ADDRESS, MASK, *values), body)
 
 
 def _combine(b: Builder, i: Instruction, operation: str, type_: str, old: Value, values: list[Value]) -> Value:

@@ -1,33 +1,84 @@
-"""Quick looks at the race shadow for whole lines of a fragment, by the rules of `runtime.races`.
+"""The race shadow: what is remembered of each granule of memory, and when two accesses conflict.
 
-A look passes for most accesses of a whole warp and leaves their marks behind. A mark is right even where another
-granule of the same access does not pass: the exact rules, which are asked then, leave the same one.
+A granule (1, 2 or 4 bytes: the kernel's smallest access) has one word, its *state*, which names its last access:
+
+    time | kind | several warps? | several lanes? | warp | lane          (`layout` has the places of the bits)
+
+Time advances at every barrier, of the block or of a warp; the *epoch* is the time of the block's last barrier. So an
+access with an earlier time than the epoch is ordered before everything that comes now, whoever made it, and an access
+with an earlier time than the warp's last __syncwarp (SYNC_TIME) is so for that warp. Two accesses conflict when neither
+orders them and they are not both reads or both atomics. One word is enough: a write is followed by reads of its own
+thread alone, or by a conflict; READ_AFTER_WRITE remembers both for a warp that wrote, met, and read; and of several
+readers it only matters that they are several.
+
+Shared memory starts as UNTOUCHED in each block, so that a read of it is a hazard of its own; an asynchronous copy makes
+its target IN_FLIGHT until it lands. Both stand above every time, so that no quick look takes them for long ago. A
+granule of global memory has a second word above the first, the block's index + 1 (0: nobody in this launch, -1: readers
+of several blocks): blocks are never ordered, so between two of them only the kinds matter.
+
+An access is judged in up to three phases:
+
+1. A *look* at many granules at once, in the kernel's own code or in a fragment's function. It lets pass what most
+   accesses are: granules last touched before the epoch, or read by others only. It leaves their marks behind; a mark
+   is right even where another granule of the same access does not pass: the exact rules leave the same one.
+2. Where the look does not pass, `Rules`, granule by granule and lane by lane. They know barriers of the whole block and
+   of a whole warp alone. Where something else orders accesses (a named barrier, a fence and a flag, a barrier of some
+   lanes) they take for a race what is none.
+3. So a launch that met a race runs again with the *exact* shadow (`ExactStep`), block after block on one thread. There
+   each granule has a cell of 64 bytes that remembers its last write and two reads with the source place of each.
+   `time` then names the stretch of one warp's execution in which an access fell, and `known` lists, for each warp, the
+   stretches that it is ordered behind (see `run.ordering`), so that everything that orders counts for what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import Value, constants
-from ptxsim.codegen.functions import CONTEXT, I32, I64, Helper, i32
+from ptxsim.codegen.emit import Builder, Value, constants
+from ptxsim.codegen.functions import CONTEXT, I32, I64, KIND, SITE, WORKER, Helper, i32
 
+SEVERAL_READERS = L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES
+"""With the epoch as its time: the state of a granule that several warps have read."""
+_KIND, _WARP, _LANE = 3 << L.KIND_SHIFT, 31 << L.WARP_SHIFT, 31
 _SOMEBODY = L.MANY_WARPS | L.KIND_MASK_BELOW
 """In a state: who accessed the granule."""
 
 
-_KIND = 3 << L.KIND_SHIFT
+# ---------------------------------------------------------------- quick looks
+
+
+def clock(b: Builder, warp_index: Callable[[], Value]) -> tuple[Value, Value]:
+    """(the epoch, the time now and the warp), each where a state has it."""
+    epoch, time = (b.shl(b.load(I32, b.offset(WORKER, L.field(name))), L.TIME_SHIFT) for name in ("epoch", "time"))
+    return epoch, b.or_(time, b.shl(warp_index(), L.WARP_SHIFT))
+
+
+def may_write(b: Builder, state: Value, epoch: Value) -> Value:
+    """Whether nobody has touched a granule since the epoch, or ever: UNTOUCHED + 1 wraps to 0."""
+    return b.icmp("ule", b.add_const(state, 1), epoch)
+
+
+def may_read(b: Builder, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value, Value]:
+    """What lets a read pass: (last touched before the epoch or by this reader, read elsewhere: both parts of that).
+
+    The first leaves `mine` behind. The second and third together leave SEVERAL_READERS: what others have read, in
+    another warp, or in several.
+    """
+    change = b.xor(state, mine)
+    alone = b.or_(b.icmp("ult", state, epoch), b.icmp("eq", change, b.like(change, 0)))
+    elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | _WARP), b.like(change, 0))
+    was_read = b.icmp("eq", b.and_const(change, _KIND), b.like(change, 0))
+    return alone, was_read, elsewhere
 
 
 class _Look:
-    """What the looks of both spaces share: the mark of this access, and the verdict over all lines."""
+    """What the looks at whole lines of a fragment share: the mark of this access, and the verdict over all lines."""
 
     def __init__(self, b: Helper, granule: int, line_bytes: int, kind: int) -> None:
         self.b, self.granule, self.count, self.kind = b, granule, line_bytes >> granule, kind
-        self.epoch = b.shl(b.worker("epoch", I32), L.TIME_SHIFT)
-        time = b.shl(b.worker("time", I32), L.TIME_SHIFT)
-        warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
-        self.mark = b.or_(b.or_(time, b.shl(warp, L.WARP_SHIFT)), i32(kind << L.KIND_SHIFT))
+        self.epoch, me = clock(b, b.warp)
+        self.mark = b.or_(me, i32(kind << L.KIND_SHIFT))
         self.verdict: Value | None = None
 
     def _and(self, fine: Value) -> None:
@@ -49,22 +100,18 @@ class SharedLook(_Look):
         super().__init__(b, granule, line_bytes, kind)
         self.shadow = b.worker("shadow", "ptr")
         self.before, self.me = b.splat(self.epoch, self.count), b.splat(self.mark, self.count)
-        several = L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES
-        self.several = b.or_(self.before, b.like(self.before, several))
+        self.several = b.or_(self.before, b.like(self.before, SEVERAL_READERS))
 
     def line(self, offset: Value, users: Sequence[int]) -> None:
         """Looks at the line at `offset` (i64); `users` are the lanes that access its granules."""
         b = self.b
         at = b.offset(self.shadow, b.shl(b.lshr(offset, self.granule), 2))
         state = b.load(I32, at, self.count)
-        mine = b.or_(self.me, constants(I32, users))
+        new = mine = b.or_(self.me, constants(I32, users))
         if self.kind == L.WRITE:
-            fine, new = b.icmp("ule", b.add_const(state, 1), self.before), mine  # UNTOUCHED + 1 wraps to 0
+            fine = may_write(b, state, self.before)
         else:
-            change = b.xor(state, mine)
-            alone = b.or_(b.icmp("ult", state, self.before), b.icmp("eq", change, b.like(change, 0)))
-            elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
-            was_read = b.icmp("eq", b.and_const(change, _KIND), b.like(change, 0))
+            alone, was_read, elsewhere = may_read(b, state, mine, self.before)
             fine = b.or_(alone, b.and_(was_read, elsewhere))
             new = b.select(alone, mine, self.several)
         b.store(b.select(fine, new, state), at)
@@ -99,3 +146,177 @@ class ArrayLook(_Look):
         fine = b.or_(b.or_(untouched, earlier), same)
         b.store(b.select(fine, mine, state), at)
         self._and(fine)
+
+
+# ---------------------------------------------------------------- the rules
+
+
+class Rules:
+    """The rules for one granule and one access of kind KIND, while the kernel runs."""
+
+    def __init__(self, b: Helper, warp: Value, lane: Value) -> None:
+        self.b, self.warp, self.lane = b, warp, lane
+        self.time, self.epoch = b.worker("time", I32), b.worker("epoch", I32)
+        self.synced = b.load(I32, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+
+    def _bits(self, state: Value, shift: int, mask: int) -> Value:
+        return self.b.and_const(self.b.lshr(state, shift), mask)
+
+    def mark(self) -> Value:
+        """What an access of kind KIND leaves behind where nothing is to be remembered of the one before."""
+        b = self.b
+        return b.or_(
+            b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(KIND, L.KIND_SHIFT)),
+            b.or_(b.shl(self.warp, L.WARP_SHIFT), self.lane),
+        )
+
+    def _state(self, kind: Value, lane: Value, flags: int) -> Value:
+        b, who = self.b, self.b.or_(self.b.shl(self.warp, L.WARP_SHIFT), lane)
+        return b.or_(b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(kind, L.KIND_SHIFT)), b.or_(who, i32(flags)))
+
+    def step(self, state: Value) -> tuple[Value, Value]:
+        """(conflict, new state) for this access of kind KIND to a granule in `state` (i32)."""
+        b = self.b
+        then, kind = b.lshr(state, L.TIME_SHIFT), self._bits(state, L.KIND_SHIFT, 3)
+        recent = b.icmp("uge", then, self.epoch)
+        same_warp = b.and_(
+            b.icmp("eq", b.and_const(state, L.MANY_WARPS), i32(0)),
+            b.icmp("eq", self._bits(state, L.WARP_SHIFT, 31), self.warp),
+        )
+        same_lane = b.and_(
+            b.icmp("eq", b.and_const(state, L.MANY_LANES), i32(0)), b.icmp("eq", b.and_const(state, _LANE), self.lane)
+        )
+        same_thread = b.and_(same_warp, same_lane)
+        unsynced = b.icmp("uge", then, self.synced)
+        concurrent = b.and_(recent, b.or_(b.not_(same_warp), b.and_(unsynced, b.not_(same_lane))))
+        was_read, was_write = b.icmp("eq", kind, i32(L.READ)), b.icmp("eq", kind, i32(L.WRITE))
+        was_both = b.icmp("eq", kind, i32(L.READ_AFTER_WRITE))
+        reads_within_warp = b.or_(was_read, b.and_(was_both, same_warp))
+        is_read, is_atomic = b.icmp("eq", KIND, i32(L.READ)), b.icmp("eq", KIND, i32(L.ATOMIC))
+        harmless = b.or_(b.and_(is_read, reads_within_warp), b.and_(is_atomic, b.icmp("eq", kind, i32(L.ATOMIC))))
+        conflict = b.and_(concurrent, b.not_(harmless))
+        fresh = self.mark()
+        # another reader (or atomic) joins; the looks rely on these very forms
+        other_lane = b.and_(same_warp, b.and_(unsynced, b.not_(same_lane)))
+        joined_kind = b.select(was_both, i32(L.READ_AFTER_WRITE), KIND)
+        in_warp = b.select(
+            other_lane, self._state(joined_kind, i32(0), L.MANY_LANES), self._state(joined_kind, self.lane, 0)
+        )
+        across = b.or_(
+            b.shl(self.epoch, L.TIME_SHIFT), b.or_(b.shl(KIND, L.KIND_SHIFT), i32(L.MANY_WARPS | L.MANY_LANES))
+        )
+        joined = b.select(same_warp, in_warp, across)
+        same_kind = b.and_(recent, b.or_(b.icmp("eq", kind, KIND), b.and_(is_read, b.and_(was_both, same_warp))))
+        after_own_write = b.and_(b.and_(recent, is_read), b.and_(same_warp, b.not_(was_read)))
+        was_atomic = b.icmp("eq", kind, i32(L.ATOMIC))
+        dominated = b.or_(b.and_(is_read, b.or_(was_write, was_atomic)), b.and_(is_atomic, was_write))
+        keeps = b.and_(same_thread, b.and_(recent, dominated))
+        new = b.select(after_own_write, self._state(i32(L.READ_AFTER_WRITE), self.lane, 0), fresh)
+        new = b.select(b.and_(same_kind, b.not_(b.icmp("eq", KIND, i32(L.WRITE)))), joined, new)
+        return conflict, b.select(keeps, state, new)
+
+
+# ---------------------------------------------------------------- the exact shadow
+
+
+WRITTEN, FIRST_READ, SECOND_READ = 0, 16, 32
+"""a cell's three entries, 16 bytes each"""
+WHO = 4
+_TIME, _BLOCK, _SITE = 0, 8, 12
+STRONG, ATOMIC, FLYING = 1 << 11, 1 << 12, 1 << 13
+"""flags of an entry beside warp, lane and MANY_LANES: volatile or relaxed; atomic; a copy on its way"""
+
+
+class ExactStep:
+    """One lane's access to one cell."""
+
+    def __init__(self, b: Helper, cell: Value, lane: Value) -> None:
+        self.b, self.cell = b, cell
+        self.time, self.block = b.worker("time", I32), b.resize(b.worker("block", I64), I32)
+        self.warp = b.warp()
+        self.me = b.or_(b.shl(self.warp, L.WARP_SHIFT), lane)
+        self.synced = b.load(I32, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+        kind = b.and_const(KIND, 3)
+        self.is_read = b.icmp("eq", kind, i32(L.READ))
+        self.is_atomic = b.icmp("eq", kind, i32(L.ATOMIC))
+        self.is_strong = b.or_(self.is_atomic, b.icmp("ne", b.and_const(KIND, L.STRONG_ACCESS), i32(0)))
+        flags = b.or_(b.select(self.is_strong, i32(STRONG), i32(0)), b.select(self.is_atomic, i32(ATOMIC), i32(0)))
+        self.mine = b.or_(self.me, flags)
+
+    def entry(self, at: int) -> tuple[Value, Value, Value]:
+        """(time, who, block) of an entry; time 0: empty"""
+        b = self.b
+        fields = [b.load(I32, b.offset(self.cell, at + k)) for k in (_TIME, WHO, _BLOCK)]
+        return fields[0], fields[1], fields[2]
+
+    def ordered(self, then: Value, who: Value, block: Value) -> tuple[Value, Value]:
+        """(whether an entry happened before this access, whether it is of this warp)"""
+        b = self.b
+        change = b.xor(who, self.me)
+        same_block = b.icmp("eq", block, self.block)
+        same_warp = b.and_(same_block, b.icmp("eq", b.and_const(change, _WARP), i32(0)))
+        same_lane = b.icmp("eq", b.and_const(change, _LANE | L.MANY_LANES), i32(0))
+        own_lane, other_lane = b.and_const(self.me, _LANE), b.and_const(who, _LANE)
+        pair = b.or_(b.shl(own_lane, 5), other_lane)
+        rows = b.offset(b.worker("lane_syncs", "ptr"), b.shl(b.resize(self.warp, I64), 12))
+        met = b.load(I32, b.let("ptr", 0, f"getelementptr i32, {rows}, {pair}"))
+        synced = b.or_(b.icmp("ult", then, self.synced), b.icmp("ult", then, met))
+        in_warp = b.and_(same_warp, b.or_(same_lane, synced))
+        seen = b.call("ws_known", "i1", WORKER, self.warp, then)
+        return b.or_(in_warp, b.and_(b.not_(same_warp), seen)), same_warp
+
+    def conflicts(self, at: int, past: int) -> None:
+        """Reports a conflict with an entry. `past`: kind of the entry's access, unless it says itself."""
+        b = self.b
+        then, who, block = self.entry(at)
+        with b.if_(b.icmp("ne", then, i32(0))):
+            before, _ = self.ordered(then, who, block)
+            was_atomic = b.icmp("ne", b.and_const(who, ATOMIC), i32(0))
+            both_strong = b.and_(self.is_strong, b.icmp("ne", b.and_const(who, STRONG), i32(0)))
+            signal = b.or_(b.or_(self.is_read, self.is_atomic), was_atomic)
+            if past == L.READ:
+                signal = Value("i1", "true")
+            harmless = b.or_(before, b.and_(both_strong, signal))
+            flying = b.icmp("ne", b.and_const(who, FLYING), i32(0))
+            with b.if_(b.or_(flying, b.not_(harmless)), likely=False):
+                kind = b.select(was_atomic, i32(L.ATOMIC), i32(past))
+                state = b.or_(b.and_const(who, L.KIND_MASK_BELOW), b.shl(kind, L.KIND_SHIFT))
+                state = b.or_(state, b.select(flying, i32(L.FLYING_STATE), i32(0)))
+                owner = b.shl(b.add_const(b.resize(block, I64), 1), 32)
+                b.store(b.load(I32, b.offset(self.cell, at + _SITE)), b.offset(WORKER, L.field("other_site")))
+                lane = b.and_const(self.me, _LANE)
+                b.call("ws_race_found", "void", WORKER, CONTEXT, lane, b.or_(owner, b.resize(state, I64)), SITE)
+                b.store(i32(-1), b.offset(WORKER, L.field("other_site")))
+
+    def put(self, at: int, who: Value | None = None) -> None:
+        b = self.b
+        for value, k in ((self.time, _TIME), (who or self.mine, WHO), (self.block, _BLOCK), (SITE, _SITE)):
+            b.store(value, b.offset(self.cell, at + k))
+
+    def follows_own_write(self) -> Value:
+        """Whether this is an atomic right behind the lane's own plain write, which others must still be ordered
+        after."""
+        b = self.b
+        then, who, block = self.entry(WRITTEN)
+        same = b.and_(b.icmp("eq", who, self.me), b.icmp("eq", block, self.block))
+        return b.and_(self.is_atomic, b.and_(same, b.icmp("eq", then, self.time)))
+
+    def remember_read(self) -> None:
+        """Into the entry of the same warp, an empty one, or one that this read comes after; else into the second."""
+        b = self.b
+        done = b.new_label("remembered")
+        for at in (FIRST_READ, SECOND_READ):
+            then, who, block = self.entry(at)
+            before, same_warp = self.ordered(then, who, block)
+            takes = b.or_(b.or_(b.icmp("eq", then, i32(0)), same_warp), before)
+            if at == SECOND_READ:
+                takes = Value("i1", "true")
+            mine, other = b.new_label("take"), b.new_label("other")
+            b.branch(takes, mine, other)
+            b.label(mine)
+            joins = b.and_(b.and_(same_warp, b.not_(before)), b.icmp("ne", then, i32(0)))
+            self.put(at, b.or_(self.mine, b.select(joins, i32(L.MANY_LANES), i32(0))))
+            b.br(done)
+            b.label(other)
+        b.br(done)
+        b.label(done)

@@ -13,8 +13,10 @@ from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
+    UNIFORM,
     Access,
     Shape,
+    account,
     either,
     extent,
     finish,
@@ -30,6 +32,8 @@ from ptxsim.codegen.access import (
     vector_address,
 )
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
+from ptxsim.codegen.functions import NULL
+from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Address, Instruction, Register, Vector, bytes_of
 
@@ -43,12 +47,7 @@ def general_shared(
 ) -> list[Value]:
     b, o = t.b, t.unit.options
     if o.check or cell is not None:
-        counter = t.counter_pointer(cell) if cell is not None else Value("ptr", "null")
-        mask = b.call(
-            t.unit.access("shared"), "i32", Value("ptr", "%w"), Value("ptr", "%c"), offset, mask,
-             constant("i32", a.bytes_), constant("i32", a.site), constant("i32", a.kind), counter,
-            constant("i32", int(o.check)),
-        )  # fmt: skip
+        mask = account(t, a, "shared", offset, mask, counter=NULL if cell is None else t.counter_pointer(cell))
     address = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):
@@ -58,13 +57,7 @@ def general_shared(
 
 def conflict_cell(t: Translator, a: Access) -> int | None:
     """Counters for wavefronts and bank conflicts of a site."""
-    if not t.unit.options.count:
-        return None
-    cell = t.unit.plan.cell(2)
-    verb = "load" if a.is_load else "store"
-    t.unit.plan.named(cell, f"shared_{verb}_wavefronts", a.instruction.source.line)
-    t.unit.plan.named(cell + 1, f"shared_{verb}_bank_conflicts", a.instruction.source.line)
-    return cell
+    return t.cells(a.line, f"shared_{a.verb}_wavefronts", f"shared_{a.verb}_bank_conflicts")
 
 
 def counted_requests(t: Translator, a: Access, offset: Value, mask: Value) -> int | None:
@@ -84,20 +77,14 @@ def _count_lanes(t: Translator, offset: Value, mask: Value, bytes_: int, cell: i
 
 
 def translate_shared(t: Translator, a: Access) -> None:
-    values = stored_values(t, a)
-    if t.masked:
-        offset = vector_address(t, a, "i32")
-        mask: Value = t.mask_bits  # type: ignore[attr-defined]
-        cell = counted_requests(t, a, offset, mask)
-        return finish(t, a, general_shared(t, a, offset, values, mask, cell), Lanes())
-    pattern = pattern_of(t, a)
-    offsets = pattern.offsets if pattern.scalar else None
+    values, pattern = stored_values(t, a), pattern_of(t, a)
+    offsets = pattern.offsets if pattern.scalar and not t.masked else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
-    if offsets is None or shape is None or a.lane_by_lane or not (a.is_load or shape.distinct == WARP):
-        offset = vector_address(t, a, "i32")
-        cell = counted_requests(t, a, offset, ALL_LANES)
-        return finish(t, a, general_shared(t, a, offset, values, ALL_LANES, cell), Lanes())
-    _shared_pattern(t, a, offsets, shape, values)
+    if offsets is not None and shape is not None and not a.lane_by_lane and (a.is_load or shape.distinct == WARP):
+        return _shared_pattern(t, a, offsets, shape, values)
+    offset = vector_address(t, a, "i32")
+    cell = counted_requests(t, a, offset, t.active)
+    finish(t, a, general_shared(t, a, offset, values, t.active, cell), Lanes())
 
 
 def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
@@ -133,9 +120,8 @@ def _shared_pattern(
     for bytes_ in [a.bytes_] if requests is None else [r.nbytes for r in requests]:
         if bytes_ >= 4:  # a shift of the base turns the banks but keeps the conflicts
             wavefronts, conflicts = bank_conflicts(offsets, bytes_)
-            verb, line = "load" if a.is_load else "store", a.instruction.source.line
-            t.count(f"shared_{verb}_wavefronts", line, per_warp=wavefronts)
-            t.count(f"shared_{verb}_bank_conflicts", line, per_warp=conflicts)
+            t.count(f"shared_{a.verb}_wavefronts", a.line, per_warp=wavefronts)
+            t.count(f"shared_{a.verb}_bank_conflicts", a.line, per_warp=conflicts)
         elif (cell := conflict_cell(t, a)) is not None:
             _count_lanes(t, vector_offset(), ALL_LANES, bytes_, cell)
 
@@ -154,7 +140,7 @@ def _shared_pattern(
         results = general_shared(t, a, vector_offset(), values, ALL_LANES, None)
         return [b.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
-    own = Lanes((0,) * WARP) if shape.distinct == 1 else Lanes()
+    own = UNIFORM if shape.distinct == 1 else Lanes()
     if not o.check:
         return finish(t, a, fast(), own)
     passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)
@@ -254,7 +240,7 @@ def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users
     wide = b.resize(base, "i64", signed=True)
     index = b.binary("ashr", wide, b.like(wide, granule_log2))
     shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
-    epoch, me = _times(t)
+    epoch, me = clock(b, t.warp_index)
     runs = _runs(users)
     arms = [(Value("i1", "false"), outside_at)]
     if a.is_load and len(runs) >= _WORTH_A_GLANCE:
@@ -299,7 +285,7 @@ def _all(t: Translator, verdicts: dict[int, Value]) -> Value:
 
 def _several(t: Translator, epoch: Value) -> Value:
     """State of a granule that several warps have read since the barrier."""
-    return t.b.or_(epoch, t.b.like(epoch, L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES))
+    return t.b.or_(epoch, t.b.like(epoch, SEVERAL_READERS))
 
 
 def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value]:
@@ -307,11 +293,8 @@ def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -
     b = t.b
     before = b.splat(epoch, state.lanes) if state.lanes else epoch
     if not a.is_load:
-        return mine, b.icmp("ule", b.add_const(state, 1), before)  # UNTOUCHED + 1 wraps to 0
-    change = b.xor(state, mine)
-    alone = b.or_(b.icmp("ult", state, before), b.icmp("eq", change, b.like(change, 0)))
-    elsewhere = b.icmp("ne", b.and_const(change, L.MANY_WARPS | 31 << L.WARP_SHIFT), b.like(change, 0))
-    was_read = b.icmp("eq", b.and_const(change, 3 << L.KIND_SHIFT), b.like(change, 0))
+        return mine, may_write(b, state, before)
+    alone, was_read, elsewhere = may_read(b, state, mine, before)
     return b.select(alone, mine, _several(t, before)), b.or_(alone, b.and_(was_read, elsewhere))
 
 
@@ -322,14 +305,6 @@ def _mine(t: Translator, a: Access, me: Value, users: list[int], lanes: int) -> 
     if not lanes:
         return b.or_(me, constant("i32", marks[0]))
     return b.or_(b.splat(me, lanes), constants("i32", marks))
-
-
-def _times(t: Translator) -> tuple[Value, Value]:
-    """(epoch, this warp's time and index), shifted into place."""
-    b, worker = t.b, Value("ptr", "%w")
-    epoch = b.shl(b.load("i32", b.offset(worker, L.field("epoch"))), L.TIME_SHIFT)
-    time = b.shl(b.load("i32", b.offset(worker, L.field("time"))), L.TIME_SHIFT)
-    return epoch, b.or_(time, b.shl(t.warp_index(), L.WARP_SHIFT))
 
 
 def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:

@@ -17,7 +17,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import Access, inferred_space, vector_address
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant
 from ptxsim.codegen.full import Full
-from ptxsim.codegen.functions import CONTEXT, WORKER
+from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
 from ptxsim.codegen.tensor_frames import Group
 from ptxsim.codegen.tensor_moves import ROW_BYTES, Mode, load_tile, move_rows, store_tile, turned_matrix
 from ptxsim.codegen.tensor_products import (
@@ -76,12 +76,12 @@ def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
     if not t.masked:
         yield
         return
-    b, mask = t.b, t.mask_bits  # type: ignore[attr-defined]
+    b, mask = t.b, t.active
     whole, missing, end = b.new_label("whole"), b.new_label("missing"), b.new_label("either")
     b.branch(b.icmp("eq", mask, ALL_LANES), whole, missing)
     b.label(missing)
     if t.unit.options.check:
-        absent = b.call("llvm.cttz.i32", "i32", mask, Value("i1", "true"))
+        absent = b.first_bit(mask)
         hazard(t, i, absent, MISSING_LANES)
     b.br(end)
     b.label(whole)
@@ -101,11 +101,11 @@ def uniform(t: Translator, i: Instruction, operand: Operand, type_: str) -> Valu
         differs = b.icmp("ne", values, b.splat(first))
         bits = b.mask_bits(differs)
         if t.masked:
-            bits = b.and_(bits, t.mask_bits)  # type: ignore[attr-defined]
-            whole = b.icmp("eq", t.mask_bits, ALL_LANES)  # type: ignore[attr-defined]
+            bits = b.and_(bits, t.active)
+            whole = b.icmp("eq", t.active, ALL_LANES)
             bits = b.select(whole, bits, b.like(bits, 0))
         with b.if_(b.icmp("ne", bits, b.like(bits, 0)), likely=False):
-            hazard(t, i, b.call("llvm.cttz.i32", "i32", bits, Value("i1", "true")), UNLIKE_OPERANDS)
+            hazard(t, i, b.first_bit(bits), UNLIKE_OPERANDS)
     return first
 
 
@@ -176,7 +176,7 @@ def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) ->
     registers, bits = registers_of(operand), form.held.register_bits
     if t.masked:
         clear_lanes(t, registers, bits, lanes)
-        b, whole = t.b, t.b.icmp("eq", t.mask_bits, ALL_LANES)  # type: ignore[attr-defined]
+        b, whole = t.b, t.b.icmp("eq", t.active, ALL_LANES)
         with b.if_(whole):
             t.call_library(unpack(form), matrix, lanes)
     else:
@@ -342,7 +342,7 @@ def tile_mode(t: Translator, space: str) -> Mode:
 def _counter(t: Translator, i: Instruction, space: str, verb: str) -> Value:
     """Cells for sectors, or for wavefronts and bank conflicts."""
     if not t.unit.options.count:
-        return Value("ptr", "null")
+        return NULL
     names = ("wavefronts", "bank_conflicts") if space == "shared" else ("sectors", "sectors_ideal")
     cell = t.unit.plan.cell(2)
     for k, name in enumerate(names):
@@ -379,7 +379,7 @@ def _move_rows(t: Translator, i: Instruction, *, is_load: bool) -> None:
     offset = vector_address(t, Access(i, "shared", is_load, where, (), ROW_BYTES, site), "i32")
     t.count(f"shared_{verb}_requests", line, per_warp=1)
     t.count(f"shared_{verb}_bytes", line, per_lane=4 * count)
-    counter = Value("ptr", "null")
+    counter = NULL
     if t.unit.options.count:
         cell = t.unit.plan.cell(2)
         t.unit.plan.named(cell, f"shared_{verb}_wavefronts", line)
@@ -392,6 +392,6 @@ def _move_rows(t: Translator, i: Instruction, *, is_load: bool) -> None:
         clear_lanes(t, registers, 32, lanes)
     function = move_rows(count, i.has("trans"), tile_mode(t, "shared"), is_load)
     with whole_warp(t, i):
-        t.call_library(function, Value("ptr", "%w"), Value("ptr", "%c"), offset, lanes, constant("i32", site), counter)
+        t.call_library(function, WORKER, CONTEXT, offset, lanes, constant("i32", site), counter)
     if is_load:
         restore_lanes(t, registers, 32, lanes)

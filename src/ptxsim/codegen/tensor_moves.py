@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
-from ptxsim.codegen.functions import CONTEXT, I32, I64, MASK, SITE, WORKER, Helper, arg, i32, i64
+from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, constants
+from ptxsim.codegen.functions import CONTEXT, I32, I64, MASK, NULL, SITE, WORKER, Helper, arg, i32, i64
 from ptxsim.codegen.shadow import ArrayLook, SharedLook
 from ptxsim.codegen.shared_memory import bank_conflicts
 from ptxsim.codegen.tensor_products import (
@@ -37,9 +37,6 @@ _HOST_LINE = 64
 
 _TURNED = 16
 """Side of a block that is transposed in the host's registers."""
-
-
-_NULL, _ALL = Value("ptr", "null"), constant(I32, -1)
 
 
 ROW_ALIGNMENT = 16
@@ -160,7 +157,7 @@ class _Mover:
         b.label(each)
         for r in self.requests:
             name = "ws_count_shared" if shared else "ws_count_global"
-            b.call(name, "void", self._addresses(r), _ALL, i32(r.size), self.counter)
+            b.call(name, "void", self._addresses(r), ALL_LANES, i32(r.size), self.counter)
         b.br(end)
         b.label(end)
 
@@ -223,15 +220,14 @@ class _Mover:
             if self.is_load:
                 self._clear()
                 self._widen()
-            b.ret()
-            b.label(b.new_label("unreached"))
+            b.leave()
         if self.is_load:
             self._clear()
         for k, r in enumerate(self.requests):
             addresses = self._addresses(r)
             lanes = b.call(
-                mode.access, I32, WORKER, CONTEXT, addresses, _ALL, i32(r.size), SITE,
-                i32(self.kind), _NULL, i32(1),
+                mode.access, I32, WORKER, CONTEXT, addresses, ALL_LANES, i32(r.size), SITE,
+                i32(self.kind), NULL, i32(1),
             )  # fmt: skip
             self._copy_lanes(k, r, addresses, lanes)
         self._widen()
@@ -319,8 +315,7 @@ class _Mover:
                 n, start = divmod(at, tile.line_bytes)
                 value = b.load("i8", b.offset(self.matrix, at), _HOST_LINE)
                 b.store(value, self._host(b.add_const(self._line(n), start)), align=_HOST_LINE, streamed=True)
-            b.ret()
-            b.label(b.new_label("unreached"))
+            b.leave()
 
 
 def _transposed(b: Builder, lines: list[Value]) -> list[Value]:
@@ -373,7 +368,7 @@ def turned_matrix(b: Builder, matrix: Value) -> Value:
 def move_rows(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str, str]:
     """(name, IR) of (worker, context, row offsets, registers, site, counters)."""
     b = library_function()
-    name = f"ws_{'ld' if is_load else 'st'}matrix_{count}{'turned_matrix' if turned else ''}_{mode.name}"
+    name = f"ws_{'ld' if is_load else 'st'}matrix_{count}{'_turned' if turned else ''}_{mode.name}"
     offset, lanes, counter = arg(I32, "offset", WARP), arg("ptr", "lanes"), arg("ptr", "counter")
     rows = b.stack(offset)
     every = i32((1 << 8 * count) - 1 if count < 4 else -1)
@@ -423,7 +418,7 @@ def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, co
     b.label(exact)
     found = b.call(
         mode.access, I32, WORKER, CONTEXT, offset, every, i32(ROW_BYTES), SITE, kind,
-        Value("ptr", "null"), i32(1),
+        NULL, i32(1),
     )  # fmt: skip
     b.store(found, result)
     b.br(end)

@@ -12,12 +12,15 @@ and know nothing of the two that there are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant, constants, float_constant
+from ptxsim.codegen.emit import ALL_LANES, BITS, WARP, Builder, Value, constant, constants, float_constant
 from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
+from ptxsim.codegen.functions import CONTEXT, WORKER, Helper
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
@@ -89,10 +92,10 @@ class Translator:
         return [f'%"area {name}" = alloca [{size} x i8], align 64' for name, size in self.areas.items()]
 
     def slot(self, register: str) -> Value:
-        return self.b.offset(Value("ptr", "%c"), self.unit.context.slots[register])
+        return self.b.offset(CONTEXT, self.unit.context.slots[register])
 
     def scalar_slot(self, register: str) -> Value:
-        return self.b.offset(Value("ptr", "%c"), self.unit.context.scalars[register])
+        return self.b.offset(CONTEXT, self.unit.context.scalars[register])
 
     def save(self, register: str, value: Value) -> None:
         """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
@@ -132,6 +135,11 @@ class Translator:
     def form(self, register: str) -> int:
         """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
         return lanes_of(self.pattern(register))
+
+    @property
+    def active(self) -> Value:
+        """The lanes that run the current block."""
+        return ALL_LANES
 
     # -- operands -------------------------------------------------------------------------------------------------
     def source(self, operand: Operand, type_: str, lanes: int) -> Value:
@@ -180,16 +188,25 @@ class Translator:
 
     def field(self, name: str, type_: str) -> Value:
         """A field of the worker that does not change while translated code runs."""
-        return self.b.load(type_, self.b.offset(Value("ptr", "%w"), L.field(name)), invariant=True)
+        return self.b.load(type_, self.b.offset(WORKER, L.field(name)), invariant=True)
 
     def warp_index(self) -> Value:
-        return self.b.load("i32", self.b.offset(Value("ptr", "%c"), self.unit.context.WARP_INDEX), invariant=True)
+        return self.b.load("i32", self.b.offset(CONTEXT, self.unit.context.WARP_INDEX), invariant=True)
 
     def call_library(self, function: tuple[str, str], *arguments: Value) -> None:
         """Calls a function that is compiled apart from the kernel: (name, IR)."""
         name, text = function
         self.unit.library[name] = text
         self.b.call(name, "void", *arguments)
+
+    def helper(self, name: str, result: str, parameters: Sequence[Value], body: Callable[[Helper], None]) -> str:
+        """The name of a function of this kernel alone, which is written when it is first asked for."""
+        if name not in self.unit.helpers:
+            b = Helper(self.b.declared)
+            b.label("entry")
+            body(b)
+            self.unit.helpers[name] = b.define(name, result, *parameters, internal=True)
+        return name
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
@@ -289,9 +306,22 @@ class Translator:
         for name, neutral in (("min", L.EXITED), ("max", 0)):
             taken = b.select(mask, following, b.like(following, neutral))
             ends.append(b.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
-        cell = self.unit.plan.cell()
-        self.unit.plan.named(cell, "divergent_branches", line)
-        self.bump(cell, b.resize(b.icmp("ne", *ends), "i64"))
+        self.count_divergence(b.icmp("ne", *ends), line)
+
+    def count_divergence(self, parted: Value, line: int) -> None:
+        """Counts a branch whose lanes go to different blocks where `parted` holds."""
+        cell = self.cells(line, "divergent_branches")
+        if cell is not None:
+            self.bump(cell, self.b.resize(parted, "i64"))
+
+    def cells(self, line: int, *names: str) -> int | None:
+        """The first of new counters with these names, where anything is counted."""
+        if not self.unit.options.count:
+            return None
+        cell = self.unit.plan.cell(len(names))
+        for k, name in enumerate(names):
+            self.unit.plan.named(cell + k, name, line)
+        return cell
 
     def counter_pointer(self, cell: int) -> Value:
         return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
@@ -302,22 +332,27 @@ class Translator:
     def spend(self, line: int) -> None:
         """One loop iteration off the block's budget; leaves when it is used up."""
         b = self.b
-        at = b.offset(Value("ptr", "%w"), L.field("budget"))
+        at = b.offset(WORKER, L.field("budget"))
         left = b.add_const(b.load("i64", at), -1)
         b.store(left, at)
         if self.unit.spin_heads:
             due = b.icmp("eq", b.and_const(left, L.YIELD_EVERY - 1), b.like(left, 0))
             with b.if_(due, likely=False):
-                b.store(constant("i32", 1), b.offset(Value("ptr", "%w"), L.field("yield_due")))
-        spent, go_on = b.new_label("spent"), b.new_label("goon")
-        b.branch(b.icmp("slt", left, b.like(left, 0)), spent, go_on, likely=False)
-        b.label(spent)
-        self.fault(L.FAULT_BUDGET, line)
-        b.label(go_on)
+                b.store(constant("i32", 1), b.offset(WORKER, L.field("yield_due")))
+        with b.leaving(lambda: b.icmp("slt", left, b.like(left, 0)), "spent"):
+            self.fault(L.FAULT_BUDGET, line)
+
+    @contextmanager
+    def yielding(self) -> Iterator[None]:
+        """Code that gives way to others, where a loop has run for long."""
+        b, due_at = self.b, self.b.offset(WORKER, L.field("yield_due"))
+        with b.leaving(lambda: b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), "wait"):
+            b.store(constant("i32", 0), due_at)
+            yield
 
     def fault(self, code: int, line: int) -> None:
         """Ends the launch: notes the fault and returns."""
-        worker = Value("ptr", "%w")
+        worker = WORKER
         self.b.store(constant("i32", code), self.b.offset(worker, L.field("fault")))
         self.b.store(constant("i32", line), self.b.offset(worker, L.field("fault_site")))
         self.b.ret(constant("i32", L.FAULTED << 16))
@@ -331,7 +366,7 @@ class Translator:
             return
         b, operands = self.b, barrier_operands(i)
         for operand, at in zip(operands, (L.ContextLayout.BARRIER_ID, L.ContextLayout.BARRIER_COUNT), strict=True):
-            b.store(self.of_first_lane(operand), b.offset(Value("ptr", "%c"), at))
+            b.store(self.of_first_lane(operand), b.offset(CONTEXT, at))
 
     def of_first_lane(self, operand: Operand) -> Value:
         """A 32-bit operand as the first active lane has it."""
@@ -340,7 +375,7 @@ class Translator:
         value = self.source(operand, "u32", WARP)
         if not self.masked:
             return self.b.extract(value, 0)
-        lane = self.b.call("llvm.cttz.i32", "i32", self.mask_bits, Value("i1", "true"))  # type: ignore[attr-defined]
+        lane = self.b.first_bit(self.active)
         return self.b.extract(value, lane)
 
     def barrier_predicate(self, i: Instruction) -> Value | None:
@@ -374,7 +409,7 @@ def special_register(t: Translator, name: str, lanes: int) -> Value:
         values = _lane_constants(base)
         return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
     if base in ("ctaid", "nctaid"):
-        at = b.offset(Value("ptr", "%w"), L.field(base) + 4 * axis)
+        at = b.offset(WORKER, L.field(base) + 4 * axis)
         value = b.load("i32", at, invariant=True)
     elif base == "ntid":
         value = constant("i32", t.unit.block[axis])
@@ -403,7 +438,7 @@ def special_register(t: Translator, name: str, lanes: int) -> Value:
 
 def _clock(t: Translator) -> Value:
     """Steps of this worker so far: grows by one each time it is read."""
-    at = t.b.offset(Value("ptr", "%w"), L.field("clock"))
+    at = t.b.offset(WORKER, L.field("clock"))
     value = t.b.add_const(t.b.load("i64", at), 1)
     t.b.store(value, at)
     return value

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, constants
-from ptxsim.codegen.functions import Helper, arg, i32, i64, report
+from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
+from ptxsim.codegen.functions import CONTEXT, WORKER, Helper, arg, i32, i64, report
 from ptxsim.codegen.translator import Translator, barrier_operands
 from ptxsim.codegen.values import handles, unsupported
 from ptxsim.syntax.program import Instruction, Origin, Pair, Register, Symbol
@@ -18,7 +18,7 @@ _UNIFORM = Lanes((0,) * WARP)
 
 
 def _active(t: Translator) -> Value:
-    return t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
+    return t.active
 
 
 @handles("shfl")
@@ -63,19 +63,19 @@ def _require_sources(t: Translator, i: Instruction, source: Value) -> None:
     """A lane that reads one which is not taking part gets an undefined value: a hazard."""
     b = t.b
     site = t.unit.site(i, "warp", "read")
-    present = b.and_const(b.binary("lshr", b.splat(_active(t)), source), 1)
-    missing = b.and_(b.mask_bits(b.icmp("eq", present, b.like(present, 0))), _active(t))
+    present = b.and_const(b.binary("lshr", b.splat(t.active), source), 1)
+    missing = b.and_(b.mask_bits(b.icmp("eq", present, b.like(present, 0))), t.active)
     with b.if_(b.icmp("ne", missing, constant("i32", 0)), likely=False):
-        lane = b.call("llvm.cttz.i32", "i32", missing, Value("i1", "true"))
+        lane = b.first_bit(missing)
         b.call(
-            "ws_hazard", "void", Value("ptr", "%w"), Value("ptr", "%c"), constant("i32", L.WARP_SYNC),
+            "ws_hazard", "void", WORKER, CONTEXT, constant("i32", L.WARP_SYNC),
             constant("i32", site), lane, constant("i64", 0), constant("i64", 0),
         )  # fmt: skip
 
 
 def _members(t: Translator, i: Instruction) -> Value:
     """Active lanes of the instruction's member mask: one mask, or one per lane where lanes may name different ones."""
-    active = _active(t)
+    active = t.active
     if not i.has("sync"):
         return active
     operand = i.operands[-1]
@@ -114,7 +114,7 @@ def _vote(t: Translator, i: Instruction) -> None:
 
 @handles("activemask")
 def _activemask(t: Translator, i: Instruction) -> None:
-    t.write(i.operands[0], _active(t), _UNIFORM)
+    t.write(i.operands[0], t.active, _UNIFORM)
 
 
 @handles("match")
@@ -124,7 +124,7 @@ def _match(t: Translator, i: Instruction) -> None:
     members = _members(t, i)
     if not members.lanes:
         members = b.splat(members)
-    same = b.and_(b.call("ws_match_any", "i32", value, _active(t), lanes=WARP), members)
+    same = b.and_(b.call("ws_match_any", "i32", value, t.active, lanes=WARP), members)
     if i.has("all"):
         agree = b.icmp("eq", same, members)
         mask = b.select(agree, members, b.like(members, 0))
@@ -166,7 +166,7 @@ def _redux_by_lane(t: Translator, name: str, op: str) -> str:
     masks, result = b.stack(members), b.stack(constant("i32", 0, WARP))
     with b.loop(i32(WARP)) as lane:
         reduced = _reduced(b, op, value, b.element(masks, "i32", lane))
-        b.store(reduced, b.let("ptr", 0, f"getelementptr i32, {result}, {lane}"))
+        b.set_element(result, reduced, lane)
     b.ret(b.load("i32", result, WARP, align=64))
     return b.define(name, f"<{WARP} x i32>", value, members).replace("define ", "define internal ", 1)
 
@@ -213,7 +213,7 @@ def _bar(t: Translator, i: Instruction) -> None:
         t.count("barriers", i.source.line, per_warp=1)
         if t.unit.options.exact:
             report(t.b, L.Event.ARRIVE, t.warp_index(), t.b.resize(number, "i64"))
-        t.b.call("ws_bar_arrive", "void", Value("ptr", "%w"), Value("ptr", "%c"), _active(t), number)
+        t.b.call("ws_bar_arrive", "void", WORKER, CONTEXT, t.active, number)
     else:
         _bar_result(t, i)
 
@@ -222,9 +222,9 @@ def _bar_result(t: Translator, i: Instruction) -> None:
     """What bar.red found, read behind the barrier."""
     b = t.b
     if t.unit.named:
-        count, lanes = (b.load("i32", b.offset(Value("ptr", "%c"), at)) for at in _VOTES_OF_WARP)
+        count, lanes = (b.load("i32", b.offset(CONTEXT, at)) for at in _VOTES_OF_WARP)
     else:
-        count, lanes = (b.load("i32", b.offset(Value("ptr", "%w"), L.field(f"vote_{n}"))) for n in ("count", "lanes"))
+        count, lanes = (b.load("i32", b.offset(WORKER, L.field(f"vote_{n}"))) for n in ("count", "lanes"))
     if i.has("popc"):
         result = count
     elif i.has("and"):
@@ -268,13 +268,13 @@ def _print(t: Translator, i: Instruction, text: object, arguments: object) -> No
     b = t.b
     formats = t.source(text, "u64", WARP)  # type: ignore[arg-type]
     buffers = b.and_const(t.source(arguments, "u64", WARP), L.LOCAL_WINDOW - 1)  # type: ignore[arg-type]
-    mask: Value = t.mask_bits if t.masked else ALL_LANES  # type: ignore[attr-defined]
-    base = b.convert("ptrtoint", b.offset(Value("ptr", "%c"), t.unit.context.local), "i64")
+    mask = t.active
+    base = b.convert("ptrtoint", b.offset(CONTEXT, t.unit.context.local), "i64")
     name = f"print_{t.kernel.local_bytes}"
     if name not in t.unit.helpers:
         t.unit.helpers[name] = _write_printer(t, name)
     status = b.call(
-        name, "i32", Value("ptr", "%w"), Value("ptr", "%c"), formats, buffers, b.splat(base), mask,
+        name, "i32", WORKER, CONTEXT, formats, buffers, b.splat(base), mask,
         constant("i32", i.source.line),
     )  # fmt: skip
     full, fine = b.new_label("full"), b.new_label("printed")
@@ -301,8 +301,7 @@ def _write_printer(t: Translator, name: str) -> str:
         used = b.load("i32", used_at)
         following = b.add_const(used, L.PRINT_HEADER.size + size)
         with b.if_(b.icmp("ugt", following, b.load("i32", b.offset(worker, L.field("print_limit")))), likely=False):
-            b.ret(i32(1))
-            b.label(b.new_label("unreached"))
+            b.leave(i32(1))
         record = b.offset(b.load("ptr", b.offset(worker, L.field("print"))), b.resize(used, "i64"))
         b.store(b.element(format_slot, "i64", lane), record)
         b.store(b.load("i64", b.offset(worker, L.field("block"))), b.offset(record, 8))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ptxsim.oracle import exact
 from ptxsim.oracle.lanes import PACKED, canonical, first_of, value
-from ptxsim.syntax.program import FLOAT_TYPES, Instruction
+from ptxsim.syntax.program import FLOAT_TYPES, Instruction, Pair
 
 _SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}
 _CARRIER = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "tf32": np.float32, "f64": np.float64}
@@ -161,29 +161,12 @@ def _through_f64(i: Instruction, function: Callable[[np.ndarray], np.ndarray], x
     return finish(i, result if type_name == "f64" else narrow(result, type_name, "rn"), type_name)
 
 
-@value("sin")
-def _sin(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.sin, x)
+_FUNCTIONS = {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh}
 
 
-@value("cos")
-def _cos(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.cos, x)
-
-
-@value("lg2")
-def _lg2(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.log2, x)
-
-
-@value("ex2")
-def _ex2(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.exp2, x)
-
-
-@value("tanh")
-def _tanh(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, np.tanh, x)
+@value(*_FUNCTIONS)
+def _function(i: Instruction, x: np.ndarray) -> np.ndarray:
+    return _through_f64(i, _FUNCTIONS[i.opcode], x)
 
 
 # ---------------------------------------------------------------- signs and order
@@ -283,13 +266,9 @@ def _setp(i: Instruction, x: np.ndarray, y: np.ndarray, *other: np.ndarray) -> n
     holds = _compare(i, x, y)
     if i.type in PACKED:  # one predicate for each half
         return _combined(i, holds[..., 0], *other), _combined(i, holds[..., 1], *other)
-    if _has_pair(i):
+    if isinstance(i.operands[0], Pair):
         return _combined(i, holds, *other), _combined(i, ~holds, *other)
     return _combined(i, holds, *other)
-
-
-def _has_pair(i: Instruction) -> bool:
-    return hasattr(i.operands[0], "second")
 
 
 @value("set", sources=_compared_types, result=lambda i: i.types[0])

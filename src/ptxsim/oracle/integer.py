@@ -64,47 +64,31 @@ def _unsigned(lanes: Lanes, i: Instruction) -> list[np.ndarray]:
     return [as_python(lanes.read(o, "u" + i.type[1:])) for o in i.operands[1:]]
 
 
-@handler("addc")
-def _addc(lanes: Lanes, i: Instruction) -> None:
+def _carry_in(lanes: Lanes, i: Instruction, otherwise: int) -> np.ndarray | int:
+    """The carry flag, where the instruction reads it."""
+    return lanes.state.carry[lanes.rows].astype(object) if i.opcode in ("addc", "subc", "madc") else otherwise
+
+
+@handler("addc", "add.cc")
+def _add_carrying(lanes: Lanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    total = x + y + lanes.state.carry[lanes.rows].astype(object)
+    total = x + y + _carry_in(lanes, i, 0)
     _with_carry(lanes, i, total, total >> WIDTH_BITS[i.type] != 0)
 
 
-@handler("subc")
-def _subc(lanes: Lanes, i: Instruction) -> None:
+@handler("subc", "sub.cc")
+def _subtract_carrying(lanes: Lanes, i: Instruction) -> None:
     x, y = _unsigned(lanes, i)
-    total = x - y - (1 - lanes.state.carry[lanes.rows].astype(object))  # after a subtraction the flag means "no borrow"
+    total = x - y - (1 - _carry_in(lanes, i, 1))  # after a subtraction the flag means "no borrow"
     _with_carry(lanes, i, total, total >= 0)
 
 
-@handler("madc")
-def _madc(lanes: Lanes, i: Instruction) -> None:
+@handler("madc", "mad.cc")
+def _multiply_add_carrying(lanes: Lanes, i: Instruction) -> None:
     width = WIDTH_BITS[i.type]
     x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
     part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)
-    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:])) + lanes.state.carry[lanes.rows].astype(object)
-    _with_carry(lanes, i, total, total >> width != 0)
-
-
-@handler("add.cc")
-def _add_cc(lanes: Lanes, i: Instruction) -> None:
-    x, y = _unsigned(lanes, i)
-    _with_carry(lanes, i, x + y, x + y >> WIDTH_BITS[i.type] != 0)
-
-
-@handler("sub.cc")
-def _sub_cc(lanes: Lanes, i: Instruction) -> None:
-    x, y = _unsigned(lanes, i)
-    _with_carry(lanes, i, x - y, x >= y)
-
-
-@handler("mad.cc")
-def _mad_cc(lanes: Lanes, i: Instruction) -> None:
-    width = WIDTH_BITS[i.type]
-    x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
-    part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)
-    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:]))
+    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:])) + _carry_in(lanes, i, 0)
     _with_carry(lanes, i, total, total >> width != 0)
 
 
@@ -172,21 +156,16 @@ def _parts(x: np.ndarray, type_name: str, width: int) -> np.ndarray:
 
 @value(
     "dp4a",
-    sources=lambda i: (i.types[0], i.types[1], "s32" if "s32" in i.types else "u32"),
-    result=lambda i: "s32" if "s32" in i.types else "u32",
-)
-def _dp4a(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    return ((_parts(x, i.types[0], 8) * _parts(y, i.types[1], 8)).sum(axis=-1) + z).astype(z.dtype)
-
-
-@value(
     "dp2a",
     sources=lambda i: (i.types[0], i.types[1], "s32" if "s32" in i.types else "u32"),
     result=lambda i: "s32" if "s32" in i.types else "u32",
 )
-def _dp2a(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    chosen = _parts(y, i.types[1], 8)[..., 2:] if i.has("hi") else _parts(y, i.types[1], 8)[..., :2]
-    return ((_parts(x, i.types[0], 16) * chosen).sum(axis=-1) + z).astype(z.dtype)
+def _dot(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Four bytes of x, or two half-words, times as many bytes of y."""
+    p, q = _parts(x, i.types[0], 8 if i.opcode == "dp4a" else 16), _parts(y, i.types[1], 8)
+    if i.opcode == "dp2a":
+        q = q[..., 2:] if i.has("hi") else q[..., :2]
+    return ((p * q).sum(axis=-1) + z).astype(z.dtype)
 
 
 # ---------------------------------------------------------------- quotients and order
@@ -225,20 +204,13 @@ def _neg(i: Instruction, x: np.ndarray) -> np.ndarray:
     return floating.negate(i, x) if _is_float(i) else -x
 
 
-@value("min")
-def _min(i: Instruction, *xs: np.ndarray) -> np.ndarray:
+@value("min", "max")
+def _extreme(i: Instruction, *xs: np.ndarray) -> np.ndarray:
+    is_least = i.opcode == "min"
     if _is_float(i):
-        return floating.extreme(i, np.less, *xs)
-    least = np.minimum.reduce(np.broadcast_arrays(*xs))
-    return np.maximum(least, 0) if i.has("relu") else least
-
-
-@value("max")
-def _max(i: Instruction, *xs: np.ndarray) -> np.ndarray:
-    if _is_float(i):
-        return floating.extreme(i, np.greater, *xs)
-    greatest = np.maximum.reduce(np.broadcast_arrays(*xs))
-    return np.maximum(greatest, 0) if i.has("relu") else greatest
+        return floating.extreme(i, np.less if is_least else np.greater, *xs)
+    found = (np.minimum if is_least else np.maximum).reduce(np.broadcast_arrays(*xs))
+    return np.maximum(found, 0) if i.has("relu") else found
 
 
 @value("sad")
@@ -363,19 +335,9 @@ def _szext(i: Instruction, x: np.ndarray, length: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- logic and shifts
 
 
-@value("and")
-def _and(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x & y
-
-
-@value("or")
-def _or(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x | y
-
-
-@value("xor")
-def _xor(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x ^ y
+@value("and", "or", "xor")
+def _logic(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[i.opcode](x, y)
 
 
 @value("not")
@@ -399,19 +361,14 @@ def _lop3(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray, table: np
     return result, ((result != 0) & more[0] if i.has("and") else (result != 0) | more[0])
 
 
-@value("shl", sources=lambda i: (i.type, "u32"))
-def _shl(i: Instruction, x: np.ndarray, amount: np.ndarray) -> np.ndarray:
+@value("shl", "shr", sources=lambda i: (i.type, "u32"))
+def _shift(i: Instruction, x: np.ndarray, amount: np.ndarray) -> np.ndarray:
+    """By the width or more: zeros, or to the right the sign of a signed type."""
     width = WIDTH_BITS[i.type]
-    shifted = x << np.minimum(amount, width - 1).astype(x.dtype)
-    return np.where(amount >= width, x.dtype.type(0), shifted)
-
-
-@value("shr", sources=lambda i: (i.type, "u32"))
-def _shr(i: Instruction, x: np.ndarray, amount: np.ndarray) -> np.ndarray:
-    width = WIDTH_BITS[i.type]
-    shifted = x >> np.minimum(amount, width - 1).astype(x.dtype)
-    beyond = np.where(x < 0, -1, 0).astype(x.dtype) if x.dtype.kind == "i" else x.dtype.type(0)
-    return np.where(amount >= width, beyond, shifted)
+    shift = np.left_shift if i.opcode == "shl" else np.right_shift
+    shifted = shift(x, np.minimum(amount, width - 1).astype(x.dtype))
+    signs = np.where(x < 0, -1, 0) if i.opcode == "shr" and x.dtype.kind == "i" else np.zeros(x.shape)
+    return np.where(amount >= width, signs.astype(x.dtype), shifted)
 
 
 @value("shf")

@@ -179,16 +179,9 @@ def _st(lanes: Lanes, i: Instruction) -> None:
 Operation = Callable[..., np.ndarray]
 
 
-def _increment(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    return np.where(old >= limit, 0, old + 1)
-
-
-def _decrement(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    return np.where((old == 0) | (old > limit), limit, old - 1)
-
-
 def _swap_if_equal(old: np.ndarray, compare: np.ndarray, new: np.ndarray) -> np.ndarray:
     return np.where(old == compare, new, old)
+
 
 
 _OPERATIONS: dict[str, Operation] = {
@@ -196,8 +189,8 @@ _OPERATIONS: dict[str, Operation] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "exch": lambda old, new: new,
-    "inc": _increment,
-    "dec": _decrement,
+    "inc": lambda old, limit: np.where(old >= limit, 0, old + 1),
+    "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1),
     "cas": _swap_if_equal,
 }
 

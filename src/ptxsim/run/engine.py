@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -290,10 +291,9 @@ class Launching:
 
     def _account(self, workers: list[Worker]) -> LaunchRecord:
         lines = self._counted(workers)
-        totals = {"blocks": self.terms.blocks}
+        totals = Counter(blocks=self.terms.blocks)
         for names in lines.values():
-            for name, value in names.items():
-                totals[name] = totals.get(name, 0) + value
+            totals.update(names)
         told = self._hazards(workers)
         printed = format_records([w.printed() for w in workers], self.setup.memory, self.terms.block, self.terms.grid)
         return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block)

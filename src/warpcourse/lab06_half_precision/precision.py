@@ -15,9 +15,9 @@ from matplotlib import cbook, image
 
 from warpcourse import numerics
 from warpcourse.numerics import Errors
-from warpcourse.stages import Table
 from warpschool.harness.launcher import Program
 from warpschool.notebook.runs import own_contract
+from warpschool.show.table import Table, small_table
 
 LAB = "lab06_half_precision/"
 PHOTOGRAPH = "grace_hopper.jpg"
@@ -106,7 +106,7 @@ def own_layer(choices: Mapping[str, tuple[bool, float]], work: Layer | None = No
     half = work.activations.astype(np.float16).astype(np.float64) @ work.weights.astype(np.float16).T.astype(np.float64)
     rows.append(["(half, summed exactly)", "", "", "", "", f"{numerics.mean_squared_error(half, work.exact):.2g}"])
     head = ["scales", "limit", "beyond it", "MSE of activations", "of weights", "of results"]
-    return Table(head, rows, "Mean squared errors relative to the mean squares.")
+    return small_table(head, rows, "Mean squared errors relative to the mean squares.")
 
 
 def _quantised(

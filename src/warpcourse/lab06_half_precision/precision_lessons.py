@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
 from warpcourse.numerics import Errors
-from warpschool.show.picture import Picture
+from warpschool.show.figures import Picture
 
 _COLOURS = (BLUE, "#56B4E9", GREEN, "#CC79A7", ORANGE, RED, "black", GREY)
 _MARKS = "os^vD*PX"

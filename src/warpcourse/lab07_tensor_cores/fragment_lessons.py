@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 
 from warpcourse.lab07_tensor_cores.mappings import Speed
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
-from warpschool.show.picture import Picture
+from warpschool.show.figures import Picture
 
 _KINDS = {
     "CPU, float": GREY, "float": BLUE, "half": GREEN, "8 bits": "#56B4E9", "half, tensor cores": ORANGE,

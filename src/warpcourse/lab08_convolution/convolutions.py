@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpcourse.stages import Table
 from warpschool import model
 from warpschool.counters import Counters, ratio
 from warpschool.device import Launch, get_device
@@ -21,6 +20,7 @@ from warpschool.nn import Convolution, pipelines
 from warpschool.nn.fft import Fft, product_flop, transform_flop
 from warpschool.nn.networks import ALEXNET, shares
 from warpschool.notebook.runs import own_contract, program
+from warpschool.show.table import Table, small_table
 
 LAB = "lab08_convolution/"
 LAYERS = {
@@ -102,7 +102,7 @@ def compare(steps: Sequence[str], layer: str) -> Table:
         f"{layer} layer", "products per float loaded", "idle threads", "lanes at work", "load sectors used",
         "store sectors used", "block", "ms for 10,000", "the report's ms",
     ]  # fmt: skip
-    return Table(head, [_row(road(step, layer), layer) for step in steps])
+    return small_table(head, [_row(road(step, layer), layer) for step in steps])
 
 
 def _row(one: Road, layer: str) -> list[str]:

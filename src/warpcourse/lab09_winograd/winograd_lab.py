@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +18,7 @@ from warpschool.nn.winograd import Matrices, convolve_in, matrices
 from warpschool.nn.winograd_pipeline import Winograd
 from warpschool.nn.winograd_source import sources
 from warpschool.notebook.runs import program
-from warpschool.show.message import table_markup, table_text
+from warpschool.show.table import Table, small_table
 
 LAB = "lab09_winograd/"
 DTYPES = (np.float64, np.float32, np.float16)
@@ -72,22 +71,6 @@ def own_pipeline(exact: Matrices | None = None, *, device: str = "sim") -> Winog
     return Winograd(filters=filters, images=images, product=product, results=results)
 
 
-@dataclass(frozen=True, repr=False)
-class Table:
-    """A small table for a notebook, with a line below it."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    note: str = ""
-
-    def __repr__(self) -> str:
-        return "\n".join(filter(None, (table_text(list(self.header), [list(row) for row in self.rows]), self.note)))
-
-    def _repr_html_(self) -> str:
-        markup = table_markup(list(self.header), [list(row) for row in self.rows])
-        return markup + (f"<p>{self.note}</p>" if self.note else "")
-
-
 def stage_costs(pipeline: Winograd, problem: Convolution, *, seed: int = 0) -> Table:
     """What each kernel of a pipeline costs on the simulator, and the products against those of direct convolution."""
     x, w = problem.arrays(np.random.default_rng(seed))
@@ -104,7 +87,7 @@ def stage_costs(pipeline: Winograd, problem: Convolution, *, seed: int = 0) -> T
         f"{pipeline.exact}: {products:,} products, direct convolution {problem.products:,}: "
         f"{problem.products / max(1, products):.2f} times as many. Largest error {error:.1e}."
     )
-    return Table(("kernel", "multiply-adds", "other operations", "bytes loaded", "bytes stored"), tuple(rows), note)
+    return small_table(("kernel", "multiply-adds", "other operations", "bytes loaded", "bytes stored"), rows, note)
 
 
 def recorded(*, course: Course | None = None) -> Table:
@@ -116,7 +99,7 @@ def recorded(*, course: Course | None = None) -> Table:
         rows += [_recorded_row(row) for row in result["rows"]]
         notes.append(result["device"])
     header = ("layer", "method", "ms", "cuDNN ms", "ours / cuDNN", "largest error", "cuDNN's")
-    return Table(header, tuple(rows), f"Recorded on {', '.join(notes)}." if notes else "Nothing recorded.")
+    return small_table(header, tuple(rows), f"Recorded on {', '.join(notes)}." if notes else "Nothing recorded.")
 
 
 def _recorded_row(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from warpcourse.lab10_lenet import recorded_networks
-from warpcourse.stages import Table
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.device import Launch, get_device
@@ -28,6 +27,7 @@ from warpschool.nn.network import GPU_BATCH, Network, build, digits_layers, lene
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.streams import ENGINES, Timeline, schedule
 from warpschool.notebook.runs import own_contract
+from warpschool.show.table import Table, small_table
 
 LAB = "lab10_lenet"
 REPORT_MS: Mapping[str, tuple[float | None, float]] = {
@@ -58,7 +58,7 @@ def network(form: str = "fused", *, kernels: Kernels | None = None) -> Network:
 
 def whose(net: Network) -> Table:
     """Return which kernel each layer runs, and whose it is."""
-    return Table(["layer", "kernel", "whose"], [[one.layer, one.step, one.whose] for one in net.table()])
+    return small_table(["layer", "kernel", "whose"], [[one.layer, one.step, one.whose] for one in net.table()])
 
 
 def accuracy(found: np.ndarray) -> float:
@@ -131,7 +131,7 @@ def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images:
     head = ["layer", "bytes moved for an image", "multiply-adds", "ms for 10,000", *([f"ms, {gpu}"] if known else []),
             "the report's ms", "serial, its ms"]  # fmt: skip
     note = f"{gpu}: recorded with the references." if known else ""
-    return Table(head, [_row(name, one, images, times, known) for name, one in counted.items()], note)
+    return small_table(head, [_row(name, one, images, times, known) for name, one in counted.items()], note)
 
 
 def _row(

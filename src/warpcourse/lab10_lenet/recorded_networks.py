@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from warpcourse.stages import Table
 from warpschool.course import Course
 from warpschool.nn.network import FORMS
 from warpschool.nn.streams import Span, Timeline, Work
+from warpschool.show.table import Table, small_table
 
 NOTHING = "Nothing recorded."
 
@@ -55,7 +55,7 @@ def forms(*, course: Course | None = None) -> Table:
     ]  # fmt: skip
     head = ["form", "numbers", "ms for 10,000", "MB, one arena", "MB, all apart", "of PyTorch eager",
             "of torch.compile", "right"]  # fmt: skip
-    return Table(head, rows, f"Fusion, recorded on {found['device']}." if found else NOTHING)
+    return small_table(head, rows, f"Fusion, recorded on {found['device']}." if found else NOTHING)
 
 
 def layouts(*, course: Course | None = None) -> Table:
@@ -64,7 +64,7 @@ def layouts(*, course: Course | None = None) -> Table:
     times = found["digits"]["layout_ms"] if found else {}
     rows = [[name, f"{ms:.3f}"] for name, ms in times.items()]
     note = f"Layout: the first pooling of 10,000 images, recorded on {found['device']}." if found else NOTHING
-    return Table(["windows lie as", "ms"], rows, note)
+    return small_table(["windows lie as", "ms"], rows, note)
 
 
 def streams(*, course: Course | None = None) -> Table:
@@ -76,7 +76,7 @@ def streams(*, course: Course | None = None) -> Table:
         for one in (found["digits"]["streams"] if found else [])
     ]  # fmt: skip
     note = f"Streams: copies and kernels by events, recorded on {found['device']}." if found else NOTHING
-    return Table(["host memory", "parts", "streams", "ms", "ms of it overlapped"], rows, note)
+    return small_table(["host memory", "parts", "streams", "ms", "ms of it overlapped"], rows, note)
 
 
 def tables(*, course: Course | None = None) -> list[Table]:

@@ -13,7 +13,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from warpcourse.lab09_winograd.winograd_lab import Table
 from warpcourse.lab11_training.training_lessons import draw_batches, draw_losses
 from warpschool.course import Course
 from warpschool.errors import SimulationError
@@ -24,7 +23,8 @@ from warpschool.nn.recipes import training_network
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Epoch, Settings, Trainer
 from warpschool.notebook.runs import own_contract
-from warpschool.show.message import show_text
+from warpschool.show.page import show_text
+from warpschool.show.table import Table, small_table
 
 LAB = "lab11_training"
 TINY = Settings(epochs=3, batch=32, seed=1, optimizer=Sgd(rate=0.05))
@@ -101,7 +101,7 @@ class TinyRun:
             f"{self.seconds:.0f} s in all; {self.left:.2f} of the first losses is left"
             + ("." if self.left <= FALLS_TO else f": more than {FALLS_TO:.2f}, something is wrong with the way back.")
         )
-        return Table(("epoch", "mean loss", "accuracy", "rate", "seconds of training"), rows, note)
+        return small_table(("epoch", "mean loss", "accuracy", "rate", "seconds of training"), rows, note)
 
 
 class _NoNumber(Exception):
@@ -147,7 +147,7 @@ def gradient_table(kernels: Kernels, *, batch: int = 4, seed: int = 0) -> Table:
     try:
         trainer.step(images, labels, rate=0.0)
     except SimulationError as fault:
-        return Table(header, (), str(fault))
+        return small_table(header, (), str(fault))
     rows = []
     for name, gradient in trainer.gradients.items():
         direction = rng.choice([-1.0, 1.0], gradient.shape)
@@ -159,7 +159,7 @@ def gradient_table(kernels: Kernels, *, batch: int = 4, seed: int = 0) -> Table:
         other = gradients.finite_difference(loss, parameters[name], direction)
         agrees = abs(mine - other) <= 1e-3 * float(np.abs(gradient).sum())
         rows.append((name, f"{gradient.size:,}", f"{mine:+.6f}", f"{other:+.6f}", "yes" if agrees else "no"))
-    return Table(header, tuple(rows), f"A batch of {batch} digits, in float64: two losses for each line.")
+    return small_table(header, tuple(rows), f"A batch of {batch} digits, in float64: two losses for each line.")
 
 
 # ---------------------------------------------------------------- what was recorded
@@ -186,7 +186,7 @@ def recorded(*, course: Course | None = None) -> Table:
         for row in found.get("against", [])
     ]
     note = f"{found.get('device', 'Nothing recorded')}. " + "; ".join(compared)
-    return Table(("network", "epochs", "seed", "accuracy", "seconds of training"), tuple(map(tuple, rows)), note)
+    return small_table(("network", "epochs", "seed", "accuracy", "seconds of training"), tuple(map(tuple, rows)), note)
 
 
 def draw_recorded_batches(*, course: Course | None = None) -> None:

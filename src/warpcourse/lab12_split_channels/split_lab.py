@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from warpcourse.lab09_winograd.winograd_lab import Table
 from warpschool.contract import Contract
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
@@ -15,6 +14,7 @@ from warpschool.nn import Convolution
 from warpschool.nn.networks import RESNET, YOLO
 from warpschool.nn.split_channels import Tiles, block_intensity, estimate, ranked, thread_intensity, why_not
 from warpschool.notebook.runs import own_contract
+from warpschool.show.table import Table, small_table
 
 LAB = "lab12_split_channels/"
 LAYERS: Mapping[str, Convolution] = {**YOLO, **RESNET}
@@ -45,7 +45,7 @@ def loads(problem: Convolution, steps: Sequence[str] = _STEPS, *, device: str = 
             _block_text(tiles, problem, lanes, step),
         ))  # fmt: skip
     header = ("step", "blocks", "products / load", "figure 4.6", "products / global load", "figure 5.2")
-    return Table(header, tuple(rows), "Loads in floats; the pixels outside the image cost none.")
+    return small_table(header, tuple(rows), "Loads in floats; the pixels outside the image cost none.")
 
 
 def _per_load(products: int, load_bytes: int, *, digits: int) -> str:
@@ -91,7 +91,7 @@ def model_says(layer: str, count: int = 6, *, gpu: str = "h200") -> Table:
         for number, e in chosen
     )  # fmt: skip
     header = ("rank", "model us", "TK", "TH x TW", "BH x BW x BC", "SPLITS", "blocks", "fig. 4.6", "fig. 5.2")
-    return Table(header, rows, f"{len(found):,} legal sets of tiles for layer {layer}.")
+    return small_table(header, rows, f"{len(found):,} legal sets of tiles for layer {layer}.")
 
 
 Search = Callable[[Sequence[str], Callable[[str], float], dict[str, float]], Any]
@@ -136,7 +136,7 @@ def recorded(*, course: Course | None = None) -> Table:
         notes.append(f"{result['device']}: geometric mean {mean:.2f} of cuDNN's best, worst {worst:.2f}")
     rows = tuple(_recorded_row(name, problem, times.get(name)) for name, problem in LAYERS.items())
     header = ("layer", "K", "C", "H/W", "R/S", "us", "cuDNN us", "ours / cuDNN", "its best GEMM us", "tiles")
-    return Table(header, rows, f"* stride 2. {'; '.join(notes)}." if notes else "Nothing recorded.")
+    return small_table(header, rows, f"* stride 2. {'; '.join(notes)}." if notes else "Nothing recorded.")
 
 
 def ratios(*, course: Course | None = None) -> dict[str, float]:

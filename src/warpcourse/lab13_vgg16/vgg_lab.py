@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from warpcourse.lab09_winograd.winograd_lab import Table
 from warpcourse.lab13_vgg16.thesis_times import TIMES_MS
 from warpschool.course import Course
 from warpschool.nn.optimizers import Sgd
@@ -16,6 +15,7 @@ from warpschool.nn.session import Kernels
 from warpschool.nn.vgg16 import Form, Step
 from warpschool.nn.vgg_reference import reference
 from warpschool.notebook.runs import own_contract
+from warpschool.show.table import Table, small_table
 
 LAB = "lab13_vgg16"
 RATE, MOMENTUM = 0.02, 0.9
@@ -52,7 +52,7 @@ def gradient_table(step: Step, x: np.ndarray, label: np.ndarray) -> Table:
         shape = " x ".join(map(str, exact.gradients[f"{layer.name}.weight"].shape))
         rows.append((layer.name, shape, *errors))
     note = f"Mean loss {loss:.6f}, float64 {exact.loss.mean():.6f}. Hazards: {len(step.hazards)}."
-    return Table(("layer", "weights", "error of dw", "error of db"), tuple(rows), note)
+    return small_table(("layer", "weights", "error of dw", "error of db"), tuple(rows), note)
 
 
 def train(step: Step, x: np.ndarray, label: np.ndarray, *, steps: int = 6) -> list[float]:
@@ -76,8 +76,8 @@ def recorded(table: int, *, course: Course | None = None) -> Table:
         images = f"batch {result['batch']}, {result['image']} x {result['image']}"
         note = f"{title}; {images}, recorded on {result['device']}. The thesis measured on a GTX 1080."
         beside = tuple((*row, *_thesis(table, str(row[0]))) for row in rows)
-        return Table((*header, *_THEIRS), beside, note)
-    return Table((f"table {table}",), (), "Nothing recorded.")
+        return small_table((*header, *_THEIRS), beside, note)
+    return small_table((f"table {table}",), (), "Nothing recorded.")
 
 
 def _thesis(table: int, row: str) -> tuple[str, str]:

@@ -20,10 +20,11 @@ from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell
 from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Criterion, Result
 from warpschool.harness.source import Source
-from warpschool.show.annotated import marked_source
-from warpschool.show.frame import split_case
-from warpschool.show.notes import Note, hazard_notes
-from warpschool.show.page import cell, escape, facts, page, scrolling, slug
+from warpschool.show.notes import hazard_notes, split_case
+from warpschool.show.page import escape, facts, page, slug
+from warpschool.show.results import met_cell
+from warpschool.show.source import Note, marked_source
+from warpschool.show.table import Cell, Table
 
 MAX_SAID = 12
 """lines of a check cell in Python"""
@@ -127,20 +128,14 @@ def _overview(record: Record, assignment: Assignment, marks: Marks) -> str:
     rows = []
     for graded in assignment.cells:
         given, score = marks.cells.get(graded.grade_id), record.cell(graded.grade_id)
-        if given is None or score is None:
-            continue
-        rows.append(
-            f'<tr><th scope="row">{escape(_what(graded))}<span class="title">{escape(graded.grade_id)}</span>'
-            f"{_said(graded, score)}</th>"
-            f"{_state(score, given)}{cell(_points(given))}</tr>"
-        )
+        if given is not None and score is not None:
+            title = Cell(_what(graded), below=(graded.grade_id, *_said(graded, score)))
+            rows.append([title, _state(score, given), _points(given)])
     if marks.seconds_late > 0:
-        late = f"{marks.seconds_late / 3600:.1f} hours late"
-        rows.append(f'<tr><th scope="row">Late</th>{cell(late)}{cell(f"-{_number(marks.penalty)}", "bad")}</tr>')
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("graded", "state", "points"))
-    total = f'<tr><th scope="row">Total</th><td></td>{cell(f"{_number(marks.score)} of {_number(marks.points)}")}</tr>'
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}{total}</tbody></table>"
-    return scrolling("points", table)
+        penalty = Cell(f"-{_number(marks.penalty)}", "bad")
+        rows.append(["Late", f"{marks.seconds_late / 3600:.1f} hours late", penalty])
+    rows.append(["Total", "", f"{_number(marks.score)} of {_number(marks.points)}"])
+    return Table.of("", ["graded", "state", "points"], rows).html(label="points")
 
 
 def _what(graded: GradedCell) -> str:
@@ -149,11 +144,10 @@ def _what(graded: GradedCell) -> str:
     return "Answer in your own words" if graded.kind == MANUAL else first
 
 
-def _said(graded: GradedCell, score: CellScore) -> str:
+def _said(graded: GradedCell, score: CellScore) -> list[str]:
     """What a check cell in Python printed."""
     text = score.text if graded.kind == PYTHON and score.state is State.GRADED else ""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Out[")]
-    return "".join(f'<span class="title">{escape(line)}</span>' for line in lines[:MAX_SAID])
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("Out[")][:MAX_SAID]
 
 
 def _points(given: Given) -> str:
@@ -165,16 +159,16 @@ def _number(points: float) -> str:
     return f"{round(points, 2):g}"
 
 
-def _state(score: CellScore, given: Given) -> str:
+def _state(score: CellScore, given: Given) -> Cell:
     if given.by_hand:
-        return cell("by your teacher" if not given.waits else "by your teacher, looked at again")
+        return Cell("by your teacher" if not given.waits else "by your teacher, looked at again")
     if given.waits:
-        return cell("the grader failed here; a person looks at it" if score.state is State.FAILED else "not read yet")
+        return Cell("the grader failed here; a person looks at it" if score.state is State.FAILED else "not read yet")
     if score.state is State.GRADED and score.text == "No response.":
-        return cell("no response", "bad")
+        return Cell("no response", "bad")
     if given.score >= given.points:
-        return cell("✓ met", "good")
-    return cell(f"✗ {score.verdict}", "bad")
+        return Cell("✓ met", "good")
+    return Cell(f"✗ {score.verdict}", "bad")
 
 
 # ---------------------------------------------------------------- one step
@@ -199,21 +193,14 @@ def _step(
 
 
 def _criteria(result: Result) -> str:
-    rows = []
-    for c in result.criteria:
-        met = cell("✓ met", "good") if c.ok else cell(f"✗ {c.verdict}", "bad")
-        points = cell(f"{c.points:g} of {c.weight:g}")
-        rows.append(f'<tr><th scope="row">{escape(c.title)}{_counted(c)}</th>{met}{points}</tr>')
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("criterion", "met?", "weight"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return scrolling(f"criteria of {result.step}", table)
+    rows = [[Cell(c.title, below=_counted(c)), met_cell(c), f"{c.points:g} of {c.weight:g}"] for c in result.criteria]
+    return Table.of("", ["criterion", "met?", "weight"], rows).html(label=f"criteria of {result.step}")
 
 
-def _counted(criterion: Criterion) -> str:
+def _counted(criterion: Criterion) -> tuple[str, ...]:
     """What a criterion counts, and what it counted."""
-    lines = [f"Counted: {criterion.counts}"] if criterion.counts else []
-    lines += getattr(criterion, "measured", ())
-    return "".join(f'<span class="title">{escape(line)}</span>' for line in lines)
+    counts = (f"Counted: {criterion.counts}",) if criterion.counts else ()
+    return (*counts, *getattr(criterion, "measured", ()))
 
 
 def _findings(result: Result) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import io
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback,
 from sqlalchemy.exc import SAWarning
 
 from warpschool.classroom.folder import ClassFolder, folder_of
+from warpschool.classroom.late import recompute
 from warpschool.errors import CourseError, GradingError
 
 CONVERTERS = {"release": GenerateAssignment, "grade": Autograde, "feedback": GenerateFeedback}
@@ -63,6 +65,24 @@ class ClassApp:
                     converter.start()
             except NbGraderException as error:
                 raise GradingError(_told(log.getvalue()) or str(error)) from None
+
+    def recompute_penalties(self, assignments: Sequence[str] = ()) -> None:
+        """Write the late penalties anew, of all assignments where none is named."""
+        with self.gradebook() as gradebook:
+            for name in assignments or [found.name for found in gradebook.assignments]:
+                recompute(gradebook, name, self.folder.policy.late)
+
+    def write_feedback(self, assignment: str, students: Sequence[str] = ()) -> list[Path]:
+        """Write the feedback pages of everybody, or of some students; return their paths."""
+        self.recompute_penalties([assignment])
+        for one in [glob.escape(student) for student in students] or ["*"]:
+            self.convert("feedback", assignment, student=one)
+        pages = sorted(self.feedback_folder.glob(f"*/{assignment}/*.html"))
+        return [path for path in pages if not students or path.parts[-3] in students]
+
+    @property
+    def feedback_folder(self) -> Path:
+        return self.folder.root / str(self.coursedir.feedback_directory)
 
 
 def _put_tools_on_path() -> None:

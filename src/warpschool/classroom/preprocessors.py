@@ -25,7 +25,7 @@ from warpschool.grading.handin import read_handin, reassembled
 from warpschool.grading.records import Record, State
 from warpschool.grading.result import to_text
 from warpschool.grading.rubrics import read_rubrics
-from warpschool.show.result_display import result_html
+from warpschool.show.results import result_html
 
 GRADERS_IMAGE = "The image below was drawn when this cell was graded.\n"
 Processed = tuple[NotebookNode, Any]

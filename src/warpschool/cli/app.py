@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from warpschool import __version__
-from warpschool.cli import alike, bench, check, classroom, course, debug, doctor, grade, lab, new_lab, profile, tour
+from warpschool.cli import learn, look, teach
 from warpschool.cli.failures import EXIT_CODES
+from warpschool.version import __version__
 
 app = typer.Typer(
     name="warpschool",
@@ -48,12 +48,12 @@ def _help(command: Callable[..., None]) -> str:
 
 
 for command, panel in (
-    (tour.tour, LOOK), (profile.profile, LOOK), (debug.debug, LOOK), (doctor.doctor, LOOK), (bench.bench, LOOK),
-    (lab.start, LEARN), (course.status, LEARN), (check.check, LEARN), (check.hint, LEARN), (course.diff, LEARN),
-    (course.solution, LEARN), (lab.lab, LEARN),
-    (classroom.quickstart, TEACH), (classroom.release, TEACH), (classroom.import_, TEACH), (grade.grade, TEACH),
-    (alike.alike, TEACH), (classroom.rubric, TEACH), (classroom.feedback, TEACH), (classroom.export, TEACH),
-    (new_lab.new_lab, TEACH),
+    (look.tour, LOOK), (look.profile, LOOK), (look.debug, LOOK), (look.doctor, LOOK), (look.bench, LOOK),
+    (learn.start, LEARN), (learn.status, LEARN), (learn.check, LEARN), (learn.hint, LEARN), (learn.diff, LEARN),
+    (learn.solution, LEARN), (learn.lab, LEARN),
+    (teach.quickstart, TEACH), (teach.release, TEACH), (teach.import_, TEACH), (teach.grade, TEACH),
+    (teach.alike, TEACH), (teach.rubric, TEACH), (teach.feedback, TEACH), (teach.export, TEACH),
+    (teach.new_lab, TEACH),
 ):  # fmt: skip
     name = command.__name__.rstrip("_").replace("_", "-")
     text = _help(command)

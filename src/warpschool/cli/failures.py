@@ -7,12 +7,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.text import Text
 
 from warpschool import errors
+from warpschool.atomic import write_file
 from warpschool.cli.output import Output
 
 OK, FAILED, BAD_INPUT, LACKING = 0, 1, 2, 3
@@ -62,6 +64,24 @@ def report(error: Exception, output: Output, *, command: str = "", with_document
     """Print an error on stderr, with --json as a document on stdout too, unless one is there already."""
     message, next_step = _words(error)
     _tell(output, type(error).__name__, message, next_step or _general_advice(error, command), with_document)
+
+
+def save(output: Output, path: Path, content: str | bytes, what: str) -> None:
+    """Write a file of a command that has printed its results already, and say where it is, or why it is not there."""
+    problem = try_write(path, content)
+    if problem:
+        report(problem, output, with_document=False)
+        raise typer.Exit(LACKING)
+    output.show(f"{what}: ", (str(path), "bold"))
+
+
+def try_write(path: Path, content: str | bytes) -> errors.OutputError | None:
+    """Write a file and return what went wrong."""
+    try:
+        write_file(path, content)
+    except errors.OutputError as error:
+        return error
+    return None
 
 
 def report_usage(error: Any, output: Output) -> int:

@@ -224,6 +224,10 @@ class SimDevice:
 
     # ---------------------------------------------------------------- programs
 
+    def loaded(self, module: SimModule, kernel: SimKernel) -> SimLoadedKernel:
+        """What runs a kernel of a module."""
+        return SimLoadedKernel(module, kernel)
+
     def load(self, module: Loadable) -> SimModule:
         """Makes a RawModule's PTX ready. Raises PtxSyntaxError."""
         return SimModule(self, ptxsim.parse(module.compiled.ptx), module.name)
@@ -258,7 +262,7 @@ class SimModule:
     def kernel(self, name: str) -> SimLoadedKernel:
         """Raises UnsupportedInstruction where the kernel uses one that the simulator does not know."""
         with self.device._lock:
-            return SimLoadedKernel(self, self.program.kernel(name, file=self.source_name))
+            return self.device.loaded(self, self.program.kernel(name, file=self.source_name))
 
     def variable(self, name: str) -> DeviceArray:
         if name not in self._placed:

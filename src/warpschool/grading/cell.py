@@ -14,8 +14,8 @@ from warpschool.grading.runner import DEFAULT_SEED, check_source
 from warpschool.grading.secret import secret_words
 from warpschool.grading.verdicts import Verdict
 from warpschool.harness.source import Source, find_source
-from warpschool.show.message import show, show_text
-from warpschool.show.result_display import result_html
+from warpschool.show.page import show, show_text
+from warpschool.show.results import result_html
 
 
 @dataclass

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ptxsim.cache import cache_root
 from warpschool.course import Course, Lab, Step
 from warpschool.errors import ArgumentError, CourseError
+from warpschool.grading.batch import run
 from warpschool.grading.intake import read_submitted
+from warpschool.grading.jobs import KernelJob, unreadable
+from warpschool.grading.result import Result
+from warpschool.grading.secret import read_secret
+from warpschool.grading.store import Store
 from warpschool.harness.source import MAX_SOURCE_BYTES
 
 
@@ -47,6 +54,45 @@ def find_submissions(folder: Path, course: Course, step: str | None = None) -> t
             "files: --step lab02/01",
         )
     return found, foreign
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderRun:
+    """How a folder is graded: where the kernels run and with which data, how many at once, where results are kept."""
+
+    device: str = "sim"
+    seed: int = 0
+    secret_file: Path | None = None
+    store: Path | None = None
+    workers: int = 1
+    scheduler: str | None = None
+    slurm: bool = False
+
+    def results(self, found: Sequence[Submitted]) -> Iterator[tuple[Submitted, Result]]:
+        """Grade submissions and give each result when it is there; equal kernels are checked once."""
+        secret = read_secret(self.secret_file) if self.secret_file else ""
+        waiting: dict[KernelJob, list[Submitted]] = defaultdict(list)
+        for item in found:
+            job = KernelJob(item.step.name, item.data, seed=self.seed, device=self.device, secret=secret)
+            if item.problem:
+                yield item, unreadable(job, item.problem)
+            else:
+                waiting[job].append(item)
+        store = Store(self.store or cache_root() / "results")
+        for finished, outcome in run(
+            waiting, store=store, workers=self.workers, scheduler=self.scheduler, slurm=self.slurm
+        ):
+            if isinstance(finished, KernelJob) and isinstance(outcome, Result):  # there are no other jobs here
+                yield from ((item, outcome) for item in waiting[finished])
+
+
+def sources_by_step(folder: Path, course: Course, step: str | None = None) -> dict[str, dict[str, str]]:
+    """Step -> student -> source, of everything below a folder that can be read."""
+    sources: dict[str, dict[str, str]] = defaultdict(dict)
+    for item in find_submissions(folder, course, step)[0]:
+        if not item.problem:
+            sources[item.step.name][item.student] = item.data.decode("utf-8-sig", errors="replace")
+    return sources
 
 
 def _kernel(path: Path, folder: Path, course: Course, wanted: str | None) -> Iterator[Submitted]:

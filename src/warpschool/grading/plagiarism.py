@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from warpschool.compile.source import blank, normalise
+from warpschool.course import Course
 
 RUN = 12
 """tokens in a run: shorter agreements are chance"""
@@ -124,3 +125,15 @@ def _every_run(source: str) -> set[int]:
     found = tokens(source)
     runs = (found[at : at + RUN] for at in range(len(found) - RUN + 1))
     return {zlib.crc32("\0".join(token.kind for token in run).encode()) for run in runs}
+
+
+def alike_kernels(
+    sources: Mapping[str, Mapping[str, str]], course: Course, *, least: float
+) -> dict[str, list[Pair]]:
+    """Step -> its pairs; `sources`: step -> who -> source. What the course's starters give does not count."""
+    found = {}
+    for name, by_student in sources.items():
+        starter = course.step(name).starter
+        given = [starter.read_text("utf-8")] if starter is not None else []
+        found[name] = list(alike_pairs(by_student, starters=given, least=least))
+    return found

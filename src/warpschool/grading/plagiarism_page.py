@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 from warpschool.grading.plagiarism import Pair
+from warpschool.show.page import escape, page
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }
-pre { font: 12px/1.35 ui-monospace, monospace; overflow-x: auto; border: 1px solid #ccc; padding: .5rem; margin: 0; }
+_STYLE = """<style>
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; margin-bottom: 2rem; }
-mark { background: #ffe9a8; display: inline-block; min-width: 100%; }
-summary { cursor: pointer; font-weight: 600; }
-@media (prefers-color-scheme: dark) { body { background: #161616; color: #e8e8e8; }
-  mark { background: #5b4a12; color: inherit; } }
-"""
+.pair mark { background: color-mix(in srgb, var(--hot) 35%, transparent); text-decoration: none; display: inline-block;
+  min-width: 100%; }
+</style>"""
 _ABOUT = (
     "Kernels that are alike after names, numbers, comments and layout are taken away, and without what the starter "
     "gave or most of the class wrote. This is a list to look at, not a finding: short kernels have few right forms, "
@@ -25,15 +21,14 @@ _ABOUT = (
 
 def report(found: Mapping[str, Sequence[Pair]], sources: Mapping[str, Mapping[str, str]]) -> str:
     """Return a page for these pairs by step; `sources`: step -> who -> source."""
-    parts = [f"<!doctype html><meta charset='utf-8'><title>Alike kernels</title><style>{_STYLE}</style>"]
-    parts.append(f"<h1>Alike kernels</h1><p>{escape(_ABOUT)}</p>")
+    parts = [f"{_STYLE}<main><h1>Alike kernels</h1><p>{escape(_ABOUT)}</p>"]
     if not any(found.values()):
         parts.append("<p>No two kernels are alike.</p>")
     for step, pairs in found.items():
         if pairs:
             parts.append(f"<h2>{escape(step)}</h2>")
         parts += [_pair(pair, sources[step]) for pair in pairs]
-    return "\n".join(parts) + "\n"
+    return page("Alike kernels", "\n".join([*parts, "</main>"]))
 
 
 def _pair(pair: Pair, sources: Mapping[str, str]) -> str:

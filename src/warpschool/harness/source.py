@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,27 +48,46 @@ class Source:
         return parse_contract(self.text, name=self.name)
 
 
-def read_text(path: Path) -> str:
-    """Read a file that was named in place of a step. Raises ArgumentError."""
+def read_source(path: Path) -> str:
+    """Return a kernel file's text. Raises ArgumentError, with the reason, for a file that cannot be one."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        advice = "Name a .cu file that is there, or a step such as lab02/01."
-        raise ArgumentError(f"cannot read {path}: {why}", next_step=advice) from None
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise ArgumentError(f"{path} is a folder", next_step="Name a .cu file.") from None
+    except FileNotFoundError:
+        raise ArgumentError(f"there is no file {path}", next_step=_nearby(path)) from None
+    except OSError as error:
+        raise ArgumentError(f"cannot read {path}: {error.strerror}", next_step=f"Try: chmod u+r {path}") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ArgumentError(
+            f"{path}:{line}: byte 0x{data[error.start]:02x} is not UTF-8", next_step="Save the file as UTF-8 text."
+        ) from None
+    if not text.strip():
+        raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
+    return text
 
 
-def resolve(
-    which: str | Path, kind: Kind = "own", *, otherwise: str = "", read: Callable[[Path], str] = read_text
-) -> Source:
+def _nearby(path: Path) -> str:
+    """The .cu files beside a path that does not exist."""
+    with contextlib.suppress(OSError):
+        names = sorted(p.name for p in path.parent.glob("*.cu"))[:8]
+        if names:
+            return f"In {path.parent}/ there is: {', '.join(names)}."
+    return "Name an existing .cu file."
+
+
+def resolve(which: str | Path, kind: Kind = "own", *, otherwise: str = "") -> Source:
     """Return the source that a step or a .cu file names: what ends in .cu is a file, unless only a step is called so.
 
-    `kind` says whose file of a step is meant, `otherwise` what to do where there is none; `read` reads a file, with the
-    caller's words where it cannot. Raises CourseError for an unknown step, and where there is no such file of it.
+    `kind` says whose file of a step is meant, `otherwise` what to do where there is none. Raises CourseError for an
+    unknown step and where there is no such file of it, ArgumentError for a file that cannot be read.
     """
     path = Path(str(which))
     if path.suffix == ".cu" and (path.exists() or not _is_step(str(which))):
-        return Source(read(path).encode(), path.name, "given file", str(which))
+        return Source(read_source(path).encode(), path.name, "given file", str(which))
     step = Course.find().step(str(which))
     if kind in ("reference", "starter"):
         return of_course(step, kind, otherwise=otherwise)

@@ -192,13 +192,8 @@ class _TracingDevice(SimDevice):
         super().__init__(memory_limit_bytes=1 << 30)
         self.traced_block = block
 
-    def load(self, module: Any) -> SimModule:
-        return _Module(self, ptxsim.parse(module.ptx), module.name)
-
-
-class _Module(SimModule):
-    def kernel(self, name: str) -> SimLoadedKernel:
-        return _Kernel(self, self.program.kernel(name, file=self.source_name))
+    def loaded(self, module: SimModule, kernel: ptxsim.SimKernel) -> SimLoadedKernel:
+        return _Kernel(module, kernel)
 
 
 class _Kernel(SimLoadedKernel):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,9 @@ from warpschool.nn.layers import (
     MaxPool,
     WinogradPool,
 )
-from warpschool.nn.reading_progress import Bar, progress_of
 from warpschool.nn.session import Kernels, Session
+from warpschool.show.progress import Bar
+from warpschool.show.progress import progress as show_progress
 
 PIXELS = (1, 28, 28)
 FORMS = ("plain", "pooled", "fused", "winograd")
@@ -162,19 +164,19 @@ class Network:
             raise ArgumentError(f"the network takes images {list(self.image_shape)}, not {list(x.shape[1:])}")
         size = batch or (GPU_BATCH if self.kernels.device.measures_time else BATCH)
         parts = [x[first : first + size] for first in range(0, len(x), size)]
-        with progress_of(len(x), shown=progress) as bar:
+        with show_progress(len(x), "reading", unit="images", shown=progress) as bar:
             found = [self._one(part, every, bar, again=len(x) >= 2 * size) for part in parts]
         return np.concatenate(found) if found else np.empty(0, np.int32)
 
     def _one(self, x: np.ndarray, every: bool, bar: Bar, *, again: bool) -> np.ndarray:
         session = self.session(len(x))
-        session.prepare(relaxed=again and not every, told=bar.prepared)
+        session.prepare(relaxed=again and not every, told=partial(bar.beside, "compiling", unit="kernels"))
         try:
             found = self._read(session, x, every)
         except BaseException:
             session.stop_preparing()
             raise
-        bar.read(len(x))
+        bar.advance(len(x))
         return found
 
     def _read(self, session: Session, x: np.ndarray, every: bool) -> np.ndarray:

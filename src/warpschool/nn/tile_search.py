@@ -23,6 +23,7 @@ from warpschool.atomic import write_file
 from warpschool.errors import ArgumentError, WarpschoolError
 from warpschool.nn.convolution import Convolution
 from warpschool.nn.split_channels import Tiles
+from warpschool.show.progress import progress
 
 Measure = Callable[[Tiles], float]
 """microseconds of a layer with these tiles; raises WarpschoolError where they cannot be used"""
@@ -122,15 +123,11 @@ def search(
 
 def search_with_bar(tiles: Iterable[Tiles], measure: Measure, record: Record, *, title: str) -> tuple[Tiles, float]:
     """The same with a progress bar on the terminal, which shows the best time so far."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(title, total=None)
+    with progress(1, title, transient=False) as bar:
 
         def show(done: int, total: int) -> None:
-            best = f", best {record.best[1]:.1f} us" if record.best else ""
-            bar.update(task, completed=done, total=total, description=title + best)
+            bar.aside(f"best {record.best[1]:.1f} us" if record.best else "")
+            bar.reach(done, total)
 
         return search(tiles, measure, record, on_step=show)
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 
 from warpschool.device import DeviceArray
 from warpschool.errors import ArgumentError, SimulationError
@@ -32,7 +33,7 @@ from warpschool.nn.layers import Argmax, Layer
 from warpschool.nn.network import PIXELS, build
 from warpschool.nn.optimizers import Optimizer, Sgd, Updater
 from warpschool.nn.session import Kernels, Session
-from warpschool.nn.training_progress import progress_of
+from warpschool.show.progress import progress as show_progress
 
 TEST_BATCH = {"sim": 100, "gpu": 1000}
 """Images at a time when accuracy is measured."""
@@ -220,16 +221,18 @@ class Trainer:
         if not per_epoch:
             raise ArgumentError(f"{len(train)} images fill no batch of {self.settings.batch}")
         run = _Run(self, train, per_epoch, checkpoint, every)
-        with progress_of(self.settings.epochs * per_epoch, shown=progress) as bar:
+        steps, stderr = self.settings.epochs * per_epoch, Console(stderr=True)
+        with show_progress(steps, "training", unit="steps", shown=progress, console=stderr, transient=False) as bar:
             try:
                 for epoch in range(run.epoch, self.settings.epochs):
-                    seconds = run.train_epoch(epoch, on_step, bar.advance)
+                    seconds = run.train_epoch(epoch, on_step, bar.reach)
                     seen = Epoch(
                         epoch=epoch + 1, loss=run.mean_loss(), rate=self.settings.rate(epoch), seconds=seconds,
                         accuracy=self.accuracy(test) if test is not None else None,
                     )  # fmt: skip
                     run.finish_epoch(seen)
-                    bar.said(seen.loss, seen.accuracy)
+                    tested = "" if seen.accuracy is None else f", accuracy {seen.accuracy:.2%}"
+                    bar.aside(f"loss {seen.loss:.4f}{tested}")
                     if on_epoch is not None:
                         on_epoch(seen)
             except KeyboardInterrupt:

@@ -10,10 +10,9 @@ from warpschool.errors import WarpschoolError
 from warpschool.grading import Result, find_source
 from warpschool.harness.compare import Comparison
 from warpschool.harness.launcher import RunResult
-from warpschool.show.displays import launch_html, run_html
-from warpschool.show.mismatch_picture import mismatch_exhibit
+from warpschool.show.kernels import launch_html, run_html
 from warpschool.show.page import escape, notebook_box
-from warpschool.show.result_display import result_html
+from warpschool.show.results import mismatch_exhibit, result_html
 
 
 def _result(result: Result) -> str:
@@ -36,7 +35,7 @@ def _run_text(run: RunResult) -> str:
 
 def _figure(figure: Any) -> str:
     """A figure of Matplotlib with a text for those who do not see it; Matplotlib is loaded only where it is used."""
-    from warpschool.show.figure_text import figure_html
+    from warpschool.show.figures import figure_html
 
     return figure_html(figure)
 

@@ -10,8 +10,8 @@ from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
 from warpschool.notebook.cells import remember
-from warpschool.show.cell_display import compiled_html, failed_html
-from warpschool.show.message import show, show_text
+from warpschool.show.page import show, show_text
+from warpschool.show.results import compiled_html, failed_html
 
 
 @magics_class

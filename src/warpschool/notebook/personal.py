@@ -20,9 +20,11 @@ from typing import Any
 from warpschool.atomic import output_error, write_file
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError, OutputError
-from warpschool.grading import PERSONAL_COPY_MARKER
+from warpschool.harness.source import PERSONAL_COPY_MARKER, personal_copy
 from warpschool.notebook.merge import cell_hashes, merge
 from warpschool.version import __version__
+
+DEFAULT_FOLDER = Path("my-warpschool")
 
 
 class Fate(StrEnum):
@@ -121,6 +123,13 @@ def update_copy(folder: Path, course: Course | None = None) -> CopyReport:
         raise
     record.write(marker)
     return CopyReport(folder, is_new, tuple(files))
+
+
+def own_copy(folder: Path | None = None) -> Path:
+    """The copy that is meant: the named folder, else the one around the working directory, else a new one there."""
+    if folder is not None:
+        return personal_copy(folder.resolve()) or folder
+    return personal_copy(Path.cwd()) or DEFAULT_FOLDER
 
 
 def course_files(course: Course) -> dict[str, bytes]:

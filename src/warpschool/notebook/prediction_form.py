@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpschool.errors import ArgumentError
-from warpschool.show.message import show
-from warpschool.show.page import escape, notebook_box
+from warpschool.show.page import escape, notebook_box, show
 
 _FORM = "ipywidgets"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from numbers import Real
 
-from warpschool.show.message import show_text
+from warpschool.show.page import show_text
 
 
 def check_prediction(

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from ptxsim.counters import COUNTERS
-from warpcourse.ladder import code_of
-from warpschool.contract import Contract
 from warpschool.counters import Counters
-from warpschool.errors import ArgumentError, WarpschoolError
-from warpschool.harness.launcher import Program, given_sizes, random_inputs
 from warpschool.harness.source import Kind, resolve
-from warpschool.inspect.profile import case_text, usual_sizes
-from warpschool.show.annotated import coloured_html
+from warpschool.inspect.difference import Difference, difference
 from warpschool.show.columns import short
 from warpschool.show.exhibit import Exhibit
-from warpschool.show.page import escape, scrolling
-from warpschool.show.sheet import Sheet
-from warpschool.suggest import did_you_mean
+from warpschool.show.page import escape
+from warpschool.show.source import GAP, code_table, coloured_html
+from warpschool.show.table import Table
 
-_SIGNS = {"+": "added", "-": "removed", " ": ""}
+_SIGNS = {"+": "added", "-": "removed"}
+_TOLD = {
+    "global_load_sectors", "global_store_sectors", "global_load_bytes", "shared_load_wavefronts", "warp_instructions",
+    "shared_load_requests", "shared_bank_conflicts", "barriers", "global_load_requests",
+}  # fmt: skip
 
 
 def diff(
@@ -36,64 +32,56 @@ def diff(
     """
     kind: Kind = "reference" if references else "begun"
     otherwise = "Leave out references=True." if references else ""
-    contracts = [resolve(step, kind, otherwise=otherwise).contract() for step in (before, after)]
-    asked = given_sizes(sizes)
-    there = {name for contract in contracts for name in usual_sizes(contract)}
-    if unknown := asked.keys() - there:
-        name = min(unknown)
-        raise ArgumentError(f"neither kernel has a size {name}", next_step=did_you_mean(name, sorted(there)))
-    names = (before, after) if before != after else (f"{before}, once", f"{before}, again")
-    old, new = (code_of(contract.source).splitlines() for contract in contracts)
-    lines = list(difflib.unified_diff(old, new, *names, lineterm="", n=around))[2:]
-    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
-    counted = [_counted(contract, asked) for contract in contracts]
-    problems = [f"{name}: {said}" for name, (counters, said) in zip(names, counted, strict=True) if counters is None]
-    sheets: tuple[Sheet, ...] = ()
-    note = " ".join(problems)
-    first, second = counted[0][0], counted[1][0]
-    said = f"{_lines(added)} added, {removed} removed" if lines else "The code is the same"
-    if first is not None and second is not None:
-        sheet, moved = _sheet(names, first, second)
-        sheets = (sheet,)
-        said += f"; {moved}" if moved else "; every counter is the same"
-        note = f"Counted at {counted[0][1]}" + ("." if counted[0][1] == counted[1][1] else f", then {counted[1][1]}.")
-    return Exhibit(
-        f"From {before} to {after}", f"{said}.", sheets=sheets, note=note, more=_diff_html(lines, names),
-        more_text="\n".join(lines), open_table=True,
-    )  # fmt: skip
+    old, new = (resolve(which, kind, otherwise=otherwise) for which in (before, after))
+    return difference_exhibit(difference(old, new, sizes, around=around), (before, after))
 
 
-def _counted(contract: Contract, sizes: Mapping[str, float]) -> tuple[Counters | None, str]:
-    """The counters of one run and its case in words; (None, why) where it cannot be run."""
-    try:
-        known = usual_sizes(contract)
-        plan = contract.bind(known | {name: value for name, value in sizes.items() if name in known})
-        inputs = random_inputs(plan, np.random.default_rng(0))
-        run = Program(contract, device="sim").run(plan.scalars, inputs, check=False)
-        return run.counters, case_text(plan)
-    except WarpschoolError as error:
-        return None, f"not counted: {str(error).splitlines()[0]}."
+def difference_exhibit(found: Difference, names: tuple[str, str]) -> Exhibit:
+    """A difference with its lines, its counters, and what moved most in a sentence; `names` are the short ones."""
+    title = f"From {names[0]} to {names[1]}"
+    label = f"Lines that change from {names[0]} to {names[1]}"
+    if names[0] == names[1]:
+        names = (f"{names[0]}, once", f"{names[1]}, again")
+    said = f"{_lines(found.added)} added, {found.removed} removed" if found.lines else "The code is the same"
+    note = ""
+    sheets: tuple[Table, ...] = ()
+    if found.counted is not None:
+        old, new = found.counted
+        if old.counters is None or new.counters is None:
+            pairs = zip(names, found.counted, strict=True)
+            note = " ".join(f"{name}: {one.case}" for name, one in pairs if one.counters is None)
+        else:
+            sheets = (_table(names, old.counters, new.counters),)
+            moved = _moved(old.counters, new.counters)
+            said += f"; {moved}" if moved else "; every counter is the same"
+            note = f"Counted at {old.case}" + ("." if old.case == new.case else f", then {new.case}.")
+    more = ""
+    if found.lines:
+        more = code_table(_rows(found.lines), f"{label}: - removed, + added", label=label, heads=("change", "line"))
+    return Exhibit(title, f"{said}.", sheets=sheets, note=note, more=more, more_text="\n".join(found.lines),
+                   open_table=True)  # fmt: skip
 
 
-def _sheet(names: tuple[str, str], before: Counters, after: Counters) -> tuple[Sheet, str]:
-    """The counters that are not zero in both, and the largest changes in words."""
-    rows, moved = [], []
+def _table(names: tuple[str, str], before: Counters, after: Counters) -> Table:
+    """The counters that are not zero in both."""
+    pairs = {c.name: (before[c.name], after[c.name]) for c in COUNTERS}
+    rows = [
+        [name.replace("_", " "), f"{old:,}", f"{new:,}", _change(old, new)]
+        for name, (old, new) in pairs.items()
+        if old or new
+    ]
+    return Table.of("Counters before and after", ["counter", *names, "change"], rows)
+
+
+def _moved(before: Counters, after: Counters) -> str:
+    """The largest changes in words."""
+    moved = []
     for counter in COUNTERS:
         old, new = before[counter.name], after[counter.name]
-        if not old and not new:
-            continue
-        rows.append([counter.name.replace("_", " "), f"{old:,}", f"{new:,}", _change(old, new)])
         if old and new and counter.name in _TOLD and not 0.9 < new / old < 1.1:
             moved.append((max(new / old, old / new), f"{counter.name.replace('_', ' ')} {_change(old, new)}"))
     moved.sort(key=lambda item: -item[0])
-    said = ", ".join(text for _, text in moved[:3])
-    return Sheet.of("Counters before and after", ["counter", names[0], names[1], "change"], rows), said
-
-
-_TOLD = {
-    "global_load_sectors", "global_store_sectors", "global_load_bytes", "shared_load_wavefronts", "warp_instructions",
-    "shared_load_requests", "shared_bank_conflicts", "barriers", "global_load_requests",
-}  # fmt: skip
+    return ", ".join(text for _, text in moved[:3])
 
 
 def _change(old: int, new: int) -> str:
@@ -112,23 +100,16 @@ def _lines(count: int) -> str:
     return f"{count} line{'s' * (count != 1)}"
 
 
-def _diff_html(lines: list[str], names: tuple[str, str]) -> str:
-    if not lines:
-        return ""
-    label = f"Lines that change from {names[0]} to {names[1]}"
-    head = '<thead class="hidden"><tr><th scope="col">change</th><th scope="col" class="src">line</th></tr></thead>'
-    rows = "\n".join(_diff_rows(lines))
-    caption = f"<caption>{escape(label)}: - removed, + added</caption>"
-    return scrolling(label, f'<table class="code">{caption}{head}<tbody>\n{rows}\n</tbody></table>')
-
-
-def _diff_rows(lines: list[str]) -> Iterator[str]:
+def _rows(lines: tuple[str, ...]) -> Iterator[str]:
     for line in lines:
         if line.startswith("@@"):
-            yield '<tr class="gap"><td></td><td class="src">⋯</td></tr>'
+            yield GAP
             continue
         sign, text = line[:1], line[1:].expandtabs(4)
-        kind = f' class="{_SIGNS[sign]}"' if _SIGNS.get(sign) else ""
-        spoken = f'<span class="hidden">{_SIGNS[sign]}</span>' if _SIGNS.get(sign) else ""
-        code = f'<td class="src"><code>{coloured_html(text)}</code></td>'
-        yield f'<tr{kind}><th scope="row">{spoken}{escape(sign)}</th>{code}</tr>'
+        kind = _SIGNS.get(sign, "")
+        shade = f' class="{kind}"' if kind else ""
+        spoken = f'<span class="hidden">{kind}</span>' if kind else ""
+        yield (
+            f'<tr{shade}><th scope="row">{spoken}{escape(sign)}</th>'
+            f'<td class="src"><code>{coloured_html(text)}</code></td></tr>'
+        )

@@ -12,14 +12,14 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from warpschool.show.annotated import coloured_html
-from warpschool.show.page import escape, notebook_box
-from warpschool.show.sheet import Sheet
+from warpschool.show.page import details, escape, notebook_box
+from warpschool.show.source import coloured_html
 from warpschool.show.svg import Svg, image
+from warpschool.show.table import Table
 
 
 @dataclass(frozen=True)
-class Frame:
+class View:
     """One picture: `label` is said below it, `alt` to those who do not see it."""
 
     svg: Svg
@@ -33,8 +33,8 @@ class Exhibit:
 
     title: str
     finding: str
-    frames: tuple[Frame, ...] = ()
-    sheets: tuple[Sheet, ...] = ()
+    frames: tuple[View, ...] = ()
+    sheets: tuple[Table, ...] = ()
     code: str = ""
     """the source line that it is about"""
     note: str = ""
@@ -54,9 +54,7 @@ class Exhibit:
         note = f'<p class="soft">{escape(self.note)}</p>' if self.note else ""
         code = f'<p class="quoted"><code>{coloured_html(self.code)}</code></p>' if self.code else ""
         tables = "".join(sheet.html() for sheet in self.sheets)
-        if tables:
-            opened = " open" if self.open_table else ""
-            tables = f"<details{opened}><summary>The numbers in a table</summary>{tables}</details>"
+        tables = details("The numbers in a table", tables, is_open=self.open_table)
         return (
             f'<section class="exhibit" aria-label="{escape(self.title)}">'
             f'<p class="finding"><b>{escape(self.title)}.</b> {escape(self.finding)}</p>'
@@ -92,7 +90,7 @@ class Exhibit:
             yield Text(self.note, style="dim")
 
 
-def _pictures(frames: Sequence[Frame]) -> str:
+def _pictures(frames: Sequence[View]) -> str:
     if not frames:
         return ""
     one = len(frames) == 1

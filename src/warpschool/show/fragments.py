@@ -9,12 +9,15 @@ from ptxsim.fragments import MMA_SHAPES, WMMA_SHAPES, Fragment, fragment
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import RunResult
-from warpschool.show.exhibit import Exhibit, Frame
-from warpschool.show.fragment_picture import fragment_svg, held_by
-from warpschool.show.sheet import Sheet
+from warpschool.show.exhibit import Exhibit, View
+from warpschool.show.svg import Svg
+from warpschool.show.table import Table
+from warpschool.show.theme import SERIES
 from warpschool.suggest import did_you_mean
 
 _WARP = 32
+_LEFT, _TOP = 44, 40
+_WIDE, _HIGH = 34.0, 27.0
 _SUMS = {"f16": "f32", "bf16": "f32", "tf32": "f32", "f64": "f64"}
 _SUM_TYPES = ("f16", "f32", "f64", "s32")
 _NAMES = {"a": "A", "b": "B", "c": "C", "d": "D"}
@@ -94,7 +97,7 @@ def _holds(one: Fragment) -> str:
     return f"{registers}{each}{copies}"
 
 
-def _frame(name: str, one: Fragment, lane: int, number: int, count: int) -> Frame:
+def _frame(name: str, one: Fragment, lane: int, number: int, count: int) -> View:
     label = (
         f"Operand {_NAMES[name]} ({number} of {count}): {one.rows} x {one.columns} of {one.type}. Framed: lane {lane}."
     )
@@ -102,14 +105,50 @@ def _frame(name: str, one: Fragment, lane: int, number: int, count: int) -> Fram
     more = len(held_by(one, lane)) - 8
     rest = f" and {more} more" if more > 0 else ""
     alt = f"{label} A lane has {_holds(one)}. Lane {lane} owns (row, column) {held or 'copies only'}{rest}."
-    return Frame(fragment_svg(one, lane=lane), label, alt)
+    return View(fragment_svg(one, lane=lane), label, alt)
 
 
-def _sheet(name: str, one: Fragment) -> Sheet:
+def _sheet(name: str, one: Fragment) -> Table:
     rows = [
         [f"lane {lane}", *(" ".join(f"({r}, {c})" for r, c in one.positions[lane, register].tolist())
                            for register in range(one.registers))]
         for lane in range(_WARP)
     ]  # fmt: skip
     head = ["lane", *(f"r{register}" for register in range(one.registers))]
-    return Sheet.of(f"Operand {_NAMES[name]}: (row, column) of each lane's registers", head, rows)
+    return Table.of(f"Operand {_NAMES[name]}: (row, column) of each lane's registers", head, rows)
+
+
+# ---------------------------------------------------------------- the picture
+
+
+def fragment_svg(fragment: Fragment, *, lane: int) -> Svg:
+    """The matrix; boxes of one register share a colour and its name, those of `lane` have a thick border."""
+    wide = _WIDE if fragment.columns <= 24 else 26.0
+    svg = Svg(_LEFT + fragment.columns * wide + 18, _TOP + fragment.rows * _HIGH + 16)
+    svg.text(_LEFT, 14, "column →", "s k")
+    svg.text(8, 14, "row ↓", "s k")
+    for column in range(0, fragment.columns, 2 if fragment.columns > 8 else 1):
+        svg.text(_LEFT + (column + 0.5) * wide, _TOP - 8, column, "s m k")
+    for row in range(fragment.rows):
+        svg.text(_LEFT - 8, _TOP + (row + 0.5) * _HIGH + 4, row, "s e k")
+        for column in range(fragment.columns):
+            owner, register, _ = fragment.owner(row, column)
+            x, y = _LEFT + column * wide, _TOP + row * _HIGH
+            fill = f"fill:var(--s{register % SERIES});fill-opacity:.22"
+            svg.rect(x + 0.5, y + 0.5, wide - 1, _HIGH - 1, "", style=fill, r=2)
+            svg.text(x + wide / 2, y + 13, owner, "m b" if owner == lane else "m", style="font-size:11px")
+            svg.text(x + wide / 2, y + 23, f"r{register}", "m s", style="font-size:8px")
+    for row, column in held_by(fragment, lane):
+        style = "fill:none;stroke:var(--ink);stroke-width:2.4"
+        svg.rect(_LEFT + column * wide + 1, _TOP + row * _HIGH + 1, wide - 2, _HIGH - 2, "", style=style, r=2)
+    return svg
+
+
+def held_by(fragment: Fragment, lane: int) -> list[tuple[int, int]]:
+    """(row, column) of each element that a lane owns; of copies only the first owner counts."""
+    return [
+        (row, column)
+        for row in range(fragment.rows)
+        for column in range(fragment.columns)
+        if fragment.owner(row, column)[0] == lane
+    ]

@@ -1,50 +1,29 @@
-"""The shell of every HTML report: one file, no request to anywhere, readable in light and dark."""
+"""What every display is made of: one HTML file without a request to anywhere, a notebook's output, a message.
+
+A message goes to stdout or to the notebook, never to stderr, which nbgrader takes for a failure.
+"""
 
 from __future__ import annotations
 
 import html
-import re
-from functools import cache
-from importlib import resources
+import sys
 
-from warpschool.show.columns import percent
-
-_DARK_AROUND = ':is([data-jp-theme-light="false"], .vscode-dark, [data-md-color-scheme="slate"]) .warpschool'
-"""JupyterLab and its exports, VS Code, the site: where the theme around a display is dark."""
-
-
-@cache
-def style_sheet() -> str:
-    """The CSS of a page of its own."""
-    css = style_sections()
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {css['dark']} }} }}"
-    return f":root {{ color-scheme: light dark; {css['light']} }}\n{dark}\n{css['page']}\n{css['parts']}\n"
-
-
-def notebook_box(content: str) -> str:
-    """Content for a notebook's output, with styles that touch nothing around it and follow JupyterLab's theme."""
-    css = style_sections()
-    scoped = f".warpschool {{ color-scheme: light; {css['light']} color: var(--ink); {css['parts']} }}"
-    dark = f"{_DARK_AROUND} {{ color-scheme: dark; {css['dark']} }}"
-    return f'<div class="warpschool"><style>\n{scoped}\n{dark}\n</style>\n{content}</div>'
-
-
-@cache
-def style_sections() -> dict[str, str]:
-    """The parts of page.css by name."""
-    text = (resources.files("warpschool.show") / "page.css").read_text(encoding="utf-8")
-    pieces = re.split(r"/\* == (\w+) == \*/", text)
-    return {name: css.strip() for name, css in zip(pieces[1::2], pieces[2::2], strict=True)}
+from warpschool.show import theme
 
 
 def page(title: str, body: str) -> str:
-    """A whole HTML document."""
+    """A whole HTML document, readable in light and dark."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<style>\n{style_sheet()}</style>\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<style>\n{theme.page_style()}</style>\n'
         f"</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
+
+
+def notebook_box(content: str) -> str:
+    """Content for a notebook's output, with its styles."""
+    return f'<div class="warpschool"><style>\n{theme.notebook_style()}\n</style>\n{content}</div>'
 
 
 def escape(text: object) -> str:
@@ -57,17 +36,10 @@ def scrolling(label: str, content: str) -> str:
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">\n{content}\n</div>'
 
 
-def bar_cell(fraction: float) -> str:
-    """A table cell that shows a fraction as text over a bar of that length."""
-    text = percent(fraction)
-    if text == "-":
-        return cell("-")
-    return f'<td class="bar" style="--part: {min(1.0, max(0.0, fraction)):.3f}"><span>{text}</span></td>'
-
-
-def cell(text: object, kind: str = "") -> str:
-    """A table cell; `kind` is a class of the style sheet."""
-    return f'<td class="{kind}">{escape(text)}</td>' if kind else f"<td>{escape(text)}</td>"
+def details(summary: str, content: str, *, is_open: bool = False) -> str:
+    """Content behind a button; "" where there is none."""
+    opened = " open" if is_open else ""
+    return f"<details{opened}><summary>{summary}</summary>{content}</details>" if content else ""
 
 
 def facts(items: dict[str, object]) -> str:
@@ -84,3 +56,38 @@ def definitions(items: dict[str, str]) -> str:
 def slug(text: str) -> str:
     """A text as an id."""
     return "".join(c if c.isalnum() else "-" for c in text)
+
+
+# ---------------------------------------------------------------- messages
+
+
+class Shown:
+    """Text with an HTML form."""
+
+    def __init__(self, text: str, markup: str) -> None:
+        self.text = text
+        self.markup = markup
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+
+def show(text: str, markup: str) -> None:
+    """Display `markup` in a notebook; print `text` elsewhere."""
+    if "IPython" in sys.modules:
+        from IPython import get_ipython
+        from IPython.display import display
+
+        if get_ipython() is not None:
+            display(Shown(text, markup))
+            return
+    print(text)
+
+
+def show_text(text: str, *, failed: bool = False) -> None:
+    """Display preformatted text, with a red bar at its left if something failed and a green one if not."""
+    colour, _ = theme.COLOURS["bad" if failed else "good"]
+    show(text, f'<pre style="border-left: 4px solid {colour}; padding-left: 0.8em">{escape(text)}</pre>')

@@ -1,10 +1,12 @@
-"""`roofline`: where kernels stand under the roofs of a GPU."""
+"""The roofline: where kernels stand under the roofs of a GPU, as a picture and in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpschool.counters import Counters, ratio
 from warpschool.device import Launch
@@ -14,9 +16,21 @@ from warpschool.inspect.profile import full_gpu_estimate
 from warpschool.model import DEFAULT_GPU, GpuSpec, Roofline, find_gpu
 from warpschool.show.columns import NO_ARITHMETIC, percent
 from warpschool.show.exhibit import Exhibit
-from warpschool.show.sheet import Sheet
+from warpschool.show.table import Table
+from warpschool.show.theme import stand_ins
+
+if TYPE_CHECKING:  # it takes a while to load
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Kernel = Launch | RunResult | Counters
+_GIVE = 'Give it the result of ws.run(step, sizes, device="sim"), a launch, or counters.'
+_THEME = stand_ins()
+_SPACE = 0.045
+"""least vertical distance between two labels, as a part of the axes"""
+_FONT = 9
+_ROOM = 8
+"""more points than this are labelled in short"""
 
 
 @dataclass(frozen=True)
@@ -46,23 +60,32 @@ def roofline(
     labelled = _labelled(kernels)
     if not labelled:
         raise ArgumentError("roofline has nothing to draw", next_step=_GIVE)
-    standings = tuple(_standings(labelled, gpu, dict(measured_ms or {})))
-    shown = [standing for standing in standings if standing.flops]
+    standings = _standings(labelled, gpu, dict(measured_ms or {}))
+    shown = drawable(standings)
     if not shown:
         said = "None of these kernels adds or multiplies floats yet, so none has a place under the roofs."
         return Exhibit("Nothing to draw", said, note="Look at their bytes instead: run.counters, ws.show_access(run).")
     roofs = gpu if isinstance(gpu, Roofline) else Roofline.of(gpu)
-    finding = _finding(shown, roofs)
-    hidden = [standing.label for standing in standings if not standing.flops]
-    note = "Circles are bounds from counters: estimates, not measurements."
-    if any(standing.measured_gflops for standing in shown):
-        note += " Filled diamonds were measured; a line leads to the bound."
-    if hidden:
-        note += f" Not drawn, for {NO_ARITHMETIC}: {', '.join(hidden)}."
+    hidden = [standing.label for standing in standings if standing not in shown]
+    finding = finding_of(shown, roofs)
     return Exhibit(
-        f"Under the roofs of {roofs.gpu}", finding, sheets=(_sheet(standings, roofs), _roofs(roofs)), note=note,
-        more=_picture(shown, roofs, finding),
+        f"Under the roofs of {roofs.gpu}", finding, sheets=(_table(standings, roofs), _roofs(roofs)),
+        note=how_to_read(shown, roofs, hidden=hidden),
+        more=f'<figure class="frame">{roofline_image(shown, roofs, finding)}</figure>',
     )  # fmt: skip
+
+
+def standing(
+    label: str, counters: Counters, gpu: str | GpuSpec | Roofline, *, measured_gflops: float | None = None
+) -> Standing:
+    """Where a kernel stands by its counters; its bound is 0 without single-precision arithmetic."""
+    intensity = ratio(counters.flops, counters.global_sector_bytes)
+    return Standing(label, counters.flops, intensity, *_bound(counters, gpu), measured_gflops)
+
+
+def drawable(standings: Iterable[Standing]) -> list[Standing]:
+    """Those that have a place in a plot: kernels that compute something."""
+    return [s for s in standings if s.flops]
 
 
 def _labelled(kernels: tuple[Kernel | Mapping[str, Kernel], ...]) -> dict[str, Kernel]:
@@ -82,9 +105,6 @@ def _name(kernel: Any) -> str:
     return kernel.kernel if isinstance(kernel, Launch) else "kernel"
 
 
-_GIVE = 'Give it the result of ws.run(step, sizes, device="sim"), a launch, or counters.'
-
-
 def _counters(label: str, kernel: Any) -> Counters:
     if not isinstance(kernel, Launch | RunResult | Counters):
         what = f"roofline takes launches, runs or counters, not {type(kernel).__name__}"
@@ -100,17 +120,12 @@ def _standings(kernels: Mapping[str, Kernel], gpu: str | GpuSpec | Roofline, tim
         )
     found = []
     for label, kernel in kernels.items():
-        counters = _counters(label, kernel)
-        bound, limit = _bound(counters, gpu)
         time_ms = times.get(label)
         if time_ms is not None and not time_ms > 0:
             raise ArgumentError(f"measured_ms[{label!r}] is {time_ms}", next_step="A time in milliseconds is above 0.")
-        found.append(
-            Standing(
-                label, counters.flops, ratio(counters.flops, counters.global_sector_bytes), bound, limit,
-                counters.flops / time_ms * 1e-6 if time_ms else None,
-            )
-        )  # fmt: skip
+        counters = _counters(label, kernel)
+        measured = counters.flops / time_ms * 1e-6 if time_ms else None
+        found.append(standing(label, counters, gpu, measured_gflops=measured))
     return found
 
 
@@ -132,37 +147,69 @@ def _bound(counters: Counters, gpu: str | GpuSpec | Roofline) -> tuple[float, st
     return limits[limit], limit
 
 
-def _finding(standings: list[Standing], roofs: Roofline) -> str:
-    best = max(standings, key=lambda s: s.bound_gflops)
+# ---------------------------------------------------------------- in words
+
+
+def finding_of(standings: Sequence[Standing], roofs: Roofline) -> str:
+    """The plot's message: what the best and the worst may reach, and how much more arithmetic each byte feeds."""
+    best, last = (choose(standings, key=lambda s: s.bound_gflops) for choose in (max, min))
     said = (
         f"{best.label} may reach at most {percent(best.bound_gflops / roofs.peak_gflops)} of {roofs.gpu}'s "
         f"{roofs.peak_gflops:,.0f} GFLOP/s, limited by {best.limited_by}"
     )
-    last = min(standings, key=lambda s: s.bound_gflops)
     if last is not best:
         said += f"; {last.label} at most {percent(last.bound_gflops / roofs.peak_gflops)}, limited by {last.limited_by}"
-    return f"{said}."
+    few, many = (choose(standings, key=lambda s: s.intensity) for choose in (min, max))
+    if not math.isfinite(many.intensity / few.intensity) or few.intensity == many.intensity:
+        return f"{said}."
+    return (
+        f"{said}. {few.label} computes {few.intensity:.2g} FLOP for each byte that it moves, {many.label} "
+        f"{many.intensity:.3g}: the same memory feeds {many.intensity / few.intensity:.3g} times the arithmetic."
+    )
 
 
-def _picture(standings: list[Standing], roofs: Roofline, finding: str) -> str:
-    from warpschool.show.roofline_plot import Point, figure_image, roofline_figure
+def how_to_read(standings: Sequence[Standing], roofs: Roofline, *, hidden: Sequence[str] = ()) -> str:
+    """What the signs mean, and which kernels are not in the plot."""
+    sentences = [
+        f"Circles are bounds: the most that {roofs.gpu} could reach, given the memory, shared-memory and arithmetic "
+        "work that was counted, with work for every multiprocessor. They are estimates, not measurements."
+    ]
+    if _is_crowded([s.label for s in standings]):
+        sentences.append("Labels name lab and step: 05/07 is step 07 of lab05.")
+    if any(s.measured_gflops for s in standings):
+        sentences.append(
+            "Filled diamonds were measured there; a line leads to the bound. A kernel can beat its bound a little "
+            "where the GPU's compiler merges loads that are counted one by one here."
+        )
+    if hidden:
+        sentences.append(f"Not drawn, for {NO_ARITHMETIC}: {', '.join(hidden)}.")
+    return " ".join(sentences)
+
+
+def roofline_image(standings: Sequence[Standing], roofs: Roofline, finding: str, *, prefix: str = "fig") -> str:
+    """The plot as an `<img>`, with a text for those who do not see it."""
+    from warpschool.show.figures import figure_image
 
     points = []
     for s in standings:
         points.append(Point("" if s.measured_gflops else s.label, s.intensity, s.bound_gflops))
         if s.measured_gflops:
             points.append(Point(s.label, s.intensity, s.measured_gflops, measured=True))
-    told = "; ".join(f"{s.label} at {s.intensity:.3g} FLOP per byte, {_reach(s)}" for s in standings)
+    told = "; ".join(_told(s, roofs) for s in standings)
     alt = f"Roofline plot of {roofs.gpu}. {finding} {told}."
-    return f'<figure class="frame">{figure_image(roofline_figure(points, roofs), alt=alt)}</figure>'
+    return figure_image(roofline_figure(points, roofs), alt=alt, prefix=prefix)
 
 
-def _reach(standing: Standing) -> str:
-    bound = f"bound {standing.bound_gflops:,.0f} GFLOP/s"
-    return f"{bound}, measured {standing.measured_gflops:,.0f}" if standing.measured_gflops else bound
+def _told(standing: Standing, roofs: Roofline) -> str:
+    reached = standing.measured_gflops or standing.bound_gflops
+    bound = f" (bound {standing.bound_gflops:,.0f})" if standing.measured_gflops else ""
+    return (
+        f"{standing.label} {'reached' if bound else 'is bounded at'} {reached:,.0f} GFLOP/s{bound}, "
+        f"{percent(reached / roofs.peak_gflops)} of the peak, at {standing.intensity:.3g} FLOP per byte"
+    )
 
 
-def _sheet(standings: tuple[Standing, ...], roofs: Roofline) -> Sheet:
+def _table(standings: Sequence[Standing], roofs: Roofline) -> Table:
     rows = []
     for s in standings:
         share = percent(s.bound_gflops / roofs.peak_gflops)
@@ -170,10 +217,142 @@ def _sheet(standings: tuple[Standing, ...], roofs: Roofline) -> Sheet:
         measured = f"{s.measured_gflops:,.0f}" if s.measured_gflops else "-"
         rows.append([s.label, f"{s.flops:,}", *place, s.limited_by, measured])
     head = ["kernel", "FLOP", "FLOP per byte", "bound in GFLOP/s (estimate)", "of the peak", "limited by"]
-    return Sheet.of(f"Kernels under the roofs of {roofs.gpu}", [*head, "measured GFLOP/s"], rows)
+    return Table.of(f"Kernels under the roofs of {roofs.gpu}", [*head, "measured GFLOP/s"], rows)
 
 
-def _roofs(roofs: Roofline) -> Sheet:
+def _roofs(roofs: Roofline) -> Table:
     rows = [["single precision", f"{roofs.peak_gflops:,.0f} GFLOP/s"]]
     rows += [[roof.level, f"{roof.gb_per_s:,.0f} GB/s"] for roof in roofs.roofs]
-    return Sheet.of(f"The roofs of {roofs.gpu}", ["roof", "most"], rows)
+    return Table.of(f"The roofs of {roofs.gpu}", ["roof", "most"], rows)
+
+
+# ---------------------------------------------------------------- the picture
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kernel: FLOP per byte of the global memory sectors that it touches, and GFLOP/s, measured or a bound.
+
+    A point without a label is the bound of the measured point at its intensity.
+    """
+
+    label: str
+    intensity: float
+    gflops: float
+    measured: bool = False
+
+
+def plottable(points: Sequence[Point]) -> list[Point]:
+    """The points that a logarithmic plot can show: kernels that compute something."""
+    return [p for p in points if all(math.isfinite(v) and v > 0 for v in (p.intensity, p.gflops))]
+
+
+def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
+    """Draw roofs and points; hollow points are bounds from counters, filled ones were measured."""
+    from matplotlib.figure import Figure
+
+    shown = plottable(points)
+    figure = Figure(figsize=(8.6, 4.9))
+    axes = figure.add_axes((0.08, 0.11, 0.91, 0.84))
+    low = min([0.1, *(p.intensity / 1.6 for p in shown)])
+    high = max([64.0, *(p.intensity * 3 for p in shown)])
+    bottom = min([100.0, *(p.gflops / 2 for p in shown)])
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, roofline.peak_gflops * 2.2))
+    _draw_roofs(axes, roofline, low, high, bottom)
+    _draw_points(axes, shown, roofline.peak_gflops)
+    axes.set_xlabel("FLOP per byte of global memory sectors (32 bytes each)", color=_THEME["ink"])
+    axes.text(0, 1.02, "GFLOP/s", transform=axes.transAxes, color=_THEME["ink"], ha="right")
+    axes.grid(True, which="major", color=_THEME["line"], linewidth=0.6)
+    axes.tick_params(which="both", colors=_THEME["soft"])
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:,.0f}")
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(_THEME["soft"])
+    figure.patch.set_alpha(0)
+    axes.patch.set_alpha(0)
+    return figure
+
+
+def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom: float) -> None:
+    """Slanted memory roofs, each labelled along its line, and the flat arithmetic roof."""
+    peak = roofline.peak_gflops
+    scale = axes.transScale + axes.transLimits + axes.transAxes
+    for roof in roofline.roofs:
+        ridge = peak / roof.gb_per_s
+        axes.plot([low, ridge], [low * roof.gb_per_s, peak], color=_THEME["soft"], linewidth=1.2, zorder=1)
+        place = max(low * 1.1, bottom * 1.25 / roof.gb_per_s)
+        (x0, y0), (x1, y1) = (scale.transform((x, x * roof.gb_per_s)) for x in (place, 2 * place))
+        axes.annotate(
+            f"{roof.level}, {roof.gb_per_s:,.0f} GB/s", (place, place * roof.gb_per_s), color=_THEME["soft"],
+            fontsize=8.5, rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)), rotation_mode="anchor", xytext=(-2, 5),
+            textcoords="offset points",
+        )  # fmt: skip
+    first = min(peak / roof.gb_per_s for roof in roofline.roofs)
+    axes.plot([first, high], [peak, peak], color=_THEME["soft"], linewidth=1.2, zorder=1)
+    axes.text(
+        high / 1.05, peak * 1.12, f"{roofline.gpu}: {peak / 1e3:.1f} TFLOP/s single precision",
+        color=_THEME["soft"], fontsize=8.5, ha="right",
+    )  # fmt: skip
+
+
+def _draw_points(axes: Axes, points: Sequence[Point], peak: float) -> None:
+    for point in points:
+        colour = _THEME["warn"] if point.measured else _THEME["accent"]
+        axes.plot(
+            point.intensity, point.gflops, "D" if point.measured else "o", markersize=8, markeredgewidth=2, zorder=3,
+            markerfacecolor=colour if point.measured else _THEME["panel"], markeredgecolor=colour, clip_on=False,
+        )  # fmt: skip
+    for point in points:
+        other = next((p for p in points if p.measured and not point.label and p.intensity == point.intensity), None)
+        if other is not None:
+            ends = [point.gflops, other.gflops]
+            axes.plot([point.intensity] * 2, ends, color=_THEME["soft"], linewidth=0.8, zorder=2)
+    points = [point for point in points if point.label]
+    names = [point.label for point in points]
+    is_crowded = _is_crowded(names)
+    names = [compact(name) for name in names] if is_crowded else names
+    places = _label_places(axes, points, names, peak)
+    for point, name, (left, height) in zip(points, names, places, strict=True):
+        moved = abs(height) > _FONT
+        axes.annotate(
+            name + (", measured" if point.measured and not is_crowded else ""), (point.intensity, point.gflops),
+            color=_THEME["ink"], fontsize=_FONT, xytext=(-11 if left else 11, height), ha="right" if left else "left",
+            textcoords="offset points", va="center", zorder=4,
+            bbox={"facecolor": _THEME["paper"], "edgecolor": "none", "pad": 0.5},
+            arrowprops={"arrowstyle": "-", "color": _THEME["soft"], "linewidth": 0.5, "shrinkA": 0} if moved else None,
+        )  # fmt: skip
+
+
+def _is_crowded(labels: Sequence[str]) -> bool:
+    """Whether so many points have labels that these are shortened."""
+    return len(labels) > _ROOM
+
+
+def compact(label: str) -> str:
+    """A step's name in five characters, for crowded plots: "lab05/07_warp_tiled" is "05/07"."""
+    match = re.fullmatch(r"lab(\d\d)/(\d\d)_\w+", label)
+    return f"{match[1]}/{match[2]}" if match else label
+
+
+def _label_places(axes: Axes, points: Sequence[Point], names: Sequence[str], peak: float) -> list[tuple[bool, float]]:
+    """Where labels stand: whether to the left of their point, and how many points (1/72 inch) above its middle.
+
+    Labels keep clear of each other and of the roof's own label, which stands above the roof.
+    """
+    scale = axes.transScale + axes.transLimits
+    roof = scale.transform((1.0, peak))[1]
+    width, height = (size / axes.figure.dpi * 72 for size in (axes.bbox.width, axes.bbox.height))
+    reach = max(map(len, names), default=0) * 0.6 * _FONT / width + 0.02
+    places = [scale.transform((p.intensity, p.gflops)) for p in points]
+    found: dict[int, tuple[bool, float]] = {}
+    taken: list[tuple[float, float]] = []
+    for index in sorted(range(len(points)), key=lambda i: -places[i][1]):
+        x, y = places[index]
+        left = bool(x > 0.65)
+        y = min(y, roof - _SPACE)
+        while any(abs(x - other_x) < reach and abs(y - other_y) < _SPACE for other_x, other_y in taken):
+            y -= _SPACE / 4
+        taken.append((x, y))
+        found[index] = (left, (y - places[index][1]) * height)
+    return [found[index] for index in range(len(points))]

@@ -13,8 +13,8 @@ import numpy as np
 from warpschool.inspect.debugger.moment import Moment
 from warpschool.inspect.debugger.pages import changed, lane_ranges, lane_texts, where
 from warpschool.inspect.debugger.recording import Recording
-from warpschool.show.highlight import coloured_lines
 from warpschool.show.page import escape, notebook_box, scrolling
+from warpschool.show.source import coloured_lines
 
 MOST_STEPS = 240
 _TABLE_STEPS = 60

@@ -9,34 +9,15 @@ from __future__ import annotations
 import base64
 from html import escape
 
-# Okabe and Ito's palette, lightened for dark backgrounds: it stays distinct with every common form of colour blindness.
-_LIGHT = {
-    "paper": "#ffffff", "ink": "#1c2024", "soft": "#59626c", "line": "#cdd2d8", "faint": "#f1f2f4", "used": "#0072b2",
-    "on-used": "#ffffff", "waste": "#c26a00", "waste-soft": "#fbe6c8", "on-waste": "#1c2024", "good": "#00795a",
-    "bad": "#b3261e", "bad-soft": "#fbdcd9",
-}  # fmt: skip
-_DARK = {
-    "paper": "#1b1f23", "ink": "#e4e7ea", "soft": "#a5aeb8", "line": "#454d56", "faint": "#262b31", "used": "#5ab4e6",
-    "on-used": "#0d1114", "waste": "#f0ac4a", "waste-soft": "#4a3716", "on-waste": "#f3f4f5", "good": "#4fc79f",
-    "bad": "#ff8a80", "bad-soft": "#54221e",
-}  # fmt: skip
-SERIES_LIGHT = ("#0072b2", "#c26a00", "#00795a", "#a8327d", "#5b4bb7", "#59626c")
-SERIES_DARK = ("#5ab4e6", "#f0ac4a", "#4fc79f", "#e08bc0", "#a99cf0", "#a5aeb8")
+from warpschool.show.theme import root_variables
+
 _FONT = "system-ui,-apple-system,'Segoe UI','Noto Sans',sans-serif"
-
-
-def _theme(colours: dict[str, str], series: tuple[str, ...]) -> str:
-    named = colours | {f"s{number}": colour for number, colour in enumerate(series)}
-    return ":root{" + ";".join(f"--{name}:{colour}" for name, colour in named.items()) + "}"
-
-
 _STYLE = (
-    _theme(_LIGHT, SERIES_LIGHT)
-    + f"@media (prefers-color-scheme:dark){{{_theme(_DARK, SERIES_DARK)}}}"
+    root_variables()
     + f"text{{font:12px {_FONT};fill:var(--ink)}}.s{{fill:var(--soft)}}.b{{font-weight:600}}.m{{text-anchor:middle}}"
     + ".e{text-anchor:end}.k{font-size:10px}.u{fill:var(--used)}.ou{fill:var(--on-used)}.ow{fill:var(--on-waste)}"
-    + ".w{fill:url(#hatch)}.o{fill:none;stroke:var(--line)}.p{fill:var(--paper)}.f{fill:var(--faint)}"
-    + ".x{fill:var(--waste-soft);stroke:var(--waste)}.l{stroke:var(--soft);fill:none}.g{stroke:var(--line);fill:none}"
+    + ".w{fill:url(#hatch)}.o{fill:none;stroke:var(--edge)}.p{fill:var(--panel)}.f{fill:var(--faint)}"
+    + ".x{fill:var(--waste-soft);stroke:var(--waste)}.l{stroke:var(--soft);fill:none}.g{stroke:var(--edge);fill:none}"
 )
 _HATCH = (
     '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'

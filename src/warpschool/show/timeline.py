@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from warpschool.errors import ArgumentError
 from warpschool.inspect.timeline import Span, Timeline, make_timeline, read_timeline
 from warpschool.show.columns import percent
-from warpschool.show.exhibit import Exhibit, Frame
-from warpschool.show.sheet import Sheet
-from warpschool.show.timeline_picture import timeline_svg
+from warpschool.show.exhibit import Exhibit, View
+from warpschool.show.svg import Svg
+from warpschool.show.table import Table
+
+_WIDTH, _LEFT, _ROW = 904, 120, 34
+_TOP = 30
+_FILLS = {"copy in": "s0", "kernel": "s1", "copy out": "s2", "other": "s5"}
+_SIGNS = {"copy in": "↓", "kernel": "▪", "copy out": "↑", "other": "·"}
 
 
 def show_timeline(recorded: Timeline | Sequence[Span] | str | Path) -> Exhibit:
@@ -27,8 +33,8 @@ def show_timeline(recorded: Timeline | Sequence[Span] | str | Path) -> Exhibit:
     told = "; ".join(_told(span) for span in timeline.spans[:12])
     more = len(timeline.spans) - 12
     alt = f"Timeline. {finding} {told}{f'; and {more} more' if more > 0 else ''}."
-    frame = Frame(timeline_svg(timeline), label, alt)
-    return Exhibit(f"Timeline on {timeline.device}", finding, (frame,), (_sheet(timeline),))
+    view = View(timeline_svg(timeline), label, alt)
+    return Exhibit(f"Timeline on {timeline.device}", finding, (view,), (_sheet(timeline),))
 
 
 def _timeline(recorded: object) -> Timeline:
@@ -56,9 +62,69 @@ def _told(span: Span) -> str:
     return f"{span.name} in {span.stream} from {span.start_ms:.3g} to {span.end_ms:.3g} ms"
 
 
-def _sheet(timeline: Timeline) -> Sheet:
+def _sheet(timeline: Timeline) -> Table:
     rows = [
         [span.name, span.stream, span.kind, f"{span.start_ms:.4g}", f"{span.end_ms:.4g}", f"{span.duration_ms:.4g}"]
         for span in timeline.spans
     ]
-    return Sheet.of("Spans", ["span", "stream", "kind", "start in ms", "end in ms", "took ms"], rows)
+    return Table.of("Spans", ["span", "stream", "kind", "start in ms", "end in ms", "took ms"], rows)
+
+
+# ---------------------------------------------------------------- the picture
+
+
+def timeline_svg(timeline: Timeline) -> Svg:
+    """Bars along one axis of time; a sign before the name says what kind of work a bar is."""
+    streams = list(dict.fromkeys(span.stream for span in sorted(timeline.spans, key=lambda s: _stream_key(s.stream))))
+    svg = Svg(_WIDTH, _TOP + len(streams) * _ROW + 62)
+    start = min(span.start_ms for span in timeline.spans)
+    scale = (_WIDTH - _LEFT - 24) / max(timeline.length_ms, 1e-9)
+    bottom = _TOP + len(streams) * _ROW
+    _axis(svg, start, timeline.length_ms, scale, bottom)
+    for row, stream in enumerate(streams):
+        y = _TOP + row * _ROW
+        svg.text(_LEFT - 12, y + 21, _cut(stream, 16), "s e")
+        for span in timeline.spans:
+            if span.stream == stream:
+                _bar(svg, span, _LEFT + (span.start_ms - start) * scale, y + 5, max(1.5, span.duration_ms * scale))
+    used = [kind for kind in _FILLS if any(span.kind == kind for span in timeline.spans)]
+    for place, kind in enumerate(used):
+        x = _LEFT + 130 * place
+        svg.rect(x, bottom + 40, 14, 14, "", style=f"fill:var(--{_FILLS[kind]});fill-opacity:.35", r=2)
+        svg.text(x + 7, bottom + 51, _SIGNS[kind], "m k")
+        svg.text(x + 20, bottom + 52, kind, "s")
+    return svg
+
+
+def _bar(svg: Svg, span: Span, x: float, y: float, width: float) -> None:
+    colour = f"var(--{_FILLS[span.kind]})"
+    svg.rect(x, y, width, _ROW - 10, "", style=f"fill:{colour};fill-opacity:.35;stroke:{colour}", r=3)
+    said = f"{_SIGNS[span.kind]} {span.name}"
+    room = int((width - 8) / 6.2)
+    if room >= 1:
+        svg.text(x + 5, y + 16, said if len(said) <= room else _SIGNS[span.kind] if room < 4 else _cut(said, room), "k")
+
+
+def _axis(svg: Svg, start: float, length: float, scale: float, bottom: float) -> None:
+    step = _round_step(length / 8)
+    count = math.floor(length / step + 1e-9)
+    for tick in range(count + 1):
+        x = _LEFT + tick * step * scale
+        svg.line(x, _TOP - 4, x, bottom + 4, "g", style="stroke-width:.8")
+        svg.text(x, bottom + 18, f"{tick * step:g}", "s m k")
+    svg.text(_WIDTH - 24, 16, "ms since the first start →", "s e k")
+
+
+def _round_step(rough: float) -> float:
+    """The next of 1, 2, 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(max(rough, 1e-9)))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+
+
+def _stream_key(stream: str) -> tuple[str, int]:
+    head = stream.rstrip("0123456789")
+    return head, int(stream[len(head) :] or 0)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,25 +1,45 @@
-"""Planning and walking the tour: one step after the other, so that an interrupted tour keeps what is done."""
+"""Planning and walking the tour: one step after the other, so that an interrupted tour keeps what is done.
+
+Every criterion that counts something says so (`counts=`) and does it at one stated, aligned case. The tour runs that
+criterion on the reference, so that what it shows is what is graded, and no second table of sizes exists.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
+import inspect
 import itertools
+import platform
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from warpcourse.ladder import is_for_one_gpu
-from warpschool.compile import compile_cuda
-from warpschool.contract import parse_contract
+import numpy as np
+
+from warpschool.compile import DEFAULT_ARCH, compile_cuda, compiler_report
+from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course, Step
 from warpschool.device import get_device, gpu_problem
-from warpschool.errors import CompilerMissing, CourseError, WarpschoolError
-from warpschool.grading.verdicts import Verdict, judge
-from warpschool.harness.launcher import Program
-from warpschool.inspect.profile import REPORT_GPU, make_report
-from warpschool.tour.gpu import time_on_gpu
-from warpschool.tour.graded import RecordedKernel, run_criterion, stated_criterion
-from warpschool.tour.mistake import has_barrier, run_mistake
-from warpschool.tour.report import Mistake, TourStep
+from warpschool.device.measurement import Rules
+from warpschool.errors import CompilerMissing, CourseError, GradingError, NotMeasured, WarpschoolError
+from warpschool.grading.criteria import CriterionInfo, graded_functions
+from warpschool.grading.submission import Submission
+from warpschool.grading.verdicts import Judgement, Verdict, judge
+from warpschool.harness.launcher import Program, RunResult
+from warpschool.inspect.profile import REPORT_GPU, array_bytes, case_text, make_report, random_inputs
+from warpschool.inspect.timing import benchmark, benchmark_ratio
+from warpschool.model import GpuSpec, find_gpu
+from warpschool.tour.report import GpuFigures, Mistake, Tour, TourStep
+from warpschool.version import __version__
+
+SEED = 0
+_BARRIER = re.compile(r"^[ \t]*__syncthreads\(\);[^\n]*", re.MULTILINE)
+_TARGET_BYTES = 128 << 20
+"""Arrays of this size together do not fit the L2 cache of any GPU in the table, and fill every SM."""
+_MAX_FLOP = 6e11
+_RULES = Rules(max_seconds=0.8, min_samples=5, warmup_ms=20.0)
 
 Say = Callable[[str], None]
 
@@ -47,7 +67,7 @@ def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course 
         unfinished = [step.idea for step in lab.steps if step not in finished]
         if unfinished:
             left_out.append(f"{lab.name}: {', '.join(unfinished)} (no reference or no graded tests yet)")
-        for_one_gpu = [step for step in finished if is_for_one_gpu(step)]
+        for_one_gpu = [step for step in finished if step.target]
         if for_one_gpu:
             names = ", ".join(step.idea for step in for_one_gpu)
             left_out.append(f"{lab.name}: {names} (for one kind of GPU; nothing can be counted)")
@@ -83,6 +103,49 @@ def _entries(step: Step) -> tuple[str, ...]:
         return ()
     contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
     return tuple(str(entry) for entry in contract.entries)
+
+
+def take_tour(
+    plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None,
+    done: Callable[[TourStep], None] = lambda _: None,
+) -> Tour:  # fmt: skip
+    """Run a plan and gather everything; Ctrl-C ends it early and keeps what is done. `done` is told of each step."""
+    start = time.perf_counter()
+    steps: list[TourStep] = []
+    mistake: Mistake | None = None
+    interrupted = False
+    try:
+        for found in run_tour(plan, gpu=gpu, say=say):
+            if isinstance(found, Mistake):
+                mistake = found
+            else:
+                steps.append(found)
+                done(found)
+    except KeyboardInterrupt:
+        interrupted = True
+    spec = find_gpu(gpu)
+    return Tour(
+        steps=tuple(steps), planned=len(plan.steps), mistake=mistake, gpu=spec.name, interrupted=interrupted,
+        roofline_gpu=_roofline_gpu(spec, plan.on_gpu), environment=_environment(), left_out=plan.left_out,
+        device=get_device("gpu" if plan.on_gpu else "sim").description, seconds=time.perf_counter() - start,
+    )  # fmt: skip
+
+
+def _roofline_gpu(asked: GpuSpec, on_gpu: bool) -> GpuSpec:
+    """The GPU at hand, if its limits are known, so that measured times stand under their own roofs."""
+    try:
+        return getattr(get_device("gpu"), "spec", asked) if on_gpu else asked
+    except WarpschoolError:
+        return asked
+
+
+def _environment() -> dict[str, str]:
+    """The versions that the figures depend on."""
+    return {
+        "warpschool": __version__, "NVRTC": str(compiler_report().get("nvrtc", "none")),
+        "PTX for": DEFAULT_ARCH, "llvmlite": importlib.metadata.version("llvmlite"),
+        "Python": platform.python_version(), "machine": platform.machine(),
+    }  # fmt: skip
 
 
 def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None) -> Iterator[TourStep | Mistake]:
@@ -156,3 +219,145 @@ def _kernel_of(step: Step, *, on_gpu: bool) -> RecordedKernel:
     contract = parse_contract(source, name=step.file_name)
     compile_cuda(source, name=step.file_name)
     return RecordedKernel(contract, on_gpu=on_gpu)
+
+
+# ---------------------------------------------------------------- what is graded
+
+
+class RecordedKernel(Submission):
+    """The kernel under test that remembers a run on the simulator and its arrays.
+
+    It is the last one with the file's own constants, or the last of all where there is none.
+    """
+
+    def __init__(self, contract: Contract, *, on_gpu: bool = False) -> None:
+        super().__init__(contract, nvrtc="", arch=DEFAULT_ARCH, on_gpu=on_gpu)
+        self.last_run: RunResult | None = None
+        self.last_arrays: dict[str, np.ndarray] = {}
+
+    def _run(
+        self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, Any], constants: Mapping[str, int] | None
+    ) -> RunResult:
+        run = super()._run(device, sizes, arrays, constants)
+        if device == "sim" and (not constants or self.last_run is None or self.last_run.plan.constants):
+            self.last_run = run
+            self.last_arrays = {name: np.asarray(array) for name, array in arrays.items()}
+        return run
+
+
+def stated_criterion(step: Step) -> tuple[CriterionInfo, Callable[..., Any]]:
+    """The first criterion of a step that counts something, else its first. Raises GradingError where there is none."""
+    found = graded_functions(step)
+    if not found:
+        raise GradingError(f"the grader of {step} has no criterion")
+    return next(((info, test) for info, test in found if info.counts), found[0])
+
+
+def run_criterion(test: Callable[..., Any], kernel: RecordedKernel) -> Judgement | None:
+    """Run one criterion; None when it is met, else what failed."""
+    fixtures: dict[str, Callable[[], Any]] = {
+        "kernel": lambda: kernel,
+        "reference": lambda: Submission(kernel.contract, nvrtc="", arch=DEFAULT_ARCH),
+        "seed": lambda: SEED,
+        "rng": lambda: np.random.default_rng(SEED),
+    }
+    wanted = inspect.signature(test).parameters
+    unknown = [name for name in wanted if name not in fixtures]
+    if unknown:
+        return Judgement(Verdict.SE, f"the tour cannot run this criterion: it wants {', '.join(unknown)}")
+    try:
+        test(**{name: fixtures[name]() for name in wanted})
+    except Exception as error:
+        return judge(error)
+    return None
+
+
+# ---------------------------------------------------------------- on the GPU
+
+
+def time_on_gpu(contract: Contract, small: Plan) -> GpuFigures:
+    """Time a kernel file on the GPU at a larger case than `small`.
+
+    Raises NotMeasured for a file whose inputs cannot be made up (indices, for example), and what a run raises.
+    """
+    if any(array.is_given and (array.dtype.kind != "f" or array.shape is None) for array in small.arrays.values()):
+        raise NotMeasured("not timed: random numbers are no input for it")
+    plan = _enlarged(contract, small)
+    program = Program(contract, device="gpu", constants=plan.constants)
+    run = program.run(plan.scalars, random_inputs(plan, np.random.default_rng(0)))
+
+    def launch_all() -> None:
+        for launch in run.launches:
+            launch.again()
+
+    flop = product_flop(plan)
+    if not flop:
+        return GpuFigures(case=case_text(plan), timing=benchmark(launch_all, device="gpu", rules=_RULES))
+    ratio = benchmark_ratio(launch_all, _cublas(run), device="gpu", rules=_RULES)
+    return GpuFigures(
+        case=case_text(plan), timing=ratio.candidate, cublas=ratio.speed,
+        gflops=ratio.candidate.per_second(flop) * 1e-9,
+        note="" if ratio.stable else "the ratio did not settle",
+    )  # fmt: skip
+
+
+def product_flop(plan: Plan) -> float:
+    """2 M N K (times BATCH) for a product of single-precision matrices C[M,N]; 0 for anything else."""
+    sizes = plan.scalars
+    floats = all(array.dtype == np.float32 for array in plan.arrays.values())
+    if not floats or not {"M", "N", "K"} <= set(sizes):
+        return 0.0
+    return 2.0 * sizes["M"] * sizes["N"] * sizes["K"] * sizes.get("BATCH", 1)
+
+
+def _enlarged(contract: Contract, small: Plan) -> Plan:
+    """The same case with its sizes doubled until the arrays are large enough or the work is."""
+    integers = {name for name, value in small.scalars.items() if isinstance(value, int)}
+    plan = small
+    while array_bytes(plan) < _TARGET_BYTES and product_flop(plan) * 8 <= _MAX_FLOP:
+        doubled = {name: value * (2 if name in integers else 1) for name, value in plan.scalars.items()}
+        plan = contract.bind(doubled, constants=small.constants)
+    return plan
+
+
+def _cublas(run: RunResult) -> Callable[[], Any]:
+    """The same product by cuBLAS, on arrays of its own."""
+    import cupy
+
+    sizes = run.plan.scalars
+    batch = [int(sizes["BATCH"])] if "BATCH" in sizes else []
+    m, n, k = (int(sizes[name]) for name in "MNK")
+    a = cupy.random.default_rng(0).random((*batch, m, k), dtype=np.float32)
+    b = cupy.random.default_rng(1).random((*batch, k, n), dtype=np.float32)
+    c = cupy.empty((*batch, m, n), dtype=np.float32)
+    return lambda: cupy.matmul(a, b, out=c)
+
+
+# ---------------------------------------------------------------- the mistake
+
+
+def has_barrier(source: str) -> bool:
+    """Whether there is a barrier to take out."""
+    return _BARRIER.search(source) is not None
+
+
+def without_barrier(source: str) -> tuple[str, int]:
+    """The source with its first barrier's line left empty, so that other lines keep their numbers, and that line."""
+    match = _BARRIER.search(source)
+    if match is None:
+        raise ValueError("the source has no barrier")
+    return source[: match.start()] + source[match.end() :], source.count("\n", 0, match.start()) + 1
+
+
+def run_mistake(
+    step: str, source: str, *, name: str, sizes: Mapping[str, float], arrays: Mapping[str, np.ndarray]
+) -> Mistake:
+    """Run the source without its first barrier and keep the first race."""
+    broken, line = without_barrier(source)
+    run = Program(parse_contract(broken, name=name), device="sim").run(sizes, arrays)
+    races = [hazard for hazard in run.hazards if hazard.kind == "race"]
+    found = races or list(run.hazards)
+    return Mistake(
+        step=step, name=name, source=broken, removed_line=line, removed_text=source.split("\n")[line - 1].strip(),
+        hazard=found[0] if found else None, places=len({h.line for h in found}),
+    )  # fmt: skip

@@ -7,64 +7,45 @@ calls these for the rest, so they favour exactness over speed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from ptxsim.codegen import floating
 from ptxsim.codegen.emit import module_text
-from ptxsim.codegen.functions import Helper
+from ptxsim.codegen.functions import Function, Helper
 from ptxsim.codegen.runtime import barriers, copies, memory, races
 
 
-def _group(functions: dict[str, str]) -> tuple[str, tuple[str, ...]]:
-    return module_text(functions.values(), Helper.declarations, functions), tuple(functions)
+def _module(functions: Iterable[Function]) -> tuple[str, tuple[str, ...]]:
+    """IR text and names of functions that are compiled together."""
+    texts = {name: text for function in functions for name, text in function.texts().items()}
+    return module_text(texts.values(), Helper.declarations, texts), tuple(texts)
 
 
 @cache
 def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Helpers that few kernels call, compiled when one does: group -> IR text and the functions' names."""
-    return {
-        "rounding": _group({f"ws_directed_{op}": floating.directed(op) for op in floating.DIRECTED_OPERANDS}),
-        "named": _group({"ws_bar_arrive": barriers.bar_arrive(), "ws_named_release": barriers.named_release()}),
-        "copies": _group({
-            "ws_async_issue": copies.async_issue(),
-            "ws_async_commit": copies.async_commit(),
-            "ws_async_wait": copies.async_wait(),
-            "ws_count_copies": memory.count_copies(),
-            "ws_async_under_way": copies.async_under_way(),
-            "ws_async_track": copies.async_track(),
-            "ws_async_settle": copies.async_settle(),
-            "ws_mbarrier_arrive": copies.mbarrier_arrive(),
-            "ws_mbarrier_waited": copies.mbarrier_waited(),
-            **{f"ws_flight_{g}": races.flight(g) for g in (0, 1, 2)},
-        }),
-        "exact": _group(races.exact_functions()),
+    groups: dict[str, tuple[Function, ...]] = {
+        "rounding": floating.DIRECTED,
+        "named": (barriers.bar_arrive, barriers.named_release),
+        "copies": (
+            copies.async_issue, copies.async_commit, copies.async_wait, memory.count_copies, copies.async_under_way,
+            copies.async_track, copies.async_settle, copies.mbarrier_arrive, copies.mbarrier_waited, races.flight,
+        ),
+        "exact": (
+            races.known, races.race_found, races.exact_step, races.landed, races.exact_shared, races.exact_global,
+            races.exact_flight, races.exact_access,
+        ),
     }  # fmt: skip
+    return {group: _module(functions) for group, functions in groups.items()}
 
 
 @cache
 def runtime_module() -> tuple[str, tuple[str, ...]]:
     """IR text of the helpers that most kernels call, and their names."""
-    functions = {
-        "ws_hazard": memory.hazard(),
-        "ws_find": memory.find(),
-        "ws_check_global": memory.check_global(),
-        "ws_check_shared": memory.check_shared(),
-        "ws_count_global": memory.count_global(),
-        "ws_count_shared": memory.count_shared(),
-        "ws_count_constant": memory.count_constant(),
-        "ws_permute": memory.permute(),
-        "ws_match_any": memory.match_any(),
-        "ws_check_local": memory.check_local(),
-        "ws_warp_sync": barriers.warp_sync(),
-        "ws_idle": barriers.idle(),
-        "ws_block_barrier": barriers.block_barrier(),
-        **{f"ws_race_shared_{g}": races.race_shared(g) for g in (0, 1, 2)},
-        **{f"ws_race_global_{g}": races.race_global(g) for g in (0, 1, 2)},
-        **{f"ws_access_global_{g}": races.access_global(g) for g in (0, 1, 2)},
-        **{f"ws_access_shared_{g}": races.access_shared(g) for g in (0, 1, 2)},
-        **{f"ws_gather_{t}": memory.gather(t) for t in memory.INTEGERS},
-        **{f"ws_scatter_{t}": memory.scatter(t) for t in memory.INTEGERS},
-        **{f"ws_load_global_{t}_{g}": races.load_global(t, g) for t in memory.INTEGERS for g in (0, 1, 2)},
-        **{f"ws_store_global_{t}_{g}": races.store_global(t, g) for t in memory.INTEGERS for g in (0, 1, 2)},
-    }
-    return module_text(functions.values(), Helper.declarations, functions), tuple(functions)
+    return _module((
+        memory.hazard, memory.find, memory.check_global, memory.check_shared, memory.count_global, memory.count_shared,
+        memory.count_constant, memory.permute, memory.match_any, memory.check_local, barriers.warp_sync, barriers.idle,
+        barriers.block_barrier, races.race_shared, races.race_global, races.access_global, races.access_shared,
+        memory.gather, memory.scatter, races.load_global, races.store_global,
+    ))  # fmt: skip

@@ -4,50 +4,46 @@ from __future__ import annotations
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value
-from ptxsim.codegen.functions import CONTEXT, I32, I64, MASK, WORKER, Helper, arg, i32, i64
+from ptxsim.codegen.functions import CHECKED, CONTEXT, I32, I64, MASK, WORKER, Helper, arg, helper, i32, i64
+
+_C = L.ContextLayout
 
 
-def warp_sync() -> str:
+@helper("ws_warp_sync", "void", WORKER, CONTEXT, arg(I32, "masks", WARP), MASK)
+def warp_sync(b: Helper, masks: Value) -> None:
     """__syncwarp of the lanes `mask`, each with the lanes it names: what they did before is ordered before what they
     do from now on. Where that is not the whole warp, only the exact race shadow can tell."""
-    b = Helper()
-    masks = arg(I32, "masks", WARP)
-    b.label("entry")
     at = b.offset(WORKER, L.field("time"))
     now = b.load(I32, at)
     exact = b.worker("exact", I32)
     last = b.or_(b.sub(i32(0), exact), i32(L.LAST_TIME))  # no limit to exact times
     later = b.intrinsic("umin", b.add_const(now, 1), last)
     b.store(later, at)
-    live = b.load(I32, b.offset(CONTEXT, L.ContextLayout.LIVE))
+    live = b.load(I32, b.offset(CONTEXT, _C.LIVE))
     left_out = b.and_(b.not_(masks), b.splat(live))
     whole = b.mask_bits(b.icmp("eq", left_out, b.like(left_out, 0)))
     everybody = b.icmp("eq", b.and_(b.and_(whole, MASK), live), live)
     all_meet, some_meet, done = b.new_label("all"), b.new_label("some"), b.new_label("done")
     b.branch(everybody, all_meet, some_meet)
     b.label(all_meet)
-    b.store(later, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+    b.store(later, b.offset(CONTEXT, _C.SYNC_TIME))
     b.br(done)
     b.label(some_meet)
     with b.if_(b.icmp("ne", exact, i32(0))):
-        warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
+        warp = b.warp()
         table = b.offset(b.worker("lane_syncs", "ptr"), b.shl(b.resize(warp, I64), 12))
         slots = b.stack(masks)
         with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
             row = b.offset(table, b.shl(b.resize(lane, I64), 7))
             with b.loop(i32(WARP)) as other, b.if_(b.lane_active(other, b.element(slots, I32, lane))):
-                b.store(later, b.let("ptr", 0, f"getelementptr i32, {row}, {other}"))
+                b.set_element(row, later, other)
     b.br(done)
     b.label(done)
-    b.ret()
-    return b.define("ws_warp_sync", "void", WORKER, CONTEXT, masks, MASK)
 
 
-def block_barrier() -> str:
+@helper("ws_block_barrier", "void", WORKER, arg(I32, "granule_log2"))
+def block_barrier(b: Helper, granule_log2: Value) -> None:
     """A block barrier opens: everything before is ordered before everything after."""
-    b = Helper()
-    granule_log2 = arg(I32, "granule_log2")
-    b.label("entry")
     at = b.offset(WORKER, L.field("time"))
     now = b.add_const(b.load(I32, at), 1)
     b.store(now, at)
@@ -61,27 +57,22 @@ def block_barrier() -> str:
             b.store(b.select(b.icmp("eq", state, i32(L.UNTOUCHED)), state, i32(0)), slot)
         b.store(i32(1), at)
         b.store(i32(1), b.offset(WORKER, L.field("epoch")))
-    b.ret()
-    return b.define("ws_block_barrier", "void", WORKER, granule_log2)
 
 
-def idle() -> str:
+@helper("ws_idle", I32, WORKER, CONTEXT, CHECKED)
+def idle(b: Helper, checked: Value) -> None:
     """No lane of the warp can run: -1 to go on (a warp barrier opened), else what `masked` returns.
 
     A lane that waits at __syncwarp goes on once all lanes of its mask wait so too or have exited. Lanes that have
     looped for long give way to the other warps. Lanes that wait at a block barrier leave to the driver; if others of
     the warp have exited or wait elsewhere, the barrier is divergent.
     """
-    b = Helper()
-    checked = arg(I32, "checked")
-    b.label("entry")
-    pcs_at = b.offset(CONTEXT, L.ContextLayout.PCS)
+    pcs_at = b.offset(CONTEXT, _C.PCS)
     pcs = b.load("i16", pcs_at, WARP, align=64)
     gone = b.icmp("eq", pcs, b.like(pcs, L.EXITED))
     gone_bits = b.mask_bits(gone)
     with b.if_(b.icmp("eq", gone_bits, i32(-1))):
-        b.ret(i32(L.DONE << 16))
-        b.label(b.new_label("unreached"))
+        b.leave(i32(L.DONE << 16))
     flags = b.and_const(pcs, L.YIELD_FLAG)
     yielded = b.and_(b.icmp("eq", flags, b.like(pcs, L.YIELD_FLAG)), b.not_(gone))
     meeting = b.icmp("eq", flags, b.like(pcs, L.WARP_BARRIER_FLAG))
@@ -90,27 +81,21 @@ def idle() -> str:
         _open_warp_barriers(b, pcs, meeting, gone_bits, checked)
     with b.if_(b.icmp("ne", b.mask_bits(yielded), i32(0))):
         b.store(b.select(yielded, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), pcs_at, align=64)
-        b.ret(i32(L.YIELDED << 16))
-        b.label(b.new_label("unreached"))
+        b.leave(i32(L.YIELDED << 16))
     with b.if_(b.icmp("ne", meeting_bits, i32(0))):
         _give_up_warp_barrier(b, pcs, meeting, b.or_(meeting_bits, gone_bits), checked)
     waiting = b.not_(gone_bits)
-    lane = _first(b, waiting)
+    lane = b.first_bit(waiting)
     place = b.element(pcs_at, "i16", lane)
     target = b.resize(b.and_const(place, L.MAX_BLOCKS - 1), I32)
-    b.store(waiting, b.offset(CONTEXT, L.ContextLayout.PARTICIPANTS))
+    b.store(waiting, b.offset(CONTEXT, _C.PARTICIPANTS))
     with b.if_(b.icmp("ne", checked, i32(0))):
         elsewhere = b.and_(b.mask_bits(b.icmp("ne", pcs, b.splat(place))), waiting)
-        born = b.load(I32, b.offset(CONTEXT, L.ContextLayout.LIVE))
+        born = b.load(I32, b.offset(CONTEXT, _C.LIVE))
         missing = b.or_(elsewhere, b.and_(gone_bits, born))
         with b.if_(b.icmp("ne", missing, i32(0))):
-            _divergent(b, pcs_at, target, lane, _first(b, missing))
+            _divergent(b, pcs_at, target, lane, b.first_bit(missing))
     b.ret(b.or_(i32(L.MASKED_BARRIER << 16), target))
-    return b.define("ws_idle", I32, WORKER, CONTEXT, checked)
-
-
-def _first(b: Helper, lanes: Value) -> Value:
-    return b.call("llvm.cttz.i32", I32, lanes, Value("i1", "true"))
 
 
 def _divergent(b: Helper, pcs_at: Value, target: Value, lane: Value, other: Value) -> None:
@@ -122,47 +107,38 @@ def _divergent(b: Helper, pcs_at: Value, target: Value, lane: Value, other: Valu
 
 def _open_warp_barriers(b: Helper, pcs: Value, meeting: Value, gone: Value, checked: Value) -> None:
     """Returns -1 if some lanes of `meeting` may go on: all lanes of their mask wait with the same mask, or are gone."""
-    masks = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_MASKS), WARP, align=64)
+    masks = b.load(I32, b.offset(CONTEXT, _C.WARP_MASKS), WARP, align=64)
     same = b.call("ws_match_any", I32, b.resize(masks, I64), b.mask_bits(meeting), lanes=WARP)
     missing = b.and_(masks, b.not_(b.or_(same, b.splat(gone))))
     free = b.and_(meeting, b.icmp("eq", missing, b.like(missing, 0)))
     with b.if_(b.icmp("ne", b.mask_bits(free), i32(0))):
-        at = b.offset(CONTEXT, L.ContextLayout.PCS)
+        at = b.offset(CONTEXT, _C.PCS)
         b.store(b.select(free, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), at, align=64)
         with b.if_(b.icmp("ne", checked, i32(0))):
             b.call("ws_warp_sync", "void", WORKER, CONTEXT, masks, b.mask_bits(free))
-        b.ret(i32(-1))
-        b.label(b.new_label("unreached"))
+        b.leave(i32(-1))
 
 
 def _give_up_warp_barrier(b: Helper, pcs: Value, meeting: Value, there: Value, checked: Value) -> None:
     """The lanes of `meeting` wait for others that never come: reports it and lets them go on."""
-    pcs_at = b.offset(CONTEXT, L.ContextLayout.PCS)
+    pcs_at = b.offset(CONTEXT, _C.PCS)
     with b.if_(b.icmp("ne", checked, i32(0))):
-        lane = _first(b, b.mask_bits(meeting))
-        mask = b.element(b.offset(CONTEXT, L.ContextLayout.WARP_MASKS), I32, lane)
+        lane = b.first_bit(b.mask_bits(meeting))
+        mask = b.element(b.offset(CONTEXT, _C.WARP_MASKS), I32, lane)
         target = b.resize(b.and_const(b.element(pcs_at, "i16", lane), L.MAX_BLOCKS - 1), I32)
-        _divergent(b, pcs_at, target, lane, _first(b, b.and_(mask, b.not_(there))))
+        _divergent(b, pcs_at, target, lane, b.first_bit(b.and_(mask, b.not_(there))))
     b.store(b.select(meeting, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), pcs_at, align=64)
-    b.ret(i32(-1))
-    b.label(b.new_label("unreached"))
-
-
-_C = L.ContextLayout
+    b.leave(i32(-1))
 
 
 ONE_FOR_ALL = 1 << 32
 """Flag of ws_named_release's result: a single barrier let all warps of the block go on."""
 
 
-def bar_arrive() -> str:
+@helper("ws_bar_arrive", "void", WORKER, CONTEXT, MASK, arg(I32, "id"))
+def bar_arrive(b: Helper, number: Value) -> None:
     """bar.arrive: the warp is counted at barrier `id` and goes on."""
-    b = Helper()
-    number = arg(I32, "id")
-    b.label("entry")
     b.increment(_cell(b, b.offset(WORKER, L.field("arrivals")), number), _threads(b, CONTEXT, MASK))
-    b.ret()
-    return b.define("ws_bar_arrive", "void", WORKER, CONTEXT, MASK, number)
 
 
 def _cell(b: Helper, array: Value, number: Value) -> Value:
@@ -186,11 +162,9 @@ def _waiting(b: Helper, contexts: Value, stride: Value, warp: Value) -> tuple[Va
     return context, b.icmp("ne", code, i32(L.DONE)), waits, lanes
 
 
-def named_release() -> str:
+@helper("ws_named_release", I64, WORKER, arg("ptr", "contexts"), arg(I64, "stride"), arg(I64, "warps"))
+def named_release(b: Helper, contexts: Value, stride: Value, warps: Value) -> None:
     """Warps that may go on as a bit mask, with ONE_FOR_ALL; the votes of bar.red go to their contexts."""
-    b = Helper()
-    contexts, stride, warps = arg("ptr", "contexts"), arg(I64, "stride"), arg(I64, "warps")
-    b.label("entry")
     waiting, expected, votes, lanes, opened, taken = (
         b.stack(Value(I32, "zeroinitializer", L.NAMED_BARRIERS)) for _ in range(6)
     )
@@ -234,4 +208,3 @@ def named_release() -> str:
     single = b.icmp("eq", b.load(I32, numbers), i32(1))
     flag = b.select(b.and_(everyone, single), i64(ONE_FOR_ALL), i64(0))
     b.ret(b.or_(b.load(I64, released), flag))
-    return b.define("ws_named_release", I64, WORKER, contexts, stride, warps)

@@ -14,29 +14,48 @@ from __future__ import annotations
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, Value, constant
-from ptxsim.codegen.functions import CONTEXT, I32, I64, MASK, SITE, SIZE, WORKER, Helper, arg, i32, i64
+from ptxsim.codegen.functions import (
+    ADDRESS,
+    CHECKED,
+    CONTEXT,
+    I32,
+    I64,
+    MASK,
+    SITE,
+    SIZE,
+    WORKER,
+    Helper,
+    arg,
+    helper,
+    i32,
+    i64,
+    report,
+)
 
 _MASK, _SIZE, _SITE, _DUE, _TO, _FROM, _BYTES, _GROUP = 0, 4, 8, 12, 64, 192, 448, 576
 
 
 def _queue(b: Helper) -> Value:
-    warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
+    warp = b.warp()
     return b.offset(b.worker("pending", "ptr"), b.mul(b.resize(warp, I64), i64(L.QUEUE_BYTES)))
+
+
+def _lanes(b: Helper, entry: Value, at: int, type_: str = I32) -> Value:
+    """A field of an entry, or a queue's commits, that has a value per lane."""
+    return b.load(type_, b.offset(entry, at), WARP, align=64)
 
 
 def _entry(b: Helper, queue: Value, index: Value) -> Value:
     return b.offset(b.offset(queue, L.QUEUE_ENTRIES), b.mul(b.resize(index, I64), i64(L.QUEUE_ENTRY_BYTES)))
 
 
-def async_issue() -> str:
+@helper(
+    "ws_async_issue", "void", WORKER, CONTEXT, arg(I32, "to", WARP), arg(I64, "from", WARP), arg(I32, "bytes", WARP),
+    MASK, SIZE, SITE, CHECKED,
+)  # fmt: skip
+def async_issue(b: Helper, to: Value, origin: Value, count: Value, checked: Value) -> None:
     """Queues a copy of `bytes` (at most SIZE; the rest is zero) per lane of `mask`."""
-    b = Helper()
-    to, origin, count = arg(I32, "to", WARP), arg(I64, "from", WARP), arg(I32, "bytes", WARP)
-    checked = arg(I32, "checked")
-    b.label("entry")
     _append(b, to, origin, count, SIZE, SITE, checked)
-    b.ret()
-    return b.define("ws_async_issue", "void", WORKER, CONTEXT, to, origin, count, MASK, SIZE, SITE, checked)
 
 
 def _append(b: Helper, to: Value, origin: Value, count: Value, size: Value, site: Value, checked: Value) -> None:
@@ -50,23 +69,19 @@ def _append(b: Helper, to: Value, origin: Value, count: Value, size: Value, site
     entry = _entry(b, queue, used)
     for value, at in ((MASK, _MASK), (size, _SIZE), (site, _SITE)):
         b.store(value, b.offset(entry, at))
-    commits = b.load(I32, b.offset(queue, L.QUEUE_COMMITS), WARP, align=64)
+    commits = _lanes(b, queue, L.QUEUE_COMMITS)
     for value, at in ((to, _TO), (origin, _FROM), (count, _BYTES), (commits, _GROUP)):
         b.store(value, b.offset(entry, at), align=64)
     b.store(b.add_const(used, 1), queue)
 
 
-def async_track() -> str:
+@helper("ws_async_track", "void", WORKER, CONTEXT, ADDRESS, MASK, SITE, arg(I32, "announced"), CHECKED)
+def async_track(b: Helper, address: Value, announced: Value, checked: Value) -> None:
     """Queues an arrival at the barrier object at `address`; `announced` is 1 if its phase is to wait for one more."""
-    b = Helper()
-    address, announced, checked = arg(I64, "address", WARP), arg(I32, "announced"), arg(I32, "checked")
-    b.label("entry")
     once = constant(I32, 1, WARP)
     with b.if_(b.icmp("ne", announced, i32(0))):
         b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, address, MASK, once, i32(0), i32(1), lanes=WARP)
     _append(b, constant(I32, 0, WARP), address, once, i32(0), SITE, checked)
-    b.ret()
-    return b.define("ws_async_track", "void", WORKER, CONTEXT, address, MASK, SITE, announced, checked)
 
 
 def _is_arrival(b: Helper, entry: Value) -> Value:
@@ -77,8 +92,8 @@ def _retire(b: Helper, entry: Value, lanes: Value, checked: Value) -> None:
     """What an entry stands for happens, for `lanes`."""
     arrival = _is_arrival(b, entry)
     with b.if_(arrival):
-        address = b.load(I64, b.offset(entry, _FROM), WARP, align=64)
-        once = b.load(I32, b.offset(entry, _BYTES), WARP, align=64)
+        address = _lanes(b, entry, _FROM, I64)
+        once = _lanes(b, entry, _BYTES)
         b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, address, lanes, once, i32(0), i32(0), lanes=WARP)
     with b.if_(b.not_(arrival)):
         _land(b, entry, lanes, checked)
@@ -108,7 +123,7 @@ def _land(b: Helper, entry: Value, lanes: Value, checked: Value) -> None:
                 step = b.resize(byte, I64)
                 b.store(b.load("i8", b.offset(source, step)), b.offset(slot, step))
     with b.if_(b.icmp("ne", checked, i32(0))):
-        to = b.load(I32, b.offset(entry, _TO), WARP, align=64)
+        to = _lanes(b, entry, _TO)
         site = b.load(I32, b.offset(entry, _SITE))
         for granule in (0, 1, 2):
             with b.if_(b.icmp("eq", checked, i32(granule + 1))):
@@ -133,32 +148,27 @@ def _drop_landed(b: Helper, queue: Value) -> None:
     b.store(b.load(I32, kept), queue)
 
 
-def async_commit() -> str:
+@helper("ws_async_commit", "void", WORKER, CONTEXT, MASK)
+def async_commit(b: Helper) -> None:
     """Closes the group of the copies that each lane of `mask` has issued since its last commit."""
-    b = Helper()
-    b.label("entry")
     at = b.offset(_queue(b), L.QUEUE_COMMITS)
     commits = b.load(I32, at, WARP, align=64)
     b.store(b.select(b.bits_mask(MASK), b.add_const(commits, 1), commits), at, align=64)
-    b.ret()
-    return b.define("ws_async_commit", "void", WORKER, CONTEXT, MASK)
 
 
-def async_wait() -> str:
+@helper("ws_async_wait", "void", WORKER, CONTEXT, MASK, arg(I32, "pending"), CHECKED)
+def async_wait(b: Helper, pending: Value, checked: Value) -> None:
     """Lands what the lanes of `mask` wait for: all but their latest `pending` groups; everything if pending is -1.
 
     `checked` is 0, or the log2 of the race shadow's granule + 1.
     """
-    b = Helper()
-    pending, checked = arg(I32, "pending"), arg(I32, "checked")
-    b.label("entry")
     queue = _queue(b)
-    commits = b.load(I32, b.offset(queue, L.QUEUE_COMMITS), WARP, align=64)
+    commits = _lanes(b, queue, L.QUEUE_COMMITS)
     limit = b.sub(commits, b.splat(pending))  # with -1: one more than any group
     on_their_way = b.variable(I32, i32(0))
     with b.loop(b.load(I32, queue)) as k:
         entry = _entry(b, queue, k)
-        group = b.load(I32, b.offset(entry, _GROUP), WARP, align=64)
+        group = _lanes(b, entry, _GROUP)
         arrival = _is_arrival(b, entry)
         due = b.mask_bits(b.icmp("slt", group, limit))
         due = b.select(arrival, b.not_(b.load(I32, on_their_way)), due)
@@ -168,21 +178,17 @@ def async_wait() -> str:
         left = b.select(arrival, i32(0), b.load(I32, entry))
         b.store(b.or_(b.load(I32, on_their_way), left), on_their_way)
     _drop_landed(b, queue)
-    b.ret()
-    return b.define("ws_async_wait", "void", WORKER, CONTEXT, MASK, pending, checked)
 
 
-def async_settle() -> str:
+@helper("ws_async_settle", "void", WORKER, CONTEXT, arg(I64, "address"), CHECKED)
+def async_settle(b: Helper, address: Value, checked: Value) -> None:
     """The warp arrives at the barrier object at `address`, or at all (0), for which its copies are to be there."""
-    b = Helper()
-    address, checked = arg(I64, "address"), arg(I32, "checked")
-    b.label("entry")
     queue = _queue(b)
     used = b.load(I32, queue)
     anywhere, due = b.icmp("eq", address, i64(0)), b.variable(I32, i32(0))
     with b.loop(used) as k:  # from the last to the first: what an arrival is due for
         entry = _entry(b, queue, b.sub(b.add_const(used, -1), k))
-        here = b.icmp("eq", b.load(I64, b.offset(entry, _FROM), WARP, align=64), b.splat(address))
+        here = b.icmp("eq", _lanes(b, entry, _FROM, I64), b.splat(address))
         here = b.select(anywhere, i32(-1), b.mask_bits(here))
         asked = b.and_(b.load(I32, due), b.load(I32, entry))
         arrives = b.and_(here, b.load(I32, entry))
@@ -196,49 +202,44 @@ def async_settle() -> str:
             with b.if_(b.icmp("ne", lanes, i32(0))):
                 _retire(b, entry, lanes, checked)
         _drop_landed(b, queue)
-    b.ret()
-    return b.define("ws_async_settle", "void", WORKER, CONTEXT, address, checked)
 
 
-def async_under_way() -> str:
+@helper("ws_async_under_way", I64, WORKER, CONTEXT)
+def async_under_way(b: Helper) -> None:
     """1 if some lane of the warp has committed a copy, or tied it to a barrier object, that has not landed, else 0."""
-    b = Helper()
-    b.label("entry")
     queue = _queue(b)
-    commits = b.load(I32, b.offset(queue, L.QUEUE_COMMITS), WARP, align=64)
+    commits = _lanes(b, queue, L.QUEUE_COMMITS)
     with b.loop(b.load(I32, queue)) as k:
         entry = _entry(b, queue, k)
-        group = b.load(I32, b.offset(entry, _GROUP), WARP, align=64)
+        group = _lanes(b, entry, _GROUP)
         tied = b.or_(b.icmp("slt", group, commits), b.splat(_is_arrival(b, entry)))
         committed = b.and_(b.mask_bits(tied), b.load(I32, entry))
         with b.if_(b.icmp("ne", committed, i32(0)), likely=True):
-            b.ret(i64(1))
-            b.label(b.new_label("unreached"))
+            b.leave(i64(1))
     b.ret(i64(0))
-    return b.define("ws_async_under_way", I64, WORKER, CONTEXT)
 
 
 MOST_FAILED_WAITS = 1 << 16
-"""Waits in vain, in a row, of all warps of a block, after which nobody is expected to mbarrier_arrive any more."""
+"""Waits in vain, in a row, of all warps of a block, after which nobody is expected to arrive any more."""
 
 
-def mbarrier_arrive() -> str:
-    """The lanes of `mask` mbarrier_arrive one after the other, each `counts` times; each gets the state before.
+@helper(
+    "ws_mbarrier_arrive", "<32 x i64>", WORKER, CONTEXT, ADDRESS, MASK, arg(I32, "counts", WARP),
+    arg(I32, "dropping"), arg(I32, "tracking"),
+)  # fmt: skip
+def mbarrier_arrive(b: Helper, address: Value, counts: Value, dropping: Value, tracking: Value) -> None:
+    """The lanes of `mask` arrive one after the other, each `counts` times; each gets the state before.
 
     `dropping` is 1 where later phases are to expect that many arrivals fewer, `tracking` is 1 where an arrival is only
     announced: the phase waits for one more.
     """
-    b = Helper()
-    address, counts = arg(I64, "address", WARP), arg(I32, "counts", WARP)
-    dropping, tracking = arg(I32, "dropping"), arg(I32, "tracking")
-    b.label("entry")
     addresses, numbers = b.stack(address), b.stack(counts)
     result, completed = b.stack(Value(I64, "zeroinitializer", WARP)), b.variable(I32, i32(0))
     drops, announces = b.icmp("ne", dropping, i32(0)), b.icmp("ne", tracking, i32(0))
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
         pointer = b.pointer(b.element(addresses, I64, lane))
         old = b.load(I64, pointer)
-        b.store(old, b.let("ptr", 0, f"getelementptr i64, {result}, {lane}"))
+        b.set_element(result, old, lane)
         count = b.resize(b.element(numbers, I32, lane), I64)
         expected, missing, phase = _fields(b, old)
         expected = b.and_const(b.select(drops, b.sub(expected, count), expected), L.COUNT_MASK)
@@ -253,7 +254,6 @@ def mbarrier_arrive() -> str:
     _tell(b, address, b.select(announces, i32(0), MASK), L.ARRIVES)
     _tell(b, address, b.load(I32, completed), L.COMPLETES)
     b.ret(b.load(I64, result, WARP, align=64))
-    return b.define("ws_mbarrier_arrive", f"<{WARP} x i64>", WORKER, CONTEXT, address, MASK, counts, dropping, tracking)
 
 
 def _fields(b: Helper, state: Value) -> tuple[Value, Value, Value]:
@@ -268,34 +268,28 @@ def _tell(b: Helper, address: Value, lanes: Value, flags: int) -> None:
         slot = b.offset(WORKER, L.field("signal_addresses"))
         b.store(address, slot, align=8)
         both = b.or_(b.resize(lanes, I64), i64(flags << 32))
-        warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
-        listener = b.worker("on_sync", "ptr")
-        b.emit(f"call void {listener.text}(i32 {L.Event.SIGNAL}, {warp}, {both}, {slot})")
+        report(b, L.Event.SIGNAL, b.warp(), both, slot)
 
 
-def mbarrier_waited() -> str:
+@helper("ws_mbarrier_waited", I32, WORKER, CONTEXT, ADDRESS, MASK, arg(I32, "over"))
+def mbarrier_waited(b: Helper, address: Value, over: Value) -> None:
     """The lanes of `mask` have looked whether a phase is `over`: 1 if the block waits for ever, else 0.
 
     A lane that has to wait gives way at the head of its loop.
     """
-    b = Helper()
-    address, over = arg(I64, "address", WARP), arg(I32, "over")
-    b.label("entry")
     at = b.offset(WORKER, L.field("failed_waits"))
     met, failed = b.and_(MASK, over), b.and_(MASK, b.not_(over))
     _tell(b, address, met, L.READS)
     with b.if_(b.icmp("ne", met, i32(0))):
         b.store(i32(0), at)
     with b.if_(b.icmp("eq", failed, i32(0)), likely=True):
-        b.ret(i32(0))
-        b.label(b.new_label("unreached"))
+        b.leave(i32(0))
     b.store(i32(1), b.offset(WORKER, L.field("yield_due")))
     b.increment(at, i32(1))
-    lane = b.call("llvm.cttz.i32", I32, failed, Value("i1", "true"))
+    lane = b.first_bit(failed)
     waiting = b.element(b.stack(address), I64, lane)
-    warp = b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
+    warp = b.warp()
     b.store(b.or_(b.shl(warp, L.WARP_SHIFT), lane), b.offset(WORKER, L.field("waiting_thread")))
     shared = b.convert("ptrtoint", b.worker("shared", "ptr"), I64)
     b.store(b.sub(waiting, shared), b.offset(WORKER, L.field("waiting_at")))
     b.ret(b.resize(b.icmp("ugt", b.load(I32, at), i32(MOST_FAILED_WAITS)), I32))
-    return b.define("ws_mbarrier_waited", I32, WORKER, CONTEXT, address, MASK, over)

@@ -6,14 +6,31 @@ import ctypes
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant
-from ptxsim.codegen.functions import CONTEXT, I32, I64, KIND, MASK, SITE, SIZE, WORKER, Helper, arg, i32, i64
+from ptxsim.codegen.functions import (
+    ADDRESS,
+    CONTEXT,
+    COUNTER,
+    I32,
+    I64,
+    INTEGERS,
+    KIND,
+    MASK,
+    NULL,
+    OFFSET,
+    SITE,
+    SIZE,
+    WORKER,
+    Helper,
+    arg,
+    helper,
+    i32,
+    i64,
+)
 
 
-def hazard() -> str:
+@helper("ws_hazard", "void", WORKER, CONTEXT, KIND, SITE, arg(I32, "lane"), arg(I64, "address"), arg(I64, "state"))
+def hazard(b: Helper, lane: Value, address: Value, state: Value) -> None:
     """Notes a hazard once per (site, kind)."""
-    b = Helper()
-    lane, address, state = arg(I32, "lane"), arg(I64, "address"), arg(I64, "state")
-    b.label("entry")
     index = b.add(b.mul(SITE, i32(L.HAZARD_KINDS)), KIND)
     seen = b.offset(b.worker("hazard_seen", "ptr"), b.resize(index, I64))
     count_at = b.offset(WORKER, L.field("hazard_count"))
@@ -25,20 +42,16 @@ def hazard() -> str:
         values = {
             "kind": KIND, "site": SITE, "block": b.worker("block", I64), "lane": lane, "address": address,
             "state": state, "other_site": b.worker("other_site", I32),
-            "warp": b.load(I32, b.offset(CONTEXT, L.ContextLayout.WARP_INDEX)),
+            "warp": b.warp(),
         }  # fmt: skip
         for name, value in values.items():
             b.store(value, b.offset(record, getattr(L.HazardRecord, name).offset))
         b.store(b.add(count, i64(1)), count_at)
-    b.ret()
-    return b.define("ws_hazard", "void", WORKER, CONTEXT, KIND, SITE, lane, address, state)
 
 
-def find() -> str:
+@helper("ws_find", "ptr", WORKER, arg(I64, "address"), SIZE)
+def find(b: Helper, address: Value) -> None:
     """The allocation-table entry that holds [address, address + size), or null."""
-    b = Helper()
-    address = arg(I64, "address")
-    b.label("entry")
     table, count = b.worker("allocations", "ptr"), b.worker("allocation_count", I64)
     end = b.add(address, b.resize(SIZE, I64))
     with b.loop(count) as k:
@@ -51,15 +64,12 @@ def find() -> str:
         b.label(found)
         b.ret(entry)
         b.label(further)
-    b.ret(Value("ptr", "null"))
-    return b.define("ws_find", "ptr", WORKER, address, SIZE)
+    b.ret(NULL)
 
 
-def check_global() -> str:
+@helper("ws_check_global", I32, WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE)
+def check_global(b: Helper, address: Value) -> None:
     """Lanes of `mask` whose access is aligned and inside an allocation; the others become hazards."""
-    b = Helper()
-    address = arg(I64, "address", WARP)
-    b.label("entry")
     site = b.offset(b.worker("sites", "ptr"), b.mul(b.resize(SITE, I64), i64(24)))
     size = b.resize(SIZE, I64)
     low, high = b.load(I64, site), b.load(I64, b.offset(site, 8))
@@ -80,7 +90,7 @@ def check_global() -> str:
         with b.if_(misaligned):
             b.hazard(i32(L.MISALIGNED), lane, a, i64(0))
         entry = b.call("ws_find", "ptr", WORKER, a, SIZE)
-        missing = b.icmp("eq", entry, Value("ptr", "null"))
+        missing = b.icmp("eq", entry, NULL)
         with b.if_(missing):
             b.hazard(i32(L.OUT_OF_BOUNDS), lane, a, i64(0))
         with b.if_(b.not_(b.or_(missing, misaligned))):
@@ -88,14 +98,11 @@ def check_global() -> str:
             for part in (0, 8, 16):
                 b.store(b.load(I64, b.offset(entry, part)), b.offset(site, part))
     b.ret(b.load(I32, ok))
-    return b.define("ws_check_global", I32, WORKER, CONTEXT, address, MASK, SIZE, SITE)
 
 
-def check_shared() -> str:
+@helper("ws_check_shared", I32, WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE)
+def check_shared(b: Helper, offset: Value) -> None:
     """Lanes of `mask` whose shared access is aligned and inside the block's shared memory."""
-    b = Helper()
-    offset = arg(I32, "offset", WARP)
-    b.label("entry")
     limit = b.sub(b.worker("shared_bytes", I64), b.resize(SIZE, I64))
     wide = b.resize(offset, I64)
     bad = b.mask_bits(b.icmp("sgt", wide, b.splat(limit)))
@@ -106,26 +113,22 @@ def check_shared() -> str:
         for kind, bits in ((L.SHARED_OUT_OF_BOUNDS, bad), (L.SHARED_MISALIGNED, odd)):
             hit = b.and_(bits, MASK)
             with b.if_(b.icmp("ne", hit, i32(0))):
-                lane = b.call("llvm.cttz.i32", I32, hit, Value("i1", "true"))
+                lane = b.first_bit(hit)
                 b.hazard(i32(kind), lane, b.element(offsets, I64, lane), i64(0))
     b.ret(b.and_(MASK, b.not_(wrong)))
-    return b.define("ws_check_shared", I32, WORKER, CONTEXT, offset, MASK, SIZE, SITE)
 
 
-def check_local() -> str:
+@helper("ws_check_local", I32, WORKER, CONTEXT, arg(I64, "offset", WARP), MASK, SIZE, SITE, arg(I64, "limit"))
+def check_local(b: Helper, offset: Value, limit: Value) -> None:
     """Lanes of `mask` whose access is aligned and inside the thread's local memory."""
-    b = Helper()
-    offset, limit = arg(I64, "offset", WARP), arg(I64, "limit")
-    b.label("entry")
     last = b.sub(limit, b.resize(SIZE, I64))
     bad = b.icmp("sgt", offset, b.splat(last))
     odd = b.icmp("ne", b.and_(offset, b.splat(b.resize(b.sub(SIZE, i32(1)), I64))), b.like(offset, 0))
     wrong = b.and_(b.mask_bits(b.or_(bad, b.or_(odd, b.icmp("slt", offset, b.like(offset, 0))))), MASK)
     with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
-        lane = b.call("llvm.cttz.i32", I32, wrong, Value("i1", "true"))
+        lane = b.first_bit(wrong)
         b.hazard(i32(L.LOCAL_OUT_OF_BOUNDS), lane, b.element(b.stack(offset), I64, lane), i64(0))
     b.ret(b.and_(MASK, b.not_(wrong)))
-    return b.define("ws_check_local", I32, WORKER, CONTEXT, offset, MASK, SIZE, SITE, limit)
 
 
 def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
@@ -139,10 +142,8 @@ def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
     first = b.add_const(steps, 1)
     b.br(join)
     b.label(any_order)
-    count = b.let("ptr", 0, "alloca i32")
-    b.store(i32(0), count)
-    slot = b.let("ptr", 0, f"alloca {units.ir_type}, align 64")
-    b.store(units, slot, align=64)
+    count = b.variable(I32, i32(0))
+    slot = b.stack(units)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
         same = b.mask_bits(b.icmp("eq", units, b.splat(b.element(slot, units.type, lane))))
         earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
@@ -155,47 +156,35 @@ def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
     return b.resize(b.phi((first, full), (second, second_at)), I64)
 
 
-def count_global() -> str:
+@helper("ws_count_global", "void", ADDRESS, MASK, SIZE, COUNTER)
+def count_global(b: Helper, address: Value, counter: Value) -> None:
     """counter[0] += sectors, counter[1] += the fewest sectors that hold the distinct bytes."""
-    b = Helper()
-    address, counter = arg(I64, "address", WARP), arg("ptr", "counter")
-    b.label("entry")
     with b.if_(b.icmp("ne", MASK, i32(0))):
         sectors = distinct_values(b, b.resize(b.lshr(address, 5), I32), MASK)
         b.increment(counter, sectors)
-        shift = b.call("llvm.cttz.i32", I32, SIZE, Value("i1", "true"))
+        shift = b.first_bit(SIZE)
         units = b.resize(b.binary("lshr", address, b.splat(b.resize(shift, I64))), I32)
         distinct = distinct_values(b, units, MASK)
         ideal = b.lshr(b.add_const(b.mul(distinct, b.resize(SIZE, I64)), 31), 5)
         b.increment(b.offset(counter, 8), ideal)
-    b.ret()
-    return b.define("ws_count_global", "void", address, MASK, SIZE, counter)
 
 
-def count_copies() -> str:
+@helper("ws_count_copies", "void", ADDRESS, OFFSET, MASK, COUNTER)
+def count_copies(b: Helper, address: Value, offset: Value, counter: Value) -> None:
     """counter[0] += sectors of cp.async.cg as an H200 counts them.
 
     Past L1, lanes go together that want one 128-byte line of global memory and one 32-byte sector of shared memory.
     """
-    b = Helper()
-    address, offset, counter = arg(I64, "address", WARP), arg(I32, "offset", WARP), arg("ptr", "counter")
-    b.label("entry")
     with b.if_(b.icmp("ne", MASK, i32(0))):
         place = b.resize(b.lshr(offset, 5), I64)
         b.increment(counter, distinct_values(b, b.or_(b.shl(b.lshr(address, 7), 32), place), MASK))
-    b.ret()
-    return b.define("ws_count_copies", "void", address, offset, MASK, counter)
 
 
-def count_constant() -> str:
+@helper("ws_count_constant", "void", ADDRESS, MASK, COUNTER)
+def count_constant(b: Helper, address: Value, counter: Value) -> None:
     """counter[0] += distinct words."""
-    b = Helper()
-    address, counter = arg(I64, "address", WARP), arg("ptr", "counter")
-    b.label("entry")
     with b.if_(b.icmp("ne", MASK, i32(0))):
         b.increment(counter, distinct_values(b, b.resize(b.lshr(address, 2), I32), MASK))
-    b.ret()
-    return b.define("ws_count_constant", "void", address, MASK, counter)
 
 
 def _in_pairs(b: Helper, offset: Value, distance: int) -> Value:
@@ -207,18 +196,16 @@ def _in_pairs(b: Helper, offset: Value, distance: int) -> Value:
     return b.icmp("eq", b.mask_bits(differs), i32(0))
 
 
-def count_shared() -> str:
+@helper("ws_count_shared", "void", OFFSET, MASK, SIZE, COUNTER)
+def count_shared(b: Helper, offset: Value, counter: Value) -> None:
     """counter[0] += wavefronts, counter[1] += bank conflicts.
 
     A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. In a phase
     each bank delivers one word a wavefront: a phase takes as many wavefronts as the busiest bank has distinct words.
     Phases of wide accesses hold twice as many lanes where lanes pair up (see shared_memory.bank_conflicts).
     """
-    b = Helper()
-    offset, counter = arg(I32, "offset", WARP), arg("ptr", "counter")
-    b.label("entry")
     unit_bytes = b.select(b.icmp("ult", SIZE, i32(4)), i32(4), SIZE)
-    shift = b.call("llvm.cttz.i32", I32, unit_bytes, Value("i1", "true"))
+    shift = b.first_bit(unit_bytes)
     units = b.binary("lshr", offset, b.splat(shift))
     groups = b.binary("lshr", i32(128), shift)  # units that fit the 32 banks side by side
     wide = b.icmp("ugt", SIZE, i32(4))
@@ -257,68 +244,40 @@ def count_shared() -> str:
             b.store(b.add(b.load(I32, conflicts), b.sub(wavefronts, i32(1))), conflicts)
     b.increment(counter, b.resize(b.load(I32, total), I64))
     b.increment(b.offset(counter, 8), b.resize(b.load(I32, conflicts), I64))
-    b.ret()
-    return b.define("ws_count_shared", "void", offset, MASK, SIZE, counter)
 
 
-INTEGERS = ("i8", "i16", "i32", "i64")
-
-
-def masked_gather(b: Builder, name: str, type_: str, pointers: Value, bits: Value) -> Value:
-    align = BITS[type_] // 8
-    vector = f"<{WARP} x {type_}>"
+def _masked_gather(b: Builder, type_: str, pointers: Value, bits: Value) -> Value:
+    name, vector, align = f"llvm.masked.gather.v{WARP}{type_}.v{WARP}p0", f"<{WARP} x {type_}>", BITS[type_] // 8
     b.declared[name] = f"declare {vector} @{name}(<{WARP} x ptr>, i32, <{WARP} x i1>, {vector})"
     return b.let(type_, WARP, f"call {vector} @{name}({pointers}, i32 {align}, {bits}, {vector} zeroinitializer)")
 
 
-def gather(type_: str) -> str:
-    b = Helper()
-    address, mask = arg(I64, "address", WARP), arg(I32, "mask")
-    b.label("entry")
-    pointers = b.convert("inttoptr", address, "ptr")
-    bits = b.bits_mask(mask)
-    name = f"llvm.masked.gather.v{WARP}{type_}.v{WARP}p0"
-    aligned = Value("ptr", pointers.text, WARP)
-    loaded = masked_gather(b, name, type_, aligned, bits)
-    b.ret(loaded)
-    return b.define(f"ws_gather_{type_}", f"<{WARP} x {type_}>", address, mask)
+@helper("ws_gather_{}", "<32 x {}>", ADDRESS, MASK, over=INTEGERS)
+def gather(b: Helper, address: Value, type_: str) -> None:
+    b.ret(_masked_gather(b, type_, b.convert("inttoptr", address, "ptr"), b.bits_mask(MASK)))
 
 
-def scatter(type_: str) -> str:
-    b = Helper()
-    address, value = arg(I64, "address", WARP), arg(type_, "value", WARP)
-    b.label("entry")
+@helper("ws_scatter_{}", "void", ADDRESS, MASK, arg("{}", "value", WARP), over=INTEGERS)
+def scatter(b: Helper, address: Value, value: Value, type_: str) -> None:
     pointers = b.convert("inttoptr", address, "ptr")
     name = f"llvm.masked.scatter.v{WARP}{type_}.v{WARP}p0"
     b.declared[name] = f"declare void @{name}({value.ir_type}, <{WARP} x ptr>, i32, <{WARP} x i1>)"
     b.emit(f"call void @{name}({value}, {pointers}, i32 {BITS[type_] // 8}, {b.bits_mask(MASK)})")
-    b.ret()
-    return b.define(f"ws_scatter_{type_}", "void", address, MASK, value)
 
 
-def permute() -> str:
+@helper("ws_permute", "<32 x i32>", arg(I32, "value", WARP), arg(I32, "source", WARP))
+def permute(b: Helper, value: Value, source: Value) -> None:
     """value[source[lane]] for every lane."""
-    b = Helper()
-    value, source = arg(I32, "value", WARP), arg(I32, "source", WARP)
-    b.label("entry")
     slot = b.stack(value)
     pointers = b.let("ptr", WARP, f"getelementptr i32, {slot}, {source}")
-    b.ret(
-        masked_gather(
-            b, f"llvm.masked.gather.v{WARP}i32.v{WARP}p0", I32, pointers, Value("i1", "splat (i1 true)", WARP)
-        )
-    )
-    return b.define("ws_permute", f"<{WARP} x i32>", value, source)
+    b.ret(_masked_gather(b, I32, pointers, constant("i1", 1, WARP)))
 
 
-def match_any() -> str:
+@helper("ws_match_any", "<32 x i32>", arg(I64, "value", WARP), MASK)
+def match_any(b: Helper, value: Value) -> None:
     """For every lane the members that hold the same value."""
-    b = Helper()
-    value = arg(I64, "value", WARP)
-    b.label("entry")
     slot, result = b.stack(value), b.stack(constant(I32, 0, WARP))
     with b.loop(i32(WARP)) as lane:
         same = b.and_(b.mask_bits(b.icmp("eq", value, b.splat(b.element(slot, I64, lane)))), MASK)
-        b.store(same, b.let("ptr", 0, f"getelementptr i32, {result}, {lane}"))
+        b.set_element(result, same, lane)
     b.ret(b.load(I32, result, WARP, align=64))
-    return b.define("ws_match_any", f"<{WARP} x i32>", value, MASK)

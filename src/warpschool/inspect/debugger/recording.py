@@ -281,12 +281,10 @@ class _Device(SimDevice):
 
     def load(self, module: Any) -> SimModule:
         self.symbols = read_symbols(module.ptx, module.compiled.name)
-        return _Module(self, ptxsim.parse(module.ptx), module.name)
+        return super().load(module)
 
-
-class _Module(SimModule):
-    def kernel(self, name: str) -> SimLoadedKernel:
-        return _Kernel(self, self.program.kernel(name, file=self.source_name))
+    def loaded(self, module: SimModule, kernel: ptxsim.SimKernel) -> SimLoadedKernel:
+        return _Kernel(module, kernel)
 
 
 class _Kernel(SimLoadedKernel):

@@ -1,9 +1,12 @@
-"""Commands for a class on nbgrader: `quickstart`, `release`, `import`, `feedback`, `export`, and `grade LAB`."""
+"""Commands for teachers: a class on nbgrader, folders of kernels, likeness, new labs."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,17 +15,32 @@ import typer
 from rich.text import Text
 
 from warpschool.atomic import write_file
-from warpschool.cli.failures import BAD_INPUT, LACKING, guarded
-from warpschool.cli.files import require_writable_target
-from warpschool.cli.options import AsJson, Plain
-from warpschool.cli.output import Cell, Output
+from warpschool.cli.failures import BAD_INPUT, INTERRUPTED, LACKING, guarded, save
+from warpschool.cli.options import (
+    AsJson,
+    DeviceChoice,
+    OnDevice,
+    Plain,
+    Scheduler,
+    SecretFile,
+    Slurm,
+    StoreFolder,
+    Workers,
+    require_writable_target,
+)
+from warpschool.cli.output import Output
 from warpschool.errors import ArgumentError, CourseError, ToolMissing
+from warpschool.show.progress import Bar
+from warpschool.show.table import Cell, Table
 
 if TYPE_CHECKING:
     from warpschool.classroom.export import Line
     from warpschool.classroom.nbgrader_app import ClassApp
     from warpschool.classroom.rounds import Change, Round, Where
+    from warpschool.grading import Result
+    from warpschool.grading.folders import Submitted
     from warpschool.grading.records import Record
+    from warpschool.grading.verdicts import Verdict
 
 ClassOption = Annotated[
     Path, typer.Option("--class", metavar="DIR", help="The class's folder; by default the one around here.")
@@ -32,6 +50,7 @@ Students = Annotated[
     list[str] | None, typer.Option("--student", metavar="ID", help="Only this student; repeat it for several.")
 ]
 HERE = Path(".")
+FORMAT = 1
 
 
 class Format(StrEnum):
@@ -40,6 +59,8 @@ class Format(StrEnum):
     csv = "csv"
     canvas = "canvas"
     moodle = "moodle"
+
+# ---------------------------------------------------------------- a class
 
 
 @guarded
@@ -154,16 +175,8 @@ def feedback(
     """
     output = Output(as_json=as_json, plain=plain)
     app, name = _class(folder, lab)
-    import glob
-
-    from warpschool.classroom.late import recompute
-
-    with app.gradebook() as gradebook:
-        recompute(gradebook, name, app.folder.policy.late)
-    for one in student or ["*"]:
-        app.convert("feedback", name, student=one if one == "*" else glob.escape(one))
-    target = app.folder.root / str(app.coursedir.feedback_directory)
-    pages = sorted(path for path in target.glob(f"*/{name}/*.html") if not student or path.parts[-3] in student)
+    pages = app.write_feedback(name, student or ())
+    target = app.feedback_folder
     output.data({"assignment": name, "pages": [str(path) for path in pages]})
     output.show(f"{len(pages)} pages: ", (f"{target}/STUDENT/{name}/{name}.html", "bold"))
     output.show(f"Students get them with: nbgrader release_feedback {name}", style="dim")
@@ -194,11 +207,9 @@ def export(
         raise ArgumentError("--format canvas and --template belong together", next_step="Canvas: Grades, Export.")
     app, names = _classes(folder, labs or [])
     from warpschool.classroom import export as formats
-    from warpschool.classroom.late import recompute
 
+    app.recompute_penalties(names)
     with app.gradebook() as gradebook:
-        for name in names or [found.name for found in gradebook.assignments]:
-            recompute(gradebook, name, app.folder.policy.late)
         lines = formats.grade_lines(gradebook, app.folder, names)
     waiting = [line for line in lines if line.waits]
     if waiting and not incomplete:
@@ -214,39 +225,149 @@ def export(
         output.show(_waiting(waiting), style="yellow")
 
 
-def grade_lab(
+# ---------------------------------------------------------------- grading
+
+
+@guarded
+def grade(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="LAB|DIR",
+            help="An assignment of the class around here, or a folder of STUDENT/labNN_topic/NN_idea.cu or .ipynb.",
+        ),
+    ],
+    student: Students = None,
+    regrade: Annotated[
+        bool, typer.Option("--regrade", help="Grade what is graded already, too, and name every changed score.")
+    ] = False,
+    class_folder: ClassOption = HERE,
+    step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="All files are for this step.")] = None,
+    device: OnDevice = DeviceChoice.sim,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random inputs; the same for everybody.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write all results as JSON.")] = None,
+    workers: Workers = 1,
+    scheduler: Scheduler = None,
+    slurm: Slurm = False,
+    store: StoreFolder = None,
+    secret_seed_file: SecretFile = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Grade a class's assignment into nbgrader's gradebook, or a folder of kernels and notebooks.
+
+    Of an assignment: what is new or changed since it was graded; no student's Python is run for a kernel's points.
+    Of a folder: one result for each file (--step, --device, --seed, --out, --store and --secret-seed-file are for
+    this). A wrong kernel is a result, not a failure of this command. Equal kernels are checked once. Finished results
+    are kept: after Ctrl-C, a crash or a kill the same command does the rest.
+
+    Example: warpschool grade lab02 --workers 2; or: warpschool grade submissions/ --out results.json
+    """
+    from warpschool.course import Course
+    from warpschool.grading.folders import FolderRun, find_submissions
+
+    output = Output(as_json=as_json, plain=plain)
+    if scheduler and slurm:
+        raise ArgumentError("--scheduler and --slurm exclude each other")
+    if not Path(target).is_dir():
+        from warpschool.classroom.rounds import Where
+
+        where = Where(workers, scheduler, slurm)
+        _grade_lab(target, folder=class_folder, students=student or [], regrade=regrade, where=where, output=output)
+        return
+    if out is not None:
+        require_writable_target(out)
+    found, foreign = find_submissions(Path(target), Course.find(), step)
+    run = FolderRun(
+        device=str(device), seed=seed or 0, secret_file=secret_seed_file, store=store, workers=workers,
+        scheduler=scheduler, slurm=slurm,
+    )  # fmt: skip
+    done: dict[Submitted, Result] = {}
+    interrupted = False
+    with output.progress(len(found), transient=False) as bar:
+        shown = _Verdicts(bar)
+        try:
+            for item, result in run.results(found):
+                done[item] = result
+                shown.done(result.verdict)
+        except KeyboardInterrupt:
+            interrupted = True
+    graded = [(item, done[item]) for item in found if item in done]
+    document = _folder_document(graded, foreign, planned=len(found))
+    output.data(document)
+    _show_folder(output, graded, foreign)
+    if out is not None:
+        save(output, out, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "Results")
+    if interrupted:
+        output.errors.print(Text(f"interrupted: {len(graded)} of {len(found)} files are graded", style="bold"))
+        raise typer.Exit(INTERRUPTED)
+    if any(not result.is_grade for _, result in graded):
+        output.errors.print(Text("some checks failed themselves (SE): these are no grades; run the same command again"))
+        raise typer.Exit(LACKING)
+
+
+def _show_folder(output: Output, graded: list[tuple[Submitted, Result]], foreign: list[str]) -> None:
+    rows = tuple(
+        (
+            item.student, item.step.name, Cell(str(result.verdict), "good" if result.ok else "bad"),
+            f"{result.score:g}" if result.is_grade else "?",  # a fault of the grader is no 0
+            f"{result.max_score:g}",
+        )
+        for item, result in graded
+    )  # fmt: skip
+    output.table(Table("", ("student", "step", "verdict", "points", "of"), rows, frozenset(["points", "of"])))
+    if foreign:
+        output.show(f"Left alone, for they belong to no graded step: {', '.join(foreign)}", style="yellow")
+
+
+def _folder_document(graded: list[tuple[Submitted, Result]], foreign: list[str], *, planned: int) -> dict[str, Any]:
+    results = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
+    return {"format": FORMAT, "planned": planned, "results": results, "foreign": foreign}
+
+
+class _Verdicts:
+    """How many submissions have which verdict, beside a bar."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
+        self.counts: Counter[str] = Counter()
+
+    def done(self, verdict: Verdict) -> None:
+        """One more submission has its verdict."""
+        self.counts[str(verdict)] += 1
+        text = Text()
+        for name, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0])):
+            style = {"AC": "bold green", "SE": "bold magenta"}.get(name, "red")
+            text.append(f"{name} ", style=style).append(f"{count}  ")
+        self.bar.aside(text)
+        self.bar.advance()
+
+
+def _grade_lab(
     lab: str, *, folder: Path, students: list[str], regrade: bool, where: Where, output: Output
 ) -> None:
     """Grade an assignment of a class into its gradebook; the class part of `warpschool grade`."""
     app, name = _class(folder, lab)
     from warpschool.classroom.rounds import grade_class
-    from warpschool.cli.batch_options import batch_progress
 
-    state: dict[str, Any] = {}
+    shown: list[_Verdicts] = []
+    with ExitStack() as stack:
 
-    def begin(jobs: int, submissions: int) -> None:
-        state["bar"] = batch_progress(output, jobs)
-        state["shown"] = state["bar"].__enter__()
+        def begin(jobs: int, _submissions: int) -> None:
+            shown.append(_Verdicts(stack.enter_context(output.progress(jobs, transient=False))))
 
-    def tell(what: str, of: Any) -> None:
-        if what == "job":
-            state["shown"].done(of.verdict)
+        def tell(what: str, of: Any) -> None:
+            if what == "job":
+                shown[0].done(of.verdict)
 
-    try:
         done = grade_class(app, name, students=students, regrade=regrade, where=where, begin=begin, tell=tell)
-    finally:
-        if "bar" in state:
-            state["bar"].__exit__(None, None, None)
-    output.data(_document(done))
+    output.data(_round_document(done))
     _show_round(output, done)
     if done.failed or any(not record.is_complete for record in done.graded.values()):
         raise typer.Exit(LACKING)
 
 
-def _document(done: Round) -> dict[str, Any]:
-    import json
-    from dataclasses import asdict
-
+def _round_document(done: Round) -> dict[str, Any]:
     return {
         "assignment": done.assignment, "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
         "unchanged": list(done.unchanged), "without_notebook": list(done.without_notebook), "failed": dict(done.failed),
@@ -257,12 +378,12 @@ def _document(done: Round) -> dict[str, Any]:
 def _show_round(output: Output, done: Round) -> None:
     rows = [_row(student, record) for student, record in done.graded.items()]
     if rows:
-        head = ["student", "points", "of", "verdicts", "waits for a person", "notes"]
-        output.table(head, rows, numbers=("points", "of"))
+        head = ("student", "points", "of", "verdicts", "waits for a person", "notes")
+        output.table(Table("", head, tuple(rows), frozenset(["points", "of"])))
     if done.changes:
         output.heading("Changed scores")
-        output.table(["student", "cell", "before", "after", "of"], [_change(change) for change in done.changes],
-                     numbers=("before", "after", "of"))  # fmt: skip
+        columns = ("student", "cell", "before", "after", "of")
+        output.table(Table("", columns, tuple(map(_change, done.changes)), frozenset(columns[2:])))
     for student, why in done.failed.items():
         output.show(f"{student}: not graded: {why}", style="bold red")
     if done.without_notebook:
@@ -275,23 +396,23 @@ def _show_round(output: Output, done: Round) -> None:
     output.show(f"{len(done.graded)} graded, {len(done.unchanged)} unchanged since they were graded.")
 
 
-def _row(student: str, record: Record) -> list[Cell]:
+def _row(student: str, record: Record) -> tuple[object, ...]:
     from warpschool.grading.records import State
 
     known = sum(cell.score or 0.0 for cell in record.cells)
     counts = Counter(str(result.verdict) for result in record.results.values())
     verdicts = "BAD" if record.problem else " ".join(f"{v} {n}" if n > 1 else v for v, n in counts.items())
     waits = [cell.grade_id for cell in record.cells if cell.state is State.PERSON]
-    return [
+    return (
         student, _points(known), _points(sum(cell.points for cell in record.cells)),
-        Text(verdicts, style="bold green" if set(counts) == {"AC"} else "bold red"), ", ".join(waits),
+        Cell(verdicts, "good" if set(counts) == {"AC"} else "bad"), ", ".join(waits),
         "; ".join(filter(None, (record.problem, *record.notes, record.report))),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
-def _change(change: Change) -> list[Cell]:
+def _change(change: Change) -> tuple[str, ...]:
     before, after = ("open" if score is None else _points(score) for score in (change.before, change.after))
-    return [change.student, change.grade_id, before, after, _points(change.points)]
+    return change.student, change.grade_id, before, after, _points(change.points)
 
 
 def _points(value: float) -> str:
@@ -323,3 +444,84 @@ def _classes(folder: Path, labs: list[str]) -> tuple[ClassApp, list[str]]:
 def _require_nbgrader() -> None:
     if importlib.util.find_spec("nbgrader") is None:
         raise ToolMissing("nbgrader is not installed", next_step="Install it with: pip install 'warpschool[teach]'")
+
+# ---------------------------------------------------------------- likeness, new labs
+
+
+@guarded
+def alike(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Holds STUDENT/labNN_topic/NN_idea.cu or notebooks of labs.")
+    ],
+    step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="All .cu files are for this step.")] = None,
+    least: Annotated[float, typer.Option("--least", min=0.1, max=1.0, help="Show pairs that are this alike.")] = 0.6,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write a page with the pairs side by side.")
+    ] = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """List pairs of kernels that are alike after renaming and formatting; no score depends on it.
+
+    What the starter gives everybody is left out, and what more than half of a class wrote.
+
+    Example: warpschool alike submissions/ --out alike.html
+    """
+    from warpschool.course import Course
+    from warpschool.grading.folders import sources_by_step
+    from warpschool.grading.plagiarism import alike_kernels
+    from warpschool.grading.plagiarism_page import report as page_of
+
+    output = Output(as_json=as_json, plain=plain)
+    if out is not None:
+        require_writable_target(out)
+    course = Course.find()
+    sources = sources_by_step(folder, course, step)
+    found = alike_kernels(sources, course, least=least)
+    pairs = [(name, pair) for name, of_step in found.items() for pair in of_step]
+    output.data([
+        {"step": name, "first": p.first, "second": p.second, "alike": p.alike, "shared": p.shared} for name, p in pairs
+    ])  # fmt: skip
+    if not pairs:
+        output.show("No two kernels are alike.")
+    else:
+        rows = tuple((name, p.first, p.second, f"{p.alike:.0%}", p.shared) for name, p in pairs)
+        head = ("step", "first", "second", "alike", "places")
+        output.table(Table("", head, rows, frozenset(["alike", "places"])))
+        output.show("This is a list to look at, not a finding: short kernels have few right forms.", style="dim")
+    if out is not None:
+        save(output, out, page_of(found, sources), "Side by side")
+
+
+@guarded
+def new_lab(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="reduction, or lab12_reduction.")],
+    title: Annotated[str, typer.Option(help="The notebook's heading; by default from the name.")] = "",
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="The checkout; by default the one in use.")] = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Make a new lab that works: solution, starter, grader, rubric, notebook, and wrong kernels with their verdicts.
+
+    Then replace its parts by your own; docs/teach/new-lab.md says in which order. The content tests say what does not
+    fit together yet.
+
+    Example: warpschool new-lab reduction --title "Lab 14: reductions"
+    """
+    output = Output(as_json=as_json, plain=plain)
+    try:
+        from warpschool.authoring.new_lab import new_lab as make
+    except ModuleNotFoundError as error:
+        advice = "Install it with: pip install 'warpschool[teach]'"
+        raise ToolMissing(f"{error.name} is not installed", next_step=advice) from None
+    made = make(name, title=title, root=root)
+    output.data({"lab": made.name, "step": made.step, "root": str(made.root), "files": list(made.files)})
+    output.show(f"{made.name}:")
+    for file in made.files:
+        output.show(f"  {file}")
+    output.show(
+        f"Next: warpschool check {made.step} --kernel solutions/{made.step}.cu\n"
+        f"      python -m pytest tests/content tests/specimens -k {made.name}\n"
+        f"then edit solutions/{made.step}.cu and labs/{made.name}/{made.name}.md, and after each change:\n"
+        "      python -m warpschool.authoring"
+    )

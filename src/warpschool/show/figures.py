@@ -1,4 +1,4 @@
-"""Any Matplotlib figure with a text that says what it shows, and its numbers in a table.
+"""Figures of Matplotlib with a text that says what they show, for those who do not see them and for terminals.
 
 A function that knows its finding writes it into the figure: `figure.set_label("...")`. Else the text is put together
 from titles, axes, lines and bars.
@@ -8,32 +8,76 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter
 
-from warpschool.show.page import escape, notebook_box
-from warpschool.show.sheet import Sheet
+from warpschool.show.page import details, escape, notebook_box
+from warpschool.show.svg import image
+from warpschool.show.table import Table
+from warpschool.show.theme import root_variables, themed
 
 _MOST_POINTS = 12
 _MOST_ROWS = 400
 _MOST_TEXT = 1500
 
 
+class Picture:
+    """A figure and its alternative text; a notebook shows the one with the other, a terminal the text."""
+
+    def __init__(self, figure: Figure, alt: str) -> None:
+        import matplotlib.pyplot as plt
+
+        self.figure = figure
+        self.alt = alt
+        plt.close(figure)  # or the notebook would show it a second time, without its text
+
+    def __repr__(self) -> str:
+        return self.alt
+
+    def _repr_html_(self) -> str:
+        return notebook_box(_png(self.figure, self.alt))
+
+
 def figure_html(figure: Figure) -> str:
-    """The figure for a notebook: an image with its text, and its numbers to be opened."""
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=96, bbox_inches="tight", facecolor="white")
-    picture = base64.b64encode(data.getvalue()).decode()
-    image = f'<img alt="{escape(figure_text(figure))}" src="data:image/png;base64,{picture}">'
+    """Any figure for a notebook: an image with its text, and its numbers to be opened."""
     sheet = figure_sheet(figure)
-    table = f"<details><summary>The numbers in a table</summary>{sheet.html()}</details>" if sheet.rows else ""
-    return notebook_box(f'<figure class="frame plot">{image}</figure>{table}')
+    table = details("The numbers in a table", sheet.html()) if sheet.rows else ""
+    picture = _png(figure, figure_text(figure), bbox_inches="tight", facecolor="white")
+    return notebook_box(picture + table)
+
+
+def figure_image(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
+    """A figure in the stand-ins of `theme` as an `<img>`: its text stays text, its colours follow light and dark.
+
+    `alt` is its text. Equal figures give equal bytes.
+    """
+    FigureCanvasSVG(figure)
+    out = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "warpschool", "svg.id": prefix}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = themed(re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1system-ui, sans-serif", svg))
+    style = f'<style>{root_variables()}</style><rect width="100%" height="100%" style="fill:var(--panel)"/>'
+    head = svg.index(">") + 1
+    return image(svg[:head] + style + svg[head:], alt)
+
+
+def _png(figure: Figure, alt: str, **options: Any) -> str:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=96, **options)
+    picture = base64.b64encode(data.getvalue()).decode()
+    return f'<figure class="frame plot"><img alt="{escape(alt)}" src="data:image/png;base64,{picture}"></figure>'
 
 
 def figure_text(figure: Figure) -> str:
@@ -47,14 +91,14 @@ def figure_text(figure: Figure) -> str:
     return said if len(said) <= _MOST_TEXT else f"{said[:_MOST_TEXT]} …"
 
 
-def figure_sheet(figure: Figure) -> Sheet:
+def figure_sheet(figure: Figure) -> Table:
     """Every labelled point and bar; no rows where the figure is made of boxes and words."""
     rows = [
         [_name(axes, number), series, x, y]
         for number, axes in enumerate(figure.axes, start=1)
         for series, x, y in _values(axes)
     ]
-    return Sheet.of(
+    return Table.of(
         "Numbers of this picture", ["panel", "series", "at", "value"], rows[:_MOST_ROWS], wide=["series", "at"]
     )
 

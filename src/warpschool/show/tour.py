@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from warpschool.show.annotated import marked_source
+from warpschool.model import Roofline
 from warpschool.show.columns import percent, short, times
-from warpschool.show.kernel_page import kernel_section
+from warpschool.show.kernels import kernel_section
 from warpschool.show.notes import hazard_notes
-from warpschool.show.page import bar_cell, cell, definitions, escape, facts, page, scrolling, slug
-from warpschool.show.tour_roofline import roofline_section
+from warpschool.show.page import definitions, details, escape, facts, page, slug
+from warpschool.show.roofline import drawable, finding_of, how_to_read, roofline_image, standing
+from warpschool.show.source import marked_source
+from warpschool.show.table import Cell, Table, share_cell
 from warpschool.tour.report import Mistake, Tour, TourStep
 
 MEANINGS = {
@@ -53,53 +55,71 @@ def _head(tour: Tour) -> str:
 def _table(tour: Tour) -> str:
     heads = ["right?", "load efficiency", "bank conflicts", "data reuse", "FMA share", "registers", "occupancy"]
     heads += ["time", "of cuBLAS"] if tour.on_gpu else []
-    head = '<th scope="col">step</th>' + "".join(f'<th scope="col">{name}</th>' for name in heads)
-    rows = "\n".join(_table_row(step, on_gpu=tour.on_gpu) for step in tour.steps)
     caption = (
         f"One run of each step at its stated case. Occupancy is for {tour.gpu}. A dash stands where a kernel has "
         "nothing of the kind, or needs a newer GPU."
     )
-    thead = f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-    table = f"<table>{thead}<tbody>\n{rows}\n</tbody></table>"
-    legend = {name: MEANINGS[name] for name in heads}
+    rows = []
+    for step in tour.steps:
+        link = f'<a href="#{slug(step.step)}">{escape(step.short_name)}</a>'
+        rows.append([Cell(step.short_name, markup=link, below=(step.title,)), *step_cells(step, on_gpu=tour.on_gpu)])
+    table = Table.of(caption, ["step", *heads], rows).html(label="the steps and their counters")
+    legend = details("What the columns mean", definitions({name: MEANINGS[name] for name in heads}))
+    return f'<h2 id="steps">The steps</h2>\n{table}{legend}'
+
+
+def step_cells(step: TourStep, *, on_gpu: bool) -> list[Cell]:
+    """Whether a step is right, and its numbers: for the page and for the terminal."""
+    cells = [_right(step), *[Cell("-")] * 6]
+    if step.report is not None:
+        counters, occupancy, registers = step.report.counters, step.report.occupancy, step.report.registers
+        conflicts = counters.shared_bank_conflicts
+        cells[1:] = [
+            share_cell(counters.global_load_efficiency),
+            Cell(short(conflicts), "bad" if conflicts else ""),
+            Cell(times(counters.data_reuse)),
+            share_cell(counters.fma_share) if counters.fma_instructions else Cell("-"),
+            Cell("-" if registers is None else str(registers)),
+            share_cell(occupancy.fraction) if occupancy else Cell("-"),
+        ]
+    return [*cells, Cell(_gpu_time(step)), Cell(_gpu_share(step))] if on_gpu else cells
+
+
+def roofline_section(tour: Tour) -> str:
+    """The steps under the roofs, with what was measured on that very GPU; "" where no step computes anything."""
+    found, products = [], set()
+    for step in tour.steps:
+        if step.report is not None:
+            is_own = tour.roofline_gpu.name == tour.device
+            measured = step.gpu.gflops if step.gpu and is_own else None
+            found.append(standing(step.short_name, step.report.counters, tour.roofline_gpu, measured_gflops=measured))
+            if step.report.counters.fma_instructions:
+                products.add(step.short_name)
+    shown, roofs = drawable(found), Roofline.of(tour.roofline_gpu)
+    if not shown:
+        return ""
+    finding = finding_of([s for s in shown if s.label in products] or shown, roofs)
+    names = {s.label for s in shown}
+    caption = how_to_read(shown, roofs, hidden=[s.short_name for s in tour.steps if s.short_name not in names])
+    image = roofline_image(shown, roofs, finding, prefix="roofline-plot")
     return (
-        f'<h2 id="steps">The steps</h2>\n{scrolling("the steps and their counters", table)}'
-        f"<details><summary>What the columns mean</summary>{definitions(legend)}</details>"
+        '<h2 id="roofline">What limits them</h2>\n'
+        f"<p>{escape(finding)}</p>\n<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
     )
 
 
-def _table_row(step: TourStep, *, on_gpu: bool) -> str:
-    name = f'<a href="#{slug(step.step)}">{escape(step.short_name)}</a><span class="title">{escape(step.title)}</span>'
-    cells = [_right(step)]
-    if step.report is None:
-        cells += [cell("-")] * 6
-    else:
-        counters, occupancy = step.report.counters, step.report.occupancy
-        cells += [
-            bar_cell(counters.global_load_efficiency),
-            cell(short(counters.shared_bank_conflicts), "bad" if counters.shared_bank_conflicts else ""),
-            cell(times(counters.data_reuse)),
-            bar_cell(counters.fma_share) if counters.fma_instructions else cell("-"),
-            cell(step.report.registers if step.report.registers is not None else "-"),
-            bar_cell(occupancy.fraction) if occupancy else cell("-"),
-        ]
-    if on_gpu:
-        cells += [cell(gpu_time(step)), cell(gpu_share(step))]
-    return f'<tr><th scope="row">{name}</th>{"".join(cells)}</tr>'
-
-
-def gpu_time(step: TourStep) -> str:
+def _gpu_time(step: TourStep) -> str:
     """ "0.123 ms" or "-"."""
     return f"{step.gpu.timing.median_ms:.3g} ms" if step.gpu and step.gpu.timing.median_ms is not None else "-"
 
 
-def gpu_share(step: TourStep) -> str:
+def _gpu_share(step: TourStep) -> str:
     """The share of cuBLAS's speed, or "-"."""
     return percent(step.gpu.cublas) if step.gpu and step.gpu.cublas is not None else "-"
 
 
-def _right(step: TourStep) -> str:
-    return '<td class="good">✓ right</td>' if step.right else f'<td class="bad">✗ {escape(step.verdict)}</td>'
+def _right(step: TourStep) -> Cell:
+    return Cell("✓ right", "good") if step.right else Cell(f"✗ {step.verdict}", "bad")
 
 
 def _mistake(mistake: Mistake) -> str:
@@ -127,7 +147,7 @@ def _step(step: TourStep) -> str:
     if not step.right:
         parts.append(f'<p class="notice bad">{escape(step.seen)}</p>')
     if step.gpu:
-        share = f", {gpu_share(step)} of cuBLAS" if step.gpu.cublas is not None else ""
+        share = f", {_gpu_share(step)} of cuBLAS" if step.gpu.cublas is not None else ""
         parts.append(f"<p>On the GPU: {escape(step.gpu.timing)}{share} at {escape(step.gpu.case)}.</p>")
     if step.gpu_note:
         parts.append(f"<p>On the GPU: {escape(step.gpu_note)}.</p>")

@@ -1,0 +1,400 @@
+"""Commands for work on the labs: `start`, `lab`, `status`, `check`, `hint`, `diff`, `solution`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK, guarded, report
+from warpschool.cli.options import AsJson, DeviceChoice, OnDevice, Plain, Sizes, StepName, read_sizes
+from warpschool.cli.output import Output
+from warpschool.errors import ArgumentError, CourseError, WarpschoolError
+from warpschool.show.table import Cell, Table
+
+if TYPE_CHECKING:
+    from warpschool.course import Step
+    from warpschool.grading import Criterion, Result, Source
+    from warpschool.notebook.personal import CopyReport
+
+_DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+# ---------------------------------------------------------------- one's own copy
+
+
+@guarded
+def start(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where your copy goes.")] = Path("my-warpschool"),
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Make your own copy of the starters and notebooks; what you have edited is never overwritten.
+
+    Run it again after an update: files that you have not touched are brought up to date; notebooks that you have edited
+    get what the course has changed in other cells; otherwise the new version is put beside yours.
+
+    Example: warpschool start ~/gpu-course
+    """
+    from warpschool.course import Course
+
+    output = Output(as_json=as_json, plain=plain)
+    report = _updated(output, folder)
+    output.data(report.to_dict())
+    _show_copy(output, report)
+    first = Course.find().steps()[0]
+    output.show(
+        f"Next: cd {folder}, open kernels/{first.lab}/{first.file_name}, and: warpschool check lab00/01 --watch"
+    )
+
+
+@guarded
+def lab(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Your copy; by default the one around here, or a new one.")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open a browser.")] = True,
+    port: Annotated[int | None, typer.Option(metavar="N", help="Port of the server, or the next free one.")] = None,
+    ip: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 in a container that publishes the port.")] = "",
+    update: Annotated[bool, typer.Option("--update/--no-update", help="Whether to bring your copy up to date.")] = True,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Open JupyterLab on your own copy of the course; makes the copy if there is none.
+
+    An update never touches what you have edited: see warpschool start --help. With --json it says what it would run.
+
+    Example: warpschool lab ~/gpu-course
+    """
+    from warpschool.notebook.jupyter import jupyter_command, serve
+    from warpschool.notebook.personal import own_copy
+
+    output = Output(as_json=as_json, plain=plain)
+    own = own_copy(folder)
+    command = jupyter_command(own, browser=browser, port=port, ip=ip)
+    report = _updated(output, own) if update or not own.exists() else None
+    output.data({"copy": str(own.resolve()), "command": command, "update": report.to_dict() if report else None})
+    if as_json:
+        return
+    if report is not None:
+        _show_copy(output, report)
+    output.show(f"JupyterLab on {own}; Ctrl-C ends it. Begin with labs/lab00_first_kernels.")
+    raise typer.Exit(serve(command, own))
+
+
+def _updated(output: Output, folder: Path) -> CopyReport:
+    """Make the copy or bring it up to date; an interrupted one says how it is finished."""
+    from warpschool.notebook.personal import update_copy
+
+    try:
+        return update_copy(folder)
+    except KeyboardInterrupt:
+        output.errors.print(f"interrupted: what is written stays, and this does the rest: warpschool start {folder}")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _show_copy(output: Output, report: CopyReport) -> None:
+    """What an update did, as a table of the files that it did something about."""
+    from warpschool.notebook.personal import Fate
+
+    if report.is_new:
+        output.show(f"{report.folder}: your copy of the course, {len(report.files)} files.")
+        return
+    current = report.of(Fate.current)
+    rows = [(file.path, file.fate.value, file.beside) for file in report.files if file.fate is not Fate.current]
+    if rows:
+        output.table(Table("", ("file", "what happened", "new version"), tuple(rows)))
+        output.show(f"{report.folder}: {len(rows)} files in the table, {len(current)} as they were delivered.")
+        return
+    output.show(f"{report.folder}: up to date, {len(current)} files as they were delivered.")
+
+
+@guarded
+def status(as_json: AsJson = False, plain: Plain = False) -> None:
+    """Show how far you are: every step of your copy, and the last check of the file as it is now.
+
+    Example: warpschool status
+    """
+    from warpschool.course import Course
+    from warpschool.grading.last_results import state_of
+    from warpschool.harness.source import personal_copy
+
+    output = Output(as_json=as_json, plain=plain)
+    rows = [state_of(step) for step in Course.find().steps() if step.grader]
+    own = personal_copy(Path.cwd())
+    output.data({"copy": str(own) if own else None, "steps": [asdict(row) for row in rows]})
+    kinds = {"accepted": "good", "not started": "soft", "no file": "soft"}
+    cells = [(row.step, Cell(row.state, kinds.get(row.state, "warn")), row.points) for row in rows]
+    output.table(Table("", ("step", "state", "points"), tuple(cells), frozenset(["points"])))
+    done = sum(row.state == "accepted" for row in rows)
+    where = own or "the checkout's kernels/ or nothing: warpschool start makes a copy"
+    output.show(f"{done} of {len(rows)} steps accepted. Your copy: {where}", style="dim")
+
+
+# ---------------------------------------------------------------- a step's check
+
+
+@guarded
+def check(
+    step: StepName,
+    kernel: Annotated[
+        Path | None, typer.Option("--kernel", metavar="FILE", help="The file to check instead of yours.")
+    ] = None,
+    device: OnDevice = DeviceChoice.auto,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random inputs.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again whenever the file is saved; Ctrl-C ends it.")
+    ] = False,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Grade your kernel for a step: verdict, points, what was seen and where, and the first hint.
+
+    Without --kernel it takes the step's file of your own copy (warpschool start) at or above this folder. More hints:
+    warpschool hint STEP 2. The reference, when you give up or have finished: warpschool solution STEP.
+
+    Example: warpschool check lab02/01 --watch, or for another file: warpschool check lab02/01 --kernel my.cu
+    """
+    from warpschool.course import Course
+
+    output = Output(as_json=as_json, plain=plain)
+    if step.endswith(".cu") and Path(step).is_file():
+        advice = f"Name the step too: warpschool check {_step_of(Path(step))} --kernel {step}"
+        raise ArgumentError(f"{step} is a file, not a step", next_step=advice)
+    found = Course.find().step(step)
+    if watch and as_json:
+        raise ArgumentError("--watch and --json exclude each other")
+    if watch:
+        _watch(output, found, kernel, device, seed)
+        return
+    raise typer.Exit(_check_once(output, found, _find(found, kernel), device, seed))
+
+
+def _step_of(path: Path) -> str:
+    """The step that a file is most likely for: that of its name and folder, else any."""
+    from warpschool.course import Course
+
+    try:
+        return Course.find().step(f"{path.resolve().parent.name}/{path.stem}").name
+    except CourseError:
+        return "lab02/01"
+
+
+@guarded
+def hint(
+    step: StepName,
+    level: Annotated[
+        int, typer.Argument(metavar="LEVEL", min=1, max=3, help="1 a nudge, 2 where to look, 3 pseudocode.")
+    ] = 1,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Show hints for a step: a nudge, then where to look, then pseudocode.
+
+    After a check, only for what failed; before any, for everything that is graded.
+
+    Example: warpschool hint lab02/01 2
+    """
+    from warpschool.course import Course
+    from warpschool.grading.last_results import hints_for
+
+    output = Output(as_json=as_json, plain=plain)
+    found = Course.find().step(step)
+    hints, after_check = hints_for(found)
+    shown = {title: list(texts[:level]) for title, texts in hints.items()}
+    output.data({"step": found.name, "level": level, "after_check": after_check, "hints": shown})
+    if not shown:
+        output.show(f"{found.name}: everything is right, there is nothing to hint at.")
+    for title, texts in shown.items():
+        output.show((title, "bold"))
+        for number, text in enumerate(texts, start=1):
+            output.show(f"  {number}. {text}")
+        if not texts:
+            output.show("  no hints for this one")
+    if shown and level < 3:
+        output.show(f"More: warpschool hint {_short(found)} {level + 1}", style="dim")
+
+
+def exit_code_of(result: Result) -> int:
+    """The exit code of a verdict."""
+    verdict = str(result.verdict)
+    return {"AC": OK, "BAD": BAD_INPUT, "SE": LACKING, "SKIP": LACKING}.get(verdict, FAILED)
+
+
+def _is_skipped(result: Result) -> bool:
+    """Whether this machine cannot check the step at all: nothing is wrong with the kernel."""
+    return str(result.verdict) == "SKIP"
+
+
+def show_result(output: Output, result: Result, source: str) -> None:
+    """Verdict, points, findings on their lines, hints."""
+    style = "bold green" if result.ok else "bold yellow" if _is_skipped(result) else "bold red"
+    output.show(
+        (result.step, "bold"), ": ", (f"{result.verdict}, {result.verdict.meaning}", style),
+        f", {result.score:g} of {result.max_score:g} points",
+    )  # fmt: skip
+    output.show(f"checked: {result.source.get('name', '')} ({result.source.get('origin', '')})", style="dim")
+    if result.not_on_gpu:
+        output.show(f"on the simulator alone, as this GPU cannot run it: {result.not_on_gpu}", style="dim")
+    from warpschool.cli.draw import draw_finding
+
+    if result.seen:
+        output.show()
+        draw_finding(output, source, result.line, result.seen)
+        output.show()
+        return
+    shown: dict[tuple[str, int], str] = {}
+    for criterion in result.criteria:
+        key = (str(criterion.verdict), criterion.line)
+        _show_criterion(output, criterion, source, like=shown.get(key, ""))
+        shown.setdefault(key, criterion.title)
+
+
+def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: str) -> None:
+    """One criterion; one that failed like an earlier one (`like`) at the same line is told in a line."""
+    from warpschool.cli.draw import draw_finding
+    from warpschool.show.notes import split_case
+
+    mark = Text("ok", style="bold green") if criterion.ok else Text(str(criterion.verdict), style="bold red")
+    mark.pad_right(max(0, 7 - len(mark)))
+    points = f"{criterion.points:g}/{criterion.weight:g}  "
+    output.show(mark, points, (criterion.title, "" if criterion.ok else "bold"))
+    if criterion.ok:
+        return
+    if like:
+        case, _ = split_case(criterion.seen)
+        where = f" in line {criterion.line}" if criterion.line else ""
+        output.show(f"    the same{where} as in '{like}'{f', at {case}' if case else ''}", style="dim")
+        return
+    draw_finding(output, source, criterion.line, criterion.seen)
+    if criterion.wrong is not None and criterion.wrong.wrong < criterion.wrong.count:
+        for row in str(criterion.wrong).splitlines():
+            output.show("    ", row, style="dim")
+    if criterion.counts and str(criterion.verdict) == "PERF":
+        output.show(f"    counted: {criterion.counts}", style="dim")
+    if criterion.hint:
+        output.show(("    hint: ", "bold cyan"), criterion.hint[0])
+
+
+def _check_once(output: Output, step: Step, source: Source, device: str, seed: int | None) -> int:
+    from warpschool.grading.last_results import check_and_remember
+
+    result = check_and_remember(step, source, device=str(device), seed=seed)
+    output.data(result.to_json())
+    show_result(output, result, source.data.decode("utf-8", errors="replace"))
+    hinted = any(criterion.hint for criterion in result.criteria if not criterion.ok)
+    if hinted and not result.ok and not _is_skipped(result):
+        output.show(f"The next hint: warpschool hint {_short(step)} 2", style="dim")
+    return exit_code_of(result)
+
+
+def _find(step: Step, kernel: Path | None) -> Source:
+    from warpschool.harness.source import find_source, read_source
+
+    if kernel is not None:
+        read_source(kernel)  # says more about a file that cannot be a kernel than a verdict could
+    return find_source(step, kernel, otherwise="Name a file: --kernel FILE.cu")
+
+
+def _watch(output: Output, step: Step, kernel: Path | None, device: str, seed: int | None) -> None:
+    """Check whenever the source changes, until Ctrl-C."""
+    from warpschool.grading.last_results import saved_sources
+
+    try:
+        for source in saved_sources(lambda: _find(step, kernel)):
+            try:
+                if isinstance(source, WarpschoolError):
+                    raise source
+                output.show(f"--- {time.strftime('%H:%M:%S')} ---", style="dim")
+                _check_once(output, step, source, device, seed)
+                output.show("watching; Ctrl-C ends", style="dim")
+            except WarpschoolError as error:
+                report(error, output)
+    except KeyboardInterrupt:
+        output.show("ended")
+
+
+def _short(step: Step) -> str:
+    return f"{step.lab[:5]}/{step.idea[:2]}"
+
+
+# ---------------------------------------------------------------- what others wrote
+
+
+@guarded
+def diff(
+    first: Annotated[str, typer.Argument(metavar="A", help="A step or a file.")],
+    second: Annotated[str | None, typer.Argument(metavar="B", help="Another; without it, A's starter.")] = None,
+    solutions: Annotated[
+        bool, typer.Option("--solutions", help="Of steps, take the references, not your files.")
+    ] = False,
+    size: Sizes = None,
+    counters: Annotated[
+        bool, typer.Option("--counters/--no-counters", help="Whether to run both and compare what they count.")
+    ] = True,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Show what changes between two steps or files: between two steps of a ladder, that is the idea.
+
+    Of the code, without headers and markers; and what that does to the counters of a run, as `ws.diff` shows it.
+
+    Example: warpschool diff lab01/01 lab02/01 --solutions
+    """
+    from warpschool.course import Course
+    from warpschool.harness.source import of_course, resolve
+    from warpschool.inspect.difference import difference
+    from warpschool.show.diff import difference_exhibit
+
+    output = Output(as_json=as_json, plain=plain)
+    own = resolve(first, "reference" if solutions else "begun")
+    a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
+    if second is not None:
+        a, b, names = own, resolve(second, "reference" if solutions else "begun"), (first, second)
+    found = difference(a, b, read_sizes(size), count=counters)
+    output.data({"a": a.label, "b": b.label, "diff": found.text, **found.to_dict()})
+    for line in found.text.splitlines():
+        output.show(line, style=_DIFF_STYLES.get(line[:1], ""))
+    exhibit = difference_exhibit(found, names)
+    output.show(exhibit.finding, style="bold")
+    for sheet in exhibit.sheets:
+        output.table(sheet)
+    if exhibit.note:
+        output.show(exhibit.note, style="dim")
+
+
+@guarded
+def solution(
+    step: StepName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Print a step's reference, after asking: a solution can be read only once for the first time.
+
+    Example: warpschool solution lab02/01
+    """
+    from warpschool.course import Course
+    from warpschool.harness.source import of_course
+
+    output = Output(as_json=as_json, plain=plain)
+    found = Course.find().step(step)
+    text = of_course(found, "reference").text
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise ArgumentError("nobody is there to be asked", next_step="If you mean it: --yes")
+        if not typer.confirm(f"Show the whole solution of {found}? Hints come first: warpschool hint {found.name} 1"):
+            raise typer.Exit(BAD_INPUT)
+    output.data({"step": found.name, "source": text})
+    if output.plain:
+        output.show(text.rstrip("\n"))
+        return
+    from warpschool.show.source import coloured_text
+
+    for line in text.splitlines():
+        output.show(coloured_text(line))

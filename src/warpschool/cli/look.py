@@ -1,0 +1,409 @@
+"""Commands that look at kernels and machines: `tour`, `profile`, `debug`, `doctor`, `bench`."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from warpschool.cli.failures import FAILED, INTERRUPTED, LACKING, OK, guarded, report, save, try_write
+from warpschool.cli.options import (
+    AsJson,
+    Constants,
+    DeviceChoice,
+    ForGpu,
+    OnDevice,
+    Plain,
+    Seed,
+    Sizes,
+    read_constants,
+    read_sizes,
+    require_writable_target,
+)
+from warpschool.cli.output import Output
+from warpschool.errors import ArgumentError, ToolMissing
+from warpschool.show.table import Cell, Table
+from warpschool.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from warpschool.inspect.debugger import Recording
+    from warpschool.inspect.debugger.shell import Debugger, Reply
+    from warpschool.tour import Mistake, Tour, TourStep
+
+_NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs", "occu-\npancy", "time", "of\ncuBLAS")
+
+# ---------------------------------------------------------------- tour
+
+
+@guarded
+def tour(
+    every_step: Annotated[bool, typer.Option("--all", help="Run every finished step, not one for each lab.")] = False,
+    device: OnDevice = DeviceChoice.auto,
+    gpu: ForGpu = "rtx2080ti",
+    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where the page goes.")] = Path("tour.html"),
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Run the course's own kernels: answers, counters, a caught mistake, and a page with all of it.
+
+    One step of each lab, the furthest of its ladder, at the case that it is graded on: on the simulator, and on a GPU
+    too if there is one. Ctrl-C ends the tour early and keeps what is done.
+
+    Example: warpschool tour --all --html report.html
+    """
+    from warpschool.model import find_gpu
+    from warpschool.tour import plan_tour, take_tour
+
+    output = Output(as_json=as_json, plain=plain)
+    require_writable_target(html)
+    find_gpu(gpu)  # an unknown one is told before any work is done
+    plan = plan_tour(every_step=every_step, device=device)
+    names = [step.name for step in plan.steps]
+    with output.progress(len(names), names[0]) as bar:
+
+        def done(step: TourStep) -> None:
+            seconds = f" ({step.report.seconds:.1f} s)" if step.report else ""
+            bar.done(Text.assemble(step.step, ": ", _verdict(step), seconds))
+            bar.say("".join(names[bar.finished : bar.finished + 1]))
+
+        def say(what: str) -> None:
+            bar.say(": ".join([*names[bar.finished : bar.finished + 1], what]))
+
+        found = take_tour(plan, gpu=gpu, say=say, done=done)
+    _finish(output, found, html)
+
+
+def _finish(output: Output, tour: Tour, html: Path) -> None:
+    """Table, mistake, page; then the exit code."""
+    from warpschool.show.tour import tour_page
+
+    _show_table(output, tour)
+    for step in tour.steps:
+        if not step.right:
+            output.heading(f"{step.step}: {step.verdict}")
+            output.show(step.seen)
+    if tour.mistake is not None:
+        _show_mistake(output, tour.mistake)
+    output.show()
+    if tour.interrupted:
+        output.errors.print(
+            Text(f"interrupted: {len(tour.steps)} of {tour.planned} steps are done and kept", style="bold")
+        )
+    problem = try_write(html, tour_page(tour))
+    output.data({**tour.to_dict(), "page": None if problem else str(html)})
+    if problem:
+        report(problem, output, with_document=False)
+        raise typer.Exit(LACKING)
+    output.show("The whole story, line by line: ", (str(html), "bold"), f" ({tour.seconds:.1f} s)")
+    if tour.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if not tour.ok:
+        raise typer.Exit(FAILED)
+
+
+def _verdict(step: TourStep) -> Text:
+    return Text("right", style="bold green") if step.right else Text(str(step.verdict), style="bold red")
+
+
+def _show_table(output: Output, tour: Tour) -> None:
+    from warpschool.show.tour import step_cells
+
+    heads = ("step", "right?", *(_NUMBERS if tour.on_gpu else _NUMBERS[:-2]))
+    rows = tuple((step.short_name, *step_cells(step, on_gpu=tour.on_gpu)) for step in tour.steps)
+    output.show()
+    output.table(Table("", heads, rows, frozenset(_NUMBERS)))
+    times = f"times on {tour.device}" if tour.on_gpu else "time is measured on a GPU only, and none was used"
+    output.show(f"Occupancy on a {tour.gpu}; {times}.", style="dim")
+
+
+def _show_mistake(output: Output, mistake: Mistake) -> None:
+    from warpschool.cli.draw import draw_finding
+
+    output.heading(f"A mistake, caught: {mistake.name} without the barrier of line {mistake.removed_line}")
+    if mistake.hazard is None:
+        output.show(("nothing was reported: the race was missed", "bold red"))
+        return
+    draw_finding(output, mistake.source, mistake.hazard.line, f"{mistake.hazard.kind}: {mistake.hazard.message}")
+
+
+# ---------------------------------------------------------------- profile
+
+
+class Emit(StrEnum):
+    """What `--emit` prints instead of the report."""
+
+    ptx = "ptx"
+    lanes = "lanes"
+    ir = "ir"
+    asm = "asm"
+    counters = "counters"
+
+
+@guarded
+def profile(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.cu", help="A kernel file with a header (Entry and Launch lines).")
+    ],
+    size: Sizes = None,
+    constant: Constants = None,
+    gpu: ForGpu = "rtx2080ti",
+    seed: Seed = 0,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page.")] = None,
+    emit: Annotated[
+        Emit | None,
+        typer.Option(help="Print one stage: PTX, lane patterns, LLVM IR, host assembly; or the counters."),
+    ] = None,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Run any kernel file once on the simulator and show what each of its lines costs.
+
+    Inputs are random. Sizes that are not given are 4096 for a kernel with one size, 128 for others.
+
+    Example: warpschool profile kernels/lab02_tiling/01_tiled.cu --size M=64 --size K=256 --constant TILE=8
+    """
+    from warpschool.harness.source import read_source
+    from warpschool.inspect.profile import profile_source
+
+    output = Output(as_json=as_json, plain=plain)
+    if as_json and emit:
+        raise ArgumentError("--json and --emit exclude each other", next_step="The counters are part of --json.")
+    if html is not None:
+        require_writable_target(html)
+    source = read_source(file)
+    sizes, constants = read_sizes(size), read_constants(constant)
+    if emit is not None and emit is not Emit.counters:
+        _emit_code(emit, source, file.name, sizes, constants)
+        return
+    found = profile_source(source, sizes, name=file.name, constants=constants, gpu=gpu, seed=seed)
+    output.data(found.to_dict())
+    if emit is Emit.counters:
+        output.show(str(found.counters))
+    else:
+        from warpschool.cli.draw import draw_report
+
+        draw_report(output, found)
+    if html is not None:
+        from warpschool.show.kernels import kernel_page
+
+        save(output, html, kernel_page(found), "Page")
+    if found.hazards:
+        raise typer.Exit(FAILED)
+
+
+def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float], constants: dict[str, int]) -> None:
+    from warpschool.inspect.profile import generated_code
+
+    for title, text in generated_code(source, emit.value, sizes, name=name, constants=constants):
+        comment = "//" if emit in (Emit.ptx, Emit.lanes) else ";" if emit is Emit.ir else "#"
+        typer.echo(f"{comment} {title}\n{text.rstrip()}")
+
+
+# ---------------------------------------------------------------- debug
+
+
+@guarded
+def debug(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE.cu", help="A kernel file, or a step: your file for it is taken.")
+    ],
+    size: Sizes = None,
+    constant: Constants = None,
+    block: Annotated[
+        str | None, typer.Option(metavar="N|X,Y,Z", help="Which block; without it, that of the first hazard.")
+    ] = None,
+    warp: Annotated[int | None, typer.Option(metavar="N", help="Which warp of the block.")] = None,
+    launch: Annotated[int | None, typer.Option(metavar="N", help="Which launch of the file, counted from 0.")] = None,
+    commands: Annotated[
+        str | None, typer.Option(metavar="'A; B'", help="Commands to run, then leave; without it they are read.")
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Step one warp through a kernel, line by line, forwards and backwards, and look at its variables lane by lane.
+
+    The kernel is compiled for debugging and one block of it runs in the interpreter; every step is recorded. Commands
+    come from the terminal, from --commands, or from standard input; `help` inside lists them.
+
+    Example: warpschool debug kernels/lab02_tiling/01_tiled.cu --commands "break 19; continue; print row; lanes"
+    """
+    output = Output(as_json=as_json, plain=plain)
+    sizes, constants = read_sizes(size), read_constants(constant)
+    record = _recorder(output, _kernel(file), sizes, constants, launch, seed)
+    recording = record(_block(block), warp)
+    from warpschool.inspect.debugger.shell import Debugger
+
+    debugger = Debugger(recording, record)
+    asks = commands is None and not as_json and sys.stdin.isatty()
+    output.show(str(recording), style="bold")
+    if recording.note:
+        output.show(recording.note)
+    if recording.findings:
+        output.show(f"The simulator found {len(recording.findings)} hazards: `hazards` lists them.")
+    if asks:
+        output.show("`help` lists the commands.", style="dim")
+    output.show(debugger.where().text)
+    replies = _talk(output, debugger, commands.split(";") if commands is not None else _lines(debugger, asks=asks))
+    output.data(_document(recording, replies))
+    if commands is not None and any(reply.failed for _, reply in replies):
+        raise typer.Exit(FAILED)
+
+
+def _talk(output: Output, debugger: Debugger, commands: Iterable[str]) -> list[tuple[str, Reply]]:
+    replies = []
+    for text in commands:
+        reply = debugger.execute(text)
+        replies.append((text.strip(), reply))
+        if reply.leave:
+            break
+        if reply.text:
+            output.show(reply.text, style="red" if reply.failed else "")
+    return replies
+
+
+def _lines(debugger: Debugger, *, asks: bool) -> Iterator[str]:
+    """Commands as they come: asked for in a terminal, else the lines of standard input."""
+    if not asks:
+        for line in sys.stdin:
+            if line.strip() and not line.startswith("#"):
+                yield line
+        return
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 - importing it gives input() history and editing
+    while True:
+        try:
+            yield input(debugger.prompt)
+        except EOFError:
+            return
+
+
+def _recorder(
+    output: Output, kernel: Any, sizes: dict[str, int | float], constants: dict[str, int], launch: int | None, seed: int
+) -> Callable[[Any, int | None], Recording]:
+    from warpschool.inspect.debugger import trace
+
+    def record(block: Any, warp: int | None) -> Recording:
+        with output.progress(1, "recording") as bar:
+            return trace(
+                kernel, sizes, block=block, warp=warp, launch=launch, constants=constants, seed=seed,
+                progress=lambda count: bar.say(f"recording: {count:,} steps"),
+            )  # fmt: skip
+
+    return record
+
+
+def _kernel(file: str) -> Any:
+    """The contract of the named file, or of one's own file for the named step."""
+    from warpschool.harness.source import resolve
+
+    return resolve(file, otherwise="Name a file: warpschool debug FILE.cu").contract()
+
+
+def _block(text: str | None) -> int | tuple[int, ...] | None:
+    if text is None:
+        return None
+    numbers = text.strip("()").replace(",", " ").split()
+    if not numbers or len(numbers) > 3 or not all(number.isdigit() for number in numbers):
+        raise ArgumentError(f"--block {text}: expected a number, or x,y,z", next_step="For example: --block 1,2")
+    return int(numbers[0]) if len(numbers) == 1 else tuple(map(int, numbers))
+
+
+def _document(recording: Recording, replies: list[tuple[str, Reply]]) -> dict[str, Any]:
+    return {
+        "kernel": recording.kernel, "file": recording.contract.name, "block": recording.block, "warp": recording.warp,
+        "steps": len(recording), "ended": recording.ended, "note": recording.note,
+        "hazards": [{"kind": h.kind, "line": h.line, "message": h.message} for h in recording.findings],
+        "replies": [{"command": c, "failed": r.failed, "text": r.text, "data": r.data} for c, r in replies],
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- doctor
+
+
+@guarded
+def doctor(as_json: AsJson = False, plain: Plain = False) -> None:
+    """Say what this machine can do: compile, simulate, use a GPU, open notebooks, grade; and how to get the rest.
+
+    Example: warpschool doctor
+    """
+    from warpschool.inspect.machine import abilities
+
+    output = Output(as_json=as_json, plain=plain)
+    findings = abilities()
+    broken = any(finding.state == "broken" for finding in findings)
+    output.data({"ok": not broken, "findings": [asdict(finding) for finding in findings]})
+    kinds = {"ok": "good", "no": "warn", "broken": "bad"}
+    rows = tuple((f.what, Cell(f.state, kinds[f.state]), f.text) for f in findings)
+    output.table(Table("", ("what", "state", "found"), rows))
+    for finding in findings:
+        if finding.next_step:
+            output.show((f"{finding.what}: ", "bold"), finding.next_step)
+    if broken:
+        raise typer.Exit(LACKING)
+    output.show("This machine can run the course.", style="bold")
+
+
+# ---------------------------------------------------------------- bench
+
+
+@guarded
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A benchmark; without it, a list.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="The benchmark's own.")] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="Search the last GEMM step's tiles for this GPU.")] = False,
+    as_json: AsJson = False,
+    plain: Plain = False,
+) -> None:
+    """Run one of the repository's benchmarks: the simulator's speed, or the GPU against NVIDIA's libraries.
+
+    Example: warpschool bench simulator -- --size 256, or: warpschool bench --tune
+    """
+    output = Output(as_json=as_json, plain=plain)
+    found = benchmarks()
+    if tune:
+        name, options = name or "gemm", ["--tune", *(options or ())]
+    if name is None:
+        output.data({"benchmarks": sorted(found)})
+        for known, path in sorted(found.items()):
+            output.show(f"{known:14} {_purpose(path)}")
+        return
+    if name not in found:
+        raise ArgumentError(f"there is no benchmark '{name}'", next_step=did_you_mean(name, found))
+    command = [sys.executable, str(found[name]), *(options or ())]
+    if not as_json:
+        raise typer.Exit(FAILED if subprocess.run(command, check=False).returncode else OK)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = Path(folder) / "figures.json"
+        done = subprocess.run([*command, "--json", str(figures)], check=False, stdout=sys.stderr)
+        if done.returncode or not figures.is_file():
+            raise typer.Exit(FAILED)
+        output.data(figures.read_text(encoding="utf-8"))
+
+
+def benchmarks() -> dict[str, Path]:
+    """The checkout's benchmarks by name. Raises ToolMissing where there are none."""
+    from warpschool.course import checkout_root
+
+    root = checkout_root()
+    folder = root / "benchmarks" if root else None
+    # a helper of theirs has no command line of its own
+    scripts = sorted(folder.glob("[a-z]*.py")) if folder else []
+    found = {path.stem: path for path in scripts if "argparse" in path.read_text(encoding="utf-8")}
+    if not found:
+        raise ToolMissing("no benchmarks are here", next_step="Clone the repository and run: make bench")
+    return found
+
+
+def _purpose(path: Path) -> str:
+    """The first line of a script's docstring."""
+    return path.read_text(encoding="utf-8").lstrip("#! \n").split('"""')[1].strip().splitlines()[0]
