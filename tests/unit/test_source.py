@@ -36,9 +36,9 @@ def test_a_file_wins_over_the_step_of_its_name(nobody):
 
 
 def test_a_missing_file_that_names_no_step_is_a_missing_file(nobody):
-    with pytest.raises(ArgumentError, match=r"cannot read kernels/gone\.cu: No such file") as caught:
+    with pytest.raises(ArgumentError, match=r"there is no file kernels/gone\.cu") as caught:
         resolve("kernels/gone.cu")
-    assert "a step such as lab02/01" in caught.value.next_step
+    assert "Name an existing .cu file." in caught.value.next_step
     with pytest.raises(CourseError, match="there is no step 'lab99/01'"):
         resolve("lab99/01")
 

@@ -353,8 +353,9 @@ def diff(
 
     output = Output(as_json=as_json, plain=plain)
     own = resolve(first, "reference" if solutions else "begun")
-    a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
-    if second is not None:
+    if second is None:
+        a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
+    else:
         a, b, names = own, resolve(second, "reference" if solutions else "begun"), (first, second)
     found = difference(a, b, read_sizes(size), count=counters)
     output.data({"a": a.label, "b": b.label, "diff": found.text, **found.to_dict()})
