@@ -43,9 +43,9 @@ def _takes_little(what: str = "") -> Iterator[None]:
 
 @pytest.fixture
 def takes_little() -> Callable[..., AbstractContextManager[None]]:
-    """For work on large hostile texts that takes a second at most, and minutes where it is quadratic in their size.
+    """For work on large hostile texts that takes a second or two, and minutes where it is quadratic in their size.
 
-    The limit of processor time is 30 times what it takes, which no other program's load makes of it.
+    The limit of processor time is 15 times that, which no other program's load makes of it.
     """
     return _takes_little
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 
 from warpcourse.ladder import Measured, measured
-from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
+from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED, say_nothing
 from warpschool.course import Course
 from warpschool.recorded import results
 from warpschool.show.figures import Picture
@@ -77,8 +77,7 @@ def draw_mappings(speeds: Sequence[Speed]) -> Picture:
     if not speeds:
         figure, axes = plt.subplots(figsize=(8, 1.2))
         text = "no recorded times in benchmarks/results"
-        axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
-        axes.axis("off")
+        say_nothing(axes, "", text)
         return Picture(figure, f"All mappings of one product: {text}.")
     ordered = sorted(speeds, key=lambda speed: speed.rate)
     figure, axes = plt.subplots(figsize=(9, 1 + 0.26 * len(ordered)), layout="constrained")

@@ -121,11 +121,12 @@ def section(step: Step, costs: dict[str, StepCost], times: dict[str, Measured], 
 def counts(cost: StepCost, before: StepCost | None) -> str:
     """What was counted, of this step and of the one before it."""
     head = ["a product", "global bytes", "shared bytes", "passes", "excess sectors", "bank conflicts", "barriers"]
-    rows = []
-    for name, one in (("before", before), ("this step", cost)):
-        if one is not None:
-            rows.append([name, *per_product(one), f"{one.barriers_per_block:g} a block"])
-    return table(head, rows)
+    both = _both(cost, before)
+    return table(head, ([name, *per_product(one), f"{one.barriers_per_block:g} a block"] for name, one in both))
+
+
+def _both(cost: StepCost, before: StepCost | None) -> list[tuple[str, StepCost]]:
+    return [(name, one) for name, one in (("before", before), ("this step", cost)) if one is not None]
 
 
 def per_product(cost: StepCost) -> list[str]:
@@ -143,12 +144,8 @@ def per_product(cost: StepCost) -> list[str]:
 
 def mixes(cost: StepCost, before: StepCost | None) -> str:
     """The main loop's instructions, of this step and of the one before it."""
-    head = ["instructions", *CLASSES]
-    rows = []
-    for name, one in (("before", before), ("this step", cost)):
-        if one is not None:
-            rows.append([name, *(f"{one.mix[kind]:.1%}" for kind in CLASSES)])
-    return table(head, rows)
+    rows = ([name, *(f"{one.mix[kind]:.1%}" for kind in CLASSES)] for name, one in _both(cost, before))
+    return table(["instructions", *CLASSES], rows)
 
 
 def uses(cost: StepCost) -> str:

@@ -230,7 +230,7 @@ def draw_touched(accesses: Mapping[str, Access | None], cols: Mapping[str, int])
     figure, panels = plt.subplots(1, len(accesses), figsize=(3.6 * len(accesses), 3.9), squeeze=False)
     for axes, (title, access) in zip(panels[0], accesses.items(), strict=True):
         if access is None:
-            _say_nothing(axes, title)
+            say_nothing(axes, title)
         else:
             _draw_matrix(axes, title, access, cols[access.array])
     figure.tight_layout()
@@ -286,7 +286,7 @@ def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
     heights = np.zeros(panels.size)
     for place, (title, access) in enumerate(accesses.items()):
         axes = panels.flat[place]
-        heights[place] = _say_nothing(axes, title) if access is None else _draw_request(axes, title, access)
+        heights[place] = say_nothing(axes, title) if access is None else _draw_request(axes, title, access)
     for axes in panels.flat[len(accesses) :]:
         axes.axis("off")
     of_rows = heights.reshape(panels.shape).max(axis=1)
@@ -321,9 +321,9 @@ def _draw_request(axes: Axes, title: str, access: Access) -> float:
     return 0.9 + 0.11 * len(rows)
 
 
-def _say_nothing(axes: Axes, title: str, said: str | None = None) -> float:
-    text = said or "your kernel makes no such request yet"
-    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
+def say_nothing(axes: Axes, title: str, said: str = "your kernel makes no such request yet") -> float:
+    """Write a sentence where a picture would be; return the height in inches that it wants."""
+    axes.text(0.5, 0.5, said, ha="center", va="center", transform=axes.transAxes)
     axes.set_title(title, fontsize=10)
     axes.axis("off")
     return 1.0
@@ -365,6 +365,6 @@ def draw_shares(series: Mapping[str, Mapping[str, float | None]], *, xlabel: str
             axes.invert_yaxis()
             axes.set(xlim=(0, 1.15), xlabel=xlabel)
         else:
-            _say_nothing(axes, title, "nothing was recorded")
+            say_nothing(axes, title, "nothing was recorded")
         axes.set_title(title, fontsize=10)
     return figure

@@ -90,14 +90,18 @@ def test_memory_is_limited():
 def test_limits_hold_for_each_compilation_anew():
     """The processor time of earlier compilations does not count, nor does a smaller limit stay."""
     limits, own = CompileLimits(cpu_s=2.0), WorkerPool()
+
+    def compiled(source: str, limits: CompileLimits) -> str:
+        return own.compile(find_toolchain(), source.encode(), "k.cu", ["-arch=compute_80"], limits)[0].result
+
     worker, index = own.warm_up(find_toolchain()), 0
     while processor_s(worker.pid) < 1.2 * limits.cpu_s:
-        source = TINY.replace("7", str(index := index + 1))
-        answer, used = own.compile(find_toolchain(), source.encode(), "k.cu", ["-arch=compute_80"], limits)
-        assert used is worker and answer.result == "NVRTC_SUCCESS"
+        assert compiled(TINY.replace("7", str(index := index + 1)), limits) == "NVRTC_SUCCESS"
+    assert own.warm_up(find_toolchain()) is worker
+    assert compiled(LARGE_BOMB, CompileLimits(memory_bytes=1 << 28)) == "NVRTC_ERROR_OUT_OF_MEMORY"
     own.close()
     with pytest.raises(CompileLimitError):
-        compile_cuda(LARGE_BOMB, limits=CompileLimits(memory_bytes=1 << 28))
+        compile_cuda(LARGE_BOMB, limits=CompileLimits(memory_bytes=1 << 29))
     assert "tiny" in compile_cuda("#include <mma.h>\n" + TINY).ptx
 
 

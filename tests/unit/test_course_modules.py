@@ -14,7 +14,7 @@ import pytest
 
 import warpschool as ws
 from warpschool.course import Course
-from warpschool.grading.provenance import content_hash, modules_hash
+from warpschool.grading.runner import content_hash, modules_hash
 from warpschool.grading.sandbox import bubblewrap_problem
 
 ROOT = Path(__file__).resolve().parents[2]

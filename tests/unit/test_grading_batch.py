@@ -17,9 +17,8 @@ import pytest
 from warpschool.authoring import specimens
 from warpschool.course import Course
 from warpschool.errors import OutputError, ToolMissing
-from warpschool.grading import batch, jobs, runner
-from warpschool.grading.jobs import KernelJob, from_wire, run_job, to_wire, unreadable
-from warpschool.grading.store import Store
+from warpschool.grading import cluster, jobs, runner
+from warpschool.grading.jobs import KernelJob, Store, from_wire, run_job, to_wire, unreadable
 from warpschool.grading.verdicts import Verdict
 
 STEP = "lab00_first_kernels/01_saxpy"
@@ -59,9 +58,9 @@ def test_results_are_stored_once_and_found_again(store, monkeypatch):
     ran = []
     monkeypatch.setattr(jobs, "check_source", lambda *a, **k: ran.append(1) or runner.check_source(*a, **k))
     several = [job_of(), job_of(WRONG), job_of(name="a copy")]
-    first = [(job.name, outcome.verdict) for job, outcome in batch.run(several, store=store)]
+    first = [(job.name, outcome.verdict) for job, outcome in cluster.run(several, store=store)]
     assert sorted(first) == [("", Verdict.AC), ("", Verdict.WA), ("a copy", Verdict.AC)]
-    again = dict(batch.run(several, store=Store(store.folder)))
+    again = dict(cluster.run(several, store=Store(store.folder)))
     assert len(ran) == 2
     assert store.path(job_of()).read_text() == again[job_of()].to_json()
     store.path(job_of(WRONG)).write_bytes(store.path(job_of()).read_bytes())
@@ -76,7 +75,7 @@ def test_a_fault_of_the_grader_is_tried_three_times_and_never_kept(store, monkey
     broken = replace(good, verdict=Verdict.SE, criteria=())
     outcomes = [broken] * 5
     monkeypatch.setattr(jobs, "check_source", lambda *a, **k: outcomes.pop())
-    ((_, outcome),) = batch.run([job_of()], store=store)
+    ((_, outcome),) = cluster.run([job_of()], store=store)
     assert outcome.verdict is Verdict.SE and len(outcomes) == 2
     assert not outcome.is_grade and json.loads(outcome.to_json())["score"] is None
     assert not list(store.folder.glob("*/*.json"))
@@ -96,7 +95,7 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path, store):
 def test_more_workers_need_dask(store, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ToolMissing, match="warpschool\\[cluster\\]"):
-        list(batch.run([job_of(), job_of(WRONG)], store=store, workers=2))
+        list(cluster.run([job_of(), job_of(WRONG)], store=store, workers=2))
 
 
 def children_of(pid: int, *, name: str) -> list[int]:
@@ -144,7 +143,7 @@ def test_a_check_that_is_killed_from_outside_is_done_again(store, tmp_path, monk
     spared = set(children_of(os.getpid(), name=""))
     thread = threading.Thread(target=kill)
     thread.start()
-    ((_, outcome),) = batch.run([job], store=store)
+    ((_, outcome),) = cluster.run([job], store=store)
     thread.join()
     assert (outcome.verdict, len(killed)) == (Verdict.AC, 2)
 
@@ -153,10 +152,10 @@ def test_a_check_that_is_killed_from_outside_is_done_again(store, tmp_path, monk
 def test_a_killed_grader_leaves_no_check_behind(store, tmp_path):
     script = tmp_path / "grade.py"
     script.write_text(
-        "import sys\nfrom pathlib import Path\nfrom warpschool.grading import batch\n"
-        "from warpschool.grading.jobs import KernelJob\nfrom warpschool.grading.store import Store\n"
+        "import sys\nfrom pathlib import Path\nfrom warpschool.grading import cluster\n"
+        "from warpschool.grading.jobs import KernelJob, Store\n"
         f"sources = [{RIGHT!r} + b'// %d' % n for n in range(9)]\n"
-        f"list(batch.run([KernelJob({STEP!r}, s) for s in sources], store=Store(Path(sys.argv[1]))))\n"
+        f"list(cluster.run([KernelJob({STEP!r}, s) for s in sources], store=Store(Path(sys.argv[1]))))\n"
     )
     process = subprocess.Popen([sys.executable, str(script), str(store.folder)])
     try:
@@ -175,9 +174,9 @@ def test_two_workers_give_the_same_bytes_and_a_killed_one_loses_nothing(store, t
     known = map(specimens.read, specimens.paths(SPECIMENS))
     several = [job_of(specimen.source(SOLUTIONS).encode()) for specimen in known]
     alone = Store(tmp_path / "alone")
-    expected = dict(batch.run(several, store=alone))
+    expected = dict(cluster.run(several, store=alone))
     killed = []
-    for number, _ in enumerate(batch.run(several, store=store, workers=2)):
+    for number, _ in enumerate(cluster.run(several, store=store, workers=2)):
         if number == 1:
             worker = children_of(os.getpid(), name="multiprocessing")[-1]
             os.kill(worker, signal.SIGKILL)
@@ -252,7 +251,7 @@ def test_slurm_jobs_grade_what_they_are_sent(store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     several = [job_of(RIGHT), job_of(WRONG), job_of(RIGHT + b"// again")]
     try:
-        found = {job: result.verdict.value for job, result in batch.run(several, store=store, workers=2, slurm=True)}
+        found = {job: result.verdict.value for job, result in cluster.run(several, store=store, workers=2, slurm=True)}
     finally:
         started = (tmp_path / "sbatch.jobs").read_text().split()
         for job in started:

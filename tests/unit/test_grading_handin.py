@@ -17,8 +17,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from warpschool.errors import CourseError
 from warpschool.grading.assignment import Assignment, GradedCell, Part, read_assignment
-from warpschool.grading.handin import MAX_NOTEBOOK_BYTES, answers, digest, read_handin, reassembled
-from warpschool.grading.images import safe_png
+from warpschool.grading.handin import MAX_NOTEBOOK_BYTES, answers, digest, read_handin, reassembled, safe_png
 
 STEP = "lab02_tiling/01_tiled"
 

@@ -19,11 +19,11 @@ from warpschool.errors import ArgumentError
 from warpschool.grading.folders import find_submissions
 from warpschool.grading.jobs import KernelJob, unreadable
 from warpschool.grading.plagiarism import alike_pairs, fingerprints, tokens
-from warpschool.grading.plagiarism_page import report
-from warpschool.grading.points import gradescope_results
+from warpschool.grading.plugin import gradescope_results
+from warpschool.grading.records import result_schema
 from warpschool.grading.result import Criterion
-from warpschool.grading.schema import result_schema
 from warpschool.grading.verdicts import Verdict
+from warpschool.show.plagiarism import report
 
 ROOT = Path(__file__).parents[2]
 STEP = "lab05_work_per_thread/01_coarsened"

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 WRONG_WAY: set[tuple[str, str]] = set()
-CIRCLES = {"warpschool.classroom.exporters"}
+CIRCLES: set[str] = set()
 """The first module, by name, of every circle."""
 FACE = {
     f"ptxsim.{name}"

@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from warpschool.course import Course
-from warpschool.grading import python_cells, steps
+from warpschool.grading import limits, python_cells
 from warpschool.grading.calls import decoded, encoded
 from warpschool.grading.jobs import PythonJob, from_wire, to_wire
 from warpschool.grading.python_cells import AS_DATA, SANDBOX, check
@@ -175,13 +175,13 @@ def test_python_that_never_ends_is_told_by_its_steps(name):
     """With little of each budget: the count is what ends it, on a machine of any speed."""
     code = """
 import ast, sys, warnings
-from warpschool.grading.steps import limit_steps
+from warpschool.grading.limits import limit_steps
 counted = limit_steps(steps=100_000, sleep_s=0.5)
 exec(compile(ast.fix_missing_locations(counted.visit(ast.parse(sys.argv[1]))), "cell", "exec"))
 print("it ended")
 """
     done = subprocess.run([sys.executable, "-c", code, ENDLESS[name]], capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stdout) == (steps.EXIT_CODE, "")
+    assert (done.returncode, done.stdout) == (limits.EXIT_CODE, "")
     assert ("waits for too long" if "sleep" in name else "does not come to an end") in done.stderr
 
 
@@ -209,7 +209,7 @@ found = f(11), f.__doc__, A.__doc__, g(1, 0, 2), A().whole, A.squares, list(map(
 """
     code = """
 import ast, sys
-from warpschool.grading.steps import limit_steps
+from warpschool.grading.limits import limit_steps
 tree = ast.parse(sys.argv[1])
 if sys.argv[2:]:
     tree = ast.fix_missing_locations(limit_steps().visit(tree))

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.grading import check

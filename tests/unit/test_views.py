@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import warpschool as ws
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from ptxsim.fragments import fragment
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, CompileError, CourseError, NotMeasured

@@ -7,7 +7,7 @@ A register's value in lane l is, modulo 2^width,
 with known constants as offsets, for a warp in 1, 2 or 4 equal groups; or it *varies* (offsets unknown). One group with
 all offsets zero is "uniform". Two groups arise in blocks 16 threads wide, where a row's index times a pitch known only
 at run time is the same within half a warp. Only the groups' first lanes are computed: their results follow from their
-operands, whatever the operation. `align` and `low..high` describe the first lanes and let masks and shifts keep a
+operands, whatever the operation. `align` and `bounds` describe the first lanes and let masks and shifts keep a
 pattern.
 
 The analysis ignores control flow: a register has one pattern for the whole kernel, the join over its definitions. What
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ptxsim.isa import Result
-from ptxsim.limits import WARP
+from ptxsim.limits import MAX_GRID, MAX_THREADS, WARP
 from ptxsim.syntax.program import (
     WIDTH_BITS,
     Address,
@@ -42,14 +42,17 @@ EXACT = 63
 """Alignment of zero: a multiple of every power of two."""
 
 
+Bounds = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """A lane pattern; `offsets` is None for a varying register."""
 
     offsets: tuple[int, ...] | None = None
     align: int = 0
-    low: int | None = None
-    high: int | None = None
+    bounds: Bounds | None = None
+    """the lowest and the highest value that it may have"""
     groups: int = 1
 
     @property
@@ -68,11 +71,9 @@ class Lanes:
         size = WARP // groups
         firsts = [self.offsets[lane - lane % size] for lane in range(WARP)]
         offsets = tuple(o - f for o, f in zip(self.offsets, firsts, strict=True))
-        low = high = None
-        if self.low is not None and self.high is not None:
-            low, high = self.low + min(firsts), self.high + max(firsts)
+        bounds = self.bounds and (self.bounds[0] + min(firsts), self.bounds[1] + max(firsts))
         align = min([self.align, *(trailing_zeros(f) for f in firsts)])
-        return Lanes(offsets, align, low, high, groups)
+        return Lanes(offsets, align, bounds, groups)
 
     @property
     def known(self) -> bool:
@@ -81,7 +82,7 @@ class Lanes:
     @property
     def value(self) -> int | None:
         """The constant that every lane holds, if there is one."""
-        return self.low if self.offsets == ZERO and self.low is not None and self.low == self.high else None
+        return self.bounds[0] if self.offsets == ZERO and self.bounds and self.bounds[0] == self.bounds[1] else None
 
 
 VARYING = Lanes()
@@ -89,7 +90,7 @@ UNIFORM = Lanes(ZERO)
 
 
 def constant(value: int) -> Lanes:
-    return Lanes(ZERO, trailing_zeros(value), value, value)
+    return Lanes(ZERO, trailing_zeros(value), (value, value))
 
 
 def trailing_zeros(value: int) -> int:
@@ -120,11 +121,17 @@ def is_integer(type_: str) -> bool:
     return type_[0] in "usb" and type_ not in ("b128", "bf16", "bf16x2", "u16x2", "s16x2")
 
 
-def _range(low: int | None, high: int | None, bits: int) -> tuple[int | None, int | None]:
-    """The range if it fits a signed number of `bits` bits."""
-    if low is None or high is None or low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
-        return None, None
-    return low, high
+def _fitting(bounds: Bounds | None, bits: int) -> Bounds | None:
+    """The bounds if they fit a signed number of `bits` bits."""
+    limit = 1 << (bits - 1)
+    return bounds if bounds and -limit <= bounds[0] and bounds[1] < limit else None
+
+
+def _either(a: Lanes, b: Lanes) -> Bounds | None:
+    """Bounds of what is the one or the other."""
+    if a.bounds and b.bounds:
+        return min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])
+    return None
 
 
 def first_lane_limits(offsets: tuple[int, ...], type_: str) -> tuple[int, int]:
@@ -149,19 +156,21 @@ def widened_source(instruction: Instruction) -> Operand | None:
 def _sum(a: Lanes, b: Lanes, bits: int, sign: int = 1) -> Lanes:
     assert a.offsets is not None and b.offsets is not None
     offsets = tuple(wrap(p + sign * q, bits) for p, q in zip(a.offsets, b.offsets, strict=True))
-    low = high = None
-    if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
-        low, high = (a.low + b.low, a.high + b.high) if sign > 0 else (a.low - b.high, a.high - b.low)
-    return Lanes(offsets, min(a.align, b.align), *_range(low, high, bits))
+    bounds = None
+    if a.bounds and b.bounds:
+        low, high = b.bounds[::sign]
+        bounds = a.bounds[0] + sign * low, a.bounds[1] + sign * high
+    return Lanes(offsets, min(a.align, b.align), _fitting(bounds, bits))
 
 
 def _scaled(a: Lanes, factor: int, bits: int) -> Lanes:
     assert a.offsets is not None
-    low = high = None
-    if a.low is not None and a.high is not None:
-        low, high = sorted((a.low * factor, a.high * factor))
+    bounds = None
+    if a.bounds:
+        low, high = sorted((a.bounds[0] * factor, a.bounds[1] * factor))
+        bounds = low, high
     offsets = tuple(wrap(p * factor, bits) for p in a.offsets)
-    return Lanes(offsets, min(EXACT, a.align + trailing_zeros(factor)), *_range(low, high, bits))
+    return Lanes(offsets, min(EXACT, a.align + trailing_zeros(factor)), _fitting(bounds, bits))
 
 
 def _add(i: Instruction, s: list[Lanes]) -> Lanes | None:
@@ -184,8 +193,8 @@ def _mul(i: Instruction, s: list[Lanes]) -> Lanes | None:
     factor = b.value
     if "wide" in i.modifiers and i.type[0] != "s":  # operands are read as unsigned numbers
         factor &= (1 << WIDTH_BITS[i.type]) - 1
-        if a.low is None or a.low < 0:
-            a = replace(a, low=None, high=None)
+        if a.bounds and a.bounds[0] < 0:
+            a = replace(a, bounds=None)
     return _scaled(a, factor, bits)
 
 
@@ -198,8 +207,8 @@ def _copy(i: Instruction, s: list[Lanes]) -> Lanes | None:
     a, bits = s[0], WIDTH_BITS[i.type]
     if a.value is not None:  # an unsigned literal: ranges are kept as signed numbers
         value = wrap(a.value, bits)
-        return Lanes(ZERO, a.align, value, value)
-    return Lanes(a.offsets, a.align, *_range(a.low, a.high, bits))
+        return Lanes(ZERO, a.align, (value, value))
+    return Lanes(a.offsets, a.align, _fitting(a.bounds, bits))
 
 
 def _convert(i: Instruction, s: list[Lanes]) -> Lanes | None:
@@ -209,9 +218,9 @@ def _convert(i: Instruction, s: list[Lanes]) -> Lanes | None:
     a = s[0]
     assert a.offsets is not None
     if to >= of:
-        unsigned_negative = i.types[1][0] != "s" and (a.low is None or a.low < 0)
-        return Lanes(a.offsets, a.align, None, None) if unsigned_negative else a
-    return Lanes(tuple(wrap(c, to) for c in a.offsets), a.align, *_range(a.low, a.high, to))
+        unsigned_negative = i.types[1][0] != "s" and (a.bounds is None or a.bounds[0] < 0)
+        return Lanes(a.offsets, a.align) if unsigned_negative else a
+    return Lanes(tuple(wrap(c, to) for c in a.offsets), a.align, _fitting(a.bounds, to))
 
 
 def _shift_left(i: Instruction, s: list[Lanes]) -> Lanes | None:
@@ -231,13 +240,13 @@ def _shift_right(i: Instruction, s: list[Lanes]) -> Lanes | None:
     if amount is None or amount < 0 or not _fits_below(a):
         return None
     assert a.offsets is not None
-    low = high = None
-    if a.low is not None and a.high is not None and (a.low >= 0 or i.type[0] == "s"):
-        low, high = a.low >> amount, a.high >> amount
-    exact = (low, high) == (0, 0)
+    bounds = None
+    if a.bounds and (a.bounds[0] >= 0 or i.type[0] == "s"):
+        bounds = a.bounds[0] >> amount, a.bounds[1] >> amount
+    exact = bounds == (0, 0)
     if amount <= a.align:
-        return Lanes(tuple(c >> amount for c in a.offsets), EXACT if exact else a.align - amount, low, high)
-    return Lanes(ZERO, EXACT if exact else 0, low, high)
+        return Lanes(tuple(c >> amount for c in a.offsets), EXACT if exact else a.align - amount, bounds)
+    return Lanes(ZERO, EXACT if exact else 0, bounds)
 
 
 def _and(i: Instruction, s: list[Lanes]) -> Lanes | None:
@@ -249,11 +258,9 @@ def _and(i: Instruction, s: list[Lanes]) -> Lanes | None:
     below = (1 << a.align) - 1
     rest = mask & ~below & ((1 << WIDTH_BITS[i.type]) - 1)
     offsets = tuple(c & mask for c in a.offsets)
-    if rest == 0 or (a.low, a.high) == (0, 0):
-        return Lanes(offsets, EXACT, 0, 0)
-    return Lanes(
-        offsets, max(a.align, trailing_zeros(rest)), *((0, rest) if mask >= 0 and rest < 1 << 31 else (None, None))
-    )
+    if rest == 0 or a.bounds == (0, 0):
+        return Lanes(offsets, EXACT, (0, 0))
+    return Lanes(offsets, max(a.align, trailing_zeros(rest)), (0, rest) if mask >= 0 and rest < 1 << 31 else None)
 
 
 def _or_xor(i: Instruction, s: list[Lanes]) -> Lanes | None:
@@ -274,10 +281,7 @@ def _select(i: Instruction, s: list[Lanes]) -> Lanes | None:
     a, b, chosen_by = s
     if chosen_by.offsets != ZERO or a.offsets != b.offsets:
         return None
-    low = high = None
-    if a.low is not None and b.low is not None and a.high is not None and b.high is not None:
-        low, high = min(a.low, b.low), max(a.high, b.high)
-    return Lanes(a.offsets, min(a.align, b.align), low, high)
+    return Lanes(a.offsets, min(a.align, b.align), _either(a, b))
 
 
 # A rule gets the instruction and the patterns of its sources, all known and in the same number of groups, and returns
@@ -353,14 +357,12 @@ class LaneAnalysis:
         if not old_.known:
             self.patterns[name] = VARYING
             return True
-        low = high = None
-        if old_.low is not None and new_.low is not None and old_.high is not None and new_.high is not None:
-            low, high = min(old_.low, new_.low), max(old_.high, new_.high)
-            if (low, high) != (old.low, old.high):
-                growth[name] = growth.get(name, 0) + 1
-                if growth[name] > 3:  # a counter: give up on its range rather than count along
-                    low = high = None
-        joined = Lanes(old_.offsets, min(old_.align, new_.align), low, high, old_.groups)
+        bounds = _either(old_, new_)
+        if bounds and bounds != old.bounds:
+            growth[name] = growth.get(name, 0) + 1
+            if growth[name] > 3:  # a counter: give up on its range rather than count along
+                bounds = None
+        joined = Lanes(old_.offsets, min(old_.align, new_.align), bounds, old_.groups)
         self.patterns[name] = joined
         return joined != old
 
@@ -394,19 +396,19 @@ class LaneAnalysis:
         x, y, z = self.block
         match name:
             case "ctaid.x":
-                return Lanes(ZERO, 0, 0, (1 << 31) - 2 if self.wide_grid else MAX_GRID_X - 1)
+                return Lanes(ZERO, 0, (0, MAX_GRID[0] - 1 if self.wide_grid else MAX_GRID_X - 1))
             case "ctaid.y" | "ctaid.z":
-                return Lanes(ZERO, 0, 0, 65534)
+                return Lanes(ZERO, 0, (0, MAX_GRID[1] - 1))
             case "nctaid.x" | "nctaid.y" | "nctaid.z":
-                return Lanes(ZERO, 0, 1, (1 << 31) - 1)
+                return Lanes(ZERO, 0, (1, MAX_GRID[0]))
             case "ntid.x" | "ntid.y" | "ntid.z":
                 return constant(self.block["xyz".index(name[-1])])
             case "laneid":
-                return Lanes(tuple(range(WARP)), EXACT, 0, 0)
+                return Lanes(tuple(range(WARP)), EXACT, (0, 0))
             case "tid.x" | "tid.y" | "tid.z":
                 return _thread_index(name[-1], x, y, z)
             case "warpid":
-                return Lanes(ZERO, 0, 0, 31)
+                return Lanes(ZERO, 0, (0, MAX_THREADS // WARP - 1))
             case _ if name.startswith(("lanemask", "clock", "globaltimer")):
                 return VARYING
             case _:
@@ -475,7 +477,7 @@ class LaneAnalysis:
         if result is None or not result.known:
             return
         low, high = first_lane_limits(source.offsets, instruction.type)
-        if source.low is None or source.high is None or source.low < low or source.high > high:
+        if source.bounds is None or source.bounds[0] < low or source.bounds[1] > high:
             self.guarded[id(instruction)] = (low, high)
 
 
@@ -486,22 +488,22 @@ def _thread_index(axis: str, x: int, y: int, z: int) -> Lanes:
         index = {"x": [n % x for n in lanes], "y": [n // x % y for n in lanes], "z": [n // (x * y) for n in lanes]}[
             axis
         ]
-        return Lanes(tuple(index), EXACT, 0, 0)
+        return Lanes(tuple(index), EXACT, (0, 0))
     if axis == "x":
         if y == z == 1 or x % WARP == 0:
-            return Lanes(tuple(lanes), 5, 0, max(0, x - 1))
+            return Lanes(tuple(lanes), 5, (0, max(0, x - 1)))
         if WARP % x == 0:
-            return Lanes(tuple(n % x for n in lanes), EXACT, 0, 0)
+            return Lanes(tuple(n % x for n in lanes), EXACT, (0, 0))
     if axis == "y":
         if y == 1:
             return constant(0)
         if x % WARP == 0:
-            return Lanes(ZERO, 0, 0, y - 1)
+            return Lanes(ZERO, 0, (0, y - 1))
         if WARP % x == 0 and (z == 1 or (x * y) % WARP == 0):
-            return Lanes(tuple(n // x for n in lanes), trailing_zeros(WARP // x), 0, y - 1)
+            return Lanes(tuple(n // x for n in lanes), trailing_zeros(WARP // x), (0, y - 1))
     if axis == "z":
         if z == 1:
             return constant(0)
         if (x * y) % WARP == 0:
-            return Lanes(ZERO, 0, 0, z - 1)
+            return Lanes(ZERO, 0, (0, z - 1))
     return VARYING

@@ -3,8 +3,8 @@
 A `Value` is a scalar (`lanes == 0`) or a vector of `lanes` elements. Nothing is optimised here beyond what saves text;
 LLVM promotes the registers to SSA and selects instructions.
 
-Why text: llvmlite takes nothing else, the disk cache's keys are made of it, `warpschool profile` shows it, and a line of
-text costs a seventh of what the objects of `llvmlite.ir` cost, while somebody waits for a kernel's first launch.
+Why text: llvmlite takes nothing else, the disk cache's keys are made of it, `warpschool profile` shows it, and a line
+of text costs a seventh of what the objects of `llvmlite.ir` cost, while somebody waits for a kernel's first launch.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def pattern_text(pattern: Lanes) -> str:
         return "varying"
     if pattern.value is not None:
         return f"= {pattern.value}"
-    known = "" if pattern.low is None or pattern.high is None else f", {pattern.low} to {pattern.high}"
+    known = f", {pattern.bounds[0]} to {pattern.bounds[1]}" if pattern.bounds else ""
     steps = {b - a for a, b in zip(pattern.offsets, pattern.offsets[1:], strict=False)}
     if pattern.groups > 1:
         return f"{pattern.groups} groups of {WARP // pattern.groups} lanes{known}"

@@ -138,20 +138,20 @@ class Names:
 
     def declare_symbol(self, name: str) -> str:
         """Declares a variable or parameter in this scope; its unique name."""
-        if name in self.scope.names:
-            raise OperandError(f"'{name}' is declared twice")
-        self.scope.declares()
-        final = self.unique(name)
+        final = self._declare(name, f"'{name}'")
         self.scope.names[name] = Symbol(final)
         return final
 
     def declare_register(self, name: str, type_name: str) -> None:
-        if name in self.scope.names:
-            raise OperandError(f"register '{name}' is declared twice")
-        self.scope.declares()
-        final = self.unique(name)
+        final = self._declare(name, f"register '{name}'")
         self.scope.names[name] = Register(final)
         self.registers[final] = type_name
+
+    def _declare(self, name: str, shown: str) -> str:
+        if name in self.scope.names:
+            raise OperandError(f"{shown} is declared twice")
+        self.scope.declares()
+        return self.unique(name)
 
     def declare_range(self, prefix: str, type_name: str, count: int) -> None:
         self.scope.declares()
@@ -236,11 +236,9 @@ class Names:
             if value is not None:
                 return Address(Immediate(value), 0)
             base, offset = self._base_and_offset(inner)
-        if isinstance(base, Register):
-            return Address(base, offset)
-        if isinstance(base, Symbol):
-            return Address(base, offset)
-        raise OperandError(f"cannot read the address '{_shown(text)}'")
+        if not isinstance(base, Register | Symbol):
+            raise OperandError(f"cannot read the address '{_shown(text)}'")
+        return Address(base, offset)
 
     def _base_and_offset(self, text: str) -> tuple[Operand, int]:
         match = _BASE_AND_OFFSET.match(text)

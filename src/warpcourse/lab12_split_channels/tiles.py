@@ -38,7 +38,7 @@ from warpschool.errors import ArgumentError, WarpschoolError
 from warpschool.harness.launcher import Program
 from warpschool.model import GpuSpec, find_gpu
 from warpschool.nn import Convolution
-from warpschool.nn.pipelines import Convolved, array_library, require_device
+from warpschool.nn.pipelines import Convolved, OneProgram, array_library
 from warpschool.show.progress import progress
 
 LAB = "lab12_split_channels"
@@ -138,11 +138,19 @@ def piece(count: int, window: int, stride: int) -> int:
     return (count - 1) * stride + window
 
 
+def step_of(problem: Convolution) -> int:
+    """Pixels of the image from a result to the next: with filters of 1 x 1 only those that count are read."""
+    return 1 if is_flat(problem) else problem.stride
+
+
+def _pieces(problem: Convolution, rows: int, cols: int) -> int:
+    """Pixels of the image that so many neighbouring rows and columns of results need."""
+    return piece(rows, problem.rows, step_of(problem)) * piece(cols, problem.cols, step_of(problem))
+
+
 def thread_loads(tiles: Tiles, problem: Convolution) -> tuple[int, int]:
     """Floats of the image and of the filters that a thread loads for each channel (figure 4.6's denominator)."""
-    stride = 1 if is_flat(problem) else problem.stride
-    image = piece(tiles.rows, problem.rows, stride) * piece(tiles.cols, problem.cols, stride)
-    return image, problem.rows * problem.cols * tiles.filters
+    return _pieces(problem, tiles.rows, tiles.cols), problem.rows * problem.cols * tiles.filters
 
 
 def thread_products(tiles: Tiles, problem: Convolution) -> int:
@@ -157,10 +165,8 @@ def thread_intensity(tiles: Tiles, problem: Convolution) -> float:
 
 def block_loads(tiles: Tiles, problem: Convolution) -> tuple[int, int]:
     """Floats of the image and of the filters that a block loads for each channel (figure 5.2's volumes)."""
-    stride = 1 if is_flat(problem) else problem.stride
-    height = piece(tiles.rows * tiles.warp_rows, problem.rows, stride)
-    width = piece(tiles.cols * tiles.warp_cols, problem.cols, stride)
-    return height * width, problem.rows * problem.cols * tiles.block_filters
+    image = _pieces(problem, tiles.rows * tiles.warp_rows, tiles.cols * tiles.warp_cols)
+    return image, problem.rows * problem.cols * tiles.block_filters
 
 
 def block_intensity(tiles: Tiles, problem: Convolution) -> float:
@@ -182,9 +188,8 @@ def blocks_of(tiles: Tiles, problem: Convolution) -> int:
 
 def shared_bytes(tiles: Tiles, problem: Convolution) -> int:
     """Shared memory of a block: its stages, or its results on their way out."""
-    stride = 1 if is_flat(problem) else problem.stride
-    width = piece(tiles.cols * tiles.warp_cols, problem.cols, stride)
-    plane = piece(tiles.rows * tiles.warp_rows, problem.rows, stride) * (-(-width // 4) * 4)
+    width = piece(tiles.cols * tiles.warp_cols, problem.cols, step_of(problem))
+    plane = piece(tiles.rows * tiles.warp_rows, problem.rows, step_of(problem)) * (-(-width // 4) * 4)
     stage = tiles.step * (plane + problem.rows * problem.cols * tiles.block_filters)
     return 4 * max(tiles.stages * stage, tiles.groups * tiles.places * PADDED)
 
@@ -295,9 +300,8 @@ def _resident(tiles: Tiles, problem: Convolution, spec: GpuSpec) -> int:
 
 def _row_loads(tiles: Tiles, problem: Convolution) -> int:
     """Instructions that load a row of a thread's piece: by four, two or one floats, as the rows are aligned."""
-    stride = 1 if is_flat(problem) else problem.stride
-    width = piece(tiles.cols, problem.cols, stride)
-    aligned = 4 if tiles.warp_cols == 1 else math.gcd(tiles.cols * stride, 4)
+    width = piece(tiles.cols, problem.cols, step_of(problem))
+    aligned = 4 if tiles.warp_cols == 1 else math.gcd(tiles.cols * step_of(problem), 4)
     if aligned == 4:
         return width // 4 + width % 4 // 2 + width % 2
     return width // 2 + width % 2 if aligned == 2 else width
@@ -306,11 +310,11 @@ def _row_loads(tiles: Tiles, problem: Convolution) -> int:
 def _wave_us(tiles: Tiles, problem: Convolution, spec: GpuSpec, blocks: int) -> float:
     """Time of a multiprocessor for so many blocks at once."""
     warps = tiles.threads / WARP
-    stride = 1 if is_flat(problem) else problem.stride
     image, weights = block_loads(tiles, problem)
-    wide = is_flat(problem) and stride == 1 and problem.height * problem.width % 4 == 0
+    wide = is_flat(problem) and problem.height * problem.width % 4 == 0
     copies = tiles.step * (image / (4 if wide else 1) + weights / 4) / tiles.threads
-    loads = piece(tiles.rows, problem.rows, stride) * _row_loads(tiles, problem) + thread_loads(tiles, problem)[1]
+    rows, own_weights = piece(tiles.rows, problem.rows, step_of(problem)), thread_loads(tiles, problem)[1]
+    loads = rows * _row_loads(tiles, problem) + own_weights
     channel = thread_products(tiles, problem) + _LOAD * loads + _CHANNEL
     share = shares(tiles, problem)
     clocks = share * (tiles.step / tiles.groups * channel + _COPY * copies) + _RESULT * tiles.sums * tiles.groups
@@ -414,12 +418,8 @@ LAYERS: Mapping[str, Convolution] = {**YOLO, **RESNET}
 # ---------------------------------------------------------------- a kernel file as a pipeline
 
 
-class SplitChannels:
+class SplitChannels(OneProgram):
     """A kernel file of lab 12: takes filters as [F,C,R,S], like every pipeline, and turns them to [C,R,S,F] first."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.device = require_device(program)
 
     def turned(self, w: DeviceArray) -> DeviceArray:
         """The filters as the kernels want them; a network would store them so."""

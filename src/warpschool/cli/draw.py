@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from warpschool.cli.output import Output
 from warpschool.grading.verdicts import Observed, case_words
 from warpschool.inspect.profile import KernelReport

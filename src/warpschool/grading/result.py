@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from warpschool.errors import GradingError
 from warpschool.grading.verdicts import OBSERVED, Observed, Verdict, worst
 from warpschool.harness.compare import WrongMap

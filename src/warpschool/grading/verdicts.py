@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from warpschool import errors
 from warpschool.harness.compare import WrongMap
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from warpschool.errors import ArgumentError
 from warpschool.nn.graph import Graph, Traced, Value
-from warpschool.nn.layers import AveragePool, BiasRelu, Convolve, FullyConnected, Layer, MaxPool, images
+from warpschool.nn.layers import AveragePool, BiasRelu, Convolve, FullyConnected, Layer, MaxPool, forward, images
 from warpschool.nn.references import Convolution
 
 LAB = "lab11_training/"
@@ -157,28 +157,26 @@ def build_training(layers: Sequence[Layer], batch: int, image_shape: Sequence[in
     """
     chosen = training_layers(layers)
     shapes = _Shapes()
-    _forward(shapes, chosen, batch, image_shape)
+    forward(shapes, chosen, batch, image_shape)
     graph = TrainingGraph(shapes.shapes)
-    scores = graph.output(_forward(graph, chosen, batch, image_shape))
+    scores = graph.output(forward(graph, chosen, batch, image_shape))
     if len(scores.shape) != 2:
         raise ArgumentError(f"the network ends with {list(scores.shape)}, not with scores [BATCH,CLASSES]")
-    label = graph.input("label", (batch,), np.int32)
-    loss = graph.output(graph.array("loss", (batch,)))
-    slope = graph.array("scores.slope", scores.shape)
-    graph.call(
-        LAB + "01_cross_entropy_backward", {"BATCH": batch, "CLASSES": scores.shape[1]},
-        {"x": scores, "label": label, "loss": loss, "dx": slope}, layer="loss",
-    )  # fmt: skip
+    slope = append_loss(graph, scores)
     for traced, before in zip(reversed(graph.tape), [*reversed(graph.tape[:-1]), None], strict=True):
         slope = _BACK[type(traced.layer)](graph, traced, slope, before)
     return graph
 
 
-def _forward(graph: Graph, layers: Sequence[Layer], batch: int, image_shape: Sequence[int]) -> Value:
-    value = graph.input("x", (batch, *image_shape))
-    for layer in layers:
-        value = layer.forward(graph, value)
-    return value
+def append_loss(graph: Graph, scores: Value) -> Value:
+    """Append the cross entropy, output "loss" of each image of input "label"; returns the slope of its mean."""
+    batch, classes = scores.shape
+    label = graph.input("label", (batch,), np.int32)
+    loss = graph.output(graph.array("loss", (batch,)))
+    slope = graph.array(f"{scores.name}.slope", scores.shape)
+    arrays = {"x": scores, "label": label, "loss": loss, "dx": slope}
+    graph.call(LAB + "01_cross_entropy_backward", {"BATCH": batch, "CLASSES": classes}, arrays, layer="loss")
+    return slope
 
 
 # ---------------------------------------------------------------- one layer back

@@ -16,7 +16,7 @@ precision; there a fully connected layer is a convolution as large as its image.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,6 +45,16 @@ class Layer(Protocol):
         """Append the calls and return the result. Raises ArgumentError for a value that does not fit."""
 
 
+def forward(
+    graph: Graph, layers: Iterable[Layer], batch: int, image_shape: Sequence[int], dtype: npt.DTypeLike = np.float32
+) -> Value:
+    """Append all layers, the first one on the input "x" [batch, *image_shape]; returns what the last one gives."""
+    value = graph.input("x", (batch, *image_shape), dtype)
+    for layer in layers:
+        value = layer.forward(graph, value)
+    return value
+
+
 def images(value: Value, layer: str) -> tuple[int, int, int, int]:
     """Return BATCH, C, H, W; raises ArgumentError for a value that holds no images."""
     if len(value.shape) != 4:
@@ -54,7 +64,7 @@ def images(value: Value, layer: str) -> tuple[int, int, int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Windows:
+class Windows:
     """What layers with filters share."""
 
     name: str
@@ -76,7 +86,7 @@ class _Windows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Convolve(_Windows):
+class Convolve(Windows):
     """A convolution by one file of lab 08 with arrays x, w, y."""
 
     step: str = "lab08_convolution/07_implicit_gemm"
@@ -91,7 +101,7 @@ class Convolve(_Windows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvolvePool(_Windows):
+class ConvolvePool(Windows):
     """Convolution, bias, ReLU and the mean of windows of 2 x 2 by one kernel."""
 
     step: str = LAB + "09_conv_relu_pool"
@@ -111,7 +121,7 @@ class ConvolvePool(_Windows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WinogradPool(_Windows):
+class WinogradPool(Windows):
     """Convolution by F(tile x tile, size x size), bias, ReLU and the mean of windows of 2 x 2 in the last transform.
 
     The transforms are written from the exact matrices; the product is lab 09's, with `constants`. `at_a_time`: images
@@ -252,23 +262,45 @@ class Argmax:
 
     def forward(self, graph: Graph, x: Value) -> Value:
         y = graph.array(self.name, x.shape[:1], np.int32)
-        graph.call(self.step, {"BATCH": x.shape[0], "CLASSES": x.shape[1]}, {"x": x, "label": y}, layer=self.name)
+        graph.call(self._kernel(), {"BATCH": x.shape[0], "CLASSES": x.shape[-1]}, {"x": x, "label": y}, layer=self.name)
         return graph.trace(self, x, y)
+
+    def _kernel(self) -> str | Contract:
+        return self.step
 
 
 # ---------------------------------------------------------------- half precision, on tensor cores
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstHalfPool:
-    """A convolution of images with one channel [BATCH,H,W], bias, ReLU and the mean of 2 x 2."""
+class _HalfWindows:
+    """What half-precision layers with filters share."""
 
     name: str
     filters: int
     size: int
+    constants: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def _append(
+        self, graph: Graph, step: str, x: Value, shape: Sequence[int], problem: Convolution, sizes: Mapping[str, int],
+        *, edge: int, **constants: int,
+    ) -> Value:  # fmt: skip
+        """Call the kernel for weights of that shape; results are the means of edge x edge."""
+        w = graph.parameter(f"{self.name}.weight", shape, np.float16)
+        bias = graph.parameter(f"{self.name}.bias", (self.filters,))
+        places = (problem.out_height // edge, problem.out_width // edge)
+        y = graph.array(self.name, (problem.batch, *places, self.filters), np.float16)
+        arrays = {"x": x, "w": w, "bias": bias, "y": y}
+        graph.call(step, sizes, arrays, constants={**constants, **self.constants}, layer=self.name)
+        return graph.trace(self, x, y, weight=w, bias=bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstHalfPool(_HalfWindows):
+    """A convolution of images with one channel [BATCH,H,W], bias, ReLU and the mean of 2 x 2."""
+
     pad: int = 0
     step: str = LAB + "12_fp16_first_layer"
-    constants: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def forward(self, graph: Graph, x: Value) -> Value:
         batch, height, width = x.shape
@@ -276,27 +308,17 @@ class FirstHalfPool:
             batch=batch, channels=1, height=height, width=width, filters=self.filters, rows=self.size, cols=self.size,
             pad=self.pad,
         )  # fmt: skip
-        w = graph.parameter(f"{self.name}.weight", (self.filters, self.size, self.size), np.float16)
-        bias = graph.parameter(f"{self.name}.bias", (self.filters,))
-        shape = (batch, problem.out_height // POOL, problem.out_width // POOL, self.filters)
-        y = graph.array(self.name, shape, np.float16)
         sizes = {name: problem.sizes[name] for name in ("BATCH", "H", "W", "F", "R", "S", "PAD")}
-        arrays = {"x": x, "w": w, "bias": bias, "y": y}
-        graph.call(self.step, sizes, arrays, constants=self.constants, layer=self.name)
-        return graph.trace(self, x, y, weight=w, bias=bias)
+        return self._append(graph, self.step, x, (self.filters, self.size, self.size), problem, sizes, edge=POOL)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HalfConvolve:
+class HalfConvolve(_HalfWindows):
     """A convolution of [BATCH,H,W,C] with bias; `relu` and `pool` (the mean of 2 x 2) where they are asked for."""
 
-    name: str
-    filters: int
-    size: int
     relu: bool = True
     pool: bool = True
     step: str = LAB + "11_fp16_conv_relu_pool"
-    constants: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def forward(self, graph: Graph, x: Value) -> Value:
         batch, height, width, channels = x.shape
@@ -304,40 +326,25 @@ class HalfConvolve:
             batch=batch, channels=channels, height=height, width=width, filters=self.filters, rows=self.size,
             cols=self.size,
         )  # fmt: skip
-        shape = (self.filters, self.size, self.size, channels)
-        w = graph.parameter(f"{self.name}.weight", shape, np.float16)
-        bias = graph.parameter(f"{self.name}.bias", (self.filters,))
-        edge = POOL if self.pool else 1
-        places = (problem.out_height // edge, problem.out_width // edge)
-        y = graph.array(self.name, (batch, *places, self.filters), np.float16)
+        shape, edge = (self.filters, self.size, self.size, channels), POOL if self.pool else 1
         sizes = {name: size for name, size in problem.sizes.items() if name != "STRIDE"}
-        constants = {"POOL": edge, "RELU": int(self.relu), **self.constants}
-        graph.call(self.step, sizes, {"x": x, "w": w, "bias": bias, "y": y}, constants=constants, layer=self.name)
-        return graph.trace(self, x, y, weight=w, bias=bias)
+        return self._append(
+            graph, self.step, x, shape, problem, sizes, edge=edge, POOL=edge, RELU=int(self.relu)
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class HalfArgmax:
+class HalfArgmax(Argmax):
     """The class with the largest score: the course's kernel with another type for its scores."""
 
-    name: str = "labels"
-    step: str = LAB + "08_argmax"
-
-    def forward(self, graph: Graph, x: Value) -> Value:
-        y = graph.array(self.name, x.shape[:1], np.int32)
-        sizes = {"BATCH": x.shape[0], "CLASSES": x.shape[-1]}
-        graph.call(_with_half_scores(self.step), sizes, {"x": x, "label": y}, layer=self.name)
-        return graph.trace(self, x, y)
-
-
-def _with_half_scores(step: str) -> Contract:
-    found = Course.find().step(step)
-    assert found.solution is not None
-    text = found.solution.read_text(encoding="utf-8")
-    text = text.replace("const float x[", "const half x[").replace("const float* __restrict__ x", "const half* x")
-    text = text.replace("const float* scores", "const half* scores")
-    text = text.replace("\n\nconstexpr", "\n\n#include <cuda_fp16.h>\n\nconstexpr", 1)
-    return parse_contract(text, name="half_argmax.cu")
+    def _kernel(self) -> Contract:
+        found = Course.find().step(self.step)
+        assert found.solution is not None
+        text = found.solution.read_text(encoding="utf-8")
+        text = text.replace("const float x[", "const half x[").replace("const float* __restrict__ x", "const half* x")
+        text = text.replace("const float* scores", "const half* scores")
+        text = text.replace("\n\nconstexpr", "\n\n#include <cuda_fp16.h>\n\nconstexpr", 1)
+        return parse_contract(text, name="half_argmax.cu")
 
 
 def half_digits_layers(

@@ -33,6 +33,7 @@ from warpschool.nn.layers import (
     Layer,
     MaxPool,
     WinogradPool,
+    forward,
 )
 from warpschool.nn.session import Kernels, Session
 from warpschool.show.progress import Bar
@@ -100,10 +101,7 @@ def build(
 ) -> Graph:
     """Return the graph of one batch: input "x" [batch, *image_shape], output the last layer's."""
     graph = Graph()
-    value = graph.input("x", (batch, *image_shape), dtype)
-    for layer in layers:
-        value = layer.forward(graph, value)
-    graph.output(value)
+    graph.output(forward(graph, layers, batch, image_shape, dtype))
     return graph
 
 

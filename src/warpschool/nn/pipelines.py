@@ -82,15 +82,19 @@ def require_device(*programs: Program) -> Device:
     return device
 
 
-class OneFile:
-    """A kernel file that takes images `x` and filters `w` and writes `y`: direct methods, implicit GEMM, im2col + GEMM.
-
-    Arrays that the file calls Scratch are allocated.
-    """
+class OneProgram:
+    """A pipeline whose kernels stand in one file."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.device = require_device(program)
+
+
+class OneFile(OneProgram):
+    """A kernel file that takes images `x` and filters `w` and writes `y`: direct methods, implicit GEMM, im2col + GEMM.
+
+    Arrays that the file calls Scratch are allocated.
+    """
 
     def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
         plan = self.program.contract.bind(problem.sizes, constants=self.program.constants)
@@ -103,15 +107,11 @@ def _bytes_of(array: ArrayPlan) -> int:
     return math.prod(array.shape or ()) * array.dtype.itemsize
 
 
-class RollingConstant:
+class RollingConstant(OneProgram):
     """A kernel that reads its filters from constant memory: as many filters at a time as fit there, part by part.
 
     The kernel takes `part`, filters F0 to F0 + PART of the F filters, and writes their channels of y.
     """
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.device = require_device(program)
 
     def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
         y = self.device.empty(problem.output_shape, x.dtype, name="y")
@@ -160,12 +160,8 @@ class Im2col:
         return Convolved(y.reshape(*problem.output_shape), tuple(launches), cols.nbytes)
 
 
-class PoolingLayout:
+class PoolingLayout(OneProgram):
     """A kernel file that takes filters as [R,S,C,F] and writes windows of 2 x 2 as 4 x 1: `y` [BATCH,F,2*OH,OW/2]."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.device = require_device(program)
 
     def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
         turned = self.device.asarray(np.ascontiguousarray(w.get().transpose(2, 3, 1, 0)), name="w")
@@ -175,15 +171,11 @@ class PoolingLayout:
         return Convolved(y, launches, x.nbytes)
 
 
-class ChannelsLast:
+class ChannelsLast(OneProgram):
     """A kernel file that takes half-precision images as NHWC and filters as FRSC, in groups of eight channels.
 
     Takes and returns NCHW as the other pipelines do: turned round before and after, channels and filters padded.
     """
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.device = require_device(program)
 
     def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
         library, group = array_library(self.device), 8
@@ -211,16 +203,12 @@ def array_library(device: Device) -> Any:
 # ---------------------------------------------------------------- by way of frequencies
 
 
-class Fft:
+class Fft(OneProgram):
     """Transform images and filters (numpy.fft, or cupy.fft on a GPU), multiply by a kernel, and transform back.
 
-    `product` writes `Y` [BATCH,F,POINTS,2] from `X` and `W`: complex numbers as pairs of floats, the sum over channels
+    The kernel writes `Y` [BATCH,F,POINTS,2] from `X` and `W`: complex numbers as pairs of floats, the sum over channels
     of X times the conjugate of W.
     """
-
-    def __init__(self, product: Program) -> None:
-        self.product = product
-        self.device = require_device(product)
 
     def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
         rows, cols = spectrum(problem)
@@ -232,7 +220,7 @@ class Fft:
         on_device = {name: self.device.asarray(values, name=name) for name, values in spectra.items()}
         sums = self.device.empty((problem.batch, problem.filters, points, 2), np.float32, name="Y")
         sizes = {"BATCH": problem.batch, "C": problem.channels, "F": problem.filters, "POINTS": points}
-        launches = self.product.enqueue(sizes, on_device | {"Y": sums})
+        launches = self.program.enqueue(sizes, on_device | {"Y": sums})
         pairs = sums.native.reshape(problem.batch, problem.filters, rows, cols, 2)
         whole = library.fft.irfft2(pairs[..., 0] + 1j * pairs[..., 1], s=(rows, width))
         height, breadth = problem.out_height * stride, problem.out_width * stride

@@ -287,6 +287,7 @@ class Trainer:
         """Make one step with a batch [BATCH,C,H,W] and return its mean loss before the step."""
         x = self.device.asarray(np.ascontiguousarray(images, np.float32))
         label = self.device.asarray(np.ascontiguousarray(labels, np.int32))
+        self._join(before=True)  # the copies run in the current stream, for which the trainer's own does not wait
         self._step(x, label, self.settings.optimizer.rate if rate is None else rate)
         return float(self._fetch("loss").astype(np.float64).mean())
 

@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.errors import ArgumentError
-from warpschool.nn.backward import TrainingGraph
+from warpschool.nn.backward import TrainingGraph, append_loss
 from warpschool.nn.graph import Graph, Traced, Value
-from warpschool.nn.layers import images
+from warpschool.nn.layers import Windows, forward, images
 from warpschool.nn.references import (
     Convolution,
     choose,
@@ -100,18 +100,12 @@ def _places(problem: Convolution) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Padded:
+class _Padded(Windows):
     """A convolution of 3 x 3 with one pixel of padding."""
 
-    name: str
-    filters: int
+    size: int = 3
+    pad: int = 1
     training: bool = False
-
-    def problem(self, x: Value) -> Convolution:
-        batch, channels, height, width = images(x, self.name)
-        return Convolution(
-            batch=batch, channels=channels, height=height, width=width, filters=self.filters, rows=3, cols=3, pad=1
-        )
 
     def _parameters(self, graph: Graph, x: Value) -> tuple[Value, Value, Value]:
         """Weights, bias, and the transformed weights: computed anew in every run of a training, once otherwise."""
@@ -256,7 +250,6 @@ def _unless(own: int, **constant: int) -> Constants:
 
 STAGES = (2, 2, 3, 3, 3)
 """Convolutions of each stage."""
-CROSS_ENTROPY = "lab11_training/01_cross_entropy_backward"
 VggLayer = FirstLayer | WinogradLayer | SmallBatchDense
 
 
@@ -278,6 +271,10 @@ class Form:
     def __post_init__(self) -> None:
         if self.size < 2 ** len(STAGES):
             raise ArgumentError(f"images of {self.size} x {self.size} vanish", next_step="Needed: 32 x 32 or more.")
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        return self.channels, self.size, self.size
 
     @staticmethod
     def small() -> Form:
@@ -338,10 +335,7 @@ class Form:
 def inference_graph(form: Form, batch: int) -> Graph:
     """Return the graph from input "x" to output "fc3", the classes' scores."""
     graph = Graph()
-    value = graph.input("x", (batch, form.channels, form.size, form.size))
-    for layer in form.layers():
-        value = layer.forward(graph, value)
-    graph.output(value)
+    graph.output(forward(graph, form.layers(), batch, form.image_shape))
     return graph
 
 
@@ -351,24 +345,11 @@ def step_graph(form: Form, batch: int, *, loss: bool = True) -> TrainingGraph:
     Without `loss` the gradient of the scores is an input, "fc3.slope"; otherwise it is that of the mean cross entropy.
     """
     graph = TrainingGraph(form.shapes())
-    value = graph.input("x", (batch, form.channels, form.size, form.size))
-    for layer in form.layers(training=True):
-        value = layer.forward(graph, value)
-    scores = graph.output(value)
-    slope = _loss(graph, scores) if loss else graph.input(f"{scores.name}.slope", scores.shape)
+    scores = graph.output(forward(graph, form.layers(training=True), batch, form.image_shape))
+    slope = append_loss(graph, scores) if loss else graph.input(f"{scores.name}.slope", scores.shape)
     for traced in reversed(graph.tape):
         slope = traced.layer.backward(graph, traced, slope)
     return graph
-
-
-def _loss(graph: Graph, scores: Value) -> Value:
-    batch, classes = scores.shape
-    label = graph.input("label", (batch,), np.int32)
-    loss = graph.output(graph.array("loss", (batch,)))
-    slope = graph.array(f"{scores.name}.slope", scores.shape)
-    arrays = {"x": scores, "label": label, "loss": loss, "dx": slope}
-    graph.call(CROSS_ENTROPY, {"BATCH": batch, "CLASSES": classes}, arrays, layer="loss")
-    return slope
 
 
 class Inference:

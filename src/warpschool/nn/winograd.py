@@ -21,7 +21,7 @@ stage is linear, so that the way back takes the transposes of its factors and co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -291,22 +291,17 @@ def pooled_results(exact: Matrices) -> str:
 def transform_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]:
     """Return statements that set to[i] to row i times the vector `of`."""
     lines: list[Line] = []
-    done: set[int] = set()
-    for i, row in enumerate(rows):
-        if i in done:
-            continue
-        twin = next((k for k in range(i + 1, len(rows)) if k not in done and _is_twin(row, rows[k])), None)
+    for i, twin in _twins(rows):
         if twin is None:
-            lines.append(f"{to}[{i}] = {_chain(row, of)};")
+            lines.append(f"{to}[{i}] = {_chain(rows[i], of)};")
             continue
-        same, other = _split(row, rows[twin])
+        same, other = _split(rows[i], rows[twin])
         lines += [
             f"const float same{i} = {_chain(same, of)};",
             f"const float other{i} = {_chain(other, of)};",
             f"{to}[{i}] = same{i} + other{i};",
             f"{to}[{twin}] = same{i} - other{i};",
         ]
-        done.add(twin)
     return lines
 
 
@@ -315,21 +310,27 @@ def paired_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]:
     columns = list(zip(*rows, strict=True))
     terms: list[tuple[str, Row]] = []
     lines: list[Line] = []
-    done: set[int] = set()
-    for j, column in enumerate(columns):
-        if j in done:
-            continue
-        twin = next((k for k in range(j + 1, len(columns)) if k not in done and _is_twin(column, columns[k])), None)
+    for j, twin in _twins(columns):
         if twin is None:
-            terms.append((f"{of}[{j}]", column))
+            terms.append((f"{of}[{j}]", columns[j]))
             continue
-        same, other = _split(column, columns[twin])
+        same, other = _split(columns[j], columns[twin])
         lines += [f"const float sum{j} = {of}[{j}] + {of}[{twin}];", f"const float less{j} = {of}[{j}] - {of}[{twin}];"]
         terms += [(f"sum{j}", same), (f"less{j}", other)]
-        done.add(twin)
     for i in range(len(rows)):
         lines.append(f"{to}[{i}] = {_sum((column[i], name) for name, column in terms)};")
     return lines
+
+
+def _twins(rows: Sequence[Row]) -> Iterator[tuple[int, int | None]]:
+    """Each row's number, but for those that are a twin's, and that of its twin, None where it has none."""
+    left = list(range(len(rows)))
+    while left:
+        i = left.pop(0)
+        twin = next((k for k in left if _is_twin(rows[i], rows[k])), None)
+        if twin is not None:
+            left.remove(twin)
+        yield i, twin
 
 
 def _is_twin(row: Sequence[Fraction], other: Sequence[Fraction]) -> bool:

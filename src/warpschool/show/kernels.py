@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ptxsim import Finding
 from ptxsim.counters import COUNTERS
-from ptxsim.finding import Finding
 from warpschool.counters import Counters
 from warpschool.device import Launch
 from warpschool.harness.launcher import RunResult

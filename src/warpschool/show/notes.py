@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ptxsim.finding import Finding
+from ptxsim import Finding
 from warpschool.grading.verdicts import Observed
 from warpschool.show.source import Note
 

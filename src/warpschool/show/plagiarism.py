@@ -45,5 +45,3 @@ def _marked(source: str, begins: Sequence[int]) -> str:
     lines = escape(source).split("\n")
     wanted = set(begins)
     return "\n".join(f"<mark>{line}</mark>" if number in wanted else line for number, line in enumerate(lines, start=1))
-
-
