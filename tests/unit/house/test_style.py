@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src"
 SIMULATOR_TESTS = ROOT / "tests" / "sim"
 MODULES = sorted([*SOURCE.rglob("*.py"), *SIMULATOR_TESTS.glob("*.py")])

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "site.py"
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "site.py"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from warpschool.course import Course
 from warpschool.grading.runner import content_hash, modules_hash
 from warpschool.grading.sandbox import bubblewrap_problem
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 STEP = "lab20_mine/01_scale"
 KERNEL = """\
 // 01_scale.cu: y = 2 * x.

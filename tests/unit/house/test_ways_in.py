@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from warpschool.cli.app import app
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 START = (ROOT / "docs" / "learn" / "start.md").read_text("utf-8")
 

@@ -22,7 +22,7 @@ from warpschool.grading.jobs import KernelJob, Store, from_wire, run_job, to_wir
 from warpschool.grading.verdicts import Verdict
 
 STEP = "lab00_first_kernels/01_saxpy"
-SPECIMENS = Path(__file__).parents[1] / "specimens" / STEP
+SPECIMENS = Path(__file__).parents[2] / "specimens" / STEP
 SOLUTIONS = Course.find().root / "solutions"
 RIGHT = Course.find().step(STEP).solution.read_bytes()
 WRONG = specimens.read(SPECIMENS / "nothing_written.toml").source(SOLUTIONS).encode()

@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 WRONG_WAY: set[tuple[str, str]] = set()
 CIRCLES: set[str] = set()

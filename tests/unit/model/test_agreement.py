@@ -12,7 +12,7 @@ import pytest
 from warpschool.model import Agreement, agreement
 from warpschool.model.roofline import spearman
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 RECORDED = json.loads((BENCHMARKS / "results" / "estimate_h200.json").read_text("utf-8"))
 
 

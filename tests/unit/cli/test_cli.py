@@ -24,7 +24,7 @@ from warpschool.inspect import machine
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 SOLUTIONS = Course.find().root / "solutions"
-NO_GUARD = specimens.read(Path(__file__).parents[1] / "specimens" / SAXPY.name / "no_guard.toml")
+NO_GUARD = specimens.read(Path(__file__).parents[2] / "specimens" / SAXPY.name / "no_guard.toml")
 WGMMA = Course.find().step("lab07_tensor_cores/06_wgmma")
 ANSI = re.compile(r"\x1b\[")
 COMMANDS = ("tour", "check", "profile", "doctor", "start", "status", "hint", "diff", "solution", "bench", "grade",

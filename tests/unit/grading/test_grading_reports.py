@@ -25,7 +25,7 @@ from warpschool.grading.result import Criterion
 from warpschool.grading.verdicts import Verdict
 from warpschool.show.plagiarism import report
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STEP = "lab05_work_per_thread/01_coarsened"
 SPECIMENS = ROOT / "tests" / "specimens"
 

@@ -12,7 +12,7 @@ import pytest
 from warpschool.device.gpu import GpuDevice
 from warpschool.errors import DeviceUnavailable
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CUPY = """
 class _Error(Exception): pass
 class cuda:
