@@ -404,6 +404,8 @@ def _of_type(kind: Any) -> dict[str, Any]:
         return {"enum": [str(member) for member in kind]}
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return schema_of(kind)
+    if origin is tuple and len(set(arguments) - {Ellipsis}) > 1:
+        return {"type": "array", "prefixItems": [_of_type(argument) for argument in arguments], "items": False}
     if origin in (tuple, list, Sequence):
         return {"type": "array", "items": _of_type(arguments[0])}
     if origin in (Mapping, dict):
