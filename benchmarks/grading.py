@@ -33,11 +33,10 @@ import psutil
 from warpschool.authoring import specimens
 from warpschool.course import Course
 from warpschool.grading.assignment import Assignment, read_assignment
-from warpschool.grading.batch import run
+from warpschool.grading.cluster import run
 from warpschool.grading.handin import read_handin
-from warpschool.grading.jobs import Job, Policy
+from warpschool.grading.jobs import Job, Policy, Store
 from warpschool.grading.records import kernel_jobs, python_job
-from warpschool.grading.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "grading.json"

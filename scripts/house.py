@@ -91,9 +91,9 @@ class House:
             statements[room(name)] += count
         return {name: (modules[name], statements[name]) for name in sorted(modules)}
 
-    def room_arrows(self) -> Counter[tuple[str, str]]:
-        """How many imports lead from one room into another."""
-        return Counter((room(a), room(b)) for a, b in self.arrows if room(a) != room(b))
+    def room_arrows(self, *, leave_out: Iterable[str] = ()) -> Counter[tuple[str, str]]:
+        """How many imports lead from one room into another, those of some modules left out."""
+        return Counter((room(a), room(b)) for a, b in self.arrows if room(a) != room(b) and a not in leave_out)
 
 
 def room(module: str) -> str:
@@ -138,26 +138,41 @@ def _imported(name: str, tree: ast.Module, known: Mapping[str, Path]) -> Iterabl
 
 # ---------------------------------------------------------------- the picture
 
-_WIDTH, _HEIGHT, _GAP, _LEVEL, _MARGIN = 168, 46, 14, 92, 26
+_WIDTH, _HEIGHT, _GAP, _LEVEL, _MARGIN = 206, 46, 14, 92, 26
 _COLOURS = {"ptxsim": "#2a6f97", "warpschool": "#52796f", "warpcourse": "#9c6644"}
 
 
+def layered(house: House) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
+    """Arrows between rooms that can all point down, and those left out for it: of every circle the thinnest.
+
+    A package's face (its `__init__`) names what others may use, so its arrows say nothing about layers.
+    """
+    down = house.room_arrows(leave_out=PACKAGES)
+    up = Counter[tuple[str, str]]()
+    while True:
+        below = {name: {b for a, b in down if a == name} for name in house.rooms()}
+        reach = {name: _reach(name, below) for name in below}
+        round_about = [(count, pair) for pair, count in down.items() if pair[0] in reach[pair[1]]]
+        if not round_about:
+            return down, up
+        count, pair = min(round_about)
+        up[pair] = count
+        del down[pair]
+
+
 def levels(house: House) -> dict[str, int]:
-    """Room -> how many rooms lie below it on the longest way down; rooms that import each other count as one."""
+    """Room -> how many rooms lie below it on the longest way down."""
     below: dict[str, set[str]] = {name: set() for name in house.rooms()}
-    for a, b in house.room_arrows():
+    for a, b in layered(house)[0]:
         below[a].add(b)
-    reach = {name: _reach(name, below) for name in below}
-    group = {name: frozenset({name} | {o for o in reach[name] if name in reach[o]}) for name in below}
-    found: dict[frozenset[str], int] = {}
+    found: dict[str, int] = {}
 
-    def level(one: frozenset[str]) -> int:
-        if one not in found:
-            under = {group[other] for name in one for other in below[name]} - {one}
-            found[one] = 1 + max(map(level, under), default=-1)
-        return found[one]
+    def level(name: str) -> int:
+        if name not in found:
+            found[name] = 1 + max(map(level, below[name]), default=-1)
+        return found[name]
 
-    return {name: level(group[name]) for name in below}
+    return {name: level(name) for name in below}
 
 
 def _reach(start: str, below: Mapping[str, set[str]]) -> set[str]:
@@ -182,7 +197,7 @@ def picture(house: House) -> str:
         left = (width - len(names) * (_WIDTH + _GAP) + _GAP) / 2
         for k, name in enumerate(names):
             place[name] = (left + k * (_WIDTH + _GAP), height - _MARGIN - _HEIGHT - number * _LEVEL)
-    direct = {(a, b) for a, b in house.room_arrows() if level[a] > level[b]}
+    direct = set(layered(house)[0])
     shown = {(a, b) for a, b in direct if not any((a, c) in direct and (c, b) in direct for c in rooms)}
     lines = [_arrow(place[a], place[b]) for a, b in sorted(shown)]
     boxes = [_box(name, place[name], *rooms[name]) for name in rooms]
@@ -226,7 +241,8 @@ def table(house: House) -> str:
         others = ", ".join(f"`{b}`" for a, b in sorted(arrows) if a == name)
         lines.append(f"| `{name}` | {modules} | {statements:,} | {others or 'nothing here'} |")
     total = f"| in all | {len(house.statements)} | {sum(house.statements.values()):,} | |"
-    return "\n".join([*lines, total])
+    back = ", ".join(f"`{a}` → `{b}` ({count})" for (a, b), count in sorted(layered(house)[1].items()))
+    return "\n".join([*lines, total, "", f"Imports against the layers of the picture: {back or 'none'}."])
 
 
 def page(text: str, house: House) -> str:

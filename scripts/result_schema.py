@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from warpschool.grading.schema import record_schema, result_schema
+from warpschool.grading.records import record_schema, result_schema
 from warpschool.grading.verdicts import Verdict
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"

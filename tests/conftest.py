@@ -43,9 +43,9 @@ def _takes_little(what: str = "") -> Iterator[None]:
 
 @pytest.fixture
 def takes_little() -> Callable[..., AbstractContextManager[None]]:
-    """For work on large hostile texts that takes a second at most, and minutes where it is quadratic in their size.
+    """For work on large hostile texts that takes a second or two, and minutes where it is quadratic in their size.
 
-    The limit of processor time is 30 times what it takes, which no other program's load makes of it.
+    The limit of processor time is 15 times that, which no other program's load makes of it.
     """
     return _takes_little
 
@@ -81,21 +81,21 @@ class Simulated:
 @pytest.fixture
 def simulated(monkeypatch) -> Simulated:
     """Counts from here to the end of the test."""
-    from warpschool.ptx import jit, launching
+    from ptxsim.codegen import jit
+    from ptxsim.run import engine
 
-    found, compiled, account = Simulated(), jit._compiled, launching.Launching._account
+    found, compiled, account = Simulated(), jit._compiled, engine.Launching._account
 
     def compile_counted(ir, *arguments, **options):
         found.lines += ir.count("\n")
         return compiled(ir, *arguments, **options)
 
     def account_counted(self, workers):
-        threads = self.block[0] * self.block[1] * self.block[2]
-        found.steps += self.blocks * -(-threads // 32) + sum(worker.steps for worker in workers)
+        found.steps += self.terms.blocks * self.terms.warps + sum(worker.steps for worker in workers)
         return account(self, workers)
 
     monkeypatch.setattr(jit, "_compiled", compile_counted)
-    monkeypatch.setattr(launching.Launching, "_account", account_counted)
+    monkeypatch.setattr(engine.Launching, "_account", account_counted)
     return found
 
 

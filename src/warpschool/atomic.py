@@ -14,20 +14,29 @@ from warpschool.errors import OutputError
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a file through a temporary one beside it; parents must exist. Raises OutputError."""
     data = content.encode("utf-8") if isinstance(content, str) else content
-    temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        replace_file(path, data, prefix=f".{path.name}.", mode=0o666 & ~_umask())
+    except OSError as error:
+        raise output_error(f"cannot write {path}", error) from None
+
+
+def replace_file(path: Path, data: bytes, *, prefix: str, mode: int) -> None:
+    """Write a file as `write_file` does, with these permissions; `prefix` begins the temporary one's name.
+
+    No reader ever sees a part, and it is flushed, so that a crash leaves no hole. Raises OSError.
+    """
+    handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
+    try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise output_error(f"cannot write {path}", error) from None
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def output_error(what: str, error: OSError) -> OutputError:

@@ -15,7 +15,7 @@ from .small import PARTLY, WRONG, SmallClass, mini_notebook
 
 @pytest.fixture(scope="session")
 def _released(tmp_path_factory):
-    from warpschool.classroom.quickstart import make_class
+    from warpschool.classroom.config import make_class
 
     root = tmp_path_factory.mktemp("class") / "course"
     make_class(root, Course.find())

@@ -11,8 +11,8 @@ from datetime import datetime
 import pytest
 
 from warpschool.classroom.export import as_canvas, as_csv, as_moodle, grade_lines
+from warpschool.classroom.folder import LatePolicy, read_policy
 from warpschool.classroom.imports import import_zip, read_students
-from warpschool.classroom.policy import LatePolicy, read_policy
 from warpschool.errors import ArgumentError, CourseError
 
 from .small import PARTLY, WRONG

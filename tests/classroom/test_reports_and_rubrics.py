@@ -16,8 +16,8 @@ from warpschool.authoring.starters import find_holes
 from warpschool.classroom.reports import look_at_report
 from warpschool.course import Course
 from warpschool.errors import CourseError, GradingError
-from warpschool.grading.rubrics import read_rubrics
-from warpschool.grading.sandbox import bubblewrap_problem
+from warpschool.grading.assignment import read_rubrics
+from warpschool.grading.python_cells import bubblewrap_problem
 
 from .small import RIGHT, STEP, mini_notebook
 

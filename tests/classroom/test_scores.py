@@ -9,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_output
 
 from warpschool.errors import CourseError, GradingError
-from warpschool.grading import batch
+from warpschool.grading import cluster
 from warpschool.grading.records import State
 from warpschool.grading.verdicts import Verdict
 
@@ -82,16 +82,16 @@ def test_forged_cells_count_for_nothing(small_class):
 
 
 def test_a_missing_result_is_no_zero(small_class, monkeypatch):
-    real = batch.run
+    real = cluster.run
 
     small_class.hand_in("ada", answer="Because.")
-    monkeypatch.setattr(batch, "run", lambda jobs, **options: ((job, job.failed("a disk died")) for job in jobs))
+    monkeypatch.setattr(cluster, "run", lambda jobs, **options: ((job, job.failed("a disk died")) for job in jobs))
     done = small_class.grade()
     assert done.graded["ada"].cell("m-correct").state is State.FAILED
     assert not done.graded["ada"].is_complete
     found = small_class.grades("ada")["m-correct"]
     assert (found.auto, found.waits) == (None, True)
-    monkeypatch.setattr(batch, "run", real)
+    monkeypatch.setattr(cluster, "run", real)
     again = small_class.grade()  # what failed is graded again without being asked for
     assert again.graded["ada"].cell("m-correct").verdict is Verdict.AC
     assert small_class.grades("ada")["m-correct"].waits is False

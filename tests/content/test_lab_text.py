@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from warpschool.authoring.__main__ import main
 from warpschool.authoring.lab_text import built, read_text, stale_notebooks, stale_texts, text_of
 from warpschool.authoring.notebooks import is_answer, kernel_step, read_notebook
-from warpschool.classroom.quickstart import make_class
+from warpschool.classroom.config import make_class
 from warpschool.cli.app import app
 from warpschool.course import Course
 from warpschool.errors import CourseError

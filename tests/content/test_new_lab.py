@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from warpschool.authoring.lab_text import stale_notebooks, stale_texts
 from warpschool.authoring.new_lab import new_lab
-from warpschool.authoring.rules import problems
+from warpschool.authoring.notebooks import problems
 from warpschool.authoring.starters import stale_starters
 from warpschool.cli.app import app
 from warpschool.contract import parse_contract

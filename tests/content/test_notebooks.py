@@ -11,22 +11,24 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from warpschool.authoring.lab_text import stale_notebooks
 from warpschool.authoring.notebooks import (
+    checks_in,
     grade_id,
     is_answer,
+    is_autograded,
     kernel_step,
     notebook_text,
+    problems,
     read_answers,
     read_notebook,
     refreshed,
     solved,
 )
-from warpschool.authoring.rules import checks_in, is_autograded, problems
 from warpschool.authoring.starters import make_starter
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import CourseError
 from warpschool.grading import criteria_of
-from warpschool.grading.rubrics import read_rubrics
+from warpschool.grading.assignment import read_rubrics
 
 COURSE = Course.find()
 LABS = [lab for lab in COURSE.labs() if lab.notebook is not None]

@@ -7,8 +7,7 @@ import ast
 import pytest
 from nbclient import NotebookClient
 
-from warpschool.authoring.notebooks import grade_id, read_notebook, solved
-from warpschool.authoring.rules import is_autograded, points_of
+from warpschool.authoring.notebooks import grade_id, is_autograded, points_of, read_notebook, solved
 from warpschool.course import Course
 
 COURSE = Course.find()

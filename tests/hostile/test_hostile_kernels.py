@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from warpschool.course import Course
-from warpschool.grading.batch import run
-from warpschool.grading.intake import read_submitted
-from warpschool.grading.jobs import KernelJob, unreadable
-from warpschool.grading.store import Store
+from warpschool.grading.cluster import run
+from warpschool.grading.folders import read_submitted
+from warpschool.grading.jobs import KernelJob, Store, unreadable
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Verdict
 

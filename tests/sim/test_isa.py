@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from ptxsim.oracle.table import HANDLERS as ORACLE
 
 from ptxsim import counters, isa
 from ptxsim.analysis import effects
@@ -17,7 +16,8 @@ from ptxsim.analysis.merging import shared_requests
 from ptxsim.codegen import translation, values
 from ptxsim.errors import PtxSyntaxError, UnsupportedInstruction
 from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, VALUE, Flow, Order, Result, Row
-from ptxsim.oracle.machine import depends_on_order
+from ptxsim.oracle import HANDLERS as ORACLE
+from ptxsim.oracle import depends_on_order
 from ptxsim.syntax import forms
 from ptxsim.syntax.program import STACK, STACK_POINTER, Instruction, Origin
 

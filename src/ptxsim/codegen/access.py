@@ -337,7 +337,7 @@ _ORDERS = frozenset({"release", "acq_rel", "sc"})
 
 
 def signal(t: Translator, address: Value, mask: Value, flags: int, i: Instruction) -> None:
-    """An atomic or a volatile access at host addresses `address` by the lanes of `mask`."""
+    """Reports an atomic or a volatile access at host addresses `address` by the lanes of `mask`, to `run.ordering`."""
     if not (t.unit.options.exact and t.unit.partial_order):
         return
     b = t.b

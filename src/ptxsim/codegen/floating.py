@@ -164,7 +164,11 @@ KEEPS_PAYLOADS = frozenset({"mov", "selp", "slct", "copysign"})
 
 
 def computed_floats(kernel: Kernel) -> frozenset[str]:
-    """Registers that f32 arithmetic writes, and those that such a register is copied to."""
+    """Registers that f32 arithmetic writes, and those that such a register is copied to: they may hold its NaNs.
+
+    A GPU gives one NaN, 0x7FFFFFFF; the host keeps payloads and sets signs. Nobody can tell while the value stays a
+    number, so it is put right only where its bits are looked at: stored, shuffled, moved to an integer register.
+    """
     found: set[str] = set()
     copies: list[tuple[str, list[str]]] = []
     for block in kernel.blocks:

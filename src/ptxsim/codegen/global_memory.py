@@ -32,9 +32,8 @@ from ptxsim.codegen.access import (
 from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
 from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
 from ptxsim.codegen.translator import Translator
+from ptxsim.limits import SECTOR_BYTES
 from ptxsim.syntax.program import Register
-
-SECTOR_BYTES = 32
 
 
 def pattern_sectors(t: Translator, lane0: Value, offsets: tuple[int, ...], bytes_: int) -> Value:

@@ -428,7 +428,10 @@ def _fns(b: Builder, i: Instruction, mask: Value, base: Value, offset: Value) ->
 
 @handles("addc", "subc", "madc", "add.cc", "sub.cc", "mad.cc")
 def _with_carry(t: Translator, i: Instruction) -> None:
-    """add, sub and mad, with carry in (addc, subc, madc) or out (.cc), lane by lane."""
+    """add, sub and mad, with carry in (addc, subc, madc) or out (.cc), lane by lane.
+
+    The condition code lives within a basic block; NVRTC writes such chains in one piece.
+    """
     b = t.b
     x, y, *more = (t.source(o, i.type, WARP) for o in i.operands[1:])
     width = BITS[x.type]

@@ -31,8 +31,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from warpschool.atomic import write_file
-from warpschool.authoring.notebooks import is_answer, kernel_step, notebook_text, read_notebook, refreshed
-from warpschool.authoring.rules import GRADE_ID, SCHEMA_VERSION
+from warpschool.authoring.notebooks import (
+    GRADE_ID,
+    SCHEMA_VERSION,
+    is_answer,
+    kernel_step,
+    notebook_text,
+    read_notebook,
+    refreshed,
+)
 from warpschool.errors import CourseError
 from warpschool.suggest import did_you_mean
 

@@ -1,4 +1,4 @@
-"""`nbgrader_config.py` of a class: which parts of nbgrader are replaced by ours.
+"""`nbgrader_config.py` of a class: which parts of nbgrader are replaced by ours; and a new class's folder.
 
     from warpschool.classroom.config import configure
     configure(get_config(), __file__)
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,24 @@ from nbgrader.preprocessors import (
     OverwriteCells,
     OverwriteKernelspec,
     SaveCells,
-)  # fmt: skip
+)
 
-from warpschool.classroom.exporters import FeedbackExporter, HandInExporter
-from warpschool.classroom.late import LatePenalty
+from warpschool.atomic import write_file
+from warpschool.classroom.feedback import FeedbackExporter
+from warpschool.classroom.folder import CONFIG, POLICY, POLICY_TEMPLATE
+from warpschool.classroom.gradebook import LatePenalty
 from warpschool.classroom.preprocessors import (
     AddRubrics,
     CheckSource,
     GradeHandIn,
+    HandInExporter,
     KeepStarters,
     NamedHeaderFooter,
     SaveScores,
     ShowResults,
 )
+from warpschool.course import Course
+from warpschool.errors import CourseError
 
 DATABASE_WAIT_S = 60
 """How long a writer waits for another; formgrader and a batch may write at the same time."""
@@ -61,9 +67,53 @@ def configure(config: Any, file: str | Path, *, source: str = "source") -> None:
         ComputeChecksums, SaveCells, ClearHiddenTests, ClearMarkScheme, ComputeChecksums, CheckCellMetadata,
     ]  # fmt: skip
     config.Autograde.exporter_class = HandInExporter
-    config.Autograde.pre_convert_hook = "warpschool.classroom.quarantine.before_copying"
+    config.Autograde.pre_convert_hook = "warpschool.classroom.imports.before_copying"
     config.Autograde.sanitize_preprocessors = [GradeHandIn, OverwriteKernelspec, OverwriteCells, CheckCellMetadata]
     config.Autograde.autograde_preprocessors = [ShowResults, SaveScores, AssignLatePenalties, CheckCellMetadata]
     config.AssignLatePenalties.plugin_class = LatePenalty
     config.GenerateFeedback.exporter_class = FeedbackExporter
     config.GenerateFeedback.preprocessors = []
+
+
+# ---------------------------------------------------------------- a new class
+
+
+SECRET_BYTES = 32
+SECRET = "secret_seed.txt"
+IGNORED = """\
+# marks, hand-ins and the secret seed are nobody else's business
+/secret_seed.txt
+/gradebook.db*
+/submitted/
+/autograded/
+/feedback/
+/grading/
+/quarantine/
+"""
+
+
+def make_class(folder: Path, course: Course, *, name: str = "") -> tuple[list[str], list[str]]:
+    """Make a class's folder, or add what is missing in one; return what was added and what was left as it is."""
+    plan: dict[Path, bytes] = {
+        Path(CONFIG): TEMPLATE.format(source="source", course=name or folder.resolve().name).encode(),
+        Path(POLICY): POLICY_TEMPLATE.format(secret_file=SECRET).encode(),
+        Path(SECRET): f"{secrets.token_hex(SECRET_BYTES)}\n".encode(),
+        Path(".gitignore"): IGNORED.encode(),
+    }
+    for lab in course.labs():
+        if lab.notebook is not None:
+            plan[Path("source") / lab.name / lab.notebook.name] = lab.notebook.read_bytes()
+    if not any(path.suffix == ".ipynb" for path in plan):
+        raise CourseError("the course has no notebooks", next_step="Reinstall warpschool.")
+    added, kept = [], []
+    for target, content in plan.items():
+        path = folder / target
+        if path.exists():
+            kept.append(str(target))
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
+        added.append(str(target))
+    if SECRET in added:
+        (folder / SECRET).chmod(0o600)
+    return added, kept

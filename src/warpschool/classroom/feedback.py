@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
+from nbconvert.exporters.exporter import Exporter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
-from warpschool.classroom.folder import ClassFolder
+from warpschool.classroom.folder import ClassFolder, folder_of
+from warpschool.classroom.gradebook import coursedir_of
 from warpschool.classroom.preprocessors import GRADERS_IMAGE
 from warpschool.errors import GradingError
 from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id
@@ -80,6 +83,23 @@ def read_marks(gradebook: Gradebook, folder: ClassFolder, assignment: str, stude
     earned = sum(given.score for given in cells.values())
     late = submission.total_seconds_late
     return Marks(cells, folder.policy.late.penalty(earned, late), late)
+
+
+class FeedbackExporter(Exporter):
+    """Writes a student's feedback page from the record and the gradebook instead of the notebook."""
+
+    file_extension = ".html"
+
+    def from_filename(self, filename: str, resources: Any = None, **_: Any) -> Any:
+        """Return the page; `filename` is the autograded notebook."""
+        found = self._init_resources(resources)
+        found["output_extension"] = self.file_extension
+        about = found["nbgrader"]
+        folder = folder_of(coursedir_of(self))
+        text = feedback_page(
+            folder, about["db_url"], assignment=about["assignment"], student=about["student"], notebook=Path(filename)
+        )
+        return text, found
 
 
 def feedback_page(folder: ClassFolder, db_url: str, *, assignment: str, student: str, notebook: Path) -> str:

@@ -1,11 +1,24 @@
-"""Scores and comments in nbgrader's gradebook: what people have entered survives where the answer is unchanged."""
+"""Scores and comments in nbgrader's gradebook: what people have entered survives where the answer is unchanged.
+
+All is written in short, whole transactions, beside formgrader and other writers. Late penalties are computed anew as
+points change.
+"""
 
 from __future__ import annotations
 
-from nbgrader.api import Grade, Gradebook
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-from warpschool.classroom.transaction import transaction
-from warpschool.errors import CourseError
+from nbgrader.api import Grade, Gradebook
+from nbgrader.plugins import LateSubmissionPlugin
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from warpschool.classroom.folder import LatePolicy, read_policy
+from warpschool.errors import CourseError, OutputError
 from warpschool.grading.records import CellScore, Record, State
 from warpschool.grading.result import Result
 
@@ -80,3 +93,66 @@ def comment(result: Result) -> str:
 def _seen(text: str, line: int) -> str:
     first = text.strip().split("\n", 1)[0]
     return f"line {line}: {first}" if line and f":{line}:" not in first else first
+
+
+# ---------------------------------------------------------------- transactions
+
+
+TRIES = 5
+
+
+@contextmanager
+def transaction(gradebook: Gradebook) -> Iterator[None]:
+    """Hold the write lock from the first read to the commit, so that what people enter meanwhile is never overwritten.
+
+    Raises OutputError when others keep the database locked for minutes.
+    """
+    database = gradebook.db
+    database.rollback()
+    for attempt in range(TRIES):
+        try:
+            if database.get_bind().dialect.name == "sqlite":
+                database.execute(text("BEGIN IMMEDIATE"))
+            break
+        except OperationalError as error:
+            database.rollback()
+            if attempt == TRIES - 1:
+                advice = "Close what else writes to it, and run this again."
+                raise OutputError(f"the gradebook is locked: {error.orig}", next_step=advice) from None
+            time.sleep(1 << attempt)
+    database.expire_all()
+    try:
+        yield
+        database.commit()
+    except BaseException:
+        database.rollback()
+        raise
+
+
+# ---------------------------------------------------------------- the late policy
+
+
+class LatePenalty(LateSubmissionPlugin):
+    """nbgrader asks this while it grades; people's points come later, so `recompute` has the last word."""
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float:
+        """Return the points to take off one notebook's score."""
+        coursedir = coursedir_of(self)
+        return read_policy(Path(coursedir.root)).late.penalty(score, total_seconds_late)
+
+
+def recompute(gradebook: Gradebook, assignment: str, policy: LatePolicy) -> None:
+    """Write the penalty of every submission anew, from the points that it has now, people's included."""
+    with transaction(gradebook):
+        for submission in gradebook.assignment_submissions(assignment):
+            for notebook in submission.notebooks:
+                late = policy.penalty(notebook.score, submission.total_seconds_late)
+                if (notebook.late_submission_penalty or 0.0) != late:
+                    notebook.late_submission_penalty = late or None
+
+
+def coursedir_of(part: Any) -> Any:
+    """nbgrader's CourseDirectory, from any part of a converter."""
+    while part is not None and getattr(part, "coursedir", None) is None:
+        part = part.parent
+    return part.coursedir

@@ -18,7 +18,7 @@ from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback,
 from sqlalchemy.exc import SAWarning
 
 from warpschool.classroom.folder import ClassFolder, folder_of
-from warpschool.classroom.late import recompute
+from warpschool.classroom.gradebook import recompute
 from warpschool.errors import CourseError, GradingError
 
 CONVERTERS = {"release": GenerateAssignment, "grade": Autograde, "feedback": GenerateFeedback}

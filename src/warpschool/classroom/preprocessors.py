@@ -1,33 +1,38 @@
-"""Our parts in nbgrader's pipelines: what a release keeps, how a hand-in is graded, how scores reach the gradebook."""
+"""Our parts in nbgrader's pipelines: what a release keeps, how a hand-in is graded, how scores reach the gradebook.
+
+A lab is released only where it holds no solution and its points add up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_notebook, new_output
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearSolutions, IncludeHeaderFooter, NbGraderPreprocessor
 
-from warpschool.classroom.exporters import HANDIN
+from warpschool.authoring.notebooks import called_points, read_answers
+from warpschool.authoring.starters import find_holes
 from warpschool.classroom.folder import ClassFolder, folder_of
-from warpschool.classroom.gradebook import apply
-from warpschool.classroom.grading import grade_handin, require_one_version
-from warpschool.classroom.late import coursedir_of
-from warpschool.classroom.release import require_releasable
+from warpschool.classroom.gradebook import apply, coursedir_of
 from warpschool.classroom.reports import look_at_report
-from warpschool.errors import CourseError, GradingError
-from warpschool.grading.assignment import Assignment, grade_id, kernel_step
+from warpschool.classroom.rounds import grade_handin, require_one_version
+from warpschool.course import Course
+from warpschool.errors import CourseError, GradingError, WarpschoolError
+from warpschool.grading.assignment import MANUAL, Assignment, grade_id, is_free, kernel_step, read_rubrics
+from warpschool.grading.criteria import criteria_of
 from warpschool.grading.handin import read_handin, reassembled
 from warpschool.grading.records import Record, State
 from warpschool.grading.result import to_text
-from warpschool.grading.rubrics import read_rubrics
 from warpschool.show.results import result_html
 
 GRADERS_IMAGE = "The image below was drawn when this cell was graded.\n"
+HANDIN = "warpschool_handin"
 Processed = tuple[NotebookNode, Any]
 MARK_SCHEME = "### BEGIN MARK SCHEME", "### END MARK SCHEME"
 """nbgrader's delimiters"""
@@ -95,6 +100,18 @@ class KeepStarters(ClearSolutions):
         if kernel_step(cell.source) or self.begin_solution_delimeter not in cell.source:
             return cell, resources
         return super().preprocess_cell(cell, resources, cell_index)
+
+
+class HandInExporter(NotebookExporter):
+    """Hands the path of a submitted notebook to `GradeHandIn`, which reads it as data; nbformat never sees it."""
+
+    def from_filename(self, filename: str, resources: Any = None, **options: Any) -> Any:
+        """Convert one notebook; the second round of an autograding reads what the first has written."""
+        if not getattr(self.parent, "_sanitizing", False):
+            return super().from_filename(filename, resources=resources, **options)
+        found = self._init_resources(resources)
+        found[HANDIN] = str(filename)
+        return self.from_notebook_node(new_notebook(), resources=found, **options)
 
 
 class GradeHandIn(_ClassPreprocessor):
@@ -174,3 +191,72 @@ class SaveScores(_ClassPreprocessor):
         self.folder.pending.promote(record, self.folder.records)
         return nb, resources
 
+
+# ---------------------------------------------------------------- what must hold before a lab is released
+
+
+def require_releasable(assignment: Assignment, course: Course) -> None:
+    """Raise CourseError that lists all that is wrong with an instructor's notebook."""
+    if not assignment.kernel_cells and not any("ws.check_" in cell.source for cell in assignment.cells):
+        raise CourseError(
+            f"{assignment.name} is no lab of warpschool: it has neither a %%kernel cell nor a ws.check_ call",
+            next_step="Keep other notebooks in a course of their own, with nbgrader's own configuration.",
+        )
+    found = [*_leaks(assignment, course), *_points(assignment), *_checks(assignment, course)]
+    if found:
+        raise CourseError(
+            f"{assignment.name} is not released:\n" + "\n".join(f"  {problem}" for problem in found),
+            next_step="Mend the notebook and release it again.",
+        )
+
+
+def _leaks(assignment: Assignment, course: Course) -> Iterator[str]:
+    """Cells for students that hold what students are to write."""
+    for cell in assignment.notebook.cells:
+        name = grade_id(cell)
+        step = assignment.kernel_cells.get(name)
+        if step is not None and _holds_solution(cell.source, step, course):
+            yield f"{name} holds the solution of {step}"
+        elif step is None and is_free(cell) and name and cell.source.strip() == _answer(name, assignment, course):
+            yield f"{name} holds the answer"
+
+
+def _holds_solution(source: str, step: str, course: Course) -> bool:
+    """Whether a kernel cell has the lines of a hole of its step, all of them together."""
+    try:
+        solution = course.step(step).solution
+    except CourseError:
+        return False
+    if solution is None:
+        return False
+    holes = find_holes(solution.read_text("utf-8"), name=f"{step}.cu")
+    wanted = ("\n".join(line.strip() for line in hole.solution if line.strip()) for hole in holes)
+    text = "\n".join(line.strip() for line in source.splitlines() if line.strip())
+    return any(lines and lines in text for lines in wanted)
+
+
+def _answer(name: str, assignment: Assignment, course: Course) -> str | None:
+    answers = read_answers(course.root / "solutions" / assignment.name)
+    return answers[name].strip() if name in answers else None
+
+
+def _points(assignment: Assignment) -> Iterator[str]:
+    for cell in assignment.cells:
+        if not cell.points > 0:
+            yield f"{cell.grade_id} is graded but has no points"
+        elif cell.kind != MANUAL and "ws.check_" in cell.source and called_points(cell.source) != cell.points:
+            calls = called_points(cell.source)
+            yield f"{cell.grade_id} is worth {cell.points:g} points by its metadata, {calls:g} by its calls"
+
+
+def _checks(assignment: Assignment, course: Course) -> Iterator[str]:
+    """Calls of steps and criteria that do not exist."""
+    for cell in assignment.cells:
+        for part in cell.parts:
+            try:
+                infos = criteria_of(course.step(part.step))
+            except WarpschoolError as error:
+                yield f"{cell.grade_id}: {error.message}"
+                continue
+            known = {name for info in infos for name in (info.title, info.id, info.id.removeprefix("test_"))}
+            yield from (f"{cell.grade_id}: {part.step} has no criterion '{c}'" for c in part.criteria if c not in known)

@@ -117,7 +117,7 @@ def status(output: Output) -> None:
     Example: warpschool status
     """
     from warpschool.course import Course
-    from warpschool.grading.last_results import state_of
+    from warpschool.grading.runner import state_of
     from warpschool.harness.source import personal_copy
 
     rows = [state_of(step) for step in Course.find().steps() if step.grader]
@@ -193,7 +193,7 @@ def hint(
     Example: warpschool hint lab02/01 2
     """
     from warpschool.course import Course
-    from warpschool.grading.last_results import hints_for
+    from warpschool.grading.runner import hints_for
 
     found = Course.find().step(step)
     hints, after_check = hints_for(found)
@@ -273,7 +273,7 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: 
 
 
 def _check_once(output: Output, step: Step, source: Source, device: str, seed: int | None) -> int:
-    from warpschool.grading.last_results import check_and_remember
+    from warpschool.grading.runner import check_and_remember
 
     result = check_and_remember(step, source, device=str(device), seed=seed)
     output.data(result.to_json())
@@ -294,7 +294,7 @@ def _find(step: Step, kernel: Path | None) -> Source:
 
 def _watch(output: Output, step: Step, kernel: Path | None, device: str, seed: int | None) -> None:
     """Check whenever the source changes, until Ctrl-C."""
-    from warpschool.grading.last_results import saved_sources
+    from warpschool.grading.runner import saved_sources
 
     try:
         for source in saved_sources(lambda: _find(step, kernel)):

@@ -74,7 +74,7 @@ def quickstart(
     Example: warpschool quickstart gpu-course
     """
     _require_nbgrader()
-    from warpschool.classroom.quickstart import make_class
+    from warpschool.classroom.config import make_class
     from warpschool.course import Course
 
     added, kept = make_class(folder, Course.find(), name=name)
@@ -113,7 +113,7 @@ def rubric(
     Example: warpschool rubric lab02
     """
     from warpschool.course import Course
-    from warpschool.grading.rubrics import read_rubrics
+    from warpschool.grading.assignment import read_rubrics
 
     course = Course.find()
     found = course.lab(lab)
@@ -453,7 +453,7 @@ def alike(
     from warpschool.course import Course
     from warpschool.grading.folders import sources_by_step
     from warpschool.grading.plagiarism import alike_kernels
-    from warpschool.grading.plagiarism_page import report as page_of
+    from warpschool.show.plagiarism import report as page_of
 
     if out is not None:
         require_writable_target(out)

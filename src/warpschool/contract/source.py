@@ -105,7 +105,8 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTA
 _MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)[ \t]+(.*)")
 _C_TOKEN = re.compile(r"\d[\w.']*|\w+|\"C\"|::|<<|>>|[<>=!]=|&&|\|\||\S")
 _ATTRIBUTES = {"__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "__block_size__", "alignas"}
-_BRACKETS = "()[]{}"
+_BRACES = {"{": 1, "}": -1}
+_BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1} | _BRACES
 _MAX_TOKENS = 200_000
 
 
@@ -271,7 +272,7 @@ def _statements(tokens: list[Token]) -> Iterator[tuple[list[Token], bool]]:
             blocks = max(0, blocks + (1 if token.text == "{" else -1))
         else:
             if token.text == "{":
-                index = _end_of(tokens, index - 1, brackets="{}")
+                index = _end_of(tokens, index - 1, _BRACES)
             yield statement, blocks > 0 or {'"C"', "extern"} <= set(words)
         statement = []
     yield statement, blocks > 0  # a file that ends too early, or the beginning of one
@@ -324,27 +325,21 @@ def _without_attributes(tokens: list[Token]) -> list[Token]:
     return kept
 
 
-def _end_of(tokens: list[Token], start: int, *, brackets: str = _BRACKETS) -> int:
+def _end_of(tokens: list[Token], start: int, brackets: Mapping[str, int] = _BRACKETS) -> int:
     """The index behind the bracket that closes the one at `start`; the number of tokens where none does."""
     depth = 0
     for index in range(start, len(tokens)):
-        depth += _step(tokens[index], brackets)
+        depth += brackets.get(tokens[index].text, 0)
         if depth == 0:
             return index + 1
     return len(tokens)
-
-
-def _step(token: Token, brackets: str = _BRACKETS) -> int:
-    """1 for an opening bracket, -1 for a closing one, else 0."""
-    place = brackets.find(token.text)
-    return 0 if place < 0 else 1 if place % 2 == 0 else -1
 
 
 def _split_commas(tokens: list[Token]) -> Iterator[list[Token]]:
     part: list[Token] = []
     depth = 0
     for token in tokens:
-        depth += _step(token)
+        depth += _BRACKETS.get(token.text, 0)
         if token.text == "," and depth == 0:
             yield part
             part = []

@@ -1,8 +1,13 @@
-"""An assignment: the instructor's notebook as data, with what each graded cell is worth and how it is graded."""
+"""An assignment: the instructor's notebook as data, with what each graded cell is worth and how it is graded.
+
+What a good answer says, for the people who grade, stands in `grader/labNN_topic/rubric.md`: a section `## <grade id>`
+belongs to the task of that id. Students never get it: a release leaves it out.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +17,11 @@ from typing import Any, TypeGuard
 import nbformat
 from nbformat import NotebookNode
 
+from warpschool.course import Course
 from warpschool.errors import CourseError
 
 KERNEL_MAGIC = "%%kernel"
+ANSWER_SUFFIX = "-answer"
 KERNEL, PYTHON, MANUAL = "kernel", "python", "manual"
 
 
@@ -117,6 +124,11 @@ def kernel_step(source: str) -> str:
     return words[1] if len(words) > 1 and words[0] == KERNEL_MAGIC else ""
 
 
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether the cell is the place for an answer that stands below a task; nbgrader knows nothing of it."""
+    return "nbgrader" not in cell.metadata and str(cell.get("id", "")).endswith(ANSWER_SUFFIX)
+
+
 def is_manual(cell: NotebookNode) -> bool:
     """Whether people grade the cell: a task, or a solution cell with points."""
     found = marks(cell)
@@ -196,3 +208,25 @@ def _part(call: ast.Call) -> Part | None:
     if not names or not all(isinstance(name, str) for name in names) or options.keys() - {"points"}:
         return None
     return Part(names[0], tuple(names[1:]), float(options.get("points", 1.0)))
+
+
+# ---------------------------------------------------------------- rubrics
+
+
+_HEADING = re.compile(r"^## +(?P<id>\S+) *$", re.MULTILINE)
+
+
+def read_rubrics(course: Course, lab: str) -> dict[str, str]:
+    """Return grade id -> rubric (Markdown) of a lab; {} for one without. Raises CourseError for an id there twice."""
+    path = course.root / "grader" / lab / "rubric.md"
+    if not path.is_file():
+        return {}
+    text = path.read_text("utf-8")
+    places = list(_HEADING.finditer(text))
+    ends = [place.start() for place in places[1:]] + [len(text)]
+    found: dict[str, str] = {}
+    for place, end in zip(places, ends, strict=True):
+        if place["id"] in found:
+            raise CourseError(f"{path}: there are two sections '## {place['id']}'")
+        found[place["id"]] = text[place.end() : end].strip()
+    return found

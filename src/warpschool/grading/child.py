@@ -48,15 +48,15 @@ def _run(job: dict[str, Any]) -> str:
     from warpschool.course import Course
     from warpschool.errors import GradingError
     from warpschool.grading import plugin
-    from warpschool.grading.provenance import provenance
     from warpschool.grading.result import make_result
+    from warpschool.grading.runner import provenance
 
     course = Course(Path(job["root"]))
     step = course.step(job["step"])
     if step.grader is None:
         raise GradingError(f"{step} has no grader")
     recorder = plugin.Recorder(
-        plugin.Job(base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"])
+        plugin.Setup(base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"])
     )
     options = [
         "--noconftest", "--rootdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",

@@ -1,7 +1,8 @@
-"""Many workers through Dask: processes of this machine, those of a running scheduler, or Slurm jobs.
+"""A class's jobs, each run once, on this machine or many; whatever is stored already is not run again.
 
-A worker holds no state: it gets a job, runs it in a child process, keeps the result in the store if it sees the same
-folder, and answers with the result's text. A worker that dies costs the job that it had, and somebody else gets it.
+    for job, result in run(jobs, store=Store(Path("results")), workers=2): ...
+
+Nothing is lost when any part is killed: results are stored as they come, and the same call does the rest.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ import queue
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpschool.errors import GradingError, OutputError, ToolMissing
-from warpschool.grading.jobs import Job, Outcome, from_wire, run_job, to_wire
-from warpschool.grading.store import Store
+from warpschool.grading.jobs import Job, Outcome, Store, from_wire, run_job, to_wire
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -28,6 +28,49 @@ _POLL_S = 2.0
 _NO_WORKER_S = 60.0
 _CONNECT_S = 30.0
 _ADVICE = "Install it: pip install 'warpschool[cluster]'; one worker on this machine needs none of it."
+
+
+def run(
+    jobs: Iterable[Job], *, store: Store, workers: int = 1, scheduler: str | None = None, slurm: bool = False
+) -> Iterator[tuple[Job, Outcome]]:
+    """Yield each job with its outcome, stored ones first, then in the order in which they finish.
+
+    Jobs with equal keys run once. `workers` processes on this machine; with `scheduler` the workers of that Dask
+    scheduler; with `slurm` as many Slurm jobs. Raises ToolMissing where Dask is needed and missing, OutputError where
+    the store cannot be written, GradingError where no worker is left.
+    """
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.key, []).append(job)
+    missing: list[Job] = []
+    for group in groups.values():
+        found = store.get(group[0])
+        if found is None:
+            missing.append(group[0])
+        else:
+            yield from ((job, found) for job in group)
+    for job, outcome in _run_missing(missing, store, workers, scheduler, slurm):
+        yield from ((same, outcome) for same in groups[job.key])
+
+
+def _run_missing(
+    jobs: list[Job], store: Store, workers: int, scheduler: str | None, slurm: bool
+) -> Iterator[tuple[Job, Outcome]]:
+    if not jobs:
+        return
+    if workers > 1 or scheduler or slurm:
+        with connect(min(workers, len(jobs)), scheduler=scheduler, slurm=slurm) as client:
+            for job, outcome in results(client, jobs, store):
+                store.put(job, outcome)
+                yield job, outcome
+        return
+    for job in jobs:
+        outcome = run_job(job)
+        store.put(job, outcome)
+        yield job, outcome
+
+
+# ---------------------------------------------------------------- many machines
 
 
 @contextlib.contextmanager

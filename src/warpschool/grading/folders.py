@@ -1,7 +1,12 @@
-"""Folders of submissions outside nbgrader: `STUDENT/labNN_topic/NN_idea.cu`, and notebooks named like their lab."""
+"""Folders of submissions outside nbgrader: `STUDENT/labNN_topic/NN_idea.cu`, and notebooks named like their lab.
+
+Files are read without trust: a link, a pipe or a device in a submission is not followed, only named.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +15,10 @@ from pathlib import Path
 from ptxsim.cache import cache_root
 from warpschool.course import Course, Lab, Step
 from warpschool.errors import ArgumentError, CourseError
-from warpschool.grading.batch import run
-from warpschool.grading.intake import read_submitted
-from warpschool.grading.jobs import KernelJob, unreadable
+from warpschool.grading.cluster import run
+from warpschool.grading.jobs import KernelJob, Store, unreadable
 from warpschool.grading.result import Result
 from warpschool.grading.secret import read_secret
-from warpschool.grading.store import Store
 from warpschool.harness.source import MAX_SOURCE_BYTES
 
 
@@ -139,3 +142,25 @@ def _notebook(path: Path, folder: Path, course: Course) -> Iterator[Submitted]:
 def _student(folders: tuple[str, ...]) -> str:
     """The folders above a step's own; a personal copy's `kernels` says nothing about whose it is."""
     return "/".join(folders[:-1] if folders[-1:] == ("kernels",) else folders) or "."
+
+
+def read_submitted(path: Path, folder: Path, *, most_bytes: int) -> tuple[bytes, str]:
+    """Return a submitted file's bytes, or why there are none; of a file that is too large one byte too many.
+
+    `folder` is the submissions' own: nothing on the way from there to the file may be a link, which could show any file
+    of the grader in the compiler's messages.
+    """
+    for part in (path, *path.parents):
+        if part == folder:
+            break
+        if part.is_symlink():
+            return b"", f"{path.name}: a link instead of a file; links are not followed"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return b"", f"{path.name}: the file cannot be read: {error.strerror or error}"
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return b"", f"{path.name}: no regular file, but a folder, a pipe or a device"
+    with os.fdopen(handle, "rb") as file:
+        return file.read(most_bytes + 1), ""

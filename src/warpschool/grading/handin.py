@@ -1,16 +1,21 @@
 """A submitted notebook, read as data and without trust: the student's cells, and nothing else of it.
 
 Metadata, points, check cells, outputs and cell types of a submission are never believed: `reassembled` puts the
-student's own cells into the instructor's notebook. Only images that belong to answers for people are kept.
+student's own cells into the instructor's notebook. Only images that belong to answers for people are kept, as pixels
+encoded anew.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import copy
 import hashlib
+import io
 import json
 import os
 import stat
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,10 +23,9 @@ from typing import Any
 
 from nbformat import NotebookNode, from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
+from PIL import Image, UnidentifiedImageError
 
-from warpschool.authoring.notebooks import is_answer
-from warpschool.grading.assignment import Assignment, grade_id, is_free, is_manual, kernel_step, marks
-from warpschool.grading.images import safe_png
+from warpschool.grading.assignment import Assignment, grade_id, is_answer, is_free, is_manual, kernel_step, marks
 from warpschool.harness.source import Source
 
 MAX_NOTEBOOK_BYTES = 20 << 20
@@ -325,3 +329,38 @@ def _outputs(own: OwnCell) -> list[NotebookNode]:
         found.append(new_output("stream", name="stdout", text=STUDENTS_IMAGE + "\n"))
         found.append(from_dict(new_output("display_data", data={"image/png": image})))
     return found
+
+
+# ---------------------------------------------------------------- images
+
+
+MAX_ENCODED_CHARACTERS = 8 << 20
+MAX_PIXELS = 24_000_000
+MAX_SIDE = 1600
+
+
+def safe_png(encoded: str) -> str:
+    """Return a PNG in base64, drawn anew from one in base64; "" where there is no image in it, or one too large.
+
+    Nothing but the pixels survives: no text chunks, no profile, no bytes after the end.
+    """
+    if len(encoded) > MAX_ENCODED_CHARACTERS:
+        return ""
+    try:
+        data = base64.b64decode("".join(encoded.split()), validate=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = Image.open(io.BytesIO(data), formats=["PNG"])
+            if image.width * image.height > MAX_PIXELS:
+                return ""
+            pixels = image.convert("RGBA")
+    except (binascii.Error, OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError):
+        return ""
+    except Image.DecompressionBombWarning:
+        return ""
+    pixels.thumbnail((MAX_SIDE, MAX_SIDE))
+    fresh = Image.new("RGBA", pixels.size)
+    fresh.paste(pixels)
+    out = io.BytesIO()
+    fresh.save(out, format="PNG")
+    return base64.b64encode(out.getvalue()).decode()

@@ -1,28 +1,32 @@
 """What a class's grading consists of: jobs, each with a content address, for any machine that has the course.
 
 A job's key is a hash of all that its result depends on (source, step, seed, versions), so equal keys mean equal bytes.
+A `Store` keeps one file for each, whole or not there at all: after a kill the same command does the rest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import json
 import platform
+import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from warpschool.atomic import replace_file
 from warpschool.course import Course, Step
 from warpschool.device import get_device
-from warpschool.errors import GradingError
+from warpschool.errors import GradingError, OutputError
 from warpschool.grading.limits import Limits
-from warpschool.grading.provenance import library_versions, modules_hash, provenance
 from warpschool.grading.result import Result
-from warpschool.grading.runner import check_source, no_result
+from warpschool.grading.runner import check_source, library_versions, modules_hash, no_result, provenance
 from warpschool.grading.verdicts import Verdict, worst
 from warpschool.harness.source import Source
 
@@ -255,3 +259,70 @@ def _python_versions(policy: str) -> dict[str, str]:
 @functools.lru_cache(maxsize=1024)
 def _step(root: str, name: str) -> Step:
     return (Course(Path(root)) if root else Course.find()).step(name)
+
+
+# ---------------------------------------------------------------- results on disk
+
+
+_STALE_S = 3600.0
+_IDENTITY = "store.id"
+_PART, _MODE = ".part-", 0o644
+
+
+class Store:
+    """A folder of results; processes of any number, and machines that share the folder, may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder where it is missing. Raises OutputError where that cannot be."""
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._clear_parts()
+            self.identity = self._identify()
+        except OSError as error:
+            raise OutputError(
+                f"cannot keep results in {folder}: {error.strerror or error}", next_step="Name another: --store DIR"
+            ) from None
+
+    def path(self, job: Job) -> Path:
+        """Where the job's result is, or will be."""
+        return self.folder / job.key[:2] / f"{job.key}.json"
+
+    def get(self, job: Job) -> Outcome | None:
+        """Return the job's result; None where there is none, or none that can be trusted."""
+        try:
+            return job.decode(self.path(job).read_text("utf-8"))
+        except (OSError, ValueError, GradingError):
+            return None
+
+    def put(self, job: Job, outcome: Outcome) -> None:
+        """Keep a result; a fault of the grader is not kept. Raises OutputError when it cannot be written."""
+        if outcome.verdict is Verdict.SE:
+            return
+        path = self.path(job)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, outcome.to_json().encode(), prefix=_PART, mode=_MODE)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {path}: {error.strerror or error}",
+                next_step="Make room, or let it be written, and run the same command again: finished results are kept.",
+            ) from None
+
+    def is_here(self, identity: str) -> bool:
+        """Whether this folder is the store of that identity, as seen from this machine."""
+        return self.identity == identity
+
+    def _identify(self) -> str:
+        """A random name, written once: another machine's folder of the same path is not the same store."""
+        path = self.folder / _IDENTITY
+        if not path.exists():
+            replace_file(path, uuid.uuid4().hex.encode(), prefix=_PART, mode=_MODE)
+        return path.read_text("ascii")
+
+    def _clear_parts(self) -> None:
+        """Remove what killed writers left behind long ago."""
+        for part in self.folder.glob(f"*/{_PART}*"):
+            with contextlib.suppress(OSError):
+                if part.stat().st_mtime < time.time() - _STALE_S:
+                    part.unlink()

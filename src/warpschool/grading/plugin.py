@@ -8,6 +8,7 @@ process, with a Recorder.
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -23,7 +24,6 @@ from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.folders import Submitted, find_submissions
-from warpschool.grading.points import PointsReport
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
@@ -33,7 +33,7 @@ _STATE = pytest.StashKey["State"]()
 
 
 @dataclass(frozen=True)
-class Job:
+class Setup:
     """What is graded: a source (None: what --submission says), the seed, the device, an instructor's secret seed."""
 
     source: bytes | None = None
@@ -44,53 +44,42 @@ class Job:
 
 
 class State:
-    """One session's job and the submissions that it has loaded; one that failed to load fails again, at no cost."""
+    """One session's setup and the submissions that it has loaded; one that failed to load fails again, at no cost."""
 
-    def __init__(self, job: Job, choice: str) -> None:
-        self.job = job
+    def __init__(self, setup: Setup, choice: str) -> None:
+        self.setup = setup
         self.choice = choice
-        self._loaded: dict[tuple[str, str], Submission | Judgement] = {}
+        self._loaded: dict[str, Submission | Judgement] = {}
         self._folder: dict[str, Submitted] | None = None
 
     def submission(self, step: Step) -> Submission:
         """Return the step's submission; raises Judgement where it cannot be run at all."""
-        return self._load(step, "submission")
-
-    def reference(self, step: Step) -> Submission:
-        """Return the step's reference; raises GradingError where there is none or it is broken."""
-        try:
-            return self._load(step, "reference")
-        except Judgement as judgement:
-            raise GradingError(f"the reference of {step} is broken: {judgement.seen}") from judgement
-
-    def measured(self) -> list[str]:
-        """What the submissions under test have measured since this was asked last."""
-        found: list[str] = []
-        for (_, role), loaded in self._loaded.items():
-            if role == "submission" and isinstance(loaded, Submission):
-                found += loaded.measured
-                loaded.measured = []
-        return found
-
-    def _load(self, step: Step, role: str) -> Submission:
-        key = (step.name, role)
-        if key not in self._loaded:
+        if step.name not in self._loaded:
             try:
-                source, name = self._source(step) if role == "submission" else _read(step, step.solution)
-                promised = None if role == "reference" else _contract_of(step)
-                self._loaded[key] = load_submission(
-                    source, name=name, step=promised, on_gpu=self.job.on_gpu, may_use_atomics=_uses_atomics(step)
-                )
+                source, name = self._source(step)
+                self._loaded[step.name] = load_submission(
+                    source, name=name, step=_contract_of(step), on_gpu=self.setup.on_gpu,
+                    may_use_atomics=_uses_atomics(step),
+                )  # fmt: skip
             except Judgement as judgement:
-                self._loaded[key] = judgement
-        found = self._loaded[key]
+                self._loaded[step.name] = judgement
+        found = self._loaded[step.name]
         if isinstance(found, Judgement):
             raise found.with_traceback(None)
         return found
 
+    def measured(self) -> list[str]:
+        """What the submissions under test have measured since this was asked last."""
+        found: list[str] = []
+        for loaded in self._loaded.values():
+            if isinstance(loaded, Submission):
+                found += loaded.measured
+                loaded.measured = []
+        return found
+
     def _source(self, step: Step) -> tuple[bytes, str]:
-        if self.job.source is not None:
-            return self.job.source, self.job.name or step.file_name
+        if self.setup.source is not None:
+            return self.setup.source, self.setup.name or step.file_name
         if self.choice == "solutions":
             return _read(step, step.solution)
         if self.choice == "kernels":
@@ -147,12 +136,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "criterion(title, weight, hint, counts): one graded criterion")
     recorder = next((p for p in config.pluginmanager.get_plugins() if isinstance(p, Recorder)), None)
     options = config.option
-    job = Job(seed=options.grading_seed, on_gpu=options.submission_device == "gpu")
-    state = State(recorder.job if recorder else job, options.submission)
+    setup = Setup(seed=options.grading_seed, on_gpu=options.submission_device == "gpu")
+    state = State(recorder.setup if recorder else setup, options.submission)
     config.stash[_STATE] = state
-    use_secret(state.job.secret)
+    use_secret(state.setup.secret)
     if recorder is None:
-        config.pluginmanager.register(PointsReport(step_of, judged, options.gradescope))
+        config.pluginmanager.register(PointsReport(options.gradescope))
 
 
 def step_of(path: Path) -> Step | None:
@@ -185,22 +174,16 @@ def kernel(request: pytest.FixtureRequest) -> Submission:
 
 
 @pytest.fixture
-def reference(request: pytest.FixtureRequest) -> Submission:
-    """The step's reference."""
-    return request.config.stash[_STATE].reference(_step(request))
-
-
-@pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """The seed of this check."""
-    return request.config.stash[_STATE].job.seed
+    return request.config.stash[_STATE].setup.seed
 
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
     """Random numbers that depend on the seed and the test's name, not on the order of tests."""
-    job = request.config.stash[_STATE].job
-    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode()), *secret_words(job.secret)])
+    setup = request.config.stash[_STATE].setup
+    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode()), *secret_words(setup.secret)])
 
 
 def _step(request: pytest.FixtureRequest) -> Step:
@@ -222,11 +205,17 @@ def judged(item: pytest.Item, info: pytest.ExceptionInfo[BaseException]) -> Judg
     return judgement
 
 
+def _gravest(outcomes: list[Judgement]) -> Judgement:
+    """The judgement with the worst verdict, the first of equals."""
+    verdict = worst(outcome.verdict for outcome in outcomes)
+    return next(outcome for outcome in outcomes if outcome.verdict is verdict)
+
+
 class Recorder:
     """A plugin object that collects one Criterion for each criterion of the session."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
         self.whole: Criterion | None = None
         self._submission: Submission | None = None
         self._infos: dict[str, CriterionInfo] = {}
@@ -258,7 +247,7 @@ class Recorder:
     def _load(self, session: pytest.Session) -> None:
         """Load the submission before the first test: what fails here is said once, about the whole file."""
         step = step_of(session.items[0].path)
-        data = self.job.source or b""
+        data = self.setup.source or b""
         self._lines = data.decode("utf-8", errors="replace").split("\n")
         try:
             if step is None:
@@ -289,8 +278,7 @@ class Recorder:
         if self.whole is not None:
             gravest = Judgement(self.whole.verdict, "not run")
         elif outcomes:
-            verdict = worst(outcome.verdict for outcome in outcomes)
-            gravest = next(outcome for outcome in outcomes if outcome.verdict is verdict)
+            gravest = _gravest(outcomes)
         else:
             gravest = Judgement(Verdict.SE, "this criterion was not run")
         return Criterion(
@@ -304,3 +292,84 @@ class Recorder:
 
     def _code(self, line: int) -> str:
         return readable(self._lines[line - 1].rstrip()[:200]) if 1 <= line <= len(self._lines) else ""
+
+
+# ---------------------------------------------------------------- points in a plain run of pytest
+
+
+class PointsReport:
+    """A plugin object that adds up points over all grader files of a session."""
+
+    def __init__(self, gradescope: str | None) -> None:
+        self._gradescope = gradescope
+        self._infos: dict[tuple[str, str], CriterionInfo] = {}
+        self._outcomes: dict[tuple[str, str], list[Judgement]] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            mark, step = item.get_closest_marker("criterion"), step_of(item.path)
+            if mark is not None and step is not None:
+                name = item.name.split("[")[0]
+                self._infos.setdefault((step.name, name), info_of(name, mark))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+        report = yield
+        step = step_of(item.path)
+        if step is None or (call.excinfo is None and call.when != "call"):
+            return report
+        outcome = judged(item, call.excinfo) if call.excinfo else Judgement(Verdict.AC, "", fraction=1.0)
+        self._outcomes.setdefault((step.name, item.name.split("[")[0]), []).append(outcome)
+        return report
+
+    def criteria(self) -> list[tuple[str, Criterion]]:
+        """The criteria that were run, with their steps, in order."""
+        found = []
+        for key, info in self._infos.items():
+            outcomes = self._outcomes.get(key)
+            if outcomes:
+                told = _gravest(outcomes)
+                criterion = Criterion(
+                    info.id, info.title, info.weight, told.fraction, told.verdict, counts=info.counts, hint=info.hint,
+                    secret=told.secret, **{name: getattr(told, name) for name in OBSERVED},
+                )  # fmt: skip
+                found.append((key[0], criterion))
+        return found
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Points by step, and their sum."""
+        totals: dict[str, tuple[float, float]] = {}
+        for step, criterion in self.criteria():
+            if criterion.verdict is not Verdict.SKIP:
+                points, most = totals.get(step, (0.0, 0.0))
+                totals[step] = points + criterion.points, most + criterion.weight
+        if not totals:
+            return
+        terminalreporter.section("points")
+        for step, (points, most) in totals.items():
+            terminalreporter.write_line(f"{step}: {points:g} of {most:g}")
+        points, most = (sum(pair[place] for pair in totals.values()) for place in (0, 1))
+        terminalreporter.write_line(f"all: {points:g} of {most:g}")
+
+    def pytest_sessionfinish(self) -> None:
+        if self._gradescope:
+            text = json.dumps(gradescope_results(self.criteria()), indent=2, ensure_ascii=False) + "\n"
+            Path(self._gradescope).write_text(text, "utf-8")
+
+
+def gradescope_results(criteria: list[tuple[str, Criterion]]) -> dict[str, Any]:
+    """Return Gradescope's results.json: a test for each criterion; a fault of the grader is no score at all."""
+    tests: list[dict[str, Any]] = []
+    for step, criterion in criteria:
+        if criterion.verdict is Verdict.SKIP:
+            continue
+        lines = [f"{criterion.verdict}: {criterion.verdict.meaning}"] if not criterion.ok else []
+        lines += [criterion.shown] if criterion.shown else []
+        lines += [f"hint: {hint}" for hint in criterion.hint[:1] if not criterion.ok]
+        tests.append({
+            "name": f"{step}: {criterion.title}", "score": round(criterion.points, 6), "max_score": criterion.weight,
+            "status": "passed" if criterion.ok else "failed", "output": "\n".join(lines), "visibility": "visible",
+        })  # fmt: skip
+    if any(criterion.verdict is Verdict.SE for _, criterion in criteria):
+        return {"output": "The grader failed; this is no grade. Please tell your teacher.", "tests": []}
+    return {"score": round(sum(test["score"] for test in tests), 6), "tests": tests, "output": ""}

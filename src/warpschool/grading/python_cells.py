@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import json
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -18,11 +19,9 @@ from typing import Any
 from IPython.core.inputtransformer2 import TransformerManager
 
 from warpschool.grading.calls import encoded
-from warpschool.grading.images import safe_png
-from warpschool.grading.limits import Limits
-from warpschool.grading.literals import values_of
+from warpschool.grading.handin import safe_png
+from warpschool.grading.limits import EXIT_CODE, MOST_SLEEP_S, MOST_STEPS, Limits
 from warpschool.grading.sandbox import Finished, bubblewrap_problem, run_isolated, serving
-from warpschool.grading.steps import EXIT_CODE, MOST_SLEEP_S, MOST_STEPS
 from warpschool.grading.verdicts import Verdict, readable
 
 CHILD = "warpschool.grading.python_child"
@@ -288,3 +287,66 @@ def _outcome(finished: Finished, points: float, isolation: str) -> Checked:
         return Checked(Verdict.SE, 0.0, f"the check gave {value!r}, which is no number of points", png, isolation)
     verdict = Verdict.AC if value >= points else Verdict.PC if value > 0 else Verdict.WA
     return Checked(verdict, min(float(value), points), text, png, isolation)
+
+
+# ---------------------------------------------------------------- Python that is only data
+
+
+_MOST_DIGITS = 300
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg, ast.UAdd: operator.pos,
+}  # fmt: skip
+
+
+def values_of(cells: Iterable[str]) -> dict[str, Any] | None:
+    """Return what cells bind, if they do nothing but bind names to constants and arithmetic on them; else None."""
+    values: dict[str, Any] = {}
+    for cell in cells:
+        for statement in ast.parse(cell).body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                continue
+            if not isinstance(statement, ast.Assign) or not all(isinstance(t, ast.Name) for t in statement.targets):
+                return None
+            try:
+                value = _constant(statement.value, values)
+            except (ValueError, ArithmeticError, TypeError, RecursionError):
+                return None
+            values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
+    return values
+
+
+def _constant(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    """The value of a constant expression; raises ValueError for anything that would have to be run."""
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return value
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.Tuple(elts=items):
+            return tuple(_constant(item, values) for item in items)
+        case ast.List(elts=items):
+            return [_constant(item, values) for item in items]
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_number(operand, values))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _small(_OPERATORS[type(op)](_number(left, values), _number(right, values)))
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            base, exponent = _number(left, values), _number(right, values)
+            if abs(exponent) > 64:
+                raise ValueError("a large power")
+            return _small(base**exponent)
+    raise ValueError("no constant")
+
+
+def _number(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    value = _constant(node, values)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError("no number")
+    return value
+
+
+def _small(value: Any) -> Any:
+    if isinstance(value, complex) or (isinstance(value, int) and value.bit_length() > 4 * _MOST_DIGITS):
+        raise ValueError("too large")
+    return value

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from warpschool.grading.calls import Function, Wire, decoded, encoded, serve
-from warpschool.grading.limits import Limits
-from warpschool.grading.steps import limit_steps
+from warpschool.grading.limits import Limits, limit_steps
 
 MOST_TEXT = 4000
 MOST_PICTURES = 4

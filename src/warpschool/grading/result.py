@@ -9,7 +9,7 @@ from typing import Any
 
 from ptxsim import Finding
 from warpschool.errors import GradingError
-from warpschool.grading.verdicts import OBSERVED, Observed, Verdict, worst
+from warpschool.grading.verdicts import OBSERVED, Case, Observed, Verdict, worst
 from warpschool.harness.compare import WrongMap
 
 FORMAT = 4
@@ -37,7 +37,7 @@ class Criterion(Observed):
     secret: bool = False
     measured: tuple[str, ...] = ()
     wrong: WrongMap | None = None
-    case: Mapping[str, float] = field(default_factory=dict)
+    case: Case = ()
     finding: Finding | None = None
     more: int = 0
     file: str = ""
@@ -73,7 +73,7 @@ class Result(Observed):
     said: str = ""
     line: int = 0
     code: str = ""
-    case: Mapping[str, float] = field(default_factory=dict)
+    case: Case = ()
     finding: Finding | None = None
     more: int = 0
     file: str = ""
@@ -162,7 +162,7 @@ class Result(Observed):
 
 def _without_secret(criterion: Criterion) -> Criterion:
     return replace(
-        criterion, said=criterion.shown, file="", line=0, code="", case={}, finding=None, more=0, secret=False,
+        criterion, said=criterion.shown, file="", line=0, code="", case=(), finding=None, more=0, secret=False,
         wrong=None,
     )  # fmt: skip
 
@@ -179,7 +179,8 @@ def _observed(data: dict[str, Any]) -> dict[str, Any]:
     data.pop("seen")
     finding = Finding.from_dict(data["finding"]) if data["finding"] is not None else None
     plain = {key: value for key, value in data.items() if key not in ("hint", "measured", "wrong")}
-    return {**plain, "verdict": Verdict(data["verdict"]), "finding": finding}
+    case = tuple((name, value) for name, value in data["case"])
+    return {**plain, "verdict": Verdict(data["verdict"]), "case": case, "finding": finding}
 
 
 def _parts(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,27 +1,102 @@
-"""`check`: runs a step's grader tests on a source in a child process, and always comes back with a result."""
+"""`check`: runs a step's grader tests on a source in a child process, and always comes back with a result.
+
+A result names what it may depend on: versions, device, content (`provenance`). The last one of each source is kept
+beside the compile cache, and tells how far a student is.
+"""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import functools
+import hashlib
+import importlib.metadata
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ptxsim import cache
+from ptxsim.counters import VERSION as COUNTERS_VERSION
+from warpschool.compile import DEFAULT_ARCH, compiler_report
 from warpschool.course import Course, Step
 from warpschool.device import get_device
-from warpschool.errors import CourseError, GradingError
+from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import Limits
-from warpschool.grading.provenance import provenance
 from warpschool.grading.result import Criterion, Result, make_result
+from warpschool.grading.secret import fingerprint
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
+from warpschool.version import __version__
+
+PACKAGES = ("ptxsim", "warpschool", "warpcourse")
+ISOLATION = "child process with limits of memory, time and file size"
+
+
+def content_hash(step: Step) -> str:
+    """Return a hash of what judges the step: its grader file, starter and reference, and its course's own modules."""
+    digest = hashlib.sha256()
+    for path in (step.grader, step.starter, step.solution):
+        digest.update(path.read_bytes() if path is not None else b"")
+        digest.update(b"\0")
+    if step.grader is not None:
+        digest.update(modules_hash(Course(step.grader.parents[2])).encode())
+    return digest.hexdigest()[:16]
+
+
+def modules_hash(course: Course) -> str:
+    """Return a hash of the modules of a course's own labs, and of the files beside them; "" where there are none."""
+    paths = sorted(p for p in course.modules.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.relative_to(course.modules).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16] if paths else ""
+
+
+@functools.cache
+def code_hash() -> str:
+    """Return a hash of the three packages' modules: a changed checkout is another version, whatever its number says."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
+        if "_content" not in path.parts:
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def provenance(
+    step: Step, *, device: str, nvrtc: str = "", arch: str = "", secret: str = "", not_on_gpu: str = ""
+) -> dict[str, str]:
+    """Return the versions and places that a result names; results that differ in them are not compared."""
+    lacking = {"not_on_gpu": not_on_gpu} if not_on_gpu else {}
+    return lacking | library_versions(nvrtc) | {
+        "content": content_hash(step),
+        "cases": f"secret, {fingerprint(secret)}" if secret else "public",
+        "arch": arch or DEFAULT_ARCH,
+        "device": device,
+        "isolation": ISOLATION,
+    }
+
+
+def library_versions(nvrtc: str = "") -> dict[str, str]:
+    """Return the versions that every outcome depends on."""
+    return {
+        "warpschool": __version__,
+        "code": code_hash(),
+        "counters": str(COUNTERS_VERSION),
+        "nvrtc": nvrtc or str(compiler_report().get("nvrtc", "none")),
+        "machine": platform.machine(),
+        "llvmlite": importlib.metadata.version("llvmlite"),
+        "numpy": importlib.metadata.version("numpy"),
+    }
+
 
 DEFAULT_SEED = 0
 _USUAL_LIMITS = Limits()
@@ -143,3 +218,87 @@ def _verdict_of_end(child: _Child) -> tuple[Verdict, str]:
         return Verdict.MLE, "the check needed more memory than it may use and was stopped"
     name = signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
     return Verdict.SE, f"the grading process ended with {name}\n{log}".rstrip()
+
+
+# ---------------------------------------------------------------- the last result of each source
+
+
+_KIND = "results"
+_POLL_S = 0.3
+
+
+@dataclass(frozen=True)
+class StepState:
+    """How far a step is, in words; `points` is "" before a check."""
+
+    step: str
+    state: str
+    points: str = ""
+
+
+def check_and_remember(step: Step, source: Source, *, device: str = "auto", seed: int | None = None) -> Result:
+    """Check a source and keep its result; a disk that does not take it is no failure."""
+    result = check_source(step, source, device=device, seed=DEFAULT_SEED if seed is None else seed)
+    if result.verdict != "SE":
+        cache.store(_KIND, _key(result.step, result.source.get("sha256", "")), json.loads(result.to_json()))
+    return result
+
+
+def last_result(step: str, source: Source) -> Result | None:
+    """The result of this very source, or None if it was not checked since it was changed."""
+    entry = cache.load(_KIND, _key(step, source.sha256))
+    if entry is None:
+        return None
+    try:
+        return Result.from_json(json.dumps(entry))
+    except GradingError:
+        return None
+
+
+def state_of(step: Step) -> StepState:
+    """How far the student's own file of a step is."""
+    try:
+        source = find_source(step)
+    except WarpschoolError:
+        return StepState(step.name, "no file")
+    if step.starter is not None and source.data == step.starter.read_bytes():
+        return StepState(step.name, "not started")
+    result = last_result(step.name, source)
+    if result is None:
+        return StepState(step.name, "changed, not checked")
+    state = "accepted" if result.ok else f"{result.verdict}: {result.verdict.meaning}"
+    return StepState(step.name, state, f"{result.score:g}/{result.max_score:g}")
+
+
+def hints_for(step: Step) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """(criterion -> its hints, whether they are for what the last check found wrong); before a check for everything."""
+    try:
+        result = last_result(step.name, find_source(step))
+    except WarpschoolError:  # nobody has started
+        result = None
+    if result is None:
+        return {info.title: tuple(info.hint) for info in criteria_of(step)}, False
+    return {c.title: tuple(c.hint) for c in result.criteria if not c.ok}, True
+
+
+def saved_sources(find: Callable[[], Source]) -> Iterator[Source | WarpschoolError]:
+    """The source whenever it has changed, without end, and what is wrong with it, once.
+
+    A file that is gone while an editor saves it is waited for.
+    """
+    last, complaint = "", ""
+    while True:
+        try:
+            source = find()
+            if source.sha256 != last:
+                last, complaint = source.sha256, ""
+                yield source
+        except WarpschoolError as error:
+            if str(error) != complaint:
+                complaint, last = str(error), ""
+                yield error
+        time.sleep(_POLL_S)
+
+
+def _key(step: str, sha256: str) -> str:
+    return cache.content_key("result", step, sha256)

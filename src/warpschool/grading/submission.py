@@ -20,7 +20,7 @@ from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch, get_device
 from warpschool.errors import DeviceLacks, GradingError, StepLimitExceeded, WarpschoolError
 from warpschool.grading.secret import in_secret_case
-from warpschool.grading.verdicts import Judgement, Verdict, judge, verdict_of_hazard
+from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.harness.compare import compare, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
 from warpschool.harness.source import MAX_SOURCE_BYTES
@@ -297,7 +297,7 @@ class Submission:
             self.measured = [*self.measured, text][-_MOST_MEASURED:]
 
     def _fail(
-        self, verdict: Verdict, said: str, *, line: int = 0, case: Mapping[str, float] | None = None
+        self, verdict: Verdict, said: str, *, line: int = 0, case: Case = ()
     ) -> NoReturn:
         raise Judgement(verdict, said, line=line, case=case)
 
@@ -372,10 +372,10 @@ def _atomics(counters: Counters) -> int:
     return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
 
 
-def _case(run: RunResult) -> dict[str, float]:
+def _case(run: RunResult) -> Case:
     """The sizes of a run, as plain numbers."""
     values = {**run.plan.scalars, **run.plan.sizes}
-    return {name: int(value) if float(value).is_integer() else float(value) for name, value in values.items()}
+    return tuple((name, int(value) if float(value).is_integer() else float(value)) for name, value in values.items())
 
 
 def _amount(value: float, unit: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 
 from ptxsim import Finding
@@ -104,6 +104,8 @@ _MOST_LINES = 30  # one screen
 _MOST_COLUMNS = 300
 
 
+Case = tuple[tuple[str, float], ...]
+"""Sizes by name, in the order in which people read them."""
 OBSERVED = ("said", "file", "line", "code", "case", "finding", "more")
 
 
@@ -119,7 +121,7 @@ class Observed:
     file: str
     line: int
     code: str
-    case: Mapping[str, float]
+    case: Case
     finding: Finding | None
     more: int
 
@@ -138,9 +140,9 @@ class Observed:
         return self.finding.message + (f" ({self.more} more places)" if self.more else "")
 
 
-def case_words(case: Mapping[str, float]) -> str:
+def case_words(case: Case) -> str:
     """The sizes of a case, "M = 31, N = 33"."""
-    return ", ".join(f"{name} = {value:g}" for name, value in case.items())
+    return ", ".join(f"{name} = {value:g}" for name, value in case)
 
 
 class Judgement(AssertionError, Observed):
@@ -155,14 +157,14 @@ class Judgement(AssertionError, Observed):
 
     def __init__(
         self, verdict: Verdict, said: str, *, file: str = "", line: int = 0, fraction: float = 0.0,
-        case: Mapping[str, float] | None = None, finding: Finding | None = None, more: int = 0,
+        case: Case = (), finding: Finding | None = None, more: int = 0,
     ) -> None:  # fmt: skip
         self.verdict = verdict
         self.said = readable(said)
         self.file, self.line = file, line
         self.code = ""
         self.fraction = fraction
-        self.case, self.finding, self.more = dict(case or {}), finding, more
+        self.case, self.finding, self.more = case, finding, more
         super().__init__(f"{verdict}: {self.seen}")
 
 
@@ -180,8 +182,9 @@ def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
     seen = str(error) or type(error).__name__
     if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
         seen = f"{type(error).__name__}: {seen}"
-    line = getattr(error, "line", 0) or _first_line(getattr(error, "diagnostics", ()))
-    file, line = str(getattr(error, "file", "")), line if isinstance(line, int) else 0
+    place = error if getattr(error, "line", 0) else _first_error(getattr(error, "diagnostics", ()))
+    file, line = str(getattr(place, "file", "")), getattr(place, "line", 0)
+    line = line if isinstance(line, int) else 0
     said = seen.removeprefix(f"{file}:{line}: ")  # errors with a place begin with it
     return Judgement(verdict, said, file=file if said != seen else "", line=line)
 
@@ -199,10 +202,9 @@ def _printable(line: str) -> str:
     return "".join(c if c == "\t" or unicodedata.category(c) not in _COMMANDS else "\ufffd" for c in cut)
 
 
-def _first_line(diagnostics: Iterable[object]) -> int:
-    """The line of the compiler's first error."""
-    lines = [getattr(item, "line", 0) for item in diagnostics if getattr(item, "severity", "") != "warning"]
-    return int(lines[0] or 0) if lines else 0
+def _first_error(diagnostics: Iterable[object]) -> object:
+    """The compiler's first error."""
+    return next((item for item in diagnostics if getattr(item, "severity", "") != "warning"), None)
 
 
 def verdict_of_hazard(kind: str) -> Verdict:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ptxsim.fragments import MMA_SHAPES, WMMA_SHAPES, Fragment, fragment
+from ptxsim.limits import WARP
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import RunResult
@@ -15,7 +16,6 @@ from warpschool.show.table import Table
 from warpschool.show.theme import SERIES
 from warpschool.suggest import did_you_mean
 
-_WARP = 32
 _LEFT, _TOP = 44, 40
 _WIDE, _HIGH = 34.0, 27.0
 _SUMS = {"f16": "f32", "bf16": "f32", "tf32": "f32", "f64": "f64"}
@@ -37,7 +37,7 @@ def show_fragments(
     a run, whose first such instruction is taken. `sums` is the accumulators' type (usually f32, or s32 for integers).
     `lane` has its elements framed. Raises ArgumentError where there is no such product.
     """
-    if not 0 <= lane < _WARP:
+    if not 0 <= lane < WARP:
         raise ArgumentError(f"there is no lane {lane}", next_step="A warp has the lanes 0 to 31.")
     if not operands or set(operands) - set(_NAMES):
         raise ArgumentError(f"operands={operands!r} names no operands", next_step='There are "a", "b", "c" and "d".')
@@ -112,7 +112,7 @@ def _sheet(name: str, one: Fragment) -> Table:
     rows = [
         [f"lane {lane}", *(" ".join(f"({r}, {c})" for r, c in one.positions[lane, register].tolist())
                            for register in range(one.registers))]
-        for lane in range(_WARP)
+        for lane in range(WARP)
     ]  # fmt: skip
     head = ["lane", *(f"r{register}" for register in range(one.registers))]
     return Table.of(f"Operand {_NAMES[name]}: (row, column) of each lane's registers", head, rows)

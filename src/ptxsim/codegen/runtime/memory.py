@@ -131,11 +131,11 @@ def check_local(b: Helper, offset: Value, limit: Value) -> None:
     b.ret(b.and_(MASK, b.not_(wrong)))
 
 
-def _is_first(b: Helper, units: Value, unit: Value, lane: Value, mask: Value) -> Value:
-    """Whether no active lane below `lane` has its unit too."""
+def _repeated(b: Helper, units: Value, unit: Value, lane: Value, mask: Value) -> Value:
+    """The active lanes below `lane` that have its unit too."""
     same = b.mask_bits(b.icmp("eq", units, b.splat(unit)))
     earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
-    return b.icmp("eq", b.and_(b.and_(same, earlier), mask), i32(0))
+    return b.and_(b.and_(same, earlier), mask)
 
 
 def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
@@ -152,8 +152,8 @@ def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
     count = b.variable(I32, i32(0))
     slot = b.stack(units)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
-        fresh = _is_first(b, units, b.element(slot, units.type, lane), lane, mask)
-        b.store(b.add(b.load(I32, count), b.resize(fresh, I32)), count)
+        before = _repeated(b, units, b.element(slot, units.type, lane), lane, mask)
+        b.store(b.add(b.load(I32, count), b.resize(b.icmp("eq", before, i32(0)), I32)), count)
     second = b.load(I32, count)
     second_at = b.label_now
     b.br(join)
@@ -236,7 +236,7 @@ def count_shared(b: Helper, offset: Value, counter: Value) -> None:
                 lane = b.add(first, k)
                 with b.if_(b.lane_active(lane, active)):
                     unit = b.element(slot, units.type, lane)
-                    with b.if_(_is_first(b, units, unit, lane, active)):
+                    with b.if_(b.icmp("eq", _repeated(b, units, unit, lane, active), i32(0))):
                         group = b.and_(unit, b.sub(groups, i32(1)))
                         at = b.offset(histogram, b.resize(group, I64))
                         ways = b.add(b.load("i8", at), constant("i8", 1))

@@ -1,0 +1,154 @@
+"""What is made of results: the published schema, kernels that look copied, points in pytest, folders of notebooks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from warpschool.authoring import specimens
+from warpschool.cli import app
+from warpschool.course import Course
+from warpschool.errors import ArgumentError
+from warpschool.grading.folders import find_submissions
+from warpschool.grading.jobs import KernelJob, unreadable
+from warpschool.grading.plagiarism import alike_pairs, fingerprints, tokens
+from warpschool.grading.plugin import gradescope_results
+from warpschool.grading.records import result_schema
+from warpschool.grading.result import Criterion
+from warpschool.grading.verdicts import Verdict
+from warpschool.show.plagiarism import report
+
+ROOT = Path(__file__).parents[3]
+STEP = "lab05_work_per_thread/01_coarsened"
+SPECIMENS = ROOT / "tests" / "specimens"
+
+
+def solution(step: str) -> str:
+    return Course.find().step(step).solution.read_text()
+
+
+def disguised(source: str) -> str:
+    """The same kernel with other names, other layout, other comments and another tile size."""
+    own = ("row", "col", "k0", "sum", "tileA", "tileB", "TILE", "WPT")
+    names = {name: f"my_{place}" for place, name in enumerate(own)}
+    text = re.sub("|".join(rf"\b{name}\b" for name in names), lambda match: names[match[0]], source)
+    text = re.sub(r"//.*", "", text).replace("    ", "\t").replace("{\n", "\n{\n")
+    return "// my own work\n" + re.sub(r"\b32\b", "16", text)
+
+
+def test_results_follow_the_published_schema():
+    published = json.loads((ROOT / "docs" / "reference" / "result.schema.json").read_text())
+    assert published == result_schema()
+    job = KernelJob("lab00_first_kernels/01_saxpy", b"")
+    for result in (job.run(), unreadable(job, "x"), job.failed("y"), job.without_check(Verdict.WA, "z")):
+        jsonschema.validate(json.loads(result.to_json()), published)
+    assert json.loads(job.failed("y").to_json())["score"] is None
+    broken = json.loads(job.failed("y").to_json()) | {"verdict": "NICE"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, published)
+
+
+def test_a_renamed_and_reformatted_kernel_is_found_and_others_are_not():
+    known = map(specimens.read, specimens.paths(SPECIMENS / STEP))
+    others = {s.path.stem: s.source(ROOT / "solutions") for s in known if s.is_right}
+    assert others
+    starter = Course.find().step(STEP).starter.read_text()
+    sources = {"ada": solution(STEP), "bob": disguised(solution(STEP)), "eve": starter, **others}
+    pairs = alike_pairs(sources, starters=[starter])
+    assert [(pair.first, pair.second) for pair in pairs][:1] == [("ada", "bob")]
+    assert pairs[0].alike > 0.9 and all({"ada", "bob"} & {p.first, p.second} for p in pairs)
+    assert not any("eve" in (pair.first, pair.second) for pair in pairs), "an untouched starter is nobody's copy"
+    assert alike_pairs({}) == [] and alike_pairs({"ada": ""}) == []
+
+
+def test_what_everybody_wrote_is_nobodys_copy():
+    sources = {f"student {n}": solution(STEP) for n in range(6)}
+    assert alike_pairs(sources) == []
+
+
+def test_tokens_know_their_lines_and_forget_their_names():
+    found = tokens("// a comment\nint total = 5; /* more */\nfloat other_name = 1.5f;\n")
+    assert [(token.kind, token.line) for token in found][:5] == [("int", 2), ("n", 2), ("=", 2), ("0", 2), (";", 2)]
+    assert [token.kind for token in found][5:] == ["float", "n", "=", "0", ";"]
+    assert found[-1].line == 3
+    assert fingerprints("int a = 1;") == {}
+
+
+def test_the_page_escapes_what_students_wrote():
+    source = solution(STEP) + "// <script>alert(1)</script>\n"
+    sources = {"<b>ada</b>": source, "bob": disguised(source)}
+    page = report({STEP: alike_pairs(sources)}, {STEP: sources})
+    assert "<script>" not in page and "<b>ada</b>:" not in page and "&lt;b&gt;ada&lt;/b&gt;" in page
+    assert "<mark>" in page
+    assert "No two kernels are alike" in report({STEP: []}, {STEP: sources})
+
+
+def make_class(folder: Path) -> Path:
+    """A class of three: one hands in a file, one the same kernel disguised, one a notebook."""
+    for student, source in {"ada": solution(STEP), "bob": disguised(solution(STEP))}.items():
+        (folder / student / "lab05_work_per_thread").mkdir(parents=True)
+        (folder / student / f"{STEP}.cu").write_text(source)
+    notebook = json.loads(Course.find().lab("lab00").notebook.read_text())
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if text.startswith("%%kernel lab00_first_kernels/01_saxpy"):
+            cell["source"] = text.split("\n")[0] + "\n" + solution("lab00_first_kernels/01_saxpy")
+    (folder / "eve").mkdir()
+    (folder / "eve" / "lab00_first_kernels.ipynb").write_text(json.dumps(notebook))
+    (folder / "eve" / "other.ipynb").write_text("{}")
+    return folder
+
+
+def test_a_folder_may_hold_kernels_and_notebooks(tmp_path):
+    found, foreign = find_submissions(make_class(tmp_path / "class"), Course.find())
+    assert [(item.student, item.step.name) for item in found][:3] == [
+        ("ada", STEP), ("bob", STEP), ("eve", "lab00_first_kernels/01_saxpy"),
+    ]  # fmt: skip
+    assert {item.student for item in found} == {"ada", "bob", "eve"} and foreign == ["eve/other.ipynb"]
+    assert b"z[i] = a * x[i] + y[i]" in found[2].data
+    (tmp_path / "class" / "eve" / "lab00_first_kernels.ipynb").write_text("{broken")
+    broken = [item for item in find_submissions(tmp_path / "class", Course.find())[0] if item.student == "eve"]
+    assert broken and all(item.problem for item in broken)
+    with pytest.raises(ArgumentError, match="holds no submission"):
+        (tmp_path / "empty").mkdir()
+        find_submissions(tmp_path / "empty", Course.find())
+
+
+def test_alike_lists_and_writes_the_pairs(tmp_path, monkeypatch):
+    folder = make_class(tmp_path / "class")
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["alike", str(folder), "--out", "alike.html"])
+    assert result.exit_code == 0 and "ada" in result.output and "not a finding" in result.output
+    assert "bob" in (tmp_path / "alike.html").read_text()
+    found = json.loads(CliRunner().invoke(app, ["alike", str(folder), "--json"]).output)
+    assert [(pair["first"], pair["second"]) for pair in found] == [("ada", "bob")]
+
+
+def test_pytest_ends_with_points_and_writes_gradescopes_file(tmp_path):
+    folder, target = make_class(tmp_path / "class") / "eve", tmp_path / "results.json"
+    files = [f"grader/lab00_first_kernels/test_{idea}.py" for idea in ("01_saxpy", "03_block_sum")]
+    options = ["-q", "-p", "no:cacheprovider", f"--submission={folder}", f"--gradescope={target}"]
+    command = [sys.executable, "-m", "pytest", *files, *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "lab00_first_kernels/01_saxpy: 6 of 6" in done.stdout, done.stdout
+    assert "lab00_first_kernels/03_block_sum: 0 of 10" in done.stdout and "all: 6 of 16" in done.stdout
+    found = json.loads(target.read_text())
+    assert found["score"] == 6 and sum(test["max_score"] for test in found["tests"]) == 16
+    assert {test["status"] for test in found["tests"]} == {"passed", "failed"}
+
+
+def test_gradescope_gets_no_score_from_a_failed_grader_and_nothing_of_secret_cases():
+    good = Criterion("a", "A", 2, 1.0, Verdict.AC)
+    hidden = Criterion("b", "B", 1, 0.0, Verdict.WA, "at n = 57: wrong", secret=True)
+    skipped = Criterion("c", "C", 5, 0.0, Verdict.SKIP)
+    found = gradescope_results([("s", good), ("s", hidden), ("s", skipped)])
+    assert found["score"] == 2 and len(found["tests"]) == 2 and "57" not in json.dumps(found)
+    failed = gradescope_results([("s", good), ("s", Criterion("d", "D", 1, 0.0, Verdict.SE, "boom"))])
+    assert "score" not in failed and failed["tests"] == [] and "no grade" in failed["output"]
