@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,7 @@ def measured() -> Iterator[Measured]:
 def bound_ms(case: Measured) -> tuple[float, str]:
     """(the bound on the GPU at the case, what limits it)."""
     path = Course.find().step(case.step).solution
+    assert path is not None
     contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
     usual = usual_sizes(contract)
     constants = dict(case.constants) | {name: int(v) for name, v in case.sizes.items() if name not in usual}
@@ -75,9 +77,10 @@ def bound_ms(case: Measured) -> tuple[float, str]:
     return estimate.time_ms, estimate.limited_by
 
 
-def figures() -> dict:
+def figures() -> dict[str, Any]:
     """Return the rows, what had to be left out and why, and the rank correlations."""
-    rows, left_out = [], {}
+    rows: list[dict[str, Any]] = []
+    left_out: dict[str, str] = {}
     for case in measured():
         try:
             bound, limit = bound_ms(case)

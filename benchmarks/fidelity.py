@@ -22,7 +22,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fidelity_arrays import Store, digest
@@ -88,7 +90,9 @@ def make_plan(folder: Path, *, known: dict | None = None) -> None:
     started = time.monotonic()
     launches = record(all_cases())
     texts: list[str] = []
-    rows, order, given, left = [], [], Store(), Store()
+    rows: list[dict[str, Any]] = []
+    order: list[int | dict[str, Any]] = []
+    given, left = Store(), Store()
     recorded = _by_name(known["launches"]) if known else {}
     for name, launch in _by_name([vars(launch) for launch in launches]).items():
         if name in recorded and recorded[name]["ptx"] == digest(launch["ptx"]):
@@ -248,7 +252,9 @@ def _by_name(launches: list[dict]) -> dict[tuple, dict]:
     return named
 
 
-def _outputs(launch: dict, k: int, stored, theirs) -> dict:
+def _outputs(
+    launch: dict[str, Any], k: int, stored: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """How many values differ, and by how many units in the last place. The GPU tells what is not as expected."""
     kind = np.dtype(launch["kind"])
     values = differ = 0
@@ -276,7 +282,7 @@ def _outputs(launch: dict, k: int, stored, theirs) -> dict:
 
 def _ulps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Distance in representable numbers; NaNs equal each other."""
-    signed = {2: np.int16, 4: np.int32, 8: np.int64}[a.dtype.itemsize]
+    signed = np.dtype(f"i{a.dtype.itemsize}")
 
     def ordered(x: np.ndarray) -> np.ndarray:
         bits = x.view(signed).astype(object if x.dtype.itemsize == 8 else np.int64)

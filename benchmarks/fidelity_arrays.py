@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Store(dict[str, np.ndarray]):
 
     def write(self, path: Path) -> None:
         """Writes an .npz file; a piece of the generator's numbers as its place and length."""
-        stored = {}
+        stored: dict[str, Any] = {}
         for key, array in self.items():
             place = _place(array)
             stored |= {key: array} if place is None else {_PIECE + key: np.array([place, array.size // 4])}

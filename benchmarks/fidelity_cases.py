@@ -7,16 +7,17 @@ to do the same: PTX, grid, block, arguments, what the arrays held before, and wh
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fidelity_arrays import SEED
 
 import warpschool as ws
-from ptxsim import SimKernel
-from warpschool.contract import Plan, parse_contract
+from ptxsim import Allocation, LaunchRecord, Memory, SimKernel
+from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.errors import ContractError
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.inspect.profile import usual_sizes
@@ -62,7 +63,9 @@ class Recorder:
     def watching(self) -> Iterator[None]:
         plain = SimKernel.launch
 
-        def launch(kernel: SimKernel, grid, block, params, memory, **options):
+        def launch(
+            kernel: SimKernel, grid: Any, block: Any, params: Any, memory: Memory, **options: Any
+        ) -> LaunchRecord:
             recorded, allocations = self._before(kernel, grid, block, params, memory, options.get("shared_bytes", 0))
             record = plain(kernel, grid, block, params, memory, **options)
             if record.hazards:
@@ -72,14 +75,17 @@ class Recorder:
             self.launches.append(recorded)
             return record
 
-        SimKernel.launch = launch
+        SimKernel.launch = launch  # type: ignore[method-assign, assignment] # every launch is to pass here
         try:
             yield
         finally:
-            SimKernel.launch = plain
+            SimKernel.launch = plain  # type: ignore[method-assign] # as it was
 
-    def _before(self, kernel, grid, block, params, memory, shared_bytes):
-        allocations, arguments = [], []
+    def _before(
+        self, kernel: SimKernel, grid: Any, block: Any, params: Any, memory: Memory, shared_bytes: int
+    ) -> tuple[RecordedLaunch, list[Allocation]]:
+        allocations: list[Allocation] = []
+        arguments: list[tuple[Any, ...]] = []
         params = kernel.packed(params)
         for p in kernel.params:
             raw = params[p.offset : p.offset + p.size_bytes]
@@ -130,7 +136,9 @@ def _module(source: str) -> ws.RawModule:
     return _modules[source]
 
 
-def _direct(source: str, entry: str, grid, block, *arguments) -> Callable[[Recorder], None]:
+def _direct(
+    source: str, entry: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any
+) -> Callable[[Recorder], None]:
     """A launch of one kernel of `source`; arrays are copied to the device."""
 
     def run(recorder: Recorder) -> None:
@@ -324,12 +332,12 @@ def reference_cases() -> list[Case]:
     return found
 
 
-def _kind(contract) -> str:
+def _kind(contract: Contract) -> str:
     results = [p for p in contract.parameters() if p.is_array and p.direction != "in"]
     return str(results[0].ctype.dtype) if results and results[0].ctype.dtype.kind == "f" else "uint8"
 
 
-def _reference(contract, sizes) -> Callable[[Recorder], None]:
+def _reference(contract: Contract, sizes: Mapping[str, Any]) -> Callable[[Recorder], None]:
     def run(recorder: Recorder) -> None:
         try:
             program = Program(contract, device="sim")

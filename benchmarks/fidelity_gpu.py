@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import cupy
 import numpy as np
@@ -72,7 +73,7 @@ def main(folder: Path, first: int, last: int) -> None:
         function(tuple(launch["grid"]), tuple(launch["block"]), arguments, shared_mem=launch["shared_bytes"])
     cupy.cuda.runtime.deviceSynchronize()
     cupy.cuda.profiler.stop()
-    results = {f"end/gpu-{first}": np.int64(last)}
+    results: dict[str, Any] = {f"end/gpu-{first}": np.int64(last)}
     for k, launch, _, arrays, _ in ready:
         for j, (array, expected) in enumerate(zip(arrays, launch["after"], strict=True)):
             after = cupy.asnumpy(array)

@@ -61,6 +61,7 @@ constexpr int TILE"""),
 def kernels() -> list[tuple[int, str]]:
     """(weight, source): how often each kernel is handed in."""
     course = Course.find().step(STEP)
+    assert course.solution is not None and course.starter is not None
     right = course.solution.read_text()
     known = map(specimens.read, specimens.paths(ROOT / "tests" / "specimens" / STEP))
     wrong = [specimen.source(ROOT / "solutions") for specimen in known]
@@ -71,10 +72,16 @@ def kernels() -> list[tuple[int, str]]:
     return found
 
 
+def _notebook() -> Path:
+    notebook = Course.find().lab(LAB).notebook
+    assert notebook is not None
+    return notebook
+
+
 def make_class(folder: Path, students: int, *, salt: str) -> None:
     """Write a notebook for each student."""
     chance = random.Random(2026)
-    master = json.loads(Course.find().lab(LAB).notebook.read_text())
+    master = json.loads(_notebook().read_text())
     weights, sources = zip(*kernels(), strict=True)
     texts: list[str] = []
     for number in range(students):
@@ -170,7 +177,7 @@ class Progress:
 
 def grade(folder: Path, store: Path, workers: int) -> dict[str, object]:
     """Grade a class once and say how that went."""
-    assignment = read_assignment(Course.find().lab(LAB).notebook)
+    assignment = read_assignment(_notebook())
     started, used = time.monotonic(), processor_s()
     jobs = jobs_of(folder, assignment)
     read_s = time.monotonic() - started
@@ -232,7 +239,8 @@ def kills(folder: Path, students: int, count: int) -> dict[str, object]:
     """Kill some part `count` times at random moments, start again where it was the command, and compare the results."""
     make_class(folder / "in", students, salt="killed")
     grade(folder / "in", folder / "calm", 1)
-    chance, killed = random.Random(7), []
+    chance = random.Random(7)
+    killed: list[str] = []
     command = [sys.executable, __file__, "--only-grade", str(folder / "in"), "--store", str(folder / "stormy")]
     starts, process = 1, subprocess.Popen(command)
     try:

@@ -93,11 +93,12 @@ class Row:
 
 def tuned(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """The layers with the tile sizes above."""
-    found: list[Any] = []
+    found: list[Layer] = []
     for layer in layers:
         name = "conv2 winograd" if isinstance(layer, WinogradPool) else layer.name
-        fits = isinstance(layer, ConvolvePool | WinogradPool | FullyConnected) and name in TILES
-        found.append(replace(layer, constants=TILES[name]) if fits else layer)  # type: ignore[type-var]
+        if isinstance(layer, ConvolvePool | WinogradPool | FullyConnected) and name in TILES:
+            layer = replace(layer, constants=TILES[name])
+        found.append(layer)
     return tuple(found)
 
 
@@ -109,10 +110,11 @@ def reference(dtype: torch.dtype) -> torch.nn.Module:
         nn.Linear(1024, 128), nn.ReLU(), nn.Linear(128, 10),
     )  # fmt: skip
     with torch.no_grad():
-        for name, layer in (("conv1", model[0]), ("conv2", model[3]), ("fc1", model[7]), ("fc2", model[9])):
+        weighted: dict[str, Any] = {"conv1": model[0], "conv2": model[3], "fc1": model[7], "fc2": model[9]}
+        for name, layer in weighted.items():
             weight = torch.from_numpy(own[f"{name}.weight"])
-            layer.weight.copy_(weight if weight.ndim == 4 else weight.T)  # type: ignore[union-attr]
-            layer.bias.copy_(torch.from_numpy(own[f"{name}.bias"]))  # type: ignore[union-attr]
+            layer.weight.copy_(weight if weight.ndim == 4 else weight.T)
+            layer.bias.copy_(torch.from_numpy(own[f"{name}.bias"]))
     return model.to("cuda", dtype).eval()
 
 

@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def layers_forward(bench: Bench, form: Form, network: Inference, model: Any, x: 
             given = values.flatten(1) if isinstance(module, torch.nn.Linear) else values
             values = module(given)
             own = again(network.session, layer.name, back=False)
-            bench.add("forward", layer.name, own, lambda m=module, g=given: m(g))
+            bench.add("forward", layer.name, own, partial(module, given))
             values = values.relu()
             if getattr(layer, "pool", 1) == 2:
                 values = F.max_pool2d(values, 2)

@@ -104,10 +104,7 @@ def _prepared(size: int) -> tuple[list[np.ndarray], dict[str, dict[str, Callable
     for name, (source, constants, grid, block) in _kernels(size).items():
         kernel = ws.RawModule(code=source.read_text(), constants=constants, device="sim").get_function("matmul")
         kind = np.float16 if name.startswith("WMMA") else np.float32
-
-        def run(kernel=kernel, grid=grid, block=block, kind=kind, **options: object) -> object:
-            return kernel(grid, block, (*inputs[kind], c, *[np.int32(size)] * 3), **options)
-
+        run = partial(kernel, grid, block, (*inputs[kind], c, *[np.int32(size)] * 3))
         launch = run()
         expected = host[0].astype(kind).astype(np.float64) @ host[1].astype(kind)
         error = float(np.abs(device.asnumpy(c) - expected).max())

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from simulator import _cpu
 
@@ -71,7 +72,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3, help="pairs of runs; the best counts")
     parser.add_argument("--json", type=Path, default=HERE / "results" / "simulator_networks.json", help="the result")
     arguments = parser.parse_args()
-    result = {
+    result: dict[str, Any] = {
         "what": "simulator networks", "cpu": _cpu(), "cores": len(os.sched_getaffinity(0)), "images": 1000,
         "load_before": os.getloadavg()[0], "networks": {},
     }  # fmt: skip

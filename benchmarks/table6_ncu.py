@@ -12,6 +12,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from nsight import Profiled, find_ncu, known_metrics, profiled
@@ -41,7 +43,7 @@ def launch_all() -> None:
     path = HERE.parent / "solutions" / f"{STEP}.cu"
     contract = parse_contract(path.read_text(), name=path.name)
     kernel = ws.RawModule(code=contract.source, name=path.name, device="gpu").get_function(contract.launches[0].entry)
-    work = []
+    work: list[Callable[[], object]] = []
     for each in (SHARE, 1):
         a = cupy.random.standard_normal((BATCH, SIZE, SIZE), dtype=cupy.float32)
         b = cupy.random.standard_normal((BATCH // each, SIZE, SIZE), dtype=cupy.float32)
@@ -51,8 +53,8 @@ def launch_all() -> None:
         arrays = {"A": a, "B": b, "C": out}
         arguments = tuple(arrays[p.name] if p.is_array else np.int32(sizes[p.name]) for p in launch.arguments)
         tall, wide = a.reshape(BATCH // each, each * SIZE, SIZE), out.reshape(BATCH // each, each * SIZE, SIZE)
-        work.append(lambda launch=launch, arguments=arguments: kernel(launch.grid, launch.block, arguments))
-        work.append(lambda tall=tall, b=b, wide=wide: cupy.matmul(tall, b, out=wide))
+        work.append(partial(kernel, launch.grid, launch.block, arguments))
+        work.append(partial(cupy.matmul, tall, b, out=wide))
     for run in work:
         run()
     cupy.cuda.runtime.deviceSynchronize()

@@ -45,8 +45,8 @@ from warpschool.harness.launcher import Program
 LAB = "lab07_tensor_cores"
 STEPS = ("01_wmma_naive", "02_wmma_shared", "03_wmma_pipelined", "04_wmma_int8", "05_mma_ptx", "06_wgmma")
 QUICK = Rules(warmup_ms=2.0, min_samples=7, max_samples=15, max_seconds=0.2)
-REST = {"rest_seconds": 0.5, "batch": 5, "warmup_runs": 2, "warmup_ms": 4.0}
-SUSTAINED = {"warmup_ms": 400.0}
+REST: dict[str, Any] = {"rest_seconds": 0.5, "batch": 5, "warmup_runs": 2, "warmup_ms": 4.0}
+SUSTAINED: dict[str, Any] = {"warmup_ms": 400.0}
 LARGE = ((4096, 4096, 4096), (8192, 8192, 8192))
 SIZES = ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (5000, 3000, 2008), (1111, 4097, 3001))
 """for the geometric mean: the fourth is ragged, and no side of the fifth is a multiple of 8"""

@@ -37,7 +37,7 @@ from warpschool.nn.winograd import Matrices, matrices, sources, tiles
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
 TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS")
-TILES = (
+TILES: tuple[tuple[int, ...], ...] = (
     (64, 128, 8, 32, 64, 8, 8, 4),
     (128, 128, 8, 32, 64, 8, 8, 2),
     (128, 64, 8, 64, 32, 8, 8, 3),
@@ -212,7 +212,7 @@ _tuned: dict[Convolution, tuple[int, ...]] = {}
 def tuned(layer: Layer, x: DeviceArray, w: DeviceArray) -> tuple[int, ...]:
     """The tile set with which the product is fastest."""
     if layer.problem not in _tuned:
-        times = {}
+        times: dict[tuple[int, ...], float] = {}
         for candidate in TILES:
             launches = prepared(layer, candidate, x, w)[0].launches
             times[candidate] = _quick(next(launch for launch in launches if launch.kernel == "batched_gemm").again)

@@ -20,6 +20,7 @@ import time
 import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -51,7 +52,7 @@ def main() -> int:
     return int(any(result["exit_code"] for result in results))
 
 
-def run(edge: str, arguments: list[str]) -> dict[str, object]:
+def run(edge: str, arguments: list[str]) -> dict[str, Any]:
     """One edge: its environment, and the tests in it."""
     python = environment(edge)
     cache = FOLDER / edge / "cache"  # what another compiler made does not count

@@ -283,11 +283,15 @@ TABLES: dict[str, Callable[[], str]] = {
 def updated(text: str) -> str:
     """The README with fresh tables. Raises SystemExit where a table's markers are missing."""
     for name, build in TABLES.items():
-        pattern = re.compile(rf"(<!-- begin {name}[^>]*-->\n).*?(<!-- end {name} -->)", re.DOTALL)
-        if not pattern.search(text):
-            raise SystemExit(f"README.md lacks the markers <!-- begin {name} --> and <!-- end {name} -->")
-        text = pattern.sub(lambda match, build=build: match[1] + build() + "\n" + match[2], text)
+        text = _with_table(text, name, build)
     return text
+
+
+def _with_table(text: str, name: str, build: Callable[[], str]) -> str:
+    pattern = re.compile(rf"(<!-- begin {name}[^>]*-->\n).*?(<!-- end {name} -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise SystemExit(f"README.md lacks the markers <!-- begin {name} --> and <!-- end {name} -->")
+    return pattern.sub(lambda match: match[1] + build() + "\n" + match[2], text)
 
 
 def main() -> int:

@@ -33,7 +33,7 @@ def train(network: str, kernels: Kernels, settings: Settings, out: Path, checkpo
     trainer = Trainer(training_network(network, kernels.device.name), kernels, settings)
     file = checkpoint / f"{network}_checkpoint.npz" if checkpoint else None
     history = trainer.fit(data.train, test=data.test, checkpoint=file, progress=True)
-    stored = {name: values.astype(np.float16) for name, values in trainer.parameters.items()}
+    stored: dict[str, Any] = {name: values.astype(np.float16) for name, values in trainer.parameters.items()}
     path = out / f"{network}_weights.npz"
     np.savez_compressed(path, **stored)
     rounded = Trainer(

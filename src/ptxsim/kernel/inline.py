@@ -193,7 +193,7 @@ class _Inliner:
             case Symbol(name, offset):
                 return Symbol(self.symbol(frame, name), offset)
             case Address(base, offset):
-                return Address(self.renamed(frame, base), offset)  # type: ignore[arg-type]
+                return Address(self.renamed(frame, base), offset)  # type: ignore[arg-type] # a base stays a base
             case Vector(elements):
                 return Vector(tuple([self.renamed(frame, e) for e in elements]))
             case Pair(first, second):

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -283,7 +284,7 @@ def _new_hosts(count: int) -> list[_Host]:
 
 def in_threads(workers: list[Worker], work: Callable[[Worker], None]) -> None:
     """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment."""
-    tasks = start([lambda w=w: work(w) for w in workers])  # type: ignore[misc]
+    tasks = start([partial(work, w) for w in workers])
     try:
         for task in tasks:
             task.wait()

@@ -173,16 +173,19 @@ def time_for_an_image(batches: Sequence[int]) -> dict[str, list[float | None]]:
     return {name: [_time_us(layer, shape, batch) for batch in batches] for name, layer, shape in _measured()}
 
 
-def _measured() -> tuple[tuple[str, Layer, tuple[int, ...]], ...]:
+_Weighted = ConvolvePool | FullyConnected
+
+
+def _measured() -> tuple[tuple[str, _Weighted, tuple[int, ...]], ...]:
     return (
         ("convolution 2", ConvolvePool(name="conv2", filters=64, size=5), (32, 12, 12)),
         ("fully connected 1", FullyConnected(name="fc1", outputs=128, relu=True), (1024,)),
     )
 
 
-def _launches(layer: Layer, shape: tuple[int, ...], batch: int, device: str) -> list[Launch]:
+def _launches(layer: _Weighted, shape: tuple[int, ...], batch: int, device: str) -> list[Launch]:
     graph = build((layer,), batch, shape)
-    session = Session(graph, own_kernels((layer.step.split("/")[1],), device=device))  # type: ignore[attr-defined]
+    session = Session(graph, own_kernels((layer.step.split("/")[1],), device=device))
     rng = np.random.default_rng(1)
     for name, value in graph.values.items():
         if value.role in ("input", "parameter"):
@@ -191,11 +194,11 @@ def _launches(layer: Layer, shape: tuple[int, ...], batch: int, device: str) -> 
     return [launch for _, launches in session.launches for launch in launches]
 
 
-def _loaded(layer: Layer, shape: tuple[int, ...], batch: int) -> float:
+def _loaded(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float:
     return sum(launch.counters.global_load_bytes for launch in _launches(layer, shape, batch, "sim")) / batch
 
 
-def _time_us(layer: Layer, shape: tuple[int, ...], batch: int) -> float | None:
+def _time_us(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float | None:
     if not get_device("auto").measures_time:
         return None
     time_ms = gpu_ms(_launches(layer, shape, batch, "gpu"))

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nbgrader.api import Gradebook, MissingEntry
 
@@ -47,8 +48,8 @@ def grade_lines(gradebook: Gradebook, folder: ClassFolder, assignments: Sequence
     return [_line(gradebook, folder, name, student) for name in wanted for student in people]
 
 
-def _line(gradebook: Gradebook, folder: ClassFolder, assignment: str, student: object) -> Line:
-    name = str(student.id)  # type: ignore[attr-defined]
+def _line(gradebook: Gradebook, folder: ClassFolder, assignment: str, student: Any) -> Line:
+    name = str(student.id)
     first, last, email = (str(getattr(student, key) or "") for key in ("first_name", "last_name", "email"))
     points = float(gradebook.find_assignment(assignment).max_score)
     try:

@@ -148,7 +148,8 @@ def changes(before: Mapping[str, Record], after: Mapping[str, Record]) -> Iterat
             first, second = old.cell(name), record.cell(name)
             was, now = (cell.score if cell is not None else None for cell in (first, second))
             if was != now:
-                yield Change(student, name, was, now, (second or first).points)  # type: ignore[union-attr]
+                points = (second or first).points  # type: ignore[union-attr] # one of the two has the name
+                yield Change(student, name, was, now, points)
 
 
 @contextmanager

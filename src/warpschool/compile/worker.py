@@ -293,7 +293,7 @@ class WorkerPool:
     def after_fork(self) -> None:
         """In a forked child: the workers are the parent's; let go of them, without a lock that nobody will open."""
         idle = list(self._idle)
-        self.__init__()  # type: ignore[misc]
+        WorkerPool.__init__(self)
         for _, worker in idle:
             worker.abandon()
 

@@ -327,7 +327,7 @@ class SimLoadedKernel:
         options: LaunchOptions,
     ) -> Outcome:
         self.device._own_stream(stream)
-        limits = {} if options.step_limit is None else {"step_limit": options.step_limit}
+        limits: dict[str, Any] = {} if options.step_limit is None else {"step_limit": options.step_limit}
         with self.device._lock:
             self.device._collect()
             record = self.sim.launch(
@@ -340,7 +340,7 @@ class SimLoadedKernel:
                 count=options.count,
                 threads=options.threads,
                 print_limit=options.print_limit,
-                **limits,  # type: ignore[arg-type]
+                **limits,
             )
         return _outcome(record, options)
 

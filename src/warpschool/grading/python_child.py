@@ -100,8 +100,8 @@ def _shell() -> Any:
         def showtraceback(self, *args: Any, **options: Any) -> None:
             """Errors are in what `run_cell` returns."""
 
-    shell = Shell.instance()
-    shell.history_manager.enabled = False  # type: ignore[union-attr]
+    shell: Any = Shell.instance()
+    shell.history_manager.enabled = False
     return shell
 
 

@@ -88,12 +88,11 @@ def lenet5_layers(*, labels: bool = True) -> tuple[Layer, ...]:
 
 def with_steps(layers: Iterable[Layer], **steps: str) -> tuple[Layer, ...]:
     """Return the layers, those named with another kernel: with_steps(layers, conv1="lab08_convolution/01_direct")."""
-    chosen = tuple(layers)
+    chosen: tuple[Any, ...] = tuple(layers)  # dataclasses, which their protocol does not say
     for name in steps:
         if name not in {layer.name for layer in chosen}:
             raise ArgumentError(f"there is no layer {name!r}")
-    changed: list[Any] = [replace(layer, step=steps[layer.name]) if layer.name in steps else layer for layer in chosen]  # type: ignore[type-var]
-    return tuple(changed)
+    return tuple([replace(layer, step=steps[layer.name]) if layer.name in steps else layer for layer in chosen])
 
 
 def build(

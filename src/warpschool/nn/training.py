@@ -304,7 +304,7 @@ class Trainer:
     def _join(self, *, before: bool) -> None:
         """Let the trainer's stream wait for the current one, or that one for the trainer's."""
         if self._stream is not None:
-            current = self.device.cupy.cuda.get_current_stream()  # type: ignore[attr-defined]
+            current = self.device.cupy.cuda.get_current_stream()  # type: ignore[attr-defined] # a stream means a GPU
             first, second = (current, self._stream) if before else (self._stream, current)
             second.wait_event(first.record())
 

@@ -1,8 +1,10 @@
-"""Functions stay short enough to read: what CONTRIBUTING.md promises about their length."""
+"""Functions stay short enough to read, as CONTRIBUTING.md promises, and what mypy is to overlook says why."""
 
 from __future__ import annotations
 
 import ast
+import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src"
 SIMULATOR_TESTS = ROOT / "tests" / "sim"
 MODULES = sorted([*SOURCE.rglob("*.py"), *SIMULATOR_TESTS.glob("*.py")])
+CHECKED = sorted(path for name in ("src", "benchmarks", "scripts") for path in (ROOT / name).rglob("*.py"))
+"""what mypy reads"""
 MOST_FUNCTION_LINES = 60
 TABLES = {"opcode_cases.py"}
 """Modules that are a table: a row for every case."""
@@ -43,3 +47,25 @@ def test_functions_are_short():
         for function in too_long(path.read_text())
     ]
     assert not long, "split by concept: " + "; ".join(long)
+
+
+def unexplained(path: Path) -> list[int]:
+    """Lines with a `type: ignore` that does not name its errors, or that no reason follows."""
+    with path.open("rb") as file:
+        comments = [(t.start[0], t.string) for t in tokenize.tokenize(file.readline) if t.type == tokenize.COMMENT]
+    return [
+        line
+        for line, text in comments
+        if text.startswith("# type: ignore") and not re.match(r"# type: ignore\[[\w, -]+\] +# \w", text)
+    ]
+
+
+def test_an_ignored_type_error_without_a_reason_is_found(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("a = 1  # type: ignore[misc] # why\nb = 1  # type: ignore[misc]\nc = 1  # type: ignore # why\n")
+    assert unexplained(path) == [2, 3]
+
+
+def test_ignored_type_errors_say_why():
+    found = {path.relative_to(ROOT).as_posix(): lines for path in CHECKED if (lines := unexplained(path))}
+    assert len(CHECKED) > 100 and not found

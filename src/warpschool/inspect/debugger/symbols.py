@@ -278,10 +278,10 @@ class _Reader:
             offsets.append(where.value if isinstance(where.value, int) else _uleb128(bytes(where.value[1:])))
         if not names:
             return None
-        fields = {
+        fields: Any = {
             "names": names, "formats": formats, "offsets": offsets, "itemsize": die.attributes["DW_AT_byte_size"].value
         }  # fmt: skip
-        return Type(name, np.dtype(fields))  # type: ignore[call-overload]
+        return Type(name, np.dtype(fields))
 
 
 def _base_type(name: str, die: Any) -> Type | None:
