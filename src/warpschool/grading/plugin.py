@@ -50,6 +50,7 @@ class State:
         self.setup = setup
         self.choice = choice
         self._loaded: dict[str, Submission | Judgement] = {}
+        self._references: dict[str, Submission] = {}
         self._folder: dict[str, Submitted] | None = None
 
     def submission(self, step: Step) -> Submission:
@@ -67,6 +68,18 @@ class State:
         if isinstance(found, Judgement):
             raise found.with_traceback(None)
         return found
+
+    def reference(self, step: Step) -> Submission:
+        """Return the step's reference; raises GradingError where there is none or it is broken."""
+        if step.name not in self._references:
+            source, name = _read(step, step.solution)
+            try:
+                self._references[step.name] = load_submission(
+                    source, name=name, on_gpu=self.setup.on_gpu, may_use_atomics=_uses_atomics(step)
+                )
+            except Judgement as judgement:
+                raise GradingError(f"the reference of {step} is broken: {judgement.seen}") from judgement
+        return self._references[step.name]
 
     def measured(self) -> list[str]:
         """What the submissions under test have measured since this was asked last."""
@@ -171,6 +184,12 @@ def kernel(request: pytest.FixtureRequest) -> Submission:
         if judgement.verdict is Verdict.SKIP and not recorded:
             pytest.skip(judgement.seen)
         raise
+
+
+@pytest.fixture
+def reference(request: pytest.FixtureRequest) -> Submission:
+    """The step's reference; a budget is better a number, so that a faster reference moves no grade."""
+    return request.config.stash[_STATE].reference(_step(request))
 
 
 @pytest.fixture
