@@ -65,10 +65,10 @@ OF_TESTS = {
     "symlink of a kernel": ("hostile/test_hostile_kernels.py", "test_what_is_no_file_is_not_read"),
     "answers": ("hostile/test_hostile_kernels.py", "test_what_is_hard_coded_passes_the_practice_and_fails"),
     "every step's sizes": ("content/test_secret_cases.py", "test_sizes_learnt_by_heart_fail"),
-    "worker killed": ("unit/test_grading_batch.py", "test_two_workers_give_the_same_bytes_and_a_killed_one"),
-    "check killed": ("unit/test_grading_batch.py", "test_a_check_that_is_killed_from_outside_is_done_again"),
-    "kill and forks in the sandbox": ("unit/test_python_cells.py", "test_what_a_submission_leaves_running_dies"),
-    "forged checks": ("unit/test_python_cells.py", "test_a_function_stays_in_the_sandbox"),
+    "worker killed": ("unit/grading/test_grading_batch.py", "test_two_workers_give_the_same_bytes_and_a_killed_one"),
+    "check killed": ("unit/grading/test_grading_batch.py", "test_a_check_that_is_killed_from_outside_is_done_again"),
+    "kill and forks in the sandbox": ("unit/grading/test_python_cells.py", "test_what_a_submission_leaves_running_dies"),
+    "forged checks": ("unit/grading/test_python_cells.py", "test_a_function_stays_in_the_sandbox"),
 }
 
 
