@@ -67,7 +67,9 @@ OF_TESTS = {
     "every step's sizes": ("content/test_secret_cases.py", "test_sizes_learnt_by_heart_fail"),
     "worker killed": ("unit/grading/test_grading_batch.py", "test_two_workers_give_the_same_bytes_and_a_killed_one"),
     "check killed": ("unit/grading/test_grading_batch.py", "test_a_check_that_is_killed_from_outside_is_done_again"),
-    "kill and forks in the sandbox": ("unit/grading/test_python_cells.py", "test_what_a_submission_leaves_running_dies"),
+    "kill and forks in the sandbox": (
+        "unit/grading/test_python_cells.py", "test_what_a_submission_leaves_running_dies",
+    ),
     "forged checks": ("unit/grading/test_python_cells.py", "test_a_function_stays_in_the_sandbox"),
 }
 
