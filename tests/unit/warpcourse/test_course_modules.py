@@ -180,3 +180,11 @@ print(found.verdict, found.value, found.isolation, found.text)
 def test_python_cells_find_them_in_the_sandbox_and_outside(checkout):
     said = run_in(checkout, checkout, CELLS)
     assert said.startswith("AC 2.0 bubblewrap"), said
+
+
+def test_what_graders_share_loads_no_matplotlib():
+    """Each check is a process of its own, which would wait for it."""
+    cases = sorted((ROOT / "src" / "warpcourse").rglob("cases.py"))
+    names = [".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in cases]
+    program = f"import sys, {', '.join(names)}; print('matplotlib' in sys.modules)"
+    assert len(names) == 6 and run_in(ROOT, ROOT, program).strip() == "False"
