@@ -14,7 +14,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from warpschool.course import Course
 from warpschool.errors import WarpschoolError
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.inspect.profile import array_bytes, full_gpu_estimate, usual_sizes
-from warpschool.model.roofline import RECORD, spearman
+from warpschool.model.roofline import RECORD
 
 RESULTS = Path(__file__).parent / "results"
 GPU = "h200"
@@ -105,6 +105,24 @@ def figures() -> dict[str, Any]:
 
 def _correlation(rows: list[dict]) -> float:
     return round(spearman([row["bound_ms"] for row in rows], [row["time_ms"] for row in rows]), 4)
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return Spearman's rank correlation; equal values share the mean of their ranks.
+
+    Raises ValueError for fewer than two pairs, different lengths, or values that are all equal.
+    """
+    if len(first) != len(second) or len(first) < 2:
+        raise ValueError(f"{len(first)} and {len(second)} values: a rank correlation needs two or more pairs")
+    ranks = _ranks(first), _ranks(second)
+    if any(np.ptp(one) == 0 for one in ranks):
+        raise ValueError("values that are all equal have no order")
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    _, place, count = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
 def _sizes(case: str) -> dict[str, float]:

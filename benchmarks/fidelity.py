@@ -219,8 +219,7 @@ def again(record: dict) -> dict:
     The GPU's counters and the outputs that were compared stay those of the record. A launch whose PTX has changed since
     is left out, and so is one that the record does not have: both need a GPU.
     """
-    from fidelity_cases import all_cases
-    from fidelity_cases import record as run_all
+    from fidelity_cases import all_cases, record as run_all
 
     recorded = _by_name(record["launches"])
     rows = []

@@ -35,7 +35,7 @@ from warpschool.device.measurement import Rules
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.torch_vgg16 import Vgg16
 from warpschool.nn.training import Sgd
-from warpschool.nn.vgg16 import Form, Inference, SmallBatchDense, TrainingStep, inference_graph, step_graph
+from warpschool.nn.vgg16 import Inference, SmallBatchDense, TrainingStep, VggForm, inference_graph, step_graph
 
 BACKWARD = ("01_winograd_backward_data", "02_winograd_backward_filter", "03_first_layer_backward",
             "05_fc_small_batch_backward")  # fmt: skip
@@ -56,7 +56,7 @@ class Row:
     stable: bool
 
 
-def reference(form: Form, batch: int) -> tuple[Any, Any, Any]:
+def reference(form: VggForm, batch: int) -> tuple[Any, Any, Any]:
     """PyTorch's VGG16 without dropout, weights after He et al., and a batch of images and labels."""
     torch.manual_seed(1)
     modules: list[Any] = []
@@ -86,7 +86,7 @@ def weighted(model: Any) -> list[Any]:
     return [module for module in model if isinstance(module, (torch.nn.Conv2d, torch.nn.Linear))]
 
 
-def parameters(form: Form, model: Any, what: Callable[[Any], Any]) -> dict[str, Any]:
+def parameters(form: VggForm, model: Any, what: Callable[[Any], Any]) -> dict[str, Any]:
     """Parameters or their gradients by our names, in our layout, as host arrays."""
     found = {}
     for layer, module in zip(form.layers(), weighted(model), strict=True):
@@ -97,7 +97,7 @@ def parameters(form: Form, model: Any, what: Callable[[Any], Any]) -> dict[str, 
     return found
 
 
-def compiled(form: Form, batch: int) -> Kernels:
+def compiled(form: VggForm, batch: int) -> Kernels:
     """All kernels, compiled side by side."""
     kernels = Kernels(device="gpu")
     calls = [*inference_graph(form, 1).calls, *step_graph(form, 1).calls]
@@ -113,7 +113,7 @@ def far(own: Any, other: Any) -> float:
     return float(cupy.linalg.norm(a - b) / cupy.linalg.norm(b))
 
 
-def compared(form: Form, step: TrainingStep, model: Any, x: Any, label: Any) -> dict[str, float]:
+def compared(form: VggForm, step: TrainingStep, model: Any, x: Any, label: Any) -> dict[str, float]:
     """Make one step of both and compare loss, and the gradients of all layers; raises ArithmeticError.
 
     `own` and `pytorch`: how far the worst gradient of each is from float64's.
@@ -177,7 +177,7 @@ def again(session: Session, layer: str, *, back: bool) -> Callable[[], None]:
     return work
 
 
-def layers_forward(bench: Bench, form: Form, network: Inference, model: Any, x: Any) -> None:
+def layers_forward(bench: Bench, form: VggForm, network: Inference, model: Any, x: Any) -> None:
     """Each layer forward; cuDNN's convolutions with bias, without ReLU and pooling."""
     values = x
     modules = iter(model)
@@ -193,7 +193,7 @@ def layers_forward(bench: Bench, form: Form, network: Inference, model: Any, x: 
                 values = F.max_pool2d(values, 2)
 
 
-def layers_backward(bench: Bench, form: Form, step: TrainingStep, model: Any, x: Any) -> None:
+def layers_backward(bench: Bench, form: VggForm, step: TrainingStep, model: Any, x: Any) -> None:
     """Each layer backward, ReLU and pooling included."""
     values = x
     for layer, module in zip(form.layers(), weighted(model), strict=True):
@@ -275,7 +275,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    form = Form()
+    form = VggForm()
     kernels = compiled(form, options.batch)
     print("compiled", flush=True)
     model, x, label = reference(form, options.batch)

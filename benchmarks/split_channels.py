@@ -3,14 +3,14 @@
     python benchmarks/split_channels.py [--out FILE] [--tune [N]] [--records FOLDER] [--carry FILE] [--only LAYER ...]
 
 Filters of 1 x 1 take 07_one_by_one of lab 12, all others 08_strided, with the best tiles that are known for the layer
-on this GPU (warpschool/nn/best_tiles.json). Each layer is compared with a float64 convolution, then timed in turns with
+on this GPU (best_tiles.json). Each layer is compared with a float64 convolution, then timed in turns with
 cuDNN at its best (through PyTorch, benchmark mode on, TF32 off), the L2 cache flushed before each sample; cuDNN's GEMM
 algorithms, which the thesis compares with, are timed beside it. `ratio` is our time as a multiple of cuDNN's best, the
 median of the rounds' ratios: below 1 is faster. Filters are stored as [C,R,S,F] beforehand, as the thesis has them.
 
 `--tune` measures the N sets of tiles of each layer that the model ranks first (without N: every legal one, for hours)
 and keeps what it measured in `--records`, a file for each GPU and layer: a search that was stopped goes on from there.
-`--carry` writes the best of the records as the package carries them.
+`--carry benchmarks/best_tiles.json` keeps the best of the records.
 """
 
 from __future__ import annotations
@@ -34,21 +34,10 @@ except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
 from cudnn_algorithms import GEMM_ALGORITHMS, Cudnn
+from tile_search import SearchRecord, best_known, problem_key, search, step_for, tiles_key, with_tiles
 
 import warpschool as ws
-from warpcourse.lab12_split_channels.tiles import (
-    RESNET,
-    YOLO,
-    SearchRecord,
-    Tiles,
-    best_known,
-    problem_key,
-    ranked,
-    search_with_bar,
-    step_for,
-    tiles_key,
-    with_tiles,
-)
+from warpcourse.lab12_split_channels.tiles import LAYERS, Tiles, ranked
 from warpschool.contract import Contract, parse_contract
 from warpschool.device import Launch
 from warpschool.device.measurement import Rules
@@ -56,7 +45,6 @@ from warpschool.nn import Convolution
 from warpschool.nn.pipelines import Convolved
 
 ROOT = Path(__file__).parent.parent
-LAYERS = {**YOLO, **RESNET}
 QUICK = Rules(warmup_runs=2, warmup_ms=1.0, min_samples=7, max_samples=11, max_seconds=0.1)
 
 
@@ -148,7 +136,7 @@ def tuned(case: Case, count: int | None, records: Path) -> Tiles:
         case.check(done)
         return median_us(again(done.launches), QUICK)
 
-    return search_with_bar(wanted, measure, record, title=case.name)[0]
+    return search(wanted, measure, record, title=case.name)[0]
 
 
 def measure(case: Case, tiles: Tiles, rules: Rules, cudnn: Cudnn | None) -> Row:
@@ -214,7 +202,7 @@ def summary(rows: Sequence[Row]) -> dict[str, float | str]:
 
 
 def carry(tiles: dict[str, Tiles], gpu: str, path: Path) -> None:
-    """Add the best tiles to the file that the package carries."""
+    """Add the best tiles to a file like best_tiles.json."""
     found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     found.setdefault(gpu, {}).update({problem_key(LAYERS[name]): tiles_key(best) for name, best in tiles.items()})
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

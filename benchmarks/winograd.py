@@ -32,7 +32,7 @@ from warpschool.device import DeviceArray
 from warpschool.device.measurement import Rules
 from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution
-from warpschool.nn.pipelines import FewChannels, Transformed, Winograd
+from warpschool.nn.pipelines import Convolved, FewChannels, Winograd
 from warpschool.nn.winograd import Matrices, matrices, sources, tiles
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
@@ -128,7 +128,7 @@ def transforms(m: int, r: int) -> tuple[Program, Program, Program]:
     return filters, images, results
 
 
-def prepared(layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray) -> tuple[Transformed, Matrices]:
+def prepared(layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray) -> tuple[Convolved, Matrices]:
     """Run the layer once; its launches can be repeated."""
     problem = layer.problem
     if problem.channels <= 3:
@@ -222,7 +222,7 @@ def tuned(layer: Layer, x: DeviceArray, w: DeviceArray) -> tuple[int, ...]:
     return _tuned[layer.problem]
 
 
-def _repeat(done: Transformed) -> Callable[[], Any]:
+def _repeat(done: Convolved) -> Callable[[], Any]:
     return lambda: [launch.again() for launch in done.launches]
 
 

@@ -10,7 +10,7 @@ from ptxsim.isa import INSTRUCTIONS
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "supported-ptx.md"
 KINDS = {
     "value": "Lane by lane", "load": "Loads", "store": "Stores", "atomic": "Atomics", "warp": "Across the warp",
-    "tensor": "Tensor cores", "control": "Control", "effect": "Fences and hints",
+    "tensor": "Tensor cores", "texture": "Textures and surfaces", "control": "Control", "effect": "Fences and hints",
 }  # fmt: skip
 
 

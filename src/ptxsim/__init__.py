@@ -8,36 +8,32 @@
     result = ptxsim.trace(kernel, grid, block, params, memory, watcher)     # one block of it, with somebody watching
 
 Public modules: `errors` (everything that is raised on purpose), `counters` (the table of what is counted), `limits`
-(what CUDA and each GPU allow), `oracle`, `isa` (the table of instructions), `fragments` (which lane holds which element
-of a matrix), `cache` (files of compiled code), `lazy` (how names like these are loaded late). Everything else is
-internal. README.md beside this file has an example.
+(what CUDA and each GPU allow), `oracle`, `isa` (the table of instructions), `texture` (texture and surface objects),
+`fragments` (which lane holds which element of a matrix), `cache` (files of compiled code), `lazy` (how names like these
+are loaded late). Everything else is internal. README.md beside this file has an example.
 
 Nothing heavy is imported here: each name is loaded when it is first used, and llvmlite with the first launch.
 """
-
-from __future__ import annotations
 
 from ptxsim.lazy import public_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
-    from ptxsim import cache as cache
-    from ptxsim import counters as counters
-    from ptxsim import errors as errors
-    from ptxsim import fragments as fragments
-    from ptxsim import isa as isa
-    from ptxsim import limits as limits
-    from ptxsim import oracle as oracle
+    from ptxsim import (
+        cache as cache,
+        counters as counters,
+        errors as errors,
+        fragments as fragments,
+        isa as isa,
+        limits as limits,
+        oracle as oracle,
+        texture as texture,
+    )
     from ptxsim.codegen.host import simd as simd
     from ptxsim.finding import Finding as Finding
-    from ptxsim.memory import Allocation as Allocation
-    from ptxsim.memory import Memory as Memory
-    from ptxsim.module import Module as Module
-    from ptxsim.module import SimKernel as SimKernel
-    from ptxsim.module import parse as parse
-    from ptxsim.oracle import MemoryRequest as MemoryRequest
-    from ptxsim.oracle import Watcher as Watcher
-    from ptxsim.oracle import trace as trace
+    from ptxsim.memory import Allocation as Allocation, Memory as Memory
+    from ptxsim.module import Module as Module, SimKernel as SimKernel, parse as parse
+    from ptxsim.oracle import MemoryRequest as MemoryRequest, Watcher as Watcher, trace as trace
     from ptxsim.record import LaunchRecord as LaunchRecord
     from ptxsim.run.worker import available_threads as available_threads
     from ptxsim.syntax.program import source_name as source_name

@@ -43,7 +43,7 @@ _CLASSES = {
     "control": "branches, barriers and predicates",
     "conversion": "conversions between types",
     "special": "special functions: square root, sine, exponential, reciprocal",
-    "other": "everything else: moves, shuffles, votes, local and constant memory",
+    "other": "everything else: moves, shuffles, votes, local and constant memory, textures and surfaces",
 }
 COUNTERS: tuple[Counter, ...] = (
     # global memory
@@ -97,6 +97,10 @@ COUNTERS: tuple[Counter, ...] = (
         "async_copy_bytes", None, "bytes",
         "Bytes that active threads write to shared memory with cp.async, zeros included.",
     ),
+    Counter(
+        "bulk_copies", None, "copies",
+        "Copies in bulk that threads ask for: boxes of tensors (TMA) and runs of bytes, in either direction.",
+    ),
     # constant memory
     Counter("constant_load_requests", None, "requests", "Warp-wide loads from constant memory."),
     Counter(
@@ -133,6 +137,19 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "local_store_requests", _lsu("requests", "local", "st"), "requests",
         "Warp-wide stores to local memory (spills, local arrays).",
+    ),
+    # textures and surfaces: what a GPU makes of one instruction may be several requests
+    Counter(
+        "texture_instructions", "smsp__inst_executed_op_texture.sum", "instructions",
+        "Warp-wide texture fetches and gathers.",
+    ),
+    Counter(
+        "surface_load_instructions", "smsp__inst_executed_op_surface_ld.sum", "instructions",
+        "Warp-wide loads from surfaces.",
+    ),
+    Counter(
+        "surface_store_instructions", "smsp__inst_executed_op_surface_st.sum", "instructions",
+        "Warp-wide stores to surfaces.",
     ),
     # instructions
     Counter(
@@ -186,8 +203,3 @@ COUNTERS: tuple[Counter, ...] = (
     ),
 )  # fmt: skip
 BY_NAME: dict[str, Counter] = {c.name: c for c in COUNTERS} | {c.metric: c for c in COUNTERS if c.metric}
-
-
-def describe(name: str) -> Counter:
-    """The table's row for a plain name or an Nsight Compute metric; raises KeyError for another name."""
-    return BY_NAME[name]

@@ -2,15 +2,16 @@
 
     PtxsimError
     ├── LaunchError                the launch itself is impossible (grid, block, shared memory)
+    ├── TextureError               a texture or surface object that no GPU would make
     └── SimulationError            the simulator stopped a kernel
         ├── UnsupportedInstruction PTX that the simulator does not know
         ├── PtxSyntaxError         text that is not PTX
-        ├── KernelTooLarge         more basic blocks than translated code can number
+        ├── KernelTooLarge         more basic blocks than translated code can number, more constants than fit
         ├── StepLimitExceeded      too many loop iterations: most likely an endless loop
         ├── MemoryLimitExceeded    more device memory than the limit
         ├── PrintLimitExceeded     printf wrote more than the limit
         ├── KernelDeadlock         threads wait for arrivals at a barrier that never come
-        └── KernelTrap             the kernel executed trap or failed an assert
+        └── KernelTrap             the kernel executed trap, failed an assert, or used a texture or surface wrongly
 
 The message says what happened and where; `next_step`, where there is one, says what to do.
 """
@@ -63,6 +64,10 @@ class LaunchError(PtxsimError, ValueError):
         self.line = line
 
 
+class TextureError(PtxsimError, ValueError):
+    """A description of a texture or surface object, or of what lies behind it, that no GPU takes."""
+
+
 class SimulationError(PtxsimError):
     """The simulator stopped a kernel; `file` and `line` are the student's where known."""
 
@@ -90,7 +95,7 @@ class UnsupportedInstruction(SimulationError):
 
 
 class KernelTooLarge(SimulationError):
-    """The kernel has more basic blocks than translated code can number."""
+    """More basic blocks than translated code can number, or more variables than constant memory holds."""
 
 
 class StepLimitExceeded(SimulationError):
@@ -110,4 +115,4 @@ class KernelDeadlock(SimulationError):
 
 
 class KernelTrap(SimulationError):
-    """The kernel executed `trap` or a failed `assert`."""
+    """The kernel executed `trap` or a failed `assert`, or used a texture or surface object for what it is not."""

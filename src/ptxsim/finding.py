@@ -13,7 +13,11 @@ from typing import Any
 Triple = tuple[int, int, int]
 
 _DOES = {"write": "writes", "read": "reads", "atomic": "updates"}
-_DID = {"write": "wrote", "read": "read", "atomic": "updated atomically", "read and write": "wrote and read"}
+_DID = {
+    "write": "wrote", "read": "read", "atomic": "updated atomically", "read and write": "wrote and read",
+    "access": "accessed",
+}  # fmt: skip
+_WHICH = {"misaligned": "is not aligned to the access's size", "uninitialized": "no thread of the block has written"}
 _CROWDS = {"warps": "threads of several warps", "blocks": "threads of several blocks"}
 
 
@@ -43,11 +47,12 @@ class Finding:
     into shared or local memory. Of a race and of a barrier the other thread is known, or the last of several.
 
     `others` says how many there are: "thread", "warp" (several threads of one, whose first is `other_warp`), "warps",
-    "blocks". `other_did`: "read", "write", "atomic", "read and write", "copy" (asynchronous, still on its way),
-    "returned", "waits" (at another barrier). `detail` is what the kind does not tell: "nowhere" for an address far from
-    every array, "fragment" for a matrix that is not aligned, "part" and "address" for a matrix instruction that
-    some lanes leave out or give another address. `size` is that of the array, or the alignment that a fragment needs,
-    in bytes; 0 where unknown.
+    "blocks". `other_did`: "read", "write", "atomic", "read and write", "access" (one of them), "copy" (asynchronous,
+    still on its way), "returned", "waits" (at another barrier). `detail` is what the kind does not tell: "nowhere" for
+    an address far from every array, "space" for one in another state space than that of the access, "fragment" for a
+    matrix that is not aligned, "part" and "address" for a matrix instruction that some lanes leave out or give another
+    address, "member" for a lane that its own member mask leaves out. `size` is that of the array, or the alignment that
+    a fragment needs, in bytes; 0 where unknown.
     """
 
     kind: str
@@ -114,6 +119,7 @@ class Finding:
         if self.kind == "warp-sync":
             return {
                 "address": "gives this matrix instruction another address or stride than lane 0 of its warp",
+                "member": "executes an instruction whose member mask does not name it",
                 "part": "executes a matrix instruction without all 32 lanes of its warp",
             }.get(self.detail, "takes a value from a lane that does not take part in this instruction")
         if self.detail == "fragment":
@@ -121,18 +127,23 @@ class Finding:
                 f"{_DOES[self.access]} a fragment of {self.array} at byte {self.address}: the start and the stride of "
                 f"a fragment must be multiples of {self.size} bytes"
             )
-        why = "is not aligned to the access's size"
-        if self.kind == "uninitialized":
-            why = "no thread of the block has written"
-        return f"{_DOES[self.access]} {self.array} at byte {self.address}, which {why}"
+        if self.kind not in _WHICH:
+            raise ValueError(f"no sentence is known for the hazard '{self.kind}': Finding.told needs one")
+        return f"{_DOES[self.access]} {self.array} at byte {self.address}, which {_WHICH[self.kind]}"
 
     def _where(self) -> str:
+        if self.detail == "tensor-map":
+            return "any tensor map: what lies at this address is none"
+        if self.detail == "space":
+            return f"{self.array}, at an address of another state space"
         if self.detail == "nowhere":
             return "every array, at an address that belongs to nothing"
         if not self.size:
             return f"{self.array}: byte {self.address}"
         if self.address < 0:
             return f"{self.array}: {-self.address} bytes before its start"
+        if self.address < self.size:
+            return f"{self.array}: from byte {self.address} of its {self.size} on"
         return f"{self.array}: {self.address - self.size} bytes behind its {self.size} bytes"
 
     def _whom(self) -> str:

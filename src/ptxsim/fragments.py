@@ -24,7 +24,8 @@ import numpy as np
 from ptxsim.limits import WARP
 
 ELEMENT_BITS = {
-    "f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1,
+    "f64": 64, "f32": 32, "s32": 32, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
+    "s4": 4, "u4": 4, "b1": 1,
 }  # fmt: skip
 """Bits of one element as it lies in a register."""
 
@@ -38,6 +39,10 @@ MMA_SHAPES = {
     "m16n8k64": "s4 u4", "m8n8k128": "b1", "m16n8k128": "b1", "m16n8k256": "b1",
 }  # fmt: skip
 """Shape of the product -> types of A and B. `fragment` also takes the accumulators' types."""
+WARPGROUP_DEPTHS = {
+    "f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32, "b1": 256,
+}  # fmt: skip
+"""Type of A and B -> k of a warpgroup's products: 32 bytes of a row."""
 
 
 def dimensions(shape: str) -> tuple[int, int, int]:
@@ -115,7 +120,7 @@ def _owners(f: Fragment) -> np.ndarray:
 
 @cache
 def fragment(instruction: str, shape: str, type: str, operand: str) -> Fragment:
-    """The fragment of `operand` ("a", "b", "c" or "d") of a "wmma" or "mma" product.
+    """The fragment of `operand` ("a", "b", "c" or "d") of a "wmma" or "mma" product, or of a warp's part of "wgmma".
 
     `type` is the operand's element type: "f16", "bf16", "tf32", "f64", "s8", "u8", "s4", "u4" or "b1" for A and B,
     "f16", "f32", "s32" or "f64" for accumulators. Raises ValueError where there is no such fragment, and for the
@@ -123,6 +128,8 @@ def fragment(instruction: str, shape: str, type: str, operand: str) -> Fragment:
     """
     shapes = {"wmma": WMMA_SHAPES, "mma": MMA_SHAPES}.get(instruction, {})
     m, n, k = dimensions(shape)
+    if instruction == "wgmma":
+        shapes = {shape: " ".join(t for t, depth in WARPGROUP_DEPTHS.items() if (m, depth) == (16, k))}
     is_input = operand in ("a", "b")
     if shape not in shapes or operand not in ("a", "b", "c", "d") or (is_input and type not in shapes[shape].split()):
         raise ValueError(f"{instruction} has no operand {operand!r} of {shape} and {type or 'no type'}")

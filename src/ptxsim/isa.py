@@ -25,12 +25,14 @@ ACROSS = "warp"
 """Reads other lanes of the warp."""
 TENSOR = "tensor"
 """Whole-warp matrix instruction."""
+TEXTURE = "texture"
+"""Goes by the handle of a texture or surface object."""
 CONTROL = "control"
 EFFECT = "effect"
 """Fences, copies in the background, hints."""
 
 
-class Result(Enum):
+class Likeness(Enum):
     """What lanes know of each other's result."""
 
     VARYING = auto()
@@ -100,17 +102,21 @@ class Flow(Enum):
 
 
 @dataclass(frozen=True)
-class Access:
+class AddressUse:
     """What an instruction does at one of its addresses."""
 
     reads: bool = False
     writes: bool = False
     space: str = ""
     """the state space, where the instruction need not name it"""
+    by_handle: bool = False
+    """it goes by a texture or surface object, not by an address operand: it may reach any array"""
 
 
-READS, WRITES, UPDATES = Access(reads=True), Access(writes=True), Access(reads=True, writes=True)
-IN_SHARED = Access(reads=True, writes=True, space="shared")
+READS, WRITES, UPDATES = AddressUse(reads=True), AddressUse(writes=True), AddressUse(reads=True, writes=True)
+IN_SHARED = AddressUse(reads=True, writes=True, space="shared")
+READS_OBJECT = AddressUse(reads=True, space="global", by_handle=True)
+WRITES_OBJECT = AddressUse(writes=True, space="global", by_handle=True)
 
 BY_TYPE, BY_SPACE = "by type", "by space"
 """Counted as arithmetic on its type (fp64, fp32, fp16, integer), or as an access of its space."""
@@ -127,16 +133,19 @@ class Row:
     summary: str
     has_result: bool = True
     """whether operand 0 is a destination"""
-    result: Result = Result.VARYING
+    updates: bool = False
+    """whether what that destination held before is a source too"""
+    result: Likeness = Likeness.VARYING
     pointer: Pointer = Pointer.ANYWHERE
     counted: str = "other"
     """a class of `ptxsim.counters`, BY_TYPE or BY_SPACE"""
     tally: Mapping[str, str] = field(default_factory=dict)
     """type -> the counter that goes up by one for each thread"""
-    accesses: Sequence[Access] | None = None
+    accesses: Sequence[AddressUse] | None = None
     """one for each address operand; None: anything, anywhere"""
     granule: int | str = 1
-    """bytes that races distinguish: a number, "element" (as many as a lane moves) or "tile" (a matrix fragment)"""
+    """bytes that races distinguish: a number, "element" (as many as a lane moves), "type" (as many as its type has) or
+    "tile" (a matrix fragment)"""
     order: Order = Order.EVERYBODY
     flow: Flow = Flow.NEXT
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -162,11 +171,11 @@ def _rows(kind: str, section: str, entries: Mapping[str, _Entry], **says: Any) -
 
 _IN_REGISTERS: dict[str, Any] = {"accesses": (), "order": Order.NOBODY}
 _LANE_BY_LANE = {
-    **_IN_REGISTERS, "result": Result.FROM_SOURCES, "pointer": Pointer.NOWHERE, "counted": BY_TYPE,
+    **_IN_REGISTERS, "result": Likeness.FROM_SOURCES, "pointer": Pointer.NOWHERE, "counted": BY_TYPE,
 }  # fmt: skip
 """Arithmetic: the destination follows from the sources of the same lane, and nothing else happens."""
 _POINTS = {"pointer": Pointer.SOURCES}
-_WITH_CARRY = {"result": Result.VARYING}
+_WITH_CARRY = {"result": Likeness.VARYING}
 """The carry may differ where the sources agree."""
 _HINT = {**_IN_REGISTERS, "counted": "integer"}
 _FADD = {"tally": {"f32": "fadd_instructions"}, "variants": {"cc": _WITH_CARRY}}
@@ -175,7 +184,9 @@ _SPECIAL, _CONVERSION, _OTHER = {"counted": "special"}, {"counted": "conversion"
 _FENCE = {"accesses": (), "order": Order.BLOCKS | Order.FENCE | Order.PINS, "has_result": False}
 _MATRIX = {"accesses": (), "order": Order.NOBODY, "pointer": Pointer.NOWHERE}
 _MOVES_MATRIX = {"counted": BY_SPACE, "granule": 4}
+_PASSES = {"has_result": False, "updates": False, "counted": "control"}
 _AT_BARRIER = {"red": {"has_result": True}, "arrive": {"flow": Flow.NEXT}}
+_HAS_RESULT = {"has_result": True}
 _ENDS, _NO_RESULT = {"flow": Flow.END}, {"has_result": False}
 
 _TABLE: list[Row] = [
@@ -240,35 +251,43 @@ _TABLE: list[Row] = [
         "cvta": ("convert to or from a generic address", _CONVERSION | _POINTS),
         "cvt": ("convert between types with rounding and saturation; pairs of e4m3 and e5m2", _CONVERSION | _POINTS),
         "isspacep": "test an address's state space",
+        "mapa": ("address of a variable in another block's shared memory", _OTHER | _POINTS),
+        "getctarank": ("rank of the block whose shared memory an address is in", _OTHER),
     }, **_LANE_BY_LANE),
     *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"},
-           result=Result.OF_ADDRESS, pointer=Pointer.MEMORY, counted=BY_SPACE, accesses=(READS,), granule="element",
+           result=Likeness.OF_ADDRESS, pointer=Pointer.MEMORY, counted=BY_SPACE, accesses=(READS,), granule="element",
            order=Order.NOBODY),
     *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, has_result=False, counted=BY_SPACE,
            accesses=(WRITES,), granule="element", order=Order.PINS),
     *_rows(EFFECT, "9.7.9.25", {
-        "cp": "cp.async from global to shared memory; groups or a barrier object to wait for it",
+        "cp": "cp.async from global to shared memory; groups or a barrier object to wait for it; bulk copies, "
+              "reductions and boxes of tensors, also for all blocks of a cluster",
     }, has_result=False, counted="memory_global", granule=4, order=Order.PINS, variants={
         "commit_group": {"order": Order.NOBODY},
-    }, accesses=(Access(writes=True, space="shared"), Access(reads=True, space="global"))),
+        "bulk": {"accesses": None, "order": Order.FENCE | Order.WAITS | Order.PINS},
+        "prefetch": {"accesses": (), "order": Order.NOBODY},
+    }, accesses=(AddressUse(writes=True, space="shared"), AddressUse(reads=True, space="global"))),
     *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result"}, counted=BY_SPACE, accesses=(UPDATES,),
            granule="element", order=Order.BLOCKS | Order.WAITS | Order.PINS),
     *_rows(ATOMIC, "9.7.13.6", {"red": "atomic reduction without result"}, has_result=False, counted=BY_SPACE,
            accesses=(UPDATES,), granule="element", order=Order.BLOCKS | Order.PINS),
     *_rows(ATOMIC, "9.7.13.15", {
         "mbarrier": "barrier object in shared memory: init, inval, arrive, arrive_drop, test_wait, try_wait, "
-                    "pending_count",
+                    "pending_count; expect_tx, complete_tx, arrive.expect_tx",
     }, pointer=Pointer.NOWHERE, counted="control", accesses=(IN_SHARED,), granule=4,
        order=Order.FENCE | Order.WAITS | Order.PINS,
-       variants={"init": _NO_RESULT, "inval": _NO_RESULT}),
+       variants={
+           **dict.fromkeys(("init", "inval", "expect_tx", "complete_tx"), _NO_RESULT),
+           **dict.fromkeys(("arrive", "arrive_drop"), _HAS_RESULT),
+       }),
     *_rows(ACROSS, "9.7.9.6", {
         "shfl": ("exchange registers within a warp", _POINTS),
     }, **_IN_REGISTERS),
     *_rows(ACROSS, "9.7.13.9", {
-        "vote": ("vote: all, any, uni, ballot", {"result": Result.OF_MASK}),
+        "vote": ("vote: all, any, uni, ballot", {"result": Likeness.OF_MASK}),
         "match": "lanes with equal values",
-        "redux": ("reduction over a warp", {"result": Result.OF_MASK, "counted": "integer"}),
-        "activemask": ("mask of the active lanes", {"result": Result.UNIFORM}),
+        "redux": ("reduction over a warp", {"result": Likeness.OF_MASK, "counted": "integer"}),
+        "activemask": ("mask of the active lanes", {"result": Likeness.UNIFORM}),
         "elect": ("one leader among the lanes of a mask", {"counted": "integer"}),
     }, pointer=Pointer.NOWHERE, **_IN_REGISTERS),
     *_rows(TENSOR, "9.7.14.4", {
@@ -281,27 +300,46 @@ _TABLE: list[Row] = [
         "mma": ("mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, int8, int4, b1",
                 {"counted": "tensor"}),
         "ldmatrix": ("ldmatrix: one, two or four 8 x 8 matrices from shared memory, also transposed",
-                     {**_MOVES_MATRIX, "accesses": (Access(reads=True, space="shared"),)}),
+                     {**_MOVES_MATRIX, "accesses": (AddressUse(reads=True, space="shared"),)}),
         "movmatrix": "movmatrix: an 8 x 8 matrix transposed between lanes",
+        "wgmma": ("warpgroup products: mma_async in every dense shape and type, fence, commit_group, wait_group",
+                  {"counted": "tensor", "updates": True, "order": Order.PINS,
+                   "accesses": (), "variants": {
+                       **dict.fromkeys(("fence", "commit_group"), _PASSES),
+                       "wait_group": {**_PASSES, "flow": Flow.BARRIER},
+                   }}),
         "stmatrix": ("stmatrix: one, two or four 8 x 8 matrices to shared memory, also transposed",
-                     {**_MOVES_MATRIX, "accesses": (Access(writes=True, space="shared"),), "has_result": False,
+                     {**_MOVES_MATRIX, "accesses": (AddressUse(writes=True, space="shared"),), "has_result": False,
                       "order": Order.PINS}),
     }, **_MATRIX),
+    *_rows(TEXTURE, "9.7.10", {
+        "tex": "texture fetch: 1d, 2d, 3d, layered; filtered; from linear memory by an integer",
+        "tld4": "texture gather: one component of the four texels around a place",
+        "txq": ("texture query: width, height, depth, array_size, normalized_coords", {"accesses": ()}),
+    }, pointer=Pointer.NOWHERE, accesses=(READS_OBJECT,), granule=4, order=Order.NOBODY),
+    *_rows(TEXTURE, "9.7.11", {
+        "suld": ("surface load (suld.b): trap, clamp, zero", {"accesses": (READS_OBJECT,)}),
+        "sust": ("surface store (sust.b): trap, clamp, zero",
+                 {"accesses": (WRITES_OBJECT,), "has_result": False, "order": Order.PINS}),
+        "suq": ("surface query: width, height, depth, array_size", {"pointer": Pointer.NOWHERE, "accesses": ()}),
+    }, granule="type", order=Order.NOBODY),
     *_rows(CONTROL, "9.7.12", {
         "bra": ("branch", {"flow": Flow.BRANCH}), "brx": ("indexed branch (switch table)", {"flow": Flow.BRANCH}),
         "ret": ("return", _ENDS), "exit": ("end of the thread", _ENDS),
     }, has_result=False, counted="control", **_IN_REGISTERS),
     *_rows(CONTROL, "9.7.12.5", {
         "call": "call of a device function (inlined), vprintf, __assertfail",
-    }, result=Result.FROM_SOURCES, pointer=Pointer.NOWHERE, counted="control", accesses=(), order=Order.PINS),
+    }, result=Likeness.FROM_SOURCES, pointer=Pointer.NOWHERE, counted="control", accesses=(), order=Order.PINS),
     *_rows(CONTROL, "9.7.13.1", {
+        "setmaxnreg": ("registers of a warp: a request that changes nothing here",
+                       {"flow": Flow.NEXT}),
         "bar": ("block barrier; bar.warp.sync", {"variants": {"warp": {"flow": Flow.WARP_BARRIER}, **_AT_BARRIER}}),
-        "barrier": ("block barrier", {"variants": _AT_BARRIER}),
-    }, has_result=False, result=Result.UNIFORM, pointer=Pointer.NOWHERE, counted="control", accesses=(),
+        "barrier": ("block barrier; barrier.cluster.arrive and wait", {"variants": _AT_BARRIER}),
+    }, has_result=False, result=Likeness.UNIFORM, pointer=Pointer.NOWHERE, counted="control", accesses=(),
        order=Order.PINS, flow=Flow.BARRIER),
     *_rows(EFFECT, "9.7.9.19", {
         "createpolicy": ("cache policy: a number that changes nothing",
-                         {"result": Result.UNIFORM, "pointer": Pointer.NOWHERE}),
+                         {"result": Likeness.UNIFORM, "pointer": Pointer.NOWHERE}),
     }, **_HINT),
     *_rows(EFFECT, "9.7.13.4", {
         "membar": ("memory fence", _FENCE | _OTHER), "fence": ("memory fence", _FENCE | _OTHER),

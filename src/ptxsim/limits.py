@@ -17,8 +17,12 @@ MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535
 """Threads of a block, its sides, and those of a grid."""
 MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES = 512 * KIB, 32_764
 """Local memory of a thread; parameters of a kernel."""
+MAX_CLUSTER = 8
+"""Blocks of a cluster; 16 only where a kernel asks for a size that is not portable."""
 STATIC_SHARED_LIMIT = 48 * KIB
 """Bytes of shared memory that a kernel may declare; more is dynamic, and asked for at the launch."""
+CONSTANT_LIMIT = 64 * KIB
+"""Bytes of constant memory that the variables of a file may take."""
 
 
 @dataclass(frozen=True)

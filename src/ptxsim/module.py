@@ -7,6 +7,7 @@ Machine code is made at the first launch. Parsing, and the oracle, which takes t
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 import threading
@@ -16,10 +17,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ptxsim.errors import LaunchError
+from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number
 from ptxsim.kernel.cfg import build_kernel
-from ptxsim.limits import LIMITS, MAX_BLOCK, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
+from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
@@ -73,9 +74,23 @@ class Module:
     def kernel(self, name: str, *, file: str = "") -> SimKernel:
         """A kernel to launch; `file` is what messages call its source.
 
-        Raises UnsupportedInstruction where it uses one that the simulator does not know.
+        Raises UnsupportedInstruction where it uses one that the simulator does not know, and KernelTooLarge where the
+        module's constants do not fit.
         """
+        self._refuse_constants()
         return SimKernel(self, name, file=file)
+
+    def _refuse_constants(self) -> None:
+        """Raises KernelTooLarge for more constant memory than there is: ptxas counts all variables of a file."""
+        end = 0
+        for v in self.program.globals.values():
+            if v.space == "const" and not v.external:
+                end = -(-end // v.align) * v.align + v.size_bytes
+        if end > CONSTANT_LIMIT:
+            raise KernelTooLarge(
+                f"the __constant__ variables take {end:,} bytes; there are {CONSTANT_LIMIT:,} bytes of constant memory",
+                next_step="Pass large tables as arrays in global memory: `const float* __restrict__ table`.",
+            )
 
     def place(self, memory: Memory) -> Mapping[str, Allocation]:
         """The variables in a memory, allocated and initialised when first asked for."""
@@ -160,18 +175,21 @@ class SimKernel:
         parted: bool = False,
         step_limit: int = 1 << 28,
         print_limit: int = 1 << 20,
+        cluster: Shape | None = None,
+        cooperative: bool = False,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
         `shared_bytes` is the dynamic shared memory. `check` looks for hazards, `count` counts; `threads` of the host
         work on it, by default all that are available. `step_limit` bounds the loop iterations of warps that a launch
         may spend, shared out evenly among its blocks, `print_limit` the bytes that it prints. `parted` runs every warp
-        as if its lanes had parted, which is slower and gives the same results.
+        as if its lanes had parted, which is slower and gives the same results. `cluster` gives the blocks of a cluster
+        where the kernel does not (`__cluster_dims__`); with `cooperative` all blocks are resident from the start.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
         """
-        terms = self.terms(grid, block, params, shared_bytes)
+        terms = self.terms(grid, block, params, shared_bytes, cluster=cluster, cooperative=cooperative)
         return self.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
             step_limit=step_limit, print_limit=print_limit,
@@ -184,7 +202,10 @@ class SimKernel:
         """
         return self.engine.listing(stage, _triple(block))
 
-    def terms(self, grid: Shape, block: Shape, params: Parameters, shared_bytes: int = 0) -> Terms:
+    def terms(
+        self, grid: Shape, block: Shape, params: Parameters, shared_bytes: int = 0, *, cluster: Shape | None = None,
+        cooperative: bool = False,
+    ) -> Terms:  # fmt: skip
         """What a launch asks for, checked. Raises LaunchError."""
         blocks, lengths = _triple(grid), _triple(block)
         for what, shape, limits in (("block", lengths, MAX_BLOCK), ("grid", blocks, MAX_GRID)):
@@ -210,7 +231,24 @@ class SimKernel:
                 f"{self.shared_limit:,} in all",
                 next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
-        return Terms(blocks, lengths, self.packed(params), shared_bytes)
+        return Terms(
+            blocks, lengths, self.packed(params), shared_bytes, self._cluster(blocks, cluster), cooperative
+        )
+
+    def _cluster(self, grid: Triple, asked: Shape | None) -> Triple:
+        """The sides of a cluster, which divide the grid's."""
+        own = self.body.cluster
+        cluster = _triple(asked) if asked is not None else own or (1, 1, 1)
+        if own is not None and cluster != own:
+            raise LaunchError(f"{self.name}: clusters of {cluster}, but __cluster_dims__ says {own}")
+        if min(cluster) < 1 or math.prod(cluster) > MAX_CLUSTER:
+            raise LaunchError(f"{self.name}: a cluster of {cluster} blocks; it has between 1 and {MAX_CLUSTER}")
+        if any(side % part for side, part in zip(grid, cluster, strict=True)):
+            raise LaunchError(
+                f"{self.name}: a grid of {grid} is not made of clusters of {cluster}",
+                next_step="Round the grid up to a multiple of the cluster along each side.",
+            )
+        return cluster
 
     def packed(self, params: Parameters) -> bytes:
         """The parameter block. Raises LaunchError where the parameters do not fit the declared ones."""

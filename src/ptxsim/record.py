@@ -17,6 +17,10 @@ class Terms:
     block: Triple
     params: bytes
     shared_bytes: int = 0
+    cluster: Triple = (1, 1, 1)
+    """blocks of a cluster along each side"""
+    cooperative: bool = False
+    """whether all blocks are to be resident at once, so that they may wait for each other"""
 
     @property
     def blocks(self) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from warpschool.counters import Counters
 from warpschool.grading.submission import Submission
@@ -26,10 +27,16 @@ RACES = ("race", "divergent-barrier", "uninitialized")
 class Case:
     """What a judged run was given, and what came of it."""
 
+    kernel: Submission
     sizes: Mapping[str, Any]
     """integers, and floats where the kernel takes some"""
     arrays: Mapping[str, np.ndarray]
     run: RunResult
+
+    def check(self, expected: Mapping[str, npt.ArrayLike], **tolerance: Any) -> Self:
+        """Compare outputs with float64 references, as `Submission.check_against` does. Raises Judgement."""
+        self.kernel.check_against(self.run, expected, **tolerance)
+        return self
 
     @property
     def counters(self) -> Counters:
@@ -50,7 +57,7 @@ def run_case(
     own = kernel.contract.declarations.constexpr_values({})
     changed = {name: value for name, value in (constants or {}).items() if own.get(name) != value}
     arrays = kernel.inputs(sizes, rng, constants=changed, **given)
-    return Case(sizes, arrays, kernel.run(sizes, arrays, constants=changed))
+    return Case(kernel, sizes, arrays, kernel.run(sizes, arrays, constants=changed))
 
 
 def check_product(kernel: Submission, rng: np.random.Generator, m: int, n: int, k: int) -> Given:

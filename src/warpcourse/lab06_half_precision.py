@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,16 +50,10 @@ def to_float(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return np.asarray(values).astype(np.float32).astype(np.float64)
 
 
-def to_tf32(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The nearest TF32 numbers: a float's range, 11 significant bits."""
-    return rounded(values, 11)
-
-
-def to_bfloat16(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The nearest bfloat16 numbers: a float's range, 8 significant bits."""
-    return rounded(values, 8)
-
-
+to_tf32 = partial(rounded, bits=11)
+"""The nearest TF32 numbers: a float's range, 11 significant bits."""
+to_bfloat16 = partial(rounded, bits=8)
+"""The nearest bfloat16 numbers: a float's range, 8 significant bits."""
 Rounding = Callable[[npt.ArrayLike], npt.NDArray[np.float64]]
 
 
@@ -214,7 +208,7 @@ def errors(
     precisions: Sequence[Precision] = PRECISIONS,
 ) -> tuple[Errors, ...]:  # fmt: skip
     """Compute m x n sums of each length in each precision; `kind` as in `inputs`."""
-    cases = [_Sums.of(kind, m, n, k, seed) for k in ks]
+    cases = [_Sums(*inputs(kind, m, n, k, seed=seed)) for k in ks]
     return tuple(_errors(precision, cases) for precision in precisions)
 
 
@@ -222,29 +216,26 @@ def errors(
 class _Sums:
     a: Matrix
     b: Matrix
-    exact: npt.NDArray[np.float64]
-    magnitude: float
-    """largest sum of the terms' magnitudes, relative to the root mean square of the sums"""
 
-    @classmethod
-    def of(cls, kind: str, m: int, n: int, k: int, seed: int) -> _Sums:
-        a, b = inputs(kind, m, n, k, seed=seed)
-        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-        exact = wide_a @ wide_b
-        return cls(a, b, exact, float((abs(wide_a) @ abs(wide_b)).max() / _rms(exact)))
+    @cached_property
+    def exact(self) -> npt.NDArray[np.float64]:
+        return self.a.astype(np.float64) @ self.b.astype(np.float64)
+
+    @property
+    def magnitude(self) -> float:
+        """The largest sum of the terms' magnitudes, relative to the root mean square of the sums."""
+        return float((abs(self.a.astype(np.float64)) @ abs(self.b.astype(np.float64))).max() / _rms(self.exact))
 
 
 def _errors(precision: Precision, cases: Sequence[_Sums]) -> Errors:
-    mse, worst, allowed = [], [], []
-    for case in cases:
-        with np.errstate(over="ignore", invalid="ignore"):
-            difference = (precision.compute(case.a, case.b) - case.exact) / _rms(case.exact)
-        mse.append(float((difference**2).mean()))
-        worst.append(float(abs(difference).max()))
-        if precision.bound is not None:
-            allowed.append(precision.bound(case.a.shape[1]) * case.magnitude)
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = [(precision.compute(case.a, case.b) - case.exact) / _rms(case.exact) for case in cases]
+        mse = tuple(float((difference**2).mean()) for difference in differences)
+    worst = tuple(float(abs(difference).max()) for difference in differences)
     ks = tuple(case.a.shape[1] for case in cases)
-    return Errors(precision.name, ks, tuple(mse), tuple(worst), tuple(allowed) or None)
+    bound = precision.bound
+    allowed = tuple(bound(k) * case.magnitude for k, case in zip(ks, cases, strict=True)) if bound else None
+    return Errors(precision.name, ks, mse, worst, allowed)
 
 
 def _rms(values: npt.NDArray[np.float64]) -> float:
@@ -305,17 +296,16 @@ def own_errors(
     steps: Sequence[str], kind: str, ks: Sequence[int] = (16, 64, 256, 1024, 4096), *, m: int = 32, n: int = 32
 ) -> tuple[Errors, ...]:
     """Run the student's own half products on the inputs of `errors` and compare them with float64."""
-    found = []
-    for step in steps:
-        own = Program(own_contract(step), device="sim")
+    own = {step.split("/")[-1]: Program(own_contract(step), device="sim") for step in steps}
+    precisions = [Precision(name, partial(_own_product, program)) for name, program in own.items()]
+    return errors(kind, ks, m=m, n=n, precisions=precisions)
 
-        def compute(a: Matrix, b: Matrix, own: Program = own) -> npt.NDArray[np.float64]:
-            arrays = {"A": a.astype(np.float16), "B": b.astype(np.float16)}
-            run = own.run({"M": len(a), "N": b.shape[1], "K": a.shape[1]}, arrays)
-            return run.outputs["C"].astype(np.float64)
 
-        found.append(Precision(step.split("/")[-1], compute))
-    return errors(kind, ks, m=m, n=n, precisions=found)
+def _own_product(own: Program, a: Matrix, b: Matrix) -> npt.NDArray[np.float64]:
+    """The student's own product of halves."""
+    sizes = {"M": len(a), "N": b.shape[1], "K": a.shape[1]}
+    run = own.run(sizes, {"A": a.astype(np.float16), "B": b.astype(np.float16)})
+    return run.outputs["C"].astype(np.float64)
 
 
 def own_layer(choices: Mapping[str, tuple[bool, float]], work: LayerProduct | None = None) -> Table:

@@ -82,8 +82,9 @@ def draw_mappings(speeds: Sequence[Speed]) -> Picture:
     ordered = sorted(speeds, key=lambda speed: speed.rate)
     figure, axes = plt.subplots(figsize=(9, 1 + 0.26 * len(ordered)), layout="constrained")
     places = range(len(ordered))
-    colours = [_KINDS[speed.kind] for speed in ordered]
-    bars = axes.barh(places, [speed.rate for speed in ordered], color=colours, log=True)
+    bars = axes.barh(
+        places, [speed.rate for speed in ordered], color=[_KINDS[speed.kind] for speed in ordered], log=True
+    )
     for bar, speed in zip(bars, ordered, strict=True):
         if speed.is_library:
             bar.set_hatch("///")

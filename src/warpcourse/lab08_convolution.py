@@ -227,16 +227,14 @@ ALEXNET: tuple[LayerCost, ...] = (
 """AlexNet (Krizhevsky, Sutskever, Hinton 2012) without its two groups; pooling and activations are left out."""
 
 
-def shares(layers: tuple[LayerCost, ...], batch: int, gpu: GpuSpec) -> Mapping[str, float]:
-    """Return each layer's part of the network's time, by the lower bounds."""
-    times = {layer.name: layer.time_ms(batch, gpu) for layer in layers}
-    return {name: time / sum(times.values()) for name, time in times.items()}
-
-
 def layer_shares(batches: Sequence[int] = (1, 16, 256), *, gpu: str = "h200") -> dict[str, Mapping[str, float]]:
     """AlexNet's layers: each one's part of the time, by lower bounds, for several batches."""
     spec = model.find_gpu(gpu)
-    return {f"batch {batch}, {spec.name}": shares(ALEXNET, batch, spec) for batch in batches}
+    found: dict[str, Mapping[str, float]] = {}
+    for batch in batches:
+        times = {layer.name: layer.time_ms(batch, spec) for layer in ALEXNET}
+        found[f"batch {batch}, {spec.name}"] = {name: time / sum(times.values()) for name, time in times.items()}
+    return found
 
 
 def time_per_image(batches: Sequence[int], *, gpu: str = "h200") -> dict[str, list[float]]:

@@ -18,7 +18,6 @@ from ptxsim.limits import WARP
 from warpschool import model
 from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, parse_contract
-from warpschool.contract.header import read_header
 from warpschool.counters import Counters
 from warpschool.course import Course, Step
 from warpschool.device import Launch
@@ -211,12 +210,6 @@ def measured(*, course: Course | None = None) -> tuple[Measured, ...]:
         Measured(device=result["device"], **{name: row[name] for name in names})
         for pattern in RECORDED for result in results(pattern, course=course) for row in result["rows"]
     )  # fmt: skip
-
-
-def headline(step: Step) -> dict[str, str]:
-    """A step's title, idea and limits, as its header states them."""
-    header = read_header(_text(step), file=step.file_name)
-    return {"title": header.title, "Idea": header.text_of("Idea"), "Limits": header.text_of("Limits")}
 
 
 def _text(step: Step) -> str:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from warpschool.counters import SECTOR_BYTES, Counters
-from warpschool.inspect.accesses import Access
+from warpschool.inspect.accesses import WarpRequest
 from warpschool.model import Roofline
 
 # Okabe and Ito's palette: it stays distinct with every common form of colour blindness.
@@ -222,7 +222,7 @@ _CLASS_COLOURS = (GREEN, BLUE, ORANGE, RED, "#CC79A7", GREY)
 _THIN_LINE = {"arrowstyle": "-", "lw": 0.5}
 
 
-def draw_touched(accesses: Mapping[str, Access | None], cols: Mapping[str, int]) -> Figure:
+def draw_touched(accesses: Mapping[str, WarpRequest | None], cols: Mapping[str, int]) -> Figure:
     """What one request of a warp moves: touched floats blue, the unused rest of their sectors orange.
 
     `accesses`: title -> a request to global memory; `cols`: array -> floats in a row of it. Thin lines part sectors.
@@ -237,7 +237,7 @@ def draw_touched(accesses: Mapping[str, Access | None], cols: Mapping[str, int])
     return figure
 
 
-def _draw_matrix(axes: Axes, title: str, access: Access, cols: int) -> None:
+def _draw_matrix(axes: Axes, title: str, access: WarpRequest, cols: int) -> None:
     touched = np.concatenate([access.elements() + k for k in range(access.nbytes // _FLOAT_BYTES)])
     moved = np.concatenate([np.arange(_SECTOR_FLOATS) + _SECTOR_FLOATS * sector for sector in access.sectors])
     first, last = moved.min() // cols, min(moved.max() // cols, moved.min() // cols + _MOST_ROWS - 1)
@@ -261,7 +261,7 @@ def _draw_matrix(axes: Axes, title: str, access: Access, cols: int) -> None:
     axes.set_ylim(max(last + 1, first + 8), first)
 
 
-def _name_lanes(axes: Axes, access: Access, cols: int, first_row: int) -> None:
+def _name_lanes(axes: Axes, access: WarpRequest, cols: int, first_row: int) -> None:
     """Write the first and the last lane beside the float that it touches."""
     elements, lanes = access.elements(), access.lanes
     ends = {int(elements[0]): lanes[elements == elements[0]], int(elements[-1]): lanes[elements == elements[-1]]}
@@ -274,7 +274,7 @@ def _name_lanes(axes: Axes, access: Access, cols: int, first_row: int) -> None:
             axes.annotate(name, (col + 0.5, row + 0.5), place, fontsize=7, va="center", ha=side, arrowprops=_THIN_LINE)
 
 
-def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
+def draw_banks(accesses: Mapping[str, WarpRequest | None]) -> Figure:
     """Which lane meets which bank of shared memory, one panel a request.
 
     A row is 32 words, one for each bank. A box is a word, its number the lane that wants it (of several the first), its
@@ -298,7 +298,7 @@ def draw_banks(accesses: Mapping[str, Access | None]) -> Figure:
     return figure
 
 
-def _draw_request(axes: Axes, title: str, access: Access) -> float:
+def _draw_request(axes: Axes, title: str, access: WarpRequest) -> float:
     """Draw one request; return the height in inches that it wants."""
     words = access.words()
     rows = {row: place for place, row in enumerate(sorted({word.number // _BANKS for word in words}))}

@@ -7,8 +7,6 @@
 Nothing heavy is imported here: each name is loaded when it is first used.
 """
 
-from __future__ import annotations
-
 from ptxsim.lazy import public_names
 from warpschool.version import __version__ as __version__
 
@@ -16,22 +14,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
     from warpschool.compile import compile_cuda as compile_cuda
     from warpschool.counters import Counters as Counters
-    from warpschool.device import DeviceArray as DeviceArray
-    from warpschool.device import Kernel as Kernel
-    from warpschool.device import Launch as Launch
-    from warpschool.device import RawModule as RawModule
-    from warpschool.device import get_device as get_device
+    from warpschool.device import (
+        DeviceArray as DeviceArray,
+        Kernel as Kernel,
+        Launch as Launch,
+        RawModule as RawModule,
+        get_device as get_device,
+    )
     from warpschool.errors import WarpschoolError as WarpschoolError
-    from warpschool.grading import check as check
-    from warpschool.grading import check_cell as check_cell
-    from warpschool.inspect.timing import Timing as Timing
-    from warpschool.inspect.timing import benchmark as benchmark
-    from warpschool.inspect.timing import benchmark_ratio as benchmark_ratio
-    from warpschool.model import find_gpu as find_gpu
-    from warpschool.model import occupancy as occupancy
+    from warpschool.grading import check as check, check_cell as check_cell
+    from warpschool.inspect.timing import Timing as Timing, benchmark as benchmark, benchmark_ratio as benchmark_ratio
+    from warpschool.model import find_gpu as find_gpu, occupancy as occupancy
     from warpschool.notebook import load_ipython_extension as load_ipython_extension
-    from warpschool.notebook.predictions import check_prediction as check_prediction
-    from warpschool.notebook.predictions import predict as predict
+    from warpschool.notebook.predictions import check_prediction as check_prediction, predict as predict
     from warpschool.notebook.runs import run as run
     from warpschool.show.access import show_access as show_access
     from warpschool.show.diff import diff as diff

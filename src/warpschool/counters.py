@@ -215,12 +215,6 @@ class UnmeasuredCounters(Counters):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.reason,)
 
-    def __hash__(self) -> int:
-        return hash(self.reason)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnmeasuredCounters) and other.reason == self.reason
-
     def __repr__(self) -> str:
         return f"UnmeasuredCounters({self.reason!r})"
 

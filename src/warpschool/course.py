@@ -192,8 +192,7 @@ _adopted: ContextVar[Course | None] = ContextVar("adopted", default=None)
 
 @cache
 def _around_or_inside() -> Course:
-    checkout = checkout_root()
-    if checkout is not None:
+    if checkout := checkout_root():
         return Course(checkout)
     packaged = _PACKAGE / "_content"
     if packaged.is_dir():
@@ -240,8 +239,7 @@ def _nearest(asked: str, known: list[str]) -> str:
     if inside and len({full.split("/")[0] for full in inside}) == 1:
         return f"{inside[0].split('/')[0]} has: {', '.join(full.split('/')[1] for full in inside)}."
     idea = asked.split("/")[-1].lstrip("0123456789_")
-    alike = [full for full in known if len(idea) > 2 and idea in full]
-    if alike:
+    if alike := [full for full in known if len(idea) > 2 and idea in full]:
         return f"Did you mean {' or '.join(alike[:4])}?"
     advice = did_you_mean(asked, known)
     if advice.startswith("Did") or len(known) <= 12:

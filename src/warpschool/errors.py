@@ -34,12 +34,12 @@ from ptxsim.errors import (
     LaunchError,
     MemoryLimitExceeded,
     PrintLimitExceeded,
+    PtxsimError as WarpschoolError,
     PtxSyntaxError,
     SimulationError,
     StepLimitExceeded,
     UnsupportedInstruction,
 )
-from ptxsim.errors import PtxsimError as WarpschoolError
 
 __all__ = [
     "ArgumentError",

@@ -16,8 +16,7 @@ def closest(word: str, options: Iterable[str], *, cutoff: float = 0.6) -> str:
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """Return "Did you mean X?", or the list of what there is when nothing is close."""
     names = list(options)
-    match = closest(word, names)
-    if match:
+    if match := closest(word, names):
         return f"Did you mean {match}?"
     if not names:
         return ""

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from warpschool.cli import app
-from warpschool.cli.failures import BAD_INPUT, OK
+from warpschool.cli.output import BAD_INPUT, OK
 
 from .small import PARTLY, WRONG
 

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_output
 
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading import cluster
-from warpschool.grading.records import State
+from warpschool.grading.records import CellState
 from warpschool.grading.verdicts import Verdict
 
 from .small import PARTLY, RIGHT, WRONG, mini_notebook
@@ -87,7 +87,7 @@ def test_a_missing_result_is_no_zero(small_class, monkeypatch):
     small_class.hand_in("ada", answer="Because.")
     monkeypatch.setattr(cluster, "run", lambda jobs, **options: ((job, job.failed("a disk died")) for job in jobs))
     done = small_class.grade()
-    assert done.graded["ada"].cell("m-correct").state is State.FAILED
+    assert done.graded["ada"].cell("m-correct").state is CellState.FAILED
     assert not done.graded["ada"].is_complete
     found = small_class.grades("ada")["m-correct"]
     assert (found.auto, found.waits) == (None, True)

@@ -15,8 +15,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     "script",
-    ["fidelity_page.py", "supported_ptx.py", "result_schema.py", "cost_page.py", "estimate_page.py", "stopwatch.py"],
-)
+    [
+        "fidelity_page.py", "supported_ptx.py", "result_schema.py", "cost_page.py", "estimate_page.py", "stopwatch.py",
+        pytest.param("ladder_page.py", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_page_is_what_its_script_writes(script):
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / script), "--check"], capture_output=True, text=True, check=False

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.content.channels_last import ChannelsLast
 
 from warpschool.contract import parse_contract
 from warpschool.course import Course
@@ -41,7 +42,6 @@ def program(step: str, **constants: int) -> Program:
 def roads() -> dict[str, pipelines.Pipeline]:
     found: dict[str, pipelines.Pipeline] = {name: pipelines.OneFile(program(name)) for name in ONE_FILE}
     found["02_direct_constant"] = pipelines.RollingConstant(program("02_direct_constant"))
-    found["05_im2col and lab 02"] = pipelines.Im2col(program("05_im2col"), program("lab02_tiling/01_tiled"))
     found["10_fft"] = pipelines.Fft(program("10_fft"))
     return found
 
@@ -71,7 +71,7 @@ def test_integers_on_tensor_cores_are_exact(case):
 def test_half_precision_is_rounded_once(case):
     problem = Convolution(**CASES[case])
     x, w = problem.arrays(np.random.default_rng(5), np.float16)
-    own = pipelines.ChannelsLast(program("11_fp16_implicit_gemm"))
+    own = ChannelsLast(program("11_fp16_implicit_gemm"))
     result = pipelines.run(own, x, w, stride=problem.stride, pad=problem.pad)
     expected = convolve(x, w, stride=problem.stride, pad=problem.pad)
     assert result.hazards == () and result.y.shape == problem.output_shape

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from warpcourse import experiments, ladder, ladder_page
+from warpcourse import experiments, ladder
 from warpschool.compile import resource_usage
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
@@ -150,8 +150,3 @@ def test_each_rung_was_measured_to_be_faster_than_the_one_before():
         pytest.skip("no recorded times in benchmarks/results")
     times = [rows[name] for name in LADDER]
     assert times == sorted(times, reverse=True)
-
-
-@pytest.mark.slow
-def test_the_page_of_the_ladder_is_up_to_date():
-    assert ladder_page.main(["--check"]) == 0, "run: python -m warpcourse.ladder_page"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.content.channels_last import ChannelsLast
 
 from warpschool.contract import parse_contract
 from warpschool.course import Course
@@ -93,7 +94,7 @@ def check_convolution(step: str, constants: dict[str, int], problem: Convolution
     contract = parse_contract(found.solution.read_text("utf-8"), name=found.file_name)
     own = Program(contract, device="sim", constants=constants)
     x, w = problem.arrays(np.random.default_rng(1), dtype)
-    pipeline = pipelines.ChannelsLast(own) if dtype == "float16" else pipelines.OneFile(own)
+    pipeline = ChannelsLast(own) if dtype == "float16" else pipelines.OneFile(own)
     result = pipelines.run(pipeline, x, w, stride=problem.stride, pad=problem.pad)
     assert not result.hazards
     expected = convolve(x, w, stride=problem.stride, pad=problem.pad)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ptxsim import Memory, SimKernel, parse
 from ptxsim.codegen.translation import Options
+from ptxsim.texture import Image, Surface, Texture, bind
 from warpschool.errors import SimulationError, WarpschoolError
 
 STEP_LIMIT, PRINT_LIMIT, MEMORY_LIMIT = 2_000, 1 << 12, 64 << 20
@@ -48,6 +49,7 @@ def launch(text: str, rng: random.Random) -> str:
     except SimulationError as error:
         return type(error).__name__
     arguments = _arguments(kernel, memory, rng)
+    _bind_objects(memory)
     block, grid = rng.choice(BLOCKS), (rng.choice((1, 2, 3)), 1, rng.choice((1, 1, 2)))
     parted = rng.random() < 0.3
     try:
@@ -66,6 +68,15 @@ def launch(text: str, rng: random.Random) -> str:
             raise Unforeseen(str(error)) from error.__cause__
         return f"launch: {type(error).__name__}"
     return "launch: hazards" if record.hazards else "launch: done"
+
+
+def _bind_objects(memory: Memory) -> None:
+    """Textures and surfaces of all geometries, whose handles the fuzzer knows."""
+    for shape, layered in (((9,), False), ((4, 5), False), ((2, 4, 5), False), ((2, 9), True), ((2, 4, 5), True)):
+        image = Image.array(memory, shape, "f4", channels=2, layered=layered)
+        bind(memory, Texture(image, "mirror", "linear", normalized_coordinates=True))
+        bind(memory, Surface(image))
+    bind(memory, Texture(Image.linear(memory.allocate(400), "i2", channels=4)))
 
 
 def _arguments(kernel: SimKernel, memory: Memory, rng: random.Random) -> bytes:

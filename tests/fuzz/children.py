@@ -161,7 +161,7 @@ def _wait(pid: int, state: mmap.mmap, hang_s: float) -> str:
 
 def warm_up() -> None:
     """What every child would do anew: LLVM's start and the helpers."""
-    jit._runtime_engine()
+    jit._load_helpers("")
 
 
 def _limit(mode: str) -> None:

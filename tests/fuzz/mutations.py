@@ -13,6 +13,7 @@ from pathlib import Path
 from ptxsim.syntax.forms import FORMS, FormError, Need, UnknownForm, problem
 from ptxsim.syntax.operands import SPECIAL_REGISTERS
 from ptxsim.syntax.program import WIDTH_BITS, Immediate, Instruction
+from ptxsim.texture import FIRST_HANDLE
 
 DATA = Path(__file__).parents[1] / "sim" / "data"
 REGRESSIONS = Path(__file__).parent / "regressions"
@@ -52,7 +53,7 @@ HEAD_LINES = (
     ".extern .func (.param .b32 func_retval0) vprintf(.param .b64 a, .param .b64 b);", ".visible .entry", ".tex .u64 t;",
 )  # fmt: skip
 _MODIFIERS = sorted({m for form in FORMS.values() for m in form.modifiers} | set(WIDTH_BITS) | {"foo", "cluster", "v3"})
-_OPCODES = [*sorted(FORMS), "wgmma", "tex", "mma", "call", "elect", "ldmatrix", "bogus", "vadd", "mapa"]
+_OPCODES = [*sorted(FORMS), "wgmma", "sured", "mma", "call", "elect", "ldmatrix", "bogus", "vadd", "mapa"]
 
 
 class Seed:
@@ -207,7 +208,10 @@ class Mutator:
         for _ in range(20):
             text = self.instruction()
             if text:
-                self.lines.insert(self.inside(), text)
+                k, object_ = self.inside(), re.search(r"\[(%zd\d), \{", text)
+                self.lines.insert(k, text)
+                if object_ and self.random.random() < 0.8:  # one of those that `cases` makes, or the next
+                    self.lines.insert(k, f"\tmov.b64 {object_[1]}, {FIRST_HANDLE + self.random.randrange(12):#x};")
                 return
 
     def instruction(self) -> str | None:
@@ -233,7 +237,9 @@ class Mutator:
 
     def fitting(self, need: Need) -> str:
         r = self.random
-        if need.count > 1:
+        if need.role == "place":
+            return f"[%zd{r.randrange(4)}, {self.fitting(Need('of', need.width, count=need.count, braces=True))}]"
+        if need.count > 1 or need.braces:
             return "{" + ", ".join(self.fitting(Need(need.role, need.width)) for _ in range(need.count)) + "}"
         if need.role == "at":
             existing = [

@@ -13,7 +13,7 @@ from warpschool.course import Course
 from warpschool.nn.digits import Split, load, weights
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Trainer
-from warpschool.nn.vgg16 import Form, TrainingStep, reference
+from warpschool.nn.vgg16 import TrainingStep, VggForm, reference
 
 pytestmark = pytest.mark.gpu
 RECORDED = Course.find().root / "benchmarks" / "results" / "training_h200.json"
@@ -67,7 +67,7 @@ def small_batch():
 
 
 def test_gradients_of_a_small_vgg16():
-    form, (x, label) = Form.small(), small_batch()
+    form, (x, label) = VggForm.small(), small_batch()
     step = TrainingStep(form, Kernels(device="gpu"), form.first_parameters(1, bias=0.1), batch=2)
     before = step.parameters
     loss, exact = step(x, label), reference(form, before, x, label)
@@ -80,7 +80,7 @@ def test_vgg16_is_a_function_of_pytorch():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     from warpschool.nn.torch_vgg16 import Vgg16
 
-    form, (x, label) = Form.small(), small_batch()
+    form, (x, label) = VggForm.small(), small_batch()
     network = Vgg16(form, batch=2, kernels=Kernels(device="gpu"), parameters=form.first_parameters(1, bias=0.1))
     values = {name: part.cpu().numpy().copy() for name, part in network.named().items()}
     exact = reference(network.form, values, x, label)

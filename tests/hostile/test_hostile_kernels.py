@@ -12,7 +12,7 @@ import pytest
 from warpschool.course import Course
 from warpschool.grading.cluster import run
 from warpschool.grading.folders import read_submitted
-from warpschool.grading.jobs import KernelJob, Store, unreadable
+from warpschool.grading.jobs import KernelJob, Store
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Verdict
 
@@ -79,7 +79,7 @@ def test_what_is_no_file_is_not_read(kind, canaries, tmp_path):
             target.mkdir()
     data, problem = read_submitted(target, folder, most_bytes=1 << 20)  # a pipe that is opened would never end
     assert data == b"" and target.name in problem
-    result = unreadable(KernelJob(corpus.SAXPY, data), problem)
+    result = KernelJob(corpus.SAXPY, data).failed(problem, Verdict.BAD)
     assert (result.verdict, result.score) == (Verdict.BAD, 0)
     assert not canaries.found_in(result.to_json())
 

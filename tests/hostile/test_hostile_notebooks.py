@@ -11,10 +11,10 @@ from warpschool.course import Course
 from warpschool.grading.assignment import read_assignment
 from warpschool.grading.folders import find_submissions
 from warpschool.grading.handin import read_handin, reassembled
-from warpschool.grading.jobs import KernelJob, unreadable
+from warpschool.grading.jobs import KernelJob
+from warpschool.grading.verdicts import Verdict
 
-from . import hostile_kernels
-from . import hostile_notebooks as corpus
+from . import hostile_kernels, hostile_notebooks as corpus
 
 ATTACKS = {attack.name: attack for attack in corpus.ATTACKS}
 RIGHT = f"%%kernel {corpus.STEP}\n{hostile_kernels.RIGHT}"
@@ -87,5 +87,5 @@ def test_a_notebook_that_is_no_file_is_not_read(kind, canaries, tmp_path):
             target.symlink_to(canaries.gradebook if kind == "link" else "/dev/zero")
     found, _ = find_submissions(folder, Course.find())
     assert found and all(item.problem and not item.data for item in found)
-    result = unreadable(KernelJob(corpus.STEP, b""), found[0].problem)
+    result = KernelJob(corpus.STEP, b"").failed(found[0].problem, Verdict.BAD)
     assert not canaries.found_in(result.to_json()) and str(result.verdict) == "BAD"

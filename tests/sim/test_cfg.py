@@ -6,8 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ptxsim.kernel import cfg
 from ptxsim.kernel.cfg import build_kernel
@@ -17,9 +16,9 @@ from ptxsim.syntax.program import (
     Block,
     Branch,
     Guard,
+    InstructionOrigin,
     Jump,
     Kernel,
-    Origin,
     Register,
     Return,
     Switch,
@@ -112,7 +111,7 @@ def test_guarded_instructions_become_skipped_blocks():
     k = kernel("@%p1 mov.u32 %r1, 1; @%p1 mov.u32 %r2, 2; @!%p1 mov.u32 %r3, 3; mov.u32 %r4, 4; ret;")
     first, second = k.blocks[0].terminator, k.blocks[2].terminator
     assert (first.guard, second.guard) == (Guard("%p1", True), Guard("%p1", False))
-    assert (first.instruction.full_name, first.instruction.origin) == ("bra", Origin.ADDED)
+    assert (first.instruction.full_name, first.instruction.origin) == ("bra", InstructionOrigin.ADDED)
     assert [len(b.instructions) for b in k.blocks] == [0, 2, 0, 1, 1]
     assert all(i.guard is None for b in k.blocks for i in b.instructions)
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptxsim import Finding
+from ptxsim.codegen.layout import HAZARD_KINDS
+from ptxsim.run.hazards import KINDS
 from warpschool.compile import compile_cuda
 from warpschool.errors import KernelTrap, LaunchError, PrintLimitExceeded, StepLimitExceeded
+from warpschool.grading.records import result_schema
+from warpschool.grading.verdicts import verdict_of_hazard
 
 from .engine_launch import Outcome, launch
 
@@ -91,6 +96,27 @@ def test_wrong_kernel_is_named_with_its_line(name, options):
 def test_right_kernel_is_left_alone(name, options):
     body, block = RIGHT[name]
     assert not run(body, block, **options).record.hazards
+
+
+def finding(kind: str) -> Finding:
+    """One of which nothing but the kind is special."""
+    thread = (0, 0, 0)
+    return Finding(kind, 3, "k.cu", thread, thread, "read", "shared", "shared s", other_thread=thread, other_did="read")
+
+
+def test_every_kind_has_a_name_a_sentence_a_verdict_and_a_line_in_the_schema():
+    assert sorted(KINDS) == list(range(HAZARD_KINDS))
+    kinds = set(KINDS.values())
+    assert len({finding(kind).message for kind in kinds}) == len(kinds)
+    assert all(verdict_of_hazard(kind) for kind in kinds)
+    schema = result_schema()["properties"]["finding"]["anyOf"][0]
+    told = schema["properties"]["kind"]["description"]
+    assert set(told.replace(" or ", ", ").split(", ")) == kinds
+
+
+def test_an_unknown_kind_is_not_told_in_the_words_of_another():
+    with pytest.raises(ValueError, match="no sentence is known for the hazard 'rase'"):
+        _ = finding("rase").message
 
 
 def test_report_does_not_depend_on_the_number_of_threads():

@@ -15,11 +15,10 @@ from ptxsim.analysis.lanes import UNIFORM, VARYING, LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
 from ptxsim.codegen import translation, values
 from ptxsim.errors import PtxSyntaxError, UnsupportedInstruction
-from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, VALUE, Flow, Order, Result, Row
-from ptxsim.oracle import HANDLERS as ORACLE
-from ptxsim.oracle import depends_on_order
+from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, VALUE, Flow, Likeness, Order, Row
+from ptxsim.oracle import HANDLERS as ORACLE, depends_on_order
 from ptxsim.syntax import forms
-from ptxsim.syntax.program import STACK, STACK_POINTER, Instruction, Origin
+from ptxsim.syntax.program import STACK, STACK_POINTER, Instruction, InstructionOrigin
 
 from . import engine_launch, oracle_launch
 from .oracle_launch import entry
@@ -96,7 +95,7 @@ def test_a_row_that_says_nothing_varies(madeup):
 
 
 def test_a_row_that_says_that_it_follows_from_its_sources_is_uniform_where_they_are(madeup, monkeypatch):
-    row = Row("madeup", VALUE, "9.9", "", result=Result.FROM_SOURCES)
+    row = Row("madeup", VALUE, "9.9", "", result=Likeness.FROM_SOURCES)
     monkeypatch.setitem(INSTRUCTIONS, "madeup", row)
     assert LaneAnalysis(madeup("mov.u32 %r1, 7; madeup.b32 %r2, %r1; ret;"), (32, 1, 1)).of("%r2") == UNIFORM
 
@@ -195,8 +194,12 @@ def test_the_call_stack_is_added_and_the_call_is_not():
           done: st.param.b32 [r], %r1; ret; }""",
     )  # fmt: skip
     instructions = [i for block in k.blocks for i in block.executed]
-    assert {i.origin for i in instructions} == {Origin.TEXT, Origin.ADDED, Origin.STACK}
-    assert [i.opcode for i in instructions if i.origin is Origin.STACK] == ["trap", "trap"]
+    assert {i.origin for i in instructions} == {
+        InstructionOrigin.TEXT,
+        InstructionOrigin.ADDED,
+        InstructionOrigin.STACK,
+    }
+    assert [i.opcode for i in instructions if i.origin is InstructionOrigin.STACK] == ["trap", "trap"]
     assert all(i.modifiers != ("stack",) and not i.has("skip") for i in instructions)
 
 

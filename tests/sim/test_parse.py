@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from ptxsim.syntax.parse import parse
-from ptxsim.syntax.program import Address, Guard, Immediate, Instruction, Pair, Register, Sink, Special, Symbol, Vector
+from ptxsim.syntax.program import (
+    Address,
+    Guard,
+    Immediate,
+    Instruction,
+    Register,
+    ResultPair,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
 from warpschool.errors import PtxSyntaxError
 
 from .oracle_launch import HEAD, entry
@@ -96,7 +107,7 @@ def test_operand_forms():
     assert operands("ld.param.u64 %rd1, [out+4];")[1] == Address(Symbol("out"), 4)
     assert operands("mov.u64 %rd1, out+8;")[1] == Symbol("out", 8)
     assert operands("ld.global.v2.u32 {%r1, _}, [%rd1];")[0] == Vector((Register("%r1"), Sink()))
-    assert operands("shfl.sync.up.b32 %r1|%p2, %r3, 1, 0, -1;")[0] == Pair(Register("%r1"), Register("%p2"))
+    assert operands("shfl.sync.up.b32 %r1|%p2, %r3, 1, 0, -1;")[0] == ResultPair(Register("%r1"), Register("%p2"))
     assert operands("add.u32 _, %r1, %r2;")[0] == Sink()
     assert operands("mov.b64 {%r1,%r2},%rd1;")[0] == Vector((Register("%r1"), Register("%r2")))
 

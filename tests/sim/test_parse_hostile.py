@@ -6,8 +6,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.syntax.parse import parse
@@ -100,13 +99,13 @@ def test_unknown_instructions_are_kept_for_the_kernel_that_uses_them():
         + """
     .entry good() { ret; }
     .entry bad() { .reg .b64 %rd<3>;
-      cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%rd1, {%r5, %r6}], [%rd2];
-      wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1}, %rd1, p, 1, -1; ret; }"""
+      tcgen05.mma.cta_group::1.kind::f16 [%rd1, {%r5, %r6}], [%rd2];
+      tensormap.replace.tile.box_dim.global.b1024.b32 [%q1], 0, 64; ret; }"""
     )
     module = parse(text)
-    assert [i.opcode for i in module.functions["bad"].body] == ["cp", "wgmma", "ret"]
+    assert [i.opcode for i in module.functions["bad"].body] == ["tcgen05", "tensormap", "ret"]
     build_kernel(module, "good")
-    with pytest.raises(UnsupportedInstruction, match=r"cp\.async\.bulk"):
+    with pytest.raises(UnsupportedInstruction, match=r"tcgen05"):
         build_kernel(module, "bad")
 
 

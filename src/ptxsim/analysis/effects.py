@@ -14,9 +14,11 @@ that is never laxer than this one (`oracle.machine`).
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from ptxsim.isa import STRONG, Access, Order, Pointer
+from ptxsim.isa import STRONG, AddressUse, Order, Pointer
 from ptxsim.syntax.matrices import tile
 from ptxsim.syntax.program import (
     WIDTH_BITS,
@@ -29,6 +31,8 @@ from ptxsim.syntax.program import (
     Symbol,
     Vector,
     bytes_of,
+    elements_of,
+    reached,
     registers_in,
 )
 
@@ -64,6 +68,15 @@ def has_fences(kernel: Kernel) -> bool:
     return any(Order.FENCE in order_of(i) for i in _instructions(kernel))
 
 
+def in_clusters(kernel: Kernel) -> bool:
+    """Whether blocks of a cluster may wait for each other or reach each other's shared memory."""
+    return kernel.cluster is not None or any(
+        i.has("cluster") or i.has("shared::cluster") or i.opcode in ("mapa", "getctarank")
+        for block in kernel.blocks
+        for i in block.executed
+    )
+
+
 def spin_heads(kernel: Kernel) -> frozenset[int]:
     """Heads of loops in kernels whose threads may wait for each other by looking at memory."""
     may_wait = any(Order.WAITS in order_of(i) for i in _instructions(kernel))
@@ -91,11 +104,9 @@ def _granule(i: Instruction, spaces: frozenset[str]) -> int:
     if row.granule == "tile":
         return min(4, *(r.size for shared in (False, True) for r in tile(i).requests(shared)))
     if row.granule == "element":
-        size = bytes_of(i.type)
-        for operand in i.operands:
-            if isinstance(operand, Vector):
-                size *= len(operand.elements)
-        return min(4, size)
+        return min(4, bytes_of(i.type) * math.prod(len(elements_of(operand)) for operand in i.operands))
+    if row.granule == "type":
+        return min(4, bytes_of(i.type))
     return int(row.granule)
 
 
@@ -165,10 +176,13 @@ def read_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
     return _reached(kernel, roots, lambda access: access.reads)
 
 
-def _reached(kernel: Kernel, roots: dict[str, Roots], wanted: Callable[[Access], bool]) -> Roots:
+def _reached(kernel: Kernel, roots: dict[str, Roots], wanted: Callable[[AddressUse], bool]) -> Roots:
     found: Roots = NONE
     for i in _instructions(kernel):
         if i.row.accesses is None:
+            found |= UNKNOWN
+            continue
+        if any(wanted(access) and access.by_handle for access in i.row.accesses):
             found |= UNKNOWN
             continue
         addresses = [o for o in i.operands if isinstance(o, Address)]
@@ -195,28 +209,17 @@ def optimistic_loads(kernel: Kernel) -> frozenset[int]:
     if not swaps:
         return frozenset()
     places = _places(instructions)
-    passed: dict[str, set[str]] = {}
+    passed: defaultdict[str, set[str]] = defaultdict(set)
     for i in instructions:
-        if i.opcode in _PASSES_ON:
-            for name in i.written:
-                passed.setdefault(name, set()).update(n for o in i.sources for n in registers_in(o))
+        for name in i.written if i.opcode in _PASSES_ON else ():
+            passed[name].update(n for o in i.sources for n in registers_in(o))
     found: set[int] = set()
     for swap in swaps:
         place = _place(swap.operands[1], places)
-        expected = _closure(set(registers_in(swap.operands[2])), passed)
-        for i in instructions:
-            if i.opcode == "ld" and not expected.isdisjoint(i.written) and _place(i.operands[1], places) == place:
-                found.add(id(i))
+        expected = {*reached(registers_in(swap.operands[2]), lambda name: passed[name])}
+        loads = (i for i in instructions if i.opcode == "ld" and not expected.isdisjoint(i.written))
+        found |= {id(i) for i in loads if _place(i.operands[1], places) == place}
     return frozenset(found)
-
-
-def _closure(names: set[str], sources: dict[str, set[str]]) -> set[str]:
-    pending = list(names)
-    while pending:
-        fresh = sources.get(pending.pop(), set()) - names
-        names |= fresh
-        pending += fresh
-    return names
 
 
 def _places(instructions: list[Instruction]) -> dict[str, tuple[Operand, int]]:

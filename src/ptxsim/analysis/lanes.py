@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import or_, xor
 
-from ptxsim.isa import Result
+from ptxsim.isa import Likeness
 from ptxsim.limits import MAX_GRID, MAX_THREADS, WARP
 from ptxsim.syntax.program import (
     WIDTH_BITS,
@@ -30,7 +31,6 @@ from ptxsim.syntax.program import (
     Instruction,
     Kernel,
     Operand,
-    Pair,
     Register,
     Special,
     Symbol,
@@ -47,9 +47,9 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """A lane pattern; `offsets` is None for a varying register."""
+    """A lane pattern; a varying register has no `offsets`."""
 
-    offsets: tuple[int, ...] | None = None
+    offsets: tuple[int, ...] = ()
     align: int = 0
     bounds: Bounds | None = None
     """the lowest and the highest value that it may have"""
@@ -62,11 +62,11 @@ class Lanes:
     @property
     def scalar(self) -> bool:
         """Whether lane 0 stands for the whole warp."""
-        return self.offsets is not None and self.groups == 1
+        return self.known and self.groups == 1
 
     def regrouped(self, groups: int) -> Lanes:
         """The same register seen as more groups."""
-        if self.offsets is None or groups == self.groups:
+        if not self.known or groups == self.groups:
             return self
         size = WARP // groups
         firsts = [self.offsets[lane - lane % size] for lane in range(WARP)]
@@ -77,7 +77,7 @@ class Lanes:
 
     @property
     def known(self) -> bool:
-        return self.offsets is not None
+        return bool(self.offsets)
 
     @property
     def value(self) -> int | None:
@@ -112,6 +112,14 @@ def common(a: Lanes, b: Lanes) -> tuple[Lanes, Lanes]:
                 if p.offsets == q.offsets:
                     return p, q
     return VARYING, VARYING
+
+
+def _alike(patterns: list[Lanes]) -> Lanes:
+    """In the fewest groups within which lanes agree on all of these."""
+    for groups in (1, 2, 4):
+        if all(p.known and p.groups <= groups and p.regrouped(groups).offsets == ZERO for p in patterns):
+            return Lanes(ZERO, groups=groups)
+    return VARYING
 
 
 # ---------------------------------------------------------------- what arithmetic does to patterns
@@ -154,7 +162,6 @@ def widened_source(instruction: Instruction) -> Operand | None:
 
 
 def _sum(a: Lanes, b: Lanes, bits: int, sign: int = 1) -> Lanes:
-    assert a.offsets is not None and b.offsets is not None
     offsets = tuple(wrap(p + sign * q, bits) for p, q in zip(a.offsets, b.offsets, strict=True))
     bounds = None
     if a.bounds and b.bounds:
@@ -164,7 +171,6 @@ def _sum(a: Lanes, b: Lanes, bits: int, sign: int = 1) -> Lanes:
 
 
 def _scaled(a: Lanes, factor: int, bits: int) -> Lanes:
-    assert a.offsets is not None
     bounds = None
     if a.bounds:
         low, high = sorted((a.bounds[0] * factor, a.bounds[1] * factor))
@@ -173,24 +179,22 @@ def _scaled(a: Lanes, factor: int, bits: int) -> Lanes:
     return Lanes(offsets, min(EXACT, a.align + trailing_zeros(factor)), _fitting(bounds, bits))
 
 
-def _add(i: Instruction, s: list[Lanes]) -> Lanes | None:
-    return _sum(s[0], s[1], WIDTH_BITS[i.type]) if "sat" not in i.modifiers else None
+def _add_sub(i: Instruction, s: list[Lanes]) -> Lanes | None:
+    return _sum(s[0], s[1], WIDTH_BITS[i.type], 1 if i.opcode == "add" else -1) if "sat" not in i.modifiers else None
 
 
-def _sub(i: Instruction, s: list[Lanes]) -> Lanes | None:
-    return _sum(s[0], s[1], WIDTH_BITS[i.type], -1) if "sat" not in i.modifiers else None
+def _with_constant(s: list[Lanes]) -> tuple[Lanes, int | None]:
+    """Of two sources the one that is no constant, and the constant."""
+    return (s[0], s[1].value) if s[1].value is not None else (s[1], s[0].value)
 
 
 def _mul(i: Instruction, s: list[Lanes]) -> Lanes | None:
     if "hi" in i.modifiers or "sat" in i.modifiers:
         return None
     bits = WIDTH_BITS[i.type] * (2 if "wide" in i.modifiers else 1)
-    a, b = s[0], s[1]
-    if b.value is None:
-        a, b = b, a
-    if b.value is None:
-        return UNIFORM if a.offsets == ZERO and b.offsets == ZERO else None
-    factor = b.value
+    a, factor = _with_constant(s)
+    if factor is None:
+        return UNIFORM if s[0].offsets == s[1].offsets == ZERO else None
     if "wide" in i.modifiers and i.type[0] != "s":  # operands are read as unsigned numbers
         factor &= (1 << WIDTH_BITS[i.type]) - 1
         if a.bounds and a.bounds[0] < 0:
@@ -216,7 +220,6 @@ def _convert(i: Instruction, s: list[Lanes]) -> Lanes | None:
         return None
     to, of = (WIDTH_BITS[t] for t in i.types)
     a = s[0]
-    assert a.offsets is not None
     if to >= of:
         unsigned_negative = i.types[1][0] != "s" and (a.bounds is None or a.bounds[0] < 0)
         return Lanes(a.offsets, a.align) if unsigned_negative else a
@@ -232,14 +235,13 @@ def _shift_left(i: Instruction, s: list[Lanes]) -> Lanes | None:
 
 def _fits_below(a: Lanes) -> bool:
     """Whether the offsets live in the low bits that are zero in lane 0's value."""
-    return a.offsets is not None and min(a.offsets) >= 0 and max(a.offsets) < 1 << a.align
+    return min(a.offsets) >= 0 and max(a.offsets) < 1 << a.align
 
 
 def _shift_right(i: Instruction, s: list[Lanes]) -> Lanes | None:
     a, amount = s[0], s[1].value
     if amount is None or amount < 0 or not _fits_below(a):
         return None
-    assert a.offsets is not None
     bounds = None
     if a.bounds and (a.bounds[0] >= 0 or i.type[0] == "s"):
         bounds = a.bounds[0] >> amount, a.bounds[1] >> amount
@@ -250,11 +252,9 @@ def _shift_right(i: Instruction, s: list[Lanes]) -> Lanes | None:
 
 
 def _and(i: Instruction, s: list[Lanes]) -> Lanes | None:
-    a, b = (s[0], s[1]) if s[1].value is not None else (s[1], s[0])
-    mask = b.value
+    a, mask = _with_constant(s)
     if mask is None or not _fits_below(a):
         return None
-    assert a.offsets is not None
     below = (1 << a.align) - 1
     rest = mask & ~below & ((1 << WIDTH_BITS[i.type]) - 1)
     offsets = tuple(c & mask for c in a.offsets)
@@ -264,16 +264,12 @@ def _and(i: Instruction, s: list[Lanes]) -> Lanes | None:
 
 
 def _or_xor(i: Instruction, s: list[Lanes]) -> Lanes | None:
-    a, b = (s[0], s[1]) if s[1].value is not None else (s[1], s[0])
-    bits = b.value
+    a, bits = _with_constant(s)
     if bits is None or not _fits_below(a):
         return None
-    assert a.offsets is not None
     within = bits & ((1 << a.align) - 1)
-    if i.opcode == "or":
-        offsets = tuple((c | within) - within for c in a.offsets)
-    else:
-        offsets = tuple((c ^ within) - within for c in a.offsets)
+    combine = or_ if i.opcode == "or" else xor
+    offsets = tuple(combine(c, within) - within for c in a.offsets)
     return Lanes(offsets, min(a.align, trailing_zeros(bits)))
 
 
@@ -287,7 +283,7 @@ def _select(i: Instruction, s: list[Lanes]) -> Lanes | None:
 # A rule gets the instruction and the patterns of its sources, all known and in the same number of groups, and returns
 # the pattern of the result, or None where it has none to offer. The numbers of groups are the caller's business.
 _RULES: dict[str, Callable[[Instruction, list[Lanes]], Lanes | None]] = {
-    "add": _add, "sub": _sub, "mul": _mul, "mad": _mad, "mov": _copy, "cvta": _copy, "cvt": _convert,
+    "add": _add_sub, "sub": _add_sub, "mul": _mul, "mad": _mad, "mov": _copy, "cvta": _copy, "cvt": _convert,
     "shl": _shift_left, "shr": _shift_right, "and": _and, "or": _or_xor, "xor": _or_xor, "selp": _select,
 }  # fmt: skip
 
@@ -383,36 +379,26 @@ class LaneAnalysis:
                 return UNIFORM
             case Vector(elements):
                 parts = [self.operand(e) for e in elements]
-                if any(p is None for p in parts):
-                    return None
-                for groups in (1, 2, 4):
-                    if all(p.known and p.groups <= groups and p.regrouped(groups).offsets == ZERO for p in parts if p):
-                        return Lanes(ZERO, groups=groups)
-                return VARYING
+                known = [p for p in parts if p is not None]
+                return _alike(known) if len(known) == len(parts) else None
             case _:
                 return VARYING
 
     def _special(self, name: str) -> Lanes:
-        x, y, z = self.block
-        match name:
-            case "ctaid.x":
-                return Lanes(ZERO, 0, (0, MAX_GRID[0] - 1 if self.wide_grid else MAX_GRID_X - 1))
-            case "ctaid.y" | "ctaid.z":
-                return Lanes(ZERO, 0, (0, MAX_GRID[1] - 1))
-            case "nctaid.x" | "nctaid.y" | "nctaid.z":
-                return Lanes(ZERO, 0, (1, MAX_GRID[0]))
-            case "ntid.x" | "ntid.y" | "ntid.z":
-                return constant(self.block["xyz".index(name[-1])])
-            case "laneid":
-                return Lanes(tuple(range(WARP)), EXACT, (0, 0))
-            case "tid.x" | "tid.y" | "tid.z":
-                return _thread_index(name[-1], x, y, z)
-            case "warpid":
-                return Lanes(ZERO, 0, (0, MAX_THREADS // WARP - 1))
-            case _ if name.startswith(("lanemask", "clock", "globaltimer")):
-                return VARYING
-            case _:
-                return UNIFORM
+        base, _, axis = name.partition(".")
+        ranges = {
+            "ctaid.x": (0, MAX_GRID[0] - 1 if self.wide_grid else MAX_GRID_X - 1),
+            **dict.fromkeys(("ctaid.y", "ctaid.z"), (0, MAX_GRID[1] - 1)),
+            **dict.fromkeys(("nctaid.x", "nctaid.y", "nctaid.z"), (1, MAX_GRID[0])),
+            "warpid": (0, MAX_THREADS // WARP - 1),
+        }
+        if name in ranges:
+            return Lanes(ZERO, 0, ranges[name])
+        if base in ("tid", "ntid") and axis != "w":
+            return _thread_index(axis, *self.block) if base == "tid" else constant(self.block["xyz".index(axis)])
+        if name == "laneid":
+            return Lanes(tuple(range(WARP)), EXACT, (0, 0))
+        return VARYING if name.startswith(("lanemask", "clock", "globaltimer")) else UNIFORM
 
     # -- transfer functions ---------------------------------------------------------------------------------------
     def result(self, instruction: Instruction) -> Lanes | None:
@@ -420,25 +406,24 @@ class LaneAnalysis:
         if not instruction.written:
             return None
         match instruction.row.result:
-            case Result.VARYING:
+            case Likeness.VARYING:
                 return VARYING
-            case Result.UNIFORM:
+            case Likeness.UNIFORM:
                 return UNIFORM
-            case Result.OF_ADDRESS:
+            case Likeness.OF_ADDRESS:
                 return self._loaded(instruction)
-            case Result.OF_MASK:
+            case Likeness.OF_MASK:
                 mask = self.operand(instruction.operands[-1]) if "sync" in instruction.modifiers else UNIFORM
                 return None if mask is None else UNIFORM if mask.uniform else VARYING
         sources = [self.operand(o) for o in instruction.sources]
-        if any(s is None for s in sources):
-            return None
         known = [s for s in sources if s is not None]
+        if len(known) < len(sources):
+            return None
         if not all(s.known for s in known):
             return VARYING
         groups = max((s.groups for s in known), default=1)
-        rule = _RULES.get(instruction.opcode) if instruction.types and is_integer(instruction.type) else None
-        if isinstance(instruction.result, Vector | Pair):
-            rule = None
+        single = isinstance(instruction.result, Register)
+        rule = _RULES.get(instruction.opcode) if single and instruction.types and is_integer(instruction.type) else None
         for finer in (1, 2, 4):
             if finer >= groups:
                 parts = [s.regrouped(finer) for s in known]
@@ -458,12 +443,7 @@ class LaneAnalysis:
         if base is None:
             return None
         # lanes share one address, so they read one value; local memory differs by lane
-        if instruction.space not in ("global", "shared", "const") or not base.known:
-            return VARYING
-        for groups in (1, 2, 4):
-            if groups >= base.groups and base.regrouped(groups).offsets == ZERO:
-                return Lanes(ZERO, groups=groups)
-        return VARYING
+        return _alike([base]) if instruction.space in ("global", "shared", "const") else VARYING
 
     def _record_guard(self, instruction: Instruction) -> None:
         """Notes a widening of a patterned 32-bit value that might wrap."""
@@ -471,7 +451,7 @@ class LaneAnalysis:
         if widened is None:
             return
         source = self.operand(widened)
-        if source is None or source.offsets is None or source.offsets == ZERO:
+        if source is None or not source.known or source.offsets == ZERO:
             return
         result = self.result(instruction)
         if result is None or not result.known:

@@ -13,6 +13,7 @@ H200 counts what they predict (benchmarks/fidelity.py):
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -28,12 +29,13 @@ from ptxsim.syntax.program import (
     Operand,
     Register,
     Symbol,
-    Vector,
     bytes_of,
+    elements_of,
+    reached,
     registers_in,
 )
 
-Definitions = dict[str, list[Instruction]]
+Definitions = defaultdict[str, list[Instruction]]
 """register -> the instructions that write it"""
 WIDEST_BYTES = 16
 LONGEST_CHAIN = 64
@@ -46,7 +48,7 @@ _REORDERED = frozenset({"global", "local", "param", "const"})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SharedRequest:
     """What the machine code asks for where a PTX load stands.
 
     `shift` leads from the load's own address to the first byte, `nbytes` is the width per lane.
@@ -70,7 +72,7 @@ class _Load:
         return range(self.offset, self.offset + self.nbytes, self.unit)
 
 
-def shared_requests(kernel: Kernel) -> dict[int, tuple[Request, ...]]:
+def shared_requests(kernel: Kernel) -> dict[int, tuple[SharedRequest, ...]]:
     """id(instruction) -> the requests in place of a shared load, for loads that are not simply one of their own width.
 
     Loads whose bytes another load gets have none.
@@ -78,12 +80,16 @@ def shared_requests(kernel: Kernel) -> dict[int, tuple[Request, ...]]:
     blocks = [block for block in kernel.blocks if any(_may_merge(i) for i in block.instructions)]
     if not blocks:
         return {}
-    definitions = _definitions_of(kernel)
+    definitions: Definitions = defaultdict(list)
+    for block in kernel.blocks:
+        for i in block.executed:
+            for name in i.written:
+                definitions[name].append(i)
     groups = [group for block in blocks for group in _groups(kernel, block, definitions)]
     aligned = _alignments(kernel, {loads[0].root[0] for loads in groups}, definitions)
     aligned[""] = EXACT
     used = frozenset(name for block in kernel.blocks for i in block.executed for name in i.read)
-    found: dict[int, tuple[Request, ...]] = {}
+    found: dict[int, tuple[SharedRequest, ...]] = {}
     for loads in groups:
         found |= _merged(loads, min(4 * loads[0].unit, WIDEST_BYTES, 1 << aligned[loads[0].root[0]]), used)
     return found
@@ -99,7 +105,7 @@ def _may_merge(i: Instruction) -> bool:
 def _unit_of(kernel: Kernel, i: Instruction) -> int:
     """Bytes in which ptxas counts what a load gets; 0 for a load that it leaves alone."""
     size, target = bytes_of(i.type), i.operands[0]
-    count = len(target.elements) if isinstance(target, Vector) else 1
+    count = len(elements_of(target))
     if size == 8:
         return 8
     if size * count % 4 == 0:
@@ -130,12 +136,11 @@ def _groups(kernel: Kernel, block: Block, definitions: Definitions) -> Iterator[
 
 
 def _load(kernel: Kernel, i: Instruction, places: dict[str, Place], definitions: Definitions) -> _Load | None:
-    where, target, unit = i.operands[1], i.operands[0], _unit_of(kernel, i)
+    where, unit = i.operands[1], _unit_of(kernel, i)
     place = _place(kernel, where.base, places, definitions) if unit and isinstance(where, Address) else None
     if place is None or not isinstance(where, Address):
         return None
-    count = len(target.elements) if isinstance(target, Vector) else 1
-    return _Load(i, place[0], place[1] + where.offset, bytes_of(i.type) * count, unit)
+    return _Load(i, place[0], place[1] + where.offset, bytes_of(i.type) * len(elements_of(i.operands[0])), unit)
 
 
 def _keeps_order(i: Instruction) -> bool:
@@ -173,9 +178,9 @@ def _place(kernel: Kernel, base: Operand, places: dict[str, Place], definitions:
         if base.name in places:
             root, more = places[base.name]
             return root, wrap(more + offset, 32)
-        writers = definitions.get(base.name, [])
+        writers = definitions[base.name]
         moved = _moved(writers[0]) if len(writers) == 1 else None
-        if moved is None or (isinstance(moved[0], Register) and len(definitions.get(moved[0].name, ())) != 1):
+        if moved is None or (isinstance(moved[0], Register) and len(definitions[moved[0].name]) != 1):
             return (base.name, 0), wrap(offset, 32)
         base, offset = moved[0], offset + moved[1]
     match base:
@@ -194,7 +199,7 @@ Asked = tuple[int, range]
 """The number of the load in whose place a request stands, and the units that it gets, as offsets from the root."""
 
 
-def _merged(loads: list[_Load], window: int, used: frozenset[str]) -> dict[int, tuple[Request, ...]]:
+def _merged(loads: list[_Load], window: int, used: frozenset[str]) -> dict[int, tuple[SharedRequest, ...]]:
     """The requests of loads of one stretch, root and unit; `window` is the widest load that their alignment allows."""
     unit = loads[0].unit
     alone: list[Asked] = []
@@ -219,18 +224,17 @@ def _merged(loads: list[_Load], window: int, used: frozenset[str]) -> dict[int, 
                 first.setdefault(at, number)
     together = [(min(first[at] for at in piece if at in first), piece) for piece in _pieces(first, unit, window)]
     asked = _joined(sorted(alone + together, key=lambda a: (a[1].start, a[0])), unit, window)
-    found: dict[int, tuple[Request, ...]] = {}
+    found: dict[int, tuple[SharedRequest, ...]] = {}
     for number, load in enumerate(loads):
         own = [piece for k, piece in asked if k == number]
         if own != [load.units]:
-            found[id(load.instruction)] = tuple(Request(p.start - load.offset, len(p) * unit) for p in own)
+            found[id(load.instruction)] = tuple(SharedRequest(p.start - load.offset, len(p) * unit) for p in own)
     return found
 
 
 def _wanted(load: _Load, used: frozenset[str]) -> list[int]:
     """The units of a load that some instruction reads; of a load in vain, all."""
-    target = load.instruction.operands[0]
-    elements = target.elements if isinstance(target, Vector) else (target,)
+    elements = elements_of(load.instruction.operands[0])
     size = load.nbytes // len(elements)
     read_at = [k * size for k, e in enumerate(elements) if isinstance(e, Register) and e.name in used]
     return sorted({load.offset + at // load.unit * load.unit for at in read_at}) or list(load.units)
@@ -268,37 +272,21 @@ def _joined(asked: list[Asked], unit: int, window: int) -> list[Asked]:
 # ---------------------------------------------------------------- how addresses are aligned
 
 
-def _definitions_of(kernel: Kernel) -> Definitions:
-    """Who writes each register of a kernel."""
-    found: Definitions = {}
-    for block in kernel.blocks:
-        for i in block.executed:
-            for name in i.written:
-                found.setdefault(name, []).append(i)
-    return found
-
-
 def _alignments(kernel: Kernel, registers: Iterable[str], definitions: Definitions) -> dict[str, int]:
     """register -> exponent of the largest power of two known to divide it, for `registers` and what they come from.
 
     Control flow is ignored: a register has the least alignment of its definitions. The block's shape is not known
     either, as ptxas does not know it. Addresses of shared variables count from the start of the block's shared memory.
     """
-    known: dict[str, int] = {}
-    arithmetic: list[tuple[str, Instruction]] = []
-    pending = list(registers)
-    while pending:
-        name = pending.pop()
-        if name in known:
-            continue
-        known[name] = EXACT if name in definitions else 0
-        for i in definitions.get(name, ()):
-            if _rule(i) is None:
-                known[name] = 0
-                break
-        else:
-            arithmetic += [(name, i) for i in definitions.get(name, ())]
-            pending += [n for i in definitions.get(name, ()) for o in i.operands[1:] for n in registers_in(o)]
+
+    def sources(name: str) -> list[str]:
+        return [n for i in definitions[name] for o in i.operands[1:] for n in registers_in(o)] if computed(name) else []
+
+    def computed(name: str) -> bool:
+        return bool(definitions[name]) and all(map(_rule, definitions[name]))
+
+    known = {name: EXACT if computed(name) else 0 for name in reached(registers, sources)}
+    arithmetic = [(name, i) for name in known if known[name] for i in definitions[name]]
     changed = True
     while changed:
         changed = False
@@ -317,18 +305,12 @@ def _operand(kernel: Kernel, operand: Operand, known: dict[str, int]) -> int:
             return known.get(name, 0)
         case Immediate(bits):
             return trailing_zeros(bits)
-        case Symbol(name, offset):
-            variable = kernel.variables.get(name)
-            return 0 if variable is None or variable.space != "shared" else trailing_zeros(variable.offset + offset)
-        case _:
-            return 0
+        case Symbol(name, offset) if name in kernel.variables and kernel.variables[name].space == "shared":
+            return trailing_zeros(kernel.variables[name].offset + offset)
+    return 0
 
 
 _Rule = Callable[[list[int], Instruction], int]
-
-
-def _least(s: list[int], i: Instruction) -> int:
-    return min(s[:2])
 
 
 def _sum_of(s: list[int], i: Instruction) -> int:
@@ -344,11 +326,11 @@ def _shifted(s: list[int], i: Instruction) -> int:
 
 
 _RULES: dict[str, _Rule] = {
-    "add": _least, "sub": _least, "or": _least, "xor": _least, "selp": _least,
+    **dict.fromkeys(("add", "sub", "or", "xor", "selp"), lambda s, i: min(s[:2])),
     "and": lambda s, i: max(s),
     "mul": _sum_of, "mul24": _sum_of, "mad": lambda s, i: min(_sum_of(s, i), s[2]),
     "shl": _shifted, "shr": _shifted,
-    "mov": lambda s, i: s[0], "cvt": lambda s, i: s[0], "cvta": lambda s, i: s[0], "neg": lambda s, i: s[0],
+    **dict.fromkeys(("mov", "cvt", "cvta", "neg"), lambda s, i: s[0]),
 }  # fmt: skip
 
 

@@ -8,23 +8,21 @@ one call that checks and counts all lanes, then a gather or scatter of those tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Value, constant
-from ptxsim.codegen.functions import CONTEXT, NULL, WORKER, report
+from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, report_signal
 from ptxsim.codegen.translator import UNIFORM, Translator
-from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector, bytes_of
+from ptxsim.syntax.program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of
 
 HALF = WARP // 2
 
 
-
-
 @dataclass(frozen=True)
-class Access:
+class MemoryAccess:
     """One load or store: what moves, where, and how it is accounted for."""
 
     instruction: Instruction
@@ -80,45 +78,67 @@ def is_signal(i: Instruction, space: str) -> bool:
     return not _SIGNALS.isdisjoint(i.modifiers) or (i.has("volatile") and space != "shared")
 
 
-def inferred_space(t: Translator, where: Address) -> str | None:
-    """The space of a generic access whose pointer can only come from one."""
-    if not isinstance(where.base, Register):
-        return None
+def space_of(t: Translator, i: Instruction, where: Address) -> str:
+    """The space of an access; of a generic one the only space from which its pointer can come, if there is one."""
+    if i.space != "generic" or not isinstance(where.base, Register):
+        return i.space
     roots = t.unit.pointers.get(where.base.name, frozenset())
     spaces = {r if r in ("shared", "local") else "global" for r in roots}
-    return spaces.pop() if len(spaces) == 1 and "?" not in roots else None
+    return spaces.pop() if len(spaces) == 1 and "?" not in roots else "generic"
 
 
-def put_loaded(t: Translator, i: Instruction, target: Operand, value: Value, own: Lanes) -> None:
+def put_loaded(t: Translator, i: Instruction, target: Operand, value: IRValue, own: Lanes) -> None:
     if isinstance(target, Register):
         t.put(target.name, t.as_storage(target.name, value, i.type[0] == "s"), own)
 
 
-def vector_address(t: Translator, a: Access, kind: str) -> Value:
+def vector_address(t: Translator, a: MemoryAccess, kind: str) -> IRValue:
     """Addresses of all lanes as `kind` (i64 global, i32 shared offsets)."""
-    b, base = t.b, a.address.base
-    if isinstance(base, Register):
-        value = b.resize(t.get(base.name, WARP), kind)
-    else:
-        value = b.splat(b.resize(t.source(base, "u64", 0), kind))
-    return b.add_const(value, a.address.offset)
+    base = a.address.base
+    value = t.resize(t.get(base.name, WARP) if isinstance(base, Register) else t.source(base, "u64", 0), kind)
+    return t.add_const(value if value.lanes else t.splat(value), a.address.offset)
 
 
-def pattern_of(t: Translator, a: Access) -> Lanes:
+def is_wide(t: Translator, a: MemoryAccess) -> bool:
+    """Whether an address of shared memory has 64 bits, so that it may lie in another state space; with checks."""
+    base = a.address.base
+    if isinstance(base, Symbol):
+        variable = t.kernel.variables.get(base.name)
+        return t.unit.options.check and (variable is None or variable.space != "shared")
+    return t.unit.options.check and not (isinstance(base, Register) and t.storage(base.name) != "i64")
+
+
+def from_window(t: Translator, i: Instruction, address: IRValue, window: int) -> IRValue:
+    """A generic address (i64) as an offset into the space of a window; one that is written with its space is that."""
+    return t.add_const(address, -window) if i.space == "generic" else address
+
+
+def low_offset(t: Translator, offset: IRValue) -> IRValue:
+    """An offset into shared memory (i64) in 32 bits; NOT_SHARED where it does not fit."""
+    low = t.resize(offset, "i32")
+    return t.select(t.icmp("eq", t.resize(low, "i64", signed=True), offset), low, t.like(low, L.NOT_SHARED))
+
+
+def shared_offsets(t: Translator, a: MemoryAccess) -> IRValue:
+    """Offsets of all lanes in shared memory (i32)."""
+    if not is_wide(t, a):
+        return vector_address(t, a, "i32")
+    return low_offset(t, from_window(t, a.instruction, vector_address(t, a, "i64"), L.SHARED_WINDOW))
+
+
+def pattern_of(t: Translator, a: MemoryAccess) -> Lanes:
     """Lane pattern of the address."""
     base = a.address.base
     return t.pattern(base.name) if isinstance(base, Register) else UNIFORM
 
 
-def scalar_base(t: Translator, a: Access, kind: str) -> Value:
+def scalar_base(t: Translator, a: MemoryAccess, kind: str) -> IRValue:
     """Lane 0's address without the instruction's offset."""
     base = a.address.base
-    if isinstance(base, Register):
-        return t.b.resize(t.get(base.name, 0), kind)
-    return t.b.resize(t.source(base, "u64", 0), kind)
+    return t.resize(t.get(base.name, 0) if isinstance(base, Register) else t.source(base, "u64", 0), kind)
 
 
-def stored_values(t: Translator, a: Access) -> list[Value] | None:
+def stored_values(t: Translator, a: MemoryAccess) -> list[IRValue] | None:
     """What a store writes, as vectors of raw bits."""
     if a.is_load:
         return None
@@ -126,86 +146,90 @@ def stored_values(t: Translator, a: Access) -> list[Value] | None:
     return [t.source(r, bits, WARP) for r in a.registers]
 
 
-def finish(t: Translator, a: Access, results: list[Value], own: Lanes) -> None:
+def finish(t: Translator, a: MemoryAccess, results: list[IRValue], own: Lanes) -> None:
     if a.is_load:
         for register, value in zip(a.registers, results, strict=True):
             put_loaded(t, a.instruction, register, value, own)
 
 
 def account(
-    t: Translator, a: Access, space: str, address: Value, mask: Value, *, kind: int | None = None, counter: Value = NULL
-) -> Value:
+    t: Translator,
+    a: MemoryAccess,
+    space: str,
+    address: IRValue,
+    mask: IRValue,
+    *,
+    kind: int | None = None,
+    counter: IRValue = NULL,
+) -> IRValue:
     """Checks and counts an access of the lanes in `mask`; those that may go on."""
     fixed = (constant("i32", k) for k in (a.bytes_, a.site, a.kind if kind is None else kind))
-    checked = constant("i32", int(t.unit.options.check))
-    return t.b.call(t.unit.access(space), "i32", WORKER, CONTEXT, address, mask, *fixed, counter, checked)
+    checked = constant("i32", int(t.unit.options.check or space == "const"))
+    return t.call(t.unit.access(space), "i32", WORKER, CONTEXT, address, mask, *fixed, counter, checked)
 
 
-def move_lanes(t: Translator, element: str, address: Value, mask: Value, value: Value | None) -> Value:
+def move_lanes(t: Translator, element: str, address: IRValue, mask: IRValue, value: IRValue | None) -> IRValue:
     """Loads the lanes of `mask`, or stores a value."""
     if value is None:
-        return t.b.call(f"ws_gather_{element}", element, address, mask, lanes=WARP)
-    return t.b.call(f"ws_scatter_{element}", "void", address, mask, value)
+        return t.call(f"ws_gather_{element}", element, address, mask, lanes=WARP)
+    return t.call(f"ws_scatter_{element}", "void", address, mask, value)
 
 
-def gather_scatter(t: Translator, a: Access, address: Value, values: list[Value] | None, mask: Value) -> list[Value]:
-    places = (t.b.add_const(address, k * a.element_bytes) for k in range(len(a.registers)))
+def gather_scatter(
+    t: Translator, a: MemoryAccess, address: IRValue, values: list[IRValue] | None, mask: IRValue
+) -> list[IRValue]:
+    places = (t.add_const(address, k * a.element_bytes) for k in range(len(a.registers)))
     moved = [move_lanes(t, a.element, at, mask, values[k] if values else None) for k, at in enumerate(places)]
     return moved if values is None else []
 
 
 def either(
     t: Translator,
-    a: Access,
-    conditions: Sequence[Value | Callable[[], Value]],
-    fast: Callable[[], list[Value]],
-    slow: Callable[[], list[Value]],
+    a: MemoryAccess,
+    conditions: Sequence[IRValue | Callable[[], IRValue]],
+    fast: Callable[[], list[IRValue]],
+    slow: Callable[[], list[IRValue]],
     after_fast: Callable[[], None] | None = None,
-) -> list[Value]:
+) -> list[IRValue]:
     """fast() where all conditions hold, else slow(); joins the results."""
-    b = t.b
-    quick, general, end = b.new_label("fast"), b.new_label("slow"), b.new_label("join")
+    quick, general, end = t.new_label("fast"), t.new_label("slow"), t.new_label("join")
     for condition in conditions:
-        following = b.new_label("ok")
-        value = condition if isinstance(condition, Value) else condition()
-        b.branch(value, following, general, likely=True)
-        b.label(following)
-    b.br(quick)
-    b.label(quick)
+        following = t.new_label("ok")
+        value = condition if isinstance(condition, IRValue) else condition()
+        t.branch(value, following, general, likely=True, then=following)
+    t.br(quick, then=quick)
     first = fast()
     if after_fast:
         after_fast()
-    first_at = b.label_now
-    b.br(end)
-    b.label(general)
+    first_at = t.label_now
+    t.br(end, then=general)
     second = slow()
-    second_at = b.label_now
-    b.br(end)
-    b.label(end)
-    return [b.phi((x, first_at), (y, second_at)) for x, y in zip(first, second, strict=True)]
+    second_at = t.label_now
+    t.br(end, then=end)
+    return [t.phi((x, first_at), (y, second_at)) for x, y in zip(first, second, strict=True)]
 
 
 def by_shape(
     t: Translator,
-    a: Access,
+    a: MemoryAccess,
     shape: Shape,
-    base: Callable[[], Value],
-    values: list[Value] | None,
-    passed: Value | None,
-    general: Callable[[], list[Value]],
+    base: Callable[[], IRValue],
+    values: list[IRValue] | None,
+    passed: IRValue | None,
+    general: Callable[[], list[IRValue]],
     after: Callable[[], None] | None = None,
 ) -> None:
     """An access in wide pieces from `base` on (the host's address, i64), or where `passed` does not hold, `general`."""
 
-    def fast() -> list[Value]:
+    def fast() -> list[IRValue]:
         if values is None:
             return load_shape(t, a, shape, base())
         store_shape(t, a, shape, base(), values)
         return []
 
-    def slow() -> list[Value]:
+    def slow() -> list[IRValue]:
         results = general()
-        return [t.b.extract(r, 0) for r in results] if shape.distinct == 1 else results
+        return [t.extract(r, 0) for r in results] if shape.distinct == 1 else results
 
     results = fast() if passed is None else either(t, a, [passed], fast, slow, after)
     finish(t, a, results, UNIFORM if shape.distinct == 1 else Lanes())
@@ -217,7 +241,7 @@ def place_of(i: Instruction) -> tuple[Operand, Operand, int]:
     return where, what, bytes_of(i.type) * (len(what.elements) if isinstance(what, Vector) else 1)
 
 
-def extent(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[int, int, int]:
+def extent(t: Translator, a: MemoryAccess, offsets: tuple[int, ...]) -> tuple[int, int, int]:
     """(lowest, highest + 1) byte that this block touches through the register of `a`, and the alignment to test."""
     base, aligned = a.address.base, 1
     ends: list[int] = []
@@ -267,35 +291,33 @@ def shape_of(offsets: Sequence[int], bytes_: int) -> Shape | None:
     if len(runs) > MOST_PIECES:
         return None
     index = {u: k for k, u in enumerate(unique)}
-    counts = [0] * len(unique)
-    for o in offsets:
-        counts[index[o]] += 1
-    return Shape(tuple(runs), tuple(index[o] for o in offsets), tuple(counts))
+    counts = Counter(offsets)
+    return Shape(tuple(runs), tuple(index[o] for o in offsets), tuple(counts[u] for u in unique))
 
 
-def load_shape(t: Translator, a: Access, shape: Shape, base: Value) -> list[Value]:
+def load_shape(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue) -> list[IRValue]:
     """One value per element register; scalars where all lanes read one address. `base` is lane 0's full address
     (i64)."""
-    b, parts = t.b, len(a.registers)
+    parts = len(a.registers)
     if shape.distinct == 1:
-        only = b.add_const(base, shape.runs[0][0])
-        return [b.load(a.element, b.pointer(b.add_const(only, k * a.element_bytes))) for k in range(parts)]
+        only = t.add_const(base, shape.runs[0][0])
+        return [t.load(a.element, t.pointer(t.add_const(only, k * a.element_bytes))) for k in range(parts)]
     halves = _halves(shape)
-    pieces: list[list[Value]] = [[] for _ in range(parts)]
+    pieces: list[list[IRValue]] = [[] for _ in range(parts)]
     for start, count in shape.runs:
-        pointer = b.pointer(b.add_const(base, start))
+        pointer = t.pointer(t.add_const(base, start))
         if count == 1:
-            singles = [b.load(a.element, b.offset(pointer, k * a.element_bytes)) for k in range(parts)]
+            singles = [t.load(a.element, t.offset(pointer, k * a.element_bytes)) for k in range(parts)]
             for piece, single in zip(pieces, singles, strict=True):
                 alone = f"insertelement <1 x {a.element}> poison, {single}, i32 0"
-                piece.append(b.splat(single, HALF) if halves else b.let(a.element, 1, alone))
+                piece.append(t.splat(single, HALF) if halves else t.let(a.element, 1, alone))
             continue
-        big = b.load(a.element, pointer, count * parts)
+        big = t.load(a.element, pointer, count * parts)
         for k in range(parts):
-            pieces[k].append(big if parts == 1 else b.shuffle(big, [n * parts + k for n in range(count)]))
+            pieces[k].append(big if parts == 1 else t.shuffle(big, [n * parts + k for n in range(count)]))
     if halves:  # each half warp is one run or one value: no permutation needed
-        return [b.concat([p[h] for h in halves]) for p in pieces]
-    return [b.shuffle(b.concat(p), shape.place) for p in pieces]
+        return [t.concat([p[h] for h in halves]) for p in pieces]
+    return [t.shuffle(t.concat(p), shape.place) for p in pieces]
 
 
 def _halves(shape: Shape) -> tuple[int, ...] | None:
@@ -317,33 +339,33 @@ def _halves(shape: Shape) -> tuple[int, ...] | None:
     return tuple(chosen)
 
 
-def store_shape(t: Translator, a: Access, shape: Shape, base: Value, values: list[Value]) -> None:
+def store_shape(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue, values: list[IRValue]) -> None:
     """Stores distinct addresses, run by run; `values` have one lane per entry of `shape.place`."""
-    b, parts = t.b, len(values)
+    parts = len(values)
     width = len(shape.place)
-    lane_at = [0] * width
-    for lane, index in enumerate(shape.place):
-        lane_at[index] = lane
+    lane_at = {index: lane for lane, index in enumerate(shape.place)}
     done = 0
-    joined = values[0] if parts == 1 else b.concat(values)
+    joined = values[0] if parts == 1 else t.concat(values)
     for start, count in shape.runs:
-        lanes = lane_at[done : done + count]
+        lanes = [lane_at[index] for index in range(done, done + count)]
         done += count
-        big = b.shuffle(joined, [part * width + lane for lane in lanes for part in range(parts)])
-        b.store(big, b.pointer(b.add_const(base, start)), align=a.element_bytes)
+        big = t.shuffle(joined, [part * width + lane for lane in lanes for part in range(parts)])
+        t.store(big, t.pointer(t.add_const(base, start)), align=a.element_bytes)
 
 
 _ORDERS = frozenset({"release", "acq_rel", "sc"})
 
 
-def signal(t: Translator, address: Value, mask: Value, flags: int, i: Instruction) -> None:
+def own_stretch(t: Translator) -> None:
+    """Begins a stretch for an atomic, so that `run.ordering` can give it away without what came before it."""
+    if t.unit.options.exact and t.unit.partial_order:
+        t.increment(t.offset(WORKER, L.field("time")), constant("i32", 1))
+
+
+def signal(t: Translator, address: IRValue, mask: IRValue, flags: int, i: Instruction) -> None:
     """Reports an atomic or a volatile access at host addresses `address` by the lanes of `mask`, to `run.ordering`."""
     if not (t.unit.options.exact and t.unit.partial_order):
         return
-    b = t.b
     if not _ORDERS.isdisjoint(i.modifiers):
         flags |= L.RELEASES
-    slot = b.offset(WORKER, L.field("signal_addresses"))
-    b.store(address, slot, align=8)
-    both = b.or_(b.resize(mask, "i64"), constant("i64", flags << 32))
-    report(b, L.Event.SIGNAL, t.warp_index(), both, slot)
+    report_signal(t, t.warp_index, address, mask, flags)

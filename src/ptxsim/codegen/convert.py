@@ -5,10 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import Builder, Value
-from ptxsim.codegen.floating import canonical_nan, flush, narrow, relu, round_directed, saturate, two_sum, widen
-from ptxsim.codegen.values import LLVM_TYPE, is_float, unsupported, value
-from ptxsim.syntax.program import FLOAT8_TYPES, WIDTH_BITS, Instruction, Pair, Vector
+from ptxsim.codegen.emit import Builder, IRValue, mangled
+from ptxsim.codegen.floating import (
+    canonical_nan,
+    direction,
+    flush,
+    narrow,
+    relu,
+    round_directed,
+    rounded,
+    saturate,
+    two_sum,
+    widen,
+)
+from ptxsim.codegen.values import LLVM_TYPE, VALUES, ValueRow, is_float, unsupported, value
+from ptxsim.syntax.program import FLOAT8_TYPES, WIDTH_BITS, Instruction, ResultPair, Vector
 
 _FLOAT_COMPARE = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno",
@@ -19,7 +30,7 @@ _COMPARISONS = frozenset(_FLOAT_COMPARE) | frozenset(_UNSIGNED_COMPARE)
 _BOOLEANS = ("and", "or", "xor")
 
 
-def _compare(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+def _compare(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
     name = next(m for m in i.modifiers if m in _COMPARISONS)
     if x.type in ("half", "bfloat", "float", "double"):
         if i.has("ftz"):
@@ -30,10 +41,8 @@ def _compare(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
     return b.icmp(_UNSIGNED_COMPARE.get(name) or ("s" if i.type[0] == "s" else "u") + name, x, y)
 
 
-def _combine(b: Builder, i: Instruction, result: Value, other: Value | None) -> Value:
-    if other is None:
-        return result
-    return b.binary(next(m for m in i.modifiers if m in _BOOLEANS), result, other)
+def _combine(b: Builder, i: Instruction, result: IRValue, other: IRValue | None) -> IRValue:
+    return result if other is None else b.binary(next(m for m in i.modifiers if m in _BOOLEANS), result, other)
 
 
 def _compare_types(i: Instruction) -> tuple[str, ...]:
@@ -41,57 +50,53 @@ def _compare_types(i: Instruction) -> tuple[str, ...]:
 
 
 @value("setp", operands=_compare_types)
-def _setp(b: Builder, i: Instruction, x: Value, y: Value, other: Value | None = None) -> Value | tuple[Value, ...]:
+def _setp(
+    b: Builder, i: Instruction, x: IRValue, y: IRValue, other: IRValue | None = None
+) -> IRValue | tuple[IRValue, ...]:
+    pair = isinstance(i.operands[0], ResultPair)
     if i.type in ("f16x2", "bf16x2"):
         halves = [_compare(b, i, *_half_of((x, y), b, i, shift)) for shift in (0, 16)]
         results = tuple(_combine(b, i, h, other) for h in halves)
-        return results if isinstance(i.operands[0], Pair) else results[0]
+        return results if pair else results[0]
     holds = _compare(b, i, x, y)
     result = _combine(b, i, holds, other)
-    if isinstance(i.operands[0], Pair):
-        return result, _combine(b, i, b.not_(holds), other)
-    return result
+    return (result, _combine(b, i, b.not_(holds), other)) if pair else result
 
 
-def _half_of(xs: tuple[Value, ...], b: Builder, i: Instruction, shift: int) -> list[Value]:
+def _half_of(xs: tuple[IRValue, ...], b: Builder, i: Instruction, shift: int) -> list[IRValue]:
     """One half of packed values."""
     element = "bfloat" if i.type == "bf16x2" else "half"
     return [b.bitcast(b.resize(b.lshr(x, shift), "i16"), element) for x in xs]
 
 
 @value("set", operands=_compare_types)
-def _set(b: Builder, i: Instruction, x: Value, y: Value, other: Value | None = None) -> Value:
+def _set(b: Builder, i: Instruction, x: IRValue, y: IRValue, other: IRValue | None = None) -> IRValue:
     if i.type in ("f16x2", "bf16x2"):
         return _set_packed(b, i, x, y)
     result = _combine(b, i, _compare(b, i, x, y), other)
     to = i.types[0]
     if is_float(to):
-        wide = LLVM_TYPE[to]
-        one = b.like(Value(wide, "", x.lanes), 1.0)
+        one = b.like(IRValue(LLVM_TYPE[to], "", x.lanes), 1.0)
         return b.select(result, one, b.like(one, 0.0))
     return b.convert("sext", result, LLVM_TYPE[to])
 
 
-def _set_packed(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+def _set_packed(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
     """Both halves compared; the result is 1.0 or all ones per half."""
     element = "bfloat" if i.type == "bf16x2" else "half"
     lanes = 2 * max(1, x.lanes)
     p, q = (b.let(element, lanes, f"bitcast {v} to <{lanes} x {element}>") for v in (x, y))
     holds = _compare(b, i, p, q)
-    if i.types[0] in ("f16x2", "bf16x2"):
-        result = b.select(holds, b.like(p, 1.0), b.like(p, 0.0))
-    else:
-        result = b.convert("sext", holds, "i16")
+    is_number = i.types[0] in ("f16x2", "bf16x2")
+    result = b.select(holds, b.like(p, 1.0), b.like(p, 0.0)) if is_number else b.convert("sext", holds, "i16")
     return b.let("i32", x.lanes, f"bitcast {result} to {x.ir_type}")
 
 
-@value("selp", operands=lambda i: (i.type, i.type, "pred"))
-def _selp(b: Builder, i: Instruction, x: Value, y: Value, chosen_by: Value) -> Value:
-    return b.select(chosen_by, x, y)
+VALUES["selp"] = ValueRow(lambda b, i, x, y, chosen_by: b.select(chosen_by, x, y), lambda i: (i.type, i.type, "pred"))
 
 
 @value("slct", operands=lambda i: (i.types[0], i.types[0], i.types[1]))
-def _slct(b: Builder, i: Instruction, x: Value, y: Value, sign: Value) -> Value:
+def _slct(b: Builder, i: Instruction, x: IRValue, y: IRValue, sign: IRValue) -> IRValue:
     if sign.type == "float":
         sign = flush(b, sign) if i.has("ftz") else sign
         return b.select(b.fcmp("oge", sign, b.like(sign, 0.0)), x, y)
@@ -107,13 +112,11 @@ def _pieces(i: Instruction, vector: Vector) -> int:
 
 def _move_types(i: Instruction) -> tuple[str, ...]:
     source = i.operands[1]
-    if isinstance(source, Vector):
-        return (f"b{_pieces(i, source)}",) * len(source.elements)
-    return (i.type,)
+    return (f"b{_pieces(i, source)}",) * len(source.elements) if isinstance(source, Vector) else (i.type,)
 
 
 @value("mov", operands=_move_types)
-def _mov(b: Builder, i: Instruction, *xs: Value) -> Value | tuple[Value, ...]:
+def _mov(b: Builder, i: Instruction, *xs: IRValue) -> IRValue | tuple[IRValue, ...]:
     whole = LLVM_TYPE[i.type]
     if len(xs) > 1:  # pack
         bits = WIDTH_BITS[i.type] // len(xs)
@@ -129,7 +132,7 @@ def _mov(b: Builder, i: Instruction, *xs: Value) -> Value | tuple[Value, ...]:
 
 
 @value("cvta")
-def _cvta(b: Builder, i: Instruction, x: Value) -> Value:
+def _cvta(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     window = {"shared": L.SHARED_WINDOW, "local": L.LOCAL_WINDOW}.get(i.space)
     if window is None:
         return x
@@ -137,7 +140,7 @@ def _cvta(b: Builder, i: Instruction, x: Value) -> Value:
 
 
 @value("isspacep", operands=lambda i: ("u64",))
-def _isspacep(b: Builder, i: Instruction, x: Value) -> Value:
+def _isspacep(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.space not in ("global", "shared", "local"):
         raise unsupported(i)
     high = b.lshr(x, 56)
@@ -149,7 +152,7 @@ def _isspacep(b: Builder, i: Instruction, x: Value) -> Value:
 
 
 @value("cvt", operands=lambda i: (i.type,) * (len(i.operands) - 1))
-def _cvt(b: Builder, i: Instruction, x: Value, *more: Value) -> Value:
+def _cvt(b: Builder, i: Instruction, x: IRValue, *more: IRValue) -> IRValue:
     if len(i.types) < 2:
         raise unsupported(i)
     to, of = i.types[0], i.type
@@ -170,29 +173,24 @@ def _cvt(b: Builder, i: Instruction, x: Value, *more: Value) -> Value:
     return b.resize(result, "i32", to[0] == "s") if WIDTH_BITS[to] == 8 else result
 
 
-def _refuse(i: Instruction) -> Value:
+def _refuse(i: Instruction) -> IRValue:
     raise unsupported(i)
 
 
 _INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
-def _rounded_integral(b: Builder, i: Instruction, x: Value) -> Value:
+def _rounded_integral(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     name = next((name for modifier, name in _INTEGRAL.items() if i.has(modifier)), None)
     return b.intrinsic(name, x) if name else x
 
 
-def _float_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
+def _float_to_float(b: Builder, i: Instruction, x: IRValue, to: str, of: str) -> IRValue:
     target = LLVM_TYPE[to]
     if WIDTH_BITS[to] > WIDTH_BITS[of]:
         x = widen(b, x, target)
     elif WIDTH_BITS[to] < WIDTH_BITS[of]:
-        mode = next((m for m in ("rz", "rm", "rp") if i.has(m)), None)
-        if mode:
-            wide = widen(b, x, "double")
-            x = round_directed(b, wide, b.like(wide, 0.0), mode, target)
-        else:
-            x = narrow(b, x, target)
+        x = rounded(b, x, target, direction(i))
     elif to != of:
         x = narrow(b, widen(b, x, "float"), target)
     x = _rounded_integral(b, i, x)
@@ -203,26 +201,23 @@ def _float_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> V
     return saturate(b, x) if i.has("sat") else x
 
 
-def _int_to_float(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
+def _int_to_float(b: Builder, i: Instruction, x: IRValue, to: str, of: str) -> IRValue:
     kind = "si" if of[0] == "s" else "ui"
     target = LLVM_TYPE[to]
-    mode = next((m for m in ("rz", "rm", "rp") if i.has(m)), None)
-    if mode and WIDTH_BITS[of] <= 32:
-        wide = b.convert(f"{kind}tofp", x, "double")
-        result = round_directed(b, wide, b.like(wide, 0.0), mode, target)
-    elif mode:  # both halves are exact in f64
+    mode = direction(i)
+    if mode and WIDTH_BITS[of] > 32:  # both halves are exact in f64
         upper = b.convert(f"{kind}tofp", b.binary("ashr" if kind == "si" else "lshr", x, b.like(x, 32)), "double")
         high = b.binary("fmul", upper, b.like(upper, 2.0**32))
         low = b.convert("uitofp", b.and_const(x, 0xFFFFFFFF), "double")
         result = round_directed(b, *two_sum(b, high, low), mode, target)
-    elif to in ("f16", "bf16"):  # through f64, exact for 32 bits; larger numbers overflow a half anyway
-        result = narrow(b, b.convert(f"{kind}tofp", x, "double"), target)
+    elif mode or to in ("f16", "bf16"):  # through f64, exact for 32 bits; larger numbers overflow a half anyway
+        result = rounded(b, b.convert(f"{kind}tofp", x, "double"), target, mode)
     else:
         result = b.convert(f"{kind}tofp", x, target)
     return saturate(b, result) if i.has("sat") else result
 
 
-def _float_to_int(b: Builder, i: Instruction, x: Value, to: str) -> Value:
+def _float_to_int(b: Builder, i: Instruction, x: IRValue, to: str) -> IRValue:
     """Out-of-range numbers saturate. NaN gives 0, except for 64-bit results and f64 sources: the top bit alone."""
     from_double = x.type == "double"
     if x.type in ("half", "bfloat"):
@@ -231,22 +226,20 @@ def _float_to_int(b: Builder, i: Instruction, x: Value, to: str) -> Value:
     width = max(WIDTH_BITS[to], 8)
     target = f"i{width}"
     kind = "s" if to[0] == "s" else "u"
-    suffix = f"v{x.lanes}" if x.lanes else ""
-    name = f"llvm.fpto{kind}i.sat.{suffix}{target}.{suffix}{'f32' if x.type == 'float' else 'f64'}"
+    name = f"llvm.fpto{kind}i.sat.{mangled(target, x.lanes)}.{mangled(x.type, x.lanes)}"
     result = b.call(name, target, x, lanes=x.lanes)
     if width == 64 or from_double:
-        nan = b.fcmp("uno", x, x)
-        result = b.select(nan, b.like(result, 1 << (width - 1)), result)
+        result = b.select(b.fcmp("uno", x, x), b.like(result, 1 << (width - 1)), result)
     return result
 
 
-def _int_to_int(b: Builder, i: Instruction, x: Value, to: str, of: str) -> Value:
+def _int_to_int(b: Builder, i: Instruction, x: IRValue, to: str, of: str) -> IRValue:
     if i.has("sat"):
         x = _clamped(b, x, to, of)
     return b.resize(x, LLVM_TYPE[to], of[0] == "s")
 
 
-def _clamped(b: Builder, x: Value, to: str, of: str) -> Value:
+def _clamped(b: Builder, x: IRValue, to: str, of: str) -> IRValue:
     """x limited to the range of `to`."""
     width, have = WIDTH_BITS[to], WIDTH_BITS[of]
     low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if to[0] == "s" else (0, (1 << width) - 1)
@@ -259,25 +252,21 @@ def _clamped(b: Builder, x: Value, to: str, of: str) -> Value:
     return x
 
 
-def _pack_halves(b: Builder, i: Instruction, to: str, x: Value, *more: Value) -> Value:
+def _pack_halves(b: Builder, i: Instruction, to: str, x: IRValue, *more: IRValue) -> IRValue:
     """cvt.rn.f16x2.f32 d, a, b: a becomes the upper half."""
     if not more or to not in ("f16x2", "bf16x2") or not (i.has("rn") or i.has("rz")):
         raise unsupported(i)
     target = "half" if to == "f16x2" else "bfloat"
     parts = []
     for v in (more[0], x):
-        if i.has("rz"):
-            wide = widen(b, v, "double")
-            half = round_directed(b, wide, b.like(wide, 0.0), "rz", target)
-        else:
-            half = narrow(b, v, target)
+        half = rounded(b, v, target, direction(i))
         if i.has("relu"):
             half = relu(b, half)
         parts.append(b.resize(b.bitcast(canonical_nan(b, half), "i16"), "i32"))
     return b.or_(parts[0], b.shl(parts[1], 16))
 
 
-def _to_tf32(b: Builder, i: Instruction, x: Value) -> Value:
+def _to_tf32(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     """The 13 low bits of an f32 rounded away: rn ties to even, rna ties away from zero, rz towards zero."""
     bits = b.bitcast(relu(b, x) if i.has("relu") else x, "i32")
     if i.has("rz"):
@@ -307,28 +296,24 @@ _FORMATS = {"e4m3x2": _Format(3, 7, 448.0, 2.0**-9), "e5m2x2": _Format(2, 15, 57
 _NAN = 0x7F
 
 
-def _convert_float8(b: Builder, i: Instruction, x: Value, *more: Value) -> Value:
+def _convert_float8(b: Builder, i: Instruction, x: IRValue, *more: IRValue) -> IRValue:
     """cvt from or to a pair of 8-bit numbers; the first of two sources becomes the upper half."""
     to, of = i.types
     if of in _FORMATS:
         halves = [_half(b, i, _FORMATS[of], b.lshr(x, shift)) for shift in (0, 8)]
         return _joined(b, halves, 16, "i32")
-    sources = [*more, x] if more else [_float_of(b, x, shift) for shift in (0, 16)]
+    sources = [*more, x] if more else [widen(b, _half_of((x,), b, i, shift)[0], "float") for shift in (0, 16)]
     if len(sources) != 2:
         raise unsupported(i)
     return _joined(b, [_byte(b, i, _FORMATS[to], s) for s in sources], 8, "i16")
 
 
-def _joined(b: Builder, parts: list[Value], bits: int, kind: str) -> Value:
+def _joined(b: Builder, parts: list[IRValue], bits: int, kind: str) -> IRValue:
     low, high = (b.resize(p, kind) for p in parts)
     return b.or_(low, b.shl(high, bits))
 
 
-def _float_of(b: Builder, pair: Value, shift: int) -> Value:
-    return widen(b, b.bitcast(b.resize(b.lshr(pair, shift), "i16"), "half"), "float")
-
-
-def _byte(b: Builder, i: Instruction, f: _Format, x: Value) -> Value:
+def _byte(b: Builder, i: Instruction, f: _Format, x: IRValue) -> IRValue:
     """An f32 rounded to nearest even, as i32; numbers beyond the largest become the largest."""
     if i.has("relu"):
         x = relu(b, x)
@@ -351,7 +336,7 @@ def _byte(b: Builder, i: Instruction, f: _Format, x: Value) -> Value:
     return b.select(nan, b.like(code, _NAN), code)
 
 
-def _half(b: Builder, i: Instruction, f: _Format, pair: Value) -> Value:
+def _half(b: Builder, i: Instruction, f: _Format, pair: IRValue) -> IRValue:
     """The number in the low 8 bits as an i16 with the bits of an f16, which holds all of them."""
     code = b.and_const(b.resize(pair, "i32"), 0xFF)
     magnitude = b.and_const(code, 0x7F)

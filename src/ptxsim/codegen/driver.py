@@ -7,13 +7,14 @@ does anything else (parts, ends alone, comes to another barrier) turns the block
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Value, constant, constants
-from ptxsim.codegen.functions import WORKER, Helper, arg, i32, i64, report
+from ptxsim.codegen.emit import WARP, WORKER, Helper, IRValue, arg, constant, constants, i32, i64, report
 from ptxsim.codegen.runtime.barriers import ONE_FOR_ALL
-from ptxsim.codegen.unit import Part, Unit, thread_count
+from ptxsim.codegen.unit import FullPart, Unit, thread_count
 from ptxsim.syntax.program import Barrier
 
 _C = L.ContextLayout
@@ -23,31 +24,37 @@ _C = L.ContextLayout
 class Slots:
     """Where the driver keeps, in its own memory, what is known of a block and of the round at hand."""
 
-    alive: Value
+    alive: IRValue
     """whether some warp is not at its end"""
-    target: Value
+    target: IRValue
     """the block of code at which the first warp waits; -1: none does yet"""
-    apart: Value
+    apart: IRValue
     """whether warps wait at different places"""
-    yielded: Value
+    yielded: IRValue
     """bit mask of warps that have given way in this round"""
-    state: Value
+    state: IRValue
     """of the warp at hand: what it did, and the block of code it comes to"""
-    done: Value
+    done: IRValue
     """how many warps have ended"""
-    turn: Value
+    turn: IRValue
     """bit mask of warps that may run in this round"""
-    votes: tuple[Value, ...]
+    votes: tuple[IRValue, ...]
     """for barriers that reduce a predicate: how many lanes hold it, and how many came"""
-    lockstep: Value
+    lockstep: IRValue
     """the entry from which all warps run alike; -1: they do not"""
-    start: Value
+    start: IRValue
     """the first warp that lockstep has left to the general loop"""
 
     @classmethod
-    def allocate(cls, b: Helper, *, votes: bool) -> Slots:
-        numbers = [b.let("ptr", 0, "alloca i32") for _ in range(10 if votes else 8)]
-        alive, target, apart, yielded, state, done, turn, *counts, lockstep = numbers
+    def allocate(cls, b: Helper, *, votes: bool, in_turns: bool) -> Slots:
+        """Memory of the function; what is known of a block that waits while others run stays in the worker."""
+        alive, target, apart, yielded, state, *counts = (
+            b.let("ptr", 0, "alloca i32") for _ in range(7 if votes else 5)
+        )
+        done, turn, lockstep = (
+            b.offset(WORKER, L.field(name)) if in_turns else b.let("ptr", 0, "alloca i32")
+            for name in ("done", "turn", "lockstep")
+        )
         start = b.let("ptr", 0, "alloca i64")
         return cls(alive, target, apart, yielded, state, done, turn, tuple(counts), lockstep, start)
 
@@ -61,7 +68,7 @@ class Slots:
             b.store(i32(-1 if slot is self.target else 0), slot)
         b.store(i64(0), self.start)
 
-    def note_waiting(self, b: Helper, result: Value) -> None:
+    def note_waiting(self, b: Helper, result: IRValue) -> None:
         """A warp waits where `result` says."""
         b.store(i32(1), self.alive)
         target = b.and_const(result, 0xFFFF)
@@ -71,11 +78,7 @@ class Slots:
         b.store(b.select(fresh, target, first), self.target)
         b.store(b.or_(b.load("i32", self.apart), b.resize(differs, "i32")), self.apart)
 
-    def note_end(self, b: Helper) -> None:
-        """A warp has ended."""
-        b.store(b.add_const(b.load("i32", self.done), 1), self.done)
-
-    def count_votes(self, b: Helper, context: Value, outcome: Value) -> None:
+    def count_votes(self, b: Helper, context: IRValue, outcome: IRValue) -> None:
         here = b.icmp("eq", outcome, i32(L.AT_BARRIER))
         present = b.select(here, i32(-1), b.load("i32", b.offset(context, _C.PARTICIPANTS)))
         votes = b.and_(b.load("i32", b.offset(context, _C.PREDICATE)), present)
@@ -89,20 +92,20 @@ class Warps:
     """The warps of a block and the code that they run."""
 
     unit: Unit
-    parts: list[Part]
-    contexts: Value
+    parts: list[FullPart]
+    contexts: IRValue
     """address of the first warp's context"""
     count: int
 
-    def context(self, b: Helper, warp: Value) -> Value:
+    def context(self, b: Helper, warp: IRValue) -> IRValue:
         return b.offset(self.contexts, b.mul(warp, i64(self.unit.context.size)))
 
-    def function(self, b: Helper, entry: Value) -> Value:
+    def function(self, b: Helper, entry: IRValue) -> IRValue:
         """The part of `full` that enters at block `entry`."""
-        chosen = Value("ptr", f"@{self.parts[0].name}")
+        chosen = IRValue("ptr", f"@{self.parts[0].name}")
         for part in self.parts[1:]:
             for e in part.entries:
-                chosen = b.select(b.icmp("eq", entry, i32(e)), Value("ptr", f"@{part.name}"), chosen)
+                chosen = b.select(b.icmp("eq", entry, i32(e)), IRValue("ptr", f"@{part.name}"), chosen)
         return chosen
 
 
@@ -122,13 +125,11 @@ def lockstep_round(b: Helper, warps: Warps, slots: Slots, release: str, over: st
     differ."""
     entry = b.load("i32", slots.lockstep)
     together, general, differs = b.new_label("together"), b.new_label("general"), b.new_label("differs")
-    b.branch(b.icmp("sge", entry, i32(0)), together, general, likely=True)
-    b.label(together)
+    b.branch(b.icmp("sge", entry, i32(0)), together, general, likely=True, then=together)
     last = _together(b, warps, entry, differs)
     b.store(b.and_const(last.result, 0xFFFF), slots.lockstep)
     b.store(b.and_const(last.result, 0xFFFF), slots.target)
-    b.branch(b.icmp("eq", last.code, i32(L.DONE)), over, release)
-    b.label(differs)
+    b.branch(b.icmp("eq", last.code, i32(L.DONE)), over, release, then=differs)
     _write_down(b, warps, last, entry)
     b.store(i32(-1), slots.lockstep)
     # the warps before this one are through with the round
@@ -143,46 +144,43 @@ def lockstep_round(b: Helper, warps: Warps, slots: Slots, release: str, over: st
         b.store(b.add_const(last.warp, 1), slots.start)
         this_ended = b.icmp("eq", last.code, i32(L.DONE))
         with b.if_(this_ended):
-            slots.note_end(b)
+            b.increment(slots.done, i32(1))
         with b.if_(b.not_(this_ended)):
             slots.note_waiting(b, last.result)
-    b.br(general)
-    b.label(general)
+    b.br(general, then=general)
 
 
 @dataclass(frozen=True)
 class _Last:
     """The last warp that ran in lockstep."""
 
-    warp: Value
-    result: Value
-    code: Value
+    warp: IRValue
+    result: IRValue
+    code: IRValue
     """what it did, of its result"""
-    before: Value
+    before: IRValue
     """result of the warp before it"""
-    ordinary: Value
+    ordinary: IRValue
     """whether it ended or waits at a barrier"""
 
 
-def _together(b: Helper, warps: Warps, entry: Value, differs: str) -> _Last:
+def _together(b: Helper, warps: Warps, entry: IRValue, differs: str) -> _Last:
     """The loop over the warps, which goes to `differs` at the first that does something else than the one before."""
     function = warps.function(b, entry)
     before = b.label_now
     head, following, done = b.new_label("warp"), b.new_label("next"), b.new_label("done")
-    b.br(head)
-    b.label(head)
+    b.br(head, then=head)
     index, position, earlier = b.name(), b.name(), b.name()
     phis_at = len(b.lines)
     b.lines += ["", "", ""]
-    warp, context, previous = Value("i64", index), Value("ptr", position), Value("i32", earlier)
+    warp, context, previous = IRValue("i64", index), IRValue("ptr", position), IRValue("i32", earlier)
     b.emit(f"%lockstep_result = call i32 {function.text}({context}, {WORKER}, {entry})")
-    result = Value("i32", "%lockstep_result")
+    result = IRValue("i32", "%lockstep_result")
     code = b.lshr(result, 16)
     ordinary = b.or_(b.icmp("eq", code, i32(L.AT_BARRIER)), b.icmp("eq", code, i32(L.DONE)))
     same = b.icmp("eq", result, previous)
     is_first = b.icmp("eq", warp, i64(0))
-    b.branch(b.and_(ordinary, b.or_(same, is_first)), following, differs, likely=True)
-    b.label(following)
+    b.branch(b.and_(ordinary, b.or_(same, is_first)), following, differs, likely=True, then=following)
     next_warp, next_context = b.add_const(warp, 1), b.offset(context, warps.unit.context.size)
     b.branch(b.icmp("ult", next_warp, i64(warps.count)), head, done)
     b.lines[phis_at] = f"{index} = phi i64 [0, %{before}], [{next_warp.text}, %{following}]"
@@ -194,7 +192,7 @@ def _together(b: Helper, warps: Warps, entry: Value, differs: str) -> _Last:
     return _Last(warp, result, code, previous, ordinary)
 
 
-def _write_down(b: Helper, warps: Warps, last: _Last, entry: Value) -> None:
+def _write_down(b: Helper, warps: Warps, last: _Last, entry: IRValue) -> None:
     """Notes where every warp is: the earlier ones behind the round, the last at its result, the others before it."""
     with b.if_(b.icmp("eq", b.lshr(last.result, 16), i32(L.FAULTED)), likely=False):
         b.leave()
@@ -210,7 +208,7 @@ def _write_down(b: Helper, warps: Warps, last: _Last, entry: Value) -> None:
 # ---------------------------------------------------------------- one by one
 
 
-def run_warp(b: Helper, warps: Warps, warp: Value, slots: Slots) -> None:
+def run_warp(b: Helper, warps: Warps, warp: IRValue, slots: Slots) -> None:
     """One warp, if it is its turn, until it ends, waits at a barrier of the block, or gives way."""
     unit, context = warps.unit, warps.context(b, warp)
     mine = b.binary("shl", i32(1), b.resize(warp, "i32"))
@@ -233,7 +231,9 @@ def run_warp(b: Helper, warps: Warps, warp: Value, slots: Slots) -> None:
         b.store(result, b.offset(context, _C.STATUS))
         ended = b.icmp("eq", outcome, i32(L.DONE))
         with b.if_(ended):
-            slots.note_end(b)
+            b.increment(slots.done, i32(1))
+            if unit.in_turns:
+                b.call("ws_cluster_leave", "void", WORKER, context)
         gives_way = b.icmp("eq", outcome, i32(L.YIELDED))
         with b.if_(gives_way, likely=False):
             b.store(i32(1), slots.alive)
@@ -244,30 +244,25 @@ def run_warp(b: Helper, warps: Warps, warp: Value, slots: Slots) -> None:
                 slots.count_votes(b, context, outcome)
 
 
-def _run_until_settled(b: Helper, warps: Warps, context: Value, slots: Slots) -> tuple[Value, Value]:
+def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) -> tuple[IRValue, IRValue]:
     """`full` and `masked` in turns, as long as the warp only changes from one to the other; (result, its code)."""
     again, settled = b.new_label("again"), b.new_label("settled")
     full, masked, judge = b.new_label("full"), b.new_label("masked"), b.new_label("judge")
-    b.br(again)
-    b.label(again)
+    b.br(again, then=again)
     now = b.load("i32", slots.state)
     code, block = b.lshr(now, 16), b.and_const(now, 0xFFFF)
     together = b.or_(b.icmp("eq", code, i32(L.AT_BARRIER)), b.icmp("eq", code, i32(L.CONVERGED)))
-    b.branch(together, full, masked)
-    b.label(full)
+    b.branch(together, full, masked, then=full)
     b.emit(f"%full_result = call i32 {warps.function(b, block).text}({context}, {WORKER}, {block})")
-    b.br(judge)
-    b.label(masked)
+    b.br(judge, then=masked)
     function = b.load("ptr", b.offset(WORKER, L.field("masked")))
     b.emit(f"%masked_result = call i32 {function.text}({context}, {WORKER})")
-    b.br(judge)
-    b.label(judge)
-    result = b.phi((Value("i32", "%full_result"), full), (Value("i32", "%masked_result"), masked))
+    b.br(judge, then=judge)
+    result = b.phi((IRValue("i32", "%full_result"), full), (IRValue("i32", "%masked_result"), masked))
     b.store(result, slots.state)
     outcome = b.lshr(result, 16)
     moved = b.or_(b.icmp("eq", outcome, i32(L.DIVERGED)), b.icmp("eq", outcome, i32(L.CONVERGED)))
-    b.branch(moved, again, settled)
-    b.label(settled)
+    b.branch(moved, again, settled, then=settled)
     return result, outcome
 
 
@@ -280,6 +275,13 @@ def open_named(b: Helper, warps: Warps, slots: Slots) -> None:
     opened = b.call("ws_named_release", "i64", WORKER, warps.contexts, i64(unit.context.size), i64(warps.count))
     turn = b.or_(b.resize(opened, "i32"), b.load("i32", slots.yielded))
     stuck = b.icmp("eq", turn, i32(0))
+    if unit.in_turns:  # another block may still let them go on, unless all have waited in vain
+        at = b.offset(WORKER, L.field("give_up"))
+        stuck = b.and_(stuck, b.icmp("ne", b.load("i32", at), i32(0)))
+        b.store(i32(0), at)
+        further = b.icmp("ne", opened, i64(0))
+        came = b.offset(WORKER, L.field("came_further"))
+        b.store(b.or_(b.load("i32", came), b.resize(further, "i32")), came)
     b.store(b.select(stuck, i32(-1), turn), slots.turn)
     if unit.options.check:
         with b.if_(stuck, likely=False):
@@ -292,7 +294,7 @@ def open_named(b: Helper, warps: Warps, slots: Slots) -> None:
                 _block_barrier(b, unit)
 
 
-def report_divergence(b: Helper, warps: Warps, target: Value, *, stuck: bool = False) -> None:
+def report_divergence(b: Helper, warps: Warps, target: IRValue, *, stuck: bool = False) -> None:
     """Some warps wait at `target`, others have exited or wait elsewhere: names a waiting and a missing warp.
 
     `stuck`: nobody need be elsewhere, a named barrier may be for more threads than there are.
@@ -316,32 +318,48 @@ def report_divergence(b: Helper, warps: Warps, target: Value, *, stuck: bool = F
     b.call("ws_hazard", "void", WORKER, context, i32(L.DIVERGENT_BARRIER), target, i32(0), b.shl(other, 5), packed)
 
 
-def write_driver(unit: Unit, parts: list[Part]) -> tuple[str, dict[str, str]]:
+def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]]:
     """IR of run_blocks(worker, contexts, first, last), and the declarations it needs."""
     b, threads = Helper({}), thread_count(unit.block)
     contexts, first, last = arg("ptr", "contexts"), arg("i64", "first"), arg("i64", "last")
-    warps = Warps(unit, parts, contexts, -(-threads // WARP))
     b.label("entry")
-    grid = [b.resize(b.load("i32", b.offset(WORKER, L.field("nctaid") + 4 * k)), "i64") for k in range(2)]
-    slots = Slots.allocate(b, votes=_votes(unit))
+    slots = Slots.allocate(b, votes=_votes(unit), in_turns=unit.in_turns)
     in_lockstep = threads % WARP == 0 and not slots.votes and not unit.options.parted and not unit.named
     in_lockstep = in_lockstep and not unit.options.exact and not unit.barrier_objects
-    with b.loop(b.sub(last, first)) as k:
-        _start_block(b, unit, b.add(first, k), grid)
-        _start_warps(b, unit, contexts, warps.count, threads, in_lockstep)
+
+    def begin(warps: Warps, number: IRValue) -> None:
+        _start_block(b, unit, number)
+        _start_warps(b, unit, warps.contexts, warps.count, threads, in_lockstep)
         slots.begin_block(b, in_lockstep=in_lockstep)
-        _rounds(b, warps, slots, in_lockstep)
+
+    count = -(-threads // WARP)
+    if unit.in_turns:
+        turns = _Turns(b, unit, first, last)
+
+        def rounds(over: str, pause: str) -> None:
+            warps = Warps(unit, parts, b.worker("contexts", "ptr"), count)
+            _rounds(b, warps, slots, over, in_lockstep=in_lockstep, pause=pause)
+
+        turns.write(lambda number: begin(Warps(unit, parts, b.worker("contexts", "ptr"), count), number), rounds)
+    else:
+        warps = Warps(unit, parts, contexts, count)
+        with b.loop(b.sub(last, first)) as k:
+            begin(warps, b.add(first, k))
+            over = b.new_label("over")
+            _rounds(b, warps, slots, over, in_lockstep=in_lockstep)
+            b.label(over)
     b.ret()
-    text = b.function(f"void @run_blocks({WORKER}, {contexts}, {first}, {last})")
-    return text, b.declared
+    return b.function(f"void @run_blocks({WORKER}, {contexts}, {first}, {last})"), b.declared
 
 
-def _rounds(b: Helper, warps: Warps, slots: Slots, in_lockstep: bool) -> None:
-    """Rounds until all warps of the block have ended."""
+def _rounds(
+    b: Helper, warps: Warps, slots: Slots, over: str, *, in_lockstep: bool, pause: str = ""
+) -> None:
+    """Rounds until all warps of the block have ended, then `over`; with `pause`, until somebody may wait for another
+    block."""
     unit = warps.unit
-    rounds, over = b.new_label("round"), b.new_label("over")
-    b.br(rounds)
-    b.label(rounds)
+    rounds = b.new_label("round")
+    b.br(rounds, then=rounds)
     slots.begin_round(b)
     release = b.new_label("release")
     if in_lockstep:
@@ -351,16 +369,14 @@ def _rounds(b: Helper, warps: Warps, slots: Slots, in_lockstep: bool) -> None:
     with b.loop(b.sub(i64(warps.count), start)) as further:
         run_warp(b, warps, b.add(start, further), slots)
     alive, waiting = b.load("i32", slots.alive), b.new_label("waiting")
-    b.branch(b.icmp("ne", alive, i32(0)), waiting, over)
-    b.label(waiting)
+    b.branch(b.icmp("ne", alive, i32(0)), waiting, over, then=waiting)
     if unit.named:
         open_named(b, warps, slots)
-        b.br(rounds)
+        b.br(pause or rounds)
     elif unit.spin_heads:  # whoever gave way runs again before the barrier opens
         yielded, barrier = b.load("i32", slots.yielded), b.new_label("barrier")
         b.store(b.select(b.icmp("eq", yielded, i32(0)), i32(-1), yielded), slots.turn)
-        b.branch(b.icmp("ne", yielded, i32(0)), rounds, barrier)
-        b.label(barrier)
+        b.branch(b.icmp("ne", yielded, i32(0)), pause or rounds, barrier, then=barrier)
     if not unit.named:
         b.br(release)
     b.label(release)
@@ -371,8 +387,167 @@ def _rounds(b: Helper, warps: Warps, slots: Slots, in_lockstep: bool) -> None:
         _block_barrier(b, unit)
     for name, slot in zip(("vote_count", "vote_lanes"), slots.votes, strict=False):
         b.store(b.load("i32", slot), b.offset(WORKER, L.field(name)))
+    if pause:
+        b.store(i32(1), b.offset(WORKER, L.field("came_further")))
     b.br(rounds)
-    b.label(over)
+
+
+# ---------------------------------------------------------------- blocks in turns
+
+
+PATIENCE = 16
+"""Turns of all resident blocks in vain, after which the next block is let in: one of these may be waiting for it."""
+
+
+class _Turns:
+    """Blocks that may wait for each other: some are resident, and each runs until it can only look at memory again.
+
+    They come in clusters, in their order, the next one when the last has ended or when all that are there have waited
+    in vain for long. So where nobody waits, blocks run one after the other, as everywhere.
+    """
+
+    def __init__(self, b: Helper, unit: Unit, first: IRValue, last: IRValue) -> None:
+        self.b, self.unit, self.last = b, unit, last
+        self.following = b.variable("i64", first)
+        """the next block to start"""
+        self.active, self.vain, self.at, self.place = (b.variable("i64", i64(0)) for _ in range(4))
+        """resident blocks; turns in vain since something happened; whose turn it is; where a cluster is let in"""
+        self.places = b.worker("resident_count", "i64")
+        self.residents = b.worker("residents", "ptr")
+        sides = [b.resize(side, "i64") for side in cluster_sides(b)]
+        self.blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
+        self.wanted = b.variable("i64", b.worker("wanted", "i64"))
+        """how many are to be resident, as long as there are enough"""
+
+    def record(self, k: IRValue, name: str = "") -> IRValue:
+        start = self.b.mul(k, i64(ctypes.sizeof(L.Resident)))
+        return self.b.offset(self.b.offset(self.residents, start), getattr(L.Resident, name).offset if name else 0)
+
+    def write(self, begin: Callable[[IRValue], None], rounds: Callable[[str, str], None]) -> None:
+        """All of it. `begin` starts a block by its number; `rounds` runs it, and goes to one of two labels."""
+        b = self.b
+        names = ("choose", "admit", "look", "here", "turn", "pause", "over", "ended")
+        choose, admit, look, here, turn, pause, over, ended = (b.new_label(name) for name in names)
+        b.br(choose)
+        b.label(choose)
+        active = b.load("i64", self.active)
+        left = b.icmp("ult", b.load("i64", self.following), self.last)
+        wanted = b.and_(b.icmp("ult", active, b.load("i64", self.wanted)), left)
+        self._find_place()
+        room = b.icmp("sge", b.load("i64", self.place), i64(0))
+        none = b.new_label("none")
+        b.branch(b.and_(wanted, room), admit, none)
+        b.label(none)
+        b.branch(b.icmp("eq", active, i64(0)), ended, look)
+        b.label(admit)
+        self._admit()
+        b.br(choose)
+        b.label(look)
+        k = b.load("i64", self.at)
+        state = b.load("i32", self.record(k, "state"))
+        self._advance(k)
+        b.branch(b.icmp("eq", state, i32(L.RESIDENT_NONE)), look, here)
+        b.label(here)
+        self._copy(WORKER, self.record(k))
+        if not self.unit.options.exact:
+            b.store(b.worker("local_time", "i32"), b.offset(WORKER, L.field("time")))
+        b.store(i32(0), b.offset(WORKER, L.field("came_further")))
+        with b.if_(b.icmp("eq", state, i32(L.RESIDENT_NEW))):
+            b.store(i32(L.RESIDENT_STARTED), self.record(k, "state"))
+            for name in ("started", "budget"):
+                b.store(i64(0), b.offset(WORKER, L.field(name)))
+            begin(b.load("i64", self.record(k, "number")))
+        b.br(turn)
+        b.label(turn)
+        rounds(over, pause)
+        b.label(pause)
+        self._pause(k)
+        b.br(choose)
+        b.label(over)
+        self._end(k)
+        b.br(choose)
+        b.label(ended)
+
+    def _copy(self, to: IRValue, origin: IRValue) -> None:
+        size = i64(ctypes.sizeof(L.BlockPart))
+        self.b.call("llvm.memcpy.p0.p0.i64", "void", to, origin, size, IRValue("i1", "false"))
+
+    def _advance(self, k: IRValue) -> None:
+        b = self.b
+        following = b.add_const(k, 1)
+        b.store(b.select(b.icmp("ult", following, self.places), following, i64(0)), self.at)
+
+    def _find_place(self) -> None:
+        """The first place of a cluster that nobody is in; -1: there is none."""
+        b = self.b
+        b.store(i64(-1), self.place)
+        with b.loop(b.binary("udiv", self.places, self.blocks)) as group:
+            start = b.mul(group, self.blocks)
+            free = b.icmp("eq", b.load("i32", self.record(start, "members")), i32(0))
+            unset = b.icmp("eq", b.load("i64", self.place), i64(-1))
+            with b.if_(b.and_(free, unset)):
+                b.store(start, self.place)
+
+    def _admit(self) -> None:
+        b = self.b
+        start, number = b.load("i64", self.place), b.load("i64", self.following)
+        with b.loop(self.blocks) as rank:
+            k = b.add(start, rank)
+            b.store(b.add(number, rank), self.record(k, "number"))
+            b.store(i32(L.RESIDENT_NEW), self.record(k, "state"))
+        b.store(b.resize(self.blocks, "i32"), self.record(start, "members"))
+        cluster = b.load("ptr", b.offset(self.record(start), L.field("cluster")))
+        threads = b.mul(b.resize(self.blocks, "i32"), i32(thread_count(self.unit.block)))
+        for name, value in (("arrived", i32(0)), ("phase", i32(0)), ("threads", threads), ("ended", i32(0))):
+            b.store(value, b.offset(cluster, getattr(L.ClusterPart, name).offset))
+        b.store(b.add(number, self.blocks), self.following)
+        b.store(b.add(b.load("i64", self.active), self.blocks), self.active)
+        b.store(start, self.at)
+        b.store(i64(0), self.vain)
+
+    def _settle(self) -> None:
+        """Takes what the block has spent off the launch's budget."""
+        b = self.b
+        left = b.worker("budget", "i64")
+        used = b.sub(b.worker("started", "i64"), left)
+        b.store(b.sub(b.worker("launch_budget", "i64"), used), b.offset(WORKER, L.field("launch_budget")))
+        b.store(left, b.offset(WORKER, L.field("started")))
+
+    def _pause(self, k: IRValue) -> None:
+        b = self.b
+        self._settle()
+        if self.unit.options.exact:
+            report(b, L.Event.PAUSE, i32(0), i64(0))
+        b.store(b.worker("time", "i32"), b.offset(WORKER, L.field("local_time")))
+        self._copy(self.record(k), WORKER)
+        came = b.icmp("ne", b.worker("came_further", "i32"), i32(0))
+        vain = b.select(came, i64(0), b.add_const(b.load("i64", self.vain), 1))
+        b.store(vain, self.vain)
+        active = b.load("i64", self.active)
+        with b.if_(b.icmp("ugt", vain, b.mul(active, i64(PATIENCE))), likely=False):
+            b.store(i64(0), self.vain)
+            more = b.icmp("ult", b.load("i64", self.following), self.last)
+            fits = b.icmp("ule", b.add(active, self.blocks), self.places)
+            with b.if_(b.and_(more, fits)):
+                b.store(b.add(active, self.blocks), self.wanted)
+            with b.if_(b.not_(b.and_(more, fits))):
+                b.store(i32(1), b.offset(WORKER, L.field("give_up")))
+
+    def _end(self, k: IRValue) -> None:
+        b = self.b
+        self._settle()
+        b.store(i32(L.RESIDENT_NONE), self.record(k, "state"))
+        rank = b.worker("rank", "i32")
+        start = b.sub(k, b.resize(rank, "i64"))
+        b.increment(self.record(start, "members"), i32(-1))
+        ended = b.offset(b.worker("cluster", "ptr"), L.ClusterPart.ended.offset)
+        b.store(b.or_(b.load("i32", ended), b.binary("shl", i32(1), rank)), ended)
+        b.store(b.add_const(b.load("i64", self.active), -1), self.active)
+        b.store(i64(0), self.vain)
+
+
+def cluster_sides(b: Helper) -> list[IRValue]:
+    return [b.load("i32", b.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
 
 
 def _votes(unit: Unit) -> bool:
@@ -381,22 +556,37 @@ def _votes(unit: Unit) -> bool:
     return not unit.named and any(i.has("red") for i in barriers)
 
 
-def _start_block(b: Helper, unit: Unit, block: Value, grid: list[Value]) -> None:
+def _coordinates(b: Helper, number: IRValue, sides: Sequence[IRValue]) -> list[IRValue]:
+    rest = b.binary("udiv", number, sides[0])
+    return [b.binary("urem", number, sides[0]), b.binary("urem", rest, sides[1]), b.binary("udiv", rest, sides[1])]
+
+
+def _start_block(b: Helper, unit: Unit, number: IRValue) -> None:
     stopped = b.icmp("ne", b.load("i32", b.offset(WORKER, L.field("stop"))), i32(0))
     with b.if_(stopped, likely=False):
         b.store(i32(L.FAULT_STOPPED), b.offset(WORKER, L.field("fault")))
         b.leave()
-    b.store(block, b.offset(WORKER, L.field("block")))
-    rest = b.binary("udiv", block, grid[0])
-    place = b.binary("urem", block, grid[0]), b.binary("urem", rest, grid[1]), b.binary("udiv", rest, grid[1])
+    grid = [b.load("i32", b.offset(WORKER, L.field("nctaid") + 4 * k)) for k in range(3)]
+    number32 = b.resize(number, "i32")
+    if unit.in_turns:
+        sides = cluster_sides(b)
+        blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
+        rank, cluster = b.binary("urem", number32, blocks), b.binary("udiv", number32, blocks)
+        clusters = [b.binary("udiv", g, s) for g, s in zip(grid, sides, strict=True)]
+        inner, outer = _coordinates(b, rank, sides), _coordinates(b, cluster, clusters)
+        place = [b.add(b.mul(o, s), i) for o, s, i in zip(outer, sides, inner, strict=True)]
+        b.store(rank, b.offset(WORKER, L.field("rank")))
+    else:
+        place = _coordinates(b, number32, grid)
     for axis, value in enumerate(place):
-        b.store(b.resize(value, "i32"), b.offset(WORKER, L.field("ctaid") + 4 * axis))
+        b.store(value, b.offset(WORKER, L.field("ctaid") + 4 * axis))
+    linear = b.add(place[0], b.mul(grid[0], b.add(place[1], b.mul(grid[1], place[2]))))
+    b.store(b.resize(linear, "i64"), b.offset(WORKER, L.field("block")))
     _start_budget(b)
     b.store(i32(0), b.offset(WORKER, L.field("failed_waits")))
     b.store(i64(0), b.offset(WORKER, L.field("clock")))  # a clock that ran on would tell which worker runs the block
     if unit.named:
-        nobody = Value("i32", "zeroinitializer", L.NAMED_BARRIERS)
-        b.store(nobody, b.offset(WORKER, L.field("arrivals")))
+        b.store(IRValue("i32", "zeroinitializer", L.NAMED_BARRIERS), b.offset(WORKER, L.field("arrivals")))
     if unit.options.exact:
         report(b, L.Event.BLOCK, i32(0), i64(0))
         _clear_exact_shadow(b, unit)
@@ -424,11 +614,11 @@ def _start_budget(b: Helper) -> None:
     left = b.sub(b.load("i64", launch), used)
     share = b.intrinsic("smin", b.load("i64", b.offset(WORKER, L.field("block_budget"))), left)
     b.store(left, launch)
-    b.store(share, started)
-    b.store(share, budget)
+    for name in ("started", "budget", "share"):
+        b.store(share, b.offset(WORKER, L.field(name)))
 
 
-def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: int, in_lockstep: bool) -> None:
+def _start_warps(b: Helper, unit: Unit, contexts: IRValue, warps: int, threads: int, in_lockstep: bool) -> None:
     """Contexts of a new block; what never changes in them is there already (see `first_context`)."""
     if in_lockstep and not unit.options.check and not unit.copies_async:
         return
@@ -444,10 +634,12 @@ def _start_warps(b: Helper, unit: Unit, contexts: Value, warps: int, threads: in
             _start_apart(b, unit, context, is_last, in_last)
 
 
-def _start_apart(b: Helper, unit: Unit, context: Value, is_last: Value, in_last: int) -> None:
+def _start_apart(b: Helper, unit: Unit, context: IRValue, is_last: IRValue, in_last: int) -> None:
     """A warp's state where the general loop runs the block from its start."""
     everywhere = unit.options.parted
-    masked = Value("i1", "true") if everywhere else b.and_(is_last, Value("i1", "true" if in_last < WARP else "false"))
+    masked = (
+        IRValue("i1", "true") if everywhere else b.and_(is_last, IRValue("i1", "true" if in_last < WARP else "false"))
+    )
     b.store(b.select(masked, i32(L.DIVERGED << 16), i32(L.CONVERGED << 16)), b.offset(context, _C.STATUS))
     b.store(i32(0), b.offset(context, _C.PREDICATE))
     start = [0 if n < in_last else L.EXITED for n in range(WARP)]

@@ -1,7 +1,8 @@
-"""A small writer of LLVM IR text: typed values, one method per instruction, structured helpers.
+"""A small writer of LLVM IR text: typed values, one method per instruction, structured helpers; and what functions that
+are written by hand in IR share: their idioms, and how those of the runtime are declared.
 
-A `Value` is a scalar (`lanes == 0`) or a vector of `lanes` elements. Nothing is optimised here beyond what saves text;
-LLVM promotes the registers to SSA and selects instructions.
+An `IRValue` is a scalar (`lanes == 0`) or a vector of `lanes` elements. Nothing is optimised here beyond what saves
+text; LLVM promotes the registers to SSA and selects instructions.
 
 Why text: llvmlite takes nothing else, the disk cache's keys are made of it, `warpschool profile` shows it, and a line
 of text costs a seventh of what the objects of `llvmlite.ir` cost, while somebody waits for a kernel's first launch.
@@ -12,8 +13,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
+from ptxsim.codegen import layout as L
 from ptxsim.limits import WARP as WARP
 
 BITS = {
@@ -31,10 +34,12 @@ BITS = {
     "double": 64,
     "ptr": 64,
 }
+_PACKED_AS = {"float": "<f", "double": "<d", "half": "<e", "bfloat": "<f"}
+"""How `struct` writes a number of each floating-point type; a bfloat is the upper half."""
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
 
 
-class Value(NamedTuple):
+class IRValue(NamedTuple):
     """An IR value: element type, text (`%t7` or a constant) and number of lanes (0: scalar)."""
 
     type: str
@@ -72,37 +77,30 @@ def float_constant(type_: str, bits: int) -> str:
     return f"0x{'R' if type_ == 'bfloat' else 'H'}{bits & 0xFFFF:04X}"
 
 
-def constant(type_: str, value: int | float, lanes: int = 0) -> Value:
+def constant(type_: str, value: int | float, lanes: int = 0) -> IRValue:
     """A constant from a number; integers are wrapped to the type's width."""
-    if type_ in ("float", "double", "half", "bfloat"):
-        if type_ == "half":
-            bits = struct.unpack("<H", struct.pack("<e", value))[0]
-        elif type_ == "bfloat":
-            bits = struct.unpack("<I", struct.pack("<f", value))[0] >> 16
-        elif type_ == "float":
-            bits = struct.unpack("<I", struct.pack("<f", value))[0]
-        else:
-            bits = struct.unpack("<Q", struct.pack("<d", value))[0]
-        text = float_constant(type_, bits)
+    if type_ in _PACKED_AS:
+        bits = int.from_bytes(struct.pack(_PACKED_AS[type_], value), "little")
+        text = float_constant(type_, bits >> 16 if type_ == "bfloat" else bits)
     elif type_ == "i1":
         text = "true" if value else "false"
     else:
         width = BITS[type_]
         wrapped = int(value) & ((1 << width) - 1)
         text = str(wrapped - (1 << width) if wrapped >> (width - 1) else wrapped)
-    return Value(type_, f"splat ({type_} {text})" if lanes else text, lanes)
+    return IRValue(type_, f"splat ({type_} {text})" if lanes else text, lanes)
 
 
 ALL_LANES = constant("i32", -1)
 """The mask of a whole warp."""
 
 
-def constants(type_: str, values: Sequence[int]) -> Value:
+def constants(type_: str, values: Sequence[int]) -> IRValue:
     """A constant vector of integers."""
     if len(set(values)) == 1:
         return constant(type_, values[0], len(values))
     items = ", ".join(f"{type_} {constant(type_, v).text}" for v in values)
-    return Value(type_, f"<{items}>", len(values))
+    return IRValue(type_, f"<{items}>", len(values))
 
 
 _ZEROS = frozenset({"0", "splat (i32 0)", "0x0000000000000000", "splat (float 0x0000000000000000)"})
@@ -127,10 +125,10 @@ class Builder:
     def emit(self, text: str) -> None:
         self.lines.append(text)
 
-    def let(self, type_: str, lanes: int, text: str) -> Value:
+    def let(self, type_: str, lanes: int, text: str) -> IRValue:
         name = self.name()
         self.lines.append(f"{name} = {text}")
-        return Value(type_, name, lanes)
+        return IRValue(type_, name, lanes)
 
     # -- labels and branches --------------------------------------------------------------------------------------
     def new_label(self, hint: str = "L") -> str:
@@ -141,120 +139,123 @@ class Builder:
         self.lines.append(f"{label}:")
         self.label_now = label
 
-    def br(self, label: str) -> None:
+    def br(self, label: str, *, then: str | None = None) -> None:
+        """`then`: the label of the code that is written next."""
         self.lines.append(f"br label %{label}")
+        if then:
+            self.label(then)
 
-    def branch(self, condition: Value, yes: str, no: str, likely: bool | None = None) -> None:
+    def branch(
+        self, condition: IRValue, yes: str, no: str, likely: bool | None = None, *, then: str | None = None
+    ) -> None:
         weights = "" if likely is None else ", !prof !1" if likely else ", !prof !2"
         self.lines.append(f"br i1 {condition.text}, label %{yes}, label %{no}{weights}")
+        if then:
+            self.label(then)
 
-    def ret(self, value: Value | None = None) -> None:
+    def ret(self, value: IRValue | None = None) -> None:
         self.lines.append(f"ret {value}" if value else "ret void")
 
     @contextmanager
-    def if_(self, condition: Value, likely: bool | None = None) -> Iterator[None]:
+    def if_(self, condition: IRValue, likely: bool | None = None) -> Iterator[None]:
         """Code that runs only where `condition` holds."""
         yes, end = self.new_label("then"), self.new_label("end")
-        self.branch(condition, yes, end, likely)
-        self.label(yes)
+        self.branch(condition, yes, end, likely, then=yes)
         yield
-        self.br(end)
-        self.label(end)
+        self.br(end, then=end)
 
     @contextmanager
-    def leaving(self, condition: Callable[[], Value], yes: str, no: str = "goon") -> Iterator[None]:
-        """Code that leaves the function where a condition holds, which is rare; `yes` and `no` name the labels."""
+    def leaving(
+        self, condition: IRValue | Callable[[], IRValue], yes: str, no: str = "goon", likely: bool | None = False
+    ) -> Iterator[None]:
+        """Code that ends in going elsewhere, where a condition holds; `yes` and `no` name the labels."""
         leaves, stays = self.new_label(yes), self.new_label(no)
-        self.branch(condition(), leaves, stays, likely=False)
-        self.label(leaves)
+        self.branch(condition if isinstance(condition, IRValue) else condition(), leaves, stays, likely, then=leaves)
         yield
         self.label(stays)
 
     @contextmanager
-    def loop(self, count: Value) -> Iterator[Value]:
+    def loop(self, count: IRValue) -> Iterator[IRValue]:
         """`for (i = 0; i < count; i++)`, for count >= 0; yields i."""
         head, body, end = self.new_label("for"), self.new_label("body"), self.new_label("end")
         before = self.label_now
         index, following = self.name(), self.name()
-        self.br(head)
-        self.label(head)
+        self.br(head, then=head)
         phi_at = len(self.lines)
         self.lines.append("")
-        i = Value(count.type, index)
-        self.branch(self.icmp("ult", i, count), body, end)
-        self.label(body)
+        i = IRValue(count.type, index)
+        self.branch(self.icmp("ult", i, count), body, end, then=body)
         yield i
         self.lines.append(f"{following} = add {count.type} {index}, 1")
         self.lines[phi_at] = f"{index} = phi {count.type} [0, %{before}], [{following}, %{self.label_now}]"
-        self.br(head)
-        self.label(end)
+        self.br(head, then=end)
 
-    def phi(self, *arms: tuple[Value, str]) -> Value:
+    def phi(self, *arms: tuple[IRValue, str]) -> IRValue:
         first = arms[0][0]
         incoming = ", ".join(f"[{v.text}, %{label}]" for v, label in arms)
         return self.let(first.type, first.lanes, f"phi {first.ir_type} {incoming}")
 
     # -- arithmetic -----------------------------------------------------------------------------------------------
-    def binary(self, op: str, x: Value, y: Value) -> Value:
+    def binary(self, op: str, x: IRValue, y: IRValue) -> IRValue:
         return self.let(x.type, x.lanes, f"{op} {x.ir_type} {x.text}, {y.text}")
 
-    def add(self, x: Value, y: Value) -> Value:
+    def add(self, x: IRValue, y: IRValue) -> IRValue:
         return self.binary("add", x, y)
 
-    def sub(self, x: Value, y: Value) -> Value:
+    def sub(self, x: IRValue, y: IRValue) -> IRValue:
         return self.binary("sub", x, y)
 
-    def mul(self, x: Value, y: Value) -> Value:
+    def mul(self, x: IRValue, y: IRValue) -> IRValue:
         return self.binary("mul", x, y)
 
-    def and_(self, x: Value, y: Value) -> Value:
+    def and_(self, x: IRValue, y: IRValue) -> IRValue:
         return self.binary("and", x, y)
 
-    def or_(self, x: Value, y: Value) -> Value:
+    def or_(self, x: IRValue, y: IRValue) -> IRValue:
         return self.binary("or", x, y)
 
-    def xor(self, x: Value, y: Value) -> Value:
+    def xor(self, x: IRValue, y: IRValue) -> IRValue:
         return self.binary("xor", x, y)
 
-    def like(self, x: Value, value: int | float) -> Value:
+    def like(self, x: IRValue, value: int | float) -> IRValue:
         """A constant of x's type and lanes."""
         return constant(x.type, value, x.lanes)
 
-    def add_const(self, x: Value, value: int) -> Value:
+    def add_const(self, x: IRValue, value: int) -> IRValue:
         return x if value == 0 else self.add(x, self.like(x, value))
 
-    def shl(self, x: Value, bits: int) -> Value:
+    def shl(self, x: IRValue, bits: int) -> IRValue:
         return x if bits == 0 else self.binary("shl", x, self.like(x, bits))
 
-    def lshr(self, x: Value, bits: int) -> Value:
+    def lshr(self, x: IRValue, bits: int) -> IRValue:
         return x if bits == 0 else self.binary("lshr", x, self.like(x, bits))
 
-    def and_const(self, x: Value, value: int) -> Value:
+    def and_const(self, x: IRValue, value: int) -> IRValue:
         return self.and_(x, self.like(x, value))
 
-    def not_(self, x: Value) -> Value:
+    def not_(self, x: IRValue) -> IRValue:
         return self.xor(x, self.like(x, -1 if x.type != "i1" else 1))
 
-    def icmp(self, predicate: str, x: Value, y: Value) -> Value:
+    def icmp(self, predicate: str, x: IRValue, y: IRValue) -> IRValue:
         return self.let("i1", x.lanes, f"icmp {predicate} {x.ir_type} {x.text}, {y.text}")
 
-    def fcmp(self, predicate: str, x: Value, y: Value) -> Value:
+    def fcmp(self, predicate: str, x: IRValue, y: IRValue) -> IRValue:
         return self.let("i1", x.lanes, f"fcmp {predicate} {x.ir_type} {x.text}, {y.text}")
 
-    def select(self, condition: Value, x: Value, y: Value) -> Value:
+    def select(self, condition: IRValue, x: IRValue, y: IRValue) -> IRValue:
         return self.let(x.type, x.lanes, f"select {condition}, {x}, {y}")
 
-    def convert(self, op: str, x: Value, type_: str) -> Value:
+    def convert(self, op: str, x: IRValue, type_: str) -> IRValue:
         return self.let(type_, x.lanes, f"{op} {x} to {ir_type(type_, x.lanes)}")
 
-    def resize(self, x: Value, type_: str, signed: bool = False) -> Value:
+    def resize(self, x: IRValue, type_: str, signed: bool = False) -> IRValue:
         """Integer x extended or truncated to `type_`."""
         have, want = BITS[x.type], BITS[type_]
         if have == want:
             return x
         return self.convert("trunc" if want < have else "sext" if signed else "zext", x, type_)
 
-    def bitcast(self, x: Value, type_: str, lanes: int | None = None) -> Value:
+    def bitcast(self, x: IRValue, type_: str, lanes: int | None = None) -> IRValue:
         lanes = x.lanes if lanes is None else lanes
         if (x.type, x.lanes) == (type_, lanes):
             return x
@@ -262,50 +263,50 @@ class Builder:
             return constant(type_, 0, lanes)
         return self.let(type_, lanes, f"bitcast {x} to {ir_type(type_, lanes)}")
 
-    def call(self, name: str, result: str, *args: Value, lanes: int = 0) -> Value:
+    def call(self, name: str, result: str, *args: IRValue, lanes: int = 0) -> IRValue:
         """Calls `name`, declaring it; `result` is the element type or "void"."""
         arguments = ", ".join(str(a) for a in args)
         returned = ir_type(result, lanes)
         self.declared[name] = f"declare {returned} @{name}({', '.join(a.ir_type for a in args)})"
         if result == "void":
             self.lines.append(f"call void @{name}({arguments})")
-            return Value("void", "")
+            return IRValue("void", "")
         return self.let(result, lanes, f"call {returned} @{name}({arguments})")
 
-    def intrinsic(self, name: str, *args: Value, result: str | None = None) -> Value:
+    def intrinsic(self, name: str, *args: IRValue, result: str | None = None) -> IRValue:
         """An LLVM intrinsic that is overloaded on its first argument's type, `llvm.fma`."""
         x = args[0]
         return self.call(f"llvm.{name}.{mangled(x.type, x.lanes)}", result or x.type, *args, lanes=x.lanes)
 
-    def first_bit(self, mask: Value) -> Value:
+    def first_bit(self, mask: IRValue) -> IRValue:
         """The lowest lane of a mask that has one."""
-        return self.call("llvm.cttz.i32", "i32", mask, Value("i1", "true"))
+        return self.call("llvm.cttz.i32", "i32", mask, IRValue("i1", "true"))
 
     # -- vectors --------------------------------------------------------------------------------------------------
-    def splat(self, x: Value, lanes: int = WARP) -> Value:
+    def splat(self, x: IRValue, lanes: int = WARP) -> IRValue:
         if not x.text.startswith("%"):
-            return Value(x.type, f"splat ({x.type} {x.text})", lanes)
+            return IRValue(x.type, f"splat ({x.type} {x.text})", lanes)
         one = self.let(x.type, lanes, f"insertelement <{lanes} x {x.type}> poison, {x}, i32 0")
         return self.let(
             x.type, lanes, f"shufflevector {one}, <{lanes} x {x.type}> poison, <{lanes} x i32> zeroinitializer"
         )
 
-    def shuffle(self, x: Value, indices: Sequence[int | None], y: Value | None = None) -> Value:
+    def shuffle(self, x: IRValue, indices: Sequence[int | None], y: IRValue | None = None) -> IRValue:
         if y is None and list(indices) == list(range(x.lanes)):
             return x
-        second = y or Value(x.type, "poison", x.lanes)
+        second = y or IRValue(x.type, "poison", x.lanes)
         items = ", ".join("i32 poison" if i is None else f"i32 {i}" for i in indices)
         return self.let(x.type, len(indices), f"shufflevector {x}, {second}, <{len(indices)} x i32> <{items}>")
 
-    def extract(self, x: Value, lane: int | Value) -> Value:
-        index = str(lane) if isinstance(lane, Value) else f"i32 {lane}"
+    def extract(self, x: IRValue, lane: int | IRValue) -> IRValue:
+        index = str(lane) if isinstance(lane, IRValue) else f"i32 {lane}"
         return self.let(x.type, 0, f"extractelement {x}, {index}")
 
-    def insert(self, x: Value, element: Value, lane: int | Value) -> Value:
-        index = str(lane) if isinstance(lane, Value) else f"i32 {lane}"
+    def insert(self, x: IRValue, element: IRValue, lane: int | IRValue) -> IRValue:
+        index = str(lane) if isinstance(lane, IRValue) else f"i32 {lane}"
         return self.let(x.type, x.lanes, f"insertelement {x}, {element}, {index}")
 
-    def concat(self, parts: Sequence[Value]) -> Value:
+    def concat(self, parts: Sequence[IRValue]) -> IRValue:
         """Joins vectors end to end."""
         parts = list(parts)
         while len(parts) > 1:
@@ -318,46 +319,46 @@ class Builder:
             parts = joined + ([parts[-1]] if len(parts) % 2 else [])
         return parts[0]
 
-    def _widen(self, x: Value, lanes: int) -> Value:
+    def _widen(self, x: IRValue, lanes: int) -> IRValue:
         return x if x.lanes == lanes else self.shuffle(x, [*range(x.lanes), *[None] * (lanes - x.lanes)])
 
-    def mask_bits(self, x: Value) -> Value:
+    def mask_bits(self, x: IRValue) -> IRValue:
         """A vector of i1 as an integer with one bit per lane."""
         return self.let(f"i{x.lanes}", 0, f"bitcast {x} to i{x.lanes}")
 
-    def bits_mask(self, x: Value, lanes: int = WARP) -> Value:
+    def bits_mask(self, x: IRValue, lanes: int = WARP) -> IRValue:
         return self.let("i1", lanes, f"bitcast {x} to <{lanes} x i1>")
 
-    def all_true(self, x: Value) -> Value:
+    def all_true(self, x: IRValue) -> IRValue:
         if not x.lanes:
             return x
         bits = self.mask_bits(x)
         return self.let("i1", 0, f"icmp eq i{x.lanes} {bits.text}, -1")
 
     # -- memory ---------------------------------------------------------------------------------------------------
-    def pointer(self, address: Value) -> Value:
+    def pointer(self, address: IRValue) -> IRValue:
         """An integer address as a pointer."""
         return address if address.type == "ptr" else self.convert("inttoptr", address, "ptr")
 
-    def offset(self, pointer: Value, bytes_: int | Value) -> Value:
+    def offset(self, pointer: IRValue, bytes_: int | IRValue) -> IRValue:
         if isinstance(bytes_, int):
             return pointer if bytes_ == 0 else self.let("ptr", 0, f"getelementptr i8, {pointer}, i64 {bytes_}")
         return self.let("ptr", 0, f"getelementptr i8, {pointer}, {bytes_}")
 
     def load(
-        self, type_: str, pointer: Value, lanes: int = 0, align: int | None = None, invariant: bool = False
-    ) -> Value:
+        self, type_: str, pointer: IRValue, lanes: int = 0, align: int | None = None, invariant: bool = False
+    ) -> IRValue:
         align = align or max(1, BITS[type_] // 8)
         tail = ", !invariant.load !0" if invariant else ""
         return self.let(type_, lanes, f"load {ir_type(type_, lanes)}, {pointer}, align {align}{tail}")
 
-    def store(self, value: Value, pointer: Value, align: int | None = None, streamed: bool = False) -> None:
+    def store(self, value: IRValue, pointer: IRValue, align: int | None = None, streamed: bool = False) -> None:
         """`streamed`: past the host's caches; for whole lines of them that nobody reads soon."""
         align = align or max(1, BITS[value.type] // 8)
         tail = ", !nontemporal !3" if streamed else ""
         self.lines.append(f"store {value}, {pointer}, align {align}{tail}")
 
-    def increment(self, pointer: Value, by: Value) -> None:
+    def increment(self, pointer: IRValue, by: IRValue) -> None:
         """*pointer += by"""
         self.store(self.add(self.load(by.type, pointer), by), pointer)
 
@@ -365,6 +366,139 @@ class Builder:
     def function(self, header: str) -> str:
         """The finished function; `header` is everything between `define` and the brace."""
         return f"define {header} {{\n" + "\n".join(self.lines) + "\n}\n"
+
+
+# ---------------------------------------------------------------- functions written by hand
+
+
+I32, I64 = "i32", "i64"
+
+
+def i32(value: int) -> IRValue:
+    return constant(I32, value)
+
+
+def i64(value: int) -> IRValue:
+    return constant(I64, value)
+
+
+def arg(type_: str, name: str, lanes: int = 0) -> IRValue:
+    return IRValue(type_, f"%{name}", lanes)
+
+
+WORKER, CONTEXT = arg("ptr", "w"), arg("ptr", "c")
+NULL = IRValue("ptr", "null")
+MASK, SIZE, SITE, KIND = arg(I32, "mask"), arg(I32, "size"), arg(I32, "site"), arg(I32, "kind")
+ADDRESS, OFFSET = arg(I64, "address", WARP), arg(I32, "offset", WARP)
+COUNTER, CHECKED = arg("ptr", "counter"), arg(I32, "checked")
+_EVERYWHERE = (WORKER, CONTEXT, MASK, SIZE, SITE, KIND)
+"""Parameters that mean the same in all functions."""
+INTEGERS, GRANULES = (("i8",), ("i16",), ("i32",), ("i64",)), ((0,), (1,), (2,))
+"""Variants of a function: by what is moved; by log2 of the race shadow's granules."""
+
+
+class Helper(Builder):
+    """A Builder with the idioms of such functions; those of the runtime share one set of declarations."""
+
+    declarations: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, declared: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self.declared = Helper.declarations if declared is None else declared
+
+    def worker(self, name: str, type_: str) -> IRValue:
+        return self.load(type_, self.offset(WORKER, L.field(name)))
+
+    def warp(self) -> IRValue:
+        """The warp's index in its block."""
+        return self.load(I32, self.offset(CONTEXT, L.ContextLayout.WARP_INDEX))
+
+    def site(self) -> IRValue:
+        """What is known of the allocation that the access at SITE hit last: its bounds and its race shadow."""
+        return self.offset(self.worker("sites", "ptr"), self.mul(self.resize(SITE, I64), i64(24)))
+
+    def stack(self, value: IRValue) -> IRValue:
+        """A vector in memory, so that a loop can index its lanes."""
+        slot = self.let("ptr", 0, f"alloca {value.ir_type}, align 64")
+        self.store(value, slot, align=64)
+        return slot
+
+    def element(self, slot: IRValue, type_: str, lane: IRValue) -> IRValue:
+        return self.load(type_, self.let("ptr", 0, f"getelementptr {type_}, {slot}, {lane}"))
+
+    def set_element(self, slot: IRValue, value: IRValue, lane: IRValue) -> None:
+        self.store(value, self.let("ptr", 0, f"getelementptr {value.type}, {slot}, {lane}"))
+
+    def variable(self, type_: str, initial: IRValue) -> IRValue:
+        slot = self.let("ptr", 0, f"alloca {type_}")
+        self.store(initial, slot)
+        return slot
+
+    def fill(self, pointer: IRValue, byte: int, length: IRValue) -> None:
+        self.call("llvm.memset.p0.i64", "void", pointer, constant("i8", byte), length, IRValue("i1", "false"))
+
+    def lane_active(self, lane: IRValue, mask: IRValue = MASK) -> IRValue:
+        return self.icmp("ne", self.and_(self.binary("lshr", mask, lane), i32(1)), i32(0))
+
+    def leave(self, value: IRValue | None = None) -> None:
+        """Returns from the middle of a function."""
+        self.ret(value)
+        self.label(self.new_label("unreached"))
+
+    def hazard(self, kind: IRValue, lane: IRValue, address: IRValue, state: IRValue) -> None:
+        self.call("ws_hazard", "void", WORKER, CONTEXT, kind, SITE, lane, address, state)
+
+    def define(self, name: str, result: str, *parameters: IRValue, internal: bool = False) -> str:
+        listed = ", ".join(map(str, parameters))
+        return self.function(f"{'internal ' if internal else ''}{result} @{name}({listed}) noinline")
+
+
+@dataclass(frozen=True)
+class RuntimeFunction:
+    """A function of the runtime, in its variants: `ws_gather_{}` for i8, i16, ...; also types may differ by `{}`."""
+
+    name: str
+    result: str
+    parameters: tuple[IRValue, ...]
+    body: Callable[..., None]
+    """writes it: (builder, the parameters that not all functions have, the variant)"""
+    variants: tuple[tuple[object, ...], ...]
+
+    def texts(self) -> dict[str, str]:
+        """Name -> IR of every variant."""
+        return {self.name.format(*variant): self._text(*variant) for variant in self.variants}
+
+    def _text(self, *variant: object) -> str:
+        b, parameters = Helper(), [p._replace(type=p.type.format(*variant)) for p in self.parameters]
+        b.label("entry")
+        self.body(b, *(p for p in parameters if p not in _EVERYWHERE), *variant)
+        if self.result == "void":
+            b.ret()
+        return b.define(self.name.format(*variant), self.result.format(*variant), *parameters)
+
+
+def helper(
+    name: str, result: str, *parameters: IRValue, over: tuple[tuple[object, ...], ...] = ((),)
+) -> Callable[[Callable[..., None]], RuntimeFunction]:
+    """Makes what writes a body a function of the runtime; one without a result returns at its end by itself."""
+    return lambda body: RuntimeFunction(name, result, parameters, body, over)
+
+
+def report(b: Builder, event: int, warp: IRValue, mask: IRValue, data: IRValue = NULL) -> None:
+    """Calls the listener of the worker."""
+    listener = b.load("ptr", b.offset(WORKER, L.field("on_sync")))
+    b.emit(f"call void {listener.text}(i32 {event}, {warp}, {mask}, {data})")
+
+
+def report_signal(b: Builder, warp: Callable[[], IRValue], address: IRValue, lanes: IRValue, flags: int) -> None:
+    """Tells the listener that `lanes` signal at host addresses."""
+    slot = b.offset(WORKER, L.field("signal_addresses"))
+    b.store(address, slot, align=8)
+    both = b.or_(b.resize(lanes, I64), i64(flags << 32))
+    report(b, L.Event.SIGNAL, warp(), both, slot)
+
+
+# ---------------------------------------------------------------- modules
 
 
 METADATA = """!0 = !{}

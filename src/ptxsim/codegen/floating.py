@@ -12,19 +12,30 @@ import math
 from collections.abc import Callable
 
 from ptxsim.codegen import host
-from ptxsim.codegen.emit import WARP, Builder, Value, constant
-from ptxsim.codegen.functions import I32, Function, Helper, arg, helper, i32
-from ptxsim.codegen.values import VALUES, bits_of, is_float, unsupported, value
+from ptxsim.codegen.emit import (
+    I32,
+    WARP,
+    Builder,
+    Helper,
+    IRValue,
+    RuntimeFunction,
+    arg,
+    constant,
+    helper,
+    i32,
+    mangled,
+)
+from ptxsim.codegen.values import VALUES, ValueRow, bits_of, is_float, unsupported, value
 from ptxsim.syntax.program import Instruction, Kernel, Register
 
 _DIRECTED = ("rz", "rm", "rp")
 SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
 INFINITY = {"float": 0x7F800000, "half": 0x7C00, "double": 0x7FF << 52, "bfloat": 0x7F80}
 MAGNITUDE = {"float": 0x7FFFFFFF, "half": 0x7FFF, "double": (1 << 63) - 1, "bfloat": 0x7FFF}
-FloatOp = Callable[..., Value]
+FloatOp = Callable[..., IRValue]
 
 
-def flush(b: Builder, x: Value) -> Value:
+def flush(b: Builder, x: IRValue) -> IRValue:
     """Subnormal numbers to zero of the same sign."""
     bits = bits_of(b, x)
     tiny = b.icmp("ult", b.and_const(bits, MAGNITUDE[x.type]), b.like(bits, SMALLEST_NORMAL[x.type]))
@@ -32,14 +43,14 @@ def flush(b: Builder, x: Value) -> Value:
     return b.bitcast(b.select(tiny, sign, bits), x.type)
 
 
-def saturate(b: Builder, x: Value) -> Value:
+def saturate(b: Builder, x: IRValue) -> IRValue:
     """Clamp to [0, 1]; NaN becomes 0."""
     zero, one = b.like(x, 0.0), b.like(x, 1.0)
     x = b.select(b.fcmp("ogt", x, zero), x, zero)
     return b.select(b.fcmp("olt", x, one), x, one)
 
 
-def finish(b: Builder, i: Instruction, x: Value) -> Value:
+def finish(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.has("ftz"):
         x = flush(b, x)
     if i.has("relu"):
@@ -47,7 +58,7 @@ def finish(b: Builder, i: Instruction, x: Value) -> Value:
     return saturate(b, x) if i.has("sat") else x
 
 
-def relu(b: Builder, x: Value) -> Value:
+def relu(b: Builder, x: IRValue) -> IRValue:
     """Negative numbers and -0 become +0."""
     bits = bits_of(b, x)
     number = b.icmp("ule", b.and_const(bits, MAGNITUDE[x.type]), b.like(bits, INFINITY[x.type]))
@@ -55,20 +66,20 @@ def relu(b: Builder, x: Value) -> Value:
     return b.bitcast(b.select(negative, b.like(bits, 0), bits), x.type)
 
 
-def canonical_nan(b: Builder, x: Value) -> Value:
+def canonical_nan(b: Builder, x: IRValue) -> IRValue:
     """NaN with the bits that NVIDIA GPUs give halves: 0x7FFF."""
     bits = bits_of(b, x)
     return b.bitcast(b.select(b.fcmp("uno", x, x), b.like(bits, 0x7FFF), bits), x.type)
 
 
-def widen(b: Builder, x: Value, type_: str) -> Value:
+def widen(b: Builder, x: IRValue, type_: str) -> IRValue:
     """x in a wider format. bf16 goes by bits: the host's conversions flush its subnormals."""
     if x.type == "bfloat":
         x = b.bitcast(b.shl(b.resize(b.bitcast(x, "i16"), "i32"), 16), "float")
     return x if x.type == type_ else b.convert("fpext", x, type_)
 
 
-def narrow(b: Builder, x: Value, type_: str) -> Value:
+def narrow(b: Builder, x: IRValue, type_: str) -> IRValue:
     """x rounded to nearest even in a narrower format."""
     if type_ == "half" and x.type == "double" and not host.has("avx512fp16"):
         x = _to_odd_float(b, x)  # no other x86 rounds an f64 to a half: LLVM would call a routine that is not there
@@ -83,14 +94,14 @@ def narrow(b: Builder, x: Value, type_: str) -> Value:
     return b.bitcast(b.resize(b.select(nan, b.like(bits, 0x7FFF), rounded), "i16"), "bfloat")
 
 
-def _to_odd_float(b: Builder, x: Value) -> Value:
+def _to_odd_float(b: Builder, x: IRValue) -> IRValue:
     """An f64 cut to f32 with its last bit set where a part was lost, so that one more rounding is right."""
-    cut = round_directed(b, x, b.like(x, 0.0), "rz")
+    cut = rounded(b, x, "float", "rz")
     lost = b.resize(b.fcmp("one", b.convert("fpext", cut, "double"), x), "i32")
     return b.bitcast(b.or_(b.bitcast(cut, "i32"), lost), "float")
 
 
-def inputs(b: Builder, i: Instruction, *xs: Value) -> list[Value]:
+def inputs(b: Builder, i: Instruction, *xs: IRValue) -> list[IRValue]:
     return [flush(b, x) for x in xs] if i.has("ftz") else list(xs)
 
 
@@ -98,7 +109,7 @@ def direction(i: Instruction) -> str | None:
     return next((m for m in i.modifiers if m in _DIRECTED), None)
 
 
-def round_directed(b: Builder, total: Value, error: Value, mode: str, type_: str = "float") -> Value:
+def round_directed(b: Builder, total: IRValue, error: IRValue, mode: str, type_: str = "float") -> IRValue:
     """total + error (f64, exact, |error| below total's last place) rounded to `type_` in direction rz, rm or rp."""
     nearest = narrow(b, total, type_)
     back = widen(b, nearest, "double")
@@ -126,7 +137,15 @@ def round_directed(b: Builder, total: Value, error: Value, mode: str, type_: str
     return b.bitcast(bits, type_)
 
 
-def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def rounded(b: Builder, x: IRValue, type_: str, mode: str | None) -> IRValue:
+    """x in a narrower format, rounded to nearest even or in a direction."""
+    if mode is None:
+        return narrow(b, x, type_)
+    wide = widen(b, x, "double")
+    return round_directed(b, wide, b.like(wide, 0.0), mode, type_)
+
+
+def two_sum(b: Builder, x: IRValue, y: IRValue) -> tuple[IRValue, IRValue]:
     """x + y and its rounding error (Knuth)."""
     total = b.binary("fadd", x, y)
     y_part = b.binary("fsub", total, x)
@@ -134,11 +153,11 @@ def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     return total, b.binary("fadd", b.binary("fsub", x, x_part), b.binary("fsub", y, y_part))
 
 
-def widened(b: Builder, *xs: Value) -> list[Value]:
+def widened(b: Builder, *xs: IRValue) -> list[IRValue]:
     return [widen(b, x, "double") for x in xs]
 
 
-def round_to_odd(b: Builder, total: Value, error: Value) -> Value:
+def round_to_odd(b: Builder, total: IRValue, error: IRValue) -> IRValue:
     """total with its last bit set where a part was lost, so that one more rounding is right."""
     bits = bits_of(b, total)
     inexact = b.fcmp("une", error, b.like(error, 0.0))
@@ -149,7 +168,7 @@ def round_to_odd(b: Builder, total: Value, error: Value) -> Value:
     return b.bitcast(b.select(b.and_(b.and_(inexact, finite), even), odd, bits), "double")
 
 
-def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: Value) -> Value:
+def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: IRValue) -> IRValue:
     """A packed operation on both halves of 32-bit values."""
     element = "bfloat" if i.type == "bf16x2" else "half"
     lanes = xs[0].lanes
@@ -185,15 +204,10 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
     return frozenset(found)
 
 
-def canonical_bits(b: Builder, bits: Value) -> Value:
+def canonical_bits(b: Builder, bits: IRValue) -> IRValue:
     """An f32's bits with every NaN as a GPU writes it."""
     magnitude = b.and_const(bits, CANONICAL_NAN)
     return b.select(b.icmp("ugt", magnitude, b.like(bits, 0x7F800000)), b.like(bits, CANONICAL_NAN), bits)
-
-
-def half_results(i: Instruction) -> bool:
-    """Whether an instruction computes a half whose NaN must be put right at once."""
-    return i.opcode not in KEEPS_PAYLOADS
 
 
 ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}
@@ -201,14 +215,14 @@ ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}
 _NEAREST = 1
 
 
-def _directed_helper(operation: str, count: int) -> Function:
+def _directed_helper(operation: str, count: int) -> RuntimeFunction:
     """ws_directed_OPERATION(mode, operands...) for a warp of f64.
 
     It sets the host's rounding mode, computes, and sets it back to nearest; a function of its own, so that no other
     operation is scheduled in between.
     """
 
-    def body(b: Helper, mode: Value, *operands: Value) -> None:
+    def body(b: Helper, mode: IRValue, *operands: IRValue) -> None:
         b.call("llvm.set.rounding", "void", mode)
         name = f"llvm.experimental.constrained.{operation}.v{WARP}f64"
         types = ", ".join(x.ir_type for x in operands)
@@ -229,7 +243,7 @@ DIRECTED = tuple(
 )
 
 
-def _of_double(b: Builder, i: Instruction, operation: str, *xs: Value) -> Value:
+def _of_double(b: Builder, i: Instruction, operation: str, *xs: IRValue) -> IRValue:
     """A directed operation on f64: products and quotients are not exact in anything wider."""
     lanes = xs[0].lanes
     wide = [b.shuffle(x, [*range(lanes)] * (WARP // lanes)) if lanes else b.splat(x) for x in xs]
@@ -238,7 +252,7 @@ def _of_double(b: Builder, i: Instruction, operation: str, *xs: Value) -> Value:
     return b.shuffle(result, range(lanes)) if lanes else b.extract(result, 0)
 
 
-def _directed(b: Builder, i: Instruction, x: Value, y: Value, op: str) -> Value:
+def _directed(b: Builder, i: Instruction, x: IRValue, y: IRValue, op: str) -> IRValue:
     if x.type == "double":
         return _of_double(b, i, op, x, y)
     p, q = widened(b, x, y)
@@ -248,7 +262,7 @@ def _directed(b: Builder, i: Instruction, x: Value, y: Value, op: str) -> Value:
     return _signed_zero(b, round_directed(b, total, error, direction(i) or "", x.type), i, p, q)
 
 
-def _signed_zero(b: Builder, result: Value, i: Instruction, p: Value, q: Value) -> Value:
+def _signed_zero(b: Builder, result: IRValue, i: Instruction, p: IRValue, q: IRValue) -> IRValue:
     """Rounding down, a sum that is exactly zero is -0 unless both terms are +0."""
     if not i.has("rm"):
         return result
@@ -258,7 +272,7 @@ def _signed_zero(b: Builder, result: Value, i: Instruction, p: Value, q: Value) 
     return b.select(b.and_(negative, exact), b.like(result, -0.0), result)
 
 
-def _narrow(b: Builder, op: str, x: Value, y: Value) -> Value:
+def _narrow(b: Builder, op: str, x: IRValue, y: IRValue) -> IRValue:
     """A half operation through f32."""
     if x.type not in ("half", "bfloat"):
         return b.binary(op, x, y)
@@ -266,10 +280,9 @@ def _narrow(b: Builder, op: str, x: Value, y: Value) -> Value:
 
 
 def _arithmetic(op: str) -> FloatOp:
-    def compute(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    def compute(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
         x, y = inputs(b, i, x, y)
-        result = _directed(b, i, x, y, op) if direction(i) else _narrow(b, op, x, y)
-        return finish(b, i, result)
+        return finish(b, i, _directed(b, i, x, y, op) if direction(i) else _narrow(b, op, x, y))
 
     return compute
 
@@ -277,11 +290,11 @@ def _arithmetic(op: str) -> FloatOp:
 add_float, mul_float = _arithmetic("fadd"), _arithmetic("fmul")
 
 
-def sub_float(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+def sub_float(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
     return add_float(b, i, x, b.let(y.type, y.lanes, f"fneg {y}"))
 
 
-def fma_float(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+def fma_float(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
     x, y, z = inputs(b, i, x, y, z)
     mode = direction(i)
     if mode and x.type == "double":
@@ -300,18 +313,11 @@ def fma_float(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value
     return finish(b, i, result)
 
 
-@value("fma")
-def _fma(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
-    if not is_float(i.type):
-        return packed_half(b, i, fma_float, x, y, z)
-    return fma_float(b, i, x, y, z)
-
-
 def _extreme(name: str) -> FloatOp:
     """PTX min and max: a NaN loses to a number, -0 is below +0; `.NaN` propagates NaN."""
     order = "olt" if name == "min" else "ogt"
 
-    def compute(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    def compute(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
         x, y = inputs(b, i, x, y)
         sign = b.xor(bits_of(b, x), bits_of(b, y)) if i.has("xorsign") else None
         if i.has("abs"):
@@ -335,7 +341,7 @@ def _extreme(name: str) -> FloatOp:
 min_float, max_float = _extreme("min"), _extreme("max")
 
 
-def divide_float(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+def divide_float(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
     x, y = inputs(b, i, x, y)
     if (mode := direction(i)) and x.type == "double":
         return _of_double(b, i, "fdiv", x, y)
@@ -355,12 +361,7 @@ def divide_float(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
     return finish(b, i, result)
 
 
-@value("rcp")
-def _rcp(b: Builder, i: Instruction, x: Value) -> Value:
-    return _upper_word(b, i, divide_float(b, i, b.like(x, 1.0), _upper_word(b, i, x)))
-
-
-def _upper_word(b: Builder, i: Instruction, x: Value) -> Value:
+def _upper_word(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     """The `.approx.ftz.f64` functions read and write the upper half of a number alone (9.7.3.13, 9.7.3.17)."""
     if x.type == "double" and i.has("approx") and i.has("ftz"):
         return b.bitcast(b.and_const(b.bitcast(x, "i64"), ~0xFFFFFFFF), "double")
@@ -368,7 +369,7 @@ def _upper_word(b: Builder, i: Instruction, x: Value) -> Value:
 
 
 @value("sqrt")
-def _sqrt(b: Builder, i: Instruction, x: Value) -> Value:
+def _sqrt(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     (x,) = inputs(b, i, x)
     if (mode := direction(i)) and x.type == "double":
         return _of_double(b, i, "sqrt", x)
@@ -381,29 +382,22 @@ def _sqrt(b: Builder, i: Instruction, x: Value) -> Value:
 
 
 @value("rsqrt")
-def _rsqrt(b: Builder, i: Instruction, x: Value) -> Value:
+def _rsqrt(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     (x,) = inputs(b, i, _upper_word(b, i, x))
     if x.type == "double":
         return _upper_word(b, i, finish(b, i, b.binary("fdiv", b.like(x, 1.0), b.intrinsic("sqrt", x))))
     (wide,) = widened(b, x)
-    root = b.binary("fdiv", b.like(wide, 1.0), b.intrinsic("sqrt", wide))
-    return finish(b, i, narrow(b, root, x.type))
-
-
-@value("copysign")
-def _copysign(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    return b.intrinsic("copysign", y, x)  # PTX: the sign of a, the magnitude of b
+    return finish(b, i, narrow(b, b.binary("fdiv", b.like(wide, 1.0), b.intrinsic("sqrt", wide)), x.type))
 
 
 @value("testp")
-def _testp(b: Builder, i: Instruction, x: Value) -> Value:
+def _testp(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     bits = bits_of(b, x)
-    magnitude = b.and_const(bits, MAGNITUDE[x.type])
-    infinity = {"float": 0x7F800000, "double": 0x7FF << 52}[x.type]
+    magnitude, infinity = b.and_const(bits, MAGNITUDE[x.type]), INFINITY[x.type]
     tiny = b.icmp("ult", magnitude, b.like(bits, SMALLEST_NORMAL[x.type]))
     zero = b.icmp("eq", magnitude, b.like(bits, 0))
     finite = b.icmp("ult", magnitude, b.like(bits, infinity))
-    tests: dict[str, Callable[[], Value]] = {
+    tests: dict[str, Callable[[], IRValue]] = {
         "finite": lambda: finite,
         "infinite": lambda: b.icmp("eq", magnitude, b.like(bits, infinity)),
         "number": lambda: b.fcmp("ord", x, x),
@@ -416,13 +410,11 @@ def _testp(b: Builder, i: Instruction, x: Value) -> Value:
     return tests[i.modifiers[0]]()
 
 
-def _through_double(function: Callable[[Builder, Value], Value]) -> FloatOp:
-    def compute(b: Builder, i: Instruction, x: Value) -> Value:
-        if i.type in ("f16x2", "bf16x2"):
-            return packed_half(b, i, compute_scalar, x)
-        return compute_scalar(b, i, x)
+def _through_double(function: Callable[[Builder, IRValue], IRValue]) -> FloatOp:
+    def compute(b: Builder, i: Instruction, x: IRValue) -> IRValue:
+        return compute_scalar(b, i, x) if is_float(i.type) else packed_half(b, i, compute_scalar, x)
 
-    def compute_scalar(b: Builder, i: Instruction, x: Value) -> Value:
+    def compute_scalar(b: Builder, i: Instruction, x: IRValue) -> IRValue:
         if x.type == "double":
             raise unsupported(i)
         (x,) = inputs(b, i, x)
@@ -432,7 +424,7 @@ def _through_double(function: Callable[[Builder, Value], Value]) -> FloatOp:
     return compute
 
 
-def _polynomial(b: Builder, x: Value, coefficients: list[float]) -> Value:
+def _polynomial(b: Builder, x: IRValue, coefficients: list[float]) -> IRValue:
     """Horner's scheme; the first coefficient is the constant term."""
     result = b.like(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
@@ -440,9 +432,8 @@ def _polynomial(b: Builder, x: Value, coefficients: list[float]) -> Value:
     return result
 
 
-def _to_int64(b: Builder, x: Value) -> Value:
-    lanes = f"v{x.lanes}" if x.lanes else ""
-    return b.call(f"llvm.fptosi.sat.{lanes}i64.{lanes}f64", "i64", x, lanes=x.lanes)
+def _to_int64(b: Builder, x: IRValue) -> IRValue:
+    return b.call(f"llvm.fptosi.sat.{mangled('i64', x.lanes)}.{mangled(x.type, x.lanes)}", "i64", x, lanes=x.lanes)
 
 
 _EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(12)]
@@ -451,7 +442,7 @@ _SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)]
 _COS = [(-1) ** k / math.factorial(2 * k) for k in range(8)]
 
 
-def exp2_double(b: Builder, x: Value) -> Value:
+def exp2_double(b: Builder, x: IRValue) -> IRValue:
     """2^x for f64 x from an f32: a degree-11 series on [-1/2, 1/2], relative error below 1e-13."""
     limit = b.like(x, 400.0)
     x = b.select(b.fcmp("ogt", x, limit), limit, x)
@@ -462,7 +453,7 @@ def exp2_double(b: Builder, x: Value) -> Value:
     return b.binary("fmul", _polynomial(b, fraction, _EXP2), scale)
 
 
-def log2_double(b: Builder, x: Value) -> Value:
+def log2_double(b: Builder, x: IRValue) -> IRValue:
     """log2 x for f64 x from an f32: exponent plus an atanh series on [sqrt(1/2), sqrt(2)]."""
     bits = b.bitcast(x, "i64")
     # shift the mantissa's range to [sqrt(1/2), sqrt(2))
@@ -479,10 +470,10 @@ def log2_double(b: Builder, x: Value) -> Value:
     return b.select(b.or_(b.fcmp("olt", x, b.like(x, 0.0)), b.fcmp("uno", x, x)), nan, result)
 
 
-def _sincos(quarter: int) -> Callable[[Builder, Value], Value]:
+def _sincos(quarter: int) -> Callable[[Builder, IRValue], IRValue]:
     """sin(x + quarter * pi/2) after reduction by pi/2 in two parts."""
 
-    def compute(b: Builder, x: Value) -> Value:
+    def compute(b: Builder, x: IRValue) -> IRValue:
         turns = b.intrinsic("roundeven", b.binary("fmul", x, b.like(x, 2 / math.pi)))
         high, low = 1.5707963267948966, 6.123233995736766e-17
         r = b.intrinsic("fma", turns, b.like(x, -high), x)
@@ -499,27 +490,23 @@ def _sincos(quarter: int) -> Callable[[Builder, Value], Value]:
     return compute
 
 
-def _tanh(b: Builder, x: Value) -> Value:
+def _tanh(b: Builder, x: IRValue) -> IRValue:
     """tanh x = 1 - 2 / (e^2x + 1), with the odd series near zero where that cancels."""
     limited = b.select(b.fcmp("ogt", x, b.like(x, 40.0)), b.like(x, 40.0), x)
     power = exp2_double(b, b.binary("fmul", limited, b.like(x, 2 / math.log(2))))
     one = b.like(x, 1.0)
     far = b.binary("fsub", one, b.binary("fdiv", b.like(x, 2.0), b.binary("fadd", power, one)))
-    square = b.binary("fmul", x, x)
-    near = b.binary("fmul", x, _polynomial(b, square, [1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835]))
+    near = b.binary("fmul", x, _polynomial(b, b.binary("fmul", x, x), [1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835]))
     return b.select(b.fcmp("olt", b.intrinsic("fabs", x), b.like(x, 0.02)), near, far)
 
 
-value("ex2")(_through_double(exp2_double))
-
-
-value("lg2")(_through_double(log2_double))
-
-
-value("sin")(_through_double(_sincos(0)))
-
-
-value("cos")(_through_double(_sincos(1)))
-
-
-value("tanh")(_through_double(_tanh))
+VALUES |= {
+    "fma": ValueRow(lambda b, i, *xs: fma_float(b, i, *xs) if is_float(i.type) else packed_half(b, i, fma_float, *xs)),
+    "rcp": ValueRow(lambda b, i, x: _upper_word(b, i, divide_float(b, i, b.like(x, 1.0), _upper_word(b, i, x)))),
+    "copysign": ValueRow(lambda b, i, x, y: b.intrinsic("copysign", y, x)),  # PTX: the sign of a, the magnitude of b
+    "ex2": ValueRow(_through_double(exp2_double)),
+    "lg2": ValueRow(_through_double(log2_double)),
+    "sin": ValueRow(_through_double(_sincos(0))),
+    "cos": ValueRow(_through_double(_sincos(1))),
+    "tanh": ValueRow(_through_double(_tanh)),
+}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes, widened_source
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants, ir_type
-from ptxsim.codegen.functions import CONTEXT, WORKER
+from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants, ir_type
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE
-from ptxsim.codegen.translator import Translator
-from ptxsim.codegen.unit import Part, Unit, lanes_of
+from ptxsim.codegen.translator import Translator, is_block_barrier, ways
+from ptxsim.codegen.unit import FullPart, Unit, lanes_of
+from ptxsim.codegen.warp import require_member
 from ptxsim.syntax.program import (
     Barrier,
     Block,
@@ -32,14 +32,14 @@ class Full(Translator):
     the warp enters or leaves: that would be most of such a kernel's code.
     """
 
-    def __init__(self, unit: Unit, part: Part) -> None:
+    def __init__(self, unit: Unit, part: FullPart) -> None:
         super().__init__(unit)
         self.part = part
         self.homes: set[str] = set()
         """registers that have an alloca"""
         self.frames = ResidentFrames(self, unit.frames)
 
-    def get(self, register: str, lanes: int) -> Value:
+    def get(self, register: str, lanes: int) -> IRValue:
         key = (register, lanes)
         if key not in self.known:
             form = self.form(register)
@@ -52,7 +52,7 @@ class Full(Translator):
                 self.known[key] = self.widen(self.get(register, form), self.pattern(register), lanes)
         return self.known[key]
 
-    def put(self, register: str, value: Value, own: Lanes) -> None:
+    def put(self, register: str, value: IRValue, own: Lanes) -> None:
         value = self.as_storage(register, value)
         self.versions[register] = self.versions.get(register, 0) + 1
         for lanes in (0, 2, 4, WARP):
@@ -67,59 +67,58 @@ class Full(Translator):
         else:
             self.defined.add(register)
 
-    def _load_home(self, register: str, form: int) -> Value:
+    def _load_home(self, register: str, form: int) -> IRValue:
         if self._in_context(register):
             return self.restore(register, form)
-        return self.b.load(self.storage(register), self._home(register), form, align=64 if form == WARP else None)
+        return self.load(self.storage(register), self._home(register), form, align=64 if form == WARP else None)
 
-    def _store_home(self, register: str, value: Value) -> None:
+    def _store_home(self, register: str, value: IRValue) -> None:
         if self._in_context(register):
             self.save(register, value)
         else:
-            self.b.store(value, self._home(register), align=64 if value.lanes == WARP else None)
+            self.store(value, self._home(register), align=64 if value.lanes == WARP else None)
 
-    def _home(self, register: str) -> Value:
+    def _home(self, register: str) -> IRValue:
         self.homes.add(register)
-        return Value("ptr", f'%"R{register}"')
+        return IRValue("ptr", f'%"R{register}"')
 
     def _in_context(self, register: str) -> bool:
         return self.unit.long and register in self.unit.context.slots
 
     def translate(self) -> str:
         """The function that enters at `self.part.entries`."""
-        b, part = self.b, self.part
+        part = self.part
         blocks = [self.kernel.blocks[k] for k in part.blocks]
         self.unsaved_before, self.unsaved = _unsaved(self.kernel.blocks, part)
         for block in blocks:
             self._block(block)
         self._leave_block(_mentioned(blocks))
-        body, b.lines = b.lines, []
+        body, self.lines = self.lines, []
         self.frames.enter(frozenset().union(*(self.kernel.blocks[e].live_in for e in part.entries)))
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
-        b.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
+        self.emit(f"switch i32 %entry_block, label %E{part.entries[0]} [{targets}]")
         for e in part.entries:
-            b.label(f"E{e}")
+            self.label(f"E{e}")
             for name in sorted(self.kernel.blocks[e].live_in - self.frames.of.keys()):
                 if not self._in_context(name):
                     self._store_home(name, self.restore(name, self.form(name)))
-            b.br(f"F{e}")
-        entering, b.lines = b.lines, []
-        b.label("entry")
+            self.br(f"F{e}")
+        entering, self.lines = self.lines, []
+        self.label("entry")
         # the frame starts a page: see engine._aligned
-        b.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
+        self.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
         for name in sorted(self.homes):
             form, kind = self.form(name), self.storage(name)
-            b.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
-        b.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
-        b.lines += [*self.area_lines(), *entering, *body]
-        return b.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
+            self.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
+        self.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
+        self.lines += [*self.area_lines(), *entering, *body]
+        return self.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
 
     def _block(self, block: Block) -> None:
-        b = self.b
         self.start_block(block)
         self.frames.dirty = set()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
-        b.label(f"F{block.index}")
+        self.label(f"F{block.index}")
         if block.index in self.unit.spin_heads:
             self._yield(block)
         if block.instructions and id(block.instructions[0]) in self.unit.analysis.guarded:
@@ -135,18 +134,18 @@ class Full(Translator):
     def _guard(self, i: Instruction) -> None:
         """Leaves for `masked` where widening would be wrong for some lane. The block starts here, so it can start
         over."""
-        b = self.b
         low, high = self.unit.analysis.guarded[id(i)]
         source = widened_source(i)
         assert source is not None
         form = lanes_of(self.unit.analysis.operand(source) or Lanes())
-        value = b.resize(self.source(source, i.type, form), "i64", i.type[0] == "s")
-        fits = b.all_true(b.and_(b.icmp("sge", value, b.like(value, low)), b.icmp("sle", value, b.like(value, high))))
-        wraps, fine = b.new_label("wraps"), b.new_label("fine")
-        b.branch(fits, fine, wraps, likely=True)
-        b.label(wraps)
+        value = self.resize(self.source(source, i.type, form), "i64", i.type[0] == "s")
+        fits = self.all_true(
+            self.and_(self.icmp("sge", value, self.like(value, low)), self.icmp("sle", value, self.like(value, high)))
+        )
+        wraps, fine = self.new_label("wraps"), self.new_label("fine")
+        self.branch(fits, fine, wraps, likely=True, then=wraps)
         self._leave(constants("i16", [self.block.index] * WARP), self._old_on_entry(self.block))
-        b.label(fine)
+        self.label(fine)
 
     def _yield(self, block: Block) -> None:
         """Leaves for the driver, to go on here once the other warps have run."""
@@ -161,7 +160,7 @@ class Full(Translator):
         """Live registers whose slots are out of date where a block ends."""
         return block.live_out & self.unsaved[block.index]
 
-    def _leave(self, counters: Value, old: frozenset[str], code: int = L.DIVERGED) -> None:
+    def _leave(self, counters: IRValue, old: frozenset[str], code: int = L.DIVERGED) -> None:
         """Hands the warp to `masked`, every lane at its own block. All live registers must be written back.
 
         The old ones are saved here, each in its own form: were it done in one place for all the ways that lead there,
@@ -172,23 +171,22 @@ class Full(Translator):
             if not self._in_context(name):
                 self.save(name, self.get(name, self.form(name)))
         self.known = known
-        self.b.store(counters, Value("ptr", "%parted_pcs"), align=64)
-        self.b.store(constant("i32", code << 16), Value("ptr", "%parted_code"))
-        self.b.br("leave")
+        self.store(counters, IRValue("ptr", "%parted_pcs"), align=64)
+        self.store(constant("i32", code << 16), IRValue("ptr", "%parted_code"))
+        self.br("leave")
 
     def _leave_block(self, mentioned: set[str]) -> None:
         """The one place where scalars and matrices go to their slots for `masked`; dead ones carry anything."""
-        b = self.b
-        b.label("leave")
+        self.label("leave")
         self.known = {}
         for name in sorted(self.unit.context.slots.keys() & mentioned):
             if self.frames.leaves(name):
                 self.save(name, self.get(name, WARP))
             elif self.form(name) != WARP:
                 self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))
-        pcs = b.load("i16", Value("ptr", "%parted_pcs"), WARP, align=64)
-        b.store(pcs, b.offset(CONTEXT, self.unit.context.PCS), align=64)
-        b.ret(b.load("i32", Value("ptr", "%parted_code")))
+        pcs = self.load("i16", IRValue("ptr", "%parted_pcs"), WARP, align=64)
+        self.store(pcs, self.offset(CONTEXT, self.unit.context.PCS), align=64)
+        self.ret(self.load("i32", IRValue("ptr", "%parted_code")))
 
     def _write_back(self, live: frozenset[str]) -> None:
         self.frames.flush_live(live)
@@ -196,69 +194,68 @@ class Full(Translator):
             self._store_home(name, self.known[name, self.form(name)])
 
     def _terminator(self, block: Block) -> None:
-        b, terminator = self.b, block.terminator
+        terminator = block.terminator
         line = self.count_terminator(block)
         match terminator:
             case Return():
-                b.ret(constant("i32", L.DONE << 16))
+                self.ret(constant("i32", L.DONE << 16))
             case Jump(target):
                 self._write_back(block.live_out)
                 self.spend(line, target)
-                b.br(f"F{target}")
+                self.br(f"F{target}")
             case Barrier(target, i):
-                self.count("barriers", line, per_warp=1)
+                self.count("barriers", line, per_warp=int(is_block_barrier(i)))
                 self.spend(line, target)
                 self.name_barrier(i)
                 mask = self.barrier_predicate(i)
                 if mask is not None:
-                    b.store(mask, b.offset(CONTEXT, self.unit.context.PREDICATE))
+                    self.store(mask, self.offset(CONTEXT, self.unit.context.PREDICATE))
                 if self.unit.long:
                     self._write_back(block.live_out)
                 else:
                     self.frames.flush_live(block.live_out)
                     for name in sorted(self._old_at_end(block) - self.frames.of.keys()):
                         self.save(name, self.get(name, self.form(name)))
-                b.ret(constant("i32", L.AT_BARRIER << 16 | target))
+                self.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, i):
+                require_member(self, i)
                 if self.unit.options.check:
                     members = self.source(i.operands[0], "b32", WARP)
-                    b.call("ws_warp_sync", "void", WORKER, CONTEXT, members, ALL_LANES)
+                    self.call("ws_warp_sync", "void", WORKER, CONTEXT, members, ALL_LANES)
                 self._write_back(block.live_out)
                 self.spend(line, target)
-                b.br(f"F{target}")
+                self.br(f"F{target}")
             case Branch():
                 self._branch(terminator, block, line)
             case Switch(index, targets, i):
                 self._switch(index, targets, block, line)
 
     def _branch(self, t: Branch, block: Block, line: int) -> None:
-        b = self.b
-        yes, no = (t.fallthrough, t.taken) if t.guard.negated else (t.taken, t.fallthrough)
+        yes, no = ways(t)
         self.spend(line, yes, no)
         name = t.guard.register
         if self.pattern(name).uniform:
             condition = self.get(name, 0)
             self._write_back(block.live_out)
-            b.branch(condition, f"F{yes}", f"F{no}")
+            self.branch(condition, f"F{yes}", f"F{no}")
             return
         condition = self.get(name, WARP)
         self._write_back(block.live_out)
-        bits, parted = b.mask_bits(condition), b.new_label("parted")
-        b.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
-        b.label(parted)
+        bits, parted = self.mask_bits(condition), self.new_label("parted")
+        self.emit(f"switch i32 {bits.text}, label %{parted} [i32 -1, label %F{yes} i32 0, label %F{no}]")
+        self.label(parted)
         if self.unit.options.count and not t.instruction.added:
             self.count_divergence(constant("i64", 1), line)
-        counters = b.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
+        counters = self.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
         self._leave(counters, self._old_at_end(block))
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
-        b = self.b
         self.spend(line, *targets)
         if not isinstance(index, Register) or self.pattern(index.name).uniform:
             value = self.source(index, "u32", 0)
             self._write_back(block.live_out)
             arms = " ".join(f"i32 {k}, label %F{t}" for k, t in enumerate(targets))
-            b.emit(f"switch i32 {value.text}, label %F{targets[-1]} [{arms}]")
+            self.emit(f"switch i32 {value.text}, label %F{targets[-1]} [{arms}]")
             return
         counters = self.chosen_target(index, targets)
         self._write_back(block.live_out)
@@ -274,7 +271,7 @@ def _mentioned(blocks: list[Block]) -> set[str]:
     return set().union(*live, *named)
 
 
-def _unsaved(blocks: list[Block], part: Part) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
+def _unsaved(blocks: list[Block], part: FullPart) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
     """Registers that, where a block starts and where it ends, may have changed since the warp entered `full`: their
     slots are out of date."""
     changes = {k: {name for i in blocks[k].instructions for name in i.written} for k in part.blocks}

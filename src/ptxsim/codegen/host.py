@@ -12,12 +12,8 @@ import llvmlite.binding as llvm
 
 def features() -> dict[str, bool]:
     """The processor's features, by LLVM's names."""
-    found = dict(llvm.get_host_cpu_features())
-    if os.environ.get("WARPSCHOOL_SIMD") == "avx2":
-        for name in found:
-            if name.startswith(("avx512", "amx", "avx10")):
-                found[name] = False
-    return found
+    hidden = ("avx512", "amx", "avx10") if os.environ.get("WARPSCHOOL_SIMD") == "avx2" else ()
+    return {name: on and not name.startswith(hidden) for name, on in llvm.get_host_cpu_features().items()}
 
 
 def model() -> str:

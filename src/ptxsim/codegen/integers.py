@@ -6,9 +6,10 @@ What has forms for floats and packed halves goes on to `floating`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ptxsim.analysis.lanes import Lanes
-from ptxsim.codegen.emit import BITS, WARP, Builder, Value
+from ptxsim.codegen.emit import BITS, WARP, Builder, IRValue
 from ptxsim.codegen.floating import (
     FloatOp,
     add_float,
@@ -22,7 +23,16 @@ from ptxsim.codegen.floating import (
     sub_float,
 )
 from ptxsim.codegen.translator import Translator
-from ptxsim.codegen.values import clamp_shift, handles, intrinsic_name, is_float, signed, unsupported, value
+from ptxsim.codegen.values import (
+    VALUES,
+    ValueRow,
+    clamp_shift,
+    handles,
+    is_float,
+    signed,
+    unsupported,
+    value,
+)
 from ptxsim.syntax.program import WIDTH_BITS, Immediate, Instruction
 
 _PACKED, _PAIRS = ("f16x2", "bf16x2"), ("u16x2", "s16x2")
@@ -32,7 +42,7 @@ def _or_floats(of_floats: FloatOp) -> Callable[[FloatOp], FloatOp]:
     """Sends floats and packed halves to `of_floats`; what is decorated is for integers."""
 
     def decorate(of_integers: FloatOp) -> FloatOp:
-        def compute(b: Builder, i: Instruction, *xs: Value) -> Value:
+        def compute(b: Builder, i: Instruction, *xs: IRValue) -> IRValue:
             if i.type in _PACKED:
                 return packed_half(b, i, of_floats, *xs)
             return of_floats(b, i, *xs) if is_float(i.type) else of_integers(b, i, *xs)
@@ -42,34 +52,27 @@ def _or_floats(of_floats: FloatOp) -> Callable[[FloatOp], FloatOp]:
     return decorate
 
 
-def _by_half(b: Builder, x: Value, y: Value, op: Callable[[Value, Value], Value]) -> Value:
+def _by_half(b: Builder, x: IRValue, y: IRValue, op: Callable[[IRValue, IRValue], IRValue]) -> IRValue:
     """An operation on both 16-bit halves."""
     lanes = 2 * max(1, x.lanes)
     p, q = (b.let("i16", lanes, f"bitcast {v} to <{lanes} x i16>") for v in (x, y))
     return b.let("i32", x.lanes, f"bitcast {op(p, q)} to {x.ir_type}")
 
 
-@value("add")
-@_or_floats(add_float)
-def _add(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    if i.type in _PAIRS:
-        return _by_half(b, x, y, b.add)
-    return b.intrinsic("sadd.sat", x, y) if i.has("sat") else b.add(x, y)
+def _sum(name: str, of_floats: FloatOp) -> None:
+    @value(name)
+    @_or_floats(of_floats)
+    def compute(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
+        if i.type in _PAIRS:
+            return _by_half(b, x, y, partial(b.binary, name))
+        return b.intrinsic(f"s{name}.sat", x, y) if i.has("sat") else b.binary(name, x, y)
 
 
-@value("sub")
-@_or_floats(sub_float)
-def _sub(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    if i.type in _PAIRS:
-        return _by_half(b, x, y, b.sub)
-    return b.intrinsic("ssub.sat", x, y) if i.has("sat") else b.sub(x, y)
+_sum("add", add_float)
+_sum("sub", sub_float)
 
 
-def _third_type(i: Instruction) -> tuple[str, ...]:
-    return (i.type, i.type, i.type[0] + str(2 * int(i.type[1:])) if i.has("wide") else i.type)
-
-
-def _wide_product(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+def _wide_product(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
     """A product in twice as many bits."""
     wide = f"i{2 * BITS[x.type]}"
     return b.mul(b.resize(x, wide, signed(i)), b.resize(y, wide, signed(i)))
@@ -77,41 +80,41 @@ def _wide_product(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
 
 @value("mul")
 @_or_floats(mul_float)
-def _mul(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+def _mul(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
     if i.has("lo"):
         return b.mul(x, y)
     product = _wide_product(b, i, x, y)
     return product if i.has("wide") else b.resize(b.lshr(product, BITS[x.type]), x.type)
 
 
-def _added(b: Builder, i: Instruction, product: Value, z: Value) -> Value:
+def _added(b: Builder, i: Instruction, product: IRValue, z: IRValue) -> IRValue:
     return b.intrinsic("sadd.sat", product, z) if i.has("sat") else b.add(product, z)
 
 
-@value("mad", operands=_third_type)
+@value("mad", operands=lambda i: (i.type, i.type, f"{i.type[0]}{2 * int(i.type[1:])}" if i.has("wide") else i.type))
 @_or_floats(fma_float)
-def _mad(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+def _mad(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
     return _added(b, i, _mul(b, i, x, y), z)
 
 
-def _low24(b: Builder, i: Instruction, x: Value) -> Value:
+def _low24(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     return b.binary("ashr" if signed(i) else "lshr", b.shl(x, 8), b.like(x, 8))
 
 
 @value("mul24", "mad24")
-def _mul24(b: Builder, i: Instruction, x: Value, y: Value, z: Value | None = None) -> Value:
+def _mul24(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue | None = None) -> IRValue:
     x, y = _low24(b, i, x), _low24(b, i, y)
     product = b.resize(b.lshr(_wide_product(b, i, x, y), 16), "i32") if i.has("hi") else b.mul(x, y)
     return product if z is None else _added(b, i, product, z)
 
 
 @value("sad")
-def _sad(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+def _sad(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
     kind = "s" if signed(i) else "u"
     return b.add(z, b.sub(b.intrinsic(kind + "max", x, y), b.intrinsic(kind + "min", x, y)))
 
 
-def divide(b: Builder, i: Instruction, x: Value, y: Value) -> tuple[Value, Value]:
+def divide(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> tuple[IRValue, IRValue]:
     """Integer quotient and remainder. Division by zero gives all ones for both, as NVIDIA GPUs do."""
     zero = b.icmp("eq", y, b.like(y, 0))
     divisor = b.select(zero, b.like(y, 1), y)
@@ -119,40 +122,28 @@ def divide(b: Builder, i: Instruction, x: Value, y: Value) -> tuple[Value, Value
     if x.type in ("i16", "i32"):
         # float64 holds both operands exactly and its truncated quotient is exact: far faster than lane-wise division
         dividend_f, divisor_f = (b.convert(f"{kind}itofp", v, "double") for v in (x, divisor))
-        quotient_f = b.binary("fdiv", dividend_f, divisor_f)
-        quotient = b.resize(b.convert(f"fpto{kind}i", quotient_f, "i64"), x.type)
+        quotient = b.resize(b.convert(f"fpto{kind}i", b.binary("fdiv", dividend_f, divisor_f), "i64"), x.type)
+    elif signed(i):  # INT_MIN / -1 traps on the host
+        minus_one = b.icmp("eq", divisor, b.like(y, -1))
+        safe = b.binary("sdiv", x, b.select(minus_one, b.like(y, 1), divisor))
+        quotient = b.select(minus_one, b.sub(b.like(x, 0), x), safe)
     else:
-        if signed(i):  # INT_MIN / -1 traps on the host
-            minus_one = b.icmp("eq", divisor, b.like(y, -1))
-            safe = b.binary("sdiv", x, b.select(minus_one, b.like(y, 1), divisor))
-            quotient = b.select(minus_one, b.sub(b.like(x, 0), x), safe)
-        else:
-            quotient = b.binary("udiv", x, divisor)
+        quotient = b.binary("udiv", x, divisor)
     remainder = b.sub(x, b.mul(quotient, divisor))
     return b.select(zero, b.like(x, -1), quotient), b.select(zero, b.like(x, -1), remainder)
 
 
-@value("div")
-def _div(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    return divide_float(b, i, x, y) if is_float(i.type) else divide(b, i, x, y)[0]
-
-
-@value("rem")
-def _rem(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    return divide(b, i, x, y)[1]
-
-
 @value("abs")
-def _abs(b: Builder, i: Instruction, x: Value) -> Value:
+def _abs(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
         return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", v), x)
     if is_float(i.type):
         return b.intrinsic("fabs", flush(b, x) if i.has("ftz") else x)
-    return b.call(f"llvm.abs.{intrinsic_name(x)}", x.type, x, Value("i1", "false"), lanes=x.lanes)
+    return b.intrinsic("abs", x, IRValue("i1", "false"))
 
 
 @value("neg")
-def _neg(b: Builder, i: Instruction, x: Value) -> Value:
+def _neg(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
         return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {v}"), x)
     if is_float(i.type):
@@ -162,13 +153,13 @@ def _neg(b: Builder, i: Instruction, x: Value) -> Value:
 
 
 def _extreme(name: str, of_floats: FloatOp) -> None:
-    def folded(b: Builder, i: Instruction, x: Value, y: Value, *more: Value) -> Value:
+    def folded(b: Builder, i: Instruction, x: IRValue, y: IRValue, *more: IRValue) -> IRValue:
         result = of_floats(b, i, x, y)
         return of_floats(b, i, result, *more) if more else result
 
     @value(name)
     @_or_floats(folded)
-    def compute(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
+    def compute(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
         kind = ("s" if signed(i) else "u") + name
         if i.type in _PAIRS:
             x = _by_half(b, x, y, lambda p, q: b.intrinsic(kind, p, q))
@@ -181,32 +172,28 @@ _extreme("min", min_float)
 _extreme("max", max_float)
 
 
-def _parts(b: Builder, x: Value, is_signed: bool, bits: int) -> list[Value]:
+def _parts(b: Builder, x: IRValue, is_signed: bool, bits: int) -> list[IRValue]:
     """The fields of a 32-bit value, extended."""
     op = "ashr" if is_signed else "lshr"
     return [b.binary(op, b.shl(x, 32 - bits - k), b.like(x, 32 - bits)) for k in range(0, 32, bits)]
 
 
-def _dot(b: Builder, i: Instruction, x: list[Value], y: list[Value], total: Value) -> Value:
-    for p, q in zip(x, y, strict=True):
+@value("dp4a", "dp2a")
+def _dot(b: Builder, i: Instruction, x: IRValue, y: IRValue, total: IRValue) -> IRValue:
+    """The bytes of y times those of x, or half of them times x's halves."""
+    if i.opcode == "dp4a":
+        numbers, bytes_ = _parts(b, x, i.types[0][0] == "s", 8), _parts(b, y, i.types[-1][0] == "s", 8)
+    else:
+        four = _parts(b, y, i.types[-1][0] == "s", 8)
+        bytes_ = four[2:] if i.has("hi") else four[:2]
+        numbers = _parts(b, x, i.types[0][0] == "s", 16)
+    for p, q in zip(numbers, bytes_, strict=True):
         total = b.add(total, b.mul(p, q))
     return total
 
 
-@value("dp4a")
-def _dp4a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value:
-    return _dot(b, i, _parts(b, x, i.types[0][0] == "s", 8), _parts(b, y, i.types[-1][0] == "s", 8), total)
-
-
-@value("dp2a")
-def _dp2a(b: Builder, i: Instruction, x: Value, y: Value, total: Value) -> Value:
-    bytes_ = _parts(b, y, i.types[-1][0] == "s", 8)
-    chosen = bytes_[2:] if i.has("hi") else bytes_[:2]
-    return _dot(b, i, _parts(b, x, i.types[0][0] == "s", 16), chosen, total)
-
-
 @value("vabsdiff2", "vabsdiff4", operands=lambda i: ("b32", "b32", "b32"))
-def _vabsdiff(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value:
+def _vabsdiff(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
     """Part by part; `.add` sums the differences onto the third operand."""
     bits = 8 if i.opcode == "vabsdiff4" else 16
     most = (1 << bits) - 1
@@ -223,110 +210,66 @@ def _vabsdiff(b: Builder, i: Instruction, x: Value, y: Value, z: Value) -> Value
     return result
 
 
-@value("popc")
-def _popc(b: Builder, i: Instruction, x: Value) -> Value:
-    return b.resize(b.intrinsic("ctpop", x), "i32")
-
-
-@value("clz")
-def _clz(b: Builder, i: Instruction, x: Value) -> Value:
-    return b.resize(_leading_zeros(b, x), "i32")
-
-
-def _leading_zeros(b: Builder, x: Value) -> Value:
-    return b.call(f"llvm.ctlz.{intrinsic_name(x)}", x.type, x, Value("i1", "false"), lanes=x.lanes)
-
-
 @value("bfind")
-def _bfind(b: Builder, i: Instruction, x: Value) -> Value:
+def _bfind(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     width = WIDTH_BITS[i.type]
     if signed(i):
         x = b.xor(x, b.binary("ashr", x, b.like(x, width - 1)))
-    zeros = _leading_zeros(b, x)
+    zeros = b.intrinsic("ctlz", x, IRValue("i1", "false"))
     found = zeros if i.has("shiftamt") else b.sub(b.like(x, width - 1), zeros)
-    none = b.icmp("eq", x, b.like(x, 0))
-    return b.resize(b.select(none, b.like(x, -1), found), "i32", signed=True)
+    return b.resize(b.select(b.icmp("eq", x, b.like(x, 0)), b.like(x, -1), found), "i32", signed=True)
 
 
-@value("brev")
-def _brev(b: Builder, i: Instruction, x: Value) -> Value:
-    return b.intrinsic("bitreverse", x)
-
-
-def _field_types(i: Instruction) -> tuple[str, ...]:
-    return (i.type, "u32", "u32")
-
-
-def _field(b: Builder, x: Value, position: Value, length: Value) -> tuple[Value, Value]:
+def _field(b: Builder, x: IRValue, position: IRValue, length: IRValue) -> tuple[IRValue, IRValue]:
     """Position and length of a bit field: modulo 256 for 32-bit instructions alone, as NVIDIA GPUs do."""
     if x.type == "i32":
         return b.and_const(position, 255), b.and_const(length, 255)
     return b.resize(position, x.type), b.resize(length, x.type)
 
 
-@value("bfe", operands=_field_types)
-def _bfe(b: Builder, i: Instruction, x: Value, position: Value, length: Value) -> Value:
+@value("bfe", operands=lambda i: (i.type, "u32", "u32"))
+def _bfe(b: Builder, i: Instruction, x: IRValue, position: IRValue, length: IRValue) -> IRValue:
     width = WIDTH_BITS[i.type]
     position, length = _field(b, x, position, length)
     last = b.like(x, width - 1)
     if not signed(i):
-        shifted = clamp_shift(b, x, position, "lshr")
-        return b.and_(shifted, b.not_(clamp_shift(b, b.like(x, -1), length, "shl")))
+        return b.and_(clamp_shift(b, x, position, "lshr"), b.not_(clamp_shift(b, b.like(x, -1), length, "shl")))
     # the field's top bit, or the number's where the field runs over it, fills the rest
     top = b.intrinsic("umin", b.sub(b.add(position, length), b.like(x, 1)), last)
     sign = b.sub(b.like(x, 0), b.and_const(b.binary("lshr", x, top), 1))
     mask = b.not_(clamp_shift(b, b.like(x, -1), length, "shl"))
-    kept = b.and_(clamp_shift(b, x, position, "ashr"), mask)
     # above the field: copies of the sign
-    field = b.or_(kept, b.and_(sign, b.not_(mask)))
+    field = b.or_(b.and_(clamp_shift(b, x, position, "ashr"), mask), b.and_(sign, b.not_(mask)))
     return b.select(b.icmp("eq", length, b.like(x, 0)), b.like(x, 0), field)
 
 
 @value("bfi", operands=lambda i: (i.type, i.type, "u32", "u32"))
-def _bfi(b: Builder, i: Instruction, x: Value, base: Value, position: Value, length: Value) -> Value:
+def _bfi(b: Builder, i: Instruction, x: IRValue, base: IRValue, position: IRValue, length: IRValue) -> IRValue:
     position, length = _field(b, x, position, length)
-    ones = b.not_(clamp_shift(b, b.like(x, -1), length, "shl"))
-    mask = clamp_shift(b, ones, position, "shl")
+    mask = clamp_shift(b, b.not_(clamp_shift(b, b.like(x, -1), length, "shl")), position, "shl")
     return b.or_(b.and_(clamp_shift(b, x, position, "shl"), mask), b.and_(base, b.not_(mask)))
 
 
 @value("bmsk", operands=lambda i: ("b32", "b32"))
-def _bmsk(b: Builder, i: Instruction, position: Value, length: Value) -> Value:
+def _bmsk(b: Builder, i: Instruction, position: IRValue, length: IRValue) -> IRValue:
     if i.has("wrap"):
         position, length = b.and_const(position, 31), b.and_const(length, 31)
-    ones = b.not_(clamp_shift(b, b.like(position, -1), length, "shl"))
-    return clamp_shift(b, ones, position, "shl")
+    return clamp_shift(b, b.not_(clamp_shift(b, b.like(position, -1), length, "shl")), position, "shl")
 
 
 @value("szext", operands=lambda i: (i.type, "u32"))
-def _szext(b: Builder, i: Instruction, x: Value, width: Value) -> Value:
+def _szext(b: Builder, i: Instruction, x: IRValue, width: IRValue) -> IRValue:
     if i.has("wrap"):
         width = b.and_const(width, 31)
     unused = b.intrinsic("umin", b.sub(b.like(x, 32), b.intrinsic("umin", width, b.like(x, 32))), b.like(x, 32))
-    up = clamp_shift(b, x, unused, "shl")
-    down = clamp_shift(b, up, unused, "ashr" if signed(i) else "lshr")
+    down = clamp_shift(b, clamp_shift(b, x, unused, "shl"), unused, "ashr" if signed(i) else "lshr")
     return b.select(b.icmp("eq", width, b.like(x, 0)), b.like(x, 0), down)
-
-
-@value("and", "or", "xor")
-def _logic(b: Builder, i: Instruction, x: Value, y: Value) -> Value:
-    return b.binary(i.opcode, x, y)
-
-
-@value("not")
-def _not(b: Builder, i: Instruction, x: Value) -> Value:
-    return b.not_(x)
-
-
-@value("cnot")
-def _cnot(b: Builder, i: Instruction, x: Value) -> Value:
-    return b.resize(b.icmp("eq", x, b.like(x, 0)), x.type)
 
 
 @value("lop3", operands=lambda i: ("b32", "b32", "b32", "b32", "pred")[: len(i.operands) - 1])
 def _lop3(
-    b: Builder, i: Instruction, x: Value, y: Value, z: Value, table: Value, other: Value | None = None
-) -> Value | tuple[Value, ...]:
+    b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue, table: IRValue, other: IRValue | None = None
+) -> IRValue | tuple[IRValue, ...]:
     lut = i.operands[4]
     if not isinstance(lut, Immediate):
         raise unsupported(i)
@@ -338,22 +281,12 @@ def _lop3(
             result = b.or_(result, b.and_(term, z if row & 1 else b.not_(z)))
     if other is None:
         return result
-    some = b.icmp("ne", result, b.like(result, 0))
-    return result, b.binary("or" if i.has("or") else "and", some, other)
+    return result, b.binary("or" if i.has("or") else "and", b.icmp("ne", result, b.like(result, 0)), other)
 
 
-@value("shl", operands=lambda i: (i.type, "u32"))
-def _shl(b: Builder, i: Instruction, x: Value, amount: Value) -> Value:
-    return _shift(b, i, x, amount, "shl")
-
-
-@value("shr", operands=lambda i: (i.type, "u32"))
-def _shr(b: Builder, i: Instruction, x: Value, amount: Value) -> Value:
-    return _shift(b, i, x, amount, "ashr" if signed(i) else "lshr")
-
-
-def _shift(b: Builder, i: Instruction, x: Value, amount: Value, op: str) -> Value:
-    last = i.operands[2]
+@value("shl", "shr", operands=lambda i: (i.type, "u32"))
+def _shift(b: Builder, i: Instruction, x: IRValue, amount: IRValue) -> IRValue:
+    last, op = i.operands[2], "shl" if i.opcode == "shl" else "ashr" if signed(i) else "lshr"
     if isinstance(last, Immediate) and 0 <= last.bits < WIDTH_BITS[i.type]:
         return b.binary(op, x, b.like(x, last.bits))
     # compare in 32 bits: a large amount must not wrap when narrowed
@@ -362,9 +295,8 @@ def _shift(b: Builder, i: Instruction, x: Value, amount: Value, op: str) -> Valu
 
 
 @value("shf", operands=lambda i: ("b32", "b32", "u32"))
-def _shf(b: Builder, i: Instruction, low: Value, high: Value, amount: Value) -> Value:
-    limit = 31 if i.has("wrap") else None
-    amount = b.and_const(amount, 31) if limit else b.intrinsic("umin", amount, b.like(amount, 32))
+def _shf(b: Builder, i: Instruction, low: IRValue, high: IRValue, amount: IRValue) -> IRValue:
+    amount = b.and_const(amount, 31) if i.has("wrap") else b.intrinsic("umin", amount, b.like(amount, 32))
     both = b.or_(b.shl(b.resize(high, "i64"), 32), b.resize(low, "i64"))
     wide = b.resize(amount, "i64")
     if i.has("l"):
@@ -373,7 +305,7 @@ def _shf(b: Builder, i: Instruction, low: Value, high: Value, amount: Value) -> 
 
 
 @value("prmt", operands=lambda i: ("b32", "b32", "b32"))
-def _prmt(b: Builder, i: Instruction, x: Value, y: Value, selector: Value) -> Value:
+def _prmt(b: Builder, i: Instruction, x: IRValue, y: IRValue, selector: IRValue) -> IRValue:
     both = b.or_(b.shl(b.resize(y, "i64"), 32), b.resize(x, "i64"))
     mode = next((m for m in i.modifiers if m in _PRMT_MODES), None)
     result = b.like(x, 0)
@@ -408,7 +340,7 @@ _PRMT_MODES = {
 
 
 @value("fns", operands=lambda i: ("b32", "b32", "s32"))
-def _fns(b: Builder, i: Instruction, mask: Value, base: Value, offset: Value) -> Value:
+def _fns(b: Builder, i: Instruction, mask: IRValue, base: IRValue, offset: IRValue) -> IRValue:
     """Position of the |offset|-th set bit at or above (below, if negative) `base`; all ones if there is none."""
     result, left = b.like(mask, -1), {"up": offset, "down": offset}
     for k in range(32):
@@ -422,8 +354,19 @@ def _fns(b: Builder, i: Instruction, mask: Value, base: Value, offset: Value) ->
             # the counters stop at 0 once their bit is found, so each hits once
             result = b.select(hit, at, result)
     base_set = b.icmp("ne", b.and_const(clamp_shift(b, mask, base, "lshr"), 1), b.like(mask, 0))
-    zero = b.icmp("eq", offset, b.like(offset, 0))
-    return b.select(zero, b.select(base_set, base, b.like(base, -1)), result)
+    return b.select(b.icmp("eq", offset, b.like(offset, 0)), b.select(base_set, base, b.like(base, -1)), result)
+
+
+VALUES |= {
+    "div": ValueRow(lambda b, i, x, y: divide_float(b, i, x, y) if is_float(i.type) else divide(b, i, x, y)[0]),
+    "rem": ValueRow(lambda b, i, x, y: divide(b, i, x, y)[1]),
+    "popc": ValueRow(lambda b, i, x: b.resize(b.intrinsic("ctpop", x), "i32")),
+    "clz": ValueRow(lambda b, i, x: b.resize(b.intrinsic("ctlz", x, IRValue("i1", "false")), "i32")),
+    "brev": ValueRow(lambda b, i, x: b.intrinsic("bitreverse", x)),
+    "not": ValueRow(lambda b, i, x: b.not_(x)),
+    "cnot": ValueRow(lambda b, i, x: b.resize(b.icmp("eq", x, b.like(x, 0)), x.type)),
+    **dict.fromkeys(("and", "or", "xor"), ValueRow(lambda b, i, x, y: b.binary(i.opcode, x, y))),
+}
 
 
 @handles("addc", "subc", "madc", "add.cc", "sub.cc", "mad.cc")
@@ -432,25 +375,22 @@ def _with_carry(t: Translator, i: Instruction) -> None:
 
     The condition code lives within a basic block; NVRTC writes such chains in one piece.
     """
-    b = t.b
     x, y, *more = (t.source(o, i.type, WARP) for o in i.operands[1:])
     width = BITS[x.type]
     wide = f"i{2 * width}"
     if more:
-        x = b.resize(b.lshr(_wide_product(b, i, x, y), width), x.type) if i.has("hi") else b.mul(x, y)
+        x = t.resize(t.lshr(_wide_product(t, i, x, y), width), x.type) if i.has("hi") else t.mul(x, y)
         (y,) = more
     subtracts = i.opcode.startswith("sub")
     if subtracts:  # x + ~y + 1: the flag after a subtraction means "no borrow", as NVIDIA GPUs have it
-        y = b.not_(y)
-    total = b.add(b.resize(x, wide), b.resize(y, wide))
+        y = t.not_(y)
+    total = t.add(t.resize(x, wide), t.resize(y, wide))
     if i.opcode in ("addc", "subc", "madc"):
         if t.carry is None:
             raise unsupported(i, "a carry from another basic block")
-        total = b.add(total, b.resize(t.carry, wide))
+        total = t.add(total, t.resize(t.carry, wide))
     elif subtracts:
-        total = b.add_const(total, 1)
+        total = t.add_const(total, 1)
     if i.has("cc"):
-        t.carry = b.icmp("ne", b.and_const(b.lshr(total, width), 1), b.like(total, 0))
-    t.write(i.operands[0], b.resize(total, x.type), Lanes())
-
-
+        t.carry = t.icmp("ne", t.and_const(t.lshr(total, width), 1), t.like(total, 0))
+    t.write(i.operands[0], t.resize(total, x.type), Lanes())

@@ -40,36 +40,27 @@ def _machine(level: int) -> llvm.TargetMachine:
     )
 
 
+@functools.cache
 def _engine_of(text: str, names: tuple[str, ...]) -> llvm.ExecutionEngine:
-    """Compiles helpers and makes their names known to what is compiled after them."""
+    """Compiles helpers, once per process, and makes their names known to what is compiled after them."""
     engine = _linked(_object(text, 2), _machine(2))
     for name in names:
         llvm.add_symbol(name, engine.get_function_address(name))
     return engine
 
 
-@functools.cache
-def _runtime_engine() -> llvm.ExecutionEngine:
-    """Compiles the helpers once per process."""
-    return _engine_of(*runtime_module())
-
-
-@functools.cache
-def _rare_engine(group: str) -> llvm.ExecutionEngine:
-    return _engine_of(*rare_modules()[group])
-
-
 def _load_helpers(ir: str) -> None:
-    """Compiles the groups of rare helpers that a kernel calls."""
-    for group, (_, names) in rare_modules().items():
+    """Compiles the helpers that most kernels call, and the groups of rare ones that this one does."""
+    _engine_of(*runtime_module())
+    for text, names in rare_modules().values():
         if any(f"@{name}(" in ir for name in names):
-            _rare_engine(group)
+            _engine_of(text, names)
 
 
 def exact_function(name: str) -> int:
     """Address of a function of the exact race shadow."""
     with _lock:
-        return _rare_engine("exact").get_function_address(name)
+        return _engine_of(*rare_modules()["exact"]).get_function_address(name)
 
 
 MASKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -131,15 +122,13 @@ def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.Execut
     """An engine with the module's code, which several threads may make at once."""
     code = _object(ir, level, promote)
     with _lock:
-        _runtime_engine()
         _load_helpers(ir)
         return _linked(code, _machine(level))
 
 
 def _object(ir: str, level: int, promote: tuple[str, ...] = ()) -> bytes:
     """A module as an object file, from the disk cache where it was compiled before."""
-    version = ".".join(map(str, llvm.llvm_version_info))
-    key = cache.content_key(ir, host.model(), host.flags(), str(level), version)
+    key = cache.content_key(ir, host.model(), host.flags(), str(level), ".".join(map(str, llvm.llvm_version_info)))
     entry = cache.load("object", key)
     if entry is not None:
         return base64.b64decode(entry["object"])

@@ -1,6 +1,6 @@
 """Where things lie in the two structures that translated code works on.
 
-`Worker` (one per host thread) holds what a block needs: its index, the grid, pointers to shared memory, counters,
+`WorkerState` (one per host thread) holds what a block needs: its index, the grid, pointers to shared memory, counters,
 shadow memory and the allocation table. `Context` (one per warp of the current block) holds a warp's state between two
 entries into translated code: the program counter of every lane and a slot for every live register.
 """
@@ -13,62 +13,123 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ptxsim.codegen.emit import BITS, WARP
+from ptxsim.limits import WARP
 from ptxsim.syntax.program import WIDTH_BITS, Kernel, WarpBarrier
 
 
-class Worker(ctypes.Structure):
-    """State of one host thread; generated code reads it by field offset."""
+class BlockPart(ctypes.Structure):
+    """What a worker knows of the block that it is running: exchanged when it turns to another resident block."""
 
     _fields_ = [
         ("ctaid", ctypes.c_uint32 * 3),
-        ("nctaid", ctypes.c_uint32 * 3),
+        ("rank", ctypes.c_uint32),  # in its cluster
         ("block", ctypes.c_uint64),  # linear block index
+        ("contexts", ctypes.c_void_p),  # of its warps
         ("shared", ctypes.c_void_p),
         ("shadow", ctypes.c_void_p),  # one u32 per granule of shared memory
+        ("pending", ctypes.c_void_p),  # cp.async: a queue per warp
+        ("cluster", ctypes.c_void_p),  # ClusterPart
+        ("known", ctypes.c_void_p),  # per warp: pointer to pairs of times, and their number (see ordering)
+        ("lane_syncs", ctypes.c_void_p),  # u32 per warp, lane and other lane (see ordering)
+        ("budget", ctypes.c_int64),  # loop iterations (per warp) left for this block
+        ("started", ctypes.c_int64),  # budget with which it started, or went on
+        ("share", ctypes.c_int64),  # budget with which it started
+        ("clock", ctypes.c_uint64),
+        ("resident", ctypes.c_uint32),  # its place among the resident blocks
+        ("epoch", ctypes.c_uint32),  # time of the last block barrier
+        ("vote_count", ctypes.c_uint32),  # bar.red: lanes whose predicate holds
+        ("vote_lanes", ctypes.c_uint32),  # bar.red: lanes that took part
+        ("turn", ctypes.c_uint32),  # bit mask of warps that may run in the next round
+        ("done", ctypes.c_uint32),  # warps that have ended
+        ("lockstep", ctypes.c_int32),  # the entry from which all warps run alike; -1: they do not
+        ("local_time", ctypes.c_uint32),  # the worker's time when it turned to another block
+        ("arrivals", ctypes.c_uint32 * 32),  # bar.arrive: threads that have come to each named barrier
+    ]
+
+
+class ClusterPart(ctypes.Structure):
+    """What the blocks of a cluster share."""
+
+    _fields_ = [
+        ("shared", ctypes.c_void_p),  # shared memory of the block with rank 0; the others' follow
+        ("arrived", ctypes.c_uint32),  # threads that have come to the cluster's barrier
+        ("phase", ctypes.c_uint32),  # how often it has opened
+        ("threads", ctypes.c_uint32),  # that have not ended
+        ("ended", ctypes.c_uint32),  # bit mask of blocks that have
+    ]
+
+
+class Resident(ctypes.Structure):
+    """A place for a block that waits for others while they run."""
+
+    _fields_ = [
+        ("part", BlockPart),
+        ("number", ctypes.c_uint64),  # of the block, in the order in which blocks start
+        ("state", ctypes.c_uint32),  # RESIDENT_...
+        ("members", ctypes.c_uint32),  # blocks of the cluster that begins here that have not ended
+    ]
+
+
+RESIDENT_NONE, RESIDENT_NEW, RESIDENT_STARTED = range(3)
+
+
+class WorkerState(ctypes.Structure):
+    """State of one host thread; generated code reads it by field offset."""
+
+    _anonymous_ = ("part",)
+    _fields_ = [
+        ("part", BlockPart),
+        ("nctaid", ctypes.c_uint32 * 3),
+        ("cluster_size", ctypes.c_uint32 * 3),
         ("shared_bytes", ctypes.c_uint64),  # static and dynamic
+        ("shared_stride", ctypes.c_uint64),  # from one resident block's to the next one's
         ("dynamic_bytes", ctypes.c_uint64),
         ("params", ctypes.c_void_p),
         ("counters", ctypes.c_void_p),  # u64 each
         ("sites", ctypes.c_void_p),  # Site per global access: the allocation it hit last
         ("allocations", ctypes.c_void_p),  # Site each, sorted by address
         ("allocation_count", ctypes.c_uint64),
+        ("constants", ctypes.c_void_p),  # those in constant memory
+        ("constant_count", ctypes.c_uint64),
         ("hazards", ctypes.c_void_p),  # HazardRecord each
         ("hazard_seen", ctypes.c_void_p),  # a byte per (site, kind)
         ("hazard_count", ctypes.c_uint64),
-        ("budget", ctypes.c_int64),  # loop iterations (per warp) left for this block
+        ("residents", ctypes.c_void_p),  # Resident each
+        ("resident_count", ctypes.c_uint64),  # places: a multiple of the cluster's blocks
+        ("wanted", ctypes.c_uint64),  # blocks that are to be resident from the start
+        ("give_up", ctypes.c_uint32),  # whether a block that cannot go on is to say so
         ("block_budget", ctypes.c_int64),
-        ("started", ctypes.c_int64),  # budget with which the current block started
         ("launch_budget", ctypes.c_int64),  # loop iterations left for all blocks of this worker
         ("stop", ctypes.c_uint32),  # set from outside: end after the current step
         ("fault", ctypes.c_uint32),  # Fault code
         ("fault_site", ctypes.c_uint32),  # source line of the fault
-        ("epoch", ctypes.c_uint32),  # time of the last block barrier
         ("time", ctypes.c_uint32),  # advances at every block and warp barrier
-        ("vote_count", ctypes.c_uint32),  # bar.red: lanes whose predicate holds
-        ("vote_lanes", ctypes.c_uint32),  # bar.red: lanes that took part
-        ("arrivals", ctypes.c_uint32 * 16),  # bar.arrive: threads that have come to each named barrier
         ("other_site", ctypes.c_uint32),  # of the access that a race collides with; -1: not known
         ("race_kind", ctypes.c_uint32),
         ("race_address", ctypes.c_uint64),
         ("exact", ctypes.c_uint32),  # whether the exact race shadow is in use: time has no limit
+        ("came_further", ctypes.c_uint32),  # whether something happened that others may wait for
         ("exact_steps", ctypes.c_uint64),  # accesses of warps that it has looked at
         ("landed", ctypes.c_void_p),  # ws_exact_landed
-        ("lane_syncs", ctypes.c_void_p),  # u32 per warp, lane and other lane (see ordering)
-        ("known", ctypes.c_void_p),  # per warp: pointer to pairs of times, and their number (see ordering)
         ("on_sync", ctypes.c_void_p),  # called at barriers, fences and signals
         ("signal_addresses", ctypes.c_uint64 * 32),  # of the signal that on_sync is told of
         ("failed_waits", ctypes.c_uint32),  # waits at barrier objects in vain, since an arrival or a wait's end
         ("waiting_thread", ctypes.c_uint32),  # warp and lane of the last of them
         ("waiting_at", ctypes.c_uint64),  # the object's offset in shared memory
         ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
+        ("outside", ctypes.c_uint32),  # whether an operand of wgmma leaves shared memory
         ("print_used", ctypes.c_uint32),
         ("print_limit", ctypes.c_uint32),
         ("print", ctypes.c_void_p),
-        ("clock", ctypes.c_uint64),
         ("masked", ctypes.c_void_p),  # the function `masked`, compiled when it is first called
         ("masked_counters", ctypes.c_void_p),  # u64 each
-        ("pending", ctypes.c_void_p),  # cp.async: a queue per warp
+        ("wide", ctypes.c_void_p),  # wgmma: operands made ready, WIDE_ENTRIES for each warpgroup
+        ("textures", ctypes.c_void_p),  # TextureRecord each, by the numbers of their handles
+        ("texture_count", ctypes.c_uint64),
+        ("texture_problem", ctypes.c_uint32),  # TextureProblem, where an instruction could not use an object
+        ("texture_thread", ctypes.c_uint32),  # warp and lane that met it
+        ("texture_handle", ctypes.c_uint64),
+        ("texture_place", ctypes.c_int32 * 3),  # the surface coordinates that lie outside
     ]
 
 
@@ -97,9 +158,62 @@ class HazardRecord(ctypes.Structure):
     ]
 
 
+class TextureRecord(ctypes.Structure):
+    """A texture or surface object as generated code sees it."""
+
+    _fields_ = [
+        ("base", ctypes.c_uint64),
+        ("row_bytes", ctypes.c_uint64),
+        ("slice_bytes", ctypes.c_uint64),
+        ("extent", ctypes.c_uint32 * 3),  # texels of a row, rows, slices or layers; at least 1
+        ("role", ctypes.c_uint32),  # TextureRole
+        ("geometry", ctypes.c_uint32),  # an index into GEOMETRIES
+        ("texel_bytes", ctypes.c_uint32),
+        ("channels", ctypes.c_uint32),
+        ("channel_bytes", ctypes.c_uint32),
+        ("reading", ctypes.c_uint32),  # Reading: what becomes of a channel's bits
+        ("scale", ctypes.c_float),  # what is 1.0 among normalized numbers
+        ("modes", ctypes.c_uint32 * 3),  # AddressMode of x, y and z
+        ("filters", ctypes.c_uint32),
+        ("normalized_coordinates", ctypes.c_uint32),
+        ("border", ctypes.c_uint32 * 4),  # raw bits
+        ("width", ctypes.c_uint32),  # what queries tell: 0 where there is no such dimension
+        ("height", ctypes.c_uint32),
+        ("depth", ctypes.c_uint32),
+        ("array_size", ctypes.c_uint32),
+    ]
+
+
+class TextureRole(IntEnum):
+    """What a record is."""
+
+    NOTHING, TEXTURE, SURFACE, FREED = range(4)
+
+
+class TextureProblem(IntEnum):
+    """Why an instruction cannot use an object."""
+
+    NO_OBJECT, WRONG_ROLE, WRONG_GEOMETRY, FREED, OUTSIDE = range(1, 6)
+
+
+class Reading(IntEnum):
+    """What a channel's bits become: integers, normalized or not; 16- and 32-bit floats."""
+
+    UNSIGNED, SIGNED, UNSIGNED_NORMALIZED, SIGNED_NORMALIZED, HALF, FLOAT = range(6)
+
+
+class AddressMode(IntEnum):
+    """What becomes of coordinates outside."""
+
+    WRAP, CLAMP, MIRROR, BORDER = range(4)
+
+
+GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "linear", "pitched")
+"""What kinds of images there are: PTX's geometries for arrays, and memory of the kernel's."""
 HAZARD_CAPACITY = 64
 
-# hazard kinds
+HAZARD_KINDS = 14
+"""A launch notes each kind once per site, in a table this wide."""
 (
     RACE,
     OUT_OF_BOUNDS,
@@ -109,13 +223,17 @@ HAZARD_CAPACITY = 64
     SHARED_RACE,
     SHARED_OUT_OF_BOUNDS,
     SHARED_MISALIGNED,
-) = range(8)
-LOCAL_OUT_OF_BOUNDS, WARP_SYNC, WARP_MATRIX = 8, 9, 10
-HAZARD_KINDS = 11
+    LOCAL_OUT_OF_BOUNDS,
+    WARP_SYNC,
+    WARP_MATRIX,
+    WARP_MEMBER,
+    PARAM_OUT_OF_BOUNDS,
+    NO_TENSOR_MAP,
+) = range(HAZARD_KINDS)
 
 # fault codes
 FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT, FAULT_STACK, FAULT_POINTER = range(1, 8)
-FAULT_DEADLOCK = 8
+FAULT_DEADLOCK, FAULT_TEXTURE = 8, 9
 
 # what full() and masked() return: (code << 16) | block
 DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(7)
@@ -124,7 +242,9 @@ YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 """A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
 YIELD_EVERY = 1 << 12
 """Loop iterations between two yields; a power of 2."""
-NAMED_BARRIERS = 16
+NAMED_BARRIERS = 32
+"""16 of a program's own; one for each warpgroup, where its warps wait for their products; one of the cluster"""
+WARPGROUP_BARRIER, CLUSTER_BARRIER = 16, 31
 MAX_BLOCKS = WARP_BARRIER_FLAG
 
 # shadow state of a shared granule, and the low half of a global one's: time | kind | flags | warp | lane
@@ -140,14 +260,21 @@ FLYING_STATE = 1 << TIME_SHIFT
 """In a state that the exact shadow reports: a copy was on its way."""
 NO_SITE = 0xFFFFFFFF
 LAST_TIME = (1 << 18) - 2
-EXACT_CELL_BYTES = 64
+
+# the high half of a global granule's state: flags | the block's index + 1
+SEVERAL_BLOCKS = (1 << 30) - 1
+"""In its place: of several blocks, which have all read, or all updated atomically."""
+MOST_BLOCKS = SEVERAL_BLOCKS - 1
+WROTE_BEFORE, PLAIN_BEFORE = 1 << 30, 1 << 31
+"""What the last access, a read or an atomic, hides of its own block: a write or an atomic; an access that was none."""
+EXACT_CELL_BYTES = 80
 """of the exact race shadow, per granule: see `runtime.races`"""
 
 
 class Event(IntEnum):
     """What code with the exact race shadow tells the worker's listener (`run.ordering`)."""
 
-    BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL = range(6)
+    BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL, PAUSE = range(7)
 
 
 READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
@@ -155,6 +282,8 @@ READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
 
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Generic addresses of shared and local memory: above every host address."""
+NOT_SHARED = 0x7FFFFFF0
+"""Stands for an address that is no offset into shared memory, but lies in another state space."""
 
 PRINT_HEADER = struct.Struct("<QQIIII")
 """Of a record of printf: format address, block, thread, argument bytes, source line, kind (0 printf, 1 assert)."""
@@ -165,15 +294,23 @@ QUEUE_CAPACITY = 512
 """copies of a warp; 454 of 16 bytes a lane fill the largest shared memory"""
 QUEUE_BYTES = QUEUE_ENTRIES + QUEUE_CAPACITY * QUEUE_ENTRY_BYTES
 
-# a barrier object (mbarrier): for how many arrivals a phase waits, how many are missing, the number of the phase
+# a barrier object (mbarrier): for how many arrivals a phase waits, how many are missing, how many bytes of transactions
+# are (a signed number), and the number of the phase, of which programs may only know the last bit
 COUNT_BITS = 20
 COUNT_MASK = (1 << COUNT_BITS) - 1
-PHASE_SHIFT = 2 * COUNT_BITS
+BYTES_SHIFT, BYTES_BITS = 2 * COUNT_BITS, 21
+PHASE_SHIFT = BYTES_SHIFT + BYTES_BITS
+
+
+# operands of wgmma that are made ready once for a warpgroup: which one (a block's number and a product's), then data
+WIDE_HEADER, WIDE_BYTES, WIDE_ENTRIES = 64, 64 + (32 << 10), 32
+CLUSTER_WINDOW_SHIFT = 24
+"""A 32-bit address of a cluster's shared memory: the rank + 1 above, 0 for the own block's; the offset below."""
 
 
 def field(name: str) -> int:
-    """Offset of a Worker field."""
-    return getattr(Worker, name).offset
+    """Offset of a field of the worker."""
+    return getattr(WorkerState, name).offset
 
 
 STORAGE = {"pred": "i1", 8: "i8", 16: "i16", 32: "i32", 64: "i64", 128: "i128"}
@@ -203,10 +340,11 @@ class ContextLayout:
 
     STATUS, WARP_INDEX, SYNC_TIME, LIVE, PREDICATE, PARTICIPANTS, PCS = 0, 4, 8, 12, 16, 20, 64
     BARRIER_ID, BARRIER_COUNT, VOTE_COUNT, VOTE_LANES, WARP_MASKS = 24, 28, 32, 36, 128
-    STALE = 40
+    STALE, PRODUCTS, CLUSTER_PHASE = 40, 44, 48
     """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the
     barrier; the second row: of kernels with named barriers, and the lanes' masks at warp barriers; STALE: whether
-    registers that `full` keeps as matrices (`frames`) were last written in their slots"""
+    registers that `full` keeps as matrices (`frames`) were last written in their slots; PRODUCTS: how many the warp has
+    begun in a warpgroup; CLUSTER_PHASE: of the cluster's barrier when the warp arrived"""
 
 
 def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int = 0) -> ContextLayout:
@@ -223,7 +361,7 @@ def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int
     slots: dict[str, int] = {}
     for name in sorted(live, key=lambda n: form(n) != WARP):  # the vectors of `full` first, next to the scalars
         slots[name] = offset
-        offset += max(64, WARP * BITS[storage(kernel.registers[name])] // 8)
+        offset += max(64, WARP * int(storage(kernel.registers[name])[1:]) // 8)
     frames = -(-offset // 64) * 64
     local = -(-(frames + frames_bytes) // 128) * 128
     size = local + WARP * kernel.local_bytes

@@ -14,8 +14,8 @@ from ptxsim.syntax.program import (
     Jump,
     Kernel,
     Operand,
-    Pair,
     Register,
+    ResultPair,
     Sink,
     Special,
     Switch,
@@ -42,7 +42,7 @@ def lane_listing(kernel: Kernel, analysis: LaneAnalysis) -> str:
 
 def pattern_text(pattern: Lanes) -> str:
     """A lane pattern in words: "uniform", "lane 0 + 4 * lane", "2 groups", "varying"."""
-    if pattern.offsets is None:
+    if not pattern.known:
         return "varying"
     if pattern.value is not None:
         return f"= {pattern.value}"
@@ -52,9 +52,7 @@ def pattern_text(pattern: Lanes) -> str:
         return f"{pattern.groups} groups of {WARP // pattern.groups} lanes{known}"
     if pattern.uniform:
         return f"uniform{known}"
-    if len(steps) == 1:
-        return f"lane 0 + {steps.pop()} * lane{known}"
-    return f"lane 0 + constants per lane{known}"
+    return f"lane 0 + {f'{steps.pop()} * lane' if len(steps) == 1 else 'constants per lane'}{known}"
 
 
 def _instruction_text(i: Instruction) -> str:
@@ -72,11 +70,12 @@ def _operand_text(operand: Operand) -> str:
             return f"%{name}"
         case Symbol(name, offset):
             return f"{name}+{offset}" if offset else name
-        case Address(base, offset):
-            return f"[{_operand_text(base)}+{offset}]" if offset else f"[{_operand_text(base)}]"
+        case Address(base, offset, coordinates):
+            text = f"{_operand_text(base)}+{offset}" if offset else _operand_text(base)
+            return f"[{text}, {_operand_text(Vector(coordinates))}]" if coordinates else f"[{text}]"
         case Vector(elements):
             return "{" + ", ".join(map(_operand_text, elements)) + "}"
-        case Pair(first, second):
+        case ResultPair(first, second):
             return f"{_operand_text(first)}|{_operand_text(second)}"
         case Sink():
             return "_"

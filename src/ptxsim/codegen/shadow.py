@@ -13,19 +13,21 @@ readers it only matters that they are several.
 
 Shared memory starts as UNTOUCHED in each block, so that a read of it is a hazard of its own; an asynchronous copy makes
 its target IN_FLIGHT until it lands. Both stand above every time, so that no quick look takes them for long ago. A
-granule of global memory has a second word above the first, the block's index + 1 (0: nobody in this launch, -1: readers
-of several blocks): blocks are never ordered, so between two of them only the kinds matter.
+granule of global memory has a second word above the first, the block's index + 1 (0: nobody in this launch,
+SEVERAL_BLOCKS: readers of several blocks, or atomics of several): blocks are never ordered, so between two of them only
+the kinds matter, those of all accesses that a block has made. The last one tells its own; what it hides of those before
+stands in two flags (WROTE_BEFORE under a read, PLAIN_BEFORE under an atomic).
 
 An access is judged in up to three phases:
 
 1. A *look* at many granules at once, in the kernel's own code or in a fragment's function. It lets pass what most
    accesses are: granules last touched before the epoch, or read by others only. It leaves their marks behind; a mark
    is right even where another granule of the same access does not pass: the exact rules leave the same one.
-2. Where the look does not pass, `Rules`, granule by granule and lane by lane. They know barriers of the whole block and
-   of a whole warp alone. Where something else orders accesses (a named barrier, a fence and a flag, a barrier of some
-   lanes) they take for a race what is none.
+2. Where the look does not pass, `ShadowRules`, granule by granule and lane by lane. They know barriers of the whole
+   block and of a whole warp alone. Where something else orders accesses (a named barrier, a fence and a flag, a barrier
+   of some lanes) they take for a race what is none.
 3. So a launch that met a race runs again with the *exact* shadow (`ExactStep`), block after block on one thread. There
-   each granule has a cell of 64 bytes that remembers its last write and two reads with the source place of each.
+   each granule has a cell that remembers its last write, two reads and two atomics with the source place of each.
    `time` then names the stretch of one warp's execution in which an access fell, and `known` lists, for each warp, the
    stretches that it is ordered behind (see `run.ordering`), so that everything that orders counts for what it is.
 """
@@ -35,8 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import Builder, Value, constants
-from ptxsim.codegen.functions import CONTEXT, I32, I64, KIND, SITE, WORKER, Helper, i32
+from ptxsim.codegen.emit import CONTEXT, I32, I64, KIND, SITE, WORKER, Builder, Helper, IRValue, constants, i32
 
 SEVERAL_READERS = L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES
 """With the epoch as its time: the state of a granule that several warps have read."""
@@ -48,18 +49,18 @@ _SOMEBODY = L.MANY_WARPS | L.KIND_MASK_BELOW
 # ---------------------------------------------------------------- quick looks
 
 
-def clock(b: Builder, warp_index: Callable[[], Value]) -> tuple[Value, Value]:
+def clock(b: Builder, warp_index: Callable[[], IRValue]) -> tuple[IRValue, IRValue]:
     """(the epoch, the time now and the warp), each where a state has it."""
     epoch, time = (b.shl(b.load(I32, b.offset(WORKER, L.field(name))), L.TIME_SHIFT) for name in ("epoch", "time"))
     return epoch, b.or_(time, b.shl(warp_index(), L.WARP_SHIFT))
 
 
-def may_write(b: Builder, state: Value, epoch: Value) -> Value:
+def may_write(b: Builder, state: IRValue, epoch: IRValue) -> IRValue:
     """Whether nobody has touched a granule since the epoch, or ever: UNTOUCHED + 1 wraps to 0."""
     return b.icmp("ule", b.add_const(state, 1), epoch)
 
 
-def may_read(b: Builder, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value, Value]:
+def may_read(b: Builder, state: IRValue, mine: IRValue, epoch: IRValue) -> tuple[IRValue, IRValue, IRValue]:
     """What lets a read pass: (last touched before the epoch or by this reader, read elsewhere: both parts of that).
 
     The first leaves `mine` behind. The second and third together leave SEVERAL_READERS: what others have read, in
@@ -79,12 +80,12 @@ class _Look:
         self.b, self.granule, self.count, self.kind = b, granule, line_bytes >> granule, kind
         self.epoch, me = clock(b, b.warp)
         self.mark = b.or_(me, i32(kind << L.KIND_SHIFT))
-        self.verdict: Value | None = None
+        self.verdict: IRValue | None = None
 
-    def _and(self, fine: Value) -> None:
+    def _and(self, fine: IRValue) -> None:
         self.verdict = fine if self.verdict is None else self.b.and_(self.verdict, fine)
 
-    def passed(self) -> Value:
+    def passed(self) -> IRValue:
         assert self.verdict is not None
         return self.b.all_true(self.verdict)
 
@@ -102,7 +103,7 @@ class SharedLook(_Look):
         self.before, self.me = b.splat(self.epoch, self.count), b.splat(self.mark, self.count)
         self.several = b.or_(self.before, b.like(self.before, SEVERAL_READERS))
 
-    def line(self, offset: Value, users: Sequence[int]) -> None:
+    def line(self, offset: IRValue, users: Sequence[int]) -> None:
         """Looks at the line at `offset` (i64); `users` are the lanes that access its granules."""
         b = self.b
         at = b.offset(self.shadow, b.shl(b.lshr(offset, self.granule), 2))
@@ -125,7 +126,7 @@ class ArrayLook(_Look):
     the same lane since, which may write what it read or read what it read.
     """
 
-    def __init__(self, b: Helper, granule: int, line_bytes: int, kind: int, low: Value, shadow: Value) -> None:
+    def __init__(self, b: Helper, granule: int, line_bytes: int, kind: int, low: IRValue, shadow: IRValue) -> None:
         super().__init__(b, granule, line_bytes, kind)
         self.low, self.shadow = low, b.pointer(shadow)
         me = b.shl(b.resize(b.add_const(b.resize(b.worker("block", I64), I32), 1), I64), 32)
@@ -133,7 +134,7 @@ class ArrayLook(_Look):
         self.first = b.splat(me, self.count)
         self.since = b.sub(b.splat(b.or_(me, b.resize(self.epoch, I64)), self.count), self.first)
 
-    def line(self, address: Value, users: Sequence[int]) -> None:
+    def line(self, address: IRValue, users: Sequence[int]) -> None:
         """Looks at the line at `address`; `users` are the lanes that access its granules."""
         b = self.b
         at = b.offset(self.shadow, b.shl(b.lshr(b.sub(address, self.low), self.granule), 3))
@@ -141,6 +142,9 @@ class ArrayLook(_Look):
         mine = b.or_(self.mine, constants(I64, users))
         untouched = b.icmp("eq", state, b.like(state, 0))
         earlier = b.icmp("ult", b.sub(state, self.first), self.since)  # by this block, before its barrier
+        if self.kind == L.READ:  # a read must not hide what the block wrote
+            was_read = b.like(state, L.READ << L.KIND_SHIFT)
+            earlier = b.and_(earlier, b.icmp("eq", b.and_(state, b.like(state, _KIND)), was_read))
         unlike = -1 << 32 | _SOMEBODY | (_KIND if self.kind == L.READ else 0)
         same = b.icmp("eq", b.and_(b.xor(state, mine), b.like(state, unlike)), b.like(state, 0))
         fine = b.or_(b.or_(untouched, earlier), same)
@@ -151,18 +155,18 @@ class ArrayLook(_Look):
 # ---------------------------------------------------------------- the rules
 
 
-class Rules:
+class ShadowRules:
     """The rules for one granule and one access of kind KIND, while the kernel runs."""
 
-    def __init__(self, b: Helper, warp: Value, lane: Value) -> None:
+    def __init__(self, b: Helper, warp: IRValue, lane: IRValue) -> None:
         self.b, self.warp, self.lane = b, warp, lane
         self.time, self.epoch = b.worker("time", I32), b.worker("epoch", I32)
         self.synced = b.load(I32, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
 
-    def _bits(self, state: Value, shift: int, mask: int) -> Value:
+    def _bits(self, state: IRValue, shift: int, mask: int) -> IRValue:
         return self.b.and_const(self.b.lshr(state, shift), mask)
 
-    def mark(self) -> Value:
+    def mark(self) -> IRValue:
         """What an access of kind KIND leaves behind where nothing is to be remembered of the one before."""
         b = self.b
         return b.or_(
@@ -170,11 +174,11 @@ class Rules:
             b.or_(b.shl(self.warp, L.WARP_SHIFT), self.lane),
         )
 
-    def _state(self, kind: Value, lane: Value, flags: int) -> Value:
+    def _state(self, kind: IRValue, lane: IRValue, flags: int) -> IRValue:
         b, who = self.b, self.b.or_(self.b.shl(self.warp, L.WARP_SHIFT), lane)
         return b.or_(b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(kind, L.KIND_SHIFT)), b.or_(who, i32(flags)))
 
-    def step(self, state: Value) -> tuple[Value, Value]:
+    def step(self, state: IRValue) -> tuple[IRValue, IRValue]:
         """(conflict, new state) for this access of kind KIND to a granule in `state` (i32)."""
         b = self.b
         then, kind = b.lshr(state, L.TIME_SHIFT), self._bits(state, L.KIND_SHIFT, 3)
@@ -219,8 +223,8 @@ class Rules:
 # ---------------------------------------------------------------- the exact shadow
 
 
-WRITTEN, FIRST_READ, SECOND_READ = 0, 16, 32
-"""a cell's three entries, 16 bytes each"""
+WRITTEN, FIRST_READ, SECOND_READ, FIRST_UPDATE, SECOND_UPDATE = range(0, 80, 16)
+"""a cell's entries, 16 bytes each; a plain write clears the others, an atomic hides nothing of what came before it"""
 WHO = 4
 _TIME, _BLOCK, _SITE = 0, 8, 12
 STRONG, ATOMIC, FLYING = 1 << 11, 1 << 12, 1 << 13
@@ -230,7 +234,7 @@ STRONG, ATOMIC, FLYING = 1 << 11, 1 << 12, 1 << 13
 class ExactStep:
     """One lane's access to one cell."""
 
-    def __init__(self, b: Helper, cell: Value, lane: Value) -> None:
+    def __init__(self, b: Helper, cell: IRValue, lane: IRValue) -> None:
         self.b, self.cell = b, cell
         self.time, self.block = b.worker("time", I32), b.resize(b.worker("block", I64), I32)
         self.warp = b.warp()
@@ -243,18 +247,17 @@ class ExactStep:
         flags = b.or_(b.select(self.is_strong, i32(STRONG), i32(0)), b.select(self.is_atomic, i32(ATOMIC), i32(0)))
         self.mine = b.or_(self.me, flags)
 
-    def entry(self, at: int) -> tuple[Value, Value, Value]:
+    def entry(self, at: int) -> tuple[IRValue, IRValue, IRValue]:
         """(time, who, block) of an entry; time 0: empty"""
         b = self.b
         fields = [b.load(I32, b.offset(self.cell, at + k)) for k in (_TIME, WHO, _BLOCK)]
         return fields[0], fields[1], fields[2]
 
-    def ordered(self, then: Value, who: Value, block: Value) -> tuple[Value, Value]:
+    def ordered(self, then: IRValue, who: IRValue, block: IRValue) -> tuple[IRValue, IRValue]:
         """(whether an entry happened before this access, whether it is of this warp)"""
         b = self.b
         change = b.xor(who, self.me)
-        same_block = b.icmp("eq", block, self.block)
-        same_warp = b.and_(same_block, b.icmp("eq", b.and_const(change, _WARP), i32(0)))
+        same_warp = b.and_(b.icmp("eq", block, self.block), b.icmp("eq", b.and_const(change, _WARP), i32(0)))
         same_lane = b.icmp("eq", b.and_const(change, _LANE | L.MANY_LANES), i32(0))
         own_lane, other_lane = b.and_const(self.me, _LANE), b.and_const(who, _LANE)
         pair = b.or_(b.shl(own_lane, 5), other_lane)
@@ -275,7 +278,7 @@ class ExactStep:
             both_strong = b.and_(self.is_strong, b.icmp("ne", b.and_const(who, STRONG), i32(0)))
             signal = b.or_(b.or_(self.is_read, self.is_atomic), was_atomic)
             if past == L.READ:
-                signal = Value("i1", "true")
+                signal = IRValue("i1", "true")
             harmless = b.or_(before, b.and_(both_strong, signal))
             flying = b.icmp("ne", b.and_const(who, FLYING), i32(0))
             with b.if_(b.or_(flying, b.not_(harmless)), likely=False):
@@ -288,35 +291,27 @@ class ExactStep:
                 b.call("ws_race_found", "void", WORKER, CONTEXT, lane, b.or_(owner, b.resize(state, I64)), SITE)
                 b.store(i32(-1), b.offset(WORKER, L.field("other_site")))
 
-    def put(self, at: int, who: Value | None = None) -> None:
+    def put(self, at: int, who: IRValue | None = None) -> None:
         b = self.b
         for value, k in ((self.time, _TIME), (who or self.mine, WHO), (self.block, _BLOCK), (SITE, _SITE)):
             b.store(value, b.offset(self.cell, at + k))
 
-    def follows_own_write(self) -> Value:
-        """Whether this is an atomic right behind the lane's own plain write, which others must still be ordered
-        after."""
-        b = self.b
-        then, who, block = self.entry(WRITTEN)
-        same = b.and_(b.icmp("eq", who, self.me), b.icmp("eq", block, self.block))
-        return b.and_(self.is_atomic, b.and_(same, b.icmp("eq", then, self.time)))
+    def empty(self, at: int) -> None:
+        self.b.store(i32(0), self.b.offset(self.cell, at))
 
-    def remember_read(self) -> None:
-        """Into the entry of the same warp, an empty one, or one that this read comes after; else into the second."""
+    def remember(self, first: int, second: int) -> None:
+        """A read or an atomic: into the entry of the same warp, an empty one, or one that this access comes after; else
+        into the second."""
         b = self.b
         done = b.new_label("remembered")
-        for at in (FIRST_READ, SECOND_READ):
+        for at in (first, second):
             then, who, block = self.entry(at)
             before, same_warp = self.ordered(then, who, block)
             takes = b.or_(b.or_(b.icmp("eq", then, i32(0)), same_warp), before)
-            if at == SECOND_READ:
-                takes = Value("i1", "true")
-            mine, other = b.new_label("take"), b.new_label("other")
-            b.branch(takes, mine, other)
-            b.label(mine)
-            joins = b.and_(b.and_(same_warp, b.not_(before)), b.icmp("ne", then, i32(0)))
-            self.put(at, b.or_(self.mine, b.select(joins, i32(L.MANY_LANES), i32(0))))
-            b.br(done)
-            b.label(other)
-        b.br(done)
-        b.label(done)
+            if at == second:
+                takes = IRValue("i1", "true")
+            with b.leaving(takes, "take", "other", None):
+                joins = b.and_(b.and_(same_warp, b.not_(before)), b.icmp("ne", then, i32(0)))
+                self.put(at, b.or_(self.mine, b.select(joins, i32(L.MANY_LANES), i32(0))))
+                b.br(done)
+        b.br(done, then=done)

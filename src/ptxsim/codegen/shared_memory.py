@@ -13,52 +13,53 @@ from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
-    Access,
+    MemoryAccess,
     Shape,
     account,
     by_shape,
     extent,
     finish,
+    from_window,
     gather_scatter,
     is_signal,
+    is_wide,
+    low_offset,
     pattern_of,
     place_of,
     scalar_base,
     shape_of,
+    shared_offsets,
     signal,
     stored_values,
-    vector_address,
 )
-from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant, constants
-from ptxsim.codegen.functions import NULL
+from ptxsim.codegen.emit import ALL_LANES, NULL, WARP, IRValue, constant, constants
 from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Address, Instruction, Register
 
 
-def shared_base(t: Translator) -> Value:
-    return t.b.convert("ptrtoint", t.field("shared", "ptr"), "i64")
+def shared_base(t: Translator) -> IRValue:
+    return t.convert("ptrtoint", t.field("shared", "ptr"), "i64")
 
 
 def general_shared(
-    t: Translator, a: Access, offset: Value, values: list[Value] | None, mask: Value, cell: int | None
-) -> list[Value]:
-    b, o = t.b, t.unit.options
-    if o.check or cell is not None:
+    t: Translator, a: MemoryAccess, offset: IRValue, values: list[IRValue] | None, mask: IRValue, cell: int | None
+) -> list[IRValue]:
+    if t.unit.options.check or cell is not None:
         mask = account(t, a, "shared", offset, mask, counter=NULL if cell is None else t.counter_pointer(cell))
-    address = b.add(b.resize(offset, "i64"), b.splat(shared_base(t)))
+    address = t.add(t.resize(offset, "i64"), t.splat(shared_base(t)))
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):
         signal(t, address, mask, L.READS if a.is_load else L.WRITES, a.instruction)
     return results
 
 
-def conflict_cell(t: Translator, a: Access) -> int | None:
+def conflict_cell(t: Translator, a: MemoryAccess) -> int | None:
     """Counters for wavefronts and bank conflicts of a site."""
     return t.cells(a.line, f"shared_{a.verb}_wavefronts", f"shared_{a.verb}_bank_conflicts")
 
 
-def counted_requests(t: Translator, a: Access, offset: Value, mask: Value) -> int | None:
+def counted_requests(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue) -> int | None:
     """Counters that `general_shared` shall fill; None where the machine code asks for something else, counted here."""
     requests = t.unit.shared_requests.get(id(a.instruction))
     if requests is None:
@@ -66,23 +67,22 @@ def counted_requests(t: Translator, a: Access, offset: Value, mask: Value) -> in
     cell = conflict_cell(t, a) if requests else None
     if cell is not None:
         for r in requests:
-            _count_lanes(t, t.b.add_const(offset, r.shift), mask, r.nbytes, cell)
+            _count_lanes(t, t.add_const(offset, r.shift), mask, r.nbytes, cell)
     return None
 
 
-def _count_lanes(t: Translator, offset: Value, mask: Value, bytes_: int, cell: int) -> None:
-    t.b.call("ws_count_shared", "void", offset, mask, constant("i32", bytes_), t.counter_pointer(cell))
+def _count_lanes(t: Translator, offset: IRValue, mask: IRValue, bytes_: int, cell: int) -> None:
+    t.call("ws_count_shared", "void", offset, mask, constant("i32", bytes_), t.counter_pointer(cell))
 
 
-def translate_shared(t: Translator, a: Access) -> None:
+def translate_shared(t: Translator, a: MemoryAccess) -> None:
     values, pattern = stored_values(t, a), pattern_of(t, a)
     offsets = pattern.offsets if pattern.scalar and not t.masked else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None
     if offsets is not None and shape is not None and not a.lane_by_lane and (a.is_load or shape.distinct == WARP):
         return _shared_pattern(t, a, offsets, shape, values)
-    offset = vector_address(t, a, "i32")
-    cell = counted_requests(t, a, offset, t.active)
-    finish(t, a, general_shared(t, a, offset, values, t.active, cell), Lanes())
+    offset = shared_offsets(t, a)
+    finish(t, a, general_shared(t, a, offset, values, t.active, counted_requests(t, a, offset, t.active)), Lanes())
 
 
 def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
@@ -105,12 +105,16 @@ def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
 
 
 def _shared_pattern(
-    t: Translator, a: Access, offsets: tuple[int, ...], shape: Shape, values: list[Value] | None
+    t: Translator, a: MemoryAccess, offsets: tuple[int, ...], shape: Shape, values: list[IRValue] | None
 ) -> None:
-    b, base = t.b, scalar_base(t, a, "i32")
+    wide = is_wide(t, a)
+    base = scalar_base(t, a, "i64" if wide else "i32")
+    if wide:
+        base = from_window(t, a.instruction, base, L.SHARED_WINDOW)
 
-    def vector_offset() -> Value:
-        return b.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
+    def vector_offset() -> IRValue:
+        offset = t.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
+        return low_offset(t, offset) if wide else offset
 
     requests = t.unit.shared_requests.get(id(a.instruction))
     for bytes_ in [a.bytes_] if requests is None else [r.nbytes for r in requests]:
@@ -121,11 +125,11 @@ def _shared_pattern(
         elif (cell := conflict_cell(t, a)) is not None:
             _count_lanes(t, vector_offset(), ALL_LANES, bytes_, cell)
 
-    def host_address() -> Value:
+    def host_address() -> IRValue:
         # the register may hold a negative number that the instruction's offset makes good
-        return b.add_const(b.add(b.resize(base, "i64", signed=True), shared_base(t)), a.address.offset)
+        return t.add_const(t.add(t.resize(base, "i64", signed=True), shared_base(t)), a.address.offset)
 
-    def general() -> list[Value]:
+    def general() -> list[IRValue]:
         return general_shared(t, a, vector_offset(), values, ALL_LANES, None)
 
     passed = None
@@ -143,10 +147,10 @@ class _Group:
     """Loads that one look has examined, and its outcome."""
 
     members: frozenset[int]
-    passed: Value
+    passed: IRValue
 
 
-def reads_pass(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
+def reads_pass(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...]) -> IRValue:
     """Whether a load is inside, aligned and free of hazards, as far as the quick look can tell."""
     key = ("reads", base.text)
     group = t.groups.get(key)
@@ -156,14 +160,14 @@ def reads_pass(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) 
     return group.passed
 
 
-def write_passes(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
+def write_passes(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...]) -> IRValue:
     """The same for one store."""
     users: dict[int, int] = {}
     _add(users, a.instruction, offsets, t.unit.shared_granule_log2)
     return _look(t, a, base, offsets, users)
 
 
-def _collect(t: Translator, a: Access, offsets: tuple[int, ...]) -> tuple[frozenset[int], dict[int, int]]:
+def _collect(t: Translator, a: MemoryAccess, offsets: tuple[int, ...]) -> tuple[frozenset[int], dict[int, int]]:
     """(the block's loads from here on through the same register, granule -> the lane that reads it or _MANY)."""
     members: set[int] = set()
     users: dict[int, int] = {}
@@ -206,101 +210,92 @@ def _runs(users: dict[int, int]) -> list[list[int]]:
     return runs
 
 
-def _look(t: Translator, a: Access, base: Value, offsets: tuple[int, ...], users: dict[int, int]) -> Value:
+def _look(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...], users: dict[int, int]) -> IRValue:
     """Compares the granules' states and marks those that pass; whether all do.
 
     A read passes if each granule is last touched before the barrier, or read since by just these lanes, or by other
     warps; a write if each is last touched before the barrier or never.
     """
-    b, granule_log2 = t.b, t.unit.shared_granule_log2
+    granule_log2 = t.unit.shared_granule_log2
     if a.bytes_ < 1 << granule_log2:
-        return Value("i1", "false")
+        return IRValue("i1", "false")
     inside = _inside(t, a, base, offsets)
-    look, end = b.new_label("look"), b.new_label("looked")
-    outside_at = b.label_now
-    b.branch(inside, look, end, likely=True)
-    b.label(look)
-    wide = b.resize(base, "i64", signed=True)
-    index = b.binary("ashr", wide, b.like(wide, granule_log2))
-    shadow = b.offset(t.field("shadow", "ptr"), b.shl(index, 2))
-    epoch, me = clock(b, t.warp_index)
+    look, end = t.new_label("look"), t.new_label("looked")
+    outside_at = t.label_now
+    t.branch(inside, look, end, likely=True, then=look)
+    wide = t.resize(base, "i64", signed=True)
+    index = t.binary("ashr", wide, t.like(wide, granule_log2))
+    shadow = t.offset(t.field("shadow", "ptr"), t.shl(index, 2))
+    epoch, me = clock(t, t.warp_index)
     runs = _runs(users)
-    arms = [(Value("i1", "false"), outside_at)]
+    arms = [(IRValue("i1", "false"), outside_at)]
     if a.is_load and len(runs) >= _WORTH_A_GLANCE:
         unchanged = _glance(t, shadow, runs, epoch)
-        arms.append((Value("i1", "true"), b.label_now))
-        closer = b.new_label("closer")
-        b.branch(unchanged, end, closer)
-        b.label(closer)
-    verdicts: dict[int, Value] = {}
+        arms.append((IRValue("i1", "true"), t.label_now))
+        closer = t.new_label("closer")
+        t.branch(unchanged, end, closer, then=closer)
+    verdicts: dict[int, IRValue] = {}
     for run in runs:
         lanes = 0 if len(run) == 1 else len(run)
-        pointer = b.offset(shadow, run[0] * 4)
-        state = b.load("i32", pointer, lanes)
+        pointer = t.offset(shadow, run[0] * 4)
+        state = t.load("i32", pointer, lanes)
         new, fine = _judged(t, a, state, _mine(t, a, me, [users[g] for g in run], lanes), epoch)
         # marking what passes is right even if another granule does not: the exact rules leave the same mark
-        b.store(b.select(fine, new, state), pointer)
-        verdicts[lanes] = b.and_(verdicts[lanes], fine) if lanes in verdicts else fine
-    arms.append((_all(t, verdicts), b.label_now))
-    b.br(end)
-    b.label(end)
-    return b.phi(*arms)
+        t.store(t.select(fine, new, state), pointer)
+        verdicts[lanes] = t.and_(verdicts[lanes], fine) if lanes in verdicts else fine
+    arms.append((_all(t, verdicts), t.label_now))
+    t.br(end, then=end)
+    return t.phi(*arms)
 
 
-def _glance(t: Translator, shadow: Value, runs: list[list[int]], epoch: Value) -> Value:
+def _glance(t: Translator, shadow: IRValue, runs: list[list[int]], epoch: IRValue) -> IRValue:
     """Whether several warps have read all granules since the barrier: then one more reader changes nothing."""
-    b = t.b
-    verdicts: dict[int, Value] = {}
+    verdicts: dict[int, IRValue] = {}
     for run in runs:
         lanes = 0 if len(run) == 1 else len(run)
-        state = b.load("i32", b.offset(shadow, run[0] * 4), lanes)
-        same = b.icmp("eq", state, _several(t, b.splat(epoch, lanes) if lanes else epoch))
-        verdicts[lanes] = b.and_(verdicts[lanes], same) if lanes in verdicts else same
+        state = t.load("i32", t.offset(shadow, run[0] * 4), lanes)
+        same = t.icmp("eq", state, _several(t, t.splat(epoch, lanes) if lanes else epoch))
+        verdicts[lanes] = t.and_(verdicts[lanes], same) if lanes in verdicts else same
     return _all(t, verdicts)
 
 
-def _all(t: Translator, verdicts: dict[int, Value]) -> Value:
-    passed = Value("i1", "true")
+def _all(t: Translator, verdicts: dict[int, IRValue]) -> IRValue:
+    passed = IRValue("i1", "true")
     for fine in verdicts.values():
-        passed = t.b.and_(passed, t.b.all_true(fine))
+        passed = t.and_(passed, t.all_true(fine))
     return passed
 
 
-def _several(t: Translator, epoch: Value) -> Value:
+def _several(t: Translator, epoch: IRValue) -> IRValue:
     """State of a granule that several warps have read since the barrier."""
-    return t.b.or_(epoch, t.b.like(epoch, SEVERAL_READERS))
+    return t.or_(epoch, t.like(epoch, SEVERAL_READERS))
 
 
-def _judged(t: Translator, a: Access, state: Value, mine: Value, epoch: Value) -> tuple[Value, Value]:
+def _judged(t: Translator, a: MemoryAccess, state: IRValue, mine: IRValue, epoch: IRValue) -> tuple[IRValue, IRValue]:
     """(state to leave behind, whether the access is fine) for a run of granules."""
-    b = t.b
-    before = b.splat(epoch, state.lanes) if state.lanes else epoch
+    before = t.splat(epoch, state.lanes) if state.lanes else epoch
     if not a.is_load:
-        return mine, may_write(b, state, before)
-    alone, was_read, elsewhere = may_read(b, state, mine, before)
-    return b.select(alone, mine, _several(t, before)), b.or_(alone, b.and_(was_read, elsewhere))
+        return mine, may_write(t, state, before)
+    alone, was_read, elsewhere = may_read(t, state, mine, before)
+    return t.select(alone, mine, _several(t, before)), t.or_(alone, t.and_(was_read, elsewhere))
 
 
-def _mine(t: Translator, a: Access, me: Value, users: list[int], lanes: int) -> Value:
+def _mine(t: Translator, a: MemoryAccess, me: IRValue, users: list[int], lanes: int) -> IRValue:
     """What this access leaves behind in each granule of a run."""
-    b = t.b
     marks = [(L.MANY_LANES if user == _MANY else user) | a.kind << L.KIND_SHIFT for user in users]
-    if not lanes:
-        return b.or_(me, constant("i32", marks[0]))
-    return b.or_(b.splat(me, lanes), constants("i32", marks))
+    return t.or_(t.splat(me, lanes), constants("i32", marks)) if lanes else t.or_(me, constant("i32", marks[0]))
 
 
-def _inside(t: Translator, a: Access, base: Value, offsets: tuple[int, ...]) -> Value:
+def _inside(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...]) -> IRValue:
     """Whether all accesses of this block through the same base lie in shared memory and are aligned; on the main
     path."""
-    b = t.b
     key = ("inside shared", base.text)
     if key not in t.scratch:
         low, high, aligned = extent(t, a, offsets)
-        wide = b.resize(base, "i64", signed=True)
-        ok = b.icmp("ule", b.add_const(wide, high), t.field("shared_bytes", "i64"))
-        ok = b.and_(ok, b.icmp("sge", b.add_const(wide, low), constant("i64", 0)))
+        wide = t.resize(base, "i64", signed=True)
+        ok = t.icmp("ule", t.add_const(wide, high), t.field("shared_bytes", "i64"))
+        ok = t.and_(ok, t.icmp("sge", t.add_const(wide, low), constant("i64", 0)))
         if aligned > 1:
-            ok = b.and_(ok, b.icmp("eq", b.and_const(wide, aligned - 1), constant("i64", 0)))
+            ok = t.and_(ok, t.icmp("eq", t.and_const(wide, aligned - 1), constant("i64", 0)))
         t.scratch[key] = ok
     return t.scratch[key]

@@ -9,62 +9,56 @@ the whole warp: where lanes are missing, the instruction is a hazard and gives z
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import Access, inferred_space, vector_address
-from ptxsim.codegen.emit import ALL_LANES, WARP, Value, constant
+from ptxsim.codegen.access import MemoryAccess, from_window, low_offset, shared_offsets, space_of
+from ptxsim.codegen.emit import ALL_LANES, CONTEXT, NULL, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.full import Full
-from ptxsim.codegen.functions import CONTEXT, NULL, WORKER
+from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.tensor_frames import Group
-from ptxsim.codegen.tensor_moves import ROW_BYTES, Mode, load_tile, move_rows, store_tile, turned_matrix
+from ptxsim.codegen.tensor_moves import ROW_BYTES, Mode, move_rows, move_tile, turned_matrix
 from ptxsim.codegen.tensor_products import (
     NARROW,
     WIDE,
-    Form,
-    Frame,
+    MatrixForm,
     Registers,
     accumulator_form,
     across,
     input_form,
     memory_form,
     pack,
+    product as product_function,
     unpack,
     widen,
-    widened_bytes,
 )
-from ptxsim.codegen.tensor_products import product as product_function
-from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.values import handles
 from ptxsim.syntax.matrices import Product, product, tile
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
 
+Either = Full | Masked
+"""The function in which an instruction stands."""
 MISSING_LANES, UNLIKE_OPERANDS = 0, 1
 """What a WARP_MATRIX hazard says, in its state."""
 
 
 @handles("wmma", "mma")
-def _translate(t: Translator, i: Instruction) -> None:
+def _translate(t: Either, i: Instruction) -> None:
     """Any matrix instruction."""
-    if i.has("load"):
-        _load(t, i)
-    elif i.has("store"):
-        _store(t, i)
-    else:
-        _product(t, i)
+    (_load if i.has("load") else _store if i.has("store") else _product)(t, i)
 
 
 # ---------------------------------------------------------------- the whole warp
 
 
-def hazard(t: Translator, i: Instruction, lane: Value, what: int) -> None:
+def hazard(t: Either, i: Instruction, lane: IRValue, what: int) -> None:
     t.hazard(L.WARP_MATRIX, t.unit.site(i, "warp", "read"), lane, what)
 
 
 @contextmanager
-def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
+def whole_warp(t: Either, i: Instruction) -> Iterator[None]:
     """Code for the case that all 32 lanes are here; else the instruction is a hazard.
 
     What the code computes must stay in memory: values do not leave it.
@@ -72,34 +66,29 @@ def whole_warp(t: Translator, i: Instruction) -> Iterator[None]:
     if not t.masked:
         yield
         return
-    b, mask = t.b, t.active
-    whole, missing, end = b.new_label("whole"), b.new_label("missing"), b.new_label("either")
-    b.branch(b.icmp("eq", mask, ALL_LANES), whole, missing)
-    b.label(missing)
+    mask = t.active
+    whole, missing, end = t.new_label("whole"), t.new_label("missing"), t.new_label("either")
+    t.branch(t.icmp("eq", mask, ALL_LANES), whole, missing, then=missing)
     if t.unit.options.check:
-        hazard(t, i, b.first_bit(mask), MISSING_LANES)
-    b.br(end)
-    b.label(whole)
+        hazard(t, i, t.first_bit(mask), MISSING_LANES)
+    t.br(end, then=whole)
     yield
-    b.br(end)
-    b.label(end)
+    t.br(end, then=end)
 
 
-def uniform(t: Translator, i: Instruction, operand: Operand, type_: str) -> Value:
+def uniform(t: Either, i: Instruction, operand: Operand, type_: str) -> IRValue:
     """An operand that must be the same in all lanes; that it is not is a hazard, and lane 0's is taken."""
-    b = t.b
     if not isinstance(operand, Register) or (not t.masked and t.pattern(operand.name).uniform):
         return t.source(operand, type_, 0)
     values = t.source(operand, type_, WARP)
-    first = b.extract(values, 0)
+    first = t.extract(values, 0)
     if t.unit.options.check:
-        bits = b.mask_bits(b.icmp("ne", values, b.splat(first)))
+        bits = t.mask_bits(t.icmp("ne", values, t.splat(first)))
         if t.masked:
-            bits = b.and_(bits, t.active)
-            whole = b.icmp("eq", t.active, ALL_LANES)
-            bits = b.select(whole, bits, b.like(bits, 0))
-        with b.if_(b.icmp("ne", bits, b.like(bits, 0)), likely=False):
-            hazard(t, i, b.first_bit(bits), UNLIKE_OPERANDS)
+            bits = t.and_(bits, t.active)
+            bits = t.select(t.icmp("eq", t.active, ALL_LANES), bits, t.like(bits, 0))
+        with t.if_(t.icmp("ne", bits, t.like(bits, 0)), likely=False):
+            hazard(t, i, t.first_bit(bits), UNLIKE_OPERANDS)
     return first
 
 
@@ -111,35 +100,28 @@ def registers_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements
 
 
-def save_lanes(t: Translator, registers: tuple[Operand, ...], bits: int, area: Value) -> None:
+def save_lanes(t: Either, registers: tuple[Operand, ...], bits: int, area: IRValue) -> None:
     """Stores registers one after the other."""
     for k, register in enumerate(registers):
-        value = t.source(register, f"b{bits}", WARP)
-        t.b.store(value, t.b.offset(area, k * WARP * bits // 8), align=64)
+        t.store(t.source(register, f"b{bits}", WARP), t.offset(area, k * WARP * bits // 8), align=64)
 
 
-def clear_lanes(t: Translator, registers: tuple[Operand, ...], bits: int, area: Value) -> None:
+def clear_lanes(t: Either, registers: tuple[Operand, ...], bits: int, area: IRValue) -> None:
     """Zeros in their place."""
     for k in range(len(registers)):
-        t.b.store(constant(f"i{bits}", 0, WARP), t.b.offset(area, k * WARP * bits // 8), align=64)
+        t.store(constant(f"i{bits}", 0, WARP), t.offset(area, k * WARP * bits // 8), align=64)
 
 
-def restore_lanes(t: Translator, registers: tuple[Operand, ...], bits: int, area: Value) -> None:
+def restore_lanes(t: Either, registers: tuple[Operand, ...], bits: int, area: IRValue) -> None:
     """Reads registers that lie one after the other."""
     for k, register in enumerate(registers):
-        t.write(register, t.b.load(f"i{bits}", t.b.offset(area, k * WARP * bits // 8), WARP, align=64), Lanes())
+        t.write(register, t.load(f"i{bits}", t.offset(area, k * WARP * bits // 8), WARP, align=64), Lanes())
 
 
-def resident(t: Translator, operand: Operand, form: Form) -> Frame | None:
-    """The frame in which an operand is kept as a matrix, if it is."""
-    return t.frames.find(operand, form) if isinstance(t, Full) else None
-
-
-def _matrix(t: Translator, operand: Operand, form: Form, area: str) -> Value:
+def matrix_in_memory(t: Either, operand: Operand, form: MatrixForm, area: str) -> IRValue:
     """The matrix that registers hold, in memory."""
-    frame = resident(t, operand, form)
+    frame = t.frames.find(operand, form)
     if frame is not None:
-        assert isinstance(t, Full)
         return t.frames.current(frame)
     lanes, matrix = t.area("lanes", form.lane_bytes), t.area(area, form.nbytes)
     save_lanes(t, registers_of(operand), form.held.register_bits, lanes)
@@ -147,32 +129,25 @@ def _matrix(t: Translator, operand: Operand, form: Form, area: str) -> Value:
     return matrix
 
 
-def _target(t: Translator, operand: Operand, form: Form, area: str) -> Value:
+def matrix_target(t: Either, operand: Operand, form: MatrixForm, area: str) -> IRValue:
     """Where a result is written as a matrix."""
-    frame = resident(t, operand, form)
-    if frame is not None:
-        assert isinstance(t, Full)
-        return t.frames.at(frame)
-    return t.area(area, form.nbytes)
+    frame = t.frames.find(operand, form)
+    return t.area(area, form.nbytes) if frame is None else t.frames.at(frame)
 
 
-def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) -> None:
+def to_registers(t: Either, operand: Operand, form: MatrixForm, matrix: IRValue) -> None:
     """A matrix has been written to its target: spreads it over registers, unless they are kept as a matrix.
 
     Where the warp is not whole, the registers become 0.
     """
-    frame = resident(t, operand, form)
+    frame = t.frames.find(operand, form)
     if frame is not None:
-        assert isinstance(t, Full)
-        t.frames.written(frame)
-        return
+        return t.frames.written(frame)
     lanes = t.area("lanes", form.lane_bytes)
     registers, bits = registers_of(operand), form.held.register_bits
     if t.masked:
         clear_lanes(t, registers, bits, lanes)
-        with t.b.if_(t.b.icmp("eq", t.active, ALL_LANES)):
-            t.call_library(unpack(form), matrix, lanes)
-    else:
+    with t.if_(t.icmp("eq", t.active, ALL_LANES)) if t.masked else nullcontext():
         t.call_library(unpack(form), matrix, lanes)
     restore_lanes(t, registers, bits, lanes)
 
@@ -180,33 +155,32 @@ def _to_registers(t: Translator, operand: Operand, form: Form, matrix: Value) ->
 # ---------------------------------------------------------------- products
 
 
-def _product(t: Translator, i: Instruction) -> None:
+def _product(t: Either, i: Instruction) -> None:
     p = product(i)
     _count_product(t, i, p)
     to, *sources = i.operands
     inputs = {name: _input(t, p, name, operand) for name, operand in zip("ab", sources, strict=False)}
     vectors, single = ("a", "b") if across(p) == "m" else ("b", "a")
     ready = inputs[vectors], inputs[single]
-    if isinstance(t, Full) and t.position in t.products:
-        _together(t, t.products[t.position], ready)
-        return
-    start = _matrix(t, sources[2], accumulator_form(p, "c"), "c")
+    if t.position in t.products:
+        return _together(t, t.products[t.position], ready)
+    start = matrix_in_memory(t, sources[2], accumulator_form(p, "c"), "c")
     form = accumulator_form(p, "d")
-    result = _target(t, to, form, "d")
+    result = matrix_target(t, to, form, "d")
     function = product_function(p, _registers(t))
     with whole_warp(t, i):
         if p.quarters:
             _quarters(t, p, function, *ready, start, result)
         else:
             t.call_library(function, *ready, start, result)
-    _to_registers(t, to, form, result)
+    to_registers(t, to, form, result)
 
 
-def _registers(t: Translator) -> Registers:
+def _registers(t: Either) -> Registers:
     return WIDE if t.unit.wide_vectors else NARROW
 
 
-def _together(t: Full, group: Group, ready: tuple[Value, Value]) -> None:
+def _together(t: Either, group: Group, ready: tuple[IRValue, IRValue]) -> None:
     """A product of a group: the last one computes all of them."""
     t.scratch["product", t.position] = ready
     if t.position != group.last:
@@ -224,146 +198,139 @@ def _together(t: Full, group: Group, ready: tuple[Value, Value]) -> None:
 
 
 def _quarters(
-    t: Translator, p: Product, function: tuple[str, str], vectors: Value, single: Value, start: Value, result: Value
+    t: Either, p: Product, function: tuple[str, str], vectors: IRValue, single: IRValue, start: IRValue, result: IRValue
 ) -> None:
     """Four products of 8 x 8 x 4: B's columns lie in vectors, all quarters' side by side."""
-    b = t.b
     size = {"f16": 2, "f32": 4}
     for q in range(4):
         mine = t.area("quarter", 4 * 4 * 8)
         for k in range(4):
-            b.store(b.load("float", b.offset(vectors, 4 * (32 * k + 8 * q)), 8), b.offset(mine, 32 * k))
-        place = [b.offset(x, 64 * q * size[type_]) for x, type_ in ((start, p.c), (result, p.d))]
-        t.call_library(function, mine, b.offset(single, 4 * 32 * q), *place)
+            t.store(t.load("float", t.offset(vectors, 4 * (32 * k + 8 * q)), 8), t.offset(mine, 32 * k))
+        place = [t.offset(x, 64 * q * size[type_]) for x, type_ in ((start, p.c), (result, p.d))]
+        t.call_library(function, mine, t.offset(single, 4 * 32 * q), *place)
 
 
-def _input(t: Translator, p: Product, name: str, operand: Operand) -> Value:
+def _input(t: Either, p: Product, name: str, operand: Operand) -> IRValue:
     """A or B as the product takes it; made once per block as long as its registers stay the same."""
     form = input_form(p, name)
-    frame = resident(t, operand, form)
+    frame = t.frames.find(operand, form)
     if frame is not None and frame.wide:
-        return _target(t, operand, form, "")
+        return matrix_target(t, operand, form, "")
     widening = widen(form, p, name)
     registers = registers_of(operand)
     versions = tuple((str(r), t.versions.get(r.name, 0) if isinstance(r, Register) else 0) for r in registers)
     key = ("matrix", form.name, widening and widening[0], versions)
     if key not in t.scratch:
         label = f"{name} {len([k for k in t.scratch if isinstance(k, tuple) and k[0] == 'matrix'])}"
-        matrix = _matrix(t, operand, form, f"matrix {label}")
+        matrix = matrix_in_memory(t, operand, form, f"matrix {label}")
         if widening is not None:
-            wide = t.area(f"wide {label}", widened_bytes(form))
+            wide = t.area(f"wide {label}", 4 * form.elements)
             t.call_library(widening, matrix, wide)
             matrix = wide
         t.scratch[key] = matrix
     return t.scratch[key]
 
 
-def _count_product(t: Translator, i: Instruction, p: Product) -> None:
+def _count_product(t: Either, i: Instruction, p: Product) -> None:
     line = i.source.line
     t.count("tensor_instructions", line, per_warp=1)
     t.count("tensor_pipe_instructions", line, per_warp=p.pipe_instructions)
     t.count("tensor_operations", line, per_warp=p.operations)
     if t.unit.copies_async and (cell := t.cells(line, "tensor_instructions_copying")) is not None:
-        t.bump(cell, t.b.call("ws_async_under_way", "i64", WORKER, CONTEXT))
+        t.bump(cell, t.call("ws_async_under_way", "i64", WORKER, CONTEXT))
 
 
 # ---------------------------------------------------------------- wmma.load, wmma.store
 
 
-def _load(t: Translator, i: Instruction) -> None:
+def _load(t: Either, i: Instruction) -> None:
     form = memory_form(tile(i).fragment)
-    matrix = _target(t, i.operands[0], form, "matrix")
+    matrix = matrix_target(t, i.operands[0], form, "matrix")
     _move(t, i, i.operands[1], form, matrix, is_load=True)
-    _to_registers(t, i.operands[0], form, matrix)
+    to_registers(t, i.operands[0], form, matrix)
 
 
-def _store(t: Translator, i: Instruction) -> None:
+def _store(t: Either, i: Instruction) -> None:
     form = memory_form(tile(i).fragment)
-    matrix = _matrix(t, i.operands[1], form, "matrix")
-    _move(t, i, i.operands[0], form, matrix, is_load=False)
+    _move(t, i, i.operands[0], form, matrix_in_memory(t, i.operands[1], form, "matrix"), is_load=False)
 
 
-def _move(t: Translator, i: Instruction, where: Operand, form: Form, matrix: Value, *, is_load: bool) -> None:
+def _move(t: Either, i: Instruction, where: Operand, form: MatrixForm, matrix: IRValue, *, is_load: bool) -> None:
     """Memory to matrix or back."""
     assert isinstance(where, Address)
-    b, moved = t.b, tile(i)
-    address = b.add_const(b.resize(uniform(t, i, where.base, "u64"), "i64"), where.offset)
+    moved = tile(i)
+    address = t.add_const(t.resize(uniform(t, i, where.base, "u64"), "i64"), where.offset)
     stride = constant("i64", moved.line_bytes)
     if len(i.operands) == 3:
-        elements = b.resize(uniform(t, i, i.operands[2], "u32"), "i64")
-        stride = b.lshr(b.mul(elements, b.like(elements, form.held.bits)), 3)
-    space = inferred_space(t, where) or "generic" if i.space == "generic" else i.space
+        elements = t.resize(uniform(t, i, i.operands[2], "u32"), "i64")
+        stride = t.lshr(t.mul(elements, t.like(elements, form.held.bits)), 3)
+    space = space_of(t, i, where)
     booked = "global" if space in ("generic", "const", "local") else space
     verb = "load" if is_load else "store"
     requests = moved.requests(booked == "shared")
     t.count(f"{booked}_{verb}_requests", i.source.line, per_warp=sum(r.opens for r in requests))
     t.count(f"{booked}_{verb}_bytes", i.source.line, per_lane=sum(r.size for r in requests))
     site = constant("i32", t.unit.site(i, booked, "read" if is_load else "write"))
-    frame = resident(t, i.operands[0], form) if is_load else None
+    frame = t.frames.find(i.operands[0], form) if is_load else None
     wide = frame is not None and frame.wide
 
     def go(place: str) -> None:
-        at = b.resize(b.resize(address, "i32"), "i64", signed=True) if place == "shared" else address
+        at = address
+        if place == "shared":
+            inner = from_window(t, i, address, L.SHARED_WINDOW)
+            low = low_offset(t, inner) if t.unit.options.check else t.resize(inner, "i32")
+            at = t.resize(low, "i64", signed=True)
         counter = _counter(t, i, place, verb)
-        mode = tile_mode(t, place)
-        if is_load:
-            function = load_tile(moved, form, mode, wide)
-        else:
-            streams = place == "global" and not t.unit.reads_sums
-            function = store_tile(moved, form, replace(mode, streams=streams))
+        streams = not is_load and place == "global" and not t.unit.reads_sums
+        function = move_tile(moved, form, replace(tile_mode(t, place), streams=streams), is_load, wide)
         t.call_library(function, WORKER, CONTEXT, at, stride, matrix, site, counter)
 
     with whole_warp(t, i):
         if space != "generic":
             go(booked)
             return
-        in_shared = b.icmp("eq", b.lshr(address, 56), constant("i64", L.SHARED_WINDOW >> 56))
-        with b.if_(in_shared):
+        in_shared = t.icmp("eq", t.lshr(address, 56), constant("i64", L.SHARED_WINDOW >> 56))
+        with t.if_(in_shared):
             go("shared")
-        with b.if_(b.not_(in_shared)):
+        with t.if_(t.not_(in_shared)):
             go("global")
 
 
-def tile_mode(t: Translator, space: str) -> Mode:
+def tile_mode(t: Either, space: str) -> Mode:
     o = t.unit.options
     granule = t.unit.shared_granule_log2 if space == "shared" else t.unit.global_granule_log2
     return Mode(space, o.check, o.count, granule, o.exact)
 
 
-def _counter(t: Translator, i: Instruction, space: str, verb: str) -> Value:
+def _counter(t: Either, i: Instruction, space: str, verb: str) -> IRValue:
     """Cells for sectors, or for wavefronts and bank conflicts."""
     names = ("wavefronts", "bank_conflicts") if space == "shared" else ("sectors", "sectors_ideal")
     cell = t.cells(i.source.line, *(f"{space}_{verb}_{name}" for name in names))
     return NULL if cell is None else t.counter_pointer(cell)
 
 
-@handles("ldmatrix", "stmatrix", "movmatrix")
-def _rows(t: Translator, i: Instruction) -> None:
-    if i.opcode == "movmatrix":
-        _transpose(t, i)
-    else:
-        _move_rows(t, i, is_load=i.opcode == "ldmatrix")
-
-
-def _transpose(t: Translator, i: Instruction) -> None:
+@handles("movmatrix")
+def _transpose(t: Either, i: Instruction) -> None:
     lanes = t.area("lanes", 4 * WARP)
     source, target = t.area("row 0", 4 * WARP), (i.operands[0],)
     save_lanes(t, (i.operands[1],), 32, source)
     if t.masked:
         clear_lanes(t, target, 32, lanes)
     with whole_warp(t, i):
-        t.b.store(turned_matrix(t.b, t.b.load("i32", source, WARP, align=64)), lanes, align=64)
+        t.store(turned_matrix(t, t.load("i32", source, WARP, align=64)), lanes, align=64)
     restore_lanes(t, target, 32, lanes)
 
 
-def _move_rows(t: Translator, i: Instruction, *, is_load: bool) -> None:
+@handles("ldmatrix", "stmatrix")
+def _move_rows(t: Either, i: Instruction) -> None:
+    is_load = i.opcode == "ldmatrix"
     where, what = (i.operands[1], i.operands[0]) if is_load else i.operands
     assert isinstance(where, Address)
     registers: tuple[Operand, ...] = registers_of(what)
     count, line = len(registers), i.source.line
     verb = "load" if is_load else "store"
     site = t.unit.site(i, "shared", "read" if is_load else "write")
-    offset = vector_address(t, Access(i, "shared", is_load, where, (), ROW_BYTES, site), "i32")
+    offset = shared_offsets(t, MemoryAccess(i, "shared", is_load, where, (), ROW_BYTES, site))
     t.count(f"shared_{verb}_requests", line, per_warp=1)
     t.count(f"shared_{verb}_bytes", line, per_lane=4 * count)
     counter = _counter(t, i, "shared", verb)

@@ -24,13 +24,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Value, constant
-from ptxsim.codegen.functions import CONTEXT
+from ptxsim.codegen.emit import CONTEXT, WARP, IRValue, constant
 from ptxsim.codegen.tensor_products import (
     ONE,
     Arrangement,
-    Form,
-    Frame,
+    MatrixForm,
+    MatrixFrame,
     Registers,
     accumulator_form,
     across,
@@ -44,9 +43,10 @@ from ptxsim.codegen.translator import Translator
 from ptxsim.fragments import Fragment, dimensions, fragment
 from ptxsim.syntax.matrices import Product, product, tile
 from ptxsim.syntax.program import Block, Instruction, Kernel, Operand, Register, Vector
+from ptxsim.syntax.warpgroup import warpgroup_product
 
 
-def same_form(form: Form) -> Form:
+def same_form(form: MatrixForm) -> MatrixForm:
     """A form by which the accumulators C and D of the same kind are one."""
     held: Fragment = form.held
     if held.operand != "d" or held.layout or (held.instruction, held.shape, held.rows) == ("mma", "m8n8k4", 32):
@@ -54,12 +54,15 @@ def same_form(form: Form) -> Form:
     return replace(form, held=fragment(held.instruction, held.shape, held.type, "c"))
 
 
-def operand_forms(i: Instruction) -> Iterator[tuple[Operand, Form]]:
+def operand_forms(i: Instruction) -> Iterator[tuple[Operand, MatrixForm]]:
     """The fragments that an instruction names, as it takes them."""
     if i.opcode == "mma" or (i.opcode == "wmma" and i.has("mma")):
         p = product(i)
         for operand, name in zip(i.operands, "dabc", strict=True):
             yield operand, same_form(accumulator_form(p, name) if name in "cd" else input_form(p, name))
+    elif i.opcode == "wgmma":
+        if i.has("mma_async"):
+            yield i.operands[0], same_form(MatrixForm(warpgroup_product(i).fragment("d"), "row"))
     elif i.opcode == "wmma":
         yield i.operands[0 if i.has("load") else 1], same_form(memory_form(tile(i).fragment))
 
@@ -72,9 +75,9 @@ def register_list(operand: Operand) -> tuple[str, ...] | None:
     return names if len(set(names)) == len(names) else None
 
 
-def find_frames(kernel: Kernel, varies: Callable[[str], bool]) -> tuple[Frame, ...]:
+def find_frames(kernel: Kernel, varies: Callable[[str], bool]) -> tuple[MatrixFrame, ...]:
     """The lists of registers that `full` keeps as matrices; of two that overlap, the first."""
-    found: dict[tuple[str, ...], Form] = {}
+    found: dict[tuple[str, ...], MatrixForm] = {}
     taken: set[str] = set()
     for block in kernel.blocks:
         for i in block.instructions:
@@ -85,16 +88,16 @@ def find_frames(kernel: Kernel, varies: Callable[[str], bool]) -> tuple[Frame, .
                 found[names] = form
                 taken.update(names)
     passing = _passing(kernel, found) if found else set()
-    frames: list[Frame] = []
+    frames: list[MatrixFrame] = []
     ends = {True: 0, False: 0}
     for names, form in found.items():
-        frame = Frame(names, form, ends[names in passing], names in passing)
+        frame = MatrixFrame(names, form, ends[names in passing], names in passing)
         frames.append(frame)
         ends[frame.wide] += room(frame)
     return tuple(frames)
 
 
-def _passing(kernel: Kernel, found: dict[tuple[str, ...], Form]) -> set[tuple[str, ...]]:
+def _passing(kernel: Kernel, found: dict[tuple[str, ...], MatrixForm]) -> set[tuple[str, ...]]:
     """The inputs that are loaded and multiplied within a block and used in no other way."""
     lists = {names for names, form in found.items() if form.held.operand in ("a", "b") and widens_in_order(form)}
     of = {name: names for names in lists for name in names}
@@ -107,7 +110,7 @@ def _passing(kernel: Kernel, found: dict[tuple[str, ...], Form]) -> set[tuple[st
     return lists
 
 
-def _passes(i: Instruction, found: dict[tuple[str, ...], Form]) -> set[tuple[str, ...]]:
+def _passes(i: Instruction, found: dict[tuple[str, ...], MatrixForm]) -> set[tuple[str, ...]]:
     """The lists that an instruction loads or multiplies, always in the form in which they are kept."""
     if i.opcode == "wmma" and i.has("store"):
         return set()
@@ -121,12 +124,12 @@ def _passes(i: Instruction, found: dict[tuple[str, ...], Form]) -> set[tuple[str
     }  # fmt: skip
 
 
-def room(frame: Frame) -> int:
+def room(frame: MatrixFrame) -> int:
     """Bytes that a frame takes."""
     return -(-(frame.form.elements * 4 if frame.wide else frame.form.nbytes) // 64) * 64
 
 
-def frames_bytes(frames: Iterable[Frame], *, wide: bool = False) -> int:
+def frames_bytes(frames: Iterable[MatrixFrame], *, wide: bool = False) -> int:
     """Room for those that are wide, or for the others."""
     return max((f.offset + room(f) for f in frames if f.wide == wide), default=0)
 
@@ -136,7 +139,7 @@ class ResidentFrames:
     """The frames of one function of `full`, while its code is written."""
 
     t: Translator
-    frames: tuple[Frame, ...]
+    frames: tuple[MatrixFrame, ...]
     dirty: set[str] = field(default_factory=set)
     """registers whose value in this block is not in their matrix yet"""
 
@@ -144,7 +147,7 @@ class ResidentFrames:
         self.of = {name: f for f in self.frames for name in f.registers}
         self.lists = {f.registers: f for f in self.frames}
 
-    def find(self, operand: Operand, form: Form) -> Frame | None:
+    def find(self, operand: Operand, form: MatrixForm) -> MatrixFrame | None:
         """The frame that holds an operand in this form."""
         names = register_list(operand)
         frame = self.lists.get(names) if names is not None else None
@@ -154,24 +157,24 @@ class ResidentFrames:
         """Whether a register's matrix is spread when the warp leaves for `masked`."""
         return name in self.of and not self.of[name].wide
 
-    def at(self, frame: Frame) -> Value:
+    def at(self, frame: MatrixFrame) -> IRValue:
         if frame.wide:
-            return self.t.b.offset(self.t.area("wide frames", frames_bytes(self.frames, wide=True)), frame.offset)
-        return self.t.b.offset(CONTEXT, self.t.unit.context.frames + frame.offset)
+            return self.t.offset(self.t.area("wide frames", frames_bytes(self.frames, wide=True)), frame.offset)
+        return self.t.offset(CONTEXT, self.t.unit.context.frames + frame.offset)
 
-    def current(self, frame: Frame) -> Value:
+    def current(self, frame: MatrixFrame) -> IRValue:
         """The matrix with all that was written to its registers."""
         self.flush(frame)
         return self.at(frame)
 
-    def written(self, frame: Frame) -> None:
+    def written(self, frame: MatrixFrame) -> None:
         """The matrix has been written: what was known of its registers is old."""
         for name in frame.registers:
             self.t.known.pop((name, WARP), None)
             self.dirty.discard(name)
             self.t.versions[name] = self.t.versions.get(name, 0) + 1
 
-    def read(self, frame: Frame) -> None:
+    def read(self, frame: MatrixFrame) -> None:
         """Takes all registers out of the matrix, except those that are known already."""
         t, form = self.t, frame.form
         lanes = t.area("lanes", form.lane_bytes)
@@ -179,9 +182,9 @@ class ResidentFrames:
         for k, name in enumerate(frame.registers):
             if (name, WARP) not in t.known:
                 bits = form.held.register_bits
-                t.known[name, WARP] = t.b.load(f"i{bits}", t.b.offset(lanes, k * WARP * bits // 8), WARP, align=64)
+                t.known[name, WARP] = t.load(f"i{bits}", t.offset(lanes, k * WARP * bits // 8), WARP, align=64)
 
-    def flush(self, frame: Frame) -> None:
+    def flush(self, frame: MatrixFrame) -> None:
         """Puts registers that were written one by one into the matrix."""
         if self.dirty.isdisjoint(frame.registers):
             return
@@ -192,15 +195,15 @@ class ResidentFrames:
         self.dirty.difference_update(frame.registers)
         if len({v.text for v in values}) == 1 and values[0].text.startswith("splat") and values[0].type == "i32":
             for start in range(0, frame.form.nbytes, 64):
-                t.b.store(Value("i32", values[0].text, 16), t.b.offset(self.at(frame), start), align=64)
+                t.store(IRValue("i32", values[0].text, 16), t.offset(self.at(frame), start), align=64)
             return
         self._gather(frame, values)
 
-    def _gather(self, frame: Frame, values: list[Value]) -> None:
+    def _gather(self, frame: MatrixFrame, values: list[IRValue]) -> None:
         t, form = self.t, frame.form
         lanes = t.area("lanes", form.lane_bytes)
         for k, value in enumerate(values):
-            t.b.store(value, t.b.offset(lanes, k * WARP * form.held.register_bits // 8), align=64)
+            t.store(value, t.offset(lanes, k * WARP * form.held.register_bits // 8), align=64)
         t.call_library(pack(form), lanes, self.at(frame))
 
     def flush_live(self, live: frozenset[str]) -> None:
@@ -211,17 +214,17 @@ class ResidentFrames:
     # -- the seam to `masked` -------------------------------------------------------------------------------------
     def enter(self, live: frozenset[str]) -> None:
         """At the function's entry: if the warp comes from `masked`, gathers the matrices from the registers' slots."""
-        t, b = self.t, self.t.b
+        t = self.t
         if not self.frames:
             return
-        at = b.offset(CONTEXT, L.ContextLayout.STALE)
+        at = t.offset(CONTEXT, L.ContextLayout.STALE)
         frames = [f for f in self.frames if not live.isdisjoint(f.registers)]
         if frames:
-            with b.if_(b.icmp("ne", b.load("i32", at), constant("i32", 0)), likely=False):
+            with t.if_(t.icmp("ne", t.load("i32", at), constant("i32", 0)), likely=False):
                 for frame in frames:
                     zero, slots = constant(f"i{frame.form.held.register_bits}", 0, WARP), t.unit.context.slots
                     self._gather(frame, [t.restore(n, WARP) if n in slots else zero for n in frame.registers])
-        b.store(constant("i32", 0), at)
+        t.store(constant("i32", 0), at)
 
 
 _MOST_DEEP = 2
@@ -261,7 +264,7 @@ class Group:
 
 
 def product_groups(
-    block: Block, registers: Registers, resident: Callable[[Operand, Form], object | None]
+    block: Block, registers: Registers, resident: Callable[[Operand, MatrixForm], object | None]
 ) -> dict[int, Group]:
     """The groups of a block by the positions of their products; `resident` tells whether a sum is kept as a matrix."""
     members = [m for k, i in enumerate(block.instructions) if (m := _member(k, i, resident)) is not None]
@@ -269,13 +272,12 @@ def product_groups(
         return {}
     uses = _Uses(block, {name for m in members for names in (m.d, m.c, m.vectors, m.single) for name in names})
     found: dict[int, Group] = {}
-    chains = _chains(members, uses)
-    for group in _by_input(chains, registers, uses):
+    for group in _by_input(_chains(members, uses), registers, uses):
         found |= {m.position: group for m in group.members}
     return found
 
 
-def _member(position: int, i: Instruction, resident: Callable[[Operand, Form], object | None]) -> Member | None:
+def _member(position: int, i: Instruction, resident: Callable[[Operand, MatrixForm], object | None]) -> Member | None:
     if not (i.opcode == "mma" or (i.opcode == "wmma" and i.has("mma"))):
         return None
     p = product(i)

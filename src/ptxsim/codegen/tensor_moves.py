@@ -14,12 +14,29 @@ from dataclasses import dataclass
 from functools import cache
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import ALL_LANES, WARP, Builder, Value, constant, constants
-from ptxsim.codegen.functions import CONTEXT, I32, I64, MASK, NULL, SITE, WORKER, Helper, arg, i32, i64
+from ptxsim.codegen.emit import (
+    ALL_LANES,
+    CONTEXT,
+    I32,
+    I64,
+    MASK,
+    NULL,
+    SITE,
+    WARP,
+    WORKER,
+    Builder,
+    Helper,
+    IRValue,
+    arg,
+    constant,
+    constants,
+    i32,
+    i64,
+)
 from ptxsim.codegen.shadow import ArrayLook, SharedLook
 from ptxsim.codegen.shared_memory import bank_conflicts
 from ptxsim.codegen.tensor_products import (
-    Form,
+    MatrixForm,
     as_float,
     copy_bytes,
     copy_widened,
@@ -67,130 +84,119 @@ class Mode:
         return I32 if self.space == "shared" else I64
 
 
-class _Mover:
+class _Mover(Helper):
     """Writes one such function."""
 
-    def __init__(self, tile: Tile, form: Form, mode: Mode, is_load: bool, wide: bool = False) -> None:
+    def __init__(self, tile: Tile, form: MatrixForm, mode: Mode, is_load: bool, wide: bool = False) -> None:
+        super().__init__({})
+        self.label("entry")
         self.tile, self.form, self.mode, self.is_load, self.wide = tile, form, mode, is_load, wide
         self.requests = tile.requests(mode.space == "shared")
-        self.b = library_function()
         self.tables: list[str] = []
         verb = "load" if is_load else "store"
-        self.name = f"ws_{verb}_{form.name}_{tile.layout}_{mode.name}{'_wide' if wide else ''}"
+        self.title = f"ws_{verb}_{form.name}_{tile.layout}_{mode.name}{'_wide' if wide else ''}"
         self.base, self.stride, self.target = arg(I64, "base"), arg(I64, "stride"), arg("ptr", "matrix")
-        self.matrix = self.b.let("ptr", 0, f"alloca [{form.nbytes} x i8], align 64") if wide else self.target
+        self.matrix = self.let("ptr", 0, f"alloca [{form.nbytes} x i8], align 64") if wide else self.target
         self.counter = arg("ptr", "counter")
         self.kind = L.READ if is_load else L.WRITE
         self.alignment = min(ROW_ALIGNMENT, tile.line_bytes)
 
-    def function(self) -> tuple[str, str]:
-        b, mode = self.b, self.mode
+    def written(self) -> tuple[str, str]:
+        mode = self.mode
         if mode.count:
-            self._count()
+            self._count_cost()
         if not mode.check:
             self._copy_lines()
         elif not mode.exact:
-            quick, careful = b.new_label("quick"), b.new_label("careful")
-            b.branch(self._harmless(careful), quick, careful, likely=True)
-            b.label(quick)
+            quick, careful = self.new_label("quick"), self.new_label("careful")
+            self.branch(self._harmless(careful), quick, careful, likely=True, then=quick)
             self._copy_lines()
-            b.ret()
-            b.label(careful)
+            self.ret()
+            self.label(careful)
             self._carefully()
         else:
             self._carefully()
-        b.ret()
+        self.ret()
         parameters = (WORKER, CONTEXT, self.base, self.stride, self.target, SITE, self.counter)
-        return finished(b, self.name, *parameters, constants="".join(self.tables))
+        return finished(self, self.title, *parameters, constants="".join(self.tables))
 
     # -- addresses ------------------------------------------------------------------------------------------------
-    def _line(self, index: Value | int) -> Value:
-        b = self.b
+    def _line(self, index: IRValue | int) -> IRValue:
         line = i64(index) if isinstance(index, int) else index
-        return b.add(self.base, b.mul(self.stride, line))
+        return self.add(self.base, self.mul(self.stride, line))
 
-    def _addresses(self, r: Request) -> Value:
+    def _addresses(self, r: Request) -> IRValue:
         """Where each lane of a request accesses memory."""
-        b = self.b
-        lines = b.mul(constants(I64, r.lines), b.splat(self.stride))
-        address = b.add(b.add(b.splat(self.base), lines), constants(I64, r.starts))
-        return b.resize(address, self.mode.address)
+        lines = self.mul(constants(I64, r.lines), self.splat(self.stride))
+        address = self.add(self.add(self.splat(self.base), lines), constants(I64, r.starts))
+        return self.resize(address, self.mode.address)
 
-    def _host(self, address: Value) -> Value:
+    def _host(self, address: IRValue) -> IRValue:
         """An address of this space as a pointer."""
-        b = self.b
-        if self.mode.space == "shared":
-            return b.offset(b.worker("shared", "ptr"), address)
-        return b.pointer(address)
+        shared = self.mode.space == "shared"
+        return self.offset(self.worker("shared", "ptr"), address) if shared else self.pointer(address)
 
-    def _apart(self) -> Value:
+    def _apart(self) -> IRValue:
         """Whether no two lines overlap."""
-        return self.b.icmp("sge", self.stride, i64(self.tile.line_bytes))
+        return self.icmp("sge", self.stride, i64(self.tile.line_bytes))
 
-    def _aligned(self, to: int) -> Value:
-        b = self.b
-        return b.icmp("eq", b.and_const(b.or_(self.base, self.stride), to - 1), i64(0))
+    def _aligned(self, to: int) -> IRValue:
+        return self.icmp("eq", self.and_const(self.or_(self.base, self.stride), to - 1), i64(0))
 
     # -- counting -------------------------------------------------------------------------------------------------
-    def _count(self) -> None:
+    def _count_cost(self) -> None:
         """Sectors, or wavefronts and bank conflicts: by formula where lines are aligned and apart."""
-        b, shared = self.b, self.mode.space == "shared"
-        known, each, end = b.new_label("known"), b.new_label("each"), b.new_label("counted")
-        regular = b.and_(self._apart(), self._aligned(ROW_ALIGNMENT if shared else 32))
-        b.branch(regular, known, each, likely=True)
-        b.label(known)
+        shared = self.mode.space == "shared"
+        known, each, end = self.new_label("known"), self.new_label("each"), self.new_label("counted")
+        regular = self.and_(self._apart(), self._aligned(ROW_ALIGNMENT if shared else 32))
+        self.branch(regular, known, each, likely=True, then=known)
         if shared:
             turns = [[_conflicts(r, 16 * turn)[k] for turn in range(8)] for r in self.requests for k in (0, 1)]
-            turn = b.and_const(b.lshr(self.stride, 4), 7)
+            turn = self.and_const(self.lshr(self.stride, 4), 7)
             for k in (0, 1):
                 table = [sum(t[n] for t in turns[k::2]) for n in range(8)]
-                self._bump(k, b.extract(constants(I64, table), turn))
+                self._bump(k, self.extract(constants(I64, table), turn))
         else:
             self._bump(0, i64(sum(len({(line, s // 32) for line, s in _bytes_of(r)}) for r in self.requests)))
             self._bump(1, i64(sum(-(-len(_bytes_of(r)) // 32) for r in self.requests)))
-        b.br(end)
-        b.label(each)
+        self.br(end, then=each)
         for r in self.requests:
             name = "ws_count_shared" if shared else "ws_count_global"
-            b.call(name, "void", self._addresses(r), ALL_LANES, i32(r.size), self.counter)
-        b.br(end)
-        b.label(end)
+            self.call(name, "void", self._addresses(r), ALL_LANES, i32(r.size), self.counter)
+        self.br(end, then=end)
 
-    def _bump(self, k: int, by: Value) -> None:
-        self.b.increment(self.b.offset(self.counter, 8 * k), by)
+    def _bump(self, k: int, by: IRValue) -> None:
+        self.increment(self.offset(self.counter, 8 * k), by)
 
     # -- checks ---------------------------------------------------------------------------------------------------
-    def _harmless(self, careful: str) -> Value:
+    def _harmless(self, careful: str) -> IRValue:
         """Whether a whole fragment is inside, aligned and free of races, as far as a quick look can tell."""
-        b, tile = self.b, self.tile
-        last = b.add_const(self._line(tile.lines - 1), tile.line_bytes)
-        fits = b.and_(self._apart(), self._aligned(self.alignment))
+        tile = self.tile
+        last = self.add_const(self._line(tile.lines - 1), tile.line_bytes)
+        fits = self.and_(self._apart(), self._aligned(self.alignment))
         if self.mode.space == "shared":
-            inside = [b.icmp("sge", self.base, i64(0)), b.icmp("sle", last, b.worker("shared_bytes", I64))]
+            inside = [self.icmp("sge", self.base, i64(0)), self.icmp("sle", last, self.worker("shared_bytes", I64))]
         else:
-            site = b.site()
-            low, high, shadow = (b.load(I64, b.offset(site, 8 * k)) for k in range(3))
+            site = self.site()
+            low, high, shadow = (self.load(I64, self.offset(site, 8 * k)) for k in range(3))
             inside = [
-                b.icmp("uge", self.base, low), b.icmp("ult", self.base, high), b.icmp("ule", last, high),
-                b.icmp("uge", last, self.base),
+                self.icmp("uge", self.base, low), self.icmp("ult", self.base, high), self.icmp("ule", last, high),
+                self.icmp("uge", last, self.base),
             ]  # fmt: skip
         for condition in inside:
-            fits = b.and_(fits, condition)
-        look, end = b.new_label("look"), b.new_label("looked")
-        b.branch(fits, look, careful, likely=True)
-        b.label(look)
+            fits = self.and_(fits, condition)
+        look, end = self.new_label("look"), self.new_label("looked")
+        self.branch(fits, look, careful, likely=True, then=look)
         if self.mode.space == "shared":
-            return self._look(SharedLook(b, self.mode.granule, tile.line_bytes, self.kind))
-        tracked = b.new_label("tracked")
-        b.branch(b.icmp("ne", shadow, i64(0)), tracked, end)
-        b.label(tracked)
-        passed = self._look(ArrayLook(b, self.mode.granule, tile.line_bytes, self.kind, low, shadow))
-        arms = (Value("i1", "true"), look), (passed, b.label_now)
-        b.br(end)
-        b.label(end)
-        return b.phi(*arms)
+            return self._look(SharedLook(self, self.mode.granule, tile.line_bytes, self.kind))
+        tracked = self.new_label("tracked")
+        self.branch(self.icmp("ne", shadow, i64(0)), tracked, end, then=tracked)
+        passed = self._look(ArrayLook(self, self.mode.granule, tile.line_bytes, self.kind, low, shadow))
+        arms = (IRValue("i1", "true"), look), (passed, self.label_now)
+        self.br(end, then=end)
+        return self.phi(*arms)
 
-    def _look(self, looks: SharedLook | ArrayLook) -> Value:
+    def _look(self, looks: SharedLook | ArrayLook) -> IRValue:
         for line, lanes in enumerate(self._marks()):
             looks.line(self._line(line), lanes)
         return looks.passed()
@@ -207,43 +213,43 @@ class _Mover:
 
     def _carefully(self) -> None:
         """Request by request, by the exact rules; copies what the lanes may access."""
-        b, mode = self.b, self.mode
-        with b.if_(b.not_(self._aligned(self.alignment)), likely=False):
+        mode = self.mode
+        with self.if_(self.not_(self._aligned(self.alignment)), likely=False):
             kind = L.SHARED_MISALIGNED if mode.space == "shared" else L.MISALIGNED
-            b.hazard(i32(kind), i32(0), self.base, i64(self.alignment))
+            self.hazard(i32(kind), i32(0), self.base, i64(self.alignment))
             if self.is_load:
                 self._clear()
-                self._widen()
-            b.leave()
+                self._widen_result()
+            self.leave()
         if self.is_load:
             self._clear()
         for k, r in enumerate(self.requests):
             addresses = self._addresses(r)
             what = (addresses, ALL_LANES, i32(r.size), SITE, i32(self.kind), NULL, i32(1))
-            lanes = b.call(mode.access, I32, WORKER, CONTEXT, *what)
-            self._copy_lanes(k, r, addresses, lanes)
-        self._widen()
+            self._copy_lanes(k, r, addresses, self.call(mode.access, I32, WORKER, CONTEXT, *what))
+        self._widen_result()
 
     def _clear(self) -> None:
-        b = self.b
-        b.call("llvm.memset.p0.i64", "void", self.matrix, constant("i8", 0), i64(self.form.nbytes), Value("i1", "0"))
+        self.call(
+            "llvm.memset.p0.i64", "void", self.matrix, constant("i8", 0), i64(self.form.nbytes), IRValue("i1", "0")
+        )
 
     # -- copies ---------------------------------------------------------------------------------------------------
-    def _copy_lanes(self, k: int, r: Request, addresses: Value, lanes: Value) -> None:
+    def _copy_lanes(self, k: int, r: Request, addresses: IRValue, lanes: IRValue) -> None:
         """Moves what the lanes of a mask access in a request."""
-        b, unit = self.b, min(self.form.unit_bytes, r.size)
+        unit = min(self.form.unit_bytes, r.size)
         units = r.size // unit
-        table, text = offset_table(f"{self.name}.{k}", self._places(r, unit))
+        table, text = offset_table(f"{self.title}.{k}", self._places(r, unit))
         self.tables.append(text)
-        slots = b.stack(addresses)
-        with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, lanes)):
-            address = b.resize(b.element(slots, self.mode.address, lane), I64)
+        slots = self.stack(addresses)
+        with self.loop(i32(WARP)) as lane, self.if_(self.lane_active(lane, lanes)):
+            address = self.resize(self.element(slots, self.mode.address, lane), I64)
             for n in range(units):
-                entry = b.add_const(b.mul(b.resize(lane, I64), i64(units)), n)
-                inner = b.offset(self.matrix, table_entry(b, table, entry))
-                outer = self._host(b.add_const(address, n * unit))
+                entry = self.add_const(self.mul(self.resize(lane, I64), i64(units)), n)
+                inner = self.offset(self.matrix, table_entry(self, table, entry))
+                outer = self._host(self.add_const(address, n * unit))
                 source, target = (outer, inner) if self.is_load else (inner, outer)
-                b.store(b.load(f"i{8 * unit}", source, align=1), target, align=1)
+                self.store(self.load(f"i{8 * unit}", source, align=1), target, align=1)
 
     def _places(self, r: Request, unit: int) -> list[int]:
         """Offset in the matrix of each unit that each lane accesses."""
@@ -256,59 +262,59 @@ class _Mover:
         size = self.form.unit_bytes
         return byte // size * self.form.line_elements * size + line * size
 
-    def _widen(self) -> None:
+    def _widen_result(self) -> None:
         """Puts what was loaded into the caller's matrix, where that is a wide one."""
         if self.wide:
-            copy_widened(self.b, self.form.held.type, self.matrix, self.target, self.form.elements)
+            copy_widened(self, self.form.held.type, self.matrix, self.target, self.form.elements)
 
     def _copy_lines(self) -> None:
-        b, tile = self.b, self.tile
+        tile = self.tile
         if tile.layout == self.form.inner:
             if self.mode.streams and tile.line_bytes % _HOST_LINE == 0:
                 self._stream_lines()
             for n in range(tile.lines):
-                memory, matrix = self._host(self._line(n)), b.offset(self.matrix, n * tile.line_bytes)
+                memory, matrix = self._host(self._line(n)), self.offset(self.matrix, n * tile.line_bytes)
                 if self.wide:
                     count = self.form.line_elements
-                    copy_widened(b, self.form.held.type, memory, b.offset(self.target, 4 * n * count), count)
+                    copy_widened(self, self.form.held.type, memory, self.offset(self.target, 4 * n * count), count)
                 else:
-                    copy_bytes(b, *((memory, matrix) if self.is_load else (matrix, memory)), tile.line_bytes)
+                    copy_bytes(self, *((memory, matrix) if self.is_load else (matrix, memory)), tile.line_bytes)
             return
         if self.wide and tile.lines % _TURNED == tile.line_bytes // self.form.unit_bytes % _TURNED == 0:
             self._turn_lines()
             return
         size = self.form.unit_bytes
-        with b.loop(i64(tile.lines)) as line, b.loop(i64(tile.line_bytes // size)) as k:
-            memory = self._host(b.add(self._line(line), b.mul(k, i64(size))))
-            place = b.add(b.mul(k, i64(self.form.line_elements * size)), b.mul(line, i64(size)))
-            source, target = memory, b.offset(self.matrix, place)
+        with self.loop(i64(tile.lines)) as line, self.loop(i64(tile.line_bytes // size)) as k:
+            memory = self._host(self.add(self._line(line), self.mul(k, i64(size))))
+            place = self.add(self.mul(k, i64(self.form.line_elements * size)), self.mul(line, i64(size)))
+            source, target = memory, self.offset(self.matrix, place)
             if not self.is_load:
                 source, target = target, source
-            b.store(b.load(f"i{8 * size}", source, align=1), target, align=1)
-        self._widen()
+            self.store(self.load(f"i{8 * size}", source, align=1), target, align=1)
+        self._widen_result()
 
     def _turn_lines(self) -> None:
         """Loads lines that lie across those of the matrix, widened: blocks of 16 x 16 elements, turned in registers."""
-        b, tile, size = self.b, self.tile, self.form.unit_bytes
+        tile, size = self.tile, self.form.unit_bytes
         for first in range(0, tile.lines, _TURNED):
             for start in range(0, tile.line_bytes // size, _TURNED):
-                places = [self._host(b.add_const(self._line(first + n), start * size)) for n in range(_TURNED)]
-                block = [as_float(b, self.form.held.type, at, _TURNED) for at in places]
-                for k, line in enumerate(_transposed(b, block)):
-                    b.store(line, b.offset(self.target, 4 * ((start + k) * self.form.line_elements + first)))
+                places = [self._host(self.add_const(self._line(first + n), start * size)) for n in range(_TURNED)]
+                block = [as_float(self, self.form.held.type, at, _TURNED) for at in places]
+                for k, line in enumerate(transposed(self, block)):
+                    self.store(line, self.offset(self.target, 4 * ((start + k) * self.form.line_elements + first)))
 
     def _stream_lines(self) -> None:
         """Stores past the host's caches, if lines fill the caches' lines; the function ends here then."""
-        b, tile = self.b, self.tile
-        with b.if_(self._aligned(_HOST_LINE), likely=True):
+        tile = self.tile
+        with self.if_(self._aligned(_HOST_LINE), likely=True):
             for at in range(0, tile.lines * tile.line_bytes, _HOST_LINE):
                 n, start = divmod(at, tile.line_bytes)
-                value = b.load("i8", b.offset(self.matrix, at), _HOST_LINE)
-                b.store(value, self._host(b.add_const(self._line(n), start)), align=_HOST_LINE, streamed=True)
-            b.leave()
+                value = self.load("i8", self.offset(self.matrix, at), _HOST_LINE)
+                self.store(value, self._host(self.add_const(self._line(n), start)), align=_HOST_LINE, streamed=True)
+            self.leave()
 
 
-def _transposed(b: Builder, lines: list[Value]) -> list[Value]:
+def transposed(b: Builder, lines: list[IRValue]) -> list[IRValue]:
     """A square of vectors, transposed: as often as the side is a power of 2, each half is shuffled into the other."""
     side = len(lines)
     low = [k // 2 + side * (k % 2) for k in range(side)]
@@ -330,27 +336,20 @@ def _conflicts(r: Request, turn: int) -> tuple[int, int]:
 
 
 @cache
-def load_tile(tile: Tile, form: Form, mode: Mode, wide: bool = False) -> tuple[str, str]:
-    """(name, IR) of (worker, context, base, stride in bytes, matrix, site, counters): memory to matrix.
+def move_tile(tile: Tile, form: MatrixForm, mode: Mode, is_load: bool, wide: bool = False) -> tuple[str, str]:
+    """(name, IR) of (worker, context, base, stride in bytes, matrix, site, counters): memory to matrix, or back.
 
     `wide`: as f32, as products take it.
     """
-    return _Mover(tile, form, mode, True, wide).function()
-
-
-@cache
-def store_tile(tile: Tile, form: Form, mode: Mode) -> tuple[str, str]:
-    """(name, IR) of the same for a store: matrix to memory."""
-    return _Mover(tile, form, mode, False).function()
+    return _Mover(tile, form, mode, is_load, wide).written()
 
 
 ROW_BYTES = 16
 
 
-def turned_matrix(b: Builder, matrix: Value) -> Value:
+def turned_matrix(b: Builder, matrix: IRValue) -> IRValue:
     """An 8 x 8 matrix in a register, transposed."""
-    halves = b.bitcast(matrix, "i16", 64)
-    turned = b.shuffle(halves, [8 * (n % 8) + n // 8 for n in range(64)])
+    turned = b.shuffle(b.bitcast(matrix, "i16", 64), [8 * (n % 8) + n // 8 for n in range(64)])
     return b.bitcast(turned, "i32", WARP)
 
 
@@ -368,21 +367,20 @@ def move_rows(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str,
     b.emit(f"%{MASK.text[1:]} = bitcast {may} to i32")
     shared = b.convert("ptrtoint", b.worker("shared", "ptr"), I64)
     whole, careful, end = b.new_label("whole"), b.new_label("careful"), b.new_label("moved")
-    b.branch(b.icmp("eq", MASK, every), whole, careful, likely=True)
-    b.label(whole)
+    b.branch(b.icmp("eq", MASK, every), whole, careful, likely=True, then=whole)
     for m in range(count):
         _whole_matrix(b, shared, rows, lanes, m, turned, is_load)
-    b.br(end)
-    b.label(careful)
+    b.br(end, then=careful)
     for m in range(count):
         _matrix_by_rows(b, shared, rows, lanes, m, turned, is_load)
-    b.br(end)
-    b.label(end)
+    b.br(end, then=end)
     b.ret()
     return finished(b, name, WORKER, CONTEXT, offset, lanes, SITE, counter)
 
 
-def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, count: int, is_load: bool) -> Value:
+def _allowed(
+    b: Helper, mode: Mode, offset: IRValue, rows: IRValue, every: IRValue, count: int, is_load: bool
+) -> IRValue:
     """Rows that may be accessed: all, if a quick look finds them harmless, else by the exact rules."""
     kind, result = i32(L.READ if is_load else L.WRITE), b.variable(I32, every)
     exact, end = b.new_label("exact"), b.new_label("allowed")
@@ -394,8 +392,7 @@ def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, co
         inside = b.icmp("eq", b.mask_bits(bad), constant(f"i{count}", 0))
         inside = b.and_(inside, b.icmp("sge", limit, i32(0)))
         look = b.new_label("look")
-        b.branch(inside, look, exact, likely=True)
-        b.label(look)
+        b.branch(inside, look, exact, likely=True, then=look)
         looks = SharedLook(b, mode.granule, ROW_BYTES, L.READ)
         for n in range(count):
             # the lane that gives a row's address stands for its granules, as in the exact rules
@@ -405,17 +402,17 @@ def _allowed(b: Helper, mode: Mode, offset: Value, rows: Value, every: Value, co
         b.br(exact)
     b.label(exact)
     b.store(b.call(mode.access, I32, WORKER, CONTEXT, offset, every, i32(ROW_BYTES), SITE, kind, NULL, i32(1)), result)
-    b.br(end)
-    b.label(end)
+    b.br(end, then=end)
     return b.load(I32, result)
 
 
-def _row(b: Helper, shared: Value, rows: Value, lane: int) -> Value:
-    offset = b.load(I32, b.offset(rows, 4 * lane))
-    return b.pointer(b.add(shared, b.resize(offset, I64)))
+def _row(b: Helper, shared: IRValue, rows: IRValue, lane: int) -> IRValue:
+    return b.pointer(b.add(shared, b.resize(b.load(I32, b.offset(rows, 4 * lane)), I64)))
 
 
-def _whole_matrix(b: Helper, shared: Value, rows: Value, lanes: Value, m: int, turned: bool, is_load: bool) -> None:
+def _whole_matrix(
+    b: Helper, shared: IRValue, rows: IRValue, lanes: IRValue, m: int, turned: bool, is_load: bool
+) -> None:
     register = b.offset(lanes, 4 * WARP * m)
     if is_load:
         matrix = b.concat([b.load("i32", _row(b, shared, rows, 8 * m + r), 4, align=1) for r in range(8)])
@@ -427,7 +424,9 @@ def _whole_matrix(b: Helper, shared: Value, rows: Value, lanes: Value, m: int, t
         b.store(b.shuffle(matrix, range(4 * r, 4 * r + 4)), _row(b, shared, rows, 8 * m + r), align=1)
 
 
-def _matrix_by_rows(b: Helper, shared: Value, rows: Value, lanes: Value, m: int, turned: bool, is_load: bool) -> None:
+def _matrix_by_rows(
+    b: Helper, shared: IRValue, rows: IRValue, lanes: IRValue, m: int, turned: bool, is_load: bool
+) -> None:
     """Row by row, those that may be accessed; the others are zeros."""
     register = b.offset(lanes, 4 * WARP * m)
     if is_load:

@@ -1,10 +1,10 @@
 """Matrices in memory, and the functions that multiply them: what a tensor-core product becomes on the host.
 
-The host computes on matrices, not on lanes: a `Form` says in which order a fragment's matrix lies in memory. A product
-keeps one of its dimensions in vectors (`across`), the other is broadcast element by element. It adds, for k = 0, 1, 2,
-..., the outer product of a column of A and a row of B to D, which stays in vector registers: one fused multiply-add per
-element and k, in the order that the oracle has too. Inputs are widened to f32 first (integers as well: their sums stay
-below 2^24, where f32 is exact), 64-bit floats are taken as they are.
+The host computes on matrices, not on lanes: a `MatrixForm` says in which order a fragment's matrix lies in memory. A
+product keeps one of its dimensions in vectors (`across`), the other is broadcast element by element. It adds, for
+k = 0, 1, 2, ..., the outer product of a column of A and a row of B to D, which stays in vector registers: one fused
+multiply-add per element and k, in the order that the oracle has too. Inputs are widened to f32 first (integers as
+well: their sums stay below 2^24, where f32 is exact), 64-bit floats are taken as they are.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ptxsim.codegen.emit import WARP, Builder, Value, constant, module_text
-from ptxsim.codegen.functions import I64, Helper, arg, i64
+from ptxsim.codegen.emit import I64, WARP, Builder, Helper, IRValue, arg, constant, i64, module_text
 from ptxsim.fragments import Fragment, dimensions
 from ptxsim.syntax.matrices import Product
 
 
 @dataclass(frozen=True)
-class Form:
+class MatrixForm:
     """A fragment's matrix in memory, without gaps; `inner` is what lies together, a "row" or a "col"umn."""
 
     held: Fragment
@@ -63,7 +62,7 @@ class Form:
 
 
 @cache
-def _offsets(form: Form) -> np.ndarray:
+def _offsets(form: MatrixForm) -> np.ndarray:
     positions = form.held.positions if form.held.bits >= 8 else form.held.positions[:, :, :1]
     outer, inner = (positions[..., k] for k in ((0, 1) if form.inner == "row" else (1, 0)))
     return np.moveaxis((outer * form.line_elements + inner) * form.held.bits // 8, 0, 1)
@@ -75,22 +74,20 @@ def across(p: Product) -> str:
     return "m" if m > n else "n"
 
 
-def input_form(p: Product, operand: str) -> Form:
+def input_form(p: Product, operand: str) -> MatrixForm:
     """The form in which a product takes A or B."""
     held = p.fragment(operand)
-    along_k = "row" if operand == "a" else "col"
     in_vectors = (operand == "a") == (across(p) == "m")
-    if in_vectors and held.bits >= 8:
-        return Form(held, "col" if operand == "a" else "row")
-    return Form(held, along_k)
+    along_k = not in_vectors or held.bits < 8
+    return MatrixForm(held, "row" if (operand == "a") == along_k else "col")
 
 
-def accumulator_form(p: Product, operand: str) -> Form:
+def accumulator_form(p: Product, operand: str) -> MatrixForm:
     """The form of C or D."""
-    return Form(p.fragment(operand), "col" if across(p) == "m" else "row")
+    return MatrixForm(p.fragment(operand), "col" if across(p) == "m" else "row")
 
 
-def memory_form(held: Fragment) -> Form:
+def memory_form(held: Fragment) -> MatrixForm:
     """The form in which wmma.load leaves a fragment: that of the products which it can be part of."""
     if held.operand in ("a", "b"):
         accumulator = {"f64": "f64", "f16": "f32", "bf16": "f32", "tf32": "f32"}.get(held.type, "s32")
@@ -104,7 +101,7 @@ def memory_form(held: Fragment) -> Form:
 
 
 @cache
-def pack(form: Form) -> tuple[str, str]:
+def pack(form: MatrixForm) -> tuple[str, str]:
     """(name, IR) of a function that makes a matrix of registers: (lanes, matrix), lanes as [register][lane]."""
     units = form.held.registers // form.held.copies
     places = form.offsets()[:units]
@@ -113,7 +110,7 @@ def pack(form: Form) -> tuple[str, str]:
 
 
 @cache
-def unpack(form: Form) -> tuple[str, str]:
+def unpack(form: MatrixForm) -> tuple[str, str]:
     """(name, IR) of a function that spreads a matrix over registers: (matrix, lanes)."""
     places = form.offsets()
     targets = np.arange(places.size).reshape(places.shape) * form.unit_bytes
@@ -149,7 +146,7 @@ def library_function() -> Helper:
     return b
 
 
-def finished(b: Helper, name: str, *parameters: Value, constants: str = "") -> tuple[str, str]:
+def finished(b: Helper, name: str, *parameters: IRValue, constants: str = "") -> tuple[str, str]:
     """(name, IR module) of a function of the library."""
     return name, constants + module_text([b.define(name, "void", *parameters)], b.declared)
 
@@ -165,13 +162,12 @@ def _runs(sources: Sequence[int], targets: Sequence[int], unit: int) -> list[tup
     return [(at, place, size) for at, place, size in runs]
 
 
-def copy_bytes(b: Helper, origin: Value, to: Value, size: int) -> None:
+def copy_bytes(b: Helper, origin: IRValue, to: IRValue, size: int) -> None:
     """Copies a fixed number of bytes, in vectors of up to 64."""
     done = 0
     while done < size:
         step = min(64, 1 << (size - done).bit_length() - 1)
-        value = b.load("i8", b.offset(origin, done), step)
-        b.store(value, b.offset(to, done))
+        b.store(b.load("i8", b.offset(origin, done), step), b.offset(to, done))
         done += step
 
 
@@ -182,18 +178,17 @@ def offset_table(name: str, values: Iterable[int]) -> tuple[str, str]:
     return name, f"@{name} = private unnamed_addr constant [{len(items)} x i32] [{listed}]\n"
 
 
-def table_entry(b: Helper, table: str, index: Value) -> Value:
+def table_entry(b: Helper, table: str, index: IRValue) -> IRValue:
     """An entry of an offset table as i64."""
-    at = b.let("ptr", 0, f"getelementptr i32, ptr @{table}, {index}")
-    return b.resize(b.load("i32", at, invariant=True), I64)
+    return b.resize(b.load("i32", b.let("ptr", 0, f"getelementptr i32, ptr @{table}, {index}"), invariant=True), I64)
 
 
 @dataclass(frozen=True)
-class Frame:
+class MatrixFrame:
     """Registers that form a matrix at `offset` of the context's frames, or, widened, of the function's own."""
 
     registers: tuple[str, ...]
-    form: Form
+    form: MatrixForm
     offset: int
     wide: bool = False
 
@@ -224,16 +219,12 @@ _BITS = {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "tf32": 32}
 """Bits of the inputs that have not 16."""
 
 
-def widened_bytes(form: Form) -> int:
-    return form.elements * 4
-
-
-def widens_in_order(form: Form) -> bool:
+def widens_in_order(form: MatrixForm) -> bool:
     """Whether a product takes an input of this form widened element by element, in the order in which they lie."""
     return form.held.type in ("f16", "bf16", "tf32", "s8", "u8")
 
 
-def widen(form: Form, p: Product, operand: str) -> tuple[str, str] | None:
+def widen(form: MatrixForm, p: Product, operand: str) -> tuple[str, str] | None:
     """(name, IR) of a function (matrix, wide) that makes an input ready for the product; None where it is already."""
     type_, bits = form.held.type, form.held.bits
     in_vectors = (operand == "a") == (across(p) == "m")
@@ -257,8 +248,7 @@ def _widen(name: str, type_: str, outer: int, inner: int, turned: bool) -> tuple
     elif turned:
         with b.loop(i64(outer)) as k:
             for start in range(0, inner, 16):
-                at = b.offset(matrix, b.add_const(b.mul(k, i64(inner // 2)), start // 2))
-                numbers = as_float(b, type_, at, 16)
+                numbers = as_float(b, type_, b.offset(matrix, b.add_const(b.mul(k, i64(inner // 2)), start // 2)), 16)
                 for column in range(16):
                     place = b.add_const(b.shl(k, 2), 4 * outer * (start + column))
                     b.store(b.extract(numbers, column), b.offset(wide, place))
@@ -268,7 +258,7 @@ def _widen(name: str, type_: str, outer: int, inner: int, turned: bool) -> tuple
     return finished(b, name, matrix, wide)
 
 
-def copy_widened(b: Builder, type_: str, origin: Value, to: Value, count: int) -> None:
+def copy_widened(b: Builder, type_: str, origin: IRValue, to: IRValue, count: int) -> None:
     """Copies elements that lie together as f32."""
     bits = _BITS.get(type_, 16)
     for first in range(0, count, 16):
@@ -276,7 +266,7 @@ def copy_widened(b: Builder, type_: str, origin: Value, to: Value, count: int) -
         b.store(as_float(b, type_, b.offset(origin, first * bits // 8), lanes), b.offset(to, 4 * first))
 
 
-def as_float(b: Builder, type_: str, at: Value, count: int) -> Value:
+def as_float(b: Builder, type_: str, at: IRValue, count: int) -> IRValue:
     """`count` elements in memory as f32."""
     if type_ == "f16":
         return b.convert("fpext", b.load("half", at, count), "float")
@@ -285,8 +275,7 @@ def as_float(b: Builder, type_: str, at: Value, count: int) -> Value:
     if type_ == "tf32":
         return b.bitcast(b.and_const(b.load("i32", at, count), 0xFFFFE000), "float")
     if type_ in ("s8", "u8"):
-        whole = b.resize(b.load("i8", at, count), "i32", signed=type_ == "s8")
-        return b.convert("sitofp", whole, "float")
+        return b.convert("sitofp", b.resize(b.load("i8", at, count), "i32", signed=type_ == "s8"), "float")
     pairs = b.load("i8", at, count // 2)
     both = b.shuffle(b.shl(pairs, 4), [n for k in range(count // 2) for n in (k, count // 2 + k)], pairs)
     shift = "ashr" if type_ == "s4" else "lshr"  # each number is now in the high half of a byte
@@ -361,7 +350,10 @@ def _product(p: _Product, registers: Registers, a: Arrangement) -> tuple[str, st
     vectors, single, starts, results = (
         [arg("ptr", f"{name}{k}") for k in range(count)]
         for name, count in (
-            ("vectors", a.deep * a.side), ("single", a.deep * a.stacked), ("start", a.sums), ("result", a.sums),
+            ("vectors", a.deep * a.side),
+            ("single", a.deep * a.stacked),
+            ("start", a.sums),
+            ("result", a.sums),
         )
     )
     lanes = min(p.wide, registers.width * 4 // p.size)
@@ -376,8 +368,8 @@ def _product(p: _Product, registers: Registers, a: Arrangement) -> tuple[str, st
         places = _places(a, rows, per_row, lanes, p.wide)
         sums = [constant("float", 0.0, lanes) if p.kind == "i" else _started(b, start, x, lanes, p) for x in places]
         for step, k in ((step, k) for step in range(a.deep) for k in range(steps)):
-            factors: dict[tuple[int, int], Value] = {}
-            pieces: dict[tuple[int, int], Value] = {}
+            factors: dict[tuple[int, int], IRValue] = {}
+            pieces: dict[tuple[int, int], IRValue] = {}
             for n, x in enumerate(places):
                 piece, factor = (x.column, x.offset % p.wide), (x.line, x.row)
                 if piece not in pieces:
@@ -417,20 +409,18 @@ def element_bytes(type_: str) -> int:
     return {"f16": 2, "f64": 8}.get(type_, 4)
 
 
-def _started(b: Builder, start: list[Value], x: _Place, lanes: int, p: _Product) -> Value:
+def _started(b: Builder, start: list[IRValue], x: _Place, lanes: int, p: _Product) -> IRValue:
     at = b.offset(start[x.sum], element_bytes(p.c) * x.offset)
-    if p.c == "f16":
-        return b.convert("fpext", b.load("half", at, lanes), "float")
-    return b.load(p.number, at, lanes)
+    return b.convert("fpext", b.load("half", at, lanes), "float") if p.c == "f16" else b.load(p.number, at, lanes)
 
 
-def _step(b: Builder, kind: str, x: Value, y: Value, total: Value) -> Value:
+def _step(b: Builder, kind: str, x: IRValue, y: IRValue, total: IRValue) -> IRValue:
     if kind in ("xor", "and"):
         return b.add(total, b.intrinsic("ctpop", b.binary(kind, x, y)))
     return b.intrinsic("fma", x, y, total)
 
 
-def _finish(b: Builder, p: _Product, places: list[tuple[Value, Value, int]], sums: list[Value]) -> None:
+def _finish(b: Builder, p: _Product, places: list[tuple[IRValue, IRValue, int]], sums: list[IRValue]) -> None:
     """Stores sums; `places` are where C begins, where D begins, and the element in both."""
     if p.number == "i32" or p.kind == "i":
         for (start, result, offset), x in zip(places, sums, strict=True):
@@ -444,7 +434,7 @@ def _finish(b: Builder, p: _Product, places: list[tuple[Value, Value, int]], sum
         _finish_floats(b, targets, sums, p.d)
 
 
-def _finish_floats(b: Builder, targets: list[Value], sums: list[Value], d: str) -> None:
+def _finish_floats(b: Builder, targets: list[IRValue], sums: list[IRValue], d: str) -> None:
     """Stores sums; NaNs become the canonical one, which is rare and has a path of its own."""
     pairs = [b.fcmp("uno", x, sums[min(k + 1, len(sums) - 1)]) for k, x in list(enumerate(sums))[::2]]
     odd = pairs[0]

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from ptxsim.analysis.effects import (
+    blocks_in_order,
     granule_log2,
     has_fences,
+    in_clusters,
     optimistic_loads,
     pointer_roots,
     read_roots,
@@ -21,7 +23,17 @@ from ptxsim.analysis.effects import (
 )
 from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
-from ptxsim.codegen import asynchronous, convert, floating, integers, memory, tensor, warp  # noqa: F401  (registers the handlers)
+from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
+    asynchronous,
+    convert,
+    floating,
+    integers,
+    memory,
+    tensor,
+    textures,
+    warp,
+    warpgroup,
+)
 from ptxsim.codegen.driver import write_driver
 from ptxsim.codegen.emit import module_text
 from ptxsim.codegen.floating import computed_floats
@@ -32,6 +44,7 @@ from ptxsim.codegen.tensor_frames import find_frames, frames_bytes
 from ptxsim.codegen.translator import barrier_operands
 from ptxsim.codegen.unit import CounterPlan, Options, Unit, lanes_of, parts_of
 from ptxsim.errors import KernelTooLarge
+from ptxsim.isa import TEXTURE
 from ptxsim.kernel.liveness import live_before
 from ptxsim.syntax.program import Barrier, Block, Immediate, Jump, Kernel, Terminator, retargeted
 
@@ -57,8 +70,7 @@ class Translation:
         """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part."""
         unit = replace(self.unit, plan=CounterPlan(), helpers={})
         masked = Masked(unit)
-        function = masked.translate()
-        return module_text([function, *unit.helpers.values()], masked.b.declared, unit.helpers), unit.plan
+        return module_text([masked.translate(), *unit.helpers.values()], masked.declared, unit.helpers), unit.plan
 
     @property
     def most_sites(self) -> int:
@@ -91,7 +103,7 @@ def translate(
     for part in parts:
         full = Full(unit, part)
         functions.append(full.translate())
-        declared |= full.b.declared
+        declared |= full.declared
     driver, driver_declared = write_driver(unit, parts)
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)
@@ -116,6 +128,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         raise KernelTooLarge(
             f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
         )
+    clusters = in_clusters(kernel)
     frames = find_frames(kernel, lambda name: not analysis.of(name).known)
     return Unit(
         kernel, block, analysis, Options(),
@@ -124,13 +137,17 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         global_granule_log2=granule_log2(kernel, frozenset({"global", "generic"})),
         shared_granule_log2=granule_log2(kernel, frozenset({"shared", "generic"})),
         named=_is_named(kernel),
-        partial_order=_is_named(kernel) or has_fences(kernel),
+        partial_order=_is_named(kernel) or has_fences(kernel) or clusters,
         spin_heads=spin_heads(kernel),
         optimistic=optimistic_loads(kernel),
         computed_floats=computed_floats(kernel),
         shared_requests=requests,
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
         barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
+        in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
+        clusters=clusters,
+        warpgroups=any(i.opcode == "wgmma" for b in kernel.blocks for i in b.instructions),
+        textures=any(i.row.kind == TEXTURE for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
 
 
@@ -169,8 +186,7 @@ def _with_barrier_results(kernel: Kernel) -> Kernel:
     for block in kernel.blocks:
         t = block.terminator
         if isinstance(t, Barrier) and t.instruction.written:
-            destination = frozenset(t.instruction.written)
-            live = block.live_out - destination
+            live = block.live_out - frozenset(t.instruction.written)
             waits = Block(0, block.instructions, t, block.live_in, live)
             groups.append([waits, Block(0, [t.instruction], Jump(t.target), live, block.live_out)])
         else:

@@ -18,20 +18,32 @@ from typing import Any
 
 from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import ALL_LANES, BITS, WARP, Builder, Value, constant, constants, float_constant
-from ptxsim.codegen.floating import canonical_bits, canonical_nan, half_results
-from ptxsim.codegen.functions import CONTEXT, WORKER, Helper
+from ptxsim.codegen.emit import (
+    ALL_LANES,
+    BITS,
+    CONTEXT,
+    WARP,
+    WORKER,
+    Builder,
+    Helper,
+    IRValue,
+    constant,
+    constants,
+    float_constant,
+)
+from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
 from ptxsim.syntax.program import (
     Block,
+    Branch,
     Immediate,
     Instruction,
     Jump,
     Operand,
-    Pair,
     Register,
+    ResultPair,
     Sink,
     Special,
     Symbol,
@@ -42,16 +54,16 @@ from ptxsim.syntax.refusals import refused
 UNIFORM = Lanes((0,) * WARP)
 
 
-class Translator:
-    """Base of the two translations: operands, results, and one block's worth of instructions."""
+class Translator(Builder):
+    """Base of the two translations, each a writer of one function: operands, results, one block's instructions."""
 
     masked = False
 
     def __init__(self, unit: Unit) -> None:
+        super().__init__()
         self.unit = unit
         self.kernel = unit.kernel
-        self.b = Builder()
-        self.known: dict[tuple[str, int], Value] = {}
+        self.known: dict[tuple[str, int], IRValue] = {}
         """values of registers in the current block: (register, lanes); 0 lanes: lane 0 alone, 2 or 4: a group's first
         lanes"""
         self.defined: set[str] = set()
@@ -63,7 +75,7 @@ class Translator:
         """values computed once per block"""
         self.groups: dict[object, Any] = {}
         """accesses of the block that were examined together"""
-        self.carry: Value | None = None
+        self.carry: IRValue | None = None
         """condition code, one i1 per lane"""
         self.block: Block
         self.position = 0
@@ -77,69 +89,63 @@ class Translator:
     def pattern(self, register: str) -> Lanes:
         return self.unit.analysis.of(register)
 
-    def get(self, register: str, lanes: int) -> Value:
+    def get(self, register: str, lanes: int) -> IRValue:
         """A register's raw bits: of lane 0 (`lanes` 0), of the first lanes of 2 or 4 groups, or of all 32 lanes."""
         raise NotImplementedError
 
-    def put(self, register: str, value: Value, own: Lanes) -> None:
+    def put(self, register: str, value: IRValue, own: Lanes) -> None:
         raise NotImplementedError
 
-    def area(self, name: str, nbytes: int) -> Value:
+    def area(self, name: str, nbytes: int) -> IRValue:
         """Memory of the function that all its blocks share."""
         self.areas[name] = max(nbytes, self.areas.get(name, 0))
-        return Value("ptr", f'%"area {name}"')
+        return IRValue("ptr", f'%"area {name}"')
 
     def area_lines(self) -> list[str]:
         """The areas as allocations, for the function's entry."""
         return [f'%"area {name}" = alloca [{size} x i8], align 64' for name, size in self.areas.items()]
 
-    def slot(self, register: str) -> Value:
-        return self.b.offset(CONTEXT, self.unit.context.slots[register])
+    def slot(self, register: str, lanes: int = WARP) -> IRValue:
+        """A register's place in the warp's context: as a vector, or in fewer lanes."""
+        context = self.unit.context
+        return self.offset(CONTEXT, (context.slots if lanes == WARP else context.scalars)[register])
 
-    def scalar_slot(self, register: str) -> Value:
-        return self.b.offset(CONTEXT, self.unit.context.scalars[register])
-
-    def save(self, register: str, value: Value) -> None:
+    def save(self, register: str, value: IRValue) -> None:
         """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
-        whole = value.lanes == WARP
+        lanes = value.lanes
         if value.type == "i1":
-            value = self.b.resize(self.b.mask_bits(value) if value.lanes else value, "i32")
-        self.b.store(
-            value,
-            self.slot(register) if whole else self.scalar_slot(register),
-            align=64 if value.lanes == WARP else None,
-        )
+            value = self.resize(self.mask_bits(value) if value.lanes else value, "i32")
+        self.store(value, self.slot(register, lanes), align=64 if value.lanes == WARP else None)
 
-    def restore(self, register: str, lanes: int) -> Value:
+    def restore(self, register: str, lanes: int) -> IRValue:
         kind = self.storage(register)
-        at = self.slot(register) if lanes == WARP else self.scalar_slot(register)
+        at = self.slot(register, lanes)
         if kind == "i1":
-            bits = self.b.load("i32", at)
-            return self.b.bits_mask(self.b.resize(bits, f"i{lanes}"), lanes) if lanes else self.b.resize(bits, "i1")
-        return self.b.load(kind, at, lanes, align=64 if lanes == WARP else None)
+            bits = self.load("i32", at)
+            return self.bits_mask(self.resize(bits, f"i{lanes}"), lanes) if lanes else self.resize(bits, "i1")
+        return self.load(kind, at, lanes, align=64 if lanes == WARP else None)
 
-    def widen(self, value: Value, own: Lanes, lanes: int = WARP) -> Value:
+    def widen(self, value: IRValue, own: Lanes, lanes: int = WARP) -> IRValue:
         """The first lanes of a pattern's groups, as the first lanes of more groups or as all 32 lanes."""
         have = max(1, value.lanes)
         if have == max(1, lanes) or value.lanes == WARP:
             return value
-        b = self.b
-        wide = b.splat(value, lanes) if have == 1 else b.shuffle(value, [k * have // lanes for k in range(lanes)])
-        if own.offsets is None or own.offsets == ZERO:
+        wide = self.splat(value, lanes) if have == 1 else self.shuffle(value, [k * have // lanes for k in range(lanes)])
+        if not own.known or own.offsets == ZERO:
             return wide
         offsets = [own.offsets[k * (WARP // lanes)] for k in range(lanes)]
-        return b.add(wide, constants(value.type, offsets)) if any(offsets) else wide
+        return self.add(wide, constants(value.type, offsets)) if any(offsets) else wide
 
-    def first_lanes(self, value: Value, form: int) -> Value:
+    def first_lanes(self, value: IRValue, form: int) -> IRValue:
         """The lanes of a whole vector in which `full` keeps a pattern."""
-        return self.b.shuffle(value, range(0, WARP, WARP // form)) if form else self.b.extract(value, 0)
+        return self.shuffle(value, range(0, WARP, WARP // form)) if form else self.extract(value, 0)
 
     def form(self, register: str) -> int:
         """Lanes in which `full` keeps a register: 0, 2 or 4 first lanes, or 32."""
         return lanes_of(self.pattern(register))
 
     @property
-    def active(self) -> Value:
+    def active(self) -> IRValue:
         """The lanes that run the current block."""
         return ALL_LANES
 
@@ -149,67 +155,71 @@ class Translator:
         self.carry = None
 
     # -- operands -------------------------------------------------------------------------------------------------
-    def source(self, operand: Operand, type_: str, lanes: int) -> Value:
+    def source(self, operand: Operand, type_: str, lanes: int) -> IRValue:
         """An operand read as PTX type `type_`; `lanes` as for `get`."""
         kind = LLVM_TYPE[type_]
         match operand:
             case Register(name):
                 value = self.get(name, lanes)
                 if kind[0] == "i" and name in self.unit.computed_floats:
-                    value = canonical_bits(self.b, value)
+                    value = canonical_bits(self, value)
                 return self.reinterpret(value, kind)
             case Immediate(bits):
                 if kind in ("float", "double", "half", "bfloat"):
                     text = float_constant(kind, bits)
-                    return Value(kind, f"splat ({kind} {text})" if lanes else text, lanes)
+                    return IRValue(kind, f"splat ({kind} {text})" if lanes else text, lanes)
                 return constant(kind, bits, lanes)
             case Special(name):
                 return self.reinterpret(special_register(self, name, lanes), kind)
             case Symbol():
                 value = self.symbol(operand)
                 value = self.reinterpret(value, kind)
-                return self.b.splat(value, lanes) if lanes else value
+                return self.splat(value, lanes) if lanes else value
         raise AssertionError(operand)
 
-    def reinterpret(self, value: Value, kind: str) -> Value:
+    def reinterpret(self, value: IRValue, kind: str) -> IRValue:
         """Raw bits as an IR type; a narrower type takes the low bits."""
         if value.type == kind:
             return value
         bits = BITS[kind]
         if BITS[value.type] != bits:
-            value = self.b.resize(value, f"i{bits}")
-        return self.b.bitcast(value, kind)
+            value = self.resize(value, f"i{bits}")
+        return self.bitcast(value, kind)
 
-    def symbol(self, symbol: Symbol) -> Value:
+    def symbol(self, symbol: Symbol) -> IRValue:
         """Address of a variable in its own space."""
         variable = self.kernel.variables.get(symbol.name)
         if variable is None:
+            param = next((p for p in self.kernel.params if p.name == symbol.name), None)
+            if param is not None:  # of a structure that a kernel may take the address of (__grid_constant__)
+                block = self.convert("ptrtoint", self.field("params", "ptr"), "i64")
+                return self.add_const(block, param.offset + symbol.offset)
             raise UnsupportedInstruction(
-                f"'{symbol.name[:40]}' is a parameter or a function: the simulator does not take its address"
+                f"'{symbol.name[:40]}' is a function: the simulator does not take its address"
             )
         if variable.space in ("shared", "local"):
             return constant("i64", variable.offset + symbol.offset)
         slot = self.unit.symbol_slots.setdefault(symbol.name, len(self.unit.symbol_slots))
-        at = self.b.offset(self.field("params", "ptr"), -(-self.kernel.param_bytes // 8) * 8 + 8 * slot)
-        return self.b.add_const(self.b.load("i64", at, invariant=True), symbol.offset)
+        at = self.offset(self.field("params", "ptr"), -(-self.kernel.param_bytes // 8) * 8 + 8 * slot)
+        return self.add_const(self.load("i64", at, invariant=True), symbol.offset)
 
-    def field(self, name: str, type_: str) -> Value:
+    def field(self, name: str, type_: str) -> IRValue:
         """A field of the worker that does not change while translated code runs."""
-        return self.b.load(type_, self.b.offset(WORKER, L.field(name)), invariant=True)
+        return self.load(type_, self.offset(WORKER, L.field(name)), invariant=True)
 
-    def warp_index(self) -> Value:
-        return self.b.load("i32", self.b.offset(CONTEXT, self.unit.context.WARP_INDEX), invariant=True)
+    def warp_index(self) -> IRValue:
+        return self.load("i32", self.offset(CONTEXT, self.unit.context.WARP_INDEX), invariant=True)
 
-    def call_library(self, function: tuple[str, str], *arguments: Value) -> None:
+    def call_library(self, function: tuple[str, str], *arguments: IRValue) -> None:
         """Calls a function that is compiled apart from the kernel: (name, IR)."""
         name, text = function
         self.unit.library[name] = text
-        self.b.call(name, "void", *arguments)
+        self.call(name, "void", *arguments)
 
-    def helper(self, name: str, result: str, parameters: Sequence[Value], body: Callable[[Helper], None]) -> str:
+    def helper(self, name: str, result: str, parameters: Sequence[IRValue], body: Callable[[Helper], None]) -> str:
         """The name of a function of this kernel alone, which is written when it is first asked for."""
         if name not in self.unit.helpers:
-            b = Helper(self.b.declared)
+            b = Helper(self.declared)
             b.label("entry")
             body(b)
             self.unit.helpers[name] = b.define(name, result, *parameters, internal=True)
@@ -252,34 +262,34 @@ class Translator:
         if i.opcode == "mov" and isinstance(operands[0], Vector):
             operands = operands[0].elements
         sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
-        result = VALUES[i.opcode].handler(self.b, i, *sources)
-        if isinstance(result, Value) and result.type in ("half", "bfloat") and half_results(i):
-            result = canonical_nan(self.b, result)
+        result = VALUES[i.opcode].handler(self, i, *sources)
+        if isinstance(result, IRValue) and result.type in ("half", "bfloat") and i.opcode not in KEEPS_PAYLOADS:
+            result = canonical_nan(self, result)
         self.write(i.operands[0], result, own or Lanes())
 
-    def write(self, target: Operand, result: Value | tuple[Value, ...], own: Lanes) -> None:
+    def write(self, target: Operand, result: IRValue | tuple[IRValue, ...], own: Lanes) -> None:
         """Puts a result, or one per element of a vector or pair, into its destination."""
         match target:
             case Register(name):
-                assert isinstance(result, Value)
+                assert isinstance(result, IRValue)
                 self.put(name, result, own)
             case Vector(elements):
-                assert not isinstance(result, Value)
+                assert not isinstance(result, IRValue)
                 for element, part in zip(elements, result, strict=True):
                     self.write(element, part, own)
-            case Pair(first, second):
-                parts = result if isinstance(result, tuple) and not isinstance(result, Value) else (result,)
+            case ResultPair(first, second):
+                parts = result if isinstance(result, tuple) and not isinstance(result, IRValue) else (result,)
                 for element, part in zip((first, second), parts, strict=False):
                     self.write(element, part, own)
             case Sink():
                 pass
 
-    def as_storage(self, register: str, value: Value, signed: bool = False) -> Value:
+    def as_storage(self, register: str, value: IRValue, signed: bool = False) -> IRValue:
         """A result as the raw bits that its register keeps."""
         kind = self.storage(register)
         if value.type in ("float", "double", "half", "bfloat"):
-            value = self.b.bitcast(value, f"i{BITS[value.type]}")
-        return value if value.type == kind else self.b.resize(value, kind, signed)
+            value = self.bitcast(value, f"i{BITS[value.type]}")
+        return value if value.type == kind else self.resize(value, kind, signed)
 
     # -- counting -------------------------------------------------------------------------------------------------
     def count(self, name: str, line: int, *, per_warp: int = 0, per_lane: int = 0) -> None:
@@ -314,28 +324,29 @@ class Translator:
         self.count_instruction(instruction)
         return instruction.source.line
 
-    def chosen_target(self, index: Operand, targets: Sequence[int]) -> Value:
+    def chosen_target(self, index: Operand, targets: Sequence[int]) -> IRValue:
         """The block that each lane goes to from a switch."""
-        b, value = self.b, self.source(index, "u32", WARP)
+        value = self.source(index, "u32", WARP)
         following = constants("i16", [targets[-1]] * WARP)
         for k, t in enumerate(targets[:-1]):
-            following = b.select(b.icmp("eq", value, b.like(value, k)), constants("i16", [t] * WARP), following)
+            following = self.select(
+                self.icmp("eq", value, self.like(value, k)), constants("i16", [t] * WARP), following
+            )
         return following
 
-    def count_parting(self, following: Value, mask: Value, line: int) -> None:
+    def count_parting(self, following: IRValue, mask: IRValue, line: int) -> None:
         """Counts a switch whose lanes go to different blocks."""
-        b = self.b
         ends = []
         for name, neutral in (("min", L.EXITED), ("max", 0)):
-            taken = b.select(mask, following, b.like(following, neutral))
-            ends.append(b.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
-        self.count_divergence(b.icmp("ne", *ends), line)
+            taken = self.select(mask, following, self.like(following, neutral))
+            ends.append(self.call(f"llvm.vector.reduce.u{name}.v{WARP}i16", "i16", taken))
+        self.count_divergence(self.icmp("ne", *ends), line)
 
-    def count_divergence(self, parted: Value, line: int) -> None:
+    def count_divergence(self, parted: IRValue, line: int) -> None:
         """Counts a branch whose lanes go to different blocks where `parted` holds."""
         cell = self.cells(line, "divergent_branches")
         if cell is not None:
-            self.bump(cell, self.b.resize(parted, "i64"))
+            self.bump(cell, self.resize(parted, "i64"))
 
     def cells(self, line: int, *names: str) -> int | None:
         """The first of new counters with these names, where anything is counted."""
@@ -346,81 +357,92 @@ class Translator:
             self.unit.plan.named(cell + k, name, line)
         return cell
 
-    def counter_pointer(self, cell: int) -> Value:
-        return self.b.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
+    def counter_pointer(self, cell: int) -> IRValue:
+        return self.offset(self.field("masked_counters" if self.masked else "counters", "ptr"), 8 * cell)
 
-    def bump(self, cell: int, by: Value) -> None:
-        self.b.increment(self.counter_pointer(cell), by)
+    def bump(self, cell: int, by: IRValue) -> None:
+        self.increment(self.counter_pointer(cell), by)
 
     def spend(self, line: int, *targets: int) -> None:
         """One loop iteration off the block's budget, if a target is behind; leaves when it is used up."""
-        b = self.b
         if all(target > self.block.index for target in targets):
             return
-        at = b.offset(WORKER, L.field("budget"))
-        left = b.add_const(b.load("i64", at), -1)
-        b.store(left, at)
+        at = self.offset(WORKER, L.field("budget"))
+        left = self.add_const(self.load("i64", at), -1)
+        self.store(left, at)
         if self.unit.spin_heads:
-            due = b.icmp("eq", b.and_const(left, L.YIELD_EVERY - 1), b.like(left, 0))
-            with b.if_(due, likely=False):
-                b.store(constant("i32", 1), b.offset(WORKER, L.field("yield_due")))
-        with b.leaving(lambda: b.icmp("slt", left, b.like(left, 0)), "spent"):
+            due = self.icmp("eq", self.and_const(left, L.YIELD_EVERY - 1), self.like(left, 0))
+            with self.if_(due, likely=False):
+                self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))
+        with self.leaving(lambda: self.icmp("slt", left, self.like(left, 0)), "spent"):
             self.fault(L.FAULT_BUDGET, line)
 
     @contextmanager
     def yielding(self) -> Iterator[None]:
         """Code that gives way to others, where a loop has run for long."""
-        b, due_at = self.b, self.b.offset(WORKER, L.field("yield_due"))
-        with b.leaving(lambda: b.icmp("ne", b.load("i32", due_at), constant("i32", 0)), "wait"):
-            b.store(constant("i32", 0), due_at)
+        due_at = self.offset(WORKER, L.field("yield_due"))
+        with self.leaving(lambda: self.icmp("ne", self.load("i32", due_at), constant("i32", 0)), "wait"):
+            self.store(constant("i32", 0), due_at)
             yield
 
     def fault(self, code: int, line: int) -> None:
         """Ends the launch: notes the fault and returns."""
-        worker = WORKER
-        self.b.store(constant("i32", code), self.b.offset(worker, L.field("fault")))
-        self.b.store(constant("i32", line), self.b.offset(worker, L.field("fault_site")))
-        self.b.ret(constant("i32", L.FAULTED << 16))
+        self.store(constant("i32", code), self.offset(WORKER, L.field("fault")))
+        self.store(constant("i32", line), self.offset(WORKER, L.field("fault_site")))
+        self.ret(constant("i32", L.FAULTED << 16))
 
     def end(self, code: int, line: int) -> None:
         """Ends the launch in the middle of a block."""
         self.fault(code, line)
-        self.b.label(self.b.new_label("after"))
+        self.label(self.new_label("after"))
 
-    def hazard(self, kind: int, site: int, lane: Value, state: int = 0) -> None:
-        """Notes a hazard that has no address."""
-        of, detail = (constant("i32", kind), constant("i32", site), lane), (constant("i64", 0), constant("i64", state))
-        self.b.call("ws_hazard", "void", WORKER, CONTEXT, *of, *detail)
+    def hazard(self, kind: int, site: int, lane: IRValue, state: int = 0, *, address: int = 0) -> None:
+        """Notes a hazard whose address is known, or that has none."""
+        of = constant("i32", kind), constant("i32", site), lane
+        detail = constant("i64", address), constant("i64", state)
+        self.call("ws_hazard", "void", WORKER, CONTEXT, *of, *detail)
 
     def name_barrier(self, i: Instruction) -> None:
         """Notes which barrier the warp comes to and for how many threads it is (0: all of the block)."""
         if not self.unit.named:
             return
-        b, operands = self.b, barrier_operands(i)
+        if i.opcode == "wgmma":  # the warpgroup's own
+            number = self.add_const(self.lshr(self.warp_index(), 2), L.WARPGROUP_BARRIER)
+            self.store(number, self.offset(CONTEXT, L.ContextLayout.BARRIER_ID))
+            self.store(constant("i32", 4 * WARP), self.offset(CONTEXT, L.ContextLayout.BARRIER_COUNT))
+            return
+        operands = barrier_operands(i)
         for operand, at in zip(operands, (L.ContextLayout.BARRIER_ID, L.ContextLayout.BARRIER_COUNT), strict=True):
-            b.store(self.of_first_lane(operand), b.offset(CONTEXT, at))
+            self.store(self.of_first_lane(operand), self.offset(CONTEXT, at))
 
-    def of_first_lane(self, operand: Operand) -> Value:
+    def of_first_lane(self, operand: Operand) -> IRValue:
         """A 32-bit operand as the first active lane has it."""
         if not isinstance(operand, Register) or (not self.masked and self.form(operand.name) == 0):
             return self.source(operand, "u32", 0)
         value = self.source(operand, "u32", WARP)
-        if not self.masked:
-            return self.b.extract(value, 0)
-        lane = self.b.first_bit(self.active)
-        return self.b.extract(value, lane)
+        return self.extract(value, self.first_bit(self.active) if self.masked else 0)
 
-    def barrier_predicate(self, i: Instruction) -> Value | None:
+    def barrier_predicate(self, i: Instruction) -> IRValue | None:
         """The predicate operand of bar.red as a lane mask."""
-        return self.b.mask_bits(self.source(i.operands[-1], "pred", WARP)) if i.has("red") else None
+        return self.mask_bits(self.source(i.operands[-1], "pred", WARP)) if i.has("red") else None
 
 
 def barrier_operands(i: Instruction) -> tuple[Operand, Operand]:
     """The number of a block barrier and how many threads it is for; 0 for all."""
-    operands = list(i.operands)
-    if i.has("red"):
-        operands = operands[1:-1]
+    if i.has("cluster"):
+        return Immediate(L.CLUSTER_BARRIER), Immediate(0)
+    operands = i.operands[1:-1] if i.has("red") else i.operands
     return operands[0] if operands else Immediate(0), operands[1] if len(operands) > 1 else Immediate(0)
+
+
+def ways(t: Branch) -> tuple[int, int]:
+    """Where a branch goes where its register holds, and where it does not."""
+    return (t.fallthrough, t.taken) if t.guard.negated else (t.taken, t.fallthrough)
+
+
+def is_block_barrier(i: Instruction) -> bool:
+    """Whether it is one of the block's barriers: not the cluster's, and no waiting for a warpgroup's products."""
+    return i.opcode != "wgmma" and not i.has("cluster")
 
 
 def last_line(block: Block) -> int:
@@ -430,16 +452,17 @@ def last_line(block: Block) -> int:
     return block.instructions[-1].source.line if block.instructions else 0
 
 
-_OF_ONE = {
-    **dict.fromkeys(("smid", "gridid", "clusterid", "cluster_ctaid", "cluster_ctarank"), 0),
-    **dict.fromkeys(("nsmid", "nclusterid", "cluster_nctaid", "cluster_nctarank"), 1), "WARP_SZ": WARP,
-}  # fmt: skip
-"""Registers that are constants: there is one multiprocessor, one cluster, one grid."""
+_OF_ONE = {"smid": 0, "gridid": 0, "nsmid": 1, "WARP_SZ": WARP}
+"""Registers that are constants: there is one multiprocessor and one grid."""
+_OF_CLUSTERS = frozenset({
+    "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank",
+    "is_explicit_cluster",
+})  # fmt: skip
 
 
-def special_register(t: Translator, name: str, lanes: int) -> Value:
+def special_register(t: Translator, name: str, lanes: int) -> IRValue:
     """A special register as i32 (clocks: i64)."""
-    b, base = t.b, name.split(".")[0]
+    base = name.split(".")[0]
     axis = "xyz".find(name[-1]) if "." in name else 0
     if base == "tid":
         return _thread_index(t, axis, lanes)
@@ -447,40 +470,64 @@ def special_register(t: Translator, name: str, lanes: int) -> Value:
         values = _lane_constants(base)
         return constants("i32", values[:: WARP // lanes]) if lanes else constant("i32", values[0])
     if base in ("ctaid", "nctaid"):
-        value = b.load("i32", b.offset(WORKER, L.field(base) + 4 * axis), invariant=True)
+        value = t.load("i32", t.offset(WORKER, L.field(base) + 4 * axis), invariant=True)
     elif base == "warpid":
         value = t.warp_index()
+    elif base in _OF_CLUSTERS:
+        value = _of_cluster(t, base, axis)
     elif base in ("dynamic_smem_size", "total_smem_size", "aggr_smem_size"):
-        field = "dynamic_bytes" if base == "dynamic_smem_size" else "shared_bytes"
-        value = b.resize(t.field(field, "i64"), "i32")
+        value = t.resize(t.field("dynamic_bytes" if base == "dynamic_smem_size" else "shared_bytes", "i64"), "i32")
     elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
-        value = b.lshr(_clock(t), 32 if base.endswith("_hi") else 0)
+        value = t.lshr(_clock(t), 32 if base.endswith("_hi") else 0)
     else:
         known = _OF_ONE | {"ntid": t.unit.block[axis], "nwarpid": -(-thread_count(t.unit.block) // WARP)}
         if base not in known:
             raise _unsupported_register(name)
         value = constant("i32", known[base])
-    return b.splat(value, lanes) if lanes and not value.lanes else value
+    return t.splat(value, lanes) if lanes and not value.lanes else value
 
 
-def _clock(t: Translator) -> Value:
+def _of_cluster(t: Translator, base: str, axis: int) -> IRValue:
+    """Where the block is in its cluster, and the cluster in the grid."""
+
+    def field(name: str, k: int) -> IRValue:
+        return t.load("i32", t.offset(WORKER, L.field(name) + 4 * k), invariant=True)
+
+    if base == "cluster_nctaid":
+        return field("cluster_size", axis)
+    if base in ("cluster_nctarank", "cluster_ctarank", "is_explicit_cluster"):
+        sides = [field("cluster_size", k) for k in range(3)]
+        if base == "is_explicit_cluster":
+            blocks = t.mul(t.mul(sides[0], sides[1]), sides[2])
+            return t.resize(t.icmp("ugt", blocks, t.like(blocks, 1)), "i32")
+        if base == "cluster_nctarank":
+            return t.mul(t.mul(sides[0], sides[1]), sides[2])
+        at = [t.binary("urem", field("ctaid", k), side) for k, side in enumerate(sides)]
+        return t.add(at[0], t.mul(sides[0], t.add(at[1], t.mul(sides[1], at[2]))))
+    size = field("cluster_size", axis)
+    if base == "cluster_ctaid":
+        return t.binary("urem", field("ctaid", axis), size)
+    return t.binary("udiv", field("ctaid" if base == "clusterid" else "nctaid", axis), size)
+
+
+def _clock(t: Translator) -> IRValue:
     """Steps of this worker so far: grows by one each time it is read."""
-    at = t.b.offset(WORKER, L.field("clock"))
-    value = t.b.add_const(t.b.load("i64", at), 1)
-    t.b.store(value, at)
+    at = t.offset(WORKER, L.field("clock"))
+    value = t.add_const(t.load("i64", at), 1)
+    t.store(value, at)
     return value
 
 
-def _thread_index(t: Translator, axis: int, lanes: int) -> Value:
-    b, (x, y, _) = t.b, t.unit.block
-    linear = b.shl(t.warp_index(), 5)
+def _thread_index(t: Translator, axis: int, lanes: int) -> IRValue:
+    x, y, _ = t.unit.block
+    linear = t.shl(t.warp_index(), 5)
     if lanes:
-        linear = b.add(b.splat(linear, lanes), constants("i32", range(0, WARP, WARP // lanes)))
+        linear = t.add(t.splat(linear, lanes), constants("i32", range(0, WARP, WARP // lanes)))
     if axis == 0:
-        return b.binary("urem", linear, b.like(linear, x))
+        return t.binary("urem", linear, t.like(linear, x))
     if axis == 1:
-        return b.binary("urem", b.binary("udiv", linear, b.like(linear, x)), b.like(linear, y))
-    return b.binary("udiv", linear, b.like(linear, x * y))
+        return t.binary("urem", t.binary("udiv", linear, t.like(linear, x)), t.like(linear, y))
+    return t.binary("udiv", linear, t.like(linear, x * y))
 
 
 def _unsupported_register(name: str) -> Exception:

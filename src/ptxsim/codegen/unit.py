@@ -5,7 +5,7 @@ Here is also where a whole warp may enter `full`, and of which functions `full` 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from ptxsim.analysis.lanes import LaneAnalysis, Lanes
-from ptxsim.analysis.merging import Request
+from ptxsim.analysis.merging import SharedRequest
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP
-from ptxsim.codegen.tensor_products import Frame
+from ptxsim.codegen.tensor_products import MatrixFrame
 from ptxsim.syntax.program import Barrier, Block, Branch, Instruction, Kernel, Register, Switch, WarpBarrier
 
 
@@ -52,17 +52,14 @@ class CounterPlan:
     def named(self, cell: int, name: str, line: int) -> None:
         self.direct.append((cell, name, line))
 
-    def evaluate(self, cells: np.ndarray) -> dict[int, dict[str, int]]:
+    def evaluate(self, cells: np.ndarray) -> dict[int, Counter[str]]:
         """Counters by source line, from the counter array (uint64, shape (size,))."""
-        lines: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        lines: dict[int, Counter[str]] = {}
         values = [int(c) for c in cells]
-        for cell, name, line, factor in self.per_block:
+        for cell, name, line, factor in (*self.per_block, *((*named, 1) for named in self.direct)):
             if values[cell]:
-                lines[line][name] += values[cell] * factor
-        for cell, name, line in self.direct:
-            if values[cell]:
-                lines[line][name] += values[cell]
-        return {line: dict(names) for line, names in sorted(lines.items())}
+                lines.setdefault(line, Counter())[name] += values[cell] * factor
+        return lines
 
 
 @dataclass(frozen=True)
@@ -104,15 +101,23 @@ class Unit:
     """heads of loops that may wait for another thread"""
     optimistic: frozenset[int] = frozenset()
     """identities of loads that only guess what a compare-and-swap will find"""
-    shared_requests: Mapping[int, tuple[Request, ...]] = field(default_factory=dict)
+    shared_requests: Mapping[int, tuple[SharedRequest, ...]] = field(default_factory=dict)
     """identities of shared loads -> what the machine code asks for in their place, where that is something else"""
     copies_async: bool = False
     """whether the kernel uses cp.async, so that warps need queues"""
     barrier_objects: bool = False
     """whether the kernel uses mbarrier, so that copies may land when nobody of their warp waits"""
+    in_turns: bool = False
+    """whether blocks may wait for each other, so that several are resident and run in turns"""
+    warpgroups: bool = False
+    """whether warps multiply in fours"""
+    clusters: bool = False
+    """whether blocks of a cluster may look into each other's shared memory or wait at the cluster's barrier"""
+    textures: bool = False
+    """whether the kernel uses texture or surface objects, so that workers need their table"""
     library: dict[str, str] = field(default_factory=dict)
     """functions for tensor cores that this kernel calls, by name: IR text; they are compiled apart from it"""
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[MatrixFrame, ...] = ()
     """lists of registers that `full` keeps as matrices"""
     long: bool = False
     """whether registers live in memory between blocks"""
@@ -137,7 +142,8 @@ class Unit:
     def access(self, space: str) -> str:
         """Name of the function that accounts for an access of shared or global memory."""
         granule = self.shared_granule_log2 if space == "shared" else self.global_granule_log2
-        return f"ws_{'exact_' if self.options.exact else ''}access_{space}_{granule}"
+        exact = self.options.exact and space != "const"  # which nobody writes
+        return f"ws_{'exact_' if exact else ''}access_{space}_{granule}"
 
     def site(self, instruction: Instruction, space: str, access: str) -> int:
         self.sites.append(AccessSite(instruction.source.line, space, access))
@@ -156,7 +162,7 @@ def lanes_of(pattern: Lanes) -> int:
 
 
 @dataclass(frozen=True)
-class Part:
+class FullPart:
     """A function of `full`: the blocks that its entries reach without crossing a barrier."""
 
     name: str
@@ -169,11 +175,11 @@ _MOST_SPLIT = 800
 needs."""
 
 
-def parts_of(unit: Unit) -> list[Part]:
+def parts_of(unit: Unit) -> list[FullPart]:
     """`full` as one function per entry, or as a single one where that would repeat much code."""
     blocks, entries = unit.kernel.blocks, entries_of(unit)
-    whole = Part("full", tuple(entries), tuple(range(len(blocks))))
-    split = [Part(f"full_{e}", (e,), tuple(_reached(blocks, e))) for e in entries]
+    whole = FullPart("full", tuple(entries), tuple(range(len(blocks))))
+    split = [FullPart(f"full_{e}", (e,), tuple(_reached(blocks, e))) for e in entries]
     size = [len(b.instructions) + 1 for b in blocks]
     repeated = sum(size[k] for part in split for k in part.blocks)
     return split if sum(size) <= _MOST_SPLIT and repeated <= 2 * sum(size) else [whole]

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ptxsim.codegen.emit import Builder, Value
+from ptxsim.codegen.emit import Builder, IRValue
 from ptxsim.errors import UnsupportedInstruction
 from ptxsim.syntax.program import FLOAT8_TYPES, WIDTH_BITS, Instruction
 
-Handler = Callable[..., "Value | tuple[Value, ...]"]
+Handler = Callable[..., "IRValue | tuple[IRValue, ...]"]
 H = TypeVar("H", bound=Handler)
 
 LLVM_TYPE = {"pred": "i1", "f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "tf32": "float"} | {
@@ -29,7 +29,7 @@ NEXT_STEP = "See the page of supported PTX; on a GPU the kernel runs with --devi
 @dataclass(frozen=True)
 class ValueRow:
     handler: Handler
-    operands: Callable[[Instruction], tuple[str, ...]] | None
+    operands: Callable[[Instruction], tuple[str, ...]] | None = None
 
 
 VALUES: dict[str, ValueRow] = {}
@@ -43,8 +43,7 @@ def value(*opcodes: str, operands: Callable[[Instruction], tuple[str, ...]] | No
     """Registers a handler for the instructions `opcodes`."""
 
     def register(handler: H) -> H:
-        for opcode in opcodes:
-            VALUES[opcode] = ValueRow(handler, operands)
+        VALUES.update(dict.fromkeys(opcodes, ValueRow(handler, operands)))
         return handler
 
     return register
@@ -63,8 +62,7 @@ def handles(*opcodes: str) -> Callable[[Translation], Translation]:
 def source_types(i: Instruction) -> tuple[str, ...]:
     """PTX type of each source operand of a VALUE instruction."""
     row = VALUES[i.opcode]
-    count = len(i.operands) - 1
-    return row.operands(i) if row.operands else (i.type,) * count
+    return row.operands(i) if row.operands else (i.type,) * (len(i.operands) - 1)
 
 
 def unsupported(i: Instruction, why: str = "") -> UnsupportedInstruction:
@@ -82,21 +80,15 @@ def is_float(type_: str) -> bool:
     return type_ in ("f16", "bf16", "f32", "f64")
 
 
-def bits_of(b: Builder, x: Value) -> Value:
+def bits_of(b: Builder, x: IRValue) -> IRValue:
     """A floating-point value's raw bits."""
     return b.bitcast(x, {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}[x.type])
 
 
-def clamp_shift(b: Builder, x: Value, amount: Value, op: str) -> Value:
+def clamp_shift(b: Builder, x: IRValue, amount: IRValue, op: str) -> IRValue:
     """PTX shifts: amounts of the width or more shift everything out."""
     width = WIDTH_BITS["b" + x.type[1:]]
     big = b.icmp("uge", amount, b.like(amount, width))
-    safe = b.and_const(amount, width - 1)
-    shifted = b.binary(op, x, safe)
+    shifted = b.binary(op, x, b.and_const(amount, width - 1))
     out = b.binary(op, x, b.like(x, width - 1)) if op == "ashr" else b.like(x, 0)
     return b.select(big, out, shifted)
-
-
-def intrinsic_name(x: Value) -> str:
-    """A value's type as LLVM's overloaded intrinsics name it."""
-    return f"v{x.lanes}{x.type}" if x.lanes else x.type

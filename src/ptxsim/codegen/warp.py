@@ -8,78 +8,120 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Builder, Value, constant, constants
-from ptxsim.codegen.functions import CONTEXT, MASK, WORKER, Helper, arg, i32, i64, report
+from ptxsim.codegen.emit import (
+    CONTEXT,
+    MASK,
+    WARP,
+    WORKER,
+    Builder,
+    Helper,
+    IRValue,
+    arg,
+    constant,
+    constants,
+    i32,
+    i64,
+    report,
+)
 from ptxsim.codegen.translator import UNIFORM, Translator, barrier_operands
 from ptxsim.codegen.values import handles, unsupported
-from ptxsim.syntax.program import Instruction, Operand, Origin, Pair, Register, Symbol
+from ptxsim.syntax.program import Immediate, Instruction, InstructionOrigin, Operand, Register, ResultPair, Symbol
 
 
 @handles("shfl")
 def _shfl(t: Translator, i: Instruction) -> None:
     """shfl.sync.mode.b32 d|p, a, b, c, membermask. c = segment mask << 8 | clamp."""
-    b = t.b
     value = t.source(i.operands[1], "b32", WARP)
     by, control = (t.source(o, "u32", WARP) for o in i.operands[2:4])
     mode = next(m for m in i.modifiers if m in ("up", "down", "bfly", "idx"))
     lane = constants("i32", range(WARP))
-    by, clamp = b.and_const(by, 31), b.and_const(control, 31)
-    segment = b.and_const(b.lshr(control, 8), 31)
-    fixed = b.and_(lane, segment)
-    highest = b.or_(fixed, b.and_(clamp, b.not_(segment)))
+    by, clamp = t.and_const(by, 31), t.and_const(control, 31)
+    segment = t.and_const(t.lshr(control, 8), 31)
+    fixed = t.and_(lane, segment)
+    highest = t.or_(fixed, t.and_(clamp, t.not_(segment)))
     if mode == "idx":
-        source = b.or_(fixed, b.and_(by, b.not_(segment)))
+        source = t.or_(fixed, t.and_(by, t.not_(segment)))
     else:
-        source = b.binary({"up": "sub", "down": "add", "bfly": "xor"}[mode], lane, by)
-    inside = b.icmp("sge" if mode == "up" else "sle", source, highest)
-    source = b.and_const(b.select(inside, source, lane), 31)
-    result = b.call("ws_permute", "i32", value, source, lanes=WARP)
-    if t.masked and t.unit.options.check:
+        source = t.binary({"up": "sub", "down": "add", "bfly": "xor"}[mode], lane, by)
+    inside = t.icmp("sge" if mode == "up" else "sle", source, highest)
+    source = t.and_const(t.select(inside, source, lane), 31)
+    result = t.call("ws_permute", "i32", value, source, lanes=WARP)
+    require_member(t, i)
+    if t.unit.options.check and (t.masked or not _names_all(i)):
         _require_sources(t, i, source)
-    t.write(i.operands[0], (result, inside) if isinstance(i.operands[0], Pair) else result, Lanes())
+    t.write(i.operands[0], (result, inside) if isinstance(i.operands[0], ResultPair) else result, Lanes())
 
 
-def _require_sources(t: Translator, i: Instruction, source: Value) -> None:
-    """A lane that reads one which is not taking part gets an undefined value: a hazard."""
-    b = t.b
+def _require_sources(t: Translator, i: Instruction, source: IRValue) -> None:
+    """A lane that reads one which is not taking part, or which its mask does not name, gets an undefined value: a
+    hazard."""
     site = t.unit.site(i, "warp", "read")
-    present = b.and_const(b.binary("lshr", b.splat(t.active), source), 1)
-    missing = b.and_(b.mask_bits(b.icmp("eq", present, b.like(present, 0))), t.active)
-    with b.if_(b.icmp("ne", missing, constant("i32", 0)), likely=False):
-        t.hazard(L.WARP_SYNC, site, b.first_bit(missing))
+    members = _members(t, i)
+    present = t.and_const(t.binary("lshr", members if members.lanes else t.splat(members), source), 1)
+    missing = t.and_(t.mask_bits(t.icmp("eq", present, t.like(present, 0))), t.active)
+    with t.if_(t.icmp("ne", missing, constant("i32", 0)), likely=False):
+        t.hazard(L.WARP_SYNC, site, t.first_bit(missing))
 
 
-def _members(t: Translator, i: Instruction) -> Value:
+def _names_all(i: Instruction) -> bool:
+    """Whether the member mask is written as all 32 lanes, or there is none."""
+    mask = i.operands[-1]
+    return not i.has("sync") or (isinstance(mask, Immediate) and mask.bits & 0xFFFFFFFF == 0xFFFFFFFF)
+
+
+def require_member(t: Translator, i: Instruction) -> None:
+    """A lane whose member mask (the last operand) does not name itself: undefined, so a hazard. A mask may name lanes
+    that have not come yet."""
+    if not t.unit.options.check or _names_all(i):
+        return
+    mask = _mask(t, i)
+    if mask.lanes:
+        own = t.and_const(t.binary("lshr", mask, constants("i32", range(WARP))), 1)
+        left_out = t.mask_bits(t.icmp("eq", own, t.like(own, 0)))
+    else:
+        left_out = t.not_(mask)
+    left_out = t.and_(left_out, t.active)
+    site = t.unit.site(i, "warp", "barrier" if i.opcode in ("bar", "barrier") else "read")
+    with t.if_(t.icmp("ne", left_out, constant("i32", 0)), likely=False):
+        t.hazard(L.WARP_MEMBER, site, t.first_bit(left_out))
+
+
+def _mask(t: Translator, i: Instruction) -> IRValue:
+    """The member mask: one, or one per lane where lanes may name different ones."""
+    operand = i.operands[-1]
+    pattern = t.unit.analysis.operand(operand)
+    together = not t.masked and pattern is not None and pattern.uniform
+    return t.source(operand, "b32", 0 if together else WARP)
+
+
+def _members(t: Translator, i: Instruction) -> IRValue:
     """Active lanes of the instruction's member mask: one mask, or one per lane where lanes may name different ones."""
     active = t.active
     if not i.has("sync"):
         return active
-    operand = i.operands[-1]
-    pattern = t.unit.analysis.operand(operand)
-    together = not t.masked and pattern is not None and pattern.uniform
-    mask = t.source(operand, "b32", 0 if together else WARP)
-    return t.b.and_(mask, t.b.splat(active) if mask.lanes else active)
+    mask = _mask(t, i)
+    return t.and_(mask, t.splat(active) if mask.lanes else active)
 
 
-def _pattern(members: Value) -> Lanes:
+def _pattern(members: IRValue) -> Lanes:
     return Lanes() if members.lanes else UNIFORM
 
 
 @handles("vote")
 def _vote(t: Translator, i: Instruction) -> None:
-    b = t.b
+    require_member(t, i)
     members = _members(t, i)
-    holds = b.mask_bits(t.source(i.operands[1], "pred", WARP))
-    yes = b.and_(b.splat(holds) if members.lanes else holds, members)
-    zero = b.like(yes, 0)
+    holds = t.mask_bits(t.source(i.operands[1], "pred", WARP))
+    yes = t.and_(t.splat(holds) if members.lanes else holds, members)
+    zero = t.like(yes, 0)
     if i.has("ballot"):
         result = yes
     elif i.has("all"):
-        result = b.icmp("eq", yes, members)
+        result = t.icmp("eq", yes, members)
     elif i.has("any"):
-        result = b.icmp("ne", yes, zero)
+        result = t.icmp("ne", yes, zero)
     else:
-        result = b.or_(b.icmp("eq", yes, members), b.icmp("eq", yes, zero))
+        result = t.or_(t.icmp("eq", yes, members), t.icmp("eq", yes, zero))
     t.write(i.operands[0], result, _pattern(members))
 
 
@@ -90,16 +132,16 @@ def _activemask(t: Translator, i: Instruction) -> None:
 
 @handles("match")
 def _match(t: Translator, i: Instruction) -> None:
-    b = t.b
-    value = b.resize(t.source(i.operands[1], i.type, WARP), "i64")
+    require_member(t, i)
+    value = t.resize(t.source(i.operands[1], i.type, WARP), "i64")
     members = _members(t, i)
     if not members.lanes:
-        members = b.splat(members)
-    same = b.and_(b.call("ws_match_any", "i32", value, t.active, lanes=WARP), members)
+        members = t.splat(members)
+    same = t.and_(t.call("ws_match_any", "i32", value, t.active, lanes=WARP), members)
     if i.has("all"):
-        agree = b.icmp("eq", same, members)
-        mask = b.select(agree, members, b.like(members, 0))
-        t.write(i.operands[0], (mask, agree) if isinstance(i.operands[0], Pair) else mask, Lanes())
+        agree = t.icmp("eq", same, members)
+        mask = t.select(agree, members, t.like(members, 0))
+        t.write(i.operands[0], (mask, agree) if isinstance(i.operands[0], ResultPair) else mask, Lanes())
     else:
         t.write(i.operands[0], same, Lanes())
 
@@ -109,19 +151,18 @@ _NEUTRAL = {"add": 0, "or": 0, "xor": 0, "and": -1, "smin": 0x7FFFFFFF, "smax": 
 
 @handles("redux")
 def _redux(t: Translator, i: Instruction) -> None:
-    b = t.b
+    require_member(t, i)
     value, members = t.source(i.operands[1], i.type, WARP), _members(t, i)
     op = next(m for m in i.modifiers if m in ("add", "min", "max", "and", "or", "xor"))
     if op in ("min", "max"):
         op = ("s" if i.type[0] == "s" else "u") + op
     if not members.lanes:
-        t.write(i.operands[0], _reduced(b, op, value, members), UNIFORM)
+        t.write(i.operands[0], _reduced(t, op, value, members), UNIFORM)
         return
-    name = _redux_by_lane(t, op)
-    t.write(i.operands[0], b.call(name, "i32", value, members, lanes=WARP), Lanes())
+    t.write(i.operands[0], t.call(_redux_by_lane(t, op), "i32", value, members, lanes=WARP), Lanes())
 
 
-def _reduced(b: Builder, op: str, value: Value, members: Value) -> Value:
+def _reduced(b: Builder, op: str, value: IRValue, members: IRValue) -> IRValue:
     filled = b.select(b.bits_mask(members), value, b.like(value, _NEUTRAL[op]))
     return b.call(f"llvm.vector.reduce.{op}.v{WARP}i32", "i32", filled)
 
@@ -142,13 +183,12 @@ def _redux_by_lane(t: Translator, op: str) -> str:
 @handles("elect")
 def _elect(t: Translator, i: Instruction) -> None:
     """The lowest active lane of the mask leads."""
-    b, members = t.b, _members(t, i)
-    name = "llvm.cttz.v32i32" if members.lanes else "llvm.cttz.i32"
-    leader = b.call(name, "i32", members, Value("i1", "true"), lanes=members.lanes)
-    lane = constants("i32", range(WARP))
-    is_leader = b.icmp("eq", leader if leader.lanes else b.splat(leader), lane)
+    require_member(t, i)
+    members = _members(t, i)
+    leader = t.intrinsic("cttz", members, IRValue("i1", "true"))
+    is_leader = t.icmp("eq", leader if leader.lanes else t.splat(leader), constants("i32", range(WARP)))
     target = i.operands[0]
-    if isinstance(target, Pair):
+    if isinstance(target, ResultPair):
         t.write(target.first, leader, _pattern(members))
         t.write(target.second, is_leader, Lanes())
     else:
@@ -169,34 +209,35 @@ def _nothing(t: Translator, i: Instruction) -> None:
 
 @handles("trap")
 def _trap(t: Translator, i: Instruction) -> None:
-    faults = {Origin.STACK: L.FAULT_STACK, Origin.POINTER: L.FAULT_POINTER}
+    faults = {InstructionOrigin.STACK: L.FAULT_STACK, InstructionOrigin.POINTER: L.FAULT_POINTER}
     t.end(faults.get(i.origin, L.FAULT_TRAP), i.source.line)
 
 
 @handles("bar", "barrier")
 def _bar(t: Translator, i: Instruction) -> None:
-    if i.has("arrive"):
+    if i.has("cluster"):
+        t.call("ws_cluster_arrive", "void", WORKER, CONTEXT, t.active)
+    elif i.has("arrive"):
         number = t.of_first_lane(barrier_operands(i)[0])
         t.count("barriers", i.source.line, per_warp=1)
         if t.unit.options.exact:
-            report(t.b, L.Event.ARRIVE, t.warp_index(), t.b.resize(number, "i64"))
-        t.b.call("ws_bar_arrive", "void", WORKER, CONTEXT, t.active, number)
+            report(t, L.Event.ARRIVE, t.warp_index(), t.resize(number, "i64"))
+        t.call("ws_bar_arrive", "void", WORKER, CONTEXT, t.active, number)
     else:
         _bar_result(t, i)
 
 
 def _bar_result(t: Translator, i: Instruction) -> None:
     """What bar.red found, read behind the barrier."""
-    b = t.b
     of_warp = (CONTEXT, (L.ContextLayout.VOTE_COUNT, L.ContextLayout.VOTE_LANES))
     base, places = of_warp if t.unit.named else (WORKER, (L.field("vote_count"), L.field("vote_lanes")))
-    count, lanes = (b.load("i32", b.offset(base, at)) for at in places)
+    count, lanes = (t.load("i32", t.offset(base, at)) for at in places)
     if i.has("popc"):
         result = count
     elif i.has("and"):
-        result = b.icmp("eq", count, lanes)
+        result = t.icmp("eq", count, lanes)
     else:
-        result = b.icmp("ne", count, constant("i32", 0))
+        result = t.icmp("ne", count, constant("i32", 0))
     t.write(i.operands[0], result, UNIFORM)
 
 
@@ -204,7 +245,7 @@ def _bar_result(t: Translator, i: Instruction) -> None:
 def _fence(t: Translator, i: Instruction) -> None:
     """membar or fence; `.cta` orders for the block alone."""
     if t.unit.options.exact and t.unit.partial_order:
-        report(t.b, L.Event.FENCE, t.warp_index(), constant("i64", int(not i.has("cta"))))
+        report(t, L.Event.FENCE, t.warp_index(), constant("i64", int(not i.has("cta"))))
 
 
 _MOST_ARGUMENT_BYTES = 256
@@ -227,13 +268,12 @@ def _call(t: Translator, i: Instruction) -> None:
 
 
 def _print(t: Translator, i: Instruction, text: Operand, arguments: Operand) -> None:
-    b = t.b
     formats = t.source(text, "u64", WARP)
-    buffers = b.and_const(t.source(arguments, "u64", WARP), L.LOCAL_WINDOW - 1)
-    base = b.convert("ptrtoint", b.offset(CONTEXT, t.unit.context.local), "i64")
+    buffers = t.and_const(t.source(arguments, "u64", WARP), L.LOCAL_WINDOW - 1)
+    base = t.convert("ptrtoint", t.offset(CONTEXT, t.unit.context.local), "i64")
     line = constant("i32", i.source.line)
-    status = b.call(_printer(t), "i32", WORKER, CONTEXT, formats, buffers, b.splat(base), t.active, line)
-    with b.leaving(lambda: b.icmp("ne", status, constant("i32", 0)), "full", "printed"):
+    status = t.call(_printer(t), "i32", WORKER, CONTEXT, formats, buffers, t.splat(base), t.active, line)
+    with t.leaving(lambda: t.icmp("ne", status, constant("i32", 0)), "full", "printed"):
         t.fault(L.FAULT_PRINT, i.source.line)
 
 

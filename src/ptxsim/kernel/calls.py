@@ -13,7 +13,7 @@ instructions are marked as added: no counter counts them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 
 from ptxsim.kernel.inline import Flat, inline
@@ -28,14 +28,15 @@ from ptxsim.syntax.program import (
     Guard,
     Immediate,
     Instruction,
+    InstructionOrigin,
     Operand,
-    Origin,
     PtxFile,
     Register,
     SourceLine,
     Symbol,
     Variable,
     Vector,
+    reached,
 )
 from ptxsim.syntax.refusals import refused
 
@@ -55,32 +56,33 @@ def function_number(module: PtxFile, name: str) -> int:
 
 def flatten(module: PtxFile, entry: Function) -> Flat:
     """A kernel's code in one list: calls inlined, those that cannot be on a stack."""
-    if all(f.is_entry for f in module.functions.values()) and not _calls_pointer(entry):
+    if all(f.is_entry for f in module.functions.values()) and None not in map(_callee, _calls(entry)):
         return inline(module, entry)
     graph = _CallGraph(module)
     outlined = graph.outlined(entry)
     flat = inline(module, entry, outlined=outlined.keys())
     if outlined or any(map(_is_stacked, flat.code)):
         flat = _Stacker(module, entry, flat, outlined, graph).run()
-    for k, i in enumerate(flat.code):
-        if isinstance(i, Instruction) and i.opcode == "mov" and isinstance(i.operands[1], Symbol):
-            flat.code[k] = _with_numbers(module, i)
-    return flat
+    return replace(flat, code=[_with_numbers(module, i) for i in flat.code])
 
 
 def _is_stacked(i: Instruction | str) -> bool:
-    return isinstance(i, Instruction) and i.opcode == "call" and i.origin is Origin.STACK
+    return isinstance(i, Instruction) and i.opcode == "call" and i.origin is InstructionOrigin.STACK
 
 
-def _calls_pointer(function: Function) -> bool:
-    calls = (i for i in function.body if isinstance(i, Instruction) and i.opcode == "call")
-    return any(not isinstance(i.operands[1], Symbol) for i in calls)
+def _calls(function: Function) -> Iterator[Instruction]:
+    return (i for i in function.body if isinstance(i, Instruction) and i.opcode == "call")
 
 
-def _with_numbers(module: PtxFile, i: Instruction) -> Instruction:
+def _callee(call: Instruction) -> str | None:
+    """The function that a call names; None for one through a pointer."""
+    return call.operands[1].name if isinstance(call.operands[1], Symbol) else None
+
+
+def _with_numbers(module: PtxFile, i: Instruction | str) -> Instruction | str:
     """Addresses of functions as numbers."""
-    source = i.operands[1]
-    if not isinstance(source, Symbol) or source.name not in module.functions:
+    source = i.operands[1] if isinstance(i, Instruction) and i.opcode == "mov" else None
+    if isinstance(i, str) or not isinstance(source, Symbol) or source.name not in module.functions:
         return i
     return replace(i, operands=(i.operands[0], Immediate(function_number(module, source.name))))
 
@@ -88,23 +90,18 @@ def _with_numbers(module: PtxFile, i: Instruction) -> Instruction:
 # ---------------------------------------------------------------- frames
 
 
-@dataclass
-class _Frame:
+class _StackFrame:
     """Where a function's parts lie, counted from its stack pointer."""
 
-    function: Function
-    arguments: dict[str, int] = field(default_factory=dict)
-    """parameter or result -> (negative) offset"""
-    below: int = _SLOT
-    """bytes below the stack pointer: arguments, result, place"""
-
-
-def _frame(function: Function) -> _Frame:
-    frame = _Frame(function)
-    for p in (*function.returns, *function.params):
-        frame.below = align_up(frame.below + p.size_bytes, 16)
-        frame.arguments[p.name] = -frame.below
-    return frame
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.arguments: dict[str, int] = {}
+        """parameter or result -> (negative) offset"""
+        self.below = _SLOT
+        """bytes below the stack pointer: arguments, result, place"""
+        for p in (*function.returns, *function.params):
+            self.below = align_up(self.below + p.size_bytes, 16)
+            self.arguments[p.name] = -self.below
 
 
 class _Stacker:
@@ -114,7 +111,7 @@ class _Stacker:
         self, module: PtxFile, entry: Function, flat: Flat, outlined: dict[str, Function], graph: _CallGraph
     ) -> None:
         self.module, self.entry, self.flat, self.graph = module, entry, flat, graph
-        self.frames = {name: _frame(function) for name, function in outlined.items()}
+        self.frames = {name: _StackFrame(function) for name, function in outlined.items()}
         self.places: dict[str, list[str]] = {name: [] for name in outlined}
         self.registers = dict(flat.registers)
         self.variables = dict(flat.variables)
@@ -140,7 +137,7 @@ class _Stacker:
         ]
         return Flat([*start, *(self.returning(i) for i in code)], self.registers, self.variables)
 
-    def body(self, name: str, frame: _Frame, flat: Flat) -> list[Instruction | str]:
+    def body(self, name: str, frame: _StackFrame, flat: Flat) -> list[Instruction | str]:
         """An outlined function: its local variables on the stack, its calls written out."""
         offsets, size = dict(frame.arguments), 0
         for v in flat.variables.values():
@@ -169,9 +166,8 @@ class _Stacker:
             if isinstance(o, Address) and isinstance(o.base, Symbol) and o.base.name in offsets:
                 o = Address(Register(STACK_POINTER), offsets[o.base.name] + o.base.offset + o.offset)
             elif isinstance(o, Symbol) and o.name in offsets and i.opcode == "mov":
-                number = Immediate(offsets[o.name] + o.offset)
-                base = Register(STACK_POINTER)
-                return replace(i, opcode="add", modifiers=("s64",), operands=(i.operands[0], base, number))
+                sum_ = i.operands[0], Register(STACK_POINTER), Immediate(offsets[o.name] + o.offset)
+                return replace(i, opcode="add", modifiers=("s64",), operands=sum_)
             operands.append(o)
         return replace(i, operands=tuple(operands))
 
@@ -191,13 +187,12 @@ class _Stacker:
         calls = [k for k, i in enumerate(code) if _is_stacked(i)]
         live = live_behind(code, calls) if save and calls else {}
         result: list[Instruction | str] = []
-        done = 0
-        for k in calls:
-            i = code[k]
-            assert isinstance(i, Instruction)
-            result += [*code[done:k], *self.call(i, offsets, size, sorted(live.get(k, frozenset()) - {STACK_POINTER}))]
-            done = k + 1
-        return [*result, *code[done:]]
+        for k, i in enumerate(code):
+            if isinstance(i, Instruction) and _is_stacked(i):
+                result += self.call(i, offsets, size, sorted(live.get(k, frozenset()) - {STACK_POINTER}))
+            else:
+                result.append(i)
+        return result
 
     def call(self, i: Instruction, offsets: dict[str, int], size: int, saved: list[str]) -> Iterator[Instruction | str]:
         """One call: `size` bytes of local variables and the registers `saved` stay below it."""
@@ -218,7 +213,7 @@ class _Stacker:
         too_deep = self.register("pred")
         yield self.make(i.source, "add", "s64", top, sp, Immediate(full))
         yield self.make(i.source, "setp", "gt.u64", too_deep, top, Register(_LIMIT))
-        yield Instruction("trap", (), (), Guard(too_deep.name), i.source, i.ptx_line, origin=Origin.STACK)
+        yield Instruction("trap", (), (), Guard(too_deep.name), i.source, i.ptx_line, origin=InstructionOrigin.STACK)
         yield self.make(i.source, "mov", "b64", sp, top)
         yield from self.jumps(i, callee, names, back)
         yield back
@@ -233,8 +228,7 @@ class _Stacker:
     def callees(self, i: Instruction, callee: Operand) -> list[str]:
         if isinstance(callee, Symbol):
             return [callee.name]
-        wanted = {name for name in self.graph.targets if name in self.frames and self.fits(i, name)}
-        names = [name for name in self.frames if name in wanted]
+        names = [name for name in self.frames if name in self.graph.targets and self.fits(i, name)]
         if not names:
             raise refused(self.module, i.source, "no function of this signature has its address taken")
         return names
@@ -256,7 +250,7 @@ class _Stacker:
                 wanted = Immediate(function_number(self.module, name))
                 yield self.make(i.source, "setp", "ne.s64", differs, callee, wanted)
                 around = Guard(differs.name)
-                yield Instruction("bra", (), (), around, i.source, i.ptx_line, (other,), Origin.ADDED)
+                yield Instruction("bra", (), (), around, i.source, i.ptx_line, (other,), InstructionOrigin.ADDED)
             value = self.register("b32")
             # the label says to `cfg`, which orders blocks, where this call goes on
             yield replace(self.make(i.source, "mov", "b32", value, Immediate(number)), targets=(back,))
@@ -265,7 +259,7 @@ class _Stacker:
             if not isinstance(callee, Symbol):
                 yield other
         if not isinstance(callee, Symbol):
-            yield Instruction("trap", (), (), None, i.source, i.ptx_line, origin=Origin.POINTER)
+            yield Instruction("trap", (), (), None, i.source, i.ptx_line, origin=InstructionOrigin.POINTER)
 
     # -- pieces -----------------------------------------------------------------------------------------------------
     def register(self, type_name: str) -> Register:
@@ -275,7 +269,7 @@ class _Stacker:
         return Register(name)
 
     def make(self, source: SourceLine, opcode: str, modifiers: str, *operands: Operand) -> Instruction:
-        return Instruction(opcode, tuple(modifiers.split(".")), operands, None, source, origin=Origin.ADDED)
+        return Instruction(opcode, tuple(modifiers.split(".")), operands, None, source, origin=InstructionOrigin.ADDED)
 
     def moved(self, source: SourceLine, name: str, offset: int, *, store: bool) -> Iterator[Instruction]:
         """A register to its slot on the stack, or back."""
@@ -299,8 +293,8 @@ class _Stacker:
         while done < size:
             width = next(w for w in (8, 4, 2, 1) if w <= size - done)
             word = self.register(f"b{max(16, 8 * width)}")
-            yield self.make(source, "ld", f"local.b{8 * width}", word, _further(origin, done))
-            yield self.make(source, "st", f"local.b{8 * width}", _further(target, done), word)
+            yield self.make(source, "ld", f"local.b{8 * width}", word, Address(origin.base, origin.offset + done))
+            yield self.make(source, "st", f"local.b{8 * width}", Address(target.base, target.offset + done), word)
             done += width
 
 
@@ -308,10 +302,6 @@ def _place(block: Operand, offsets: dict[str, int]) -> Address:
     """Where a call's parameter block lies."""
     assert isinstance(block, Symbol)
     return Address(Register(STACK_POINTER), offsets[block.name]) if block.name in offsets else Address(block)
-
-
-def _further(at: Address, bytes_: int) -> Address:
-    return Address(at.base, at.offset + bytes_)
 
 
 # ---------------------------------------------------------------- who calls whom
@@ -342,21 +332,19 @@ class _CallGraph:
     def targets(self) -> set[str]:
         """Functions whose address is taken."""
         functions = self.module.functions
-        found = {symbol for v in self.module.globals.values() for _, symbol, _ in v.relocations if symbol in functions}
+        found = {symbol for v in self.module.globals.values() for _, symbol, _ in v.relocations}
         for f in functions.values():
-            for i in f.body:
-                if isinstance(i, Instruction) and i.opcode != "call":
-                    found |= {o.name for o in i.operands if isinstance(o, Symbol) and o.name in functions}
-        return {name for name in found if not functions[name].is_entry}
+            others = (i for i in f.body if isinstance(i, Instruction) and i.opcode != "call")
+            found |= {o.name for i in others for o in i.operands if isinstance(o, Symbol)}
+        return {name for name, f in functions.items() if name in found and not f.is_entry}
 
     def _called(self, function: Function) -> Iterator[str]:
-        for i in function.body:
-            if isinstance(i, Instruction) and i.opcode == "call":
-                callee = i.operands[1]
-                if not isinstance(callee, Symbol):
-                    yield from self.candidates(function, i)
-                elif callee.name in self.module.functions:
-                    yield callee.name
+        for i in _calls(function):
+            name = _callee(i)
+            if name is None:
+                yield from self.candidates(function, i)
+            elif name in self.module.functions:
+                yield name
 
     def candidates(self, function: Function, i: Instruction) -> list[str]:
         """Functions that a call through a pointer may mean."""
@@ -368,26 +356,13 @@ class _CallGraph:
         functions = self.module.functions
         return [name for name in functions if name in self.targets and _signature(functions[name]) == wanted]
 
-    def _reached(self, name: str) -> set[str]:
-        found: set[str] = set()
-        pending = [name]
-        while pending:
-            fresh = self.called(pending.pop()) - found
-            found |= fresh
-            pending += fresh
-        return found
-
     def outlined(self, entry: Function) -> dict[str, Function]:
         """Functions that the entry reaches and that must not be inlined: recursive ones and targets of pointers."""
-        reached = self._reached(entry.name)
-        through_pointers: set[str] = set()
-        for name in (entry.name, *sorted(reached)):
-            function = self.module.functions[name]
-            for i in function.body:
-                if isinstance(i, Instruction) and i.opcode == "call" and not isinstance(i.operands[1], Symbol):
-                    through_pointers |= set(self.candidates(function, i))
-        return {
-            name: self.module.functions[name]
-            for name in self.module.functions
-            if name in through_pointers or (name in reached and name in self._reached(name))
+        functions = self.module.functions
+        found = {*reached(self.called(entry.name), self.called)}
+        callers = [functions[name] for name in (entry.name, *sorted(found))]
+        through_pointers = {
+            name for f in callers for i in _calls(f) if _callee(i) is None for name in self.candidates(f, i)
         }
+        recursive = {name for name in found if name in reached(self.called(name), self.called)}
+        return {name: f for name, f in functions.items() if name in through_pointers | recursive}

@@ -20,17 +20,14 @@ from ptxsim.limits import MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES
 from ptxsim.syntax.operands import align_up
 from ptxsim.syntax.program import (
     STACK_POINTER,
-    Address,
     Barrier,
     Block,
     Branch,
     Guard,
     Instruction,
+    InstructionOrigin,
     Jump,
     Kernel,
-    Operand,
-    Origin,
-    Pair,
     PtxFile,
     Return,
     SourceLine,
@@ -38,8 +35,9 @@ from ptxsim.syntax.program import (
     Symbol,
     Terminator,
     Variable,
-    Vector,
     WarpBarrier,
+    parts_of,
+    reached,
     retargeted,
     successors,
 )
@@ -69,8 +67,9 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
     drafts = _split(_without_guards(flat.code))
     first = _simplify(drafts)
     try:
-        order = _with_the_rest(min_pc_order(_within_functions(drafts), first), drafts)
-        blocks = _renumbered(drafts, order)
+        order = min_pc_order(_within_functions(drafts), first)
+        # behind them the blocks to which only a return leads that no call asks for
+        blocks = _renumbered(drafts, reached(order, lambda k: successors(drafts[k].end)))
         find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
     except (TooTangled, TooManyLive) as e:
         raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
@@ -89,6 +88,7 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
         shared_bytes=shared_bytes,
         local_bytes=local_bytes,
         max_threads=function.max_threads,
+        cluster=function.cluster,
     )
 
 
@@ -105,27 +105,12 @@ def _within(limit: int, size: int, what: str, module: PtxFile, flat: Flat) -> No
 def _variables(module: PtxFile, flat: Flat) -> dict[str, Variable]:
     """The kernel's own variables, and the module's; of the module's shared arrays only those that it mentions."""
     shared = {name for name, v in module.globals.items() if v.space == "shared"}
-    mentioned = _symbols(flat.code) if shared else set()
+    operands = (o for i in flat.code if shared and isinstance(i, Instruction) for o in i.operands)
+    mentioned = {part.name for o in operands for part in parts_of(o) if isinstance(part, Symbol)}
     return {
         **{name: v for name, v in module.globals.items() if name not in shared or name in mentioned},
         **flat.variables,
     }
-
-
-def _symbols(code: list[Instruction | str]) -> set[str]:
-    found: set[str] = set()
-    pending: list[Operand] = [o for i in code if isinstance(i, Instruction) for o in i.operands]
-    for operand in pending:  # grows: nested operands are appended
-        match operand:
-            case Symbol(name, _):
-                found.add(name)
-            case Address(base, _):
-                pending.append(base)
-            case Vector(elements):
-                pending.extend(elements)
-            case Pair(first, second):
-                pending.extend((first, second))
-    return found
 
 
 # ---------------------------------------------------------------- splitting
@@ -163,7 +148,7 @@ def _without_guards(code: list[Instruction | str]) -> list[Instruction | str]:
         if guard is None:
             guard, label = own, f"skip {number}"
             around = Guard(guard.register, not guard.negated)
-            result.append(Instruction("bra", (), (), around, i.source, i.ptx_line, (label,), Origin.ADDED))
+            result.append(Instruction("bra", (), (), around, i.source, i.ptx_line, (label,), InstructionOrigin.ADDED))
         result.append(replace(i, guard=None))
         if guard.register in i.written:  # the next instruction asks the new value
             result.append(label)
@@ -243,16 +228,6 @@ def _within_functions(drafts: list[_Draft]) -> list[tuple[int, ...]]:
     return found
 
 
-def _with_the_rest(order: list[int], drafts: list[_Draft]) -> list[int]:
-    """Behind `order` the blocks to which only a return leads that no call asks for."""
-    known = set(order)
-    for k in order:
-        fresh = [s for s in dict.fromkeys(successors(drafts[k].end)) if s not in known]
-        known.update(fresh)
-        order.extend(fresh)  # which the loop comes to as well
-    return order
-
-
 def _past_empty(drafts: list[_Draft]) -> list[int]:
     """For each block, the block that control really reaches: blocks that only jump are passed over."""
     final = [-1] * len(drafts)
@@ -281,17 +256,12 @@ def _simplify(drafts: list[_Draft]) -> int:
     predecessors = [0] * len(drafts)
     predecessors[entry] = 1
     joined = [False] * len(drafts)  # entered from one jump only
-    reached, pending = {entry}, [entry]
-    while pending:
-        k = pending.pop()
-        targets = successors(drafts[k].end)
-        for t in targets:
+    live = reached([entry], lambda k: successors(drafts[k].end))
+    for k in live:
+        for t in successors(drafts[k].end):
             predecessors[t] += 1
             joined[t] = predecessors[t] == 1 and isinstance(drafts[k].end, Jump)
-            if t not in reached:
-                reached.add(t)
-                pending.append(t)
-    for k in reached:
+    for k in live:
         end = drafts[k].end
         while not joined[k] and isinstance(end, Jump) and joined[end.target]:
             following = drafts[end.target]

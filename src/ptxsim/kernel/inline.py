@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ptxsim.syntax.forms import Checker, FormError, UnknownForm
 from ptxsim.syntax.program import (
@@ -18,19 +18,21 @@ from ptxsim.syntax.program import (
     Function,
     Guard,
     Instruction,
+    InstructionOrigin,
     Operand,
-    Origin,
-    Pair,
     PtxFile,
     Register,
+    ResultPair,
     Sink,
     SourceLine,
     Symbol,
     Variable,
     Vector,
     bytes_of,
+    elements_of,
+    registers_in,
 )
-from ptxsim.syntax.refusals import misformed, refusal, refused, unsupported
+from ptxsim.syntax.refusals import misformed, refusal, refused, too_new, unsupported
 
 MAX_INSTRUCTIONS = 300_000
 """Most instructions of a kernel once its calls are inlined."""
@@ -49,7 +51,7 @@ class Flat:
 
 
 @dataclass
-class _Frame:
+class _FunctionCopy:
     """One function being copied: `suffix` makes its names unique, `blocks` maps its parameter names to call blocks."""
 
     function: Function
@@ -83,20 +85,19 @@ class _Inliner:
         self.parameters = _Parameters(self.registers, self.variables)
         self.calls = 0
         self.checked: set[tuple[str, tuple[str, ...]]] = set()
-        self.active = {function.name}
         self.copied: set[str] = set()
         own = (i.source.file for i in function.body if isinstance(i, Instruction) and i.source.line)
         self.home_file = next(own, 0)
         self.frames = [self.frame(function, tag, {})]
 
-    def frame(self, function: Function, suffix: str, blocks: dict[str, str]) -> _Frame:
+    def frame(self, function: Function, suffix: str, blocks: dict[str, str]) -> _FunctionCopy:
         """Starts a copy of `function`: its registers and variables under their new names."""
         for name, type_name in function.registers.items():
             self.registers[name + suffix] = type_name
         for name, v in function.variables.items():
             if v.space == "param":
                 blocks[name] = name + suffix
-                self.parameters.declare(v, name + suffix)
+                self.parameters.blocks[name + suffix] = _Block(v.size_bytes, v.align)
             elif v.space == "shared":  # one for all calls: shared variables are static
                 final = name if not suffix else f"{function.name}.{name}"
                 self.variables[final] = replace(v, name=final)
@@ -104,7 +105,7 @@ class _Inliner:
                 self.variables[name + suffix] = replace(v, name=name + suffix)
         checker = Checker(function.registers) if function.name not in self.copied else None
         self.copied.add(function.name)
-        return _Frame(function, suffix, f"end{suffix}", blocks, checker)
+        return _FunctionCopy(function, suffix, f"end{suffix}", blocks, checker)
 
     def run(self) -> Flat:
         while self.frames:
@@ -114,7 +115,6 @@ class _Inliner:
                 if frame.suffix:
                     self.code.append(frame.end)
                     self.code.extend(frame.after)
-                self.active.remove(frame.function.name)
                 self.frames.pop()
                 continue
             item = body[frame.position]
@@ -127,9 +127,9 @@ class _Inliner:
             self.code = self.parameters.lowered(self.code)
         return Flat(_in_halves(self.code, self.registers), self.registers, self.variables)
 
-    def copy(self, frame: _Frame, i: Instruction) -> None:
-        if _HINT in i.modifiers:
-            i = _without_hint(i)
+    def copy(self, frame: _FunctionCopy, i: Instruction) -> None:
+        if _HINT in i.modifiers:  # it names a policy in the last operand: neither matters here
+            i = replace(i, modifiers=tuple(m for m in i.modifiers if m != _HINT), operands=i.operands[:-1])
         if frame.checker:
             self.check(frame, frame.checker, i)
         if len(self.code) > MAX_INSTRUCTIONS or len(self.registers) > 2 * MAX_INSTRUCTIONS:
@@ -142,28 +142,24 @@ class _Inliner:
             self.call(frame, i)
             return
         suffix = frame.suffix
-        if suffix:
-            guard = Guard(i.guard.register + suffix, i.guard.negated) if i.guard else None
-            if i.opcode == "ret":
-                i = Instruction("bra", ("uni",), (), guard, i.source, i.ptx_line, (frame.end,))
-            else:
-                operands = tuple([self.rename(frame, o) for o in i.operands])
-                targets = tuple([t + suffix for t in i.targets])
-                i = Instruction(i.opcode, i.modifiers, operands, guard, self.source(frame, i), i.ptx_line, targets)
-        elif frame.blocks:
+        guard = Guard(i.guard.register + suffix, i.guard.negated) if i.guard else None
+        if suffix and i.opcode == "ret":
+            i = Instruction("bra", ("uni",), (), guard, i.source, i.ptx_line, (frame.end,))
+        elif suffix or frame.blocks:
             operands = tuple([self.rename(frame, o) for o in i.operands])
-            i = Instruction(i.opcode, i.modifiers, operands, i.guard, i.source, i.ptx_line, i.targets)
-        if frame.blocks:
-            self.append(_by_address(i) if suffix and "param" in i.modifiers else i)
-        else:
+            targets = tuple([t + suffix for t in i.targets])
+            i = Instruction(i.opcode, i.modifiers, operands, guard, self.source(frame, i), i.ptx_line, targets)
+        if not frame.blocks:
             self.code.append(i)
+        else:
+            self.append(_by_address(i) if suffix and "param" in i.modifiers else i)
 
-    def check(self, frame: _Frame, checker: Checker, i: Instruction) -> None:
+    def check(self, frame: _FunctionCopy, checker: Checker, i: Instruction) -> None:
         """Refuses what the simulator does not execute and what is no instruction."""
         key = (i.opcode, i.modifiers)
         if key not in self.checked:
             self.checked.add(key)
-            if refusal(i) is not None:
+            if (refusal(i) or too_new(i, self.module.target)) is not None:
                 raise unsupported(self.module, i.with_(source=self.source(frame, i)))
         try:
             checker.check(i)
@@ -173,35 +169,36 @@ class _Inliner:
         except FormError as e:
             raise misformed(self.module, i.with_(source=self.source(frame, i)), str(e)) from None
 
-    def source(self, frame: _Frame, i: Instruction) -> SourceLine:
+    def source(self, frame: _FunctionCopy, i: Instruction) -> SourceLine:
         """An instruction's line; functions of other files than the kernel's carry the line of their call."""
         own = not frame.suffix or (i.source.line and i.source.file == self.home_file)
         return i.source if own else frame.call
 
     # ---------------------------------------------------------------- names
 
-    def rename(self, frame: _Frame, operand: Operand) -> Operand:
+    def rename(self, frame: _FunctionCopy, operand: Operand) -> Operand:
         found = frame.renamed.get(id(operand))  # the function's body keeps every operand alive
         if found is None:
             found = frame.renamed[id(operand)] = self.renamed(frame, operand)
         return found
 
-    def renamed(self, frame: _Frame, operand: Operand) -> Operand:
+    def renamed(self, frame: _FunctionCopy, operand: Operand) -> Operand:
         match operand:
             case Register(name):
                 return Register(name + frame.suffix) if frame.suffix else operand
             case Symbol(name, offset):
                 return Symbol(self.symbol(frame, name), offset)
-            case Address(base, offset):
-                return Address(self.renamed(frame, base), offset)  # type: ignore[arg-type] # a base stays a base
+            case Address(base, offset, at):
+                places = tuple([self.renamed(frame, o) for o in at])
+                return Address(self.renamed(frame, base), offset, places)  # type: ignore[arg-type] # a base stays a base
             case Vector(elements):
                 return Vector(tuple([self.renamed(frame, e) for e in elements]))
-            case Pair(first, second):
-                return Pair(self.renamed(frame, first), self.renamed(frame, second))
+            case ResultPair(first, second):
+                return ResultPair(self.renamed(frame, first), self.renamed(frame, second))
             case _:
                 return operand
 
-    def symbol(self, frame: _Frame, name: str) -> str:
+    def symbol(self, frame: _FunctionCopy, name: str) -> str:
         block = frame.blocks.get(name)
         if block is not None:
             return block
@@ -212,7 +209,7 @@ class _Inliner:
 
     # ---------------------------------------------------------------- calls
 
-    def call(self, frame: _Frame, i: Instruction) -> None:
+    def call(self, frame: _FunctionCopy, i: Instruction) -> None:
         i = i.with_(source=self.source(frame, i))
         returned, callee, arguments, *_ = i.operands
         assert isinstance(returned, Vector) and isinstance(arguments, Vector)
@@ -221,54 +218,47 @@ class _Inliner:
         skip = f"skip{suffix}"
         if i.guard:
             guard = Guard(i.guard.register + frame.suffix, not i.guard.negated)
-            self.code.append(Instruction("bra", (), (), guard, i.source, i.ptx_line, (skip,), Origin.ADDED))
+            self.code.append(Instruction("bra", (), (), guard, i.source, i.ptx_line, (skip,), InstructionOrigin.ADDED))
         after: list[Instruction | str] = [skip] if i.guard else []
-        if not isinstance(callee, Symbol) or callee.name in self.outlined:
-            self.stacked(frame, i, callee, returned, arguments)
-            self.code.extend(after)
-            return
-        function = self.module.functions.get(callee.name)
-        if function is None:
-            self.external(frame, i, callee.name, returned, arguments)
-            self.code.extend(after)
-            return
-        formal = (*function.params, *function.returns)
-        actual = (*arguments.elements, *returned.elements)
-        if len(arguments.elements) != len(function.params) or len(actual) != len(formal):
-            raise refused(self.module, i.source, f"the call of '{function.name}' has the wrong number of arguments")
-        blocks = {p.name: self.block(frame, i, o, p.size_bytes) for p, o in zip(formal, actual, strict=True)}
-        inner = self.frame(function, suffix, blocks)
-        inner.after = after
-        inner.call = i.source
-        self.frames.append(inner)
-        self.active.add(function.name)
-
-    def stacked(self, frame: _Frame, i: Instruction, callee: Operand, returned: Vector, arguments: Vector) -> None:
-        """Leaves a call for `calls`: its parameters are in local memory."""
-        if isinstance(callee, Symbol):
-            function = self.module.functions[callee.name]
-            if (len(arguments.elements), len(returned.elements)) != (len(function.params), len(function.returns)):
+        function = self.module.functions.get(callee.name) if isinstance(callee, Symbol) else None
+        if function is not None:
+            formal, actual = (function.params, function.returns), (arguments.elements, returned.elements)
+            if [len(f) for f in formal] != [len(a) for a in actual]:
                 raise refused(self.module, i.source, f"the call of '{function.name}' has the wrong number of arguments")
+            if function.name not in self.outlined:
+                pairs = zip(chain(*formal), chain(*actual), strict=True)
+                blocks = {p.name: self.block(frame, i, o, p.size_bytes) for p, o in pairs}
+                self.frames.append(replace(self.frame(function, suffix, blocks), after=after, call=i.source))
+                return
+        if function is None and isinstance(callee, Symbol):
+            self.external(frame, i, callee.name, returned, arguments)
         else:
-            callee = self.rename(frame, callee)
+            self.stacked(frame, i, callee, returned, arguments)
+        self.code.extend(after)
+
+    def stacked(
+        self, frame: _FunctionCopy, i: Instruction, callee: Operand, returned: Vector, arguments: Vector
+    ) -> None:
+        """Leaves a call for `calls`: its parameters are in local memory."""
         lists = []
         for list_ in (returned, arguments):
             names = [self.block(frame, i, o, 0) for o in list_.elements]
             for name in names:
                 self.parameters.blocks[name].addressed = True
             lists.append(Vector(tuple(Symbol(name) for name in names)))
-        operands = (lists[0], callee, lists[1])
-        self.code.append(Instruction("call", (), operands, None, i.source, i.ptx_line, origin=Origin.STACK))
+        operands = (lists[0], callee if isinstance(callee, Symbol) else self.rename(frame, callee), lists[1])
+        self.code.append(Instruction("call", (), operands, None, i.source, i.ptx_line, origin=InstructionOrigin.STACK))
 
-    def block(self, frame: _Frame, i: Instruction, operand: Operand, size_bytes: int) -> str:
+    def block(self, frame: _FunctionCopy, i: Instruction, operand: Operand, size_bytes: int) -> str:
         """The parameter block that a call names."""
         name = frame.blocks.get(operand.name) if isinstance(operand, Symbol) else None
         if name is None:
             raise unsupported(self.module, i, "the simulator expects call arguments in .param variables")
-        self.parameters.grow(name, size_bytes)
+        block = self.parameters.blocks[name]
+        block.size = max(block.size, size_bytes)
         return name
 
-    def external(self, frame: _Frame, i: Instruction, name: str, returned: Vector, arguments: Vector) -> None:
+    def external(self, frame: _FunctionCopy, i: Instruction, name: str, returned: Vector, arguments: Vector) -> None:
         """A call of the CUDA runtime: its arguments come from registers, its result goes to one."""
         count = EXTERNAL_FUNCTIONS.get(name)
         if count != len(arguments.elements) or len(returned.elements) > 1:
@@ -280,25 +270,27 @@ class _Inliner:
             )
         values: list[Operand] = []
         for k, argument in enumerate(arguments.elements):
-            block = self.block(frame, i, argument, 0)
-            value = Register(f"%argument{k}@{self.calls}{self.tag}")
-            self.registers[value.name] = type_name = self.scalar(i, block)
-            self.append(Instruction("ld", ("param", type_name), (value, _at(block)), None, i.source, i.ptx_line))
+            value, modifiers, at = self.scalar(frame, i, argument, f"argument{k}")
+            self.append(Instruction("ld", modifiers, (value, at), None, i.source, i.ptx_line))
             values.append(value)
         result: Operand = Sink()
         if returned.elements:
-            block = self.block(frame, i, returned.elements[0], 0)
-            result = Register(f"%result@{self.calls}{self.tag}")
-            self.registers[result.name] = type_name = self.scalar(i, block)
+            result, modifiers, at = self.scalar(frame, i, returned.elements[0], "result")
         self.code.append(Instruction("call", ("uni",), (result, Symbol(name), *values), None, i.source, i.ptx_line))
-        if isinstance(result, Register):
-            self.append(Instruction("st", ("param", type_name), (_at(block), result), None, i.source, i.ptx_line))
+        if returned.elements:
+            self.append(Instruction("st", modifiers, (at, result), None, i.source, i.ptx_line))
 
-    def scalar(self, i: Instruction, block: str) -> str:
-        size = self.parameters.size(block)
+    def scalar(
+        self, frame: _FunctionCopy, i: Instruction, operand: Operand, name: str
+    ) -> tuple[Register, tuple[str, ...], Address]:
+        """A new register for an argument or result, and how and where its parameter block is accessed."""
+        block = self.block(frame, i, operand, 0)
+        size = self.parameters.blocks[block].size
         if size not in (4, 8):
             raise unsupported(self.module, i, "an argument of this call has the wrong size")
-        return f"b{8 * size}"
+        register = Register(f"%{name}@{self.calls}{self.tag}")
+        self.registers[register.name] = f"b{8 * size}"
+        return register, ("param", f"b{8 * size}"), Address(Symbol(block))
 
     def append(self, i: Instruction) -> None:
         """Adds an instruction that may access a call parameter."""
@@ -309,19 +301,10 @@ class _Inliner:
 _HINT = "L2::cache_hint"
 
 
-def _without_hint(i: Instruction) -> Instruction:
-    """A cache hint names a policy in the last operand: neither matters here."""
-    return replace(i, modifiers=tuple(m for m in i.modifiers if m != _HINT), operands=i.operands[:-1])
-
-
 def _by_address(i: Instruction) -> Instruction:
     """In a called function, a parameter reached through its address lies in local memory."""
     direct = any(isinstance(o, Address) and isinstance(o.base, Symbol) for o in i.operands)
     return i if direct else _in_local_memory(i)
-
-
-def _at(block: str) -> Address:
-    return Address(Symbol(block))
 
 
 # ---------------------------------------------------------------- parameters of calls
@@ -353,16 +336,8 @@ class _Parameters:
         self.registers = registers
         self.variables = variables
         self.blocks: dict[str, _Block] = {}
-        self.accesses: list[tuple[int, str, int]] = []
-
-    def declare(self, v: Variable, name: str) -> None:
-        self.blocks[name] = _Block(v.size_bytes, v.align)
-
-    def size(self, name: str) -> int:
-        return self.blocks[name].size
-
-    def grow(self, name: str, size: int) -> None:
-        self.blocks[name].size = max(self.blocks[name].size, size)
+        self.accesses: dict[int, tuple[str, int]] = {}
+        """place in the code -> the block accessed there, and the offset"""
 
     def note(self, i: Instruction, place: int) -> None:
         """Notes which bytes of which block the instruction at `place` of the code accesses."""
@@ -378,12 +353,12 @@ class _Parameters:
 
     def note_access(self, i: Instruction, place: int, name: str, offset: int, value: Operand) -> None:
         block, width = self.blocks[name], bytes_of(i.type)
-        for k, element in enumerate(_elements(value)):
+        for k, element in enumerate(elements_of(value)):
             access = (offset + k * width, width)
             block.accesses.add(access)
             if isinstance(element, Register) and WIDTH_BITS[self.registers[element.name]] != 8 * width:
                 block.resized.add(access)
-        self.accesses.append((place, name, offset))
+        self.accesses[place] = name, offset
 
     def lowered(self, code: list[Instruction | str]) -> list[Instruction | str]:
         """The code with accesses to blocks turned into moves, or into local accesses where moves do not do."""
@@ -394,25 +369,22 @@ class _Parameters:
             if not block.pieces and (block.accesses or block.addressed):
                 self.variables[name] = Variable(name, "local", "b8", block.size, max(block.align, 8))
         result: list[Instruction | str] = []
-        done = 0
-        for place, name, offset in self.accesses:
-            result.extend(code[done:place])
-            i = code[place]
-            assert isinstance(i, Instruction)
-            result.extend(self.moves(i, name, offset) if self.blocks[name].pieces else [_in_local_memory(i)])
-            done = place + 1
-        return [*result, *code[done:]]
+        for place, i in enumerate(code):
+            if isinstance(i, str) or place not in self.accesses:
+                result.append(i)
+            else:
+                result += self.moves(i, *self.accesses[place])
+        return result
 
     def moves(self, i: Instruction, name: str, offset: int) -> list[Instruction]:
-        """The moves that stand for one `ld.param` or `st.param`."""
-        width = bytes_of(i.type)
-        pieces = self.blocks[name].pieces
+        """What stands for one `ld.param` or `st.param`."""
+        width, pieces = bytes_of(i.type), self.blocks[name].pieces
+        if not pieces:
+            return [_in_local_memory(i)]
         moves: list[Instruction] = []
-        for k, element in enumerate(_elements(i.operands[0 if i.opcode == "ld" else 1])):
-            at, parts = offset + k * width, []
-            while at < offset + (k + 1) * width:
-                parts.append(Register(_piece(name, at)))
-                at += pieces[at]
+        for k, element in enumerate(elements_of(i.operands[0 if i.opcode == "ld" else 1])):
+            start = offset + k * width
+            parts = [Register(_piece(name, at)) for at in range(start, start + width, pieces[start])]
             whole: Operand = parts[0] if len(parts) == 1 else Vector(tuple(parts))
             if not isinstance(element, Sink):
                 bits = WIDTH_BITS[self.registers[element.name]] if isinstance(element, Register) else 8 * width
@@ -438,10 +410,6 @@ def _load_move(register_bits: int, type_name: str) -> tuple[str, ...]:
 def _store_move(register_bits: int, bits: int) -> tuple[str, ...]:
     bits = max(16, bits)
     return (f"b{bits}",) if register_bits <= bits else (f"u{bits}", f"u{register_bits}")
-
-
-def _elements(value: Operand) -> tuple[Operand, ...]:
-    return value.elements if isinstance(value, Vector) else (value,)
 
 
 def _piece(block: str, offset: int) -> str:
@@ -472,22 +440,19 @@ _HALVES = ("v2", "b64")
 def _in_halves(code: list[Instruction | str], registers: dict[str, str]) -> list[Instruction | str]:
     """The code with `ld.b128` as a load of two halves and a move, `st.b128` likewise (PTX ISA 9.7.9.8); `registers`
     gains the halves."""
-    if not any(isinstance(i, Instruction) and _is_wide(i) for i in code):
-        return code
     found: list[Instruction | str] = []
     for i in code:
         if isinstance(i, str) or not _is_wide(i):
             found.append(i)
             continue
         loads = i.opcode == "ld"
-        whole, where = (i.operands[0], i.operands[1]) if loads else (i.operands[1], i.operands[0])
-        names = tuple(f"%half{k}@{len(found)}" for k in (0, 1))
-        registers.update(dict.fromkeys(names, "b64"))
-        halves = Vector(tuple(Register(name) for name in names))
+        whole, where = i.operands if loads else i.operands[::-1]
+        halves = Vector((Register(f"%half0@{len(found)}"), Register(f"%half1@{len(found)}")))
+        registers.update(dict.fromkeys(registers_in(halves), "b64"))
         modifiers = (*(m for m in i.modifiers if m != "b128"), *_HALVES)
         access = i.with_(modifiers=modifiers, operands=(halves, where) if loads else (where, halves))
         operands = (whole, halves) if loads else (halves, whole)
-        move = i.with_(opcode="mov", modifiers=("b128",), operands=operands, origin=Origin.ADDED)
+        move = i.with_(opcode="mov", modifiers=("b128",), operands=operands, origin=InstructionOrigin.ADDED)
         found += [access, move] if loads else [move, access]
     return found
 

@@ -128,7 +128,7 @@ class _Numbering:
         use = kill = 0
         for i in instructions:
             result, guard = i.result, i.guard
-            for operand in i.operands if result is None else i.operands[1:]:
+            for operand in i.inputs:
                 use |= self.mask(operand) & ~kill
             if guard:
                 use |= self.bit(guard.register) & ~kill

@@ -1,15 +1,24 @@
 """A plain NumPy interpreter of PTX: slow, small and obvious.
 
 It is the reference that the translated code is tested against. Every thread is a lane of NumPy arrays of shape
-(warps, 32); every instruction has one small handler (`integer`, `floating`, `convert`, `memory`, `tensor`, `warp`,
-`control`); `machine` moves the lanes through the basic blocks in min-PC order. Nothing is cached, nothing is skipped:
-counters come from every lane's address, and rounding is exact where NumPy lacks a mode. Of the translator it knows
-nothing, so that it judges independently.
+(warps, 32); every instruction has one small handler (`integer`, `floating`, `convert`, `memory`, `tensor`, `textures`,
+`warp`, `warpgroup`, `clusters`, `control`); `machine` moves the lanes through the basic blocks in min-PC order. Nothing
+is cached, nothing is skipped: counters come from every lane's address, and rounding is exact where NumPy lacks a mode.
+Of the translator it knows nothing, so that it judges independently.
 """
 
-from __future__ import annotations
-
-from ptxsim.oracle import control, convert, floating, integer, memory, tensor, warp  # noqa: F401  (registers handlers)
+from ptxsim.oracle import (  # noqa: F401  (they register handlers)
+    clusters,
+    control,
+    convert,
+    floating,
+    integer,
+    memory,
+    tensor,
+    textures,
+    warp,
+    warpgroup,
+)
 from ptxsim.oracle.counters import in_pairs
 from ptxsim.oracle.lanes import HANDLERS, shared_offset
 from ptxsim.oracle.machine import (

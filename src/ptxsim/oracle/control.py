@@ -6,15 +6,26 @@ import numpy as np
 
 from ptxsim.errors import KernelTrap
 from ptxsim.limits import WARP
+from ptxsim.oracle.clusters import arrive
 from ptxsim.oracle.lanes import WINDOWS, ActiveLanes, handler, unsupported
 from ptxsim.printf import formatted
-from ptxsim.syntax.program import Instruction, Origin, Symbol
+from ptxsim.syntax.program import Instruction, InstructionOrigin, Symbol
 
 _MAX_STRING = 1 << 16
 
 
-@handler("membar", "fence", "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "brkpt",
-         "pmevent")
+@handler(
+    "membar",
+    "fence",
+    "prefetch",
+    "prefetchu",
+    "discard",
+    "applypriority",
+    "nanosleep",
+    "griddepcontrol",
+    "brkpt",
+    "pmevent",
+)
 def _no_effect(lanes: ActiveLanes, i: Instruction) -> None:
     pass
 
@@ -24,9 +35,25 @@ def _createpolicy(lanes: ActiveLanes, i: Instruction) -> None:
     lanes.write(i.operands[0], np.zeros(lanes.mask.shape, np.uint64), "b64")
 
 
+@handler("bar", "barrier")
+def _arrive(lanes: ActiveLanes, i: Instruction) -> None:
+    """bar.arrive: the warps are counted at a barrier and go on; those that wait end a basic block (`machine`)."""
+    if i.has("cluster"):
+        arrive(lanes)
+        return
+    lanes.launch.counts.add("barriers", i.source.line, lanes.busy.sum())
+    numbers = lanes.each(i.operands[0], "u32")
+    for row in np.flatnonzero(lanes.busy):
+        block = int(lanes.state.block_of_row[lanes.row_numbers[row, 0], 0])
+        lanes.state.arrivals[block, int(numbers[row, np.argmax(lanes.mask[row])])] += WARP
+
+
 @handler("trap")
 def _trap(lanes: ActiveLanes, i: Instruction) -> None:
-    what = {Origin.STACK: "the call stack is full", Origin.POINTER: "a call through a pointer that is no function"}
+    what = {
+        InstructionOrigin.STACK: "the call stack is full",
+        InstructionOrigin.POINTER: "a call through a pointer that is no function",
+    }
     told = what.get(i.origin, "the kernel executed trap")
     raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)
 
@@ -45,10 +72,8 @@ def _call(lanes: ActiveLanes, i: Instruction) -> None:
     if callee.name != "__assertfail":
         raise unsupported(i, f"there is no function '{callee.name}'")
     row, lane = np.argwhere(lanes.mask)[0]
-    message, file, function = (
-        _string_at(lanes, row, lane, int(v[row, lane])).decode("utf-8", "replace")
-        for v in (values[0], values[1], values[3])
-    )
+    texts = (_string_at(lanes, row, lane, int(values[k][row, lane])) for k in (0, 1, 3))
+    message, file, function = (text.decode("utf-8", "replace") for text in texts)
     raise KernelTrap(
         f"assertion `{message}` failed in {function}, {_first_thread(lanes)}", file=file, line=int(values[2][row, lane])
     )

@@ -6,8 +6,9 @@ import numpy as np
 
 from ptxsim.oracle import exact
 from ptxsim.oracle.floating import finish, flush, narrow, relu
+from ptxsim.oracle.integer import wrapped
 from ptxsim.oracle.lanes import PACKED, WINDOWS, ActiveLanes, canonical, first_of, handler, unsupported, value
-from ptxsim.syntax.program import FLOAT8_TYPES, FLOAT_TYPES, WIDTH_BITS, Instruction, Vector
+from ptxsim.syntax.program import FLOAT8_TYPES, FLOAT_TYPES, WIDTH_BITS, Instruction, Vector, elements_of
 
 # ---------------------------------------------------------------- moves
 
@@ -15,31 +16,18 @@ from ptxsim.syntax.program import FLOAT8_TYPES, FLOAT_TYPES, WIDTH_BITS, Instruc
 @handler("mov")
 def _mov(lanes: ActiveLanes, i: Instruction) -> None:
     destination, source = i.operands
-    if isinstance(source, Vector):
-        lanes.write(destination, _packed(lanes, i, source), i.type)
-    elif isinstance(destination, Vector):
-        width = WIDTH_BITS[i.type] // len(destination.elements)
-        bits = lanes.read(source, f"b{WIDTH_BITS[i.type]}")
-        for k, element in enumerate(destination.elements):
-            part = bits >> k * width if i.type == "b128" else bits >> bits.dtype.type(k * width)
-            lanes.write(element, part & (1 << width) - 1 if i.type == "b128" else part, f"b{width}")
-    else:
-        type_name = i.type if i.type == "pred" else f"b{WIDTH_BITS[i.type]}"
+    width = WIDTH_BITS[i.type]
+    if not isinstance(destination, Vector) and not isinstance(source, Vector):
+        type_name = "pred" if i.type == "pred" else f"b{width}"
         lanes.write(destination, lanes.read(source, type_name), type_name)
-
-
-def _packed(lanes: ActiveLanes, i: Instruction, source: Vector) -> np.ndarray:
-    """Elements side by side, the first in the lowest bits."""
-    width = WIDTH_BITS[i.type] // len(source.elements)
-    if i.type == "b128":
-        parts = [
-            lanes.read(element, f"u{width}").astype(object) << k * width for k, element in enumerate(source.elements)
-        ]
-        return sum(parts[1:], parts[0])
-    total = np.zeros((), np.uint64)
-    for k, element in enumerate(source.elements):
-        total = total | lanes.read(element, f"u{width}").astype(np.uint64) << np.uint64(k * width)
-    return total
+        return
+    number = object if width == 128 else np.uint64
+    whole, part = np.zeros((), number), width // len(elements_of(source))
+    for k, element in enumerate(elements_of(source)):  # side by side, the first in the lowest bits
+        whole = whole | lanes.read(element, f"b{part}").astype(number) << np.array(k * part, number)
+    part = width // len(elements_of(destination))
+    for k, element in enumerate(elements_of(destination)):
+        lanes.write(element, whole >> np.array(k * part, number) & np.array((1 << part) - 1, number), f"b{part}")
 
 
 @value("cvta")
@@ -53,8 +41,7 @@ def _cvta(i: Instruction, x: np.ndarray) -> np.ndarray:
 def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
     if i.space == "const":
         raise unsupported(i, "constant memory has no window of its own")
-    wanted = WINDOWS.get(i.space, 0)
-    return x >> np.uint64(56) == wanted >> 56
+    return x >> np.uint64(56) == WINDOWS.get(i.space, 0) >> 56
 
 
 # ---------------------------------------------------------------- cvt
@@ -62,24 +49,20 @@ def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
 
 @handler("cvt")
 def _cvt(lanes: ActiveLanes, i: Instruction) -> None:
-    if len(i.types) != 2:
-        raise unsupported(i)
     to, source = i.types
+    xs = [lanes.read(o, "u16" if source in FLOAT8_TYPES else source) for o in i.operands[1:]]
+    x = np.stack(np.broadcast_arrays(*xs[::-1]), axis=-1) if len(xs) == 2 else xs[0]  # cvt.f16x2.f32 d, upper, lower
     if source in FLOAT8_TYPES:
-        lanes.write(i.operands[0], _from_8_bits(i, lanes.read(i.operands[1], "u16"), source), to)
-        return
-    xs = [lanes.read(o, source) for o in i.operands[1:]]
-    if to in FLOAT8_TYPES:
-        both = np.stack(np.broadcast_arrays(xs[1], xs[0]), axis=-1) if len(xs) == 2 else xs[0]
-        lanes.write(i.operands[0], _to_8_bits(i, both, to), "u16")
-        return
-    if len(xs) == 2:  # cvt.f16x2.f32 d, upper, lower
-        if to not in PACKED:
-            raise unsupported(i)
-        both = np.stack(np.broadcast_arrays(xs[1], xs[0]), axis=-1)
-        lanes.write(i.operands[0], _float_to_float(i, both, PACKED[to], source), to)
-        return
-    lanes.write(i.operands[0], _converted(i, xs[0], to, source), to)
+        result = _from_8_bits(i, x, source)
+    elif to in FLOAT8_TYPES:
+        result = _to_8_bits(i, x, to)
+    elif len(xs) == 1:
+        result = _converted(i, x, to, source)
+    elif to in PACKED:
+        result = _float_to_float(i, x, PACKED[to], source)
+    else:
+        raise unsupported(i)
+    lanes.write(i.operands[0], result, "u16" if to in FLOAT8_TYPES else to)
 
 
 def _converted(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
@@ -106,7 +89,7 @@ def _float_to_float(i: Instruction, x: np.ndarray, to: str, source: str) -> np.n
         return x
     wide = _integral(i, x.astype(np.float64))
     result = wide if to == "f64" else narrow(wide, to, mode)
-    return finish_conversion(i, result, to, source)
+    return finish_conversion(i, result, to)
 
 
 def _to_tf32(x: np.ndarray, mode: str) -> np.ndarray:
@@ -116,7 +99,7 @@ def _to_tf32(x: np.ndarray, mode: str) -> np.ndarray:
     return np.where(np.isnan(x), cut, rounded) if mode == "rna" else canonical(rounded, "tf32")
 
 
-def finish_conversion(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
+def finish_conversion(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
     """.ftz acts where one side is f32, and flushes results of type f32 only."""
     if i.has("ftz") and to != "f32":
         i = i.with_(modifiers=tuple(m for m in i.modifiers if m != "ftz"))
@@ -136,15 +119,7 @@ def _float_to_int(i: Instruction, x: np.ndarray, to: str, source: str) -> np.nda
     wide = np.where(np.isnan(wide), 0.0, np.clip(wide, float(low), float(high)))
     # 2**63 and 2**64, which f64 rounds the ends of the 64-bit ranges to, come back as those ends.
     numbers = np.minimum(_AS_INTEGERS(wide), high) if width == 64 else np.trunc(wide).astype(np.int64)
-    return _bits(np.where(np.isnan(x), nan, numbers), to)
-
-
-def _bits(numbers: np.ndarray, to: str) -> np.ndarray:
-    """Whole numbers (Python's or NumPy's) as an integer type; higher bits are cut off."""
-    width = WIDTH_BITS[to]
-    low = np.asarray(numbers.astype(object) & ((1 << width) - 1), object) if width == 64 else numbers
-    unsigned = np.asarray(low).astype(np.uint64 if width == 64 else np.int64).astype(f"u{width // 8}")
-    return unsigned.view(f"i{width // 8}") if to[0] == "s" else unsigned
+    return wrapped(np.where(np.isnan(x), nan, numbers), to)
 
 
 def _int_to_float(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
@@ -152,17 +127,17 @@ def _int_to_float(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
     if x.dtype.itemsize < 8:
         wide = x.astype(np.float64)
     else:
-        rounded = np.frompyfunc(lambda v: exact.from_integer(int(v), to, mode), 1, 1)(x.astype(object))
-        wide = np.asarray(rounded, object).astype(np.float64)
-    return finish_conversion(i, wide if to == "f64" else narrow(wide, to, mode), to, "")
+        wide = np.vectorize(lambda v: exact.from_integer(v, to, mode), otypes=[np.float64])(x.astype(object))
+    return finish_conversion(i, wide if to == "f64" else narrow(wide, to, mode), to)
 
 
 def _int_to_int(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
     width = WIDTH_BITS[to]
     if i.has("sat"):
         low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
-        return _bits(np.minimum(np.maximum(x.astype(object), low), high), to)
+        return wrapped(np.minimum(np.maximum(x.astype(object), low), high), to)
     return x.astype(f"{'i' if to[0] == 's' else 'u'}{width // 8}")
+
 
 # ---------------------------------------------------------------- e4m3 and e5m2, two in a register
 
@@ -177,14 +152,21 @@ def _values_of(fraction_bits: int, bias: int, finite: int) -> np.ndarray:
     return np.where(exponent == 0, np.ldexp(fraction, 1 - bias), np.ldexp(1 + fraction, exponent - bias))
 
 
-_VALUES = {"e4m3x2": _values_of(3, 7, 0x7F), "e5m2x2": _values_of(2, 15, 0x7C)}
+FLOAT8_VALUES = {"e4m3x2": _values_of(3, 7, 0x7F), "e5m2x2": _values_of(2, 15, 0x7C)}
 """Finite numbers above or equal to zero by code. Above them: infinity (e5m2 alone), and what is no number."""
+
+
+def from_8_bits(code: np.ndarray, of: str) -> np.ndarray:
+    """The numbers that codes of 8 bits stand for, as f64."""
+    table = np.concatenate([FLOAT8_VALUES[of], [np.inf] if of == "e5m2x2" else [], np.full(4, np.nan)])
+    code = code.astype(np.int64)
+    return np.where(code >> 7, -1.0, 1.0) * table[code & 0x7F]
 
 
 def _to_8_bits(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
     """Pairs of numbers, shape (..., 2), rounded to nearest, ties to the even code; infinity becomes the largest."""
     x = relu(x) if i.has("relu") else x
-    table = _VALUES[to]
+    table = FLOAT8_VALUES[to]
     size = np.minimum(np.abs(x.astype(np.float64)), table[-1])
     above = np.clip(np.searchsorted(table, size), 1, len(table) - 1)
     down, up = size - table[above - 1], table[above] - size
@@ -195,7 +177,5 @@ def _to_8_bits(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
 
 def _from_8_bits(i: Instruction, pair: np.ndarray, of: str) -> np.ndarray:
     """Pairs of 8-bit numbers as f16, shape (..., 2)."""
-    code = np.stack([pair & 0xFF, pair >> 8], axis=-1).astype(np.int64)
-    table = np.concatenate([_VALUES[of], [np.inf] if of == "e5m2x2" else [], np.full(4, np.nan)])
-    x = np.where(code >= 0x80, -1.0, 1.0) * table[code & 0x7F]
+    x = from_8_bits(np.stack([pair & 0xFF, pair >> 8], axis=-1), of)
     return canonical((relu(x) if i.has("relu") else x).astype(np.float16), "f16")

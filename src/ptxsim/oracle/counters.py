@@ -28,6 +28,11 @@ class Counts:
             self.totals[name] += int(amount)
             self.lines[line][name] += int(amount)
 
+    def add_all(self, kind: str, line: int, **amounts: int) -> None:
+        """Adds to several counters, whose names all begin with `kind`."""
+        for name, amount in amounts.items():
+            self.add(f"{kind}_{name}", line, amount)
+
     def instruction(self, i: Instruction, warps: int, threads: int) -> None:
         """One instruction, executed by `warps` warps with `threads` active lanes in all."""
         if i.added:  # stands for a predicate, or moves the call stack
@@ -36,18 +41,16 @@ class Counts:
         self.add("warp_instructions", line, warps)
         self.add("thread_instructions", line, threads)
         self.add(f"instructions_{i.counted}", line, warps)
-        name = i.row.tally.get(i.type) if i.types else None
-        if name:
-            self.add(name, line, threads)
+        if i.types and i.type in i.row.tally:
+            self.add(i.row.tally[i.type], line, threads)
 
     def global_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         """A load or store of `size` bytes per lane at `address`, shape (warps, 32); one request per warp."""
-        requests = active.any(axis=1)
         sectors, ideal = _sectors(address, active, size)
-        self.add(f"global_{kind}_requests", line, requests.sum())
-        self.add(f"global_{kind}_bytes", line, active.sum() * size)
-        self.add(f"global_{kind}_sectors", line, sectors)
-        self.add(f"global_{kind}_sectors_ideal", line, ideal)
+        self.add_all(
+            f"global_{kind}", line, requests=active.any(axis=1).sum(), bytes=active.sum() * size, sectors=sectors,
+            sectors_ideal=ideal,
+        )  # fmt: skip
 
     def async_access(
         self, line: int, address: np.ndarray, to: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int,
@@ -63,20 +66,19 @@ class Counts:
             warp = np.nonzero(reading)[0]
             lines, places = address[reading].astype(np.int64) >> 7, to[reading].astype(np.int64) // SECTOR_BYTES
             placed = len(np.unique(np.stack([warp, lines, places]), axis=1).T)
-        self.add("global_load_requests", line, reading.any(axis=1).sum())
-        self.add("global_load_bytes", line, reading.sum() * size)
-        self.add("global_load_sectors", line, placed)
-        self.add("global_load_sectors_ideal", line, ideal)
-        self.add("async_copy_sectors", line, sectors)
-        self.add("async_copy_sectors_placed", line, placed)
-        self.add("async_copy_requests", line, active.any(axis=1).sum())
-        self.add("async_copy_bytes", line, active.sum() * size)
+        self.add_all(
+            "global_load", line, requests=reading.any(axis=1).sum(), bytes=reading.sum() * size, sectors=placed,
+            sectors_ideal=ideal,
+        )  # fmt: skip
+        self.add_all(
+            "async_copy", line, sectors=sectors, sectors_placed=placed, requests=active.any(axis=1).sum(),
+            bytes=active.sum() * size,
+        )  # fmt: skip
 
     def constant_access(self, line: int, address: np.ndarray, active: np.ndarray) -> None:
         """A load from constant memory: a pass for each distinct word."""
         passes = sum(len(np.unique(row[mask] // WORD_BYTES)) for row, mask in zip(address, active, strict=True))
-        self.add("constant_load_requests", line, active.any(axis=1).sum())
-        self.add("constant_load_passes", line, passes)
+        self.add_all("constant_load", line, requests=active.any(axis=1).sum(), passes=passes)
 
     def shared_bytes(self, kind: str, line: int, active: np.ndarray, size: int) -> None:
         """What a shared load or store of `size` bytes per lane moves; `shared_access` counts its requests."""
@@ -94,14 +96,14 @@ class Counts:
         phases = {8: 2, 16: 4}.get(size, 1)
         own_phases = np.where(in_pairs(address, active), max(1, phases // 2), phases)
         phase = warp * phases + lane * own_phases[warp] // WARP
-        word = address[active].astype(np.int64) // WORD_BYTES
-        words = (phase << _KEY_BITS | word)[:, None] + np.arange(max(1, size // WORD_BYTES))
-        words = np.unique(words)
+        word = (address[active].astype(np.int64) & 0xFFFFFFFF) // WORD_BYTES  # a wrong address may be longer
+        words = np.unique((phase << _KEY_BITS | word)[:, None] + np.arange(max(1, size // WORD_BYTES)))
         per_bank = np.bincount((words >> _KEY_BITS) * BANKS + words % BANKS, minlength=BANKS * len(active) * phases)
         ways = per_bank.reshape(-1, BANKS).max(axis=1)
-        self.add(f"shared_{kind}_requests", line, len(np.unique(warp)))
-        self.add(f"shared_{kind}_wavefronts", line, ways.sum())
-        self.add(f"shared_{kind}_bank_conflicts", line, np.maximum(ways - 1, 0).sum())
+        self.add_all(
+            f"shared_{kind}", line, requests=len(np.unique(warp)), wavefronts=ways.sum(),
+            bank_conflicts=np.maximum(ways - 1, 0).sum(),
+        )  # fmt: skip
 
 
 def in_pairs(address: np.ndarray, active: np.ndarray) -> np.ndarray:

@@ -60,26 +60,24 @@ def _overflowed(x: np.ndarray, f: Format, mode: str) -> np.ndarray:
     return np.where(np.abs(x) > largest, np.copysign(limit, x), x)
 
 
-def sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x + y in f64; an inexact sum gets an odd last bit, which marks on which side the exact one lies."""
+def sum_to_odd(x: np.ndarray, y: np.ndarray, *, mode: str = "rn") -> np.ndarray:
+    """x + y in f64; an inexact sum gets an odd last bit, which marks on which side the exact one lies.
+
+    `mode` decides the sign of a sum of opposite numbers: +0, in rm -0 (IEEE 754-2008, 6.3).
+    """
     total = x + y
     part = total - x  # Knuth's two-sum: total + error = x + y exactly
     error = (x - (total - part)) + (y - part)
     bits = np.asarray(total).view(np.int64)
     inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
     away = (error > 0) == (total > 0)
-    return np.where(inexact, bits + np.where(away, 1, -1), bits).view(np.float64)
+    odd = np.where(inexact, bits + np.where(away, 1, -1), bits).view(np.float64)
+    return np.where((total == 0) & (np.signbit(x) != np.signbit(y)), -0.0, odd) if mode == "rm" else odd
 
 
-def fma_to_odd(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+def fma_to_odd(x: np.ndarray, y: np.ndarray, z: np.ndarray, *, mode: str = "rn") -> np.ndarray:
     """x * y + z for f64 arrays whose products are exact (factors of at most 26 bits), rounded to odd."""
-    return sum_to_odd(x * y, z)
-
-
-def zero_sign(total: np.ndarray, x: np.ndarray, y: np.ndarray, mode: str) -> np.ndarray:
-    """An exact zero sum of nonzero or unlike addends is +0, in mode rm -0 (IEEE 754-2008, 6.3)."""
-    same = (np.signbit(x) == np.signbit(y)) & (x == 0) & (y == 0)
-    return np.where((total == 0) & (x == -y) & ~same, -0.0 if mode == "rm" else 0.0, total)
+    return sum_to_odd(x * y, z, mode=mode)
 
 
 # ---------------------------------------------------------------- lane by lane
@@ -101,62 +99,40 @@ def _integer(x: float) -> tuple[int, int]:
 def _round(value: int, exponent: int, sticky: bool, type_name: str, mode: str) -> float:
     """value * 2**exponent, plus a little in its direction if `sticky`, rounded to a format. value is not 0."""
     f = FORMATS[type_name]
-    negative, value = value < 0, abs(value)
-    if sticky:
-        value, exponent = value * 2 + 1, exponent - 1
-    ulp = max(exponent + value.bit_length() - f.precision, f.smallest)
-    if ulp <= exponent:
-        quotient, rest, half = value << (exponent - ulp), 0, 1
-    else:
-        quotient, rest = divmod(value, 1 << (ulp - exponent))
-        half = 1 << (ulp - exponent - 1)
-    up = {
+    negative = value < 0
+    bits, exponent = abs(value) << 64 | sticky, exponent - 64  # more than any format holds: some are always cut off
+    ulp = max(exponent + bits.bit_length() - f.precision, f.smallest)
+    quotient, rest = divmod(bits, 1 << (ulp - exponent))
+    half = 1 << (ulp - exponent - 1)
+    quotient += {
         "rn": rest > half or (rest == half and quotient % 2 == 1),
-        "rna": rest >= half,
         "rz": False,
         "rm": negative and rest > 0,
         "rp": not negative and rest > 0,
     }[mode]
-    if ulp <= exponent:
-        up = False
-    quotient += up
-    if quotient.bit_length() + ulp > f.largest:
-        to_infinity = mode in ("rn", "rna") or mode == ("rm" if negative else "rp")
-        result = math.inf if to_infinity else math.ldexp((1 << f.precision) - 1, f.largest - f.precision)
-    else:
+    if quotient.bit_length() + ulp <= f.largest:
         result = math.ldexp(quotient, ulp)
+    elif mode in ("rn", "rm" if negative else "rp"):
+        result = math.inf
+    else:
+        result = math.ldexp((1 << f.precision) - 1, f.largest - f.precision)
     return -result if negative else result
 
 
 def fma(x: float, y: float, z: float, type_name: str, mode: str) -> float:
     """x * y + z with one rounding."""
-    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
-        # a finite product never overflows before the sum does, so infinities come from the operands alone
-        if math.isfinite(x) and math.isfinite(y):
-            return z
-        return _product(x, y) + z
+    if not (math.isfinite(x) and math.isfinite(y)):
+        return x * y + z
+    if not math.isfinite(z):  # which the product of finite numbers does not change, be it ever so large
+        return z
     (a, p), (b, q), (c, r) = _integer(x), _integer(y), _integer(z)
-    product, exponent = a * b, p + q
-    if product == 0 or c == 0:
-        if product:
-            return _round(product, exponent, False, type_name, mode)
-        if c:
-            return _round(c, r, False, type_name, mode)
-        signs = (math.copysign(1, x) * math.copysign(1, y), math.copysign(1, z))
-        return signs[0] * 0.0 if signs[0] == signs[1] else (-0.0 if mode == "rm" else 0.0)
-    lowest = min(exponent, r)
-    total = (product << (exponent - lowest)) + (c << (r - lowest))
-    if total == 0:
-        return -0.0 if mode == "rm" else 0.0
-    return _round(total, lowest, False, type_name, mode)
-
-
-def _product(x: float, y: float) -> float:
-    return (
-        math.nan
-        if 0.0 in (x, y) or math.isnan(x) or math.isnan(y)
-        else math.copysign(1, x) * math.copysign(1, y) * math.inf
-    )
+    lowest = min(p + q, r)
+    total = (a * b << (p + q - lowest)) + (c << (r - lowest))
+    if total:
+        return _round(total, lowest, False, type_name, mode)
+    if math.copysign(1, x) * math.copysign(1, y) == math.copysign(1, z):  # two zeros of one sign
+        return z
+    return -0.0 if mode == "rm" else 0.0
 
 
 def add(x: float, y: float, type_name: str, mode: str) -> float:
@@ -165,35 +141,25 @@ def add(x: float, y: float, type_name: str, mode: str) -> float:
 
 
 def multiply(x: float, y: float, type_name: str, mode: str) -> float:
-    """x * y."""
-    if not (math.isfinite(x) and math.isfinite(y)):
-        return _product(x, y)
-    if x == 0 or y == 0:
-        return math.copysign(1, x) * math.copysign(1, y) * 0.0
-    (a, p), (b, q) = _integer(x), _integer(y)
-    return _round(a * b, p + q, False, type_name, mode)
+    """x * y; a product of zero keeps its sign."""
+    return fma(x, y, math.copysign(0.0, math.copysign(1, x) * math.copysign(1, y)), type_name, mode)
 
 
+@np.errstate(all="ignore")
 def divide(x: float, y: float, type_name: str, mode: str) -> float:
     """x / y."""
-    sign = math.copysign(1, x) * math.copysign(1, y)
-    if math.isnan(x) or math.isnan(y) or (x == 0 and y == 0) or (math.isinf(x) and math.isinf(y)):
-        return math.nan
-    if math.isinf(x) or y == 0:
-        return sign * math.inf
-    if math.isinf(y) or x == 0:
-        return sign * 0.0
-    (a, p), (b, q) = _integer(abs(x)), _integer(abs(y))
-    quotient, rest = divmod(a << 64, b)
-    return _round(int(sign) * quotient, p - q - 64, rest != 0, type_name, mode)
+    if not (math.isfinite(x) and math.isfinite(y)) or x == 0 or y == 0:
+        return float(np.divide(x, y))
+    (a, p), (b, q) = _integer(x), _integer(y)
+    quotient, rest = divmod(abs(a) << 64, abs(b))
+    return _round(quotient if (a < 0) == (b < 0) else -quotient, p - q - 64, rest != 0, type_name, mode)
 
 
+@np.errstate(all="ignore")
 def square_root(x: float, type_name: str, mode: str) -> float:
     """The square root."""
-    if math.isnan(x) or x < 0:
-        return math.nan
-    if x == 0 or math.isinf(x):
-        return x
+    if not x > 0 or math.isinf(x):
+        return float(np.sqrt(x))
     a, p = _integer(x)
     a, p = a << 64 + p % 2, p - 64 - p % 2
     root = math.isqrt(a)

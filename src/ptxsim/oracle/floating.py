@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ptxsim.oracle import exact
-from ptxsim.oracle.lanes import PACKED, canonical, first_of, value
-from ptxsim.syntax.program import FLOAT_TYPES, Instruction, Pair
+from ptxsim.oracle.lanes import PACKED, canonical, first_of, operations, value
+from ptxsim.syntax.program import FLOAT_TYPES, Instruction, ResultPair
 
 _SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}
 _CARRIER = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "tf32": np.float32, "f64": np.float64}
@@ -25,18 +25,14 @@ def element(i: Instruction) -> str:
     return PACKED.get(i.type, i.type)
 
 
-def mode_of(i: Instruction) -> str:
-    return first_of(i, "rn", "rz", "rm", "rp") or "rn"
-
-
 def flush(x: np.ndarray, type_name: str) -> np.ndarray:
     """Subnormal numbers become zeros of the same sign."""
     tiny = np.abs(x) < _SMALLEST_NORMAL[type_name]
     return np.where(tiny, np.copysign(np.zeros_like(x), x), x)
 
 
-def _sources(i: Instruction, *xs: np.ndarray) -> list[np.ndarray]:
-    return [flush(x, element(i)) for x in xs] if i.has("ftz") else list(xs)
+def _sources(i: Instruction, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(flush(x, element(i)) for x in xs) if i.has("ftz") else xs
 
 
 def finish(i: Instruction, x: np.ndarray, type_name: str) -> np.ndarray:
@@ -68,143 +64,107 @@ def wide(*xs: np.ndarray) -> list[np.ndarray]:
 # ---------------------------------------------------------------- arithmetic
 
 
-def add(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    x, y = _sources(i, x, y)
-    type_name, mode = element(i), mode_of(i)
+def _fma_to_nearest(*xs: np.ndarray) -> np.ndarray:
+    if xs[0].dtype == np.float64:
+        return exact.by_lane(lambda x, y, z: exact.fma(x, y, z, "f64", "rn"), *xs)
+    return exact.fma_to_odd(*wide(*xs)).astype(xs[0].dtype)
+
+
+_FMA = _fma_to_nearest, exact.fma, exact.fma_to_odd
+_ROUNDED: dict[str, tuple[Callable[..., np.ndarray], Callable[..., float], Callable[..., np.ndarray] | None]] = {
+    "add": (np.add, exact.add, exact.sum_to_odd),
+    "sub": (
+        np.subtract,
+        lambda x, y, *how: exact.add(x, -y, *how),
+        lambda x, y, mode: exact.sum_to_odd(x, -y, mode=mode),
+    ),
+    "mul": (np.multiply, exact.multiply, lambda x, y, mode: x * y),
+    "mad": _FMA,
+    "fma": _FMA,
+    "div": (np.divide, exact.divide, None),
+    "rcp": (np.reciprocal, lambda x, *how: exact.divide(1.0, x, *how), None),
+    "sqrt": (np.sqrt, exact.square_root, None),
+}
+"""Opcode -> the operation rounded to nearest in a format that NumPy has; on one lane's numbers in any format and mode;
+and, where f64 can do it, on arrays of f64, exact or rounded to odd."""
+
+
+@value("add.float", "sub.float", "mul.float", "mad.float", "fma", "sqrt")
+def _rounded(i: Instruction, *xs: np.ndarray) -> np.ndarray:
+    to_nearest, of_lane, to_odd = _ROUNDED[i.opcode]
+    type_name, mode = element(i), first_of(i, "rn", "rz", "rm", "rp") or "rn"
+    xs = _sources(i, *xs)
     if mode == "rn" and type_name in _NATIVE:
-        total = x + y
-    elif type_name == "f64":
-        total = exact.by_lane(lambda a, b: exact.add(a, b, "f64", mode), x, y)
+        result = to_nearest(*xs)
+    elif to_odd and type_name != "f64":
+        result = narrow(to_odd(*wide(*xs), mode=mode), type_name, mode)
     else:
-        p, q = wide(x, y)
-        total = narrow(exact.zero_sign(exact.sum_to_odd(p, q), p, q, mode), type_name, mode)
-    return finish(i, total, type_name)
+        result = exact.by_lane(lambda *lane: of_lane(*lane, type_name, mode), *xs).astype(_CARRIER[type_name])
+    return finish(i, result, type_name)
 
 
-def multiply(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    x, y = _sources(i, x, y)
-    type_name, mode = element(i), mode_of(i)
-    if mode == "rn" and type_name in _NATIVE:
-        product = x * y
-    elif type_name == "f64":
-        product = exact.by_lane(lambda a, b: exact.multiply(a, b, "f64", mode), x, y)
-    else:
-        p, q = wide(x, y)
-        product = narrow(p * q, type_name, mode)
-    return finish(i, product, type_name)
-
-
-@value("fma")
-def fma(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    x, y, z = _sources(i, x, y, z)
-    type_name, mode = element(i), mode_of(i)
-    if type_name == "f64":
-        return finish(i, exact.by_lane(lambda a, b, c: exact.fma(a, b, c, "f64", mode), x, y, z), type_name)
-    p, q, r = wide(x, y, z)
-    total = exact.fma_to_odd(p, q, r)
-    if mode == "rn" and type_name in _NATIVE:
-        return finish(i, total.astype(_CARRIER[type_name]), type_name)
-    return finish(i, narrow(exact.zero_sign(total, p * q, r, mode), type_name, mode), type_name)
-
-
-def divide(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    x, y = _sources(i, x, y)
-    type_name, mode = element(i), mode_of(i)
-    if mode == "rn":
-        quotient = x / y
-        if i.has("approx"):  # the reciprocal of such a divisor is taken as zero
-            huge = (np.abs(y) > 2.0**126) & np.isfinite(y)
-            quotient = np.where(huge, x * np.copysign(np.zeros_like(y), y), quotient)
-    else:
-        quotient = exact.by_lane(lambda a, b: exact.divide(a, b, type_name, mode), *wide(x, y))
-    return finish(i, quotient.astype(_CARRIER[type_name]), type_name)
+@value("div.float")
+def _div(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if i.has("approx"):  # the reciprocal of such a divisor is taken as zero
+        y = np.where(np.abs(y) > 2.0**126, np.copysign(y.dtype.type(np.inf), y), y)
+    return _rounded(i, x, y)
 
 
 @value("rcp")
 def _rcp(i: Instruction, x: np.ndarray) -> np.ndarray:
-    if i.type == "f64" and i.has("approx"):
-        return _upper_half(i, lambda v: 1 / v, x)
-    x = _sources(i, x)[0]
-    mode = mode_of(i)
-    if mode == "rn":
-        return finish(i, np.ones_like(x) / x, i.type)
-    result = exact.by_lane(lambda a: exact.divide(1.0, a, i.type, mode), *wide(x))
-    return finish(i, result.astype(x.dtype), i.type)
-
-
-@value("sqrt")
-def _sqrt(i: Instruction, x: np.ndarray) -> np.ndarray:
-    x = _sources(i, x)[0]
-    mode = mode_of(i)
-    if mode == "rn":
-        return finish(i, np.sqrt(x), i.type)
-    return finish(i, exact.by_lane(lambda a: exact.square_root(a, i.type, mode), *wide(x)).astype(x.dtype), i.type)
+    return _upper_half(np.reciprocal, x) if i.type == "f64" and i.has("approx") else _rounded(i, x)
 
 
 @value("rsqrt")
 def _rsqrt(i: Instruction, x: np.ndarray) -> np.ndarray:
-    if i.type == "f64" and i.has("ftz"):
-        return _upper_half(i, lambda v: 1 / np.sqrt(v), x)
-    return _through_f64(i, lambda v: 1 / np.sqrt(v), x)
+    return _upper_half(_FUNCTIONS["rsqrt"], x) if i.type == "f64" and i.has("ftz") else _function(i, x)
 
 
-def _upper_half(i: Instruction, function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+def _upper_half(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
     """rcp and rsqrt.approx.ftz.f64 read and write only the upper 32 bits of a double."""
     upper = np.uint64(0xFFFFFFFF00000000)
     x = flush((x.view(np.uint64) & upper).view(np.float64), "f64")
     return (flush(canonical(function(x), "f64"), "f64").view(np.uint64) & upper).view(np.float64)
 
 
-def _through_f64(i: Instruction, function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
-    type_name = element(i)
-    result = function(_sources(i, x)[0].astype(np.float64))
-    return finish(i, result if type_name == "f64" else narrow(result, type_name, "rn"), type_name)
+_FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh, "rsqrt": lambda x: 1 / np.sqrt(x),
+}  # fmt: skip
 
 
-_FUNCTIONS = {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh}
-
-
-@value(*_FUNCTIONS)
+@value("sin", "cos", "lg2", "ex2", "tanh")
 def _function(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return _through_f64(i, _FUNCTIONS[i.opcode], x)
+    """Computed in f64 and rounded once."""
+    result = _FUNCTIONS[i.opcode](_sources(i, x)[0].astype(np.float64))
+    return finish(i, narrow(result, element(i), "rn"), element(i))
 
 
 # ---------------------------------------------------------------- signs and order
 
 
-def absolute(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return canonical(np.abs(_sources(i, x)[0]), i.type)
+@value("abs.float", "neg.float")
+def _sign(i: Instruction, x: np.ndarray) -> np.ndarray:
+    change = {"abs": np.abs, "neg": np.negative}[i.opcode]
+    return canonical(change(_sources(i, x)[0]), i.type)
 
 
-def negate(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return canonical(-_sources(i, x)[0], i.type)
-
-
-def extreme(i: Instruction, beats: Callable[[np.ndarray, np.ndarray], np.ndarray], *xs: np.ndarray) -> np.ndarray:
-    """Minimum (`beats` is np.less) or maximum: -0 < +0; a NaN loses against a number unless .NaN is given."""
-    xs = tuple(_sources(i, *xs))
-    signs = np.signbit(xs[0])
-    if i.has("xorsign"):
-        signs = np.logical_xor(signs, np.signbit(xs[1]))
-    result = np.abs(xs[0]) if i.has("abs") else xs[0]
-    for x in xs[1:]:
-        x = np.abs(x) if i.has("abs") else x
-        first_zero = np.signbit(result) if beats is np.less else ~np.signbit(result)
-        chosen = np.where(beats(result, x) | ((result == x) & first_zero), result, x)
-        if i.has("NaN"):
-            chosen = np.where(np.isnan(result), result, chosen)
-        else:
-            chosen = np.where(np.isnan(result), x, np.where(np.isnan(x), result, chosen))
-        result = chosen
+@value("min.float", "max.float")
+def _extreme(i: Instruction, *xs: np.ndarray) -> np.ndarray:
+    """-0 < +0; a NaN loses against a number unless .NaN is given."""
+    is_least = i.opcode == "min"
+    beats = np.less if is_least else np.greater
+    xs = _sources(i, *xs)
+    negative = np.signbit(xs[0]) ^ np.signbit(xs[1])
+    result, *others = (np.abs(x) for x in xs) if i.has("abs") else xs
+    for x in others:
+        wins = beats(result, x) | ((result == x) & (np.signbit(result) == is_least))
+        instead, of_other = (result, x) if i.has("NaN") else (x, result)
+        number = np.where(wins, result, x)
+        result = np.where(np.isnan(result), instead, np.where(np.isnan(x), of_other, number))
     result = canonical(result, i.type)
     if i.has("xorsign"):
-        result = np.where(np.isnan(result), result, np.copysign(result, np.where(signs, -1, 1).astype(result.dtype)))
+        result = np.where(np.isnan(result), result, np.copysign(result, np.where(negative, -1, 1).astype(result.dtype)))
     return relu(result) if i.has("relu") else result
-
-
-@value("copysign")
-def _copysign(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.copysign(y, x)
 
 
 @value("testp", result=lambda i: "pred")
@@ -250,11 +210,13 @@ def _compare(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _ORDERED[name[:-1]](x, y) | unordered
 
 
+_BOOLEANS: dict[str | None, Callable[..., np.ndarray]] = {
+    "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, None: lambda holds: holds,
+}  # fmt: skip
+
+
 def _combined(i: Instruction, holds: np.ndarray, *other: np.ndarray) -> np.ndarray:
-    if not other:
-        return holds
-    operation = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
-    return operation[first_of(i, *operation) or ""](holds, other[0])
+    return _BOOLEANS[first_of(i, "and", "or", "xor")](holds, *other)
 
 
 def _compared_types(i: Instruction) -> tuple[str, ...]:
@@ -266,7 +228,7 @@ def _setp(i: Instruction, x: np.ndarray, y: np.ndarray, *other: np.ndarray) -> n
     holds = _compare(i, x, y)
     if i.type in PACKED:  # one predicate for each half
         return _combined(i, holds[..., 0], *other), _combined(i, holds[..., 1], *other)
-    if isinstance(i.operands[0], Pair):
+    if isinstance(i.operands[0], ResultPair):
         return _combined(i, holds, *other), _combined(i, ~holds, *other)
     return _combined(i, holds, *other)
 
@@ -283,9 +245,8 @@ def _set(i: Instruction, x: np.ndarray, y: np.ndarray, *other: np.ndarray) -> np
     return ones
 
 
-@value("selp", sources=lambda i: (i.type, i.type, "pred"))
-def _selp(i: Instruction, x: np.ndarray, y: np.ndarray, predicate: np.ndarray) -> np.ndarray:
-    return np.where(predicate, x, y)
+operations({"copysign": lambda x, y: np.copysign(y, x)})
+operations({"selp": lambda x, y, predicate: np.where(predicate, x, y)}, sources=lambda i: (i.type, i.type, "pred"))
 
 
 @value("slct", sources=lambda i: (i.types[0], i.types[0], i.types[1]), result=lambda i: i.types[0])

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.oracle import floating
-from ptxsim.oracle.lanes import ActiveLanes, handler, value
-from ptxsim.syntax.program import FLOAT_TYPES, WIDTH_BITS, Instruction
-
-Result = np.ndarray | tuple[np.ndarray, ...]
+from ptxsim.oracle.lanes import ActiveLanes, handler, operations, value
+from ptxsim.syntax.program import WIDTH_BITS, Instruction
 
 
 def as_python(x: np.ndarray) -> np.ndarray:
@@ -21,9 +18,10 @@ def as_python(x: np.ndarray) -> np.ndarray:
 
 
 def wrapped(x: np.ndarray, type_name: str) -> np.ndarray:
-    """Python integers reduced to a PTX integer type."""
+    """Whole numbers, Python's or NumPy's, reduced to a PTX integer type."""
     width = WIDTH_BITS[type_name]
-    bits = np.asarray(x & ((1 << width) - 1)).astype(f"u{width // 8}")
+    wide = as_python(x) if width == 64 else x
+    bits = np.asarray(wide & ((1 << width) - 1)).astype(f"u{width // 8}")
     return bits.view(f"i{width // 8}") if type_name[0] == "s" else bits
 
 
@@ -32,77 +30,40 @@ def _saturated(x: np.ndarray, type_name: str) -> np.ndarray:
     return np.clip(x, -(1 << (width - 1)), (1 << (width - 1)) - 1).astype(f"i{width // 8}")
 
 
-def _is_float(i: Instruction) -> bool:
-    return i.type in FLOAT_TYPES
-
-
 # ---------------------------------------------------------------- sums
 
 
-@value("add")
-def _add(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if _is_float(i):
-        return floating.add(i, x, y)
-    return _saturated(x.astype(np.int64) + y, i.type) if i.has("sat") else x + y
+@value("add", "sub")
+def _sum(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    operation = np.add if i.opcode == "add" else np.subtract
+    return _saturated(operation(x.astype(np.int64), y), i.type) if i.has("sat") else operation(x, y)
 
 
-@value("sub")
-def _sub(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if _is_float(i):
-        return floating.add(i, x, -y)
-    return _saturated(x.astype(np.int64) - y, i.type) if i.has("sat") else x - y
-
-
-def _with_carry(lanes: ActiveLanes, i: Instruction, total: np.ndarray, carries: np.ndarray) -> None:
-    """Writes a sum of Python integers and, with .cc, the carry flag."""
+@handler("addc", "add.cc", "subc", "sub.cc", "madc", "mad.cc")
+def _carrying(lanes: ActiveLanes, i: Instruction) -> None:
+    """A sum of Python integers with the carry flag; x - y is x + ~y + 1, so that the flag then means "no borrow"."""
+    width, subtracts = WIDTH_BITS[i.type], i.opcode in ("sub", "subc")
+    mask = (1 << width) - 1
+    *factor, x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:])
+    if factor:
+        x = factor[0] * x >> (width if i.has("hi") else 0)
+    if subtracts:
+        y = ~y
+    carry = lanes.state.carry[lanes.rows].astype(object) if i.opcode in ("addc", "subc", "madc") else int(subtracts)
+    total = (x & mask) + (y & mask) + carry
     lanes.write(i.operands[0], wrapped(total, i.type), i.type)
     if i.has("cc"):
-        np.copyto(lanes.state.carry[lanes.rows], carries.astype(np.bool_), where=lanes.mask)
-
-
-def _unsigned(lanes: ActiveLanes, i: Instruction) -> list[np.ndarray]:
-    return [as_python(lanes.read(o, "u" + i.type[1:])) for o in i.operands[1:]]
-
-
-def _carry_in(lanes: ActiveLanes, i: Instruction, otherwise: int) -> np.ndarray | int:
-    """The carry flag, where the instruction reads it."""
-    return lanes.state.carry[lanes.rows].astype(object) if i.opcode in ("addc", "subc", "madc") else otherwise
-
-
-@handler("addc", "add.cc")
-def _add_carrying(lanes: ActiveLanes, i: Instruction) -> None:
-    x, y = _unsigned(lanes, i)
-    total = x + y + _carry_in(lanes, i, 0)
-    _with_carry(lanes, i, total, total >> WIDTH_BITS[i.type] != 0)
-
-
-@handler("subc", "sub.cc")
-def _subtract_carrying(lanes: ActiveLanes, i: Instruction) -> None:
-    x, y = _unsigned(lanes, i)
-    total = x - y - (1 - _carry_in(lanes, i, 1))  # after a subtraction the flag means "no borrow"
-    _with_carry(lanes, i, total, total >= 0)
-
-
-@handler("madc", "mad.cc")
-def _multiply_add_carrying(lanes: ActiveLanes, i: Instruction) -> None:
-    width = WIDTH_BITS[i.type]
-    x, y = (as_python(lanes.read(o, i.type)) for o in i.operands[1:3])
-    part = (x * y >> (width if i.has("hi") else 0)) & ((1 << width) - 1)
-    total = part + as_python(lanes.read(i.operands[3], "u" + i.type[1:])) + _carry_in(lanes, i, 0)
-    _with_carry(lanes, i, total, total >> width != 0)
+        np.copyto(lanes.state.carry[lanes.rows], (total > mask).astype(np.bool_), where=lanes.mask)
 
 
 # ---------------------------------------------------------------- products
 
 
-def _double(type_name: str) -> str:
-    return f"{type_name[0]}{2 * WIDTH_BITS[type_name]}"
-
-
 def _product_type(i: Instruction) -> str:
-    return _double(i.type) if i.has("wide") else i.type
+    return f"{i.type[0]}{2 * WIDTH_BITS[i.type]}" if i.has("wide") else i.type
 
 
+@value("mul", result=_product_type)
 def _product(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if i.has("wide"):
         wide = f"{'i' if i.type[0] == 's' else 'u'}{WIDTH_BITS[i.type] // 4}"
@@ -112,15 +73,8 @@ def _product(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return x * y
 
 
-@value("mul", result=_product_type)
-def _mul(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return floating.multiply(i, x, y) if _is_float(i) else _product(i, x, y)
-
-
 @value("mad", sources=lambda i: (i.type, i.type, _product_type(i)), result=_product_type)
 def _mad(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    if _is_float(i):
-        return floating.fma(i, x, y, z)
     if i.has("sat"):
         return _saturated(_product(i, x, y).astype(np.int64) + z, i.type)
     return _product(i, x, y) + z
@@ -136,16 +90,12 @@ def _product24(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _low24(x) * _low24(y) >> (16 if i.has("hi") else 0)
 
 
-@value("mul24")
-def _mul24(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return _product24(i, x, y).astype(x.dtype)
-
-
-@value("mad24")
-def _mad24(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+@value("mul24", "mad24")
+def _mad24(i: Instruction, x: np.ndarray, y: np.ndarray, *addend: np.ndarray) -> np.ndarray:
+    product = _product24(i, x, y)
     if i.has("sat"):
-        return _saturated(_product24(i, x, y).astype(np.int32).astype(np.int64) + z, i.type)
-    return _product24(i, x, y).astype(x.dtype) + z
+        return _saturated(product.astype(np.int32).astype(np.int64) + addend[0], i.type)
+    return sum(addend, product.astype(x.dtype))
 
 
 def _parts(x: np.ndarray, type_name: str, width: int) -> np.ndarray:
@@ -171,18 +121,6 @@ def _dot(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndar
 # ---------------------------------------------------------------- quotients and order
 
 
-@value("div")
-def _div(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if _is_float(i):
-        return floating.divide(i, x, y)
-    return _truncated(x, y)[0]
-
-
-@value("rem")
-def _rem(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return _truncated(x, y)[1]
-
-
 def _truncated(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Quotient towards zero and remainder; by zero both are all ones, which is what an H200 gives."""
     p, q = np.broadcast_arrays(as_python(x), as_python(y))
@@ -194,28 +132,19 @@ def _truncated(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return wrapped(quotient, kind), wrapped(remainder, kind)
 
 
-@value("abs")
-def _abs(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return floating.absolute(i, x) if _is_float(i) else np.abs(x)
-
-
-@value("neg")
-def _neg(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return floating.negate(i, x) if _is_float(i) else -x
+operations({
+    "div": lambda x, y: _truncated(x, y)[0],
+    "rem": lambda x, y: _truncated(x, y)[1],
+    "abs": np.abs,
+    "neg": np.negative,
+    "sad": lambda x, y, z: z + np.where(x < y, y - x, x - y),
+})  # fmt: skip
 
 
 @value("min", "max")
 def _extreme(i: Instruction, *xs: np.ndarray) -> np.ndarray:
-    is_least = i.opcode == "min"
-    if _is_float(i):
-        return floating.extreme(i, np.less if is_least else np.greater, *xs)
-    found = (np.minimum if is_least else np.maximum).reduce(np.broadcast_arrays(*xs))
+    found = (np.minimum if i.opcode == "min" else np.maximum).reduce(np.broadcast_arrays(*xs))
     return np.maximum(found, 0) if i.has("relu") else found
-
-
-@value("sad")
-def _sad(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    return z + np.where(x < y, y - x, x - y)
 
 
 @value("vabsdiff2", "vabsdiff4", sources=lambda i: ("b32", "b32", "b32"))
@@ -231,35 +160,25 @@ def _vabsdiff(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np
         difference = np.minimum(difference, (1 << 8 * size - (i.types[0][0] == "s")) - 1)
     return np.ascontiguousarray(difference.astype(f"u{size}")).view(np.uint32)[..., 0]
 
+
 # ---------------------------------------------------------------- bits
 
 
-@value("popc", result=lambda i: "u32")
-def _popc(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return np.vectorize(int.bit_count, otypes=[np.uint32])(as_python(x))
-
-
-def _bit_length(x: np.ndarray) -> np.ndarray:
-    return np.vectorize(int.bit_length, otypes=[np.int64])(as_python(x))
-
-
-@value("clz", result=lambda i: "u32")
-def _clz(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return WIDTH_BITS[i.type] - _bit_length(x)
+_bit_length = np.vectorize(int.bit_length, otypes=[np.int64])
+"""Of arrays of Python integers."""
+operations({
+    "popc": lambda x: np.vectorize(int.bit_count, otypes=[np.uint32])(as_python(x)),
+    "clz": lambda x: 8 * x.itemsize - _bit_length(as_python(x)),
+}, result=lambda i: "u32")  # fmt: skip
 
 
 @value("bfind", result=lambda i: "u32")
 def _bfind(i: Instruction, x: np.ndarray) -> np.ndarray:
     magnitude = np.where(x < 0, ~x, x) if x.dtype.kind == "i" else x
-    position = _bit_length(magnitude) - 1
+    position = _bit_length(as_python(magnitude)) - 1
     if i.has("shiftamt"):
         position = np.where(position < 0, -1, WIDTH_BITS[i.type] - 1 - position)
     return position
-
-
-@value("fns", sources=lambda i: ("b32", "u32", "s32"), result=lambda i: "b32")
-def _fns(i: Instruction, mask: np.ndarray, base: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    return np.vectorize(_nth_set, otypes=[np.uint32])(as_python(mask), as_python(base), as_python(offset))
 
 
 def _nth_set(mask: int, base: int, offset: int) -> int:
@@ -276,19 +195,17 @@ def _nth_set(mask: int, base: int, offset: int) -> int:
     return 0xFFFFFFFF
 
 
-@value("brev")
-def _brev(i: Instruction, x: np.ndarray) -> np.ndarray:
-    width = WIDTH_BITS[i.type]
-    result = np.zeros_like(x)
-    for k in range(width):
-        result |= (x >> x.dtype.type(k) & x.dtype.type(1)) << x.dtype.type(width - 1 - k)
-    return result
+operations({
+    "fns": lambda *xs: np.vectorize(_nth_set, otypes=[np.uint32])(*map(as_python, xs)),
+}, sources=lambda i: ("b32", "u32", "s32"), result=lambda i: "b32")  # fmt: skip
 
 
-@value("bfe", sources=lambda i: (i.type, "u32", "u32"))
-def _bfe(i: Instruction, x: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
-    extract = np.frompyfunc(lambda v, p, n: _field(v, p, n, WIDTH_BITS[i.type], i.type[0] == "s"), 3, 1)
-    return wrapped(extract(as_python(x), _place(i, position), _place(i, length)), i.type)
+def _reversed(x: np.ndarray) -> np.ndarray:
+    bits = np.unpackbits(np.ascontiguousarray(x[..., None]).view(np.uint8), axis=-1, bitorder="little")
+    return np.packbits(bits[..., ::-1], axis=-1, bitorder="little").view(x.dtype)[..., 0]
+
+
+operations({"brev": _reversed})
 
 
 def _place(i: Instruction, x: np.ndarray) -> np.ndarray:
@@ -296,15 +213,21 @@ def _place(i: Instruction, x: np.ndarray) -> np.ndarray:
     return as_python(x) & (0xFF if WIDTH_BITS[i.type] == 32 else 0xFFFFFFFF)
 
 
-def _field(x: int, position: int, length: int, width: int, is_signed: bool) -> int:
-    """Bits position.. of x; beyond the top, and above the field of a signed type, the field's sign bit."""
-    if length == 0:
-        return 0
-    top = min(position + length, width) - 1
-    sign = x >> top & 1 if is_signed else 0
-    inside = max(0, min(length, width - position))
-    field = x >> position & ((1 << inside) - 1) if position < width else 0
-    return field - (sign << inside)
+def _field(i: Instruction, x: np.ndarray, position: np.ndarray | int, length: np.ndarray) -> np.ndarray:
+    """Bits position.. of x, above them a signed type's sign: beyond the top, x has its sign anyway."""
+    n = np.minimum(length, WIDTH_BITS[i.type])
+    field = as_python(x) >> position & (1 << n) - 1
+    return wrapped(field - 2 * (field & 1 << n >> 1) if i.type[0] == "s" else field, i.type)
+
+
+@value("bfe", sources=lambda i: (i.type, "u32", "u32"))
+def _bfe(i: Instruction, x: np.ndarray, position: np.ndarray, length: np.ndarray) -> np.ndarray:
+    return _field(i, x, _place(i, position), _place(i, length))
+
+
+@value("szext", sources=lambda i: (i.type, "u32"))
+def _szext(i: Instruction, x: np.ndarray, length: np.ndarray) -> np.ndarray:
+    return _field(i, x, 0, as_python(length) & (31 if i.has("wrap") else 0xFFFFFFFF))
 
 
 @value("bfi", sources=lambda i: (i.type, i.type, "u32", "u32"))
@@ -316,49 +239,33 @@ def _bfi(i: Instruction, x: np.ndarray, y: np.ndarray, position: np.ndarray, len
 
 
 @value("bmsk", sources=lambda i: ("u32", "u32"), result=lambda i: "b32")
-def _bmsk(i: Instruction, position: np.ndarray, length: np.ndarray) -> np.ndarray:
-    p, n = as_python(position), as_python(length)
-    if i.has("wrap"):
-        p, n = p & 31, n & 31
-    p, n = np.minimum(p, 32), np.minimum(n, 32)
+def _bmsk(i: Instruction, *place: np.ndarray) -> np.ndarray:
+    p, n = (x & 31 if i.has("wrap") else np.minimum(x, 32) for x in map(as_python, place))
     return wrapped((1 << n) - 1 << p, "b32")
-
-
-@value("szext", sources=lambda i: (i.type, "u32"))
-def _szext(i: Instruction, x: np.ndarray, length: np.ndarray) -> np.ndarray:
-    n = as_python(length)
-    n = n & 31 if i.has("wrap") else np.minimum(n, 32)
-    extract = np.frompyfunc(lambda v, k: _field(v & 0xFFFFFFFF, 0, k, 32, i.type[0] == "s"), 2, 1)
-    return wrapped(extract(as_python(x), n), i.type)
 
 
 # ---------------------------------------------------------------- logic and shifts
 
 
-@value("and", "or", "xor")
-def _logic(i: Instruction, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[i.opcode](x, y)
-
-
-@value("not")
-def _not(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return ~x
-
-
-@value("cnot")
-def _cnot(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return (x == 0).astype(x.dtype)
+operations({
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "cnot": lambda x: (x == 0).astype(x.dtype),
+})  # fmt: skip
 
 
 @value("lop3", sources=lambda i: ("b32", "b32", "b32", "u32", "pred")[: len(i.operands) - 1])
-def _lop3(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray, table: np.ndarray, *more: np.ndarray) -> Result:
+def _lop3(
+    i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray, table: np.ndarray, *more: np.ndarray
+) -> np.ndarray | tuple[np.ndarray, ...]:
     result = np.zeros(np.broadcast_shapes(x.shape, y.shape, z.shape), np.uint32)
     for k in range(8):
         term = (x if k & 4 else ~x) & (y if k & 2 else ~y) & (z if k & 1 else ~z)
         result |= np.where(table >> np.uint32(k) & np.uint32(1), term, np.uint32(0))
-    if not more:
-        return result
-    return result, ((result != 0) & more[0] if i.has("and") else (result != 0) | more[0])
+    combine = np.logical_and if i.has("and") else np.logical_or
+    return (result, combine(result != 0, *more)) if more else result
 
 
 @value("shl", "shr", sources=lambda i: (i.type, "u32"))
@@ -367,8 +274,7 @@ def _shift(i: Instruction, x: np.ndarray, amount: np.ndarray) -> np.ndarray:
     width = WIDTH_BITS[i.type]
     shift = np.left_shift if i.opcode == "shl" else np.right_shift
     shifted = shift(x, np.minimum(amount, width - 1).astype(x.dtype))
-    signs = np.where(x < 0, -1, 0) if i.opcode == "shr" and x.dtype.kind == "i" else np.zeros(x.shape)
-    return np.where(amount >= width, signs.astype(x.dtype), shifted)
+    return shifted if x.dtype.kind == "i" else np.where(amount >= width, 0, shifted)
 
 
 @value("shf")

@@ -7,32 +7,33 @@ Every instruction has one small handler, found by its opcode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ptxsim.analysis.merging import Request
+from ptxsim.analysis.merging import SharedRequest
 from ptxsim.errors import UnsupportedInstruction
 from ptxsim.limits import WARP
 from ptxsim.memory import Memory
 from ptxsim.oracle.counters import Counts
 from ptxsim.record import Terms
 from ptxsim.syntax.program import (
+    FLOAT_TYPES,
     WIDTH_BITS,
-    Block,
     Immediate,
     Instruction,
     Kernel,
     Operand,
-    Pair,
     Register,
     Sink,
     Special,
     Symbol,
-    Vector,
+    elements_of,
 )
 
 UNSIGNED: dict[int, type] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64, 128: np.object_}
@@ -88,6 +89,7 @@ def canonical(value: np.ndarray, type_name: str) -> np.ndarray:
     nan = decode(np.array(CANONICAL_NAN[type_name], np.uint64), type_name)
     return np.where(np.isnan(value), nan, value).astype(value.dtype)
 
+
 # ---------------------------------------------------------------- lanes and their state
 
 
@@ -111,25 +113,31 @@ class Blocks:
     globals: dict[str, int]
     """addresses of the module's variables"""
     counts: Counts
-    shared_requests: dict[int, tuple[Request, ...]]
+    shared_requests: dict[int, tuple[SharedRequest, ...]]
     """what the machine code asks for in place of shared loads"""
     printed: list[str] = field(default_factory=list)
     clock: int = 0
     """instructions executed so far, which is what the clock registers show"""
-    runs: dict[int, list[int]] = field(default_factory=dict)
+    runs: defaultdict[int, np.ndarray] = field(default_factory=lambda: defaultdict(lambda: np.zeros(2, int)))
     """basic block -> how many warps and how many threads have executed it"""
-
-    def executed(self, block: Block, warps: int, threads: int) -> None:
-        run = self.runs.setdefault(block.index, [0, 0])
-        run[0] += warps
-        run[1] += threads
 
     def count_instructions(self) -> None:
         """Adds the instructions of all executed blocks to the counters; predication is no instruction."""
         for index, (warps, threads) in self.runs.items():
-            block = self.kernel.blocks[index]
-            for i in block.executed:
+            for i in self.kernel.blocks[index].executed:
                 self.counts.instruction(i, warps, threads)
+
+    @cached_property
+    def addresses(self) -> dict[str, int]:
+        """Those of variables and parameters within their own state spaces."""
+        own = {v.name: v.offset for v in self.kernel.variables.values() if v.space in ("shared", "local")}
+        return {p.name: p.offset for p in self.kernel.params} | own | self.globals
+
+    @cached_property
+    def constants(self) -> frozenset[int]:
+        """Addresses of the variables in constant memory."""
+        declared = self.kernel.module.globals
+        return frozenset(address for name, address in self.globals.items() if declared[name].space == "const")
 
     @cached_property
     def params(self) -> np.ndarray:
@@ -156,7 +164,7 @@ class Copy:
     data: np.ndarray
 
 
-class State:
+class ThreadState:
     """Registers, memory and position of every thread of some blocks that run side by side.
 
     Thread arrays have shape (rows, 32): one row per warp, the warps of the first block first.
@@ -188,12 +196,21 @@ class State:
         """how many threads the block barrier at which a lane waits is for, 0 for all"""
         self.waits_for = np.full(self.shape, None, object)
         """the block barrier's instruction"""
-        self.copies: dict[tuple[int, int], list[list[Copy]]] = {}
+        self.copies: defaultdict[tuple[int, int], list[list[Copy]]] = defaultdict(lambda: [[]])
         """(row, lane) -> its groups of asynchronous copies that have not landed; the last group is still open"""
         self.gives_way = np.zeros(self.shape, np.bool_)
         """lanes that have looked at a barrier object in vain: the others go on before them"""
         self.failed_waits = 0
         """since an arrival or the end of a wait"""
+        size = math.prod(launch.terms.cluster)
+        self.cluster_of_row, self.rank_of_row = self.block_of_row // size, self.block_of_row % size
+        self.cluster_arrivals: defaultdict[int, int] = defaultdict(int)
+        """threads of a cluster that have come to its barrier in this phase"""
+        self.cluster_phase = np.zeros(len(blocks), np.int64)
+        self.arrived_in = np.zeros(self.shape, np.int64)
+        """the phase in which a lane came to it"""
+        self.arrivals: defaultdict[tuple[int, int], int] = defaultdict(int)
+        """(block, named barrier) -> threads that have arrived there without waiting"""
         self.brought = np.zeros(self.shape, np.bool_)
         """the predicate that a lane brought to a bar.red"""
 
@@ -211,7 +228,7 @@ class State:
 class ActiveLanes:
     """Some rows (warps) and the mask of their lanes that execute."""
 
-    def __init__(self, state: State, rows: slice, mask: np.ndarray) -> None:
+    def __init__(self, state: ThreadState, rows: slice, mask: np.ndarray) -> None:
         self.state = state
         self.launch = state.launch
         self.rows = rows
@@ -234,12 +251,23 @@ class ActiveLanes:
             case Special(name):
                 return np.atleast_2d(self.special(name)).astype(np.uint64)
             case Symbol(name, offset):
-                return np.array([[(self.address_of(name) + offset) & (1 << 64) - 1]], np.uint64)
+                if name not in self.launch.addresses:
+                    raise UnsupportedInstruction(f"'{name}' has no address here")
+                return np.array([[(self.launch.addresses[name] + offset) & (1 << 64) - 1]], np.uint64)
         raise TypeError(f"no value: {operand}")
 
     def read(self, operand: Operand, type_name: str) -> np.ndarray:
         """A source read as a PTX type."""
         return decode(self.bits(operand), type_name)
+
+    def each(self, operand: Operand, type_name: str) -> np.ndarray:
+        """The same for each lane, a constant too: shape (rows, 32)."""
+        return np.broadcast_to(self.read(operand, type_name), self.mask.shape)
+
+    @property
+    def busy(self) -> np.ndarray:
+        """Which rows have an active lane."""
+        return np.logical_or.reduce(self.mask, axis=1)
 
     def write(self, operand: Operand, value: np.ndarray, type_name: str) -> None:
         """Writes the active lanes of a destination; a wider register is sign- or zero-extended."""
@@ -252,67 +280,47 @@ class ActiveLanes:
             bits = bits.view(f"i{bits.dtype.itemsize}").astype(f"i{register.dtype.itemsize}")
         np.copyto(register, bits.astype(register.dtype), where=self.mask)
 
-    # ---------------------------------------------------------------- names
-
-    def address_of(self, name: str) -> int:
-        """Address of a variable or parameter within its own state space."""
-        launch = self.launch
-        if name in launch.globals:
-            return launch.globals[name]
-        v = launch.kernel.variables.get(name)
-        if v is not None and v.space in ("shared", "local"):
-            return v.offset
-        for p in launch.kernel.params:
-            if p.name == name:
-                return p.offset
-        raise UnsupportedInstruction(f"'{name}' has no address here")
-
     def special(self, name: str) -> np.ndarray | int:
         """A special register (PTX ISA, section 10)."""
         base, _, axis = name.partition(".")
         state, launch = self.state, self.launch
-        rows = self.row_numbers
-        lane = np.arange(WARP)[None, :]
-        if base in _VECTORS:
-            k = "xyzw".index(axis)
-            if k == 3:
-                return int(base in ("ntid", "nctaid", "cluster_nctaid", "nclusterid"))
+        if axis in ("x", "y", "z"):
+            k = "xyz".index(axis)
+            here, size, side = state.block[k][self.rows], launch.terms.grid[k], launch.terms.cluster[k]
             vectors: dict[str, np.ndarray | int] = {
-                "tid": state.thread[k][self.rows],
-                "ntid": launch.terms.block[k],
-                "ctaid": state.block[k][self.rows],
-                "nctaid": launch.terms.grid[k],
-                "clusterid": state.block[k][self.rows],
-                "nclusterid": launch.terms.grid[k],
-                "cluster_ctaid": 0,
-                "cluster_nctaid": 1,
-            }
+                "tid": state.thread[k][self.rows], "ntid": launch.terms.block[k], "ctaid": here, "nctaid": size,
+                "clusterid": here // side, "nclusterid": size // side, "cluster_ctaid": here % side,
+                "cluster_nctaid": side,
+            }  # fmt: skip
             return vectors[base]
-        if base.startswith("lanemask_"):
-            one = np.uint64(1) << lane.astype(np.uint64)
-            full = np.uint64(0xFFFFFFFF)
-            below = one - np.uint64(1)
-            masks = {"eq": one, "lt": below, "le": below | one, "gt": full ^ (below | one), "ge": full ^ below}
-            return masks[base[9:]]
-        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo"):
-            return launch.clock
+        lane = np.arange(WARP)[None, :]
+        one = np.uint64(1) << lane.astype(np.uint64)
+        below, full = one - np.uint64(1), np.uint64(0xFFFFFFFF)
         values: dict[str, np.ndarray | int] = {
             "laneid": lane,
-            "warpid": rows % state.warps,
+            "warpid": self.row_numbers % state.warps,
             "nwarpid": state.warps,
             "total_smem_size": launch.shared_bytes,
             "aggr_smem_size": launch.shared_bytes,
             "dynamic_smem_size": launch.terms.shared_bytes,
+            "lanemask_eq": one,
+            "lanemask_lt": below,
+            "lanemask_le": below | one,
+            "lanemask_gt": full ^ (below | one),
+            "lanemask_ge": full ^ below,
+            **dict.fromkeys(("ntid", "nctaid", "cluster_nctaid", "nclusterid"), 1),  # .w
+            **dict.fromkeys(("tid", "ctaid", "cluster_ctaid", "clusterid"), 0),
+            **dict.fromkeys(("clock", "clock64", "globaltimer", "globaltimer_lo"), launch.clock),
             "nsmid": 1,
-            "cluster_nctarank": 1,
+            "cluster_nctarank": math.prod(launch.terms.cluster),
+            "cluster_ctarank": state.rank_of_row[self.rows],
+            "is_explicit_cluster": int(math.prod(launch.terms.cluster) > 1),
+            **dict.fromkeys(("smid", "gridid", "clock_hi", "globaltimer_hi"), 0),
         }
-        zeros = ("smid", "gridid", "clock_hi", "globaltimer_hi", "is_explicit_cluster", "cluster_ctarank")
-        if base not in values and base not in zeros:
+        if base not in values:
             raise UnsupportedInstruction(f"the oracle has no special register '%{name}'")
-        return values.get(base, 0)
+        return values[base]
 
-
-_VECTORS = frozenset({"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"})
 
 # ---------------------------------------------------------------- handlers
 
@@ -325,14 +333,26 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def handler(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Registers a function of (lanes, instruction) for `opcodes`."""
+    """Registers a function of (lanes, instruction) for `opcodes`: "add.float" and "add.cc" are the additions of
+    floating-point numbers and with a carry."""
 
     def register(function: Handler) -> Handler:
-        for opcode in opcodes:
-            HANDLERS[opcode] = function
+        HANDLERS.update(dict.fromkeys(opcodes, function))
         return function
 
     return register
+
+
+def handler_of(i: Instruction) -> Handler:
+    own = i.opcode
+    if i.has("cc"):
+        own += ".cc"
+    elif i.types and i.type in FLOAT_TYPES:
+        own += ".float"
+    found = HANDLERS.get(own) or HANDLERS.get(i.opcode)
+    if found is None:
+        raise unsupported(i)
+    return found
 
 
 def value(
@@ -345,27 +365,26 @@ def value(
     """
 
     def register(function: ValueFunction) -> ValueFunction:
+        @handler(*opcodes)
         def execute(lanes: ActiveLanes, i: Instruction) -> None:
             types = sources(i) if sources else (i.type,) * (len(i.operands) - 1)
-            arguments = [lanes.read(o, t) for o, t in zip(i.operands[1:], types, strict=True)]
-            results = function(i, *arguments)
-            type_name = result(i) if result else i.type
-            destination = i.operands[0]
-            if isinstance(results, tuple):
-                assert isinstance(destination, Pair | Vector)
-                targets = (
-                    destination.elements if isinstance(destination, Vector) else (destination.first, destination.second)
-                )
-                for target, one in zip(targets, results, strict=True):
-                    lanes.write(target, one, type_name)
-            else:
-                lanes.write(destination, results, type_name)
+            found = function(i, *(lanes.read(o, t) for o, t in zip(i.operands[1:], types, strict=True)))
+            results = found if isinstance(found, tuple) else (found,)
+            for target, one in zip(elements_of(i.operands[0]), results, strict=True):
+                lanes.write(target, one, result(i) if result else i.type)
 
-        for opcode in opcodes:
-            HANDLERS[opcode] = execute
         return function
 
     return register
+
+
+def operations(
+    functions: Mapping[str, Callable[..., Any]], *, sources: Types | None = None,
+    result: Callable[[Instruction], str] | None = None,
+) -> None:  # fmt: skip
+    """Registers functions of the typed sources alone, by opcode; the rest is as in `value`."""
+    for opcode, function in functions.items():
+        value(opcode, sources=sources, result=result)(lambda i, *xs, function=function: function(*xs))
 
 
 def unsupported(i: Instruction, why: str = "") -> UnsupportedInstruction:

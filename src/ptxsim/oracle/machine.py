@@ -6,8 +6,10 @@ on order (atomics, fences, printf), blocks run one after the other and each warp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +19,13 @@ from ptxsim.limits import WARP
 from ptxsim.memory import Memory
 from ptxsim.module import Parameters, Shape, SimKernel
 from ptxsim.oracle.counters import Counts
-from ptxsim.oracle.lanes import HANDLERS, TURNS, ActiveLanes, Blocks, Handler, State, unsupported
+from ptxsim.oracle.lanes import TURNS, ActiveLanes, Blocks, ThreadState, first_of, handler_of
 from ptxsim.record import Terms
 from ptxsim.syntax.program import (
     Barrier,
     Block,
     Branch,
+    Immediate,
     Instruction,
     Jump,
     Kernel,
@@ -32,11 +35,15 @@ from ptxsim.syntax.program import (
     source_name,
 )
 
-NOT_WAITING, AT_WARP_BARRIER = -1, -2
+NOT_WAITING, AT_WARP_BARRIER, AT_CLUSTER_BARRIER = -1, -2, -3
+OF_WARPGROUP = 16
+"""Numbers of barriers from here on are those of warpgroups."""
 _FAR = 1 << 40
 MOST_FAILED_WAITS = 10_000
 MAX_ROWS = 64
 """Most warps that run side by side."""
+_REDUCTIONS: dict[str, Callable[..., Any]] = {"popc": np.sum, "and": np.all, "or": np.any}
+"""Those of bar.red."""
 Watch = Callable[[ActiveLanes, Instruction], None]
 """Sees every instruction that some lanes are about to execute."""
 
@@ -80,15 +87,34 @@ def _run(
     requests = shared_requests(kernel.body) if merged else {}
     launch = Blocks(kernel.body, terms, memory, addresses, counts, requests)
     in_order = depends_on_order(kernel.body)
-    together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // terms.warps)
+    cluster = math.prod(terms.cluster)
+    together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // terms.warps // cluster)
+    together *= cluster
+    blocks = _by_cluster(terms, blocks)
     with np.errstate(all="ignore"):
         for first in range(0, len(blocks), together):
             side_by_side = blocks[first : first + together]
-            _Run(launch, side_by_side, one_by_one=in_order, step_limit=step_limit, watch=watch).run()
+            _Scheduler(launch, side_by_side, one_by_one=in_order, step_limit=step_limit, watch=watch).run()
     launch.count_instructions()
     counts.totals["blocks"] += len(blocks)
     lines = {line: dict(names) for line, names in sorted(counts.lines.items())}
     return OracleResult(dict(counts.totals), lines, "".join(launch.printed))
+
+
+def _by_cluster(terms: Terms, blocks: Sequence[int]) -> Sequence[int]:
+    """The blocks with those of a cluster one behind the other, by rank; of a cluster come all or none."""
+    if terms.cluster == (1, 1, 1):
+        return blocks
+
+    def place(number: int) -> tuple[int, ...]:
+        x, y, _ = terms.grid
+        at = number % x, number // x % y, number // (x * y)
+        outer = [a // side for a, side in zip(at, terms.cluster, strict=True)]
+        inner = [a % side for a, side in zip(at, terms.cluster, strict=True)]
+        return *reversed(outer), *reversed(inner)
+
+    groups = {place(number)[:3] for number in blocks}
+    return [n for n in sorted(range(terms.blocks), key=place) if place(n)[:3] in groups]
 
 
 # ---------------------------------------------------------------- with somebody watching
@@ -116,7 +142,7 @@ class MemoryRequest:
 class BlockState:
     """A block of threads while it runs: views of what is there now."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ThreadState) -> None:
         self.registers = state.registers
         """name -> raw bits, shape (warps, 32)"""
         self.shared = state.shared[0]
@@ -195,9 +221,7 @@ class _Told(Counts):
             array, start = self.array_at(space, int(places[mask][0]))
             offsets, warp = np.where(mask, places - start, -1), int(self.warps[row])
             inside = start if space == "shared" else 0
-            self.watcher.request(
-                MemoryRequest(self.kernel.name, line, space, kind, array, size, warp, inside, offsets)
-            )
+            self.watcher.request(MemoryRequest(self.kernel.name, line, space, kind, array, size, warp, inside, offsets))
 
     def array_at(self, space: str, address: int) -> tuple[str, int]:
         """The array at an address, or the one next to it, and the address of its first byte."""
@@ -227,7 +251,7 @@ def depends_on_order(kernel: Kernel) -> bool:
     return any(i.opcode in _ORDERED or i.has("volatile") for b in kernel.blocks for i in b.instructions)
 
 
-class _Run:
+class _Scheduler:
     """Some thread blocks on their way through the kernel, side by side."""
 
     def __init__(
@@ -236,13 +260,9 @@ class _Run:
         self.launch = launch
         self.watch = watch
         self.kernel = launch.kernel
-        self.state = State(launch, blocks)
+        self.state = ThreadState(launch, blocks)
         self.steps_left = step_limit if step_limit is not None else -1
         self.one_by_one = one_by_one
-        self.arrivals: dict[tuple[int, int], int] = {}
-        """(block, named barrier) -> threads that have arrived there without waiting"""
-        ends = [getattr(b.terminator, "instruction", None) for b in launch.kernel.blocks]
-        self.reduces = any(i is not None and i.has("red") for i in ends)
 
     def run(self) -> None:
         state = self.state
@@ -266,23 +286,17 @@ class _Run:
 
     def line_of(self, number: int) -> int:
         block = self.kernel.blocks[number]
-        end = getattr(block.terminator, "instruction", None)
         if isinstance(block.terminator, Jump) and block.terminator.source.line:
             return block.terminator.source.line
-        last = [*block.instructions, *([end] if end else [])][-1:]
-        return last[0].source.line if last else 0
+        return block.executed[-1].source.line if block.executed else 0
 
     def execute(self, block: Block, lanes: ActiveLanes) -> None:
-        warps, threads = int(lanes.mask.any(axis=1).sum()), int(lanes.mask.sum())
-        self.launch.executed(block, warps, threads)
+        self.launch.runs[block.index] += (lanes.busy.sum(), lanes.mask.sum())
         for i in block.instructions:
             self.launch.clock += 1
             if self.watch:
                 self.watch(lanes, i)
-            if i.opcode in ("bar", "barrier"):
-                self.pass_by(lanes, i)
-            else:
-                _handler(i)(lanes, i)
+            handler_of(i)(lanes, i)
         end = getattr(block.terminator, "instruction", None)
         if self.watch and end is not None:
             self.watch(lanes, end)
@@ -310,8 +324,7 @@ class _Run:
                 self.arrive(lanes, i)
                 pc[mask] = target
             case WarpBarrier(target, i):
-                members = np.broadcast_to(lanes.read(i.operands[0], "u32"), mask.shape)
-                state.warp_mask[lanes.rows][mask] = members[mask]
+                np.copyto(state.warp_mask[lanes.rows], lanes.read(i.operands[0], "u32"), where=mask)
                 state.waits_at[lanes.rows][mask] = AT_WARP_BARRIER
                 pc[mask] = target
             case Return():
@@ -319,33 +332,34 @@ class _Run:
 
     def count_divergence(self, i: Instruction, pc: np.ndarray, mask: np.ndarray) -> None:
         if not i.added:
-            parted = [len(np.unique(row[m])) > 1 for row, m in zip(pc, mask, strict=True)]
-            self.launch.counts.add("divergent_branches", i.source.line, sum(parted))
+            parted = np.where(mask, pc, -1).max(axis=1) > np.where(mask, pc, _FAR).min(axis=1)
+            self.launch.counts.add("divergent_branches", i.source.line, parted.sum())
 
     # ---------------------------------------------------------------- barriers
 
     def arrive(self, lanes: ActiveLanes, i: Instruction) -> None:
         """The active lanes begin to wait at a block barrier; those of bar.red bring their predicate."""
         state, mask, rows = self.state, lanes.mask, lanes.rows
-        self.launch.counts.add("barriers", i.source.line, int(mask.any(axis=1).sum()))
+        if not i.has("cluster") and i.opcode != "wgmma":
+            self.launch.counts.add("barriers", i.source.line, lanes.busy.sum())
+        if i.has("cluster"):
+            state.waits_at[rows][mask] = AT_CLUSTER_BARRIER
+            state.waits_for[rows][mask] = i
+            return
         operands = list(i.operands)
+        if i.opcode == "wgmma":  # the four warps of a warpgroup go on together
+            warps = np.broadcast_to(lanes.row_numbers % state.warps // 4, mask.shape)
+            np.copyto(state.waits_at[rows], OF_WARPGROUP + warps, where=mask)
+            np.copyto(state.expected[rows], 4 * WARP, where=mask)
+            state.waits_for[rows][mask] = i
+            return
         if i.has("red"):
-            predicate = np.broadcast_to(lanes.read(operands.pop(), "pred"), mask.shape)
-            state.brought[rows][mask] = predicate[mask]
+            np.copyto(state.brought[rows], lanes.read(operands.pop(), "pred"), where=mask)
             operands.pop(0)
-        count = lanes.read(operands[1], "u32") if len(operands) > 1 else np.zeros((), np.uint32)
-        state.waits_at[rows][mask] = np.broadcast_to(lanes.read(operands[0], "u32"), mask.shape)[mask]
-        state.expected[rows][mask] = np.broadcast_to(count, mask.shape)[mask]
+        number, count = (*operands, Immediate(0))[:2]
+        np.copyto(state.waits_at[rows], lanes.read(number, "u32"), where=mask)
+        np.copyto(state.expected[rows], lanes.read(count, "u32"), where=mask)
         state.waits_for[rows][mask] = i
-
-    def pass_by(self, lanes: ActiveLanes, i: Instruction) -> None:
-        """bar.arrive: the warps are counted at a barrier and go on."""
-        self.launch.counts.add("barriers", i.source.line, int(lanes.mask.any(axis=1).sum()))
-        numbers = np.broadcast_to(lanes.read(i.operands[0], "u32"), lanes.mask.shape)
-        for row in np.flatnonzero(lanes.mask.any(axis=1)):
-            block = int(self.state.block_of_row[lanes.row_numbers[row, 0], 0])
-            key = (block, int(numbers[row, np.argmax(lanes.mask[row])]))
-            self.arrivals[key] = self.arrivals.get(key, 0) + WARP
 
     def wake(self) -> None:
         """Nobody can go on: those that gave way look again, or the barriers open at which all have come."""
@@ -359,23 +373,36 @@ class _Run:
             raise KernelDeadlock(f"{state.place(row, lane)} waits at a barrier object for ever", line=line)
         state.gives_way[:] = False
 
+    def release_cluster_barriers(self) -> bool:
+        """Opens the clusters' barriers at which all threads have come that are left."""
+        state = self.state
+        opened = False
+        for cluster in np.unique(state.cluster_of_row):
+            own = state.cluster_of_row == cluster
+            arrived = state.cluster_arrivals[int(cluster)]
+            if arrived and arrived >= int((own & ~state.done).sum()):
+                state.cluster_arrivals[int(cluster)] = 0
+                state.cluster_phase[cluster] += 1
+            phase = state.cluster_phase[cluster]
+            free = own & (state.waits_at == AT_CLUSTER_BARRIER) & (state.arrived_in < phase)
+            opened |= bool(free.any())
+            state.waits_at[free] = NOT_WAITING
+        return opened
+
     def release_barriers(self) -> None:
         """Opens every block barrier at which all expected threads wait; an exited thread is expected nowhere."""
         state = self.state
-        opened = False
+        opened = self.release_cluster_barriers()
         for block in np.unique(state.block_of_row):
             own = state.block_of_row == block
             for number in np.unique(state.waits_at[own & (state.waits_at >= 0)]):
                 members = own & (state.waits_at == number)
                 expected = int(state.expected[members].max())
-                if expected:
-                    passed_by = self.arrivals.get((int(block), int(number)), 0)
-                    complete = WARP * int(members.any(axis=1).sum()) + passed_by >= expected
-                else:
-                    complete = bool((members | state.done | ~own).all())
+                arrived = WARP * int(members.any(axis=1).sum()) + state.arrivals[int(block), int(number)]
+                complete = arrived >= expected if expected else (members | state.done | ~own).all()
                 if complete:
                     opened = True
-                    self.arrivals.pop((int(block), int(number)), None)
+                    del state.arrivals[int(block), int(number)]
                     self.open(members)
         if not opened:
             row, lane = np.argwhere(state.waits_at != NOT_WAITING)[0]
@@ -388,19 +415,13 @@ class _Run:
         """Lets the threads of a barrier go on; threads at a bar.red get the reduction of what all brought."""
         state = self.state
         state.waits_at[members] = NOT_WAITING
-        if not self.reduces:
-            return
-        reducing = [i for i in dict.fromkeys(state.waits_for[members]) if i.has("red")]
-        taking_part = members & np.array([[i is not None and i.has("red") for i in row] for row in state.waits_for])
-        for i in reducing:
-            brought = state.brought[taking_part]
-            if i.has("popc"):
-                result, type_name = np.uint32(brought.sum()), "u32"
-            else:
-                result, type_name = brought.all() if i.has("and") else brought.any(), "pred"
-            receivers = members & np.array([[other == i for other in row] for row in state.waits_for])
-            lanes = ActiveLanes(state, slice(None), receivers)
-            lanes.write(i.operands[0], np.broadcast_to(result, members.shape), type_name)
+        waited = {id(i): i for i in state.waits_for[members]}.values()
+        receivers = {i: members & (state.waits_for == i) for i in waited if i.has("red")}
+        for i, mask in receivers.items():
+            reduction = _REDUCTIONS[first_of(i, *_REDUCTIONS) or ""]
+            result = reduction(state.brought[np.logical_or.reduce([*receivers.values()])])
+            lanes = ActiveLanes(state, slice(None), mask)
+            lanes.write(i.operands[0], np.array([[result]]), "u32" if i.has("popc") else "pred")
 
     def release_warp_barriers(self, lanes: ActiveLanes) -> None:
         """Lets lanes go on whose mask's lanes all wait at a warp barrier with that mask (or have exited)."""
@@ -415,11 +436,3 @@ class _Run:
                 arrived = sum(1 << lane for lane in range(WARP) if same[lane] or done[row, lane])
                 if int(mask) & ~arrived == 0:
                     waits[row, same] = NOT_WAITING
-
-
-def _handler(i: Instruction) -> Handler:
-    name = f"{i.opcode}.cc" if i.has("cc") and i.opcode in ("add", "sub", "mad") else i.opcode
-    found = HANDLERS.get(name)
-    if found is None:
-        raise unsupported(i)
-    return found

@@ -7,16 +7,21 @@ of cp.async land when the thread waits for them; what the 64 bits of a barrier o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.merging import Request
+from ptxsim.analysis.merging import SharedRequest
 from ptxsim.limits import WARP
 from ptxsim.oracle import exact
+from ptxsim.oracle.boxes import load_box, reduced, store_box
 from ptxsim.oracle.floating import flush, narrow, wide
 from ptxsim.oracle.lanes import (
     PACKED,
+    PARAM_WINDOW,
     WINDOWS,
     ActiveLanes,
     Copy,
@@ -27,6 +32,7 @@ from ptxsim.oracle.lanes import (
     handler,
     unsupported,
 )
+from ptxsim.syntax.bulk import BulkCopy, bulk_copy, is_bulk, is_group
 from ptxsim.syntax.program import (
     FLOAT_TYPES,
     WIDTH_BITS,
@@ -36,12 +42,15 @@ from ptxsim.syntax.program import (
     Operand,
     Register,
     Sink,
-    Vector,
     bytes_of,
+    elements_of,
 )
+from ptxsim.tensormap import BYTES, TensorMap, box_bytes
 
 Chunk = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Mask of lanes, shape (rows, 32); the bytes of one array; and the indices of those each lane accesses."""
+CLUSTER_SHIFT = 24
+"""In an address of a cluster's shared memory, where the block's rank + 1 begins (0: the own block)."""
 _WINDOW_BITS = np.uint64((1 << 56) - 1)
 
 
@@ -60,11 +69,25 @@ class Places:
             self.masks["global"] = lanes.mask & ~np.logical_or.reduce([window == w for w in WINDOWS.values()])
             self.address = np.where(self.masks["global"], address, address & _WINDOW_BITS)
         else:
-            space = "global" if i.space == "const" else i.space
-            self.masks = {space: lanes.mask}
-            width = 32 if space in ("shared", "local") else 64
-            self.address = address & np.uint64((1 << width) - 1)
-        self.is_const = i.space == "const"
+            self.masks = {"shared" if i.space == "cluster" else i.space: lanes.mask}
+            narrow = lanes.bits(operand.base).dtype.itemsize <= 4  # such an address wraps around
+            self.address = address & np.uint64(0xFFFFFFFF if narrow else (1 << 64) - 1)
+        self.blocks = lanes.state.block_of_row[lanes.rows]
+        if i.space == "cluster" or (i.space == "generic" and lanes.launch.terms.cluster != (1, 1, 1)):
+            self._find_blocks()
+
+    def _find_blocks(self) -> None:
+        """Splits addresses of a cluster's shared memory into the block's and the offset in its memory."""
+        state, shared = self.lanes.state, self.masks.get("shared", np.zeros((1, 1), bool))
+        rank = (self.address >> np.uint64(CLUSTER_SHIFT)).astype(np.int64) & 0xFF
+        size = math.prod(self.lanes.launch.terms.cluster)
+        own = state.block_of_row[self.lanes.rows]
+        there = np.where(rank > 0, state.cluster_of_row[self.lanes.rows] * size + rank - 1, own)
+        self.blocks = np.where(shared, there, own)
+        offset = self.address & np.uint64((1 << CLUSTER_SHIFT) - 1)
+        outside = shared & (rank > size)
+        self.address = np.where(shared, np.where(outside, np.uint64(1 << 40), offset), self.address)
+        self.blocks = np.where(outside, own, self.blocks)
 
     def count(self, i: Instruction, kind: str) -> None:
         """Counts the access; parameter memory has no counters."""
@@ -72,20 +95,20 @@ class Places:
         if i.added:  # the call stack's own
             return
         for space, mask in self.masks.items():
-            if space == "global" and self.is_const:
+            if space == "const":
                 counts.constant_access(line, self.address, mask)
             elif space == "global":
                 counts.global_access(kind, line, self.address, mask, self.size)
             elif space == "shared":
                 self.count_shared(i, kind, mask)
             elif space == "local":
-                counts.add(f"local_{kind}_requests", line, int(mask.any(axis=1).sum()))
+                counts.add(f"local_{kind}_requests", line, mask.any(axis=1).sum())
 
     def count_shared(self, i: Instruction, kind: str, mask: np.ndarray) -> None:
         """Counts what the machine code asks for in place of this access (`merging`)."""
         line, launch = i.source.line, self.lanes.launch
         launch.counts.shared_bytes(kind, line, mask, self.size)
-        for r in launch.shared_requests.get(id(i), (Request(0, self.size),)):
+        for r in launch.shared_requests.get(id(i), (SharedRequest(0, self.size),)):
             address = self.address + np.uint64(r.shift & 0xFFFFFFFF) & np.uint64(0xFFFFFFFF)
             launch.counts.shared_access(kind, line, address, mask, r.nbytes)
 
@@ -104,46 +127,48 @@ class Places:
     def chunks(self) -> Iterator[Chunk]:
         """What is accessed in bounds, array by array."""
         step = np.arange(self.size, dtype=np.int64)
-        state, rows = self.lanes.state, self.lanes.row_numbers
+        state, launch, rows = self.lanes.state, self.lanes.launch, self.lanes.row_numbers
+        spaces = {
+            "param": (launch.params[None], np.zeros((1, 1), int)),
+            "shared": (state.shared, self.blocks),
+            "local": (state.local, rows * WARP + np.arange(WARP)),
+        }
         for space, mask in self.masks.items():
-            if not mask.any():
-                continue
-            if space == "global":
-                yield from self.global_chunks(mask, step)
-                continue
-            if space == "param":
-                view, start, length = (
-                    self.lanes.launch.params,
-                    np.zeros((1, 1), np.int64),
-                    len(self.lanes.launch.params),
-                )
-            elif space == "shared":
-                view, length = state.shared.reshape(-1), state.shared.shape[1]
-                start = state.block_of_row[self.lanes.rows] * length
-            else:
-                view, length = state.local.reshape(-1), state.local.shape[1]
-                start = (rows * WARP + np.arange(WARP)) * length
-            inside = mask & self.fits(self.address, length)
-            yield inside, view, (start + self.address.astype(np.int64))[inside][:, None] + step
+            if space in ("global", "const"):
+                yield from self.global_chunks(mask, step, launch.constants if space == "const" else None)
+            elif mask.any():
+                memory, number = spaces[space]
+                length = memory.shape[1]
+                inside = mask & self.fits(self.address, length)
+                if inside.any():
+                    number = np.broadcast_to(number, mask.shape)
+                    at = (number * length + self.address.astype(np.int64))[inside]
+                    yield inside, memory.reshape(-1), at[:, None] + step
 
     def fits(self, offset: np.ndarray, length: int) -> np.ndarray:
         """Whether the access ends within `length` bytes; written so that no sum wraps around 2**64."""
         return offset <= np.uint64(max(0, length - self.size)) if length >= self.size else np.zeros(offset.shape, bool)
 
-    def global_chunks(self, mask: np.ndarray, step: np.ndarray) -> Iterator[Chunk]:
+    def global_chunks(self, mask: np.ndarray, step: np.ndarray, constants: frozenset[int] | None) -> Iterator[Chunk]:
+        """In all arrays, or in those at the addresses of variables in constant memory."""
         for a in self.lanes.launch.memory.allocations:
+            if constants is not None and a.address not in constants:
+                continue
             inside = mask & (self.address >= np.uint64(a.address))
             inside &= self.fits(self.address - np.uint64(a.address), a.nbytes)
             if inside.any():
                 yield inside, a.view(), (self.address[inside] - np.uint64(a.address)).astype(np.int64)[:, None] + step
 
 
+def in_shared(lanes: ActiveLanes, i: Instruction, operand: Operand, size: int) -> Places:
+    """Places in shared memory, also where an instruction that can only mean it does not write so."""
+    places = Places(lanes, i.with_(modifiers=("shared",) if i.space == "shared" else ()), operand, size)
+    places.masks = {"shared": places.masks["shared"]}
+    return places
+
+
 def _elements(i: Instruction) -> int:
     return int((first_of(i, "v2", "v4", "v8") or "v1")[1:])
-
-
-def _listed(operand: Operand) -> tuple[Operand, ...]:
-    return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 @handler("ld", "ldu")
@@ -152,7 +177,7 @@ def _ld(lanes: ActiveLanes, i: Instruction) -> None:
     places = Places(lanes, i, i.operands[1], width * _elements(i))
     places.count(i, "load")
     data = places.load()
-    for k, element in enumerate(_listed(i.operands[0])):
+    for k, element in enumerate(elements_of(i.operands[0])):
         piece = np.ascontiguousarray(data[..., k * width : (k + 1) * width])
         lanes.write(element, piece.view(f"u{width}")[..., 0], _integer_type(i.type))
 
@@ -168,22 +193,15 @@ def _st(lanes: ActiveLanes, i: Instruction) -> None:
     places = Places(lanes, i, i.operands[0], width * _elements(i))
     places.count(i, "store")
     data = np.zeros((*lanes.mask.shape, places.size), np.uint8)
-    for k, element in enumerate(_listed(i.operands[1])):
-        bits = np.broadcast_to(lanes.read(element, f"u{8 * width}"), lanes.mask.shape)
+    for k, element in enumerate(elements_of(i.operands[1])):
+        bits = lanes.each(element, f"u{8 * width}")
         data[..., k * width : (k + 1) * width] = np.ascontiguousarray(bits[..., None]).view(np.uint8)
     places.store(data)
 
 
 # ---------------------------------------------------------------- atomics
 
-Operation = Callable[..., np.ndarray]
-
-
-def _swap_if_equal(old: np.ndarray, compare: np.ndarray, new: np.ndarray) -> np.ndarray:
-    return np.where(old == compare, new, old)
-
-
-
+Operation = Callable[..., Any]
 _OPERATIONS: dict[str, Operation] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
@@ -191,7 +209,12 @@ _OPERATIONS: dict[str, Operation] = {
     "exch": lambda old, new: new,
     "inc": lambda old, limit: np.where(old >= limit, 0, old + 1),
     "dec": lambda old, limit: np.where((old == 0) | (old > limit), limit, old - 1),
-    "cas": _swap_if_equal,
+    "cas": lambda old, compare, new: np.where(old == compare, new, old),
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "min.float": np.fmin,
+    "max.float": np.fmax,
 }
 
 
@@ -199,13 +222,11 @@ def _operation(i: Instruction, space: str) -> Operation:
     name = first_of(i, "add", "min", "max", *_OPERATIONS)
     if name is None:
         raise unsupported(i)
-    if name in _OPERATIONS:
-        return _OPERATIONS[name]
     type_name = PACKED.get(i.type, i.type)
-    if type_name not in FLOAT_TYPES:
-        return {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
+    if type_name not in FLOAT_TYPES or name not in ("add", "min", "max"):
+        return _OPERATIONS[name]
     if name != "add":
-        return {"min": np.fmin, "max": np.fmax}[name]
+        return _OPERATIONS[f"{name}.float"]
     if type_name == "f32" and space == "global" and not i.has("noftz"):
         return lambda old, new: canonical(flush(flush(old, "f32") + flush(new, "f32"), "f32"), "f32")
     if type_name == "bf16":
@@ -220,11 +241,11 @@ def _atom(lanes: ActiveLanes, i: Instruction) -> None:
     memory, *values = i.operands[1:] if returns else i.operands
     width, count = bytes_of(i.type), _elements(i)
     places = Places(lanes, i, memory, width * count)
-    name = "global_atomic_requests" if returns else "global_reduction_requests"
     if "global" in places.masks:
-        lanes.launch.counts.add(name, i.source.line, int(places.masks["global"].any(axis=1).sum()))
+        name = "global_atomic_requests" if returns else "global_reduction_requests"
+        lanes.launch.counts.add(name, i.source.line, places.masks["global"].any(axis=1).sum())
     sources = [
-        np.stack([np.broadcast_to(lanes.bits(e), lanes.mask.shape) for e in _listed(v)], axis=-1) for v in values
+        np.stack([np.broadcast_to(lanes.bits(e), lanes.mask.shape) for e in elements_of(v)], axis=-1) for v in values
     ]
     if i.type == "b128":
         _swap_wide(lanes, i, places, [source[..., 0] for source in sources])
@@ -233,16 +254,13 @@ def _atom(lanes: ActiveLanes, i: Instruction) -> None:
     for mask, view, index in places.chunks():
         space = next(s for s, m in places.masks.items() if (m & mask).any())
         operation = _operation(i, space)
-        for place, at in zip(np.argwhere(mask), index, strict=True):
-            row, lane = place
-            before = view[at].view(f"u{width}")
-            old[row, lane] = before
+        for (row, lane), at in zip(np.argwhere(mask), index, strict=True):
+            old[row, lane] = before = view[at].view(f"u{width}")
             arguments = [decode(source[row, lane], i.type) for source in sources]
-            view[at] = np.ascontiguousarray(encode(operation(decode(before, i.type), *arguments), i.type)).view(
-                np.uint8
-            )
+            after = encode(operation(decode(before, i.type), *arguments), i.type)
+            view[at] = np.ascontiguousarray(after).view(np.uint8)
     if returns:
-        for k, element in enumerate(_listed(i.operands[0])):
+        for k, element in enumerate(elements_of(i.operands[0])):
             lanes.write(element, old[..., k], _integer_type(i.type))
 
 
@@ -256,104 +274,186 @@ def _swap_wide(lanes: ActiveLanes, i: Instruction, places: Places, sources: list
                 view[at] = np.frombuffer(int(sources[-1][row, lane]).to_bytes(16, "little"), np.uint8)
     lanes.write(i.operands[0], old, "b128")
 
+
 # ---------------------------------------------------------------- barrier objects
 
 
 _FIELD, _COUNT = 20, (1 << 20) - 1
-"""expected arrivals in the low 20 bits, then as many for the missing ones, then the number of the phase"""
+_PHASE, _BYTES = 61, (1 << 21) - 1
+"""expected arrivals in the low 20 bits, then as many for the missing ones, 21 for bytes, the number of the phase"""
 
 
 @handler("mbarrier")
 def _mbarrier(lanes: ActiveLanes, i: Instruction) -> None:
-    shape = lanes.mask.shape
     if i.has("pending_count"):
         lanes.write(i.operands[0], lanes.bits(i.operands[1]) >> np.uint64(_FIELD) & np.uint64(_COUNT), "u32")
     elif i.has("init") or i.has("inval"):
-        count = lanes.read(i.operands[1], "u32") if i.has("init") else np.zeros((), np.uint32)
-        wide = np.broadcast_to(count, shape).astype(np.uint64) & np.uint64(_COUNT)
-        _object(lanes, i, i.operands[0]).store(_as_bytes(wide | wide << np.uint64(_FIELD)))
+        where, count = (*i.operands, Immediate(0))[:2]
+        field = lanes.each(count, "u32").astype(np.uint64) & np.uint64(_COUNT)
+        _object(lanes, i, where).store((field | field << np.uint64(_FIELD))[..., None].view(np.uint8))
     elif i.has("arrive") or i.has("arrive_drop"):
-        _arrive(lanes, i, i.operands[0], i.operands[1], i.operands[2] if len(i.operands) > 2 else Immediate(1))
+        result, where, number = (*i.operands, Immediate(1))[:3]
+        count, expected = (Immediate(1), number) if i.has("expect_tx") else (number, Immediate(0))
+        change_object(lanes, i, result, where, lanes.each(count, "u32"), lanes.each(expected, "s32"))
+    elif i.has("expect_tx") or i.has("complete_tx"):
+        nbytes = lanes.each(i.operands[1], "s32") * (1 if i.has("expect_tx") else -1)
+        change_object(lanes, i, Sink(), i.operands[0], np.zeros(lanes.mask.shape, int), nbytes)
     else:
-        now = _object(lanes, i, i.operands[1]).load().view(np.uint64)[..., 0] >> np.uint64(2 * _FIELD)
+        now = _object(lanes, i, i.operands[1]).load().view(np.uint64)[..., 0] >> np.uint64(_PHASE)
         if i.has("parity"):
             over = (now & np.uint64(1)) != (lanes.read(i.operands[2], "u32") & 1)
         else:
-            over = now != lanes.bits(i.operands[2]) >> np.uint64(2 * _FIELD)
-        over = np.broadcast_to(over, shape)
+            over = now != lanes.bits(i.operands[2]) >> np.uint64(_PHASE)
         lanes.write(i.operands[0], over, "pred")
         lanes.state.gives_way[lanes.rows] |= lanes.mask & ~over
         lanes.state.failed_waits = lanes.state.failed_waits + 1 if not (lanes.mask & over).any() else 0
 
 
 def _object(lanes: ActiveLanes, i: Instruction, operand: Operand) -> Places:
-    return Places(lanes, i.with_(modifiers=("shared",)), operand, 8)
+    if i.space == "cluster":
+        return Places(lanes, i.with_(modifiers=("shared::cluster",)), operand, 8)
+    return in_shared(lanes, i, operand, 8)
 
 
-def _as_bytes(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values[..., None]).view(np.uint8)
-
-
-def _arrive(lanes: ActiveLanes, i: Instruction, result: Operand, where: Operand, count: Operand) -> None:
-    """The lanes arrive one after the other; each gets the state before."""
+def change_object(
+    lanes: ActiveLanes, i: Instruction, result: Operand, where: Operand, counts: np.ndarray, nbytes: np.ndarray
+) -> None:
+    """The lanes arrive one after the other, with more bytes to wait for or fewer; each gets the state before."""
     old = np.zeros(lanes.mask.shape, np.uint64)
-    counts = np.broadcast_to(lanes.read(count, "u32"), lanes.mask.shape)
     for mask, view, index in _object(lanes, i, where).chunks():
         for (row, lane), at in zip(np.argwhere(mask), index, strict=True):
-            before = int(view[at].view(np.uint64)[0])
-            old[row, lane] = before
-            expected, missing, phase = before & _COUNT, before >> _FIELD & _COUNT, before >> 2 * _FIELD
-            if i.has("arrive_drop"):
-                expected = expected - int(counts[row, lane]) & _COUNT
-            missing -= int(counts[row, lane])
-            if missing <= 0:
-                missing, phase = expected, phase + 1
-            after = expected | missing << _FIELD | phase << 2 * _FIELD
-            view[at] = np.array([after & (1 << 64) - 1], np.uint64).view(np.uint8)
+            old[row, lane] = before = int(view[at].view(np.uint64)[0])
+            drops = int(counts[row, lane]) if i.has("arrive_drop") else 0
+            after = changed_object(before, int(counts[row, lane]), int(nbytes[row, lane]), drops)
+            view[at] = np.array([after], np.uint64).view(np.uint8)
     lanes.state.failed_waits = 0
-    if not isinstance(result, Sink):
-        lanes.write(result, old, "b64")
+    lanes.write(result, old, "b64")
+
+
+def changed_object(state: int, count: int, nbytes: int, drops: int = 0) -> int:
+    """A barrier object after so many arrivals, and so many bytes more to wait for."""
+    expected, missing, phase = (state & _COUNT) - drops & _COUNT, (state >> _FIELD & _COUNT) - count, state >> _PHASE
+    outstanding = (state >> 2 * _FIELD) + nbytes & _BYTES
+    if missing <= 0 and not outstanding:
+        missing, phase = expected, phase + 1
+    return expected | (missing & _COUNT) << _FIELD | outstanding << 2 * _FIELD | (phase & 7) << _PHASE
+
 
 # ---------------------------------------------------------------- asynchronous copies
 
 
 @handler("cp")
 def _cp(lanes: ActiveLanes, i: Instruction) -> None:
-    if i.has("mbarrier"):
-        _tie(lanes, i)
+    if is_bulk(i):
+        copy_in_bulk(lanes, i)
         return
-    action = first_of(i, "commit_group", "wait_group", "wait_all", "ca", "cg")
-    if not i.has("async") or action is None:
-        raise unsupported(i)
-    if action in ("ca", "cg"):
+    if i.has("ca") or i.has("cg"):
         _start_copy(lanes, i)
         return
     for row, lane in np.argwhere(lanes.mask):
-        groups = lanes.state.copies.setdefault((int(lanes.row_numbers[row, 0]), int(lane)), [[]])
-        if action == "commit_group":
+        groups = lanes.state.copies[int(lanes.row_numbers[row, 0]), int(lane)]
+        if i.has("commit_group"):
             groups.append([])
-            continue
-        if action == "wait_all":
-            landing = len(groups)
+        elif i.has("wait_group"):
+            assert isinstance(i.operands[0], Immediate)
+            _land(lanes, groups, max(0, len(groups) - 1 - i.operands[0].bits))  # the last group is still open
+        else:  # what a barrier object is to wait for lands here as well, which is as early as may be
+            _land(lanes, groups, len(groups))
+    if i.has("noinc"):  # else the phase waits for one more, which has just arrived
+        once, none = np.ones(lanes.mask.shape, int), np.zeros(lanes.mask.shape, int)
+        change_object(lanes, i, Sink(), i.operands[0], once, none)
+
+
+def _land(lanes: ActiveLanes, groups: list[list[Copy]], count: int) -> None:
+    """The copies of the first groups arrive; one group stays open."""
+    for copy in chain.from_iterable(groups[:count]):
+        shared = lanes.state.shared[copy.block]
+        if copy.address + len(copy.data) <= len(shared):
+            shared[copy.address : copy.address + len(copy.data)] = copy.data
+    groups[:count] = [] if count < len(groups) else [[]]
+
+
+def copy_in_bulk(lanes: ActiveLanes, i: Instruction) -> None:
+    """Each lane's copy, at once, for each block that is to have it."""
+    if is_group(i):
+        return
+    copy = bulk_copy(i)
+    if not copy.to:
+        return
+    state, launch = lanes.state, lanes.launch
+    launch.counts.add("bulk_copies", i.source.line, lanes.mask.sum())
+    cluster = i.with_(modifiers=("shared::cluster",))
+    local, far_operand = (copy.target, copy.source) if copy.to == "shared" else (copy.source, copy.target)
+    assert local is not None and far_operand is not None
+    near = Places(lanes, cluster, local, 1)
+    barrier = Places(lanes, cluster, copy.barrier, 8) if copy.barrier is not None else None
+    far = Places(lanes, i.with_(modifiers=("shared" if copy.to == copy.origin else "global",)), far_operand, 1)
+    masks = lanes.each(copy.blocks, "u16") if copy.blocks is not None else None
+    size = math.prod(launch.terms.cluster)
+    for row, lane in np.argwhere(lanes.mask):
+        blocks = [int(np.broadcast_to(near.blocks, lanes.mask.shape)[row, lane])]
+        if masks is not None:
+            first = int(state.cluster_of_row[lanes.rows][row, 0]) * size
+            blocks = [first + r for r in range(size) if int(masks[row, lane]) >> r & 1]
+        for block in blocks:
+            own = int(lanes.row_numbers[row, 0])
+            places = int(far.address[row, lane]), int(near.address[row, lane])
+            moved = _move_in_bulk(lanes, copy, (row, lane), *places, block, own)
+            if barrier is not None:
+                there = np.broadcast_to(barrier.blocks, lanes.mask.shape)[row, lane]
+                there = block if masks is not None else int(there)
+                at = slice(int(barrier.address[row, lane]), int(barrier.address[row, lane]) + 8)
+                word = state.shared[there][at].view(np.uint64)
+                word[0] = changed_object(int(word[0]), 0, -moved)
+    state.failed_waits = 0
+
+
+def _move_in_bulk(
+    lanes: ActiveLanes, copy: BulkCopy, place: tuple[int, int], far: int, near: int, block: int, own: int
+) -> int:
+    """One copy between global memory (or the own block's) and a block's shared memory; how many bytes it announces."""
+    state, memory = lanes.state, lanes.launch.memory
+    shared = state.shared[block]
+    if copy.tensor is not None:
+        tensor_map = TensorMap.decode(bytes(_map_at(lanes, far)))
+        numbers = [int(lanes.each(c, "s32")[place]) for c in copy.tensor.coordinates]
+        offsets = tuple(int(lanes.each(o, "u16")[place]) for o in copy.offsets)
+        if copy.to == "shared":
+            load_box(memory, tensor_map, tuple(numbers), offsets, shared, near)
         else:
-            pending = i.operands[0]
-            assert isinstance(pending, Immediate)
-            landing = max(0, len(groups) - 1 - pending.bits)  # the last group is still open
-        for copy in (copy for group in groups[:landing] for copy in group):
-            _land(lanes, copy)
-        groups[:landing] = [] if landing < len(groups) else [[]]
+            store_box(memory, tensor_map, tuple(numbers), shared, near, copy.operation)
+        return box_bytes(tensor_map)
+    assert copy.size is not None
+    nbytes = int(lanes.each(copy.size, "u32")[place])
+    local = shared[near : near + nbytes]
+    if copy.to == copy.origin:
+        other = state.shared[int(state.block_of_row[own, 0])][far : far + nbytes]
+    else:
+        found = memory.find(far)
+        other = found.view()[far - found.address :][:nbytes] if found is not None else local.copy()
+    target, source = (local, other) if copy.to == "shared" else (other, local)
+    target[:] = reduced(copy.operation, copy.type, target, source) if copy.operation else source
+    return nbytes
+
+
+def _map_at(lanes: ActiveLanes, address: int) -> np.ndarray:
+    """The 128 bytes of a tensor map: in memory, or among the parameters."""
+    if address >> 56 == PARAM_WINDOW >> 56:
+        return lanes.launch.params[address & (1 << 56) - 1 :][:BYTES]
+    found = lanes.launch.memory.find(address)
+    return found.view()[address - found.address :][:BYTES] if found is not None else np.zeros(BYTES, np.uint8)
 
 
 def _start_copy(lanes: ActiveLanes, i: Instruction) -> None:
     """Reads the source; where fewer bytes are read than copied, or the source is to be ignored, the rest is zero."""
-    to, origin, size_operand, *more = i.operands
-    assert isinstance(size_operand, Immediate)
-    size = size_operand.bits
+    to, origin, bytes_, *more = i.operands
+    assert isinstance(bytes_, Immediate)
+    size = bytes_.bits
     wanted = np.full(lanes.mask.shape, size)
     if more and isinstance(more[0], Register) and lanes.state.registers[more[0].name].dtype == bool:
         wanted[lanes.read(more[0], "pred")] = 0
     elif more:
-        wanted = np.minimum(np.broadcast_to(lanes.read(more[0], "u32"), lanes.mask.shape), size)
+        wanted = np.minimum(lanes.each(more[0], "u32"), size)
     reading = ActiveLanes(lanes.state, lanes.rows, lanes.mask & (wanted > 0))
     source = Places(reading, i.with_(modifiers=("global",)), origin, size)
     data = source.load()
@@ -365,21 +465,4 @@ def _start_copy(lanes: ActiveLanes, i: Instruction) -> None:
     for row, lane in np.argwhere(lanes.mask):
         number = int(lanes.row_numbers[row, 0])
         copy = Copy(int(lanes.state.block_of_row[number, 0]), int(target.address[row, lane]), data[row, lane].copy())
-        lanes.state.copies.setdefault((number, int(lane)), [[]])[-1].append(copy)
-
-
-def _tie(lanes: ActiveLanes, i: Instruction) -> None:
-    """A barrier object is to wait for the lanes' copies: they land here, which is as early as may be."""
-    for row, lane in np.argwhere(lanes.mask):
-        for group in lanes.state.copies.get((int(lanes.row_numbers[row, 0]), int(lane)), []):
-            for copy in group:
-                _land(lanes, copy)
-            group.clear()
-    if i.has("noinc"):  # else the phase waits for one more, which has just arrived
-        _arrive(lanes, i, Sink(), i.operands[0], Immediate(1))
-
-
-def _land(lanes: ActiveLanes, copy: Copy) -> None:
-    shared = lanes.state.shared[copy.block]
-    if copy.address + len(copy.data) <= len(shared):
-        shared[copy.address : copy.address + len(copy.data)] = copy.data
+        lanes.state.copies[number, int(lane)][-1].append(copy)

@@ -13,36 +13,29 @@ import numpy as np
 from ptxsim.fragments import Fragment
 from ptxsim.limits import WARP
 from ptxsim.oracle import exact
-from ptxsim.oracle.lanes import ActiveLanes, canonical, decode, first_of, handler
-from ptxsim.oracle.memory import Places
+from ptxsim.oracle.convert import from_8_bits
+from ptxsim.oracle.lanes import ActiveLanes, canonical, decode, encode, first_of, handler
+from ptxsim.oracle.memory import Places, in_shared
 from ptxsim.syntax.matrices import Product, Tile, product, tile
-from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
+from ptxsim.syntax.program import Instruction, Operand, elements_of
 
 _QUARTERS = 4
 
 
-def elements_of(lanes: ActiveLanes, registers: Operand, held: Fragment) -> np.ndarray:
-    """Raw bits of a fragment's elements, shape (rows of lanes, 32, registers, elements), as uint64."""
-    assert isinstance(registers, Vector)
-    words = [np.broadcast_to(lanes.bits(r), lanes.mask.shape).astype(np.uint64) for r in registers.elements]
-    shifts = np.arange(held.elements, dtype=np.uint64) * np.uint64(held.bits)
-    mask = np.uint64((1 << held.bits) - 1)
-    return np.stack(words, axis=-1)[..., None] >> shifts & mask
-
-
 def matrix_of(lanes: ActiveLanes, registers: Operand, held: Fragment) -> np.ndarray:
-    """Raw bits of the matrices that the warps hold, shape (rows of lanes, rows, columns)."""
+    """Raw bits of the matrices that the warps hold, shape (rows of lanes, rows, columns), as uint64."""
+    words = np.stack([lanes.each(r, "u64") for r in elements_of(registers)], axis=-1)
     lane, register, element = np.moveaxis(held.owners, -1, 0)
-    return elements_of(lanes, registers, held)[:, lane, register, element]
+    shifts = (element * held.bits).astype(np.uint64)
+    return words[:, lane, register] >> shifts & np.uint64((1 << held.bits) - 1)
 
 
 def write_matrix(lanes: ActiveLanes, registers: Operand, held: Fragment, bits: np.ndarray) -> None:
     """Writes matrices, shape (rows of lanes, rows, columns), to a fragment's registers."""
-    assert isinstance(registers, Vector)
     shifts = np.arange(held.elements, dtype=np.uint64) * np.uint64(held.bits)
     parts = bits.astype(np.uint64)[:, held.positions[..., 0], held.positions[..., 1]] << shifts
     words = np.bitwise_or.reduce(parts, axis=-1)
-    for k, target in enumerate(registers.elements):
+    for k, target in enumerate(elements_of(registers)):
         lanes.write(target, words[..., k], f"b{held.register_bits}")
 
 
@@ -50,12 +43,13 @@ def typed(bits: np.ndarray, type_name: str) -> np.ndarray:
     """Elements as numbers: f64 for floating point, int64 for integers."""
     if type_name in ("s8", "s4", "s32"):
         width = int(type_name[1:])
-        value = bits.astype(np.int64)
-        return value - (value >> (width - 1) << width)
+        return (bits.astype(np.int64) ^ 1 << width - 1) - (1 << width - 1)
     if type_name in ("u8", "u4", "b1"):
         return bits.astype(np.int64)
+    if type_name in ("e4m3", "e5m2"):
+        return from_8_bits(bits, f"{type_name}x2")
     if type_name == "tf32":
-        return decode(bits & np.uint64(0xFFFFE000), "f32").astype(np.float64)
+        bits = bits & np.uint64(0xFFFFE000)
     return decode(bits, type_name).astype(np.float64)
 
 
@@ -64,61 +58,39 @@ def _mma(lanes: ActiveLanes, i: Instruction) -> None:
     p = product(i)
     held = [p.fragment(x) for x in "abc"]
     a, b, c = (typed(matrix_of(lanes, r, h), h.type) for r, h in zip(i.operands[1:], held, strict=True))
-    if p.quarters:
-        parts = [
-            _multiply(p, a[:, 8 * q : 8 * q + 8], b[..., 8 * q : 8 * q + 8], c[:, 8 * q : 8 * q + 8])
-            for q in range(_QUARTERS)
-        ]
-        result = np.concatenate(parts, axis=1)
-    else:
-        result = _multiply(p, a, b, c)
+    quarters = [slice(8 * q, 8 * q + 8) for q in range(_QUARTERS)] if p.quarters else [slice(None)]
+    result = np.concatenate([multiply(p, a[:, q], b[..., q], c[:, q]) for q in quarters], axis=1)
     write_matrix(lanes, i.operands[0], p.fragment("d"), result)
     count_product(lanes, i, p)
 
 
-def _multiply(p: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def multiply(p: Product, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Raw bits of D."""
     if p.operation:
         pairs = (a[:, :, :, None] ^ b[:, None]) if p.operation == "xor" else (a[:, :, :, None] & b[:, None])
         return (c + pairs.sum(axis=2)).astype(np.int64).view(np.uint64) & np.uint64(0xFFFFFFFF)
     if p.d == "s32":
         total = c + a @ b
-        if p.saturates:
-            total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+        total = np.clip(total, -(1 << 31), (1 << 31) - 1) if p.saturates else total
         return total.view(np.uint64) & np.uint64(0xFFFFFFFF)
     for k in range(a.shape[2]):
-        c = _multiply_add(a[:, :, k, None], b[:, k, None, :], c, "f64" if p.d == "f64" else "f32")
-    if p.d == "f64":
-        return canonical(c, "f64").view(np.uint64)
-    single = c.astype(np.float32)
-    if p.d == "f16":
-        return canonical(single.astype(np.float16), "f16").view(np.uint16)
-    return canonical(single, "f32").view(np.uint32)
-
-
-def _multiply_add(x: np.ndarray, y: np.ndarray, z: np.ndarray, type_name: str) -> np.ndarray:
-    """x * y + z with one rounding, in f64 numbers."""
-    if type_name == "f64":
-        return exact.by_lane(lambda p, q, r: exact.fma(p, q, r, "f64", "rn"), x, y, z)
-    total = exact.round_to(exact.fma_to_odd(x, y, z), "f32")
-    return exact.zero_sign(total, x * y, z, "rn")
+        x, y = a[:, :, k, None], b[:, k, None, :]
+        if p.d == "f64":
+            c = exact.by_lane(lambda p, q, r: exact.fma(p, q, r, "f64", "rn"), x, y, c)
+        else:
+            c = exact.round_to(exact.fma_to_odd(x, y, c), "f32")
+    return encode(canonical(c, p.d), p.d)
 
 
 def count_product(lanes: ActiveLanes, i: Instruction, p: Product) -> None:
-    counts, line = lanes.launch.counts, i.source.line
-    warps = int(lanes.mask.any(axis=1).sum())
-    counts.add("tensor_instructions", line, warps)
-    counts.add("tensor_pipe_instructions", line, warps * p.pipe_instructions)
-    counts.add("tensor_operations", line, warps * p.operations)
-    rows = lanes.row_numbers[lanes.mask.any(axis=1)].ravel()
-    copying = sum(any(copies_under_way(lanes, int(row), lane) for lane in range(WARP)) for row in rows)
-    counts.add("tensor_instructions_copying", line, copying)
+    rows, copies = lanes.row_numbers[lanes.busy, 0], lanes.state.copies
+    # warps of which a thread has a committed cp.async group that it has not waited for
+    copying = {row for (row, _), groups in copies.items() if any(groups[:-1])}
+    lanes.launch.counts.add_all(
+        "tensor", i.source.line, instructions=len(rows), pipe_instructions=len(rows) * p.pipe_instructions,
+        operations=len(rows) * p.operations, instructions_copying=len(copying.intersection(rows.tolist())),
+    )  # fmt: skip
 
-
-def copies_under_way(lanes: ActiveLanes, row: int, lane: int) -> bool:
-    """Whether a thread has a committed cp.async group that it has not waited for."""
-    groups = lanes.state.copies.get((row, lane), [[]])
-    return any(groups[:-1])
 
 # ---------------------------------------------------------------- fragments in memory
 
@@ -136,28 +108,20 @@ class _Moved(ActiveLanes):
 
 @handler("wmma")
 def _wmma(lanes: ActiveLanes, i: Instruction) -> None:
-    if i.has("load"):
-        _load(lanes, i)
-    elif i.has("store"):
-        _store(lanes, i)
-    else:
-        _mma(lanes, i)
+    {"load": _load, "store": _store, "mma": _mma}[first_of(i, "load", "store", "mma") or ""](lanes, i)
 
 
 def _line_stride(lanes: ActiveLanes, i: Instruction, t: Tile) -> np.ndarray:
     """Bytes from one row or column to the next, shape (rows of lanes, 32)."""
     if len(i.operands) == 3:
-        elements = np.broadcast_to(lanes.read(i.operands[2], "u32"), lanes.mask.shape).astype(np.int64)
-    else:
-        elements = np.full(lanes.mask.shape, t.line_bytes * 8 // t.fragment.bits)
-    return elements * t.fragment.bits // 8
+        return lanes.each(i.operands[2], "u32").astype(np.int64) * t.fragment.bits // 8
+    return np.full(lanes.mask.shape, t.line_bytes)
 
 
 def _count(lanes: ActiveLanes, i: Instruction, t: Tile, where: Operand, kind: str) -> None:
     """Counts the accesses of an sm_90 GPU."""
     stride, line, counts = _line_stride(lanes, i, t), i.source.line, lanes.launch.counts
-    spaces = Places(lanes, i, where, 1).masks
-    for space, mask in spaces.items():
+    for space, mask in Places(lanes, i, where, 1).masks.items():
         if space not in ("global", "shared") or not mask.any():
             continue
         for r in t.requests(space == "shared"):
@@ -169,14 +133,14 @@ def _count(lanes: ActiveLanes, i: Instruction, t: Tile, where: Operand, kind: st
                 counts.shared_bytes(kind, line, mask, r.size)
                 counts.shared_access(kind, line, address, mask, r.size)
                 if not r.opens:
-                    counts.add(f"shared_{kind}_requests", line, -int(mask.any(axis=1).sum()))
+                    counts.add(f"shared_{kind}_requests", line, -mask.any(axis=1).sum())
 
 
 def _bytes_at(lanes: ActiveLanes, i: Instruction, t: Tile, where: Operand) -> Places:
     """One lane's view of a whole fragment: its lines are read and written by lanes 0, 1, 2, ..."""
     stride = _line_stride(lanes, i, t)
     offset = np.arange(WARP) * stride[:, :1]
-    mask = np.broadcast_to(np.arange(WARP) < t.lines, lanes.mask.shape) & lanes.mask.any(axis=1, keepdims=True)
+    mask = np.broadcast_to(np.arange(WARP) < t.lines, lanes.mask.shape) & lanes.busy[:, None]
     return Places(_Moved(lanes, offset, mask), i, where, t.line_bytes)
 
 
@@ -205,10 +169,9 @@ def _store(lanes: ActiveLanes, i: Instruction) -> None:
 
 def _matrices(lanes: ActiveLanes, i: Instruction, where: Operand, count: int, kind: str) -> Places:
     """The rows of `count` matrices, 16 bytes each, at the addresses that lanes 0 to 8 * count - 1 give."""
-    assert isinstance(where, Address)
     mask = lanes.mask & (np.arange(WARP) < 8 * count)
-    places = Places(ActiveLanes(lanes.state, lanes.rows, mask), i.with_(modifiers=("shared",)), where, 16)
-    counts, line, warps = lanes.launch.counts, i.source.line, int(lanes.mask.any(axis=1).sum())
+    places = in_shared(ActiveLanes(lanes.state, lanes.rows, mask), i, where, 16)
+    counts, line, warps = lanes.launch.counts, i.source.line, int(lanes.busy.sum())
     counts.shared_bytes(kind, line, mask, 16)
     for m in range(count):
         counts.shared_access(kind, line, places.address, mask & (np.arange(WARP) // 8 == m), 16)
@@ -227,21 +190,17 @@ def _count_of(i: Instruction) -> int:
 @handler("ldmatrix")
 def _ldmatrix(lanes: ActiveLanes, i: Instruction) -> None:
     count = _count_of(i)
-    target = i.operands[0]
-    assert isinstance(target, Vector)
     rows = np.ascontiguousarray(_matrices(lanes, i, i.operands[1], count, "load").load()[:, : 8 * count])
     matrices = _transposed(i, rows.view(np.uint16).reshape(-1, count, 8, 8))
     words = np.ascontiguousarray(matrices).view(np.uint32).reshape(-1, count, WARP)
-    for m, register in enumerate(target.elements):
+    for m, register in enumerate(elements_of(i.operands[0])):
         lanes.write(register, words[:, m], "b32")
 
 
 @handler("stmatrix")
 def _stmatrix(lanes: ActiveLanes, i: Instruction) -> None:
     count = _count_of(i)
-    source = i.operands[1]
-    assert isinstance(source, Vector)
-    words = np.stack([np.broadcast_to(lanes.read(r, "b32"), lanes.mask.shape) for r in source.elements], axis=1)
+    words = np.stack([lanes.each(r, "b32") for r in elements_of(i.operands[1])], axis=1)
     matrices = _transposed(i, np.ascontiguousarray(words).view(np.uint16).reshape(-1, count, 8, 8))
     data = np.zeros((len(words), WARP, 16), np.uint8)
     data[:, : 8 * count] = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, 8 * count, 16)
@@ -250,7 +209,6 @@ def _stmatrix(lanes: ActiveLanes, i: Instruction) -> None:
 
 @handler("movmatrix")
 def _movmatrix(lanes: ActiveLanes, i: Instruction) -> None:
-    assert isinstance(i.operands[0], Register)
-    words = np.ascontiguousarray(np.broadcast_to(lanes.read(i.operands[1], "b32"), lanes.mask.shape))
+    words = np.ascontiguousarray(lanes.each(i.operands[1], "b32"))
     matrix = np.ascontiguousarray(words.view(np.uint16).reshape(-1, 8, 8).swapaxes(1, 2))
     lanes.write(i.operands[0], matrix.view(np.uint32).reshape(-1, WARP), "b32")

@@ -10,42 +10,30 @@ import numpy as np
 
 from ptxsim.limits import WARP
 from ptxsim.oracle.lanes import ActiveLanes, first_of, handler, unsupported
-from ptxsim.syntax.program import Instruction, Pair, Sink
+from ptxsim.syntax.program import Instruction, elements_of
 
 _LANE = np.arange(WARP)[None, :]
 
 
-def _outputs(i: Instruction) -> tuple:
-    """The destination and, where given, the predicate beside it."""
-    first = i.operands[0]
-    return (first.first, first.second) if isinstance(first, Pair) else (first, Sink())
+def _write(lanes: ActiveLanes, i: Instruction, result: np.ndarray, predicate: np.ndarray) -> None:
+    """Writes the destination and, where given, the predicate beside it."""
+    for target, value, type_name in zip(elements_of(i.operands[0]), (result, predicate), ("b32", "pred"), strict=False):
+        lanes.write(target, value, type_name)
 
 
 @handler("shfl")
 def _shfl(lanes: ActiveLanes, i: Instruction) -> None:
     source, lane_operand, clamp_operand = i.operands[1:4]
-    x = np.broadcast_to(lanes.read(source, "b32"), lanes.mask.shape)
     b = (lanes.read(lane_operand, "u32") & np.uint32(31)).astype(np.int64)
     c = lanes.read(clamp_operand, "u32").astype(np.int64)
     clamp, segment = c & 31, c >> 8 & 31
     lowest = _LANE & segment
     highest = lowest | clamp & ~segment
-    if i.has("up"):
-        j = _LANE - b
-        valid = j >= highest
-    elif i.has("down"):
-        j = _LANE + b
-        valid = j <= highest
-    elif i.has("bfly"):
-        j = _LANE ^ b
-        valid = j <= highest
-    else:
-        j = lowest | b & ~segment
-        valid = j <= highest
+    wanted = {"up": _LANE - b, "down": _LANE + b, "bfly": _LANE ^ b, "idx": lowest | b & ~segment}
+    j = wanted[first_of(i, *wanted) or "idx"]
+    valid = j >= highest if i.has("up") else j <= highest
     j = np.broadcast_to(np.where(valid, j, _LANE), lanes.mask.shape)
-    result, predicate = _outputs(i)
-    lanes.write(result, np.take_along_axis(x, j, axis=1), "b32")
-    lanes.write(predicate, np.broadcast_to(valid, lanes.mask.shape), "pred")
+    _write(lanes, i, np.take_along_axis(lanes.each(source, "b32"), j, axis=1), valid)
 
 
 def _partners(lanes: ActiveLanes, i: Instruction) -> np.ndarray:
@@ -57,7 +45,7 @@ def _partners(lanes: ActiveLanes, i: Instruction) -> np.ndarray:
     active = lanes.mask[:, None, :]
     if not i.has("sync"):
         return np.broadcast_to(active, (*lanes.mask.shape, WARP))
-    mask = np.broadcast_to(lanes.read(i.operands[-1], "u32").astype(np.int64), lanes.mask.shape)
+    mask = lanes.each(i.operands[-1], "u32").astype(np.int64)
     return active & (mask[:, :, None] >> np.arange(WARP) & 1 == 1)
 
 
@@ -68,7 +56,7 @@ def _as_bits(members: np.ndarray) -> np.ndarray:
 
 @handler("vote")
 def _vote(lanes: ActiveLanes, i: Instruction) -> None:
-    predicate = np.broadcast_to(lanes.read(i.operands[1], "pred"), lanes.mask.shape)[:, None, :]
+    predicate = lanes.each(i.operands[1], "pred")[:, None, :]
     partners = _partners(lanes, i)
     if i.has("ballot"):
         lanes.write(i.operands[0], _as_bits(partners & predicate), "b32")
@@ -79,16 +67,12 @@ def _vote(lanes: ActiveLanes, i: Instruction) -> None:
 
 @handler("match")
 def _match(lanes: ActiveLanes, i: Instruction) -> None:
-    x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
+    x = lanes.each(i.operands[1], i.type)
     partners = _partners(lanes, i)
     same = x[:, :, None] == x[:, None, :]
-    result, predicate = _outputs(i)
-    if i.has("any"):
-        lanes.write(result, _as_bits(partners & same), "b32")
-        return
     all_equal = ~(partners & ~same).any(axis=2)
-    lanes.write(result, np.where(all_equal, _as_bits(partners), np.uint32(0)), "b32")
-    lanes.write(predicate, all_equal, "pred")
+    found = partners & (same if i.has("any") else all_equal[:, :, None])
+    _write(lanes, i, _as_bits(found), all_equal)
 
 
 _REDUCTIONS = {
@@ -102,8 +86,7 @@ def _redux(lanes: ActiveLanes, i: Instruction) -> None:
     if i.type == "f32":
         raise unsupported(i, "reductions of .f32")
     operation = _REDUCTIONS[first_of(i, *_REDUCTIONS) or ""]
-    x = np.broadcast_to(lanes.read(i.operands[1], i.type), lanes.mask.shape)
-    partners = _partners(lanes, i)
+    x, partners = lanes.each(i.operands[1], i.type), _partners(lanes, i)
     result = np.zeros_like(x)
     for row, lane in np.argwhere(lanes.mask & partners.any(axis=2)):
         result[row, lane] = operation.reduce(x[row][partners[row, lane]], dtype=x.dtype)
@@ -112,15 +95,11 @@ def _redux(lanes: ActiveLanes, i: Instruction) -> None:
 
 @handler("activemask")
 def _activemask(lanes: ActiveLanes, i: Instruction) -> None:
-    active = _as_bits(lanes.mask)[:, None]
-    lanes.write(i.operands[0], np.broadcast_to(active, lanes.mask.shape), "b32")
+    lanes.write(i.operands[0], _as_bits(lanes.mask)[:, None], "b32")
 
 
 @handler("elect")
 def _elect(lanes: ActiveLanes, i: Instruction) -> None:
     """The lowest active lane of the mask leads."""
-    partners = _partners(lanes, i)
-    leader = np.argmax(partners, axis=2).astype(np.uint32)
-    result, predicate = _outputs(i)
-    lanes.write(result, leader, "b32")
-    lanes.write(predicate, leader == _LANE, "pred")
+    leader = np.argmax(_partners(lanes, i), axis=2).astype(np.uint32)
+    _write(lanes, i, leader, leader == _LANE)

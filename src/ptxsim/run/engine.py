@@ -22,8 +22,6 @@ from ptxsim.analysis.effects import blocks_in_order
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
-from ptxsim.codegen.layout import COUNT_BITS, COUNT_MASK, PRINT_HEADER
-from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
 from ptxsim.codegen.listing import lane_listing
 from ptxsim.codegen.translation import Options, translate
 from ptxsim.errors import (
@@ -41,7 +39,8 @@ from ptxsim.memory import Allocation, Memory
 from ptxsim.printf import formatted
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.run.hazards import Reporter
-from ptxsim.run.worker import Setup, Worker, available_threads, in_threads, interruptible
+from ptxsim.run.textures import complaint
+from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads, in_threads, interruptible
 from ptxsim.syntax.program import Kernel
 
 _LEAST_BLOCK_BUDGET = 1 << 22
@@ -108,7 +107,7 @@ class Engine:
         code = self.build(terms.block, Options(check, count, parted=parted), wide_grid=terms.grid[0] > MAX_GRID_X)
         self._refuse_giants(terms, step_limit)
         static = self.kernel.shared_bytes
-        setup = Setup(
+        setup = LaunchSetup(
             code=code, terms=terms, memory=memory, variables=variables,
             params=self._parameter_block(code, terms.params, variables),
             shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
@@ -119,10 +118,10 @@ class Engine:
 
     def _refuse_giants(self, terms: Terms, step_limit: int) -> None:
         """Every warp takes a step at least: raise StepLimitExceeded for a grid that cannot come to its end."""
-        if terms.blocks * terms.warps > step_limit:
+        if terms.blocks * terms.warps > step_limit or terms.blocks > L.MOST_BLOCKS:
             raise StepLimitExceeded(
                 f"{self.kernel.name}: a launch of {terms.blocks:,} blocks of {terms.threads:,} threads is more than "
-                f"the {step_limit:,} warps that this simulation may run",
+                f"the {min(step_limit, L.MOST_BLOCKS):,} warps that this simulation may run",
                 next_step="Does the grid follow from the sizes? A GPU would run it, for a long time.",
                 file=self.file,
             )
@@ -144,7 +143,7 @@ class Engine:
 class Launching:
     """One launch: the runs, and the account afterwards."""
 
-    def __init__(self, engine: Engine, setup: Setup) -> None:
+    def __init__(self, engine: Engine, setup: LaunchSetup) -> None:
         self.engine, self.setup, self.terms = engine, setup, setup.terms
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
@@ -174,8 +173,9 @@ class Launching:
         code = self.engine.build(self.terms.block, replace(self.options, exact=True), wide_grid=wide_grid)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
         again = Launching(self.engine, replace(self.setup, code=code, params=params))
+        granules = sum(a.nbytes >> self.unit.global_granule_log2 for a in written)
         with Snapshot.of(written) as after:
-            if not after.complete or again.shadow_bytes(written) > _SHADOW_LIMIT:
+            if not after.complete or granules * L.EXACT_CELL_BYTES > _SHADOW_LIMIT:
                 return hazards
             before.restore()
             try:
@@ -188,11 +188,11 @@ class Launching:
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
-        worker = Worker(self.setup, self._shadows(written))
+        worker = HostWorker(self.setup, self._shadows(written))
         worker.listen(partial=self.unit.partial_order)
         done = 0
 
-        def work(worker: Worker) -> None:
+        def work(worker: HostWorker) -> None:
             nonlocal done
             while done < self.terms.blocks and not worker.struct.fault:
                 most = _ENOUGH_STEPS if worker.struct.hazard_count else _MOST_STEPS
@@ -206,7 +206,7 @@ class Launching:
         found = [h for h in self._hazards([worker]) if h.kind == "race"]
         return found, done == self.terms.blocks and not worker.struct.fault
 
-    def _order_shows(self, workers: list[Worker]) -> bool:
+    def _order_shows(self, workers: list[HostWorker]) -> bool:
         """Whether the outcome depends on which block came first: hazards, faults, and limits for the whole launch."""
         return (
             any(w.struct.fault or w.struct.hazard_count for w in workers)
@@ -231,10 +231,10 @@ class Launching:
                 found[allocation.address] = allocation
         return list(found.values())
 
-    def _run(self, count: int, written: list[Allocation]) -> list[Worker]:
+    def _run(self, count: int, written: list[Allocation]) -> list[HostWorker]:
         try:
             shadows = self._shadows(written)
-            workers = [Worker(self.setup, shadows) for _ in range(count)]
+            workers = [HostWorker(self.setup, shadows) for _ in range(count)]
         except MemoryError:
             raise MemoryLimitExceeded(
                 f"{self.engine.kernel.name}: no memory for blocks of {self.terms.block} with "
@@ -245,7 +245,7 @@ class Launching:
             ) from None
         ranges, lock = block_ranges(self.terms.blocks, count), threading.Lock()
 
-        def work(worker: Worker) -> None:
+        def work(worker: HostWorker) -> None:
             while not worker.struct.fault:
                 with lock:
                     blocks = next(ranges, None)
@@ -263,16 +263,12 @@ class Launching:
         mapped lazily."""
         if not self.options.check:
             return {}
-        granule, words = self.unit.global_granule_log2, CELL_BYTES // 8 if self.options.exact else 1
+        granule, words = self.unit.global_granule_log2, L.EXACT_CELL_BYTES // 8 if self.options.exact else 1
         return {a.address: np.zeros(((a.nbytes >> granule) + 2) * words, np.uint64) for a in written}
 
-    def shadow_bytes(self, written: list[Allocation]) -> int:
-        """Memory that the exact shadow takes."""
-        return sum((a.nbytes >> self.unit.global_granule_log2) * CELL_BYTES for a in written)
-
     # -- account --------------------------------------------------------------------------------------------------
-    def _hazards(self, workers: list[Worker]) -> tuple[Finding, ...]:
-        reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.engine.file)
+    def _hazards(self, workers: list[HostWorker]) -> tuple[Finding, ...]:
+        reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.engine.file, self.setup.constants)
         hazards: dict[tuple[str, int, str, str], Finding] = {}  # an unrolled line has many accesses: tell it once
         for w in workers:
             for k in range(w.struct.hazard_count):
@@ -280,18 +276,16 @@ class Launching:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _counted(self, workers: list[Worker]) -> dict[int, dict[str, int]]:
+    def _counted(self, workers: list[HostWorker]) -> dict[int, dict[str, int]]:
         """Counters by source line, of both functions and all workers."""
         lines = self.unit.plan.evaluate(np.add.reduce([w.counters for w in workers]))
         parted = [w.masked_counters for w in workers if w.masked_counters is not None]
         if parted and self.setup.code.masked_plan is not None:
             for line, names in self.setup.code.masked_plan.evaluate(np.add.reduce(parted)).items():
-                into = lines.setdefault(line, {})
-                for name, value in names.items():
-                    into[name] = into.get(name, 0) + value
-        return dict(sorted(lines.items()))
+                lines.setdefault(line, Counter()).update(names)
+        return {line: dict(names) for line, names in sorted(lines.items())}
 
-    def _account(self, workers: list[Worker]) -> LaunchRecord:
+    def _account(self, workers: list[HostWorker]) -> LaunchRecord:
         lines = self._counted(workers)
         totals = Counter(blocks=self.terms.blocks)
         for names in lines.values():
@@ -307,8 +301,8 @@ def _printed(buffers: list[bytes], memory: Memory) -> str:
     for data in buffers:
         at = 0
         while at < len(data):
-            address, index, _, size, _, _ = PRINT_HEADER.unpack_from(data, at)
-            at += PRINT_HEADER.size + size
+            address, index, _, size, _, _ = L.PRINT_HEADER.unpack_from(data, at)
+            at += L.PRINT_HEADER.size + size
             arguments = partial(_cut, data[at - size : at])
             texts.append((index, formatted(_string_at(memory, address), arguments, partial(_string_at, memory))))
     return "".join(text for _, text in sorted(texts, key=itemgetter(0)))
@@ -355,7 +349,7 @@ _TRAPS = {
 }
 
 
-def _raise_fault(launch: Launching, workers: list[Worker]) -> None:
+def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     """Raises the error of the first worker that met a fault, if one did."""
     for w in workers:
         if w.error is not None:
@@ -382,14 +376,18 @@ def _raise_fault(launch: Launching, workers: list[Worker]) -> None:
         raise PrintLimitExceeded(f"{block} printed more than the limit of {launch.setup.print_limit:,} bytes", **where)
     if fault.fault == L.FAULT_DEADLOCK:
         raise _deadlock(launch, fault, block, where)
+    if fault.fault == L.FAULT_TEXTURE:
+        reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.engine.file)
+        thread = reporter.thread(fault.texture_thread >> L.WARP_SHIFT, fault.texture_thread & (WARP - 1))
+        raise KernelTrap(f"thread {thread} of {block} {complaint(fault, launch.setup.memory)}", **where)
     raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
 
 
-def _deadlock(launch: Launching, fault: L.Worker, block: str, where: dict[str, Any]) -> KernelDeadlock:
+def _deadlock(launch: Launching, fault: L.WorkerState, block: str, where: dict[str, Any]) -> KernelDeadlock:
     reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.engine.file)
     offset = int(fault.waiting_at)
     state = ctypes.c_uint64.from_address(fault.shared + offset).value
-    expected, missing = state & COUNT_MASK, state >> COUNT_BITS & COUNT_MASK
+    expected, missing = state & L.COUNT_MASK, state >> L.COUNT_BITS & L.COUNT_MASK
     thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
     return KernelDeadlock(
         f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "

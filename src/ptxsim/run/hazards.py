@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,18 +11,23 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
 from ptxsim.finding import Finding, Triple
 from ptxsim.limits import WARP
-from ptxsim.memory import DEFAULT_CAPACITY, Memory
-from ptxsim.syntax.program import Barrier, SourceLine, WarpBarrier, source_name
+from ptxsim.memory import DEFAULT_CAPACITY, Allocation, Memory
+from ptxsim.syntax.program import Barrier, WarpBarrier, source_name
 
-_KINDS = {
+KINDS = {
     L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",
     L.LOCAL_OUT_OF_BOUNDS: "out-of-bounds", L.UNINITIALIZED: "uninitialized", L.DIVERGENT_BARRIER: "divergent-barrier",
     L.MISALIGNED: "misaligned", L.SHARED_MISALIGNED: "misaligned", L.WARP_SYNC: "warp-sync",
-    L.WARP_MATRIX: "warp-sync",
+    L.WARP_MATRIX: "warp-sync", L.WARP_MEMBER: "warp-sync", L.PARAM_OUT_OF_BOUNDS: "out-of-bounds",
+    L.NO_TENSOR_MAP: "out-of-bounds",
+}  # fmt: skip
+"""Numbers of generated code -> names of people; one name for all spaces."""
+_SPACES = {
+    "shared": "shared memory", "local": "local memory", "param": "the kernel's parameters", "const": "constant memory",
+    "global": "global memory", "generic": "global memory",
 }  # fmt: skip
 _FAR = DEFAULT_CAPACITY  # no pointer of the kernel, moved by any index, gets there
 _DID = {L.WRITE: "write", L.READ: "read", L.ATOMIC: "atomic", L.READ_AFTER_WRITE: "read and write"}
-_MANY_BLOCKS = 0xFFFFFFFF
 
 
 def unravel(index: int, shape: Triple) -> Triple:
@@ -36,6 +43,8 @@ class Reporter:
     memory: Memory
     grid: Triple
     file: str
+    constants: Sequence[Allocation] = ()
+    """variables in constant memory"""
 
     def finding(self, record: L.HazardRecord) -> Finding:
         """What a record says."""
@@ -45,54 +54,66 @@ class Reporter:
             return self._divergence(record, block, thread)
         site = self.unit.sites[record.site]
         if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE):
-            array, offset = self._locate(record.address)
+            array, offset = self._locate(record.address, site.space)
         else:
-            array = {"shared": "shared memory", "local": "local memory"}.get(site.space, site.space)
-            offset = record.address
+            array, offset = _SPACES.get(site.space, site.space), ctypes.c_int64(record.address).value
             if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED):
                 array = self.shared_array(offset)
-        found = Finding(
-            _KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset
-        )
+        found = Finding(KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset)
         if record.kind in (L.RACE, L.SHARED_RACE):
             return self._race(record, found)
         return replace(found, **self._details(record, offset))
 
     def _details(self, record: L.HazardRecord, offset: int) -> dict[str, Any]:
         """What the kind alone does not tell."""
+        if self._elsewhere(record, offset):
+            return {"detail": "space", "array": _SPACES[self.unit.sites[record.site].space], "address": 0}
+        if record.kind == L.PARAM_OUT_OF_BOUNDS:
+            return {"size": self.unit.kernel.param_bytes}
         if record.kind == L.OUT_OF_BOUNDS:
-            allocation = self.memory.nearest(record.address)
+            allocation = self._nearest(record.address, self.unit.sites[record.site].space)
             far = allocation is not None and abs(offset) > _FAR
             return {"detail": "nowhere" if far else "", "size": allocation.nbytes if allocation is not None else 0}
+        if record.kind == L.NO_TENSOR_MAP:
+            return {"detail": "tensor-map"}
         if record.kind == L.WARP_MATRIX:
             return {"detail": "address" if record.state else "part"}
+        if record.kind == L.WARP_MEMBER:
+            return {"detail": "member"}
         if record.kind in (L.MISALIGNED, L.SHARED_MISALIGNED) and record.state:
             return {"detail": "fragment", "size": record.state}
         return {}
 
+    def _elsewhere(self, record: L.HazardRecord, offset: int) -> bool:
+        """Whether an address lies in another state space than that of the access."""
+        if record.kind == L.OUT_OF_BOUNDS and self.unit.sites[record.site].space == "const":
+            return not self.constants or self.memory.find(record.address) not in (None, *self.constants)
+        if record.kind == L.OUT_OF_BOUNDS:
+            return record.address >> 56 in (L.SHARED_WINDOW >> 56, L.LOCAL_WINDOW >> 56)
+        if record.kind == L.SHARED_OUT_OF_BOUNDS:
+            return offset == L.NOT_SHARED
+        return record.kind == L.LOCAL_OUT_OF_BOUNDS and not -_FAR < offset < _FAR
+
     def _race(self, record: L.HazardRecord, found: Finding) -> Finding:
         """The other side, as far as the shadow word tells."""
-        state, owner = record.state & 0xFFFFFFFF, record.state >> 32
+        state, high = record.state & 0xFFFFFFFF, record.state >> 32
+        owner = high & L.SEVERAL_BLOCKS
         other_block = None
-        if record.kind == L.RACE and owner not in (0, record.block + 1, _MANY_BLOCKS):
+        if record.kind == L.RACE and owner not in (0, record.block + 1, L.SEVERAL_BLOCKS):
             other_block = unravel(owner - 1, self.grid)
-        others = "thread"
-        if owner == _MANY_BLOCKS:
-            others = "blocks"
-        elif state & L.MANY_WARPS:
-            others = "warps"
-        elif state & L.MANY_LANES:
-            others = "warp"
+        hidden = high & (L.WROTE_BEFORE | L.PLAIN_BEFORE) and owner != record.block + 1
+        told = {"blocks": owner == L.SEVERAL_BLOCKS, "warps": state & L.MANY_WARPS, "warp": state & L.MANY_LANES}
+        others = next((name for name, holds in told.items() if holds), "thread")
         warp, lane = state >> L.WARP_SHIFT & 31, state & 31
         line = self.unit.sites[record.other_site].line if record.other_site < len(self.unit.sites) else 0
         is_copy = state == L.IN_FLIGHT or (line and state & L.FLYING_STATE)
-        several = owner == _MANY_BLOCKS or state & (L.MANY_WARPS | L.MANY_LANES)
+        several = others != "thread"
         if line:  # the exact shadow: of several threads it names the last
             several, other_block = False, other_block or found.block
         return replace(
             found, other_thread=None if several else self.thread(warp, lane), other_block=other_block, other_line=line,
             others=others, other_warp=self.thread(warp, 0) if others == "warp" else None,
-            other_did="copy" if is_copy else _DID[state >> L.KIND_SHIFT & 3],
+            other_did="copy" if is_copy else "access" if hidden else _DID[state >> L.KIND_SHIFT & 3],
         )  # fmt: skip
 
     def _divergence(self, record: L.HazardRecord, block: Triple, thread: Triple) -> Finding:
@@ -113,24 +134,27 @@ class Reporter:
 
     def _barrier_line(self, target: int) -> int:
         """Line of the barrier behind which block `target` lies."""
-        for b in self.unit.kernel.blocks:
-            if isinstance(b.terminator, Barrier | WarpBarrier) and b.terminator.target == target:
-                source: SourceLine = b.terminator.instruction.source
-                return source.line
-        return 0
+        ends = (b.terminator for b in self.unit.kernel.blocks)
+        barriers = (t for t in ends if isinstance(t, Barrier | WarpBarrier) and t.target == target)
+        return next((t.instruction.source.line for t in barriers), 0)
 
     def thread(self, warp: int, lane: int) -> Triple:
         return unravel(warp * WARP + lane, self.unit.block)
 
-    def _locate(self, address: int) -> tuple[str, int]:
-        """(array, byte offset) of a global address: the array that holds it or the nearest one."""
-        found = self.memory.find(address) or self.memory.nearest(address)
+    def _locate(self, address: int, space: str) -> tuple[str, int]:
+        """(array, byte offset) of a global or constant address: the array that holds it or the nearest one."""
+        found = self._nearest(address, space)
         if found is None:
             return "global memory", address
         return found.name or "an array", address - found.address
 
+    def _nearest(self, address: int, space: str) -> Allocation | None:
+        """The array that holds an address, or the one next to it."""
+        if space == "const":
+            return min(self.constants, key=lambda a: max(a.address - address, address - a.end + 1, 0), default=None)
+        return self.memory.find(address) or self.memory.nearest(address)
+
     def shared_array(self, offset: int) -> str:
-        for v in self.unit.kernel.variables.values():
-            if v.space == "shared" and v.offset <= offset < v.offset + v.size_bytes:
-                return f"shared {source_name(v.name)}"
-        return "shared memory"
+        shared = (v for v in self.unit.kernel.variables.values() if v.space == "shared")
+        found = next((v for v in shared if v.offset <= offset < v.offset + v.size_bytes), None)
+        return f"shared {source_name(found.name)}" if found else "shared memory"

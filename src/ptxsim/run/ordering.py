@@ -4,9 +4,10 @@ The launch runs on one thread, so at any time one warp of one block is running: 
 warp. For every warp this keeps the set of stretches that it is ordered behind:
 
 - a barrier makes its warps know what each of them knew and did;
-- a fence notes what its warp knows; an atomic or a volatile or relaxed store behind it gives that away at its address,
-  and who reads it there (atomic, volatile, relaxed) knows it from then on. `__threadfence_block` gives it to the same
-  block only. What a barrier joins includes what was fenced: fence, barrier, one thread's atomic is fine;
+- a fence notes what its warp knows; an atomic or a volatile or relaxed store behind it gives that away at its address
+  (an atomic itself too: who resets a counter has seen it), and who reads it there (atomic, volatile, relaxed) knows it
+  from then on. `__threadfence_block` gives it to the same block only. What a barrier joins includes what was fenced:
+  fence, barrier, one thread's atomic is fine;
 - an arrival at a barrier object gives away what its warp knows to those that then find the phase over.
 
 No fence is asked for on the reading side. Sets are tuples of pairs (low, high), rising and apart.
@@ -51,24 +52,28 @@ class _Signal:
     warps: dict[int, int] = field(default_factory=dict)
 
 
-class Order:
-    """Listens to a worker's synchronisation and keeps its `known` table."""
+@dataclass
+class Signals:
+    """What the blocks of a launch pass on to each other, by address."""
 
-    def __init__(self, worker: L.Worker, contexts: np.ndarray, warps: int, *, partial: bool) -> None:
-        self.worker, self.contexts, self.warps, self.partial = worker, contexts, warps, partial
-        self.table = np.zeros((warps, 2), np.uint64)
-        self.lane_syncs = np.zeros((warps, 32, 32), np.uint32)
+    given: dict[int, _Signal] = field(default_factory=dict)
+    arriving: dict[int, _Signal] = field(default_factory=dict)
+    """what the arrivals at a barrier object give away when its phase is over"""
+
+
+class HappensBefore:
+    """Hears what a block's warps do to be ordered, and keeps their `known` tables."""
+
+    def __init__(self, worker: L.WorkerState, contexts: np.ndarray, signals: Signals, *, partial: bool) -> None:
+        self.worker, self.contexts, self.signals, self.partial = worker, contexts, signals, partial
+        self.warps = len(contexts)
+        self.table = np.zeros((self.warps, 2), np.uint64)
+        self.lane_syncs = np.zeros((self.warps, 32, 32), np.uint32)
         """[warp, lane, other lane]: up to when the other lane's accesses come first, by barriers of some lanes"""
         self.arrays: dict[int, tuple[Stretches, np.ndarray]] = {}
-        self.signals: dict[int, _Signal] = {}
         self.started = 0
-        self.running = -1
         self.since = 0
         self._reset()
-        worker.lane_syncs = self.lane_syncs.ctypes.data
-        worker.known = self.table.ctypes.data
-        self.listener = LISTENER(self.event)
-        worker.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
 
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
         """Called by the running code."""
@@ -83,6 +88,9 @@ class Order:
                 self.arrive(warp, mask)
             case L.Event.FENCE:
                 self.fence(warp, whole_gpu=bool(mask))
+            case L.Event.PAUSE:
+                self._close()
+                self.running = -1
             case _:
                 assert data is not None
                 addresses = _ADDRESSES.from_address(data)
@@ -96,9 +104,9 @@ class Order:
         self.worker.time += 1
         self.started = self.worker.time
         low = self.worker.shared or 0
-        inside = [a for a in self.signals if low <= a < low + self.worker.shared_bytes]
-        for address in inside:
-            del self.signals[address]
+        for passed in (self.signals.given, self.signals.arriving):
+            for address in [a for a in passed if low <= a < low + self.worker.shared_bytes]:
+                del passed[address]
         self._reset()
 
     def _reset(self) -> None:
@@ -107,12 +115,12 @@ class Order:
         self.fenced: list[Stretches] = [()] * self.warps
         self.fenced_in_block: list[Stretches] = [()] * self.warps
         self.fence_time = [0] * self.warps
+        self.updated: list[set[int]] = [set() for _ in range(self.warps)]
+        """addresses that a warp has updated since its last fence or barrier: the first time is given away there"""
         self.arrivals: dict[int, tuple[Stretches, Stretches, Stretches]] = {}
         self.running = -1
         self.table[:] = 0
         self.arrays.clear()
-        self.arriving: dict[int, _Signal] = {}
-        """what the arrivals at a barrier object give away when its phase is over"""
 
     def run(self, warp: int) -> None:
         """Another warp's turn."""
@@ -139,7 +147,7 @@ class Order:
             for w in members:
                 self._know(w, joined)
                 self._synced(w, now)
-                self.own[w], self.fenced[w], self.fenced_in_block[w] = (), fenced, in_block
+                self.own[w], self.fenced[w], self.fenced_in_block[w], self.updated[w] = (), fenced, in_block, set()
 
     def arrive(self, warp: int, number: int) -> None:
         """bar.arrive: whoever waits there will know what this warp did."""
@@ -149,6 +157,7 @@ class Order:
 
     def fence(self, warp: int, *, whole_gpu: bool) -> None:
         everything = self._all(warp)
+        self.updated[warp] = set()
         self.fenced_in_block[warp] = everything
         self.fence_time[warp] = self.worker.time + 1
         if whole_gpu:
@@ -156,6 +165,7 @@ class Order:
 
     def signal(self, warp: int, addresses: set[int], flags: int) -> None:
         """An atomic, or a volatile or relaxed access."""
+        now = self.worker.time
         if flags & (RELEASES | ARRIVES):
             self.fence(warp, whole_gpu=True)
             self.worker.time += 1
@@ -163,11 +173,15 @@ class Order:
             if flags & (ARRIVES | COMPLETES):
                 self._meet(warp, address, over=bool(flags & COMPLETES))
                 continue
-            found = self.signals.get(address)
+            found = self.signals.given.get(address)
             if found is not None and flags & (READS | UPDATES):
                 self._acquire(warp, found)
-            if flags & (WRITES | UPDATES):
-                self.signals[address] = self._given(warp, found if flags & UPDATES else None)
+            if flags & UPDATES:
+                first = address not in self.updated[warp]
+                self.updated[warp].add(address)
+                self.signals.given[address] = self._given(warp, found, ((now, now + 1),) if first else ())
+            elif flags & WRITES:
+                self.signals.given[address] = self._given(warp, None)
 
     # -- knowledge --------------------------------------------------------------------------------------------------
     def _acquire(self, warp: int, found: _Signal) -> None:
@@ -181,19 +195,21 @@ class Order:
     def _meet(self, warp: int, address: int, *, over: bool) -> None:
         """At a barrier object, what an arrival gives away is learnt by those that find its phase over."""
         if not over:
-            self.arriving[address] = self._given(warp, self.arriving.get(address))
-        elif (found := self.arriving.pop(address, None)) is not None:
-            self.signals[address] = found
+            self.signals.arriving[address] = self._given(warp, self.signals.arriving.get(address))
+        elif (found := self.signals.arriving.pop(address, None)) is not None:
+            self.signals.given[address] = found
 
-    def _given(self, warp: int, before: _Signal | None) -> _Signal:
-        """What an address passes on from now on. A plain store forgets what was there; an update adds to it."""
+    def _given(self, warp: int, before: _Signal | None, itself: Stretches = ()) -> _Signal:
+        """What an address passes on from now on. A plain store forgets what was there; an update adds to it, and behind
+        a fence itself."""
         block = self.worker.block
         old = before or _Signal()
         here = old.block == block
+        in_block = old.in_block if here else ()
         new = _Signal(
-            union(old.everybody, self.fenced[warp]),
+            union(old.everybody, self.fenced[warp], itself if self.fenced[warp] else ()),
             block,
-            union(old.in_block if here else (), self.fenced_in_block[warp]),
+            union(in_block, self.fenced_in_block[warp], itself if self.fenced_in_block[warp] else ()),
             dict(old.warps) if here else {},
         )
         if self.fence_time[warp]:

@@ -6,28 +6,35 @@ Threads have large stacks and wait for work: starting one for each launch would 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import MASKED, Code, exact_function
-from ptxsim.codegen.layout import EXACT_CELL_BYTES as CELL_BYTES
-from ptxsim.codegen.layout import QUEUE_BYTES
 from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import Terms
-from ptxsim.run.ordering import Order
+from ptxsim.run.ordering import LISTENER, HappensBefore, Signals
+from ptxsim.run.textures import records
 
 T = TypeVar("T")
 _APART = 128
 """Bytes between what two host threads write: cores hand lines of memory to each other in pairs."""
+_PAGE = 4096
+WARPGROUP = 4
+"""Warps of a warpgroup."""
+_MOST_RESIDENT, _MOST_RESIDENT_BYTES = 264, 384 << 20
+"""Blocks that may wait for each other at a time: two for each multiprocessor of the largest GPU; and their memory."""
 _PATIENCE_S = 0.15
 """How long an interrupted launch waits for a worker that LLVM keeps busy; its thread ends by itself."""
 STACK_BYTES = 256 << 20
@@ -37,7 +44,7 @@ _MOST_IDLE = 8
 
 
 @dataclass(frozen=True)
-class Setup:
+class LaunchSetup:
     """What all workers of a launch share: `params` with the addresses of variables behind it, budgets and limits."""
 
     code: Code
@@ -50,6 +57,12 @@ class Setup:
     block_budget: int
     launch_budget: int
     print_limit: int
+
+    @property
+    def constants(self) -> list[Allocation]:
+        """The variables in constant memory."""
+        declared = self.code.translation.unit.kernel.module.globals
+        return [a for name, a in self.variables.items() if declared[name].space == "const"]
 
 
 def available_threads() -> int:
@@ -67,40 +80,51 @@ def available_threads() -> int:
     return cores
 
 
-class Worker:
+class HostWorker:
     """One host thread's share of a launch."""
 
-    def __init__(self, setup: Setup, shadows: dict[int, np.ndarray]) -> None:
+    def __init__(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> None:
         self.setup = setup
+        self.residents: Any = ()
         terms, unit = setup.terms, setup.code.translation.unit
-        plan, sites = unit.plan, setup.code.translation.most_sites
-        self.counters = _aligned(8 * max(1, plan.size), _APART).view(np.uint64)
+        sites = setup.code.translation.most_sites
+        self.counters = _aligned(8 * max(1, unit.plan.size), _APART).view(np.uint64)
         self.sites = (L.Site * sites)()
         self.hazards = (L.HazardRecord * L.HAZARD_CAPACITY)()
         self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
-        self.contexts = _contexts(unit.context.size, terms)
-        self.context_bytes = unit.context.size * terms.warps
-        self.shared = _aligned(setup.shared_bytes + 64)
-        cell = CELL_BYTES if unit.options.exact else 4
-        self.shadow = _aligned(((setup.shared_bytes >> unit.shared_granule_log2) + 16) * cell)
+        self.places = self._places()
+        self.context_bytes = -(-unit.context.size * terms.warps // _PAGE) * _PAGE
+        self.contexts = _contexts(unit.context.size, terms, self.places, self.context_bytes)
+        self.shared_stride = -(-(setup.shared_bytes + 64) // _PAGE) * _PAGE
+        self.shared = _aligned(self.shared_stride * self.places)
+        cell = L.EXACT_CELL_BYTES if unit.options.exact else 4
+        self.shadow_stride = -(-((setup.shared_bytes >> unit.shared_granule_log2) + 16) * cell // _PAGE) * _PAGE
+        self.shadow = _aligned(self.shadow_stride * self.places)
         allocations = setup.memory.allocations
         self.allocations = (L.Site * max(1, len(allocations)))()
+        constant = sorted(setup.constants, key=lambda a: a.address)
+        self.constants = (L.Site * max(1, len(constant)))()
         for entry, a in zip(self.allocations, allocations, strict=False):
             shadow = shadows.get(a.address)
             entry.low, entry.high = a.address, a.end
             entry.shadow = shadow.ctypes.data if shadow is not None else 0
+        for entry, a in zip(self.constants, constant, strict=False):  # no race: nobody writes there
+            entry.low, entry.high = a.address, a.end
         self.shadows = shadows
         prints = any(name.startswith("print_") for name in unit.helpers)
         self.print_buffer = np.zeros(setup.print_limit if prints else 8, np.uint8)
-        s = self.struct = L.Worker.from_buffer(_aligned(ctypes.sizeof(L.Worker), _APART).data)
+        s = self.struct = L.WorkerState.from_buffer(_aligned(ctypes.sizeof(L.WorkerState), _APART).data)
         s.nctaid[:] = terms.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
         s.shared_bytes, s.dynamic_bytes = setup.shared_bytes, terms.shared_bytes
+        s.shared_stride = self.shared_stride
+        s.cluster_size[:] = terms.cluster
         s.other_site = L.NO_SITE
         s.params, s.counters = setup.params.ctypes.data, self.counters.ctypes.data
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
         s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(allocations)
+        s.constants, s.constant_count = ctypes.addressof(self.constants), len(constant)
         self.masked_counters: np.ndarray | None = None
         self.error: BaseException | None = None
         self.compile_then_run: object = None
@@ -111,19 +135,72 @@ class Worker:
             self.compile_then_run = callback
             # not ctypes.cast: its result and the callback would keep each other, this worker and its arena alive
             s.masked = ctypes.c_void_p.from_buffer(callback).value
-        self.pending = _aligned(QUEUE_BYTES * terms.warps if unit.copies_async else 64)
-        s.pending = self.pending.ctypes.data
+        self._make_queues()
         s.block_budget, s.launch_budget = setup.block_budget, setup.launch_budget
+        if unit.textures:
+            self.textures = records(setup.memory)
+            s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
         s.print, s.print_limit = self.print_buffer.ctypes.data, setup.print_limit
+
+    def _make_queues(self) -> None:
+        """What blocks need that copy in the background, multiply in warpgroups, or run in turns."""
+        terms, unit, s = self.setup.terms, self.setup.code.translation.unit, self.struct
+        self.pending_bytes = L.QUEUE_BYTES * terms.warps if unit.copies_async else 64
+        self.pending = _aligned(self.pending_bytes * self.places)
+        s.pending = self.pending.ctypes.data
+        groups = -(-terms.warps // WARPGROUP)
+        self.wide = _aligned(groups * L.WIDE_ENTRIES * L.WIDE_BYTES if unit.warpgroups else 64)
+        s.wide = self.wide.ctypes.data
+        if unit.in_turns:
+            self._make_residents()
+
+    def _places(self) -> int:
+        """How many blocks may be resident at a time: whole clusters, as many as memory allows."""
+        terms, unit = self.setup.terms, self.setup.code.translation.unit
+        if not unit.in_turns:
+            return 1
+        cluster = math.prod(terms.cluster)
+        each = unit.context.size * terms.warps + 2 * self.setup.shared_bytes + 3 * _PAGE
+        most = terms.blocks if terms.cooperative else min(terms.blocks, _MOST_RESIDENT)
+        if terms.cooperative and each * most > _MOST_RESIDENT_BYTES:
+            raise MemoryLimitExceeded(
+                f"{terms.blocks:,} blocks that wait for each other take {each * most >> 20:,} MB on the simulator",
+                next_step="Launch as many blocks as a GPU holds at a time, and give each of them more work.",
+            )
+        return max(1, min(most, _MOST_RESIDENT_BYTES // each) // cluster) * cluster
+
+    def _make_residents(self) -> None:
+        """Places for blocks, each with its part of everything; the shared memory of a cluster lies together."""
+        cluster = math.prod(self.setup.terms.cluster)
+        self.residents = (L.Resident * self.places)()
+        self.clusters = (L.ClusterPart * (self.places // cluster))()
+        for k, resident in enumerate(self.residents):
+            part, group = resident.part, k // cluster
+            part.resident = k
+            part.contexts = self.contexts.ctypes.data + k * self.context_bytes
+            part.shared = self.shared.ctypes.data + k * self.shared_stride
+            part.shadow = self.shadow.ctypes.data + k * self.shadow_stride
+            part.pending = self.pending.ctypes.data + k * self.pending_bytes
+            part.cluster = ctypes.addressof(self.clusters[group])
+            self.clusters[group].shared = self.shared.ctypes.data + group * cluster * self.shared_stride
+        s = self.struct
+        s.residents, s.resident_count = ctypes.addressof(self.residents), self.places
+        s.wanted = self.places if self.setup.terms.cooperative else 1
 
     def listen(self, *, partial: bool) -> None:
         """Follows what happens before what, for the exact race shadow."""
-        words = self.contexts[: self.context_bytes].view(np.uint32)
-        rows = words.reshape(-1, self.setup.code.translation.unit.context.size // 4)
         self.struct.exact = 1
         self.struct.time = 1
         self.struct.landed = exact_function("ws_exact_landed")
-        self.order = Order(self.struct, rows, len(rows), partial=partial)
+        size, warps = self.setup.code.translation.unit.context.size, self.setup.terms.warps
+        places = self.contexts[: self.places * self.context_bytes].reshape(self.places, -1)
+        rows = places[:, : size * warps].reshape(self.places, warps, size)
+        signals = Signals()
+        self.orders = [HappensBefore(self.struct, row.view(np.uint32), signals, partial=partial) for row in rows]
+        self.listener = LISTENER(lambda *event: self.orders[self.struct.resident].event(*event))
+        self.struct.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
+        for order, part in zip(self.orders, [r.part for r in self.residents] or [self.struct.part], strict=True):
+            part.lane_syncs, part.known = order.lane_syncs.ctypes.data, order.table.ctypes.data
 
     def run(self, first: int, last: int) -> None:
         """Runs blocks first..last-1; releases the GIL."""
@@ -163,14 +240,15 @@ class Worker:
         return self.print_buffer[: self.struct.print_used].tobytes()
 
 
-def _contexts(size: int, terms: Terms) -> np.ndarray:
-    """The warps' contexts with what never changes: each warp's index and the lanes that exist."""
+def _contexts(size: int, terms: Terms, places: int, stride: int) -> np.ndarray:
+    """The contexts of resident blocks' warps with what never changes: each warp's index and the lanes that exist."""
     threads, warps = terms.threads, terms.warps
-    contexts = _aligned(size * warps)
-    words = contexts[: size * warps].reshape(warps, size).view(np.uint32)
-    words[:, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
-    words[:, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
-    words[-1, L.ContextLayout.LIVE // 4] = (1 << (threads - (warps - 1) * WARP)) - 1
+    contexts = _aligned(stride * places)
+    for place in contexts[: stride * places].reshape(places, stride):
+        words = place[: size * warps].reshape(warps, size).view(np.uint32)
+        words[:, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
+        words[:, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
+        words[-1, L.ContextLayout.LIVE // 4] = (1 << (threads - (warps - 1) * WARP)) - 1
     return contexts
 
 
@@ -188,13 +266,12 @@ def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:
 # ---------------------------------------------------------------- threads
 
 
-class Task:
-    """Work that a thread has been given."""
+class Task(threading.Event):
+    """Work that a thread has been given; the event is its end. A signal interrupts the main thread's waiting."""
 
     def __init__(self, work: Callable[[], object]) -> None:
+        super().__init__()
         self._work: Callable[[], object] | None = work
-        self._running = threading.Lock()
-        self._running.acquire()
 
     def run(self) -> None:
         """Does the work; an exception ends the thread and is printed, as everywhere."""
@@ -203,43 +280,21 @@ class Task:
         try:
             work()
         finally:
-            self._running.release()
-
-    def wait(self, timeout_s: float = -1) -> bool:
-        """Waits for the end, at most so long; whether it has come. A signal interrupts the main thread's waiting."""
-        over = self._running.acquire(timeout=timeout_s)
-        if over:
-            self._running.release()
-        return over
+            self.set()
 
 
-class _Host:
-    """One thread, which takes one task after the other."""
-
-    def __init__(self) -> None:
-        self._task: Task | None = None
-        self._called = threading.Lock()
-        self._called.acquire()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def take(self, task: Task) -> None:
-        self._task = task
-        self._called.release()
-
-    def _serve(self) -> None:
-        while True:
-            self._called.acquire()
-            task, self._task = self._task, None
-            assert task is not None
-            task.run()
-            del task
-            with _lock:
-                if len(_idle) >= _MOST_IDLE:
-                    return
-                _idle.append(self)
+def _serve(tasks: SimpleQueue[Task]) -> None:
+    """What a thread does: one task after the other."""
+    while True:
+        tasks.get().run()
+        with _lock:
+            if len(_idle) >= _MOST_IDLE:
+                return
+            _idle.append(tasks)
 
 
-_idle: list[_Host] = []
+_idle: list[SimpleQueue[Task]] = []
+"""What each thread that has nothing to do waits for."""
 _lock = threading.Lock()
 
 
@@ -256,33 +311,37 @@ os.register_at_fork(after_in_child=_forget)
 def start(works: list[Callable[[], object]]) -> list[Task]:
     """Starts each work in a thread of its own. Raises MemoryLimitExceeded where there is no room for their stacks."""
     with _lock:
-        hosts = [_idle.pop() for _ in works[: len(_idle)]]
+        threads = [_idle.pop() for _ in works[: len(_idle)]]
     try:
-        hosts += _new_hosts(len(works) - len(hosts))
+        threads += _new_threads(len(works) - len(threads))
     except RuntimeError:
         with _lock:
-            _idle.extend(hosts)
+            _idle.extend(threads)
         raise MemoryLimitExceeded(
             f"no room for {len(works)} threads with {STACK_BYTES >> 20} MB of address space each",
             next_step="Raise the limit of this process's address space, or set WARPSCHOOL_THREADS=1.",
         ) from None
     tasks = [Task(work) for work in works]
-    for host, task in zip(hosts, tasks, strict=True):
-        host.take(task)
+    for queue, task in zip(threads, tasks, strict=True):
+        queue.put(task)
     return tasks
 
 
-def _new_hosts(count: int) -> list[_Host]:
+def _new_threads(count: int) -> list[SimpleQueue[Task]]:
+    """What that many new threads wait for."""
     if not count:
         return []
+    made: list[SimpleQueue[Task]] = [SimpleQueue() for _ in range(count)]
     usual = threading.stack_size(STACK_BYTES)
     try:
-        return [_Host() for _ in range(count)]
+        for tasks in made:
+            threading.Thread(target=_serve, args=(tasks,), daemon=True).start()
     finally:
         threading.stack_size(usual)
+    return made
 
 
-def in_threads(workers: list[Worker], work: Callable[[Worker], None]) -> None:
+def in_threads(workers: list[HostWorker], work: Callable[[HostWorker], None]) -> None:
     """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment."""
     tasks = start([partial(work, w) for w in workers])
     try:
@@ -303,17 +362,13 @@ def interruptible(work: Callable[[], T]) -> T:
     """work(), which no signal interrupts, in a thread, so that Ctrl-C ends the waiting; the work itself goes on."""
     if threading.current_thread() is not threading.main_thread():
         return work()
-    results: list[T] = []
-    errors: list[BaseException] = []
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            results.append(work())
+            outcome.set_result(work())
         except BaseException as error:  # raised again where it was waited for
-            errors.append(error)
+            outcome.set_exception(error)
 
-    (task,) = start([run])
-    task.wait()
-    if errors:
-        raise errors[0]
-    return results[0]
+    start([run])
+    return outcome.result()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ptxsim.syntax import matrices
+from ptxsim.syntax import bulk, matrices, warpgroup as warpgroups
 from ptxsim.syntax.program import (
     FLOAT8_TYPES,
     FLOAT_TYPES,
@@ -20,12 +20,13 @@ from ptxsim.syntax.program import (
     Immediate,
     Instruction,
     Operand,
-    Pair,
     Register,
+    ResultPair,
     Sink,
     Special,
     Symbol,
     Vector,
+    elements_of,
 )
 
 
@@ -48,9 +49,9 @@ class UnknownForm(Exception):
 class Need:
     """What an operand must be.
 
-    `role`: "to" destination, "of" source, "at" address, "number" immediate, "any". `width` in bits, 1 for predicates.
-    `wider` allows wider registers, `count` asks for a vector, `braces` for one even of a single element, `beside` for
-    an optional predicate destination, `%r1|%p1`.
+    `role`: "to" destination, "of" source, "at" address, "number" immediate, "place" in a texture or surface, "any".
+    `width` in bits, 1 for predicates. `wider` allows wider registers, `count` asks for a vector or so many coordinates,
+    `braces` for a vector even of a single element, `beside` for an optional predicate destination, `%r1|%p1`.
     """
 
     role: str
@@ -64,10 +65,6 @@ class Need:
 Rule = Callable[[Instruction], Iterable[Need]]
 
 
-def bits(type_name: str) -> int:
-    return WIDTH_BITS[type_name]
-
-
 def result(width: int, **more: bool) -> Need:
     return Need("to", width, **more)
 
@@ -78,14 +75,14 @@ def source(width: int, **more: bool) -> Need:
 
 def same(sources: int) -> Rule:
     """A destination and sources of the instruction's type."""
-    return lambda i: [result(bits(i.type)), *[source(bits(i.type))] * sources]
+    return lambda i: [result(WIDTH_BITS[i.type]), *[source(WIDTH_BITS[i.type])] * sources]
 
 
 def widths(*widths: int | None) -> Rule:
     """Destination and sources of fixed widths; None stands for the instruction's type."""
 
     def rule(i: Instruction) -> list[Need]:
-        first, *rest = [bits(i.type) if w is None else w for w in widths]
+        first, *rest = [WIDTH_BITS[i.type] if w is None else w for w in widths]
         return [result(first), *[source(w) for w in rest]]
 
     return rule
@@ -93,21 +90,21 @@ def widths(*widths: int | None) -> Rule:
 
 def product(addend: bool) -> Rule:
     def rule(i: Instruction) -> list[Need]:
-        wide = bits(i.type) * (2 if i.has("wide") else 1)
+        wide = WIDTH_BITS[i.type] * (2 if i.has("wide") else 1)
         if wide > 64:
             raise FormError("there is no such product")
-        return [result(wide), *[source(bits(i.type))] * 2, *([source(wide)] if addend else [])]
+        return [result(wide), *[source(WIDTH_BITS[i.type])] * 2, *([source(wide)] if addend else [])]
 
     return rule
 
 
-def extreme(i: Instruction) -> list[Need]:
-    return [result(bits(i.type)), *[source(bits(i.type))] * (3 if len(i.operands) == 4 else 2)]
+def predicate_at(place: int, i: Instruction) -> list[Need]:
+    """The predicate that may stand as the last source."""
+    return [source(1)] if len(i.operands) == place + 1 else []
 
 
 def tested(i: Instruction) -> list[Need]:
-    other = [source(1)] if len(i.operands) == 4 else []
-    return [result(1, beside=True), *[source(bits(i.type))] * 2, *other]
+    return [result(1, beside=True), *[source(WIDTH_BITS[i.type])] * 2, *predicate_at(3, i)]
 
 
 _PAIRS = ("f16x2", "bf16x2")
@@ -118,36 +115,33 @@ def compared(i: Instruction) -> list[Need]:
     usual = {"f16": "u16 s16 u32 s32 f16 f32", "bf16": "u16 s16 u32 s32 bf16"}.get(of, "u32 s32 f16 bf16 f32")
     if to not in (("u32", "s32", of) if of in _PAIRS else usual.split()):
         raise FormError(f"'.{of}' is not compared to give '.{to}'")
-    other = [source(1)] if len(i.operands) == 4 else []
-    return [result(bits(i.types[0])), *[source(bits(i.type))] * 2, *other]
-
-
-def chosen_by_sign(i: Instruction) -> list[Need]:
-    first = bits(i.types[0])
-    return [result(first), *[source(first)] * 2, source(32)]
+    return [result(WIDTH_BITS[to]), *[source(WIDTH_BITS[of])] * 2, *predicate_at(3, i)]
 
 
 def three_way(i: Instruction) -> list[Need]:
-    other = [source(1)] if len(i.operands) == 6 else []
-    if other and not isinstance(i.operands[0], Pair):
+    other = predicate_at(5, i)
+    if other and not isinstance(i.operands[0], ResultPair):
         raise FormError("with a predicate it has two results, d|p")
     return [result(32, beside=bool(other)), *[source(32)] * 3, Need("number"), *other]
 
 
+def _listed(role: str, width: int, operand: Operand | None) -> Need:
+    """One side of a move: a register, or two or four that share its bits."""
+    if not isinstance(operand, Vector):
+        return Need(role, width)
+    count = len(operand.elements)
+    if count not in (2, 4) or width // count < 16:
+        raise FormError("the vector has the wrong number of elements")
+    return Need(role, width // count, count=count)
+
+
 def moved(i: Instruction) -> list[Need]:
-    to, of = (i.operands[k] if len(i.operands) == 2 else None for k in (0, 1))
-    width = bits(i.type)
-    for vector in (to, of):
-        if isinstance(vector, Vector) and (len(vector.elements) not in (2, 4) or width // len(vector.elements) < 16):
-            raise FormError("the vector has the wrong number of elements")
-    return [
-        Need("to", width // len(to.elements), count=len(to.elements)) if isinstance(to, Vector) else result(width),
-        Need("of", width // len(of.elements), count=len(of.elements)) if isinstance(of, Vector) else source(width),
-    ]
+    to, of = i.operands if len(i.operands) == 2 else (None, None)
+    return [_listed("to", WIDTH_BITS[i.type], to), _listed("of", WIDTH_BITS[i.type], of)]
 
 
 def converted(i: Instruction) -> list[Need]:
-    to, of = (bits(t) for t in i.types)
+    to, of = (WIDTH_BITS[t] for t in i.types)
     sources = 2 if len(i.operands) == 3 else 1
     if not FLOAT8_TYPES.isdisjoint(i.types):
         if (*i.types, sources) not in _FLOAT8_PAIRS:
@@ -165,32 +159,22 @@ def _count(i: Instruction) -> int:
 
 
 def element(role: str, i: Instruction) -> Need:
-    if _count(i) * bits(i.type) > 256 or (i.type == "b128" and (_count(i) > 1 or i.space in ("param", "const"))):
+    if _count(i) * WIDTH_BITS[i.type] > 256 or (i.type == "b128" and (_count(i) > 1 or i.space in ("param", "const"))):
         raise FormError("the vector is too long")
-    return Need(role, bits(i.type), wider=True, count=_count(i))
+    return Need(role, WIDTH_BITS[i.type], wider=True, count=_count(i))
 
 
 def atomic(i: Instruction) -> list[Need]:
     if i.type == "b128" and not (i.has("cas") or i.has("exch")):
         raise UnknownForm("the type '.b128' but for cas and exch")
     sources = 2 if i.has("cas") else 1
-    exact = [Need(role, bits(i.type), count=_count(i)) for role in ("to", *["of"] * sources)]
+    exact = [Need(role, WIDTH_BITS[i.type], count=_count(i)) for role in ("to", *["of"] * sources)]
     return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
 
 
-def shuffled(i: Instruction) -> list[Need]:
-    return [result(32, beside=True), *[source(32)] * (4 if i.has("sync") else 3)]
-
-
-def voted(i: Instruction) -> list[Need]:
-    return [result(bits(i.type)), source(1), *([source(32)] if i.has("sync") else [])]
-
-
-def matched(i: Instruction) -> list[Need]:
-    return [result(32, beside=i.has("all")), source(bits(i.type)), source(32)]
-
-
 def barrier(i: Instruction) -> list[Need]:
+    if i.has("cluster"):
+        return []
     if i.has("warp"):
         return [source(32)]
     if i.has("arrive"):
@@ -206,6 +190,8 @@ def barrier_object(i: Instruction) -> list[Need]:
         return [at, source(32)]
     if i.has("inval"):
         return [at]
+    if i.has("complete_tx") or (i.has("expect_tx") and not (i.has("arrive") or i.has("arrive_drop"))):
+        return [at, source(32)]
     if i.has("pending_count"):
         return [result(32), source(64)]
     if i.has("arrive") or i.has("arrive_drop"):
@@ -213,7 +199,29 @@ def barrier_object(i: Instruction) -> list[Need]:
     return [result(1), at, source(32 if i.has("parity") else 64), *(extra[1:2] if i.has("try_wait") else [])]
 
 
+def copied_in_bulk(i: Instruction) -> list[Need]:
+    if bulk.is_group(i):
+        return [Need("number")] * i.has("wait_group")
+    try:
+        copy = bulk.bulk_copy(i)
+    except bulk.NoSuchCopy as error:
+        raise FormError(str(error)) from None
+    what: dict[int, Need] = {id(copy.size): source(32), id(copy.blocks): source(16)}
+    needs = []
+    for operand in i.operands:
+        if isinstance(operand, Address):
+            at = operand.coordinates
+            needs.append(Need("place", 32, count=len(at)) if at else Need("at"))
+        elif isinstance(operand, Vector):
+            needs.append(Need("of", 16, count=len(operand.elements), braces=True))
+        else:
+            needs.append(what.get(id(operand), source(64)))
+    return needs
+
+
 def copied(i: Instruction) -> list[Need]:
+    if bulk.is_bulk(i):
+        return copied_in_bulk(i)
     if i.has("mbarrier") != bool(i.types):
         raise FormError("it has the wrong number of types")
     if i.has("mbarrier"):
@@ -222,18 +230,14 @@ def copied(i: Instruction) -> list[Need]:
         return []
     if i.has("wait_group"):
         return [Need("number")]
-    more = []
-    if len(i.operands) > 3:
-        last = i.operands[3]
-        more = [Need("of", 0) if isinstance(last, Register) else Need("number")]
+    more = [Need("of") if isinstance(last, Register) else Need("number") for last in i.operands[3:4]]
     return [Need("at"), Need("at"), Need("number"), *more]
 
 
 def policy(i: Instruction) -> list[Need]:
-    numbers = [Need("of", 32)] * (len(i.operands) - (2 if i.has("range") else 1))
-    if i.has("cvt"):
-        numbers = [Need("number")]
-    return [result(64), *([Need("at")] if i.has("range") else []), *numbers]
+    places = [Need("at")] * i.has("range")
+    numbers = [Need("number")] if i.has("cvt") else [source(32)] * (len(i.operands) - 1 - len(places))
+    return [result(64), *places, *numbers]
 
 
 def _held(role: str, held: matrices.Fragment) -> Need:
@@ -243,41 +247,86 @@ def _held(role: str, held: matrices.Fragment) -> Need:
 
 def fragments(i: Instruction) -> list[Need]:
     try:
-        if "mma" in i.modifiers:
-            return matrix_product(i)
+        if i.opcode == "mma" or i.has("mma"):
+            p = matrices.product(i)
+            return [_held("to" if operand == "d" else "of", p.fragment(operand)) for operand in "dabc"]
         held = matrices.tile(i).fragment
     except matrices.NoSuchMatrix as error:
         raise UnknownForm(str(error)) from None
-    stride = [source(32)] if len(i.operands) == 3 else []
-    if i.has("store"):
-        return [Need("at"), _held("of", held), *stride]
-    return [_held("to", held), Need("at"), *stride]
+    stride = [source(32)] * (len(i.operands) == 3)
+    return [Need("at"), _held("of", held), *stride] if i.has("store") else [_held("to", held), Need("at"), *stride]
 
 
-def matrix_product(i: Instruction) -> list[Need]:
+def warpgroup(i: Instruction) -> list[Need]:
+    if not i.has("mma_async"):
+        return [Need("number")] * i.has("wait_group")
     try:
-        p = matrices.product(i)
+        p = warpgroups.warpgroup_product(i)
     except matrices.NoSuchMatrix as error:
         raise UnknownForm(str(error)) from None
-    return [_held("to" if operand == "d" else "of", p.fragment(operand)) for operand in "dabc"]
+    in_registers = len(i.operands) > 1 and isinstance(i.operands[1], Vector)
+    if in_registers and p.a == "b1" and p.depth != 256:
+        raise UnknownForm("this shape")
+    a = _held("of", p.fragment("a")) if in_registers else source(64)
+    more = [Need("number")] * warpgroups.immediates_of(p, a_in_registers=in_registers)
+    return [_held("to", p.fragment("d")), a, source(64), source(1), *more]
+
+
+def fence(i: Instruction) -> list[Need]:
+    """The one for tensor maps that are changed names the map when it acquires."""
+    return [Need("at"), Need("number")] if i.has("tensormap::generic") and i.has("acquire") else []
 
 
 def matrix_move(i: Instruction) -> list[Need]:
     count = next((int(m[1:]) for m in i.modifiers if m in ("x1", "x2", "x4")), 0)
     if not count or not i.has("m8n8"):
         raise UnknownForm("this shape")
-    to_registers = i.opcode == "ldmatrix"
-    registers = Need("to" if to_registers else "of", 32, count=count, braces=True)
-    return [registers, Need("at")] if to_registers else [Need("at"), registers]
+    if i.opcode == "ldmatrix":
+        return [Need("to", 32, count=count, braces=True), Need("at")]
+    return [Need("at"), Need("of", 32, count=count, braces=True)]
+
+
+GEOMETRIES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4}
+"""How many coordinates a place has: the layer first, and of four the last means nothing (PTX ISA 9.7.10.3)."""
+
+
+def _place(i: Instruction) -> Need:
+    place = i.operands[1 if i.row.has_result else 0]
+    if isinstance(place, Address) and isinstance(place.base, Symbol):
+        raise UnknownForm("references, only objects by their 64-bit handles,")
+    counts = [GEOMETRIES[m] for m in i.modifiers if m in GEOMETRIES]
+    if len(counts) != 1:
+        raise FormError(f"it needs one of '.{', .'.join(GEOMETRIES)}'")
+    return Need("place", 32, count=counts[0])
+
+
+def fetched(i: Instruction) -> list[Need]:
+    to, coordinate = i.types
+    if len(i.operands) != 2:
+        raise UnknownForm("samplers, offsets and depth compare")
+    if to not in ("u32", "s32", "f32"):
+        raise UnknownForm(f"the type '.{to}'")
+    if coordinate == "s32" and not i.has("1d"):
+        raise UnknownForm("integer coordinates but for .1d")
+    return [Need("to", 32, count=4, beside=True), _place(i)]
+
+
+def queried(i: Instruction) -> list[Need]:
+    return [result(32), Need("at")]
+
+
+def on_surface(i: Instruction) -> list[Need]:
+    count = _count(i)
+    if count * WIDTH_BITS[i.type] > 128:
+        raise FormError("the vector is too long")
+    if len(i.operands) != 2:
+        raise FormError(f"{len(i.operands)} operands are the wrong number")
+    moved = Need("to" if i.row.has_result else "of", WIDTH_BITS[i.type], wider=True, count=count, braces=True)
+    return [moved, _place(i)] if i.row.has_result else [_place(i), moved]
 
 
 def nothing(i: Instruction) -> list[Need]:
     return []
-
-
-def called(i: Instruction) -> list[Need]:
-    """Whatever stands there: it is held against the function that is called, where its calls are inlined."""
-    return [Need("any")] * len(i.operands)
 
 
 # ---------------------------------------------------------------- which modifiers go together
@@ -295,12 +344,13 @@ _PROPERTIES = _words("finite infinite number notanumber normal subnormal")
 _PERMUTATIONS = _words("f4e b4e rc8 ecl ecr rc16")
 _SHUFFLES, _VOTES = _words("up down bfly idx"), _words("all any uni ballot")
 _HALVES = _words("f16 bf16 f16x2 bf16x2")
+_QUERIES = _words("width height depth array_size normalized_coords")
 
 EXCLUSIVE = (
     ROUNDING | {"approx", "full"}, COMPARISONS | {"wide"}, _BOOLEANS, _words("v2 v4 v8"), _words("clamp wrap"),
     _words("l r"), _SHUFFLES, _PROPERTIES, _PERMUTATIONS, _words("weak volatile relaxed acquire release acq_rel sc"),
     _words("cta cluster gpu sys gl"), _words("launch_dependents wait"),
-    _words("commit_group wait_group wait_all ca cg mbarrier"),
+    _words("commit_group wait_group wait_all ca cg mbarrier"), _words("trap clamp zero"), _QUERIES,
 )  # fmt: skip
 """Of each of these an instruction has one at most."""
 
@@ -329,10 +379,18 @@ REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], 
     "cvt": ((_words("rn"), _float8), (_words("satfinite"), lambda i: i.types[0] in FLOAT8_TYPES)),
     "dp2a": ((_words("lo hi"), bool),), "brx": ((_words("idx"), bool),),
     "cp": (
-        (_words("async"), bool), (_words("commit_group wait_group wait_all ca cg mbarrier"), bool),
+        (_words("async"), bool),
+        (_words("commit_group wait_group wait_all ca cg mbarrier"), lambda i: not i.has("bulk")),
         (_words("arrive"), lambda i: i.has("mbarrier")),
     ),
-    "mbarrier": ((_words("init inval arrive arrive_drop test_wait try_wait pending_count"), bool),),
+    "mbarrier": (
+        (_words("init inval arrive arrive_drop test_wait try_wait pending_count"),
+         lambda i: not i.has("expect_tx") and not i.has("complete_tx")),
+    ),
+    "tex": ((frozenset(GEOMETRIES), bool), (_words("v4"), bool)),
+    "tld4": ((_words("r g b a"), bool), (_words("2d"), bool), (_words("v4"), bool)),
+    **dict.fromkeys(("suld", "sust"), ((frozenset(GEOMETRIES), bool), (_words("b"), bool))),
+    **dict.fromkeys(("txq", "suq"), ((_QUERIES, bool),)),
 }  # fmt: skip
 """Opcode -> sets of which an instruction has exactly one, where the condition holds."""
 _ONLY_IF_REQUIRED = {"setp": _BOOLEANS, "set": _BOOLEANS, "mul": _PARTS, "mad": _PARTS, "lop3": _words("and or")}
@@ -343,10 +401,9 @@ def _some_float(i: Instruction) -> bool:
 
 
 def _saturates(i: Instruction) -> bool:
-    kinds = _words("f32 f16 f16x2")
     if i.opcode in ("mad", "mad24"):
         return i.type == "f32" or (i.type == "s32" and i.has("hi"))
-    if i.opcode in ("cvt", "vabsdiff2", "vabsdiff4") or i.type in kinds:
+    if i.opcode in ("cvt", "vabsdiff2", "vabsdiff4") or i.type in ("f32", "f16", "f16x2"):
         return True
     return i.type == "s32" and i.opcode in ("add", "sub") and not i.has("cc")
 
@@ -382,7 +439,7 @@ CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
 """Modifier -> what must hold of an instruction that has it."""
 
 
-_TWICE = frozenset({"wmma", "mma"})
+_TWICE = frozenset({"wmma", "mma", "wgmma"})
 """Instructions that may name a layout or a type of elements for each operand."""
 
 
@@ -412,9 +469,7 @@ def problem(i: Instruction) -> str:
 
 def _comparison_problem(i: Instruction, chosen: frozenset[str]) -> str:
     """Comparisons by type: floating-point ones, unsigned ones, and the plain ones of bits."""
-    if i.type in FLOAT_TYPES and chosen & _UNSIGNED:
-        return f"'.{min(chosen & _UNSIGNED)}' does not go with '.{i.type}'"
-    if i.type[0] == "s" and chosen & _UNSIGNED:
+    if (i.type in FLOAT_TYPES or i.type[0] == "s") and chosen & _UNSIGNED:
         return f"'.{min(chosen & _UNSIGNED)}' does not go with '.{i.type}'"
     if i.type[0] == "b" and i.type not in FLOAT_TYPES and not chosen & {"eq", "ne"}:
         return f"'.{i.type}' compares for equality alone"
@@ -442,7 +497,7 @@ _FLOAT = "f32 f64 " + _HALF
 _ROUND = "rn rz rm rp"
 _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
 _BOOLEAN = "and or xor"
-_SPACES = "global shared shared::cta local param param::entry param::func const"
+_SPACES = "global shared shared::cta shared::cluster local param param::entry param::func const"
 _CACHE = (
     "ca cg cs lu cv cop wb wt nc L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate "
     "L2::evict_normal L2::evict_first L2::evict_last L2::64B L2::128B L2::256B"
@@ -465,6 +520,7 @@ _PRODUCT = (
     "s4 u4 b1"
 )
 _MATRIX_TYPES = "f16 bf16 tf32 f32 f64 s8 u8 s32"
+_ON_SURFACE, _SURFACE_TYPES = "b 1d 2d 3d a1d a2d v2 v4 trap clamp zero", "b8 b16 b32 b64"
 
 FORMS: dict[str, Form] = {
     "add": _form(same(2), f"{_INT} {_PACKED_INT} {_FLOAT}", f"{_ROUND} ftz sat cc"),
@@ -480,8 +536,10 @@ FORMS: dict[str, Form] = {
     "rem": _form(same(2), _INT),
     "abs": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
     "neg": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
-    "min": _form(extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
-    "max": _form(extreme, f"{_INT} {_PACKED_INT} {_FLOAT}", "ftz NaN xorsign abs relu"),
+    **dict.fromkeys(("min", "max"), _form(
+        lambda i: same(3 if len(i.operands) == 4 else 2)(i), f"{_INT} {_PACKED_INT} {_FLOAT}",
+        "ftz NaN xorsign abs relu",
+    )),
     "popc": _form(widths(32, None), "b32 b64"), "clz": _form(widths(32, None), "b32 b64"),
     "bfind": _form(widths(32, None), "u32 s32 u64 s64", "shiftamt"),
     "fns": _form(widths(32, 32, 32, 32), "b32"),
@@ -503,7 +561,10 @@ FORMS: dict[str, Form] = {
     "set": _form(compared, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz", counts=(2,)),
     "setp": _form(tested, f"{_INT} {_BITS} {_FLOAT}", f"{_COMPARE} {_BOOLEAN} ftz"),
     "selp": _form(widths(None, None, None, 1), f"{_INT} {_BITS} f32 f64"),
-    "slct": _form(chosen_by_sign, "s32 f32", "ftz", (2,)),
+    "slct": _form(
+        lambda i: [*[Need(role, WIDTH_BITS[i.types[0]]) for role in ("to", "of", "of")], source(32)],
+        "s32 f32", "ftz", (2,),
+    ),
     "and": _form(same(2), f"pred {_BITS}"), "or": _form(same(2), f"pred {_BITS}"),
     "xor": _form(same(2), f"pred {_BITS}"), "not": _form(same(1), f"pred {_BITS}"),
     "cnot": _form(same(1), _BITS),
@@ -524,9 +585,18 @@ FORMS: dict[str, Form] = {
     "st": Form(lambda i: [Need("at"), element("of", i)], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
     "atom": _form(atomic, f"{_BITS} b128 u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
     "red": _form(atomic, f"b32 b64 u32 s32 u64 s64 {_FLOAT}", _ATOMIC),
-    "shfl": _form(shuffled, "b32", "sync up down bfly idx"),
-    "vote": _form(voted, "pred b32", "sync all any uni ballot"),
-    "match": _form(matched, "b32 b64", "any all sync"),
+    "shfl": _form(
+        lambda i: [result(32, beside=True), *[source(32)] * (4 if i.has("sync") else 3)], "b32",
+        "sync up down bfly idx",
+    ),
+    "vote": _form(
+        lambda i: [result(WIDTH_BITS[i.type]), source(1), *[source(32)] * i.has("sync")], "pred b32",
+        "sync all any uni ballot",
+    ),
+    "match": _form(
+        lambda i: [result(32, beside=i.has("all")), source(WIDTH_BITS[i.type]), source(32)], "b32 b64",
+        "any all sync",
+    ),
     "redux": _form(widths(32, 32, 32), "u32 s32 b32", f"sync add min max {_BOOLEAN}"),
     "elect": _form(lambda i: [result(32, beside=True), source(32)], "", "sync", (0,)),
     "createpolicy": _form(policy, "b64", f"fractional range cvt L2 global {_CACHE}"),
@@ -535,13 +605,30 @@ FORMS: dict[str, Form] = {
     "activemask": _form(widths(32), "b32"),
     "bra": _form(nothing, "", "uni", (0,)),
     "brx": _form(lambda i: [source(32)], "", "idx uni", (0,)),
-    "call": _form(called, "", "uni", (0,)),
+    # whatever stands there: it is held against the function that is called, where its calls are inlined
+    "call": _form(lambda i: [Need("any")] * len(i.operands), "", "uni", (0,)),
     "ret": _form(nothing, "", "uni", (0,)), "exit": _form(nothing, "", "", (0,)),
     "bar": _form(barrier, "u32 pred", "sync arrive red warp popc and or cta aligned", (0, 1)),
-    "barrier": _form(barrier, "u32 pred", "sync arrive red popc and or cta aligned", (0, 1)),
+    "barrier": _form(
+        barrier, "u32 pred", "sync arrive red popc and or cta aligned cluster wait acquire release relaxed", (0, 1),
+    ),
+    "wgmma": _form(
+        warpgroup, "f16 bf16 tf32 f32 s8 u8 s32",
+        "mma_async fence commit_group wait_group sync aligned satfinite e4m3 e5m2 b1 and popc "
+        + " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256)), tuple(range(4)),
+    ),
+    "setmaxnreg": _form(lambda i: [Need("number")], "u32", "inc dec sync aligned"),
+    "mapa": _form(lambda i: [result(WIDTH_BITS[i.type]), source(WIDTH_BITS[i.type]), source(32)], "u32 u64",
+                  "shared::cluster"),
+    "getctarank": _form(lambda i: [result(32), source(WIDTH_BITS[i.type])], "u32 u64", "shared::cluster"),
     "membar": _form(nothing, "", "cta gl sys gpu proxy alias", (0,)),
-    "fence": _form(nothing, "", f"{_ORDER} proxy alias async generic", (0,)),
-    "prefetch": _form(lambda i: [Need("at")], "", "global local L1 L2 L2::evict_last L2::evict_normal", (0,)),
+    "fence": _form(
+        fence, "", f"{_ORDER} {_SPACES} proxy alias async generic mbarrier_init tensormap::generic "
+        "sync_restrict::shared::cta sync_restrict::shared::cluster", (0,),
+    ),
+    "prefetch": _form(
+        lambda i: [Need("at")], "", f"{_SPACES} local L1 L2 L2::evict_last L2::evict_normal tensormap", (0,),
+    ),
     "prefetchu": _form(lambda i: [Need("at")], "", "L1", (0,)),
     "discard": _form(lambda i: [Need("at"), Need("number")], "", "global L2", (0,)),
     "applypriority": _form(lambda i: [Need("at"), Need("number")], "", "global L2::evict_normal", (0,)),
@@ -551,16 +638,25 @@ FORMS: dict[str, Form] = {
     "wmma": _form(
         fragments, _MATRIX_TYPES, f"{_PRODUCT} load store mma a b c d {_SPACES}", tuple(range(5)),
     ),
-    "mma": _form(matrix_product, _MATRIX_TYPES, _PRODUCT, tuple(range(5))),
+    "mma": _form(fragments, _MATRIX_TYPES, _PRODUCT, tuple(range(5))),
     "ldmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "stmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "movmatrix": _form(widths(32, 32), "b16", "sync aligned m8n8 trans"),
     "mbarrier": _form(
         barrier_object, "b64",
-        f"init inval arrive arrive_drop test_wait try_wait pending_count parity noComplete {_SPACES} {_ORDER}",
+        "init inval arrive arrive_drop test_wait try_wait pending_count parity noComplete expect_tx complete_tx "
+        f"{_SPACES} {_ORDER}",
     ),
+    "tex": _form(fetched, "s32 f32", "1d 2d 3d a1d a2d v4", (2,)),
+    "tld4": _form(fetched, "f32", "r g b a 2d v4", (2,)),
+    "txq": _form(queried, "b32", "width height depth array_size normalized_coords"),
+    "suld": _form(on_surface, _SURFACE_TYPES, f"{_ON_SURFACE} ca cg cs cv"),
+    "sust": _form(on_surface, _SURFACE_TYPES, f"{_ON_SURFACE} wb cg cs wt"),
+    "suq": _form(queried, "b32", "width height depth array_size"),
     "cp": _form(
-        copied, "b64",
+        copied, "b64 f16 bf16 f32 f64 u32 s32 u64 s64 b32",
+        "bulk tensor 1d 2d 3d 4d 5d tile im2col mbarrier::complete_tx::bytes multicast::cluster bulk_group read "
+        "prefetch L2 L2::cache_hint reduce add min max inc dec and or xor noftz "
         f"async ca cg mbarrier arrive noinc {_SPACES} commit_group wait_group wait_all L2::64B L2::128B L2::256B",
         (0, 1),
     ),
@@ -589,50 +685,42 @@ class Checker:
             if Vector not in key:  # a vector's length is part of the form, but not of the key
                 self.needs[key] = needs
         for need, operand in zip(needs, i.operands, strict=True):
-            if need.braces:
-                pass
-            elif type(operand) is Register and need.count == 1 and need.width == self.widths[operand.name]:
-                if need.role in ("to", "of"):
-                    continue
-            elif type(operand) is Immediate and need.role == "of" and need.count == 1:
-                continue
             if not self.fits(need, operand):
                 raise FormError(f"operand {i.operands.index(operand) + 1} is not what this instruction takes")
 
     def fits(self, need: Need, operand: Operand) -> bool:
-        if need.role == "any":
-            return True
-        if isinstance(operand, Register) and need.count == 1 and not need.braces:
-            return need.role in ("to", "of") and self.width_fits(need, operand)
+        if need.role == "place":
+            if not isinstance(operand, Address) or len(operand.coordinates) != need.count or operand.offset:
+                return False
+            by_handle = isinstance(operand.base, Register) and self.widths[operand.base.name] == 64
+            return by_handle and all(self.fits(source(need.width), c) for c in operand.coordinates)
+        if need.beside and need.count > 1 and isinstance(operand, ResultPair):
+            return self.fits(Need("to", need.width, count=need.count), operand.first) and self.fits(
+                Need("to", 1), operand.second
+            )
         if need.count > 1 or need.braces:
-            single = Need(need.role, need.width, need.wider)
+            single, elements = Need(need.role, need.width, need.wider), elements_of(operand)
             return (
                 isinstance(operand, Vector)
-                and len(operand.elements) == need.count
-                and all(self.fits(single, e) for e in operand.elements)
+                and len(elements) == need.count
+                and all(self.fits(single, e) for e in elements)
             )
-        if need.role == "at":
-            return isinstance(operand, Address) and self.base_fits(operand)
-        if need.role == "number":
+        role, width = need.role, need.width
+        if isinstance(operand, Register):
+            own = self.widths[operand.name]
+            return role == "any" or (
+                role in ("to", "of") and (own == width or not width or (need.wider and own > width > 1))
+            )
+        if role == "at":
+            base = operand.base if isinstance(operand, Address) and not operand.coordinates else None
+            return base is not None and (not isinstance(base, Register) or self.widths[base.name] in (32, 64))
+        if role == "number":
             return isinstance(operand, Immediate)
-        if need.role == "of":
-            return isinstance(operand, Immediate) or (need.width != 1 and isinstance(operand, Special | Symbol))
-        if isinstance(operand, Pair) and need.beside:
-            second = operand.second
-            return self.fits(Need("to", need.width), operand.first) and self.fits(Need("to", 1), second)
-        return isinstance(operand, Sink)
-
-    def width_fits(self, need: Need, register: Register) -> bool:
-        width = self.widths[register.name]
-        if need.width == 0:
-            return True
-        if need.wider and need.width > 1:
-            return width >= need.width
-        return width == need.width
-
-    def base_fits(self, address: Address) -> bool:
-        base = address.base
-        return not isinstance(base, Register) or self.widths[base.name] in (32, 64)
+        if role == "of":
+            return isinstance(operand, Immediate) or (width != 1 and isinstance(operand, Special | Symbol))
+        if isinstance(operand, ResultPair) and need.beside:
+            return self.fits(Need("to", width), operand.first) and self.fits(Need("to", 1), operand.second)
+        return role == "any" or isinstance(operand, Sink)
 
 
 def _check_modifiers(i: Instruction, form: Form) -> None:

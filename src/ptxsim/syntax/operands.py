@@ -3,9 +3,12 @@ their initialisers and the layout that follows from them."""
 
 from __future__ import annotations
 
+import math
 import re
 import struct
+from collections import ChainMap
 from collections.abc import Callable
+from dataclasses import replace
 
 from ptxsim.limits import WARP
 from ptxsim.syntax.program import (
@@ -13,9 +16,9 @@ from ptxsim.syntax.program import (
     Address,
     Immediate,
     Operand,
-    Pair,
     Param,
     Register,
+    ResultPair,
     Sink,
     Special,
     Symbol,
@@ -40,6 +43,8 @@ SPECIAL_REGISTERS = frozenset(
 """Special registers by name, without the percent sign (PTX ISA, section 10)."""
 
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|(0[0-7]{0,40})|([1-9][0-9]{0,39}))U?\Z")
+_BASES = {2: 16, 3: 2, 4: 8, 5: 10}
+"""Group of `_INTEGER` -> base of its digits."""
 _BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})\Z|0[dD]([0-9a-fA-F]{16})\Z")
 _DECIMAL = re.compile(r"-?[0-9]{1,40}\.[0-9]{0,40}(?:[eE][+-]?[0-9]{1,4})?\Z|-?[0-9]{1,40}[eE][+-]?[0-9]{1,4}\Z")
 _NAME = re.compile(r"[A-Za-z_$%][\w$]*\Z", re.ASCII)
@@ -55,16 +60,8 @@ def integer(text: str) -> int | None:
     match = _INTEGER.match(text)
     if match is None:
         return None
-    sign, hexadecimal, binary, octal, decimal = match.groups()
-    if hexadecimal:
-        value = int(hexadecimal, 16)
-    elif binary:
-        value = int(binary, 2)
-    elif octal:
-        value = int(octal, 8)
-    else:
-        value = int(decimal)
-    return -value if sign else value
+    value = int(match[match.lastindex or 0], _BASES[match.lastindex or 0])
+    return -value if match[1] else value
 
 
 def float_bits(text: str) -> int | None:
@@ -97,7 +94,7 @@ class Scope:
         self.depth: int = parent.depth + 1 if parent else 0
         self.names: dict[str, Operand] = {}
         self.ranges: dict[str, tuple[str, int]] = {}
-        self.labels: dict[str, str] = {}
+        self.labels: ChainMap[str, str] = parent.labels.new_child() if parent else ChainMap()
         # Operands mean the same as outside until this scope declares something of its own.
         self.cache: dict[str, Operand] = parent.cache if parent else {}
 
@@ -196,6 +193,9 @@ class Names:
         if first == "[":
             return self._address(text)
         if first == "{":
+            vector, bar, beside = text.rpartition("|")
+            if bar and "}" not in beside:  # a predicate beside a vector of results
+                return ResultPair(self.operand(vector.strip()), self.operand(beside.strip()))
             if text[-1] != "}":
                 raise OperandError(f"'{_shown(text)}' lacks its closing brace")
             inner = text[1:-1]
@@ -206,16 +206,14 @@ class Names:
             return Sink()
         if first.isdigit() or first == "-":
             value = integer(text)
-            if value is None:
-                value = float_bits(text)
+            value = float_bits(text) if value is None else value
             if value is None:
                 raise OperandError(f"cannot read the number '{_shown(text)}'")
             return Immediate(value)
         if "|" in text:
-            left, _, right = text.partition("|")
-            if "|" in right:
+            if text.count("|") > 1:
                 raise OperandError(f"cannot read '{_shown(text)}'")
-            return Pair(self.operand(left.strip()), self.operand(right.strip()))
+            return ResultPair(*[self.operand(part.strip()) for part in text.split("|")])
         if _NAME.match(text):
             return self.lookup(text)
         if first == "%" and text[1:] in SPECIAL_REGISTERS:
@@ -228,14 +226,17 @@ class Names:
     def _address(self, text: str) -> Address:
         if text[-1] != "]":
             raise OperandError(f"'{_shown(text)}' lacks its closing bracket")
-        inner = text[1:-1].strip()
-        if _NAME.match(inner):
-            base, offset = self.lookup(inner), 0
-        else:
-            value = integer(inner)
-            if value is not None:
-                return Address(Immediate(value), 0)
-            base, offset = self._base_and_offset(inner)
+        inner, comma, places = (part.strip() for part in text[1:-1].partition(","))
+        if comma:
+            at = self.operand(places) if places[:1] == "{" else None
+            base = self.lookup(inner) if _NAME.match(inner) else None
+            if not isinstance(at, Vector) or not isinstance(base, Register | Symbol):
+                raise OperandError(f"cannot read the place '{_shown(text)}'")
+            return Address(base, 0, at.elements)
+        value = integer(inner)
+        if value is not None:
+            return Address(Immediate(value), 0)
+        base, offset = (self.lookup(inner), 0) if _NAME.match(inner) else self._base_and_offset(inner)
         if not isinstance(base, Register | Symbol):
             raise OperandError(f"cannot read the address '{_shown(text)}'")
         return Address(base, offset)
@@ -301,19 +302,16 @@ def _dimensions(text: str) -> list[int | None]:
     sizes: list[int | None] = []
     for part in text.split("]")[:-1]:
         inner = part.strip()[1:].strip()
-        size = integer(inner) if inner else None
-        if inner and (size is None or size < 0):
+        sizes.append(integer(inner) if inner else None)
+        if inner and (sizes[-1] is None or sizes[-1] < 0):
             raise OperandError(f"'{inner[:40]}' is no array size")
-        sizes.append(size)
     if len(sizes) > _MAX_DIMENSIONS:
         raise OperandError(f"arrays of more than {_MAX_DIMENSIONS} dimensions are not supported")
     return sizes
 
 
 def _product(sizes: list[int]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
+    count = math.prod(sizes)
     if count > 1 << 62:
         raise OperandError("the array is larger than any memory")
     return count
@@ -354,14 +352,15 @@ def parameter(text: str) -> Param:
     return Param(name, type_name, element * _product(sizes), align or element, 0)
 
 
-def laid_out(params: list[Param]) -> tuple[tuple[Param, ...], int]:
-    """The parameters at their natural offsets, and the size of the whole block."""
-    offset, placed = 0, []
-    for p in params:
-        offset = align_up(offset, p.align)
-        placed.append(Param(p.name, p.type, p.size_bytes, p.align, offset))
-        offset += p.size_bytes
-    return tuple(placed), offset
+def parameters(text: str | None) -> tuple[Param, ...]:
+    """A list of parameters, each at its natural offset."""
+    placed: list[Param] = []
+    end = 0
+    for part in text.split(",") if text and text.strip() else ():
+        p = parameter(part)
+        placed.append(replace(p, offset=align_up(end, p.align)))
+        end = placed[-1].offset + p.size_bytes
+    return tuple(placed)
 
 
 def align_up(value: int, align: int) -> int:
@@ -381,9 +380,7 @@ def variables(
     found: list[Variable] = []
     while True:
         sizes, end = _dimensions(match[3]), match.end()
-        initialiser = None
-        if match[4]:
-            initialiser, end = _initialiser_tokens(text, end)
+        initialiser, end = _initialiser_tokens(text, end) if match[4] else (None, end)
         found.append(
             _variable(name_of(match[2]), space, type_name, vector, align, sizes, initialiser, external, is_symbol)
         )
@@ -481,24 +478,18 @@ def _append_value(
     type_name: str,
     is_symbol: Callable[[str], bool],
 ) -> None:
-    width = WIDTH_BITS[type_name] // 8
-    value = integer(token)
-    if value is None:
-        value = float_bits(token)
-        if value is not None and token[1] in "dD" and type_name == "f32":
-            raise OperandError("a 0d literal does not fit .f32")
-    if value is None:
-        value = decimal_bits(token, type_name)
+    width, raw = WIDTH_BITS[type_name] // 8, float_bits(token)
+    if raw is not None and token[1] in "dD" and type_name == "f32":
+        raise OperandError("a 0d literal does not fit .f32")
+    value = next((v for v in (integer(token), raw, decimal_bits(token, type_name)) if v is not None), None)
     if value is not None:
         data.extend((value & ((1 << 8 * width) - 1)).to_bytes(width, "little"))
         return
     match = _SYMBOLIC.match(token)
-    if match is None or not is_symbol(match[3]):
+    addend = integer(match[5]) if match and match[5] else 0
+    if match is None or not is_symbol(match[3]) or addend is None:
         raise OperandError(f"cannot read the initial value '{token[:40]}'")
-    mask, _, symbol, sign, digits = match.groups()
-    addend = integer(digits) if digits else 0
-    if addend is None:
-        raise OperandError(f"cannot read the initial value '{token[:40]}'")
+    mask, _, symbol, sign, _ = match.groups()
     addend = -addend if sign == "-" else addend
     if mask is None:
         if width != 8:

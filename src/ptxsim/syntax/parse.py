@@ -8,6 +8,7 @@ refused when a kernel that uses them is built, so that the other kernels of the 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -18,8 +19,7 @@ from ptxsim.syntax.operands import (
     Scope,
     check_register_type,
     decimal_bits,
-    laid_out,
-    parameter,
+    parameters,
     variables,
 )
 from ptxsim.syntax.program import (
@@ -28,12 +28,10 @@ from ptxsim.syntax.program import (
     Immediate,
     Instruction,
     Operand,
-    Param,
     PtxFile,
     Register,
     SourceLine,
     Symbol,
-    Variable,
     Vector,
 )
 from ptxsim.syntax.refusals import refusal
@@ -49,7 +47,7 @@ _NUMBERS = re.compile(r"\s*+(\d{1,9})(?:\s*+,\s*+(\d{1,9}))?(?:\s*+,\s*+(\d{1,9}
 
 def parse(text: str) -> PtxFile:
     """Parses a PTX file. Raises PtxSyntaxError."""
-    return _Parser(text).module()
+    return _ModuleReader(text).module()
 
 
 # ---------------------------------------------------------------- the text
@@ -75,7 +73,7 @@ def _without_comments(text: str) -> str:
     return _COMMENT.sub(blank, text) if "/" in text else text
 
 
-class _Reader:
+class _ModuleReader:
     """A PTX text without its comments, read from front to back.
 
     `source` is the line of CUDA C++ that the last `.loc` named.
@@ -84,6 +82,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.position = 0
         self.source = SourceLine()
+        self.result = PtxFile({}, {}, {})
+        self.symbols: dict[str, object] = {}
         self._counted_to = 0
         self._line = 1
         self.text = _without_comments(text)
@@ -129,18 +129,6 @@ class _Reader:
         if match is None:
             raise self.error(f"{what} does not end with '{end}'", start)
         return match[1]
-
-
-# ---------------------------------------------------------------- the file
-
-
-class _Parser(_Reader):
-    """One pass over a file."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.result = PtxFile({}, {}, {})
-        self.symbols: dict[str, object] = {}
 
     # ---------------------------------------------------------------- the file
 
@@ -220,8 +208,7 @@ class _Parser(_Reader):
             raise self.error("cannot read the head of a function", start)
         returns_text, name, params_text = match.groups()
         try:
-            params, _ = laid_out(_parameters(params_text))
-            returns, _ = laid_out(_parameters(returns_text))
+            params, returns = parameters(params_text), parameters(returns_text)
         except OperandError as e:
             raise self.error(str(e), start) from None
         function = Function(name, is_entry, params, returns)
@@ -231,7 +218,7 @@ class _Parser(_Reader):
                 raise self.error(f"function '{name[:40]}' is defined twice", start)
             self.result.functions[name] = function
             try:
-                body = _Body(self, function, self.symbols, self.result.globals)
+                body = _Body(self, function)
             except OperandError as e:
                 raise self.error(str(e), start) from None
             body.read()
@@ -251,15 +238,13 @@ class _Parser(_Reader):
                 numbers = self.take(_NUMBERS)
                 if numbers is None:
                     raise self.error(f"cannot read '{self.shown(start)}'", start)
+                sides = tuple(int(n) if n else 1 for n in numbers.groups())
                 if word in (".maxntid", ".reqntid"):
-                    x, y, z = (int(n) if n else 1 for n in numbers.groups())
-                    function.max_threads = x * y * z
+                    function.max_threads = math.prod(sides)
+                elif word == ".reqnctapercluster":
+                    function.cluster = sides[0], sides[1], sides[2]
             elif word not in (".noreturn", ".explicitcluster", ".abi_preserve", ".unique"):
                 raise self.error(f"cannot read '{self.shown(start)}'", start)
-
-
-def _parameters(text: str | None) -> list[Param]:
-    return [parameter(part) for part in text.split(",")] if text and text.strip() else []
 
 
 # ---------------------------------------------------------------- a function's body
@@ -283,25 +268,18 @@ _LOC, _LABEL, _NEGATED, _GUARD, _OPCODE, _OPERANDS, _BRACE, _DIRECTIVE = range(1
 _LOCATION = re.compile(
     r"(\d{1,9})\s++(\d{1,9})\s++(\d{1,9})(?:[^\n;]*?inlined_at\s++(\d{1,9})\s++(\d{1,9})\s++(\d{1,9}))?", re.ASCII
 )
-_PIECE = re.compile(r"\s*+(\{[^}]*+\}|\([^)]*+\)|[^,{}()]++|)(\s*+,|\s*+\Z)")
+_PIECE = re.compile(r"\s*+(\{[^}]*+\}(?:\s*+\|[^,{}()|]++)?+|\([^)]*+\)|\[[^\]]*+\]|[^,{}()]++|)(\s*+,|\s*+\Z)")
 _REGISTERS = re.compile(r"\s*+([A-Za-z_$%][\w$]*+)\s*+(?:<\s*+(\d{1,10})\s*+>\s*+)?(,|\Z)", re.ASCII)
 _VARIABLE_SPACES = frozenset({"global", "const", "shared", "local", "param"})
 
 
 class _Body:
-    """Reads the statements between a function's braces.
+    """Reads the statements between a function's braces."""
 
-    `symbols` are the module's names so far; `module_variables` receives .global and .const variables of the function.
-    """
-
-    def __init__(
-        self, reader: _Reader, function: Function, symbols: dict[str, object], module_variables: dict[str, Variable]
-    ) -> None:
+    def __init__(self, reader: _ModuleReader, function: Function) -> None:
         self.reader = reader
-        self.symbols = symbols
-        self.module_variables = module_variables
         self.function = function
-        self.names = Names(symbols)
+        self.names = Names(reader.symbols)
         self.body = function.body
         self.opcodes: dict[str, tuple[str, tuple[str, ...], bool]] = {}
         self.pending: list[tuple[int, Scope, tuple[str, ...]]] = []
@@ -357,10 +335,7 @@ class _Body:
         names = self.names
         guard = None
         if guard_name is not None:
-            register = names.operand(guard_name)
-            if not isinstance(register, Register) or names.registers[register.name] != "pred":
-                raise OperandError(f"'{guard_name[:40]}' is no predicate register")
-            guard = Guard(register.name, negated == "!")
+            guard = Guard(self.predicate(guard_name).name, negated == "!")
         reader = self.reader
         self.line = line = reader.line_at(match.start(_OPCODE))
         operands: tuple[Operand, ...]
@@ -390,11 +365,15 @@ class _Body:
                 raise
             return Immediate(bits)
 
-    def negated(self, name: str) -> Operand:
-        """`!%p` as a source: an inserted `not.pred` gives it a register of its own."""
+    def predicate(self, name: str) -> Register:
         register = self.names.operand(name)
         if not isinstance(register, Register) or self.names.registers[register.name] != "pred":
             raise OperandError(f"'{name[:40]}' is no predicate register")
+        return register
+
+    def negated(self, name: str) -> Operand:
+        """`!%p` as a source: an inserted `not.pred` gives it a register of its own."""
+        register = self.predicate(name)
         inverse = Register(self.names.unique("%not."))
         self.names.registers[inverse.name] = "pred"
         self.body.append(Instruction("not", ("pred",), (inverse, register), None, self.reader.source, self.line))
@@ -404,12 +383,9 @@ class _Body:
         pieces = _pieces(text)
         if len(pieces) != (1 if opcode == "bra" else 2):
             raise OperandError(f"cannot read the branch to '{text.strip()[:40]}'")
-        if opcode == "bra":
-            self.pending.append((len(self.body), self.names.scope, (pieces[0],)))
-            return ()
-        index = self.names.operand(pieces[0])
-        self.pending.append((len(self.body), self.names.scope, ("", pieces[1])))
-        return (index,)
+        wanted = (pieces[0],) if opcode == "bra" else ("", pieces[1])
+        self.pending.append((len(self.body), self.names.scope, wanted))
+        return () if opcode == "bra" else (self.names.operand(pieces[0]),)
 
     def call(self, text: str) -> tuple[Operand, ...]:
         """Operands of a call: returned values, callee, arguments, and for indirect calls the prototype's name."""
@@ -439,7 +415,7 @@ class _Body:
             self.tables[name] = tuple(_pieces(targets[0])) if targets and declaration[1] == "b" else ()
             return
         scope = self.names.scope
-        if name in scope.labels:
+        if name in scope.labels.maps[0]:
             raise OperandError(f"label '{name[:40]}' is declared twice")
         scope.labels[name] = final = self.names.unique(name + ":")
         self.body.append(final)
@@ -452,12 +428,9 @@ class _Body:
             names = wanted if wanted[0] else self.tables.get(wanted[1], ())
             targets = []
             for name in names:
-                at: Scope | None = scope
-                while at is not None and name not in at.labels:
-                    at = at.parent
-                if at is None:
+                if name not in scope.labels:
                     raise self.lost(branch, name)
-                targets.append(at.labels[name])
+                targets.append(scope.labels[name])
             if not targets:
                 raise self.lost(branch, wanted[-1])
             self.body[place] = replace(branch, targets=tuple(targets))
@@ -474,16 +447,16 @@ class _Body:
         if match is None:
             raise OperandError(f"cannot read '.loc {text[:40]}'")
         file, line, column, *outer = (int(group) if group else 0 for group in match.groups())
-        place: tuple[int, int, int] | None = (file, line, column)
+        place = (file, line, column)
         call = (outer[0], outer[1], outer[2]) if outer[0] else None
         if call is None and not self.home_file:
             self.home_file = file
         if call != place:
-            self.inlined[file, line, column] = call
+            self.inlined[place] = call
         for _ in range(MAX_INLINE_DEPTH):
             if file == self.home_file or call is None:
                 break
-            file, line = call[0], call[1]
+            file, line, _ = call
             call = self.inlined.get(call)
         if line:
             self.reader.source = SourceLine(file, line)
@@ -527,9 +500,9 @@ class _Body:
             space,
             external=False,
             name_of=self.static_name if static else self.names.declare_symbol,
-            is_symbol=self.symbols.__contains__,
+            is_symbol=self.reader.symbols.__contains__,
         )
-        home = self.module_variables if static else self.function.variables
+        home = self.reader.result.globals if static else self.function.variables
         home.update({v.name: v for v in found})
 
     def static_name(self, name: str) -> str:
@@ -540,12 +513,9 @@ class _Body:
 
 
 def _pieces(text: str) -> list[str]:
-    """Splits operands at commas outside braces and parentheses."""
+    """Splits operands at commas outside braces, brackets and parentheses."""
     if "{" not in text and "(" not in text:
-        pieces = text.split(",")
-        if len(pieces) == 1 and not text.strip():
-            return []
-        return [piece.strip() for piece in pieces]
+        return [piece.strip() for piece in text.split(",")] if text.strip() else []
     pieces, position = [], 0
     while True:
         match = _PIECE.match(text, position)

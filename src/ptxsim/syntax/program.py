@@ -6,11 +6,11 @@ Registers hold raw bits: a register's type gives its width and nothing else; eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, UNKNOWN, Row
 
@@ -69,10 +69,11 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A memory operand, `[base+offset]`."""
+    """A memory operand, `[base+offset]`, or with coordinates `[base, {%r1, %r2}]`."""
 
     base: Register | Symbol | Immediate
     offset: int = 0
+    coordinates: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ResultPair:
     """Two destinations, `%r1|%p2` (shfl, setp)."""
 
     first: Operand
@@ -95,7 +96,7 @@ class Sink:
     """The bit bucket `_`."""
 
 
-Operand = Register | Immediate | Special | Symbol | Address | Vector | Pair | Sink
+Operand = Register | Immediate | Special | Symbol | Address | Vector | ResultPair | Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class SourceLine:
     line: int = 0
 
 
-class Origin(Enum):
+class InstructionOrigin(Enum):
     """Why an instruction is there. No PTX text can spell it, so that no text can pass for what the simulator adds."""
 
     TEXT = auto()
@@ -143,7 +144,7 @@ class Instruction:
     ptx_line: int = 0
     targets: tuple[str, ...] = ()
     """Labels: of bra and brx.idx, and of the place behind a call on the stack."""
-    origin: Origin = Origin.TEXT
+    origin: InstructionOrigin = InstructionOrigin.TEXT
 
     @property
     def row(self) -> Row:
@@ -168,12 +169,11 @@ class Instruction:
 
     @cached_property
     def space(self) -> str:
-        """The state space of a memory instruction; "generic" where none is written."""
-        for m in self.modifiers:
-            base = m.split("::")[0]
-            if base in ("global", "shared", "local", "param", "const"):
-                return base
-        return "generic"
+        """The state space of a memory instruction; "generic" where none is written, "cluster" for shared::cluster."""
+        if "shared::cluster" in self.modifiers:
+            return "cluster"
+        bases = (m.split("::")[0] for m in self.modifiers)
+        return next((m for m in bases if m in ("global", "shared", "local", "param", "const")), "generic")
 
     @property
     def spaces(self) -> frozenset[str]:
@@ -191,6 +191,11 @@ class Instruction:
         """Its operands behind the destination."""
         return self.operands if self.result is None else self.operands[1:]
 
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The operands that it reads: its destination too, where that is updated."""
+        return self.operands if self.row.updates else self.sources
+
     @cached_property
     def written(self) -> tuple[str, ...]:
         """Registers that it writes."""
@@ -200,10 +205,8 @@ class Instruction:
     @cached_property
     def read(self) -> tuple[str, ...]:
         """Registers that it reads, its guard included."""
-        names: tuple[str, ...] = (self.guard.register,) if self.guard else ()
-        for operand in self.sources:
-            names += registers_in(operand)
-        return names
+        guard = (self.guard.register,) if self.guard else ()
+        return (*guard, *(name for operand in self.inputs for name in registers_in(operand)))
 
     @cached_property
     def counted(self) -> str:
@@ -219,7 +222,7 @@ class Instruction:
     @property
     def added(self) -> bool:
         """Whether no counter counts it."""
-        return self.origin is Origin.ADDED
+        return self.origin is InstructionOrigin.ADDED
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
@@ -286,6 +289,8 @@ class Function:
     """instructions, and labels as plain strings"""
     max_threads: int | None = None
     """.maxntid's product, from __launch_bounds__"""
+    cluster: tuple[int, int, int] | None = None
+    """.reqnctapercluster, from __cluster_dims__"""
 
 
 @dataclass
@@ -428,6 +433,8 @@ class Kernel:
     local_bytes: int
     """local memory per thread"""
     max_threads: int | None = None
+    cluster: tuple[int, int, int] | None = None
+    """blocks of a cluster, where the kernel says so"""
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
 
@@ -442,15 +449,41 @@ class Kernel:
         return frozenset((b.index, s) for b in self.blocks for s in b.successors if s <= b.index)
 
 
-# ---------------------------------------------------------------- reads and writes
+# ---------------------------------------------------------------- what operands mention, what graphs reach
+
+
+Node = TypeVar("Node")
+
+
+def elements_of(operand: Operand) -> tuple[Operand, ...]:
+    """What a vector or a pair consists of; of any other operand, that alone."""
+    if isinstance(operand, Vector):
+        return operand.elements
+    return (operand.first, operand.second) if isinstance(operand, ResultPair) else (operand,)
+
+
+def parts_of(operand: Operand) -> Iterator[Operand]:
+    """The operand itself and all that it is made of."""
+    yield operand
+    inner = (operand.base, *operand.coordinates) if isinstance(operand, Address) else elements_of(operand)
+    for part in inner:
+        if part is not operand:
+            yield from parts_of(part)
 
 
 def registers_in(operand: Operand) -> tuple[str, ...]:
     """Names of the registers that an operand mentions."""
-    if isinstance(operand, Register):  # asked for every operand there is: quicker than a match
+    if isinstance(operand, Register):  # asked for every operand there is: the usual case first
         return (operand.name,)
-    if isinstance(operand, Address):
-        return registers_in(operand.base)
-    if isinstance(operand, Vector):
-        return tuple([n for e in operand.elements for n in registers_in(e)])
-    return registers_in(operand.first) + registers_in(operand.second) if isinstance(operand, Pair) else ()
+    return tuple([part.name for part in parts_of(operand) if isinstance(part, Register)])
+
+
+def reached(start: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> list[Node]:
+    """`start` and everything to which `following` leads from there, in the order in which it is met."""
+    found = [*dict.fromkeys(start)]
+    known = {*found}
+    for node in found:
+        fresh = [n for n in dict.fromkeys(following(node)) if n not in known]
+        known.update(fresh)
+        found += fresh  # which the loop comes to as well
+    return found

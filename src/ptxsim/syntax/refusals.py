@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ptxsim.errors import PtxSyntaxError, UnsupportedInstruction
 from ptxsim.isa import INSTRUCTIONS
 from ptxsim.syntax.program import Instruction, PtxFile, SourceLine
@@ -12,41 +14,28 @@ _BLACKWELL = "an sm_100a GPU (Blackwell: B200)"
 _BLACKWELL_GEFORCE = "an sm_120a GPU (Blackwell: GeForce RTX 50)"
 _ADA = "an sm_89 or newer GPU (Ada, Hopper and later)"
 _AMPERE = "an sm_80 or newer GPU (Ampere and later)"
-_TURING = "an sm_75 or newer GPU (Turing and later)"
 _ANY = "any CUDA GPU"
 
 _BY_OPCODE = {
-    "wgmma": ("warp-group matrix product", _HOPPER),
-    "setmaxnreg": ("register reallocation between warps", _HOPPER),
     "tcgen05": ("tensor-memory matrix instruction", _BLACKWELL),
-    "mapa": ("thread-block cluster instruction", _CLUSTERS),
-    "getctarank": ("thread-block cluster instruction", _CLUSTERS),
     "clusterlaunchcontrol": ("thread-block cluster instruction", _BLACKWELL),
-    "tensormap": ("tensor memory access (TMA)", _CLUSTERS),
+    "tensormap": ("change of a tensor map in the kernel", _HOPPER),
     "multimem": ("multi-GPU memory instruction", _CLUSTERS),
     "cp": ("asynchronous copy", _AMPERE),
-    "tex": ("texture fetch", _ANY),
-    "tld4": ("texture fetch", _ANY),
-    "txq": ("texture query", _ANY),
     "istypep": ("texture query", _ANY),
-    "suld": ("surface access", _ANY),
-    "sust": ("surface access", _ANY),
-    "sured": ("surface access", _ANY),
-    "suq": ("surface query", _ANY),
+    "sured": ("surface reduction", _ANY),
     "alloca": ("run-time stack allocation", _ANY),
     "stacksave": ("run-time stack allocation", _ANY),
     "stackrestore": ("run-time stack allocation", _ANY),
 }
 _BY_MODIFIER = {
-    **dict.fromkeys(
-        (("mbarrier", m) for m in ("expect_tx", "complete_tx")), ("transaction count of a bulk copy (TMA)", _CLUSTERS)
-    ),
-    ("prefetch", "tensormap"): ("tensor memory access (TMA)", _CLUSTERS),
-    ("cp", "bulk"): ("bulk asynchronous copy (TMA)", _CLUSTERS),
-    ("cp", "reduce"): ("bulk asynchronous reduction (TMA)", _CLUSTERS),
+    **dict.fromkeys((("tex", m) for m in ("level", "grad")), ("texture fetch from a mipmap", _ANY)),
+    **dict.fromkeys(((op, m) for op in ("tex", "tld4") for m in ("cube", "acube")), ("fetch from a cubemap", _ANY)),
+    ("tld4", "a2d"): ("gather from a layered texture", _ANY),
+    **dict.fromkeys((("tex", m) for m in ("2dms", "a2dms")), ("fetch from a multisampled texture", _ANY)),
+    **dict.fromkeys(((op, "p") for op in ("suld", "sust")), ("formatted surface access", _ANY)),
     ("st", "async"): ("thread-block cluster store", _CLUSTERS),
     ("red", "async"): ("thread-block cluster reduction", _CLUSTERS),
-    ("barrier", "cluster"): ("thread-block cluster barrier", _CLUSTERS),
     ("mma", "sp"): ("sparse tensor-core product", _AMPERE),
     ("mma", "sp::ordered_metadata"): ("sparse tensor-core product", _AMPERE),
     ("mma", "kind::f8f6f4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
@@ -61,14 +50,39 @@ _BY_MODIFIER = {
 }
 
 
+_HOPPERS = {
+    ("mbarrier", "expect_tx"): ("transaction count of a bulk copy (TMA)", _CLUSTERS),
+    ("mbarrier", "complete_tx"): ("transaction count of a bulk copy (TMA)", _CLUSTERS),
+    ("prefetch", "tensormap"): ("tensor memory access (TMA)", _CLUSTERS),
+    ("cp", "bulk"): ("bulk asynchronous copy (TMA)", _CLUSTERS),
+    ("barrier", "cluster"): ("thread-block cluster barrier", _CLUSTERS),
+    ("wgmma", ""): ("warp-group matrix product", _HOPPER),
+    ("setmaxnreg", ""): ("register reallocation between warps", _HOPPER),
+    ("mapa", ""): ("thread-block cluster instruction", _CLUSTERS),
+    ("getctarank", ""): ("thread-block cluster instruction", _CLUSTERS),
+}
+"""What earlier GPUs have not, by opcode and modifier ("" for all forms)."""
+
+
+def too_new(instruction: Instruction, target: str) -> tuple[str, str] | None:
+    """What an instruction is and which GPU runs it, if those of a target do not; else None."""
+    digits = re.match(r"sm_(\d+)(a?)", target)
+    number, specific = (int(digits[1]), bool(digits[2])) if digits else (0, False)
+    for modifier in ("", *instruction.modifiers):
+        found = _HOPPERS.get((instruction.opcode, modifier))
+        if modifier == "shared::cluster":
+            found = found or ("thread-block cluster memory access", _CLUSTERS)
+        if found and (number < 90 or (found[1] is _HOPPER and not (number == 90 and specific))):
+            return found
+    return None
+
+
 def refusal(instruction: Instruction) -> tuple[str, str] | None:
     """What an instruction is and which GPU runs it, if the simulator does not; else None."""
     for modifier in instruction.modifiers:
         found = _BY_MODIFIER.get((instruction.opcode, modifier))
         if found:
             return found
-        if modifier.endswith("::cluster"):
-            return "thread-block cluster memory access", _CLUSTERS
     if instruction.opcode in INSTRUCTIONS:
         return None
     return _BY_OPCODE.get(instruction.opcode, ("", ""))
@@ -78,7 +92,7 @@ def unsupported(
     module: PtxFile, instruction: Instruction, what: str = "", *, next_step: str = ""
 ) -> UnsupportedInstruction:
     """The error for `instruction`; `what` replaces the usual text."""
-    name, gpu = refusal(instruction) or ("", "")
+    name, gpu = refusal(instruction) or too_new(instruction, module.target) or ("", "")
     if not what:
         described = f", a {name}" if name else ""
         described = described.replace(", a asynchronous", ", an asynchronous")

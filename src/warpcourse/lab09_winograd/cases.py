@@ -24,8 +24,7 @@ def check_filters(kernel: Submission, rng: np.random.Generator, *, tile: int = 4
     exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile})
     w = case.arrays["w"]
     expected, scale = (winograd.transform_filters(a, e) for a, e in _with_magnitudes(w, exact))
-    kernel.check_against(case.run, {"U": expected}, k=2 * R, scale=scale)
-    return case
+    return case.check({"U": expected}, k=2 * R, scale=scale)
 
 
 def check_images(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, **sizes: int) -> Case:
@@ -33,24 +32,21 @@ def check_images(kernel: Submission, rng: np.random.Generator, *, tile: int = 4,
     exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile})
     x, pad = case.arrays["x"], sizes["PAD"]
     expected, scale = (winograd.transform_images(a, e, pad=pad) for a, e in _with_magnitudes(x, exact))
-    kernel.check_against(case.run, {"V": expected}, k=2 * exact.side, scale=scale)
-    return case
+    return case.check({"V": expected}, k=2 * exact.side, scale=scale)
 
 
 def check_products(kernel: Submission, rng: np.random.Generator, **sizes: int) -> Case:
     """M[i] = U[i]^T V[i] for all positions i. Raises Judgement."""
     case = run_case(kernel, rng, sizes)
     U, V = (case.arrays[name].astype(np.float64) for name in "UV")
-    kernel.check_against(case.run, {"M": winograd.multiply(U, V)}, k=sizes["C"])
-    return case
+    return case.check({"M": winograd.multiply(U, V)}, k=sizes["C"])
 
 
 def check_results(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, **sizes: int) -> Case:
     """Y = A^T M A, cropped to [BATCH,F,OH,OW]. Raises Judgement."""
     exact, case = matrices(tile, R), run_case(kernel, rng, sizes, {"TILE": tile})
     expected, scale = _results(case.arrays["M"], exact, sizes, 0)
-    kernel.check_against(case.run, {"y": expected}, k=2 * exact.side, scale=scale)
-    return case
+    return case.check({"y": expected}, k=2 * exact.side, scale=scale)
 
 
 def check_epilogue(kernel: Submission, rng: np.random.Generator, *, tile: int = 4, pool: int = 2, **sizes: int) -> Case:
@@ -60,8 +56,7 @@ def check_epilogue(kernel: Submission, rng: np.random.Generator, *, tile: int = 
     results, scale = _results(case.arrays["M"], exact, sizes, sizes["CROP"])
     largest, scale = (windows(sums, pool).max(axis=-1) for sums in (results, scale))
     expected = np.maximum(largest + bias, 0)
-    kernel.check_against(case.run, {"y": expected}, k=2 * exact.side + 1, scale=scale + np.abs(bias))
-    return case
+    return case.check({"y": expected}, k=2 * exact.side + 1, scale=scale + np.abs(bias))
 
 
 def check_first_layer(
@@ -77,8 +72,7 @@ def check_first_layer(
     bias = case.arrays["bias"].astype(np.float64)[:, None, None]
     scale = winograd.magnitudes(x, w, exact, pad=sizes["PAD"]) + np.abs(bias)
     expected = np.maximum(convolve(x, w, pad=sizes["PAD"]) + bias, 0)
-    kernel.check_against(case.run, {"y": expected}, k=channels + 4 * exact.side, scale=scale)
-    return case
+    return case.check({"y": expected}, k=channels + 4 * exact.side, scale=scale)
 
 
 def check_fused(kernel: Submission, rng: np.random.Generator, *, tile: int = 2, **sizes: int) -> Case:
@@ -86,8 +80,7 @@ def check_fused(kernel: Submission, rng: np.random.Generator, *, tile: int = 2, 
     exact, case = matrices(tile, R), run_case(kernel, rng, sizes)
     x, w, pad = case.arrays["x"], case.arrays["w"], sizes["PAD"]
     scale = winograd.magnitudes(x, w, exact, pad=pad)
-    kernel.check_against(case.run, {"y": convolve(x, w, pad=pad)}, k=sizes["C"] + 4 * exact.side, scale=scale)
-    return case
+    return case.check({"y": convolve(x, w, pad=pad)}, k=sizes["C"] + 4 * exact.side, scale=scale)
 
 
 def _with_magnitudes(array: np.ndarray, exact: Matrices) -> tuple[tuple[np.ndarray, Matrices], ...]:

@@ -4,9 +4,8 @@ begin outside the image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -98,18 +97,16 @@ def stage_costs(pipeline: Winograd, problem: Convolution, *, seed: int = 0) -> T
 def recorded(*, course: Course | None = None) -> Table:
     """The layers in benchmarks/results/winograd_*.json against cuDNN; empty where the course carries none."""
     found = results("winograd_*.json", course=course)
-    rows = [_recorded_row(row) for result in found for row in result["rows"]]
+    rows = [
+        (
+            row["layer"], row["method"], f"{row['time_ms']:.3f}", f"{row['cudnn_ms']:.3f}", f"{row['ratio']:.2f}",
+            f"{row['max_error']:.0e}", f"{row['cudnn_error']:.0e}",
+        )
+        for result in found for row in result["rows"]
+    ]  # fmt: skip
     devices = ", ".join(result["device"] for result in found)
     head = ("layer", "method", "ms", "cuDNN ms", "ours / cuDNN", "largest error", "cuDNN's")
     return small_table(head, rows, f"Recorded on {devices}." if found else "Nothing recorded.")
-
-
-def _recorded_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    shown: tuple[tuple[str, Callable[[float], str]], ...] = (
-        ("time_ms", "{:.3f}".format), ("cudnn_ms", "{:.3f}".format), ("ratio", "{:.2f}".format),
-        ("max_error", "{:.0e}".format), ("cudnn_error", "{:.0e}".format),
-    )  # fmt: skip
-    return (row["layer"], row["method"], *(write(row[name]) for name, write in shown))
 
 
 # ---------------------------------------------------------------- pictures

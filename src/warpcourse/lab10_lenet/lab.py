@@ -30,7 +30,7 @@ from warpschool.errors import WarpschoolError
 from warpschool.grading.cell import secret_rng
 from warpschool.inspect.timing import benchmark
 from warpschool.nn.digits import load, weights
-from warpschool.nn.layers import ConvolvePool, FullyConnected, Layer
+from warpschool.nn.layers import ConvolvePool, FullyConnected
 from warpschool.nn.network import FORMS, GPU_BATCH, Network, build, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.streams import ENGINES, StreamTimeline, TimedWork, Work, schedule
@@ -54,16 +54,6 @@ def network(form: str = "fused", *, kernels: Kernels | None = None) -> Network:
     """Return the digits' network with its trained weights: "plain", "pooled", "fused", "winograd", or "lenet5"."""
     layers = lenet5_layers() if form == "lenet5" else digits_layers(form)
     return Network(layers, kernels or own_kernels(), parameters=weights("lenet5" if form == "lenet5" else "digits"))
-
-
-def whose(net: Network) -> Table:
-    """Return which kernel each layer runs, and whose it is."""
-    return small_table(["layer", "kernel", "whose"], [[one.layer, one.step, one.whose] for one in net.table()])
-
-
-def accuracy(found: np.ndarray) -> float:
-    """Return the part of the 1,000 test digits that were found."""
-    return float((found == load().test.labels).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +81,7 @@ def read_digits(form: str = "fused", *, device: str = "auto") -> Reading:
     except WarpschoolError as error:
         return Reading(labels, 0.0, f"{type(error).__name__}: {error}")
     labels[order] = found
-    return Reading(labels, accuracy(labels))
+    return Reading(labels, float((labels == digits.labels).mean()))
 
 
 def total_of(order: Callable[[int, int], Any], parts: int, streams: int, *, ms: Sequence[float] = (1, 1, 1)) -> float:
@@ -126,7 +116,7 @@ def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images:
     counted: dict[str, Counters] = {}
     for call, launches in session.launches:
         counted[call.layer] = sum((launch.counters for launch in launches), counted.get(call.layer, Counters()))
-    times = layer_times(form, net.layers)
+    times = layer_times(form)
     gpu, known = recorded_layer_times(form)
     head = ["layer", "bytes moved for an image", "multiply-adds", "ms for 10,000", *([f"ms, {gpu}"] if known else []),
             "the report's ms", "serial, its ms"]  # fmt: skip
@@ -135,29 +125,26 @@ def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images:
 
 
 def _row(
-    name: str, one: Counters, images: int, times: Mapping[str, float | None] | None, known: Mapping[str, float]
+    name: str, one: Counters, images: int, times: Mapping[str, float | None], known: Mapping[str, float]
 ) -> list[str]:
     serial, parallel = REPORT_MS.get(name, (None, None))
     moved = one.global_load_bytes + one.global_store_bytes
     return [
         name, f"{moved / images:,.0f}", f"{one.fma_instructions / images:,.0f}",
-        told(times[name] if times else None), *([f"{known[name]:.3g}"] if known else []),
+        told(times.get(name)), *([f"{known[name]:.3g}"] if known else []),
         "" if parallel is None else f"{parallel:g}",
         "" if serial is None else f"{serial:g}",
     ]  # fmt: skip
 
 
-def layer_times(form: str, layers: Sequence[Layer]) -> dict[str, float | None] | None:
-    """Return ms for 10,000 images, layer by layer, on the GPU; None without one."""
+def layer_times(form: str) -> dict[str, float | None]:
+    """Return ms for 10,000 images, layer by layer, on the GPU; empty without one."""
     if not get_device("auto").measures_time:
-        return None
+        return {}
     net = network(form, kernels=own_kernels(device="gpu"))
     session = net.session(GPU_BATCH)
     session.run()
-    found = {}
-    for layer in layers:
-        found[layer.name] = benchmark(session.again(layer.name), device="gpu").median_ms
-    return found
+    return {layer.name: benchmark(session.again(layer.name), device="gpu").median_ms for layer in net.layers}
 
 
 # ---------------------------------------------------------------- batches
@@ -165,22 +152,21 @@ def layer_times(form: str, layers: Sequence[Layer]) -> dict[str, float | None] |
 
 def bytes_for_an_image(batches: Sequence[int]) -> dict[str, list[float | None]]:
     """What an image costs in bytes of global loads, layer by layer, as the batch grows: the simulator's counts."""
-    return {name: [_loaded(layer, shape, batch) for batch in batches] for name, layer, shape in _measured()}
+    return {name: [_loaded(layer, shape, batch) for batch in batches] for name, layer, shape in _MEASURED}
 
 
 def time_for_an_image(batches: Sequence[int]) -> dict[str, list[float | None]]:
     """Microseconds for an image, layer by layer, as the batch grows; None without a GPU."""
-    return {name: [_time_us(layer, shape, batch) for batch in batches] for name, layer, shape in _measured()}
+    return {name: [_time_us(layer, shape, batch) for batch in batches] for name, layer, shape in _MEASURED}
 
 
 _Weighted = ConvolvePool | FullyConnected
 
 
-def _measured() -> tuple[tuple[str, _Weighted, tuple[int, ...]], ...]:
-    return (
-        ("convolution 2", ConvolvePool(name="conv2", filters=64, size=5), (32, 12, 12)),
-        ("fully connected 1", FullyConnected(name="fc1", outputs=128, relu=True), (1024,)),
-    )
+_MEASURED: tuple[tuple[str, _Weighted, tuple[int, ...]], ...] = (
+    ("convolution 2", ConvolvePool(name="conv2", filters=64, size=5), (32, 12, 12)),
+    ("fully connected 1", FullyConnected(name="fc1", outputs=128, relu=True), (1024,)),
+)
 
 
 def _launches(layer: _Weighted, shape: tuple[int, ...], batch: int, device: str) -> list[Launch]:
@@ -211,29 +197,29 @@ def _time_us(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float | No
 NOTHING = "Nothing recorded."
 
 
-def _recorded(course: Course | None) -> dict[str, Any]:
-    return next((found for found in results("networks_*.json", course=course) if "digits" in found), {})
-
-
-def _digits_rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return found["digits"]["rows"] if found else []
+def _recorded(course: Course | None) -> tuple[str, dict[str, Any]]:
+    """The GPU's name and what was measured on it; "" and no rows where nothing was recorded."""
+    for found in results("networks_*.json", course=course):
+        if "digits" in found:
+            return found["device"], found["digits"]
+    return "", {"rows": [], "layout_ms": {}, "streams": []}
 
 
 def recorded_layer_times(form: str, *, course: Course | None = None) -> tuple[str, dict[str, float]]:
     """Return the GPU's name and what each layer of a float32 form took there, in ms for 10,000 images; "" and nothing
     where that was not recorded."""
-    found = _recorded(course)
-    for row in _digits_rows(found):
+    device, found = _recorded(course)
+    for row in found["rows"]:
         if (row["form"], row["precision"]) == (form, "float32"):
-            return found["device"], row["layers_ms"]
+            return device, row["layers_ms"]
     return "", {}
 
 
 def forms(*, course: Course | None = None) -> Table:
     """What fusing layers, another method and half precision bring: the whole network, form by form."""
-    found = _recorded(course)
+    device, found = _recorded(course)
     told: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in _digits_rows(found):
+    for row in found["rows"]:
         told.setdefault((row["precision"], row["form"]), row)[row["reference"]] = row["ratio"]
     order = sorted(told, key=lambda key: (key[0] != "float32", FORMS.index(key[1])))
     rows = [
@@ -244,27 +230,26 @@ def forms(*, course: Course | None = None) -> Table:
     ]  # fmt: skip
     head = ["form", "numbers", "ms for 10,000", "MB, one arena", "MB, all apart", "of PyTorch eager",
             "of torch.compile", "right"]  # fmt: skip
-    return small_table(head, rows, f"Fusion, recorded on {found['device']}." if found else NOTHING)
+    return small_table(head, rows, f"Fusion, recorded on {device}." if device else NOTHING)
 
 
 def layouts(*, course: Course | None = None) -> Table:
     """The first stage's pooling with windows of 2 x 2, through shared memory, and of 4 x 1."""
-    found = _recorded(course)
-    times = found["digits"]["layout_ms"] if found else {}
-    rows = [[name, f"{ms:.3f}"] for name, ms in times.items()]
-    note = f"Layout: the first pooling of 10,000 images, recorded on {found['device']}." if found else NOTHING
+    device, found = _recorded(course)
+    rows = [[name, f"{ms:.3f}"] for name, ms in found["layout_ms"].items()]
+    note = f"Layout: the first pooling of 10,000 images, recorded on {device}." if device else NOTHING
     return small_table(["windows lie as", "ms"], rows, note)
 
 
 def streams(*, course: Course | None = None) -> Table:
     """Copies in, kernels and copies out of 10,000 images: from which memory, in how many parts and streams."""
-    found = _recorded(course)
+    device, found = _recorded(course)
     rows = [
         ["pinned" if one["pinned"] else "pageable", one["parts"], one["streams"], f"{one['total_ms']:.2f}",
          f"{one['overlapped_ms']:.2f}"]
-        for one in (found["digits"]["streams"] if found else [])
+        for one in found["streams"]
     ]  # fmt: skip
-    note = f"Streams: copies and kernels by events, recorded on {found['device']}." if found else NOTHING
+    note = f"Streams: copies and kernels by events, recorded on {device}." if device else NOTHING
     return small_table(["host memory", "parts", "streams", "ms", "ms of it overlapped"], rows, note)
 
 
@@ -275,12 +260,12 @@ def tables(*, course: Course | None = None) -> list[Table]:
 
 def timelines(*, course: Course | None = None) -> dict[str, StreamTimeline]:
     """What ran when, by the events of each recorded run from pinned memory: by title."""
-    found = _recorded(course)
+    device, found = _recorded(course)
     return {
-        f"{found['device']}: {_counted(one['parts'], 'part')}, {_counted(one['streams'], 'stream')}": StreamTimeline(
+        f"{device}: {_counted(one['parts'], 'part')}, {_counted(one['streams'], 'stream')}": StreamTimeline(
             tuple(TimedWork(Work(*work), start, end) for *work, start, end in one["spans"]), recorded=True
         )
-        for one in (found["digits"]["streams"] if found else [])
+        for one in found["streams"]
         if one["pinned"]
     }
 

@@ -24,10 +24,9 @@ def check_loss(
     case = run_case(kernel, rng, {"BATCH": batch, "CLASSES": classes}, x=scores, label=labels)
     loss, slope = references.cross_entropy(scores, labels)
     largest = np.abs(scores).max(axis=1).astype(np.float64)
-    kernel.check_against(case.run, {"loss": loss}, k=classes + 8, scale=largest + np.log(classes) + 1)
+    case.check({"loss": loss}, k=classes + 8, scale=largest + np.log(classes) + 1)
     # exp multiplies an error in its argument by the argument: as many roundings as the scores are wide.
-    kernel.check_against(case.run, {"dx": slope}, k=classes + 8, scale=np.full(slope.shape, (1 + 2 * scale) / batch))
-    return case
+    return case.check({"dx": slope}, k=classes + 8, scale=np.full(slope.shape, (1 + 2 * scale) / batch))
 
 
 def check_fc(
@@ -41,7 +40,7 @@ def check_fc(
     results = zip(("dw", "db", "dx"), references.fc_backward(x, w, dy, relu=relu), (batch, batch, outputs), strict=True)
     scales = references.fc_backward(np.abs(x), np.abs(w), np.abs(dy))
     for (name, expected, terms), scale in zip(results, scales, strict=True):
-        kernel.check_against(case.run, {name: expected}, k=terms, scale=scale)
+        case.check({name: expected}, k=terms, scale=scale)
     return case
 
 
@@ -54,8 +53,7 @@ def check_pool_backward(
     dy = rng.uniform(-1, 1, y.shape).astype(np.float32)
     saved = references.saved_words(bits, packed=packed)
     case = run_case(kernel, rng, _images(shape), _pooling(average, packed), dy=dy, saved=saved)
-    kernel.check_against(case.run, {"dz": references.pool_relu_backward(dy, bits, shape, average=average)})
-    return case
+    return case.check({"dz": references.pool_relu_backward(dy, bits, shape, average=average)})
 
 
 def check_pool(
@@ -68,9 +66,8 @@ def check_pool(
     case = run_case(kernel, rng, _images(shape), _pooling(average, packed), z=z, bias=bias)
     exact = (z + bias[:, None, None]).astype(np.float32)  # the sum is rounded before it is compared with zero
     y, bits = references.bias_relu_pool(exact, np.zeros(shape[1]), average=average)
-    kernel.check_against(case.run, {"y": y}, k=4, scale=np.full(y.shape, 2.0))
-    kernel.check_against(case.run, {"saved": references.saved_words(bits, packed=packed)})
-    return case
+    case.check({"y": y}, k=4, scale=np.full(y.shape, 2.0))
+    return case.check({"saved": references.saved_words(bits, packed=packed)})
 
 
 def check_conv_data(kernel: Submission, rng: np.random.Generator, problem: Convolution) -> Case:
@@ -80,8 +77,7 @@ def check_conv_data(kernel: Submission, rng: np.random.Generator, problem: Convo
     case = run_case(kernel, rng, problem.sizes, w=w, dy=dy)
     expected, scale = (references.conv_backward_data(a, b, problem) for a, b in ((dy, w), (np.abs(dy), np.abs(w))))
     terms = problem.filters * problem.rows * problem.cols
-    kernel.check_against(case.run, {"dx": expected}, k=terms, scale=scale)
-    return case
+    return case.check({"dx": expected}, k=terms, scale=scale)
 
 
 def check_conv_filter(kernel: Submission, rng: np.random.Generator, problem: Convolution) -> Case:
@@ -92,7 +88,7 @@ def check_conv_filter(kernel: Submission, rng: np.random.Generator, problem: Con
     expected, scale = (references.conv_backward_filter(a, b, problem) for a, b in ((x, dy), (np.abs(x), np.abs(dy))))
     terms = problem.batch * problem.out_height * problem.out_width
     for name, right, size in zip(("dw", "db"), expected, scale, strict=True):
-        kernel.check_against(case.run, {name: right}, k=terms, scale=size)
+        case.check({name: right}, k=terms, scale=size)
     return case
 
 
@@ -104,8 +100,7 @@ def check_sgd(
     case = run_case(kernel, rng, {"N": n, **settings})
     w, g, v = (case.arrays[name] for name in "wgv")
     weights, speeds = references.sgd_momentum(w, g, v, **settings)
-    kernel.check_against(case.run, {"w": weights, "v": speeds}, k=4, scale=np.full(n, 2.0))
-    return case
+    return case.check({"w": weights, "v": speeds}, k=4, scale=np.full(n, 2.0))
 
 
 def check_adam(kernel: Submission, rng: np.random.Generator, n: int) -> Case:
@@ -117,8 +112,7 @@ def check_adam(kernel: Submission, rng: np.random.Generator, n: int) -> Case:
     case = run_case(kernel, rng, sizes, v=squares)
     w, g, m = (case.arrays[name] for name in "wgm")
     weights, means, new = references.adam(w, g, m, squares, step=STEP, rate=0.25, epsilon=2.0**-20, **betas)
-    kernel.check_against(case.run, {"w": weights, "m": means, "v": new}, k=8, scale=np.full(n, 4.0))
-    return case
+    return case.check({"w": weights, "m": means, "v": new}, k=8, scale=np.full(n, 4.0))
 
 
 def check_slope(

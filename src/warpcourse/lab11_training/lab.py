@@ -21,11 +21,10 @@ from warpcourse import experiments
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, SimulationError
-from warpschool.nn.backward import BiasReluPool, training_layers
 from warpschool.nn.digits import Split, load
-from warpschool.nn.layers import Convolve, FullyConnected, Layer
-from warpschool.nn.network import digits_layers, lenet5_layers
-from warpschool.nn.references import bias_relu_pool, convolve, cross_entropy, finite_difference
+from warpschool.nn.layers import BiasReluPool, Convolve, FullyConnected, Layer
+from warpschool.nn.network import digits_layers, lenet5_layers, training_layers
+from warpschool.nn.references import bias_relu_pool, convolve, cross_entropy, finite_difference, fully_connected
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Epoch, Settings, Sgd, Trainer
 from warpschool.recorded import results
@@ -73,11 +72,8 @@ def scores(layers: Sequence[Layer], parameters: Mapping[str, npt.ArrayLike], ima
         elif isinstance(layer, BiasReluPool):
             value = bias_relu_pool(value, exact[f"{layer.of}.bias"], average=layer.average)[0]
         elif isinstance(layer, FullyConnected):
-            flat = value.reshape(len(value), -1)
-            value = flat @ exact[f"{layer.name}.weight"] + exact[f"{layer.name}.bias"]
-            value = np.maximum(value, 0) if layer.relu else value
-        else:
-            raise ArgumentError(f"{layer.name} is not known here")
+            w, bias = exact[f"{layer.name}.weight"], exact[f"{layer.name}.bias"]
+            value = fully_connected(value.reshape(len(value), -1), w, bias, relu=layer.relu)
     return value
 
 

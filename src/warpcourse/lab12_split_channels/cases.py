@@ -35,8 +35,7 @@ def check_split(
     filters = arrays["w"].transpose(3, 0, 1, 2)
     expected = convolve(arrays["x"], filters, stride=problem.stride, pad=problem.pad)
     run = kernel.run(problem.sizes, arrays, constants=constants)
-    kernel.check_against(run, {"y": expected}, k=problem.terms)
-    return SplitCase(problem.sizes, arrays, run, problem)
+    return SplitCase(kernel, problem.sizes, arrays, run, problem).check({"y": expected}, k=problem.terms)
 
 
 def tiles_of(kernel: Submission, problem: Convolution) -> Tiles:

@@ -1,15 +1,9 @@
-"""Direct convolution with split channels: the tiles of lab 12, what they load, which are legal, and the search for the
-best ones: the model says in which order, measurements decide, a file remembers.
+"""Direct convolution with split channels: the tiles of lab 12, what they load, which are legal, and a model of their
+speed. `benchmarks/tile_search.py` measures what the model ranks first.
 
     tiles = Tiles(filters=2, rows=4, cols=4, warp_rows=2, warp_cols=2, splits=4)
     thread_intensity(tiles, problem), block_intensity(tiles, problem)     # multiply-adds for each float loaded
     candidates = [found.tiles for found in ranked(problem, gpu="h200")[:20]]
-    record = SearchRecord.open(folder, gpu="NVIDIA H200", problem=problem, kernel=source)
-    best = search(candidates, measure, record)                   # Ctrl-C loses nothing: call it again
-    best_known(problem, gpu="NVIDIA H200")                       # what the package carries
-
-A record belongs to one GPU, one problem and one kernel source: another source starts anew. It is written whole after
-every measurement, so that a search that was killed goes on where it stopped.
 
 Source of the design and its equations: E. Barton, "C Split Globally" (University of Utah, 2022), figures 4.6 and 5.2.
 The thesis's names: T_k, T_h, T_w are `filters`, `rows`, `cols`; B_h, B_w are `warp_rows`, `warp_cols`.
@@ -17,32 +11,17 @@ The thesis's names: T_k, T_h, T_w are `filters`, `rows`, `cols`; B_h, B_w are `w
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
-from importlib import resources
-from pathlib import Path
-
-import numpy as np
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 
 from ptxsim.limits import LIMITS, WARP
-from warpschool.atomic import write_file
 from warpschool.contract import Contract
-from warpschool.device import DeviceArray
-from warpschool.errors import ArgumentError, WarpschoolError
-from warpschool.harness.launcher import Program
+from warpschool.errors import ArgumentError
 from warpschool.model import GpuSpec, find_gpu
 from warpschool.nn import Convolution
-from warpschool.nn.pipelines import Convolved, OneProgram, array_library
-from warpschool.show.progress import progress
 
-LAB = "lab12_split_channels"
-ONE_BY_ONE, STRIDED = f"{LAB}/07_one_by_one", f"{LAB}/08_strided"
 PADDED = WARP + 1
 """floats from one place to the next where results wait for their stores"""
 
@@ -90,37 +69,27 @@ class Tiles:
         """Results of a thread."""
         return self.filters * self.rows * self.cols
 
-    def constants(self, problem: Convolution) -> dict[str, int]:
-        """The constants of `step_for(problem)` that stand for these tiles."""
-        common = {
-            "TK": self.filters, "BC": self.groups, "SPLITS": self.splits, "STEP": self.step, "STAGES": self.stages,
-            "UNROLL": self.unroll, "BLOCKS": self.blocks,
-        }  # fmt: skip
-        if is_flat(problem):
-            return common | {"TP": self.cols, "BP": self.warp_cols}
-        return common | {
-            "FILTER_R": problem.rows, "FILTER_S": problem.cols, "FILTER_STRIDE": problem.stride,
-            "TH": self.rows, "TW": self.cols, "BH": self.warp_rows, "BW": self.warp_cols,
-        }  # fmt: skip
+
+def constant_names(*, flat: bool = False) -> dict[str, str]:
+    """The constant of a kernel file that stands for each field of its tiles; `flat`: for filters of 1 x 1."""
+    places = {"cols": "TP", "warp_cols": "BP"}
+    if not flat:
+        places = {"rows": "TH", "cols": "TW", "warp_rows": "BH", "warp_cols": "BW"}
+    return places | {
+        "filters": "TK", "groups": "BC", "splits": "SPLITS", "step": "STEP", "stages": "STAGES", "unroll": "UNROLL",
+        "blocks": "BLOCKS",
+    }  # fmt: skip
 
 
 def tiles_of(contract: Contract, *, flat: bool = False) -> Tiles:
-    """The tiles that a kernel file's constants describe, `flat` for filters of 1 x 1; what it does not name is 1."""
-    values = contract.declarations.constexpr_values({})
-    places = ("rows", "cols", "warp_rows", "warp_cols")
-    names = dict(zip(places, ("", "TP", "", "BP") if flat else ("TH", "TW", "BH", "BW"), strict=True))
-    names |= {"filters": "TK", "groups": "BC", "splits": "SPLITS", "step": "STEP", "stages": "STAGES"}
-    return Tiles(**{field: values.get(constant, 1) for field, constant in names.items()})
+    """The tiles that a kernel file's constants describe; what it does not name is 1."""
+    values, names = contract.declarations.constexpr_values({}), constant_names(flat=flat)
+    return Tiles(**{field.name: values.get(names.get(field.name, ""), 1) for field in fields(Tiles)})
 
 
 def is_flat(problem: Convolution) -> bool:
     """Whether filters are 1 x 1: then results are one long row of places."""
     return problem.rows == problem.cols == 1
-
-
-def step_for(problem: Convolution) -> str:
-    """The step of lab 12 that computes a problem."""
-    return ONE_BY_ONE if is_flat(problem) else STRIDED
 
 
 def result_shape(problem: Convolution) -> tuple[int, int]:
@@ -178,12 +147,16 @@ def block_intensity(tiles: Tiles, problem: Convolution) -> float:
 # ---------------------------------------------------------------- legal tiles and the model
 
 
+def blocks_of_channel(tiles: Tiles, problem: Convolution) -> int:
+    """Blocks that cover a channel of the result."""
+    height, width = result_shape(problem)
+    return -(-height // (tiles.rows * tiles.warp_rows)) * -(-width // (tiles.cols * tiles.warp_cols))
+
+
 def blocks_of(tiles: Tiles, problem: Convolution) -> int:
     """Blocks of the grid."""
-    height, width = result_shape(problem)
-    down = -(-height // (tiles.rows * tiles.warp_rows))
-    across = -(-width // (tiles.cols * tiles.warp_cols))
-    return down * across * -(-problem.filters // tiles.block_filters) * tiles.splits * problem.batch
+    filters = -(-problem.filters // tiles.block_filters)
+    return blocks_of_channel(tiles, problem) * filters * tiles.splits * problem.batch
 
 
 def shared_bytes(tiles: Tiles, problem: Convolution) -> int:
@@ -212,11 +185,9 @@ def shares(tiles: Tiles, problem: Convolution) -> int:
 
 def used(tiles: Tiles, problem: Convolution) -> float:
     """The part of the computed results that exists: tiles reach over the edges, and shares of channels are rounded."""
-    height, width = result_shape(problem)
-    down = -(-height // (tiles.rows * tiles.warp_rows)) * tiles.rows * tiles.warp_rows
-    across = -(-width // (tiles.cols * tiles.warp_cols)) * tiles.cols * tiles.warp_cols
+    places = blocks_of_channel(tiles, problem) * tiles.places
     channels = shares(tiles, problem) * tiles.step * tiles.splits
-    return height * width * problem.channels / (down * across * channels)
+    return math.prod(result_shape(problem)) * problem.channels / (places * channels)
 
 
 def why_not(tiles: Tiles, problem: Convolution, gpu: str | GpuSpec = "h200") -> str:
@@ -332,15 +303,12 @@ def candidates(problem: Convolution, gpu: str | GpuSpec = "h200") -> Iterator[Ti
     """
     spec = find_gpu(gpu)
     flat = is_flat(problem)
-    spans = [(1, c) for c in (4, 8, 12, 16, 20, 24, 28, 32, 36)] if flat else list(itertools.product(ROWS, COLUMNS))
-    warps = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4)]
-    if flat:
-        warps = [(1, c) for c in (1, 2, 3, 4, 6, 8)]
-    steps = [step for step in ((8, 16, 32) if flat else (4, 8)) if step <= problem.channels] or [problem.channels]
+    spans, warps, all_groups, all_steps, least = _FLAT if flat else _WINDOWED
+    steps = [step for step in all_steps if step <= problem.channels] or [problem.channels]
     for filters, (rows, cols), (down, across), groups, step in itertools.product(
-        (1, 2, 4), spans, warps, (1, 2, 4, 8) if flat else (1, 2, 4), steps
+        (1, 2, 4), spans, warps, all_groups, steps
     ):
-        if not MOST_SUMS >= filters * rows * cols >= (4 if flat else 12):
+        if not least <= filters * rows * cols <= MOST_SUMS:
             continue
         for splits in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
             tiles = Tiles(
@@ -354,7 +322,17 @@ def candidates(problem: Convolution, gpu: str | GpuSpec = "h200") -> Iterator[Ti
                 yield tiles
 
 
-ROWS, COLUMNS, MOST_SUMS = (1, 2, 3, 4, 5, 6, 7, 8), (2, 3, 4, 5, 6, 7, 8, 9, 12), 72
+MOST_SUMS = 72
+_WINDOWED = (
+    [*itertools.product((1, 2, 3, 4, 5, 6, 7, 8), (2, 3, 4, 5, 6, 7, 8, 9, 12))],
+    [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4)], (1, 2, 4), (4, 8), 12,
+)  # fmt: skip
+"""rows and columns of a thread, and of a block's warps; its groups; channels of a stage; the least sums of a thread"""
+_FLAT = (
+    [(1, cols) for cols in (4, 8, 12, 16, 20, 24, 28, 32, 36)], [(1, cols) for cols in (1, 2, 3, 4, 6, 8)],
+    (1, 2, 4, 8), (8, 16, 32), 4,
+)  # fmt: skip
+"""the same for filters of 1 x 1"""
 
 
 def deepened(tiles: Tiles, problem: Convolution, spec: GpuSpec) -> Tiles:
@@ -413,160 +391,3 @@ RESNET: Mapping[str, Convolution] = {
 The table gives the size of the image; PAD is half the filter's, so that stride 1 keeps the size.
 """
 LAYERS: Mapping[str, Convolution] = {**YOLO, **RESNET}
-
-
-# ---------------------------------------------------------------- a kernel file as a pipeline
-
-
-class SplitChannels(OneProgram):
-    """A kernel file of lab 12: takes filters as [F,C,R,S], like every pipeline, and turns them to [C,R,S,F] first."""
-
-    def turned(self, w: DeviceArray) -> DeviceArray:
-        """The filters as the kernels want them; a network would store them so."""
-        library = array_library(self.device)
-        return self.device.asarray(library.ascontiguousarray(w.native.transpose(1, 2, 3, 0)), name="w")
-
-    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
-        return self.on_turned(problem, x, self.turned(w))
-
-    def on_turned(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
-        """The same for filters [C,R,S,F]. A second launch that would have nothing to add is left out."""
-        plan = self.program.contract.bind(problem.sizes, constants=self.program.constants)
-        y = self.device.empty(problem.output_shape, np.float32, name="y")
-        launches = self.program.enqueue(problem.sizes, {"x": x, "w": w, "y": y})
-        parts = self._parts()
-        scratch = sum(4 * int(np.prod(plan.arrays[name].shape or ())) for name in plan.contract.scratch)
-        return Convolved(y, launches[:1] if parts == 1 else launches, scratch if parts > 1 else 0)
-
-    def _parts(self) -> int:
-        return self.program.contract.declarations.constexpr_values(self.program.constants).get("SPLITS", 1)
-
-
-def with_tiles(contract: Contract, problem: Convolution, tiles: Tiles, *, device: str = "auto") -> SplitChannels:
-    """The pipeline of a kernel file with these tiles. Raises CompileError, ContractError."""
-    return SplitChannels(Program(contract, device=device, constants=tiles.constants(problem)))
-
-
-# ---------------------------------------------------------------- the search
-
-
-Measure = Callable[[Tiles], float]
-"""microseconds of a layer with these tiles; raises WarpschoolError where they cannot be used"""
-
-
-def problem_key(problem: Convolution) -> str:
-    """A problem in one word: n1_c64_h56_w56_f64_r3_s3_st1_p1."""
-    names = ("n", "c", "h", "w", "f", "r", "s", "st", "p")
-    return "_".join(f"{name}{value}" for name, value in zip(names, problem.sizes.values(), strict=True))
-
-
-def tiles_key(tiles: Tiles) -> str:
-    """Tiles in one word, as a record writes them."""
-    return ",".join(f"{name}={value}" for name, value in asdict(tiles).items())
-
-
-def tiles_of_key(key: str) -> Tiles:
-    """The tiles that `tiles_key` wrote. Raises ArgumentError."""
-    try:
-        return Tiles(**{name: int(value) for name, value in (pair.split("=") for pair in key.split(","))})
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(f"'{key}' are no tiles: {error}") from None
-
-
-@dataclass
-class SearchRecord:
-    """What a search has measured so far; `times_us` holds None for tiles that could not be used."""
-
-    path: Path
-    gpu: str
-    problem: str
-    kernel: str
-    """a digest of the kernel's source"""
-    times_us: dict[str, float | None] = field(default_factory=dict)
-
-    @staticmethod
-    def open(folder: Path, *, gpu: str, problem: Convolution, kernel: str) -> SearchRecord:
-        """Return the record of a GPU, a problem and a kernel's source: what the folder holds of it, or an empty one.
-
-        Raises ArgumentError for a file that is no record.
-        """
-        digest = hashlib.sha256(kernel.encode()).hexdigest()[:16]
-        name = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
-        record = SearchRecord(folder / f"tiles_{name}_{problem_key(problem)}.json", gpu, problem_key(problem), digest)
-        if record.path.is_file():
-            try:
-                found = json.loads(record.path.read_text("utf-8"))
-                if found["kernel"] == digest:
-                    record.times_us = {str(key): value for key, value in found["times_us"].items()}
-            except (ValueError, KeyError, AttributeError, TypeError) as error:
-                raise ArgumentError(
-                    f"{record.path} is no record of a search: {error}", next_step="Move it away and search again."
-                ) from None
-        return record
-
-    def add(self, tiles: Tiles, time_us: float | None) -> None:
-        """Note a measurement and write the file. Raises OutputError."""
-        self.times_us[tiles_key(tiles)] = time_us
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        found = {"gpu": self.gpu, "problem": self.problem, "kernel": self.kernel, "times_us": self.times_us}
-        write_file(self.path, json.dumps(found, indent=1) + "\n")
-
-    @property
-    def best(self) -> tuple[Tiles, float] | None:
-        """The fastest tiles so far and their time; None before anything was measured."""
-        known = [(time, key) for key, time in self.times_us.items() if time is not None]
-        if not known:
-            return None
-        time, key = min(known)
-        return tiles_of_key(key), time
-
-
-def search(
-    tiles: Iterable[Tiles], measure: Measure, record: SearchRecord, *, on_step: Callable[[int, int], None] | None = None
-) -> tuple[Tiles, float]:
-    """Measure all tiles that the record does not know yet, in order, and return the fastest of the record.
-
-    `on_step` is told how many are done and how many there are. Raises ArgumentError if none could be used.
-    """
-    wanted: Sequence[Tiles] = list(tiles)
-    for done, candidate in enumerate(wanted):
-        if on_step:
-            on_step(done, len(wanted))
-        if tiles_key(candidate) in record.times_us:
-            continue
-        try:
-            time_us: float | None = measure(candidate)
-        except WarpschoolError:
-            time_us = None
-        record.add(candidate, time_us)
-    if on_step:
-        on_step(len(wanted), len(wanted))
-    if record.best is None:
-        raise ArgumentError(f"none of {len(wanted)} sets of tiles could be used for {record.problem}")
-    return record.best
-
-
-def search_with_bar(
-    tiles: Iterable[Tiles], measure: Measure, record: SearchRecord, *, title: str
-) -> tuple[Tiles, float]:
-    """The same with a progress bar on the terminal, which shows the best time so far."""
-    with progress(1, title, transient=False) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.aside(f"best {record.best[1]:.1f} us" if record.best else "")
-            bar.reach(done, total)
-
-        return search(tiles, measure, record, on_step=show)
-
-
-@cache
-def _carried() -> dict[str, dict[str, str]]:
-    text = resources.files(__package__).joinpath("best_tiles.json").read_text("utf-8")
-    found: dict[str, dict[str, str]] = json.loads(text)
-    return found
-
-
-def best_known(problem: Convolution, *, gpu: str = "NVIDIA H200") -> Tiles | None:
-    """The best tiles that the package carries for a problem on a GPU; None where nobody has searched."""
-    key = _carried().get(gpu, {}).get(problem_key(problem))
-    return tiles_of_key(key) if key else None

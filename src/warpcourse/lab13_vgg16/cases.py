@@ -29,10 +29,10 @@ def check_data(
     case = run_case(kernel, rng, sizes, {"POOL": pool}, choice=choice, U=U)
     found = [_data(case, used, pool, change) for used, change in ((EXACT, np.asarray), (EXACT.absolute, np.abs))]
     (dM, dV, dx), (scale_M, scale_V, scale_x) = found
-    kernel.check_against(case.run, {"dM": dM}, k=8, scale=scale_M)
+    case.check({"dM": dM}, k=8, scale=scale_M)
     if not only_dm:
-        kernel.check_against(case.run, {"dV": dV}, k=sizes["F"] + 8, scale=scale_V)
-        kernel.check_against(case.run, {"dx": dx}, k=sizes["F"] + 32, scale=scale_x)
+        case.check({"dV": dV}, k=sizes["F"] + 8, scale=scale_V)
+        case.check({"dx": dx}, k=sizes["F"] + 32, scale=scale_x)
     return case
 
 
@@ -51,10 +51,9 @@ def check_filters(kernel: Submission, rng: np.random.Generator, **sizes: int) ->
     V, dM = (case.arrays[name].astype(np.float64) for name in ("V", "dM"))
     dw = winograd.gradient_of_filters(V @ dM.transpose(0, 2, 1), EXACT)
     scale = winograd.gradient_of_filters(np.abs(V) @ np.abs(dM).transpose(0, 2, 1), EXACT.absolute)
-    kernel.check_against(case.run, {"dw": dw}, k=sizes["P"] + 16, scale=scale)
+    case.check({"dw": dw}, k=sizes["P"] + 16, scale=scale)
     ones = dM[EXACT.side + 1]
-    kernel.check_against(case.run, {"db": ones.sum(axis=1)}, k=sizes["P"], scale=np.abs(ones).sum(axis=1))
-    return case
+    return case.check({"db": ones.sum(axis=1)}, k=sizes["P"], scale=np.abs(ones).sum(axis=1))
 
 
 def check_first(kernel: Submission, rng: np.random.Generator, *, channels: int = 3, **sizes: int) -> Case:
@@ -65,9 +64,8 @@ def check_first(kernel: Submission, rng: np.random.Generator, *, channels: int =
     case = run_case(kernel, rng, sizes, {"CHANNELS": channels}, **given)
     x, z = case.arrays["x"], np.where(case.arrays["y"] > 0, case.arrays["dy"], 0).astype(np.float64)
     terms = sizes["BATCH"] * sizes["H"] * sizes["W"]
-    kernel.check_against(case.run, {"dw": _direct(x, z)}, k=terms, scale=_direct(np.abs(x), np.abs(z)))
-    kernel.check_against(case.run, {"db": z.sum(axis=(0, 2, 3))}, k=terms, scale=np.abs(z).sum(axis=(0, 2, 3)))
-    return case
+    case.check({"dw": _direct(x, z)}, k=terms, scale=_direct(np.abs(x), np.abs(z)))
+    return case.check({"db": z.sum(axis=(0, 2, 3))}, k=terms, scale=np.abs(z).sum(axis=(0, 2, 3)))
 
 
 def _direct(x: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -85,8 +83,7 @@ def check_dense(kernel: Submission, rng: np.random.Generator, *, relu: int = 1, 
     x, w, bias = (case.arrays[name].astype(np.float64) for name in ("x", "w", "bias"))
     sums = x @ w + bias
     scale = np.abs(x) @ np.abs(w) + np.abs(bias)
-    kernel.check_against(case.run, {"y": np.maximum(sums, 0) if relu else sums}, k=sizes["IN"] + 1, scale=scale)
-    return case
+    return case.check({"y": np.maximum(sums, 0) if relu else sums}, k=sizes["IN"] + 1, scale=scale)
 
 
 def check_dense_backward(kernel: Submission, rng: np.random.Generator, *, mask: int = 1, **sizes: int) -> Case:
@@ -98,9 +95,8 @@ def check_dense_backward(kernel: Submission, rng: np.random.Generator, *, mask: 
     kernel.check_against(
         case.run, {"dx": (dy @ w.T) * passed}, k=sizes["OUT"], scale=np.abs(dy) @ np.abs(w).T
     )  # fmt: skip
-    kernel.check_against(case.run, {"dw": x.T.astype(np.float64) @ dy}, k=sizes["BATCH"], scale=x.T @ np.abs(dy))
-    kernel.check_against(case.run, {"db": dy.sum(axis=0)}, k=sizes["BATCH"], scale=np.abs(dy).sum(axis=0))
-    return case
+    case.check({"dw": x.T.astype(np.float64) @ dy}, k=sizes["BATCH"], scale=x.T @ np.abs(dy))
+    return case.check({"db": dy.sum(axis=0)}, k=sizes["BATCH"], scale=np.abs(dy).sum(axis=0))
 
 
 def check_choices(
@@ -117,6 +113,5 @@ def check_choices(
     place = {"batch": sizes["BATCH"], "height": sizes["OH"], "width": sizes["OW"]}
     results = winograd.transform_results(case.arrays["M"].astype(np.float64), EXACT, **place)
     kept, chosen = choose(results + bias[:, None, None], pool)
-    kernel.check_against(case.run, {"y": kept}, k=1)
-    kernel.check_against(case.run, {"choice": chosen})
-    return case
+    case.check({"y": kept}, k=1)
+    return case.check({"choice": chosen})

@@ -7,7 +7,7 @@ it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from warpcourse import experiments
 from warpschool.course import Course
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Sgd
-from warpschool.nn.vgg16 import Form, TrainingStep, reference
+from warpschool.nn.vgg16 import TrainingStep, VggForm, reference
 from warpschool.recorded import results
 from warpschool.show.table import Table, small_table
 
@@ -31,7 +31,7 @@ def own_kernels(*, device: str = "sim") -> Kernels:
 
 def small_step(kernels: Kernels, *, batch: int = 2, seed: int = 1) -> tuple[TrainingStep, np.ndarray, np.ndarray]:
     """A small VGG16 in training, and a batch of random images and labels."""
-    form = Form.small()
+    form = VggForm.small()
     rng = np.random.default_rng(seed)
     start = form.first_parameters(seed, bias=0.1)
     step = TrainingStep(form, kernels, start, batch=batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM))
@@ -92,15 +92,26 @@ def recorded(table: int, *, course: Course | None = None) -> Table:
 
     Empty where nothing was recorded. Raises KeyError for another number.
     """
-    write = _TABLES[table]
+    title, part, shown = _TABLES[table]
     found = results("networks_vgg_*.json", course=course)
     if not found:
         return small_table((f"table {table}",), (), "Nothing recorded.")
     result = found[0]
-    title, header, rows = write(result)
+    header, rows = _layers(result, part, shown) if shown else _whole(result, part)
     images = f"batch {result['batch']}, {result['image']} x {result['image']}"
     note = f"{title}; {images}, recorded on {result['device']}. The thesis measured on a GTX 1080."
     return small_table((*header, *_THEIRS), [(*row, *_thesis(table, str(row[0]))) for row in rows], note)
+
+
+_TABLES: Mapping[int, tuple[str, str, str]] = {
+    7: ("Table 7: convolutions forward (ours with ReLU and pooling, cuDNN's without)", "forward", "conv"),
+    8: ("Table 8: dense layers forward (ours with ReLU)", "forward", "fc"),
+    9: ("Table 9: inference", "inference", ""),
+    10: ("Table 10: layers backward, ReLU and pooling included", "backward", "conv fc"),
+    11: ("Table 11: a training step", "training step", ""),
+}
+"""table -> its title, the part of a network that it is about, and which layers; none: all of them at once"""
+_THEIRS = ("the thesis's ms", "against its own rival")
 
 
 def _thesis(table: int, row: str) -> tuple[str, str]:
@@ -108,58 +119,36 @@ def _thesis(table: int, row: str) -> tuple[str, str]:
     return f"{own:g}", _change(own / other)
 
 
-_Drawn = tuple[str, tuple[str, ...], list[tuple[Any, ...]]]
-_HEADER = ("layer", "cuDNN ms", "ours ms", "ours against it")
-_THEIRS = ("the thesis's ms", "against its own rival")
+_Drawn = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 
-def _layers(part: str, what: Callable[[str], bool], title: str) -> Callable[[Mapping[str, Any]], _Drawn]:
-    def write(result: Mapping[str, Any]) -> _Drawn:
-        chosen = [row for row in result["rows"] if row["part"] == part and what(row["layer"])]
-        rows: list[tuple[Any, ...]] = [
-            (row["layer"], f"{row['pytorch_ms']:.3f}", f"{row['time_ms']:.3f}", _change(row["ratio"])) for row in chosen
-        ]
-        theirs, ours = (sum(row[key] for row in chosen) for key in ("pytorch_ms", "time_ms"))
-        return title, _HEADER, [*rows, ("total", f"{theirs:.3f}", f"{ours:.3f}", _change(ours / theirs))]
+def _layers(result: Mapping[str, Any], part: str, shown: str) -> _Drawn:
+    chosen = [row for row in result["rows"] if row["part"] == part and row["layer"].startswith(tuple(shown.split()))]
+    theirs, ours = (sum(row[key] for row in chosen) for key in ("pytorch_ms", "time_ms"))
+    total = {"layer": "total", "pytorch_ms": theirs, "time_ms": ours, "ratio": ours / theirs}
+    rows: list[tuple[Any, ...]] = [
+        (row["layer"], f"{row['pytorch_ms']:.3f}", f"{row['time_ms']:.3f}", _change(row["ratio"]))
+        for row in (*chosen, total)
+    ]
+    return ("layer", "cuDNN ms", "ours ms", "ours against it"), rows
 
-    return write
 
-
-def _whole(part: str, title: str, per_image: bool) -> Callable[[Mapping[str, Any]], _Drawn]:
-    def write(result: Mapping[str, Any]) -> _Drawn:
-        rows: list[tuple[Any, ...]] = []
-        for row in result["rows"]:
-            if row["layer"] != "all" or row["part"] not in (part, f"{part} from PyTorch"):
-                continue
-            who = "ours, called from PyTorch" if row["part"] != part else "ours"
-            rows.append((who, f"{row['pytorch_ms']:.2f}", f"{row['time_ms']:.2f}", _change(row["ratio"])))
-            if per_image:
-                rates = [f"{1e3 * result['batch'] / row[key]:,.0f}" for key in ("pytorch_ms", "time_ms")]
-                rows[-1] = (*rows[-1], *rates)
-        more = ("PyTorch images/s", "our images/s") if per_image else ()
-        return title, ("", "PyTorch ms", "ours ms", "ours against it", *more), rows
-
-    return write
+def _whole(result: Mapping[str, Any], part: str) -> _Drawn:
+    who = {part: "ours", f"{part} from PyTorch": "ours, called from PyTorch"}
+    chosen = [row for row in result["rows"] if row["layer"] == "all" and row["part"] in who]
+    rows: list[tuple[Any, ...]] = [
+        (who[row["part"]], f"{row['pytorch_ms']:.2f}", f"{row['time_ms']:.2f}", _change(row["ratio"]))
+        for row in chosen
+    ]
+    header = ("", "PyTorch ms", "ours ms", "ours against it")
+    if part == "inference":
+        return header, rows
+    rates = [[f"{1e3 * result['batch'] / row[key]:,.0f}" for key in ("pytorch_ms", "time_ms")] for row in chosen]
+    return (*header, "PyTorch images/s", "our images/s"), [(*row, *rate) for row, rate in zip(rows, rates, strict=True)]
 
 
 def _change(ratio: float) -> str:
     return f"{round(100 * (ratio - 1)):+d} %"
-
-
-def _is_dense(layer: str) -> bool:
-    return layer.startswith("fc")
-
-
-_TABLES: Mapping[int, Callable[[Mapping[str, Any]], _Drawn]] = {
-    7: _layers(
-        "forward", lambda layer: not _is_dense(layer),
-        "Table 7: convolutions forward (ours with ReLU and pooling, cuDNN's without)",
-    ),
-    8: _layers("forward", _is_dense, "Table 8: dense layers forward (ours with ReLU)"),
-    9: _whole("inference", "Table 9: inference", False),
-    10: _layers("backward", lambda layer: True, "Table 10: layers backward, ReLU and pooling included"),
-    11: _whole("training step", "Table 11: a training step", True),
-}  # fmt: skip
 
 
 def tables(numbers: Sequence[int] = (7, 8, 9, 10, 11), *, course: Course | None = None) -> list[Table]:

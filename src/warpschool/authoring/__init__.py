@@ -1,3 +1,1 @@
 """Tools for whoever writes course content: starters from solutions, kernel cells and solved copies of notebooks."""
-
-from __future__ import annotations

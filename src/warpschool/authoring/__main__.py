@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from warpschool.authoring.starters import stale_starters, write_starters
@@ -28,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         root = options.root or Course.find().root
-        changed = _stale(root, options.what) if options.check else _write(root, options.what, force=options.force)
+        changed = list(_changed(root, options))
     except WarpschoolError as error:
         print(error, file=sys.stderr)
         return 2
@@ -42,28 +43,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if options.check and changed else 0
 
 
-def _stale(root: Path, what: str) -> list[Path]:
+def _changed(root: Path, options: argparse.Namespace) -> Iterator[Path]:
+    """The files that are written, or would be."""
     labs, solutions = root / "labs", root / "solutions"
-    found: list[Path] = []
-    if what in ("starters", "all"):
-        found += stale_starters(solutions, root / "kernels")
-    if what != "starters":
-        from warpschool.authoring.lab_text import stale_notebooks, stale_texts
+    if options.what in ("starters", "all"):
+        yield from (stale_starters if options.check else write_starters)(solutions, root / "kernels")
+    if options.what != "starters":
+        from warpschool.authoring.lab_text import stale_notebooks, stale_texts, write_notebooks, write_texts
 
-        found += stale_texts(labs, solutions) if what == "text" else stale_notebooks(labs, solutions)
-    return found
-
-
-def _write(root: Path, what: str, *, force: bool) -> list[Path]:
-    labs, solutions = root / "labs", root / "solutions"
-    found: list[Path] = []
-    if what in ("starters", "all"):
-        found += write_starters(solutions, root / "kernels")
-    if what != "starters":
-        from warpschool.authoring.lab_text import write_notebooks, write_texts
-
-        found += (write_texts if what == "text" else write_notebooks)(labs, solutions, force=force)
-    return found
+        of_texts = options.what == "text"
+        stale, write = (stale_texts, write_texts) if of_texts else (stale_notebooks, write_notebooks)
+        yield from stale(labs, solutions) if options.check else write(labs, solutions, force=options.force)
 
 
 if __name__ == "__main__":

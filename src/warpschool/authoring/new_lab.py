@@ -94,9 +94,7 @@ def _files(words: dict[str, str], root: Path) -> Iterator[tuple[str, str]]:
 
 def _text(name: str, words: dict[str, str]) -> str:
     text = (resources.files("warpschool.authoring") / "skeleton" / name).read_text(encoding="utf-8")
-    for word, value in words.items():
-        text = text.replace(f"@{word}@", value)
-    return text
+    return re.sub(f"@({'|'.join(words)})@", lambda match: words[match[1]], text)
 
 
 def _update_readme(root: Path) -> None:

@@ -21,8 +21,7 @@ from nbformat.v4 import new_markdown_cell
 
 from warpschool.authoring.starters import make_starter
 from warpschool.errors import CourseError
-from warpschool.grading.assignment import ANSWER_SUFFIX, grade_id, is_answer
-from warpschool.grading.assignment import kernel_step as named_step
+from warpschool.grading.assignment import ANSWER_SUFFIX, grade_id, is_answer, kernel_step as named_step
 
 ANSWER = "*Write your answer here.*"
 
@@ -39,12 +38,10 @@ def refreshed(notebook: NotebookNode, solutions: Path) -> NotebookNode:
     """
     found = _with_kernels(notebook, lambda step: make_starter(_solution(solutions, step), name=f"{step}.cu"))
     cells: list[NotebookNode] = []
-    for cell in found.cells:
-        if is_answer(cell):
-            continue
+    for cell in (cell for cell in found.cells if not is_answer(cell)):
         cells.append(cell)
         if cell.metadata.get("nbgrader", {}).get("task"):
-            cells.append(_answer(grade_id(cell)))
+            cells.append(new_markdown_cell(ANSWER, id=grade_id(cell) + ANSWER_SUFFIX))
     found.cells = cells
     return found
 
@@ -105,12 +102,6 @@ def _with_kernels(notebook: NotebookNode, source_of: Callable[[str], str]) -> No
     return result
 
 
-def _answer(task: str) -> NotebookNode:
-    cell = new_markdown_cell(ANSWER)
-    cell["id"] = task + ANSWER_SUFFIX
-    return cell
-
-
 def _solution(solutions: Path, step: str) -> str:
     path = solutions / f"{step}.cu"
     if not path.is_file():
@@ -138,14 +129,13 @@ def problems(notebook: NotebookNode) -> list[str]:
     limit = max(MAX_CELLS, CELLS_PER_KERNEL * sum(kernel_step(cell) is not None for cell in notebook.cells))
     count = sum(not is_answer(cell) for cell in notebook.cells)
     if count > limit:
-        found.append(f"{count} cells; at most {limit}")
+        found.append(f"{count} cells; at most {limit}: merge texts, or take a picture out")
     ids = [grade_id(cell) for cell in notebook.cells if not is_answer(cell)]
     found += [f"grade id {name!r} stands in several cells" for name in sorted(set(ids)) if ids.count(name) > 1]
     for place, cell in enumerate(notebook.cells):
-        if is_answer(cell):
-            continue
-        label = grade_id(cell) or f"cell {place}"
-        found += [f"{label}: {text}" for text in [*_metadata(cell), *_contents(cell)]]
+        if not is_answer(cell):
+            label = grade_id(cell) or f"cell {place}"
+            found += [f"{label}: {text}" for text in [*_metadata(cell), *_contents(cell)]]
     return found
 
 
@@ -165,38 +155,31 @@ def _metadata(cell: NotebookNode) -> list[str]:
     data = cell.metadata.get("nbgrader")
     if data is None:
         return ["it has no nbgrader metadata"]
-    found = []
-    scored = bool(data.get("grade") or data.get("task"))
-    if set(data) != _KEYS | ({"points"} if scored else set()):
-        found.append(f"its nbgrader metadata has the keys {', '.join(sorted(data))}")
-    if data.get("schema_version") != SCHEMA_VERSION:
-        found.append(f"its nbgrader schema is {data.get('schema_version')}, not {SCHEMA_VERSION}")
-    if not GRADE_ID.fullmatch(data.get("grade_id", "")):
-        found.append("its grade id is not like lab02-01-correct")
-    if scored and not data.get("points", 0) > 0:
-        found.append("it is graded but has no points")
-    if data.get("task") and (cell.cell_type != "markdown" or data.get("grade") or data.get("solution")):
-        found.append("a task is a markdown cell that is neither graded by itself nor a solution")
-    if bool(data.get("locked")) == bool(data.get("solution")):
-        found.append("a cell is either locked or for the student")
-    return found
+    grade, solution, task, version = (data.get(key) for key in ("grade", "solution", "task", "schema_version"))
+    scored = bool(grade or task)
+    keys = f"its nbgrader metadata has the keys {', '.join(sorted(data))}"
+    breaches = {
+        keys: set(data) != _KEYS | ({"points"} if scored else set()),
+        f"its nbgrader schema is {version}, not {SCHEMA_VERSION}": version != SCHEMA_VERSION,
+        "its grade id is not like lab02-01-correct": not GRADE_ID.fullmatch(data.get("grade_id", "")),
+        "it is graded but has no points": scored and not data.get("points", 0) > 0,
+        "a task is a markdown cell that is neither graded by itself nor a solution": task
+        and (cell.cell_type != "markdown" or grade or solution),
+        "a cell is either locked or for the student": bool(data.get("locked")) == bool(solution),
+    }
+    return [text for text, is_breached in breaches.items() if is_breached]
 
 
 def _contents(cell: NotebookNode) -> list[str]:
     if cell.cell_type != "code":
         return []
-    found = []
-    if cell.outputs or cell.execution_count is not None:
-        found.append("it carries outputs")
+    found = ["it carries outputs"] if cell.outputs or cell.execution_count is not None else []
     if kernel_step(cell) is not None:
         return found
-    lines = [line for line in cell.source.splitlines() if line.strip()]
-    if len(lines) > MAX_CODE_LINES:
-        found.append(f"{len(lines)} lines of code; at most {MAX_CODE_LINES}")
-    found += _counted(cell.source)
-    if is_autograded(cell):
-        found += _check_cell(cell)
-    return found
+    lines = sum(bool(line.strip()) for line in cell.source.splitlines())
+    if lines > MAX_CODE_LINES:
+        found.append(f"{lines} lines of code; at most {MAX_CODE_LINES}")
+    return [*found, *_counted(cell.source), *(_check_cell(cell) if is_autograded(cell) else ())]
 
 
 def _counted(source: str) -> list[str]:
@@ -241,11 +224,8 @@ def _check_cell(cell: NotebookNode) -> list[str]:
 
 def called_points(source: str) -> float:
     """Return the points of all `ws.check_cell` and `ws.check_prediction` calls in a cell: 1 each by default."""
-    total = 0.0
-    for call in checks_in(source):
-        given = [keyword.value for keyword in call.keywords if keyword.arg == "points"]
-        total += float(ast.literal_eval(given[0])) if given else 1.0
-    return total
+    given = ({keyword.arg: keyword.value for keyword in call.keywords} for call in checks_in(source))
+    return sum(float(ast.literal_eval(options.get("points", "1"))) for options in given)
 
 
 def checks_in(source: str) -> list[ast.Call]:

@@ -129,7 +129,7 @@ def _read_edits(path: Path, text: str) -> Specimen:
         raise CourseError(f"{path} edits nothing", next_step="Add an [[edit]], or name another step by `from`.")
     return Specimen(
         path, data["why"], _verdict(path, data["verdict"]), at=data.get("at", ""), criterion=data.get("criterion", ""),
-        base=base, edits=tuple(Edit(edit["replace"], edit["by"]) for edit in edits),
+        base=base, edits=tuple(Edit(**edit) for edit in edits),
     )  # fmt: skip
 
 

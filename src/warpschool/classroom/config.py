@@ -1,7 +1,7 @@
 """`nbgrader_config.py` of a class: which parts of nbgrader are replaced by ours; and a new class's folder.
 
-    from warpschool.classroom.config import configure
-    configure(get_config(), __file__)
+from warpschool.classroom.config import configure
+configure(get_config(), __file__)
 """
 
 from __future__ import annotations

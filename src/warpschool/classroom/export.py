@@ -107,11 +107,10 @@ def as_canvas(lines: Iterable[Line], template: str) -> str:
             if row[head.index("Student")].strip().startswith("Points Possible"):
                 row[column] = _number(points)
                 continue
-            student = next((row[key] for key in keys if key < len(row) and row[key] in found), None)
-            line = found[student].get(assignment) if student is not None else None
+            line = next((found[row[key]].get(assignment) for key in keys if row[key] in found), None)
             if line is not None:
                 matched += 1
-                row[column] = _number(line.score) if line.score is not None else row[column]
+                row[column] = _number(line.score) or row[column]
     if not matched:
         raise ArgumentError(
             "no student of the gradebook is in Canvas' file",
@@ -140,8 +139,9 @@ def read_template(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        advice = "Export it from Canvas: Grades, Export."
-        raise ArgumentError(f"cannot read {path}: {error}", next_step=advice) from None
+        raise ArgumentError(
+            f"cannot read {path}: {error}", next_step="Export it from Canvas: Grades, Export."
+        ) from None
 
 
 def _by_student(lines: Iterable[Line]) -> dict[str, dict[str, Line]]:

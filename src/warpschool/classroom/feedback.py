@@ -19,8 +19,8 @@ from warpschool.classroom.folder import ClassFolder, folder_of
 from warpschool.classroom.gradebook import coursedir_of
 from warpschool.classroom.preprocessors import GRADERS_IMAGE
 from warpschool.errors import GradingError
-from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id
-from warpschool.grading.records import CellScore, Record, State
+from warpschool.grading.assignment import MANUAL, PYTHON, Assignment, GradedCell, grade_id, marks
+from warpschool.grading.records import CellScore, CellState, Record
 from warpschool.grading.result import Criterion, Result
 from warpschool.grading.verdicts import case_words
 from warpschool.harness.source import Source
@@ -72,14 +72,17 @@ def read_marks(gradebook: Gradebook, folder: ClassFolder, assignment: str, stude
     """Return what the gradebook says about a submission, with the late penalty as the policy has it today."""
     submission = gradebook.find_submission(assignment, student)
     notebook = gradebook.find_submission_notebook(assignment, assignment, student)
-    comments = {comment.name: comment for comment in notebook.comments}
-    cells = {}
-    for grade in notebook.grades:
-        said = comments.get(grade.name)
-        cells[grade.name] = Given(
-            float(grade.score), float(grade.max_score), bool(grade.needs_manual_grade), grade.manual_score is not None,
-            (said.comment or "") if said is not None else "",
-        )  # fmt: skip
+    comments = {comment.name: comment.comment or "" for comment in notebook.comments}
+    cells = {
+        grade.name: Given(
+            float(grade.score),
+            float(grade.max_score),
+            bool(grade.needs_manual_grade),
+            grade.manual_score is not None,
+            comments.get(grade.name, ""),
+        )
+        for grade in notebook.grades
+    }
     earned = sum(given.score for given in cells.values())
     late = submission.total_seconds_late
     return Marks(cells, folder.policy.late.penalty(earned, late), late)
@@ -139,10 +142,8 @@ def _body(
 
 def _title(assignment: Assignment) -> str:
     """The notebook's first heading."""
-    for found in assignment.notebook.cells:
-        if found.cell_type == "markdown" and found.source.startswith("# "):
-            return found.source.split("\n", 1)[0].removeprefix("# ")
-    return assignment.name
+    texts = (cell.source for cell in assignment.notebook.cells if cell.cell_type == "markdown")
+    return next((text.split("\n", 1)[0].removeprefix("# ") for text in texts if text.startswith("# ")), assignment.name)
 
 
 def _overview(record: Record, assignment: Assignment, marks: Marks) -> str:
@@ -167,7 +168,7 @@ def _what(graded: GradedCell) -> str:
 
 def _said(graded: GradedCell, score: CellScore) -> list[str]:
     """What a check cell in Python printed."""
-    text = score.text if graded.kind == PYTHON and score.state is State.GRADED else ""
+    text = score.text if graded.kind == PYTHON and score.state is CellState.GRADED else ""
     return [line for line in text.splitlines() if line.strip() and not line.startswith("Out[")][:MAX_SAID]
 
 
@@ -184,8 +185,9 @@ def _state(score: CellScore, given: Given) -> Cell:
     if given.by_hand:
         return Cell("by your teacher" if not given.waits else "by your teacher, looked at again")
     if given.waits:
-        return Cell("the grader failed here; a person looks at it" if score.state is State.FAILED else "not read yet")
-    if score.state is State.GRADED and score.text == "No response.":
+        failed = score.state is CellState.FAILED
+        return Cell("the grader failed here; a person looks at it" if failed else "not read yet")
+    if score.state is CellState.GRADED and score.text == "No response.":
         return Cell("no response", "bad")
     if given.score >= given.points:
         return Cell("✓ met", "good")
@@ -195,9 +197,7 @@ def _state(score: CellScore, given: Given) -> Cell:
 # ---------------------------------------------------------------- one step
 
 
-def _step(
-    step: str, result: Result, source: str | None, comments: dict[str, str], record: Record
-) -> Iterator[str]:
+def _step(step: str, result: Result, source: str | None, comments: dict[str, str], record: Record) -> Iterator[str]:
     kind = "good" if result.ok else "bad"
     yield f'<h2 id="{slug(step)}">{escape(step)}</h2>'
     yield f'<p><span class="{kind}">{escape(result.verdict)}: {escape(result.verdict.meaning)}</span></p>'
@@ -206,9 +206,8 @@ def _step(
     else:
         yield _criteria(result)
         yield from _findings(result)
-    for name in (name for name, own in record.kernel_cells.items() if own == step):
-        if comments.get(name):
-            yield f'<div class="notice"><b>Your teacher:</b> <span class="said">{escape(comments[name])}</span></div>'
+    for name, own in record.kernel_cells.items():
+        yield from _from_teacher(comments.get(name, "") if own == step else "")
     if source:
         yield marked_source(source, _line_notes(result, source), name=f"{step.split('/')[-1]}.cu")
 
@@ -220,8 +219,7 @@ def _criteria(result: Result) -> str:
 
 def _counted(criterion: Criterion) -> tuple[str, ...]:
     """What a criterion counts, and what it counted."""
-    counts = (f"Counted: {criterion.counts}",) if criterion.counts else ()
-    return (*counts, *getattr(criterion, "measured", ()))
+    return (*([f"Counted: {criterion.counts}"] if criterion.counts else []), *criterion.measured)
 
 
 def _findings(result: Result) -> Iterator[str]:
@@ -244,10 +242,10 @@ def _line_notes(result: Result, source: str) -> list[Note]:
     """What was seen, on its line and on that of the other thread where there is one; equal findings once."""
     notes: list[Note] = []
     abouts: list[Result | Criterion] = [result, *result.criteria]
-    for about in abouts:
+    for about in (about for about in abouts if about.line and about.seen):
         case = f"at {case_words(about.case)}: " if about.case else ""
         first = replace(about, said=about.said.strip().split("\n", 1)[0])
-        for note in observed_notes(source, first) if about.line and about.seen else ():
+        for note in observed_notes(source, first):
             notes.append(note if note.is_second else replace(note, text=f"{case}{note.text}"))
     return notes
 
@@ -274,9 +272,13 @@ def _answers(record: Record, assignment: Assignment, marks: Marks, graded: Noteb
             continue
         yield f'<h2 id="{slug(question.grade_id)}">{escape(question.grade_id)}</h2>'
         yield facts({"points": _points(given)})
-        if given.comment:
-            yield f'<div class="notice"><b>Your teacher:</b> <span class="said">{escape(given.comment)}</span></div>'
+        yield from _from_teacher(given.comment)
         yield from _own_cells(question.grade_id, graded)
+
+
+def _from_teacher(comment: str) -> Iterator[str]:
+    if comment:
+        yield f'<div class="notice"><b>Your teacher:</b> <span class="said">{escape(comment)}</span></div>'
 
 
 def _own_cells(task: str, graded: NotebookNode) -> Iterator[str]:
@@ -284,13 +286,8 @@ def _own_cells(task: str, graded: NotebookNode) -> Iterator[str]:
     inside = False
     for found in graded.cells:
         name = grade_id(found)
-        if name == task:
-            inside = True
-            if found.metadata.get("nbgrader", {}).get("solution"):
-                yield from _own_cell(found)
-            continue
-        inside = inside and not name
-        if inside and found.source.strip():
+        inside = name == task or (inside and not name)
+        if inside and (marks(found).get("solution") if name else found.source.strip()):
             yield from _own_cell(found)
 
 
@@ -313,4 +310,3 @@ def _footer(record: Record) -> str:
         f"<footer><p>Graded with {escape(text)}. Hand-in {escape(record.handin[:12])}. Counters are the simulator's: "
         "the same on every machine.</p></footer>"
     )
-

@@ -82,8 +82,7 @@ class ClassFolder:
     def handins(self, assignment: str) -> dict[str, Path]:
         """Return student -> folder of what was handed in for an assignment, in order; links are no hand-ins."""
         folders = sorted((self.root / self.submitted).glob(f"*/{assignment}"))
-        real = (f for f in folders if f.is_dir() and not (f.is_symlink() or f.parent.is_symlink()))
-        return {folder.parent.name: folder for folder in real}
+        return {f.parent.name: f for f in folders if f.is_dir() and not (f.is_symlink() or f.parent.is_symlink())}
 
 
 def folder_of(coursedir: Any) -> ClassFolder:
@@ -165,8 +164,7 @@ def read_policy(folder: Path) -> ClassPolicy:
         data = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CourseError(f"{path}: {error}") from None
-    known: dict[str, Any] = dict.fromkeys(("secret_seed_file", "python_cells"), str)
-    known |= {"seed": int, "late": dict, "report": dict}
+    known = {"secret_seed_file": str, "python_cells": str, "seed": int, "late": dict, "report": dict}
     _require(data, known, path)
     late, report = data.get("late", {}), data.get("report", {})
     _require(late, dict.fromkeys(("grace_minutes", "percent_per_day", "cap_percent"), (int, float)), path, "late.")
@@ -175,8 +173,9 @@ def read_policy(folder: Path) -> ClassPolicy:
     if python not in PYTHON:
         raise CourseError(f"{path}: python_cells is {python!r}", next_step=f"Choose one of {', '.join(PYTHON)}.")
     secret = read_secret(path.parent / data["secret_seed_file"]) if "secret_seed_file" in data else ""
-    grading = Policy(seed=data.get("seed", 0), secret=secret, python=python)
-    return ClassPolicy(grading, _late(late, path), report.get("max_pages", 3))
+    return ClassPolicy(
+        Policy(seed=data.get("seed", 0), secret=secret, python=python), _late(late, path), report.get("max_pages", 3)
+    )
 
 
 def _late(data: dict[str, float], path: Path) -> LatePolicy:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 
 from warpschool.classroom.folder import LatePolicy, read_policy
 from warpschool.errors import CourseError, OutputError
-from warpschool.grading.records import CellScore, Record, State
+from warpschool.grading.records import CellScore, CellState, Record
 from warpschool.grading.result import Result
 
 MAX_COMMENT = 600
@@ -46,22 +46,17 @@ def apply(record: Record, gradebook: Gradebook, *, before: Record | None) -> Non
 
 def _write(grade: Grade, new: CellScore, old: CellScore | None) -> None:
     """A score that a person gave stays; it is to be looked at again only where what it was given for has changed."""
+    is_graded = new.state is CellState.GRADED
     same = old is not None and (old.answer, old.points) == (new.answer, new.points)
-    if new.state is State.GRADED:
-        grade.auto_score = new.score
+    if is_graded:
         same = same and old is not None and old.score == new.score
-        if grade.manual_score is None:
-            grade.needs_manual_grade = False
-        elif not same:
-            grade.needs_manual_grade = True
-        return
-    grade.auto_score = None
+    grade.auto_score = new.score
     if grade.manual_score is None or not same:
-        grade.needs_manual_grade = True
+        grade.needs_manual_grade = grade.manual_score is not None or not is_graded
 
 
 def _require_same_points(record: Record, grades: dict[str, Grade]) -> None:
-    """Fail closed: a cell that only one side knows, or knows with other points, is nobody's zero."""
+    """Fail closed: nobody gets a zero for a cell that only one side knows, or knows with other points."""
     known = {name: float(grade.max_score) for name, grade in grades.items()}
     wanted = {cell.grade_id: cell.points for cell in record.cells}
     for name in sorted(known.keys() | wanted.keys()):
@@ -81,13 +76,9 @@ def _kernel_comments(record: Record) -> dict[str, str]:
 def comment(result: Result) -> str:
     """Return a result in a few words for students: the verdict, the line, and the first thing that was seen."""
     result = result.for_student()
-    lines = [f"{result.verdict}: {result.verdict.meaning}."]
-    if result.seen:
-        lines.append(_seen(result.seen, result.line))
-    else:
-        failed = [c for c in result.criteria if not c.ok]
-        lines += [f"{c.title}: {_seen(c.seen, c.line)}" for c in failed[:3]]
-    return "\n".join(lines)[:MAX_COMMENT]
+    failed = [f"{c.title}: {_seen(c.seen, c.line)}" for c in result.criteria if not c.ok]
+    told = [_seen(result.seen, result.line)] if result.seen else failed[:3]
+    return "\n".join([f"{result.verdict}: {result.verdict.meaning}.", *told])[:MAX_COMMENT]
 
 
 def _seen(text: str, line: int) -> str:
@@ -117,8 +108,10 @@ def transaction(gradebook: Gradebook) -> Iterator[None]:
         except OperationalError as error:
             database.rollback()
             if attempt == TRIES - 1:
-                advice = "Close what else writes to it, and run this again."
-                raise OutputError(f"the gradebook is locked: {error.orig}", next_step=advice) from None
+                raise OutputError(
+                    f"the gradebook is locked: {error.orig}",
+                    next_step="Close what else writes to it, and run this again.",
+                ) from None
             time.sleep(1 << attempt)
     database.expire_all()
     try:
@@ -137,8 +130,7 @@ class LatePenalty(LateSubmissionPlugin):
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float:
         """Return the points to take off one notebook's score."""
-        coursedir = coursedir_of(self)
-        return read_policy(Path(coursedir.root)).late.penalty(score, total_seconds_late)
+        return read_policy(Path(coursedir_of(self).root)).late.penalty(score, total_seconds_late)
 
 
 def recompute(gradebook: Gradebook, assignment: str, policy: LatePolicy) -> None:

@@ -62,9 +62,10 @@ def import_zip(
         with zipfile.ZipFile(archive) as packed:
             return _unpack(packed, target, assignment, students or {}, handed_in)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        advice = "Name the zip as Canvas or Moodle gave it."
         why = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"cannot read {archive}: {why}", next_step=advice) from None
+        raise ArgumentError(
+            f"cannot read {archive}: {why}", next_step="Name the zip as Canvas or Moodle gave it."
+        ) from None
 
 
 def _unpack(
@@ -73,11 +74,8 @@ def _unpack(
     if len(packed.infolist()) > MAX_MEMBERS:
         raise ArgumentError(f"the zip has {len(packed.infolist()):,} members; at most {MAX_MEMBERS:,}")
     left: dict[str, str] = {}
-    chosen: dict[tuple[str, str], Arrival] = {}
-    for arrival in _arrivals(packed, students, left):
-        key = (arrival.student, Path(arrival.name).suffix.lower())
-        if key not in chosen or arrival.modified >= chosen[key].modified:
-            chosen[key] = arrival
+    arrivals = sorted(_arrivals(packed, students, left), key=lambda arrival: arrival.modified)
+    chosen = {(arrival.student, Path(arrival.name).suffix.lower()): arrival for arrival in arrivals}
     taken: dict[str, tuple[str, ...]] = {}
     for (student, suffix), arrival in sorted(chosen.items()):
         folder = target / student / assignment
@@ -95,34 +93,28 @@ def _unpack(
 
 
 def _arrivals(packed: zipfile.ZipFile, students: Mapping[str, str], left: dict[str, str]) -> Iterator[Arrival]:
-    for info in packed.infolist():
-        if info.is_dir():
-            continue
+    for info in (info for info in packed.infolist() if not info.is_dir()):
         path = PurePosixPath(info.filename.replace("\\", "/"))
-        problem = _problem(info, path)
         who, name = _whose(path)
         student = students.get(who, who)
-        if not problem and not _STUDENT.fullmatch(student):
-            problem = "its name does not say whose it is: give a list of students (--students)"
+        problem = _problem(info, path, student)
         if problem:
             left[info.filename] = problem
-            continue
-        yield Arrival(student, info.filename, name, datetime(*info.date_time).astimezone())
+        else:
+            yield Arrival(student, info.filename, name, datetime(*info.date_time).astimezone())
 
 
-def _problem(info: zipfile.ZipInfo, path: PurePosixPath) -> str:
+def _problem(info: zipfile.ZipInfo, path: PurePosixPath, student: str) -> str:
     """Why a member of the zip is not taken, or ""."""
-    if path.is_absolute() or ".." in path.parts:
-        return "its name leads out of the zip"
-    if stat.S_ISLNK(info.external_attr >> 16):
-        return "it is a link"
-    if path.suffix.lower() not in SUFFIXES:
-        return "it is neither a notebook nor a PDF"
-    if info.file_size > MAX_NOTEBOOK_BYTES:
-        return f"it is too large: {info.file_size:,} bytes"
-    if info.file_size > MAX_RATIO * max(info.compress_size, 1024):
-        return "it is packed too tightly to be a notebook"
-    return ""
+    problems = {
+        "its name leads out of the zip": path.is_absolute() or ".." in path.parts,
+        "it is a link": stat.S_ISLNK(info.external_attr >> 16),
+        "it is neither a notebook nor a PDF": path.suffix.lower() not in SUFFIXES,
+        f"it is too large: {info.file_size:,} bytes": info.file_size > MAX_NOTEBOOK_BYTES,
+        "it is packed too tightly to be a notebook": info.file_size > MAX_RATIO * max(info.compress_size, 1024),
+        "its name does not say whose it is: give a list of students (--students)": not _STUDENT.fullmatch(student),
+    }
+    return next((problem for problem, is_so in problems.items() if is_so), "")
 
 
 def _whose(path: PurePosixPath) -> tuple[str, str]:
@@ -140,8 +132,9 @@ def read_students(path: Path) -> dict[str, str]:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        advice = "Write lines of: name in the zip,student id"
-        raise ArgumentError(f"cannot read {path}: {why}", next_step=advice) from None
+        raise ArgumentError(
+            f"cannot read {path}: {why}", next_step="Write lines of: name in the zip,student id"
+        ) from None
     found = {}
     for number, line in enumerate(lines, start=1):
         name, comma, student = line.rpartition(",")
@@ -187,7 +180,6 @@ def _strange(folder: Path) -> Iterator[Path]:
         for name in [*folders, *files]:
             path = Path(current) / name
             about = path.lstat()
-            if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)) or (
-                stat.S_ISREG(about.st_mode) and about.st_size > MAX_FILE_BYTES
-            ):
+            is_fine = stat.S_ISREG(about.st_mode) and about.st_size <= MAX_FILE_BYTES
+            if not is_fine and not stat.S_ISDIR(about.st_mode):
                 yield path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import io
+import itertools
 import logging
 import os
 import sys
@@ -111,9 +112,6 @@ def _told(log: str) -> str:
     starts = [n for n, line in enumerate(lines) if line.startswith("warpschool.errors.")]
     if not starts:
         return "\n".join(lines[-12:])
-    told = [lines[starts[0]].partition(": ")[2]]
-    for line in lines[starts[0] + 1 :]:
-        if not line.strip() or "There was an error" in line:
-            break
-        told.append(line)
-    return "\n".join(told)
+    first, *rest = lines[starts[0] :]
+    more = itertools.takewhile(lambda line: line.strip() and "There was an error" not in line, rest)
+    return "\n".join([first.partition(": ")[2], *more])

@@ -5,7 +5,7 @@ A lab is released only where it holds no solution and its points add up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,9 @@ from warpschool.course import Course
 from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading.assignment import MANUAL, Assignment, grade_id, is_free, kernel_step, read_rubrics
 from warpschool.grading.criteria import criteria_of
-from warpschool.grading.handin import read_handin, reassembled
-from warpschool.grading.records import Record, State
-from warpschool.grading.result import to_text
+from warpschool.grading.handin import image_outputs, read_handin, reassembled
+from warpschool.grading.records import CellScore, CellState, Record
+from warpschool.grading.result import Result, to_text
 from warpschool.show.results import result_html
 
 GRADERS_IMAGE = "The image below was drawn when this cell was graded.\n"
@@ -145,39 +145,34 @@ class ShowResults(_ClassPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: Any) -> Processed:
         """Fill in the outputs of one graded notebook."""
         record = self.record(resources)
-        assignment = self.folder.assignment(record.assignment)
+        parts = {cell.grade_id: cell.parts for cell in self.folder.assignment(record.assignment).cells}
         for cell in nb.cells:
             _show_drawing(cell, record.drawings.get(str(cell.get("id", "")), {}))
             score = record.cell(grade_id(cell))
-            if score is None or cell.cell_type != "code" or score.state is State.PERSON:
-                continue
-            shown = [record.results[p.step].part(p.criteria) for p in assignment.cell(score.grade_id).parts
-                     if p.step in record.results]  # fmt: skip
-            cell.outputs = [
-                new_output("display_data", {"text/html": result_html(result), "text/plain": to_text(result)})
-                for result in shown
-            ]
-            png = record.outcomes.get(score.grade_id, {}).get("png", "")
-            if png:
-                cell.outputs.append(new_output("stream", name="stdout", text=GRADERS_IMAGE))
-                cell.outputs.append(new_output("display_data", {"image/png": png}))
-            if score.text:
-                cell.outputs.append(new_output("stream", name="stdout", text=score.text + "\n"))
-            if score.score is not None:
-                cell.outputs.append(new_output("execute_result", {"text/plain": repr(float(score.score))}))
+            if score is not None and cell.cell_type == "code" and score.state is not CellState.PERSON:
+                shown = [record.results[p.step].part(p.criteria) for p in parts[score.grade_id]
+                         if p.step in record.results]  # fmt: skip
+                cell.outputs = [*_shown(shown, record.outcomes.get(score.grade_id, {}), score)]
         return nb, resources
+
+
+def _shown(results: Iterable[Result], outcome: Mapping[str, Any], score: CellScore) -> Iterator[NotebookNode]:
+    """The outputs of a check cell: its results or its picture, what it said, and the points."""
+    for result in results:
+        yield new_output("display_data", {"text/html": result_html(result), "text/plain": to_text(result)})
+    yield from image_outputs(filter(None, [outcome.get("png")]), GRADERS_IMAGE)
+    if score.text:
+        yield new_output("stream", text=score.text + "\n")
+    if score.score is not None:
+        yield new_output("execute_result", {"text/plain": repr(float(score.score))})
 
 
 def _show_drawing(cell: NotebookNode, drawing: Mapping[str, Any]) -> None:
     """Put what a cell drew when it was run again in place of the student's own images; without any, these stay."""
     if drawing.get("images"):
-        cell.outputs = []
-        for png in drawing["images"]:
-            cell.outputs.append(new_output("stream", name="stdout", text=GRADERS_IMAGE))
-            cell.outputs.append(new_output("display_data", {"image/png": png}))
+        cell.outputs = image_outputs(drawing["images"], GRADERS_IMAGE)
     elif drawing:
-        text = f"Run again, it gave no image: {drawing['text']}\n"
-        cell.outputs.insert(0, new_output("stream", name="stdout", text=text))
+        cell.outputs.insert(0, new_output("stream", text=f"Run again, it gave no image: {drawing['text']}\n"))
 
 
 class SaveScores(_ClassPreprocessor):
@@ -212,12 +207,13 @@ def require_releasable(assignment: Assignment, course: Course) -> None:
 
 def _leaks(assignment: Assignment, course: Course) -> Iterator[str]:
     """Cells for students that hold what students are to write."""
+    answers = read_answers(course.root / "solutions" / assignment.name)
     for cell in assignment.notebook.cells:
         name = grade_id(cell)
         step = assignment.kernel_cells.get(name)
         if step is not None and _holds_solution(cell.source, step, course):
             yield f"{name} holds the solution of {step}"
-        elif step is None and is_free(cell) and name and cell.source.strip() == _answer(name, assignment, course):
+        elif step is None and is_free(cell) and name in answers and cell.source.strip() == answers[name].strip():
             yield f"{name} holds the answer"
 
 
@@ -233,11 +229,6 @@ def _holds_solution(source: str, step: str, course: Course) -> bool:
     wanted = ("\n".join(line.strip() for line in hole.solution if line.strip()) for hole in holes)
     text = "\n".join(line.strip() for line in source.splitlines() if line.strip())
     return any(lines and lines in text for lines in wanted)
-
-
-def _answer(name: str, assignment: Assignment, course: Course) -> str | None:
-    answers = read_answers(course.root / "solutions" / assignment.name)
-    return answers[name].strip() if name in answers else None
 
 
 def _points(assignment: Assignment) -> Iterator[str]:

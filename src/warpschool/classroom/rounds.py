@@ -121,8 +121,9 @@ def grade_class(
 def _require_released(app: ClassApp, name: str) -> None:
     with app.gradebook() as gradebook:
         if name not in [found.name for found in gradebook.assignments]:
-            advice = f"Release it first: warpschool release {name}"
-            raise CourseError(f"{name} is not in the gradebook yet", next_step=advice)
+            raise CourseError(
+                f"{name} is not in the gradebook yet", next_step=f"Release it first: warpschool release {name}"
+            )
 
 
 def _written(
@@ -143,8 +144,7 @@ def changes(before: Mapping[str, Record], after: Mapping[str, Record]) -> Iterat
         old = before.get(student)
         if old is None:
             continue
-        names = dict.fromkeys([cell.grade_id for cell in (*old.cells, *record.cells)])
-        for name in names:
+        for name in dict.fromkeys(cell.grade_id for cell in (*old.cells, *record.cells)):
             first, second = old.cell(name), record.cell(name)
             was, now = (cell.score if cell is not None else None for cell in (first, second))
             if was != now:

@@ -9,9 +9,8 @@ from pathlib import Path
 try:
     import typer
 
-    from warpschool.cli import failures
     from warpschool.cli.app import app
-    from warpschool.cli.output import Output
+    from warpschool.cli.output import INTERRUPTED, Output, report_usage
 except KeyboardInterrupt:  # Ctrl-C while the commands are loaded: no traceback
     sys.exit(130)
 
@@ -28,11 +27,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except typer.Abort:  # Ctrl-C or Ctrl-D where a question was asked
-        sys.exit(failures.INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         if not hasattr(error, "format_message"):  # the parser's errors have it, whichever Click typer brings
             raise
-        sys.exit(failures.report_usage(error, Output(as_json="--json" in words, plain="--plain" in words)))
+        sys.exit(report_usage(error, Output(as_json="--json" in words, plain="--plain" in words)))
 
 
 def _spare_matplotlibs_complaint() -> None:
@@ -43,6 +42,5 @@ def _spare_matplotlibs_complaint() -> None:
         return
     from ptxsim.cache import writable_folder
 
-    folder = writable_folder("matplotlib")
-    if folder is not None:
+    if folder := writable_folder("matplotlib"):
         os.environ["MPLCONFIGDIR"] = str(folder)

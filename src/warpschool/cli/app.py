@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from warpschool.cli import learn, look, teach
-from warpschool.cli.failures import EXIT_CODES
+from warpschool.cli.output import EXIT_CODES
 from warpschool.version import __version__
 
 app = typer.Typer(

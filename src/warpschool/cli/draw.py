@@ -12,7 +12,7 @@ from warpschool.model import agreement
 from warpschool.show.columns import percent, shares, used_columns
 from warpschool.show.kernels import SHOWN_HAZARDS, kernel_facts
 from warpschool.show.notes import note_on
-from warpschool.show.source import coloured_text, frame_of
+from warpschool.show.source import coloured_text, excerpt
 from warpschool.show.table import Table
 
 _HOT, _HOTTER = 0.05, 0.25
@@ -34,7 +34,7 @@ def draw_hazard(output: Output, source: str, found: Finding) -> None:
 
 def _draw(output: Output, source: str, line: int, message: str, array: str) -> None:
     note = note_on(source, line, message, array=array) if line and "\n" not in message else None
-    drawn = frame_of(source, [note], around=2) if note is not None else None
+    drawn = excerpt(source, [note], around=2) if note is not None else None
     for row in drawn.terminal(output.console.width) if drawn is not None else message.splitlines():
         output.show(row if isinstance(row, Text) else f"    {row}")
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK, guarded, report
-from warpschool.cli.options import DeviceChoice, OnDevice, Sizes, StepName, read_sizes
-from warpschool.cli.output import Output
+from warpschool.cli.options import DeviceChoice, OnDevice, Sizes, StepName, course, read_sizes
+from warpschool.cli.output import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK, Output, guarded, report
 from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.show.table import Cell, Table
 
@@ -40,12 +39,10 @@ def start(
 
     Example: warpschool start ~/gpu-course
     """
-    from warpschool.course import Course
-
     report = _updated(output, folder)
     output.data(report.to_dict())
     _show_copy(output, report)
-    first = Course.find().steps()[0]
+    first = course().steps()[0]
     output.show(
         f"Next: cd {folder}, open kernels/{first.lab}/{first.file_name}, and: warpschool check lab00/01 --watch"
     )
@@ -116,11 +113,10 @@ def status(output: Output) -> None:
 
     Example: warpschool status
     """
-    from warpschool.course import Course
     from warpschool.grading.runner import state_of
     from warpschool.harness.source import personal_copy
 
-    rows = [state_of(step) for step in Course.find().steps() if step.grader]
+    rows = [state_of(step) for step in course().steps() if step.grader]
     own = personal_copy(Path.cwd())
     output.data({"copy": str(own) if own else None, "steps": [asdict(row) for row in rows]})
     kinds = {"accepted": "good", "not started": "soft", "no file": "soft"}
@@ -154,12 +150,10 @@ def check(
 
     Example: warpschool check lab02/01 --watch, or for another file: warpschool check lab02/01 --kernel my.cu
     """
-    from warpschool.course import Course
-
     if step.endswith(".cu") and Path(step).is_file():
         advice = f"Name the step too: warpschool check {_step_of(Path(step))} --kernel {step}"
         raise ArgumentError(f"{step} is a file, not a step", next_step=advice)
-    found = Course.find().step(step)
+    found = course().step(step)
     if watch and output.as_json:
         raise ArgumentError("--watch and --json exclude each other")
     if watch:
@@ -170,10 +164,8 @@ def check(
 
 def _step_of(path: Path) -> str:
     """The step that a file is most likely for: that of its name and folder, else any."""
-    from warpschool.course import Course
-
     try:
-        return Course.find().step(f"{path.resolve().parent.name}/{path.stem}").name
+        return course().step(f"{path.resolve().parent.name}/{path.stem}").name
     except CourseError:
         return "lab02/01"
 
@@ -192,10 +184,9 @@ def hint(
 
     Example: warpschool hint lab02/01 2
     """
-    from warpschool.course import Course
     from warpschool.grading.runner import hints_for
 
-    found = Course.find().step(step)
+    found = course().step(step)
     hints, after_check = hints_for(found)
     shown = {title: list(texts[:level]) for title, texts in hints.items()}
     output.data({"step": found.name, "level": level, "after_check": after_check, "hints": shown})
@@ -213,8 +204,7 @@ def hint(
 
 def exit_code_of(result: Result) -> int:
     """The exit code of a verdict."""
-    verdict = str(result.verdict)
-    return {"AC": OK, "BAD": BAD_INPUT, "SE": LACKING, "SKIP": LACKING}.get(verdict, FAILED)
+    return {"AC": OK, "BAD": BAD_INPUT, "SE": LACKING, "SKIP": LACKING}.get(str(result.verdict), FAILED)
 
 
 def _is_skipped(result: Result) -> bool:
@@ -336,7 +326,6 @@ def diff(
 
     Example: warpschool diff lab01/01 lab02/01 --solutions
     """
-    from warpschool.course import Course
     from warpschool.harness.source import Kind, of_course, resolve
     from warpschool.inspect.difference import difference
     from warpschool.show.diff import difference_exhibit
@@ -344,7 +333,7 @@ def diff(
     kind: Kind = "reference" if solutions else "begun"
     own = resolve(first, kind)
     if second is None:
-        a, b, names = of_course(Course.find().step(first), "starter"), own, (f"{first}, as given", first)
+        a, b, names = of_course(course().step(first), "starter"), own, (f"{first}, as given", first)
     else:
         a, b, names = own, resolve(second, kind), (first, second)
     found = difference(a, b, read_sizes(size), count=counters)
@@ -369,10 +358,9 @@ def solution(
 
     Example: warpschool solution lab02/01
     """
-    from warpschool.course import Course
     from warpschool.harness.source import of_course
 
-    found = Course.find().step(step)
+    found = course().step(step)
     text = of_course(found, "reference").text
     if not yes:
         if output.as_json or not sys.stdin.isatty():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from warpschool.cli.failures import FAILED, INTERRUPTED, LACKING, OK, guarded, report, save, try_write
 from warpschool.cli.options import (
     Constants,
     DeviceChoice,
@@ -27,7 +27,7 @@ from warpschool.cli.options import (
     read_sizes,
     require_writable_target,
 )
-from warpschool.cli.output import Output
+from warpschool.cli.output import FAILED, INTERRUPTED, LACKING, OK, Output, guarded, report, save, try_write
 from warpschool.errors import ArgumentError, ToolMissing
 from warpschool.show.table import Cell, Table
 from warpschool.suggest import did_you_mean
@@ -67,8 +67,9 @@ def tour(
     with output.progress(len(names), names[0]) as bar:
 
         def done(step: TourStep) -> None:
+            verdict = ("right", "bold green") if step.right else (str(step.verdict), "bold red")
             seconds = f" ({step.report.seconds:.1f} s)" if step.report else ""
-            bar.done(Text.assemble(step.step, ": ", _verdict(step), seconds))
+            bar.done(Text.assemble(step.step, ": ", verdict, seconds))
             bar.say("".join(names[bar.finished : bar.finished + 1]))
 
         def say(what: str) -> None:
@@ -106,10 +107,6 @@ def _finish(output: Output, tour: Tour, html: Path) -> None:
         raise typer.Exit(FAILED)
 
 
-def _verdict(step: TourStep) -> Text:
-    return Text("right", style="bold green") if step.right else Text(str(step.verdict), style="bold red")
-
-
 def _show_table(output: Output, tour: Tour) -> None:
     from warpschool.show.tour import step_cells
 
@@ -134,14 +131,8 @@ def _show_mistake(output: Output, mistake: Mistake) -> None:
 # ---------------------------------------------------------------- profile
 
 
-class Emit(StrEnum):
-    """What `--emit` prints instead of the report."""
-
-    ptx = "ptx"
-    lanes = "lanes"
-    ir = "ir"
-    asm = "asm"
-    counters = "counters"
+Emit = StrEnum("Emit", ["ptx", "lanes", "ir", "asm", "counters"])
+"""What `--emit` prints instead of the report."""
 
 
 @guarded
@@ -230,11 +221,13 @@ def debug(
 
     Example: warpschool debug kernels/lab02_tiling/01_tiled.cu --commands "break 19; continue; print row; lanes"
     """
-    sizes, constants = read_sizes(size), read_constants(constant)
-    record = _recorder(output, _kernel(file), sizes, constants, launch, seed)
-    recording = record(_block(block), warp)
+    from warpschool.harness.source import resolve
     from warpschool.inspect.debugger.shell import Debugger
 
+    sizes, constants = read_sizes(size), read_constants(constant)
+    kernel = resolve(file, otherwise="Name a file: warpschool debug FILE.cu").contract()
+    record = functools.partial(_record, output, kernel, sizes, constants, launch, seed)
+    recording = record(_block(block), warp)
     debugger = Debugger(recording, record)
     asks = commands is None and not output.as_json and sys.stdin.isatty()
     output.show(str(recording), style="bold")
@@ -244,7 +237,7 @@ def debug(
         output.show(f"The simulator found {len(recording.findings)} hazards: `hazards` lists them.")
     if asks:
         output.show("`help` lists the commands.", style="dim")
-    output.show(debugger.where().text)
+    output.show(debugger.execute("where").text)
     replies = _talk(output, debugger, commands.split(";") if commands is not None else _lines(debugger, asks=asks))
     output.data(_document(recording, replies))
     if commands is not None and any(reply.failed for _, reply in replies):
@@ -279,26 +272,17 @@ def _lines(debugger: Debugger, *, asks: bool) -> Iterator[str]:
             return
 
 
-def _recorder(
-    output: Output, kernel: Any, sizes: dict[str, int | float], constants: dict[str, int], launch: int | None, seed: int
-) -> Callable[[Any, int | None], Recording]:
+def _record(
+    output: Output, kernel: Any, sizes: dict[str, int | float], constants: dict[str, int], launch: int | None,
+    seed: int, block: Any, warp: int | None,
+) -> Recording:  # fmt: skip
     from warpschool.inspect.debugger import trace
 
-    def record(block: Any, warp: int | None) -> Recording:
-        with output.progress(1, "recording") as bar:
-            return trace(
-                kernel, sizes, block=block, warp=warp, launch=launch, constants=constants, seed=seed,
-                progress=lambda count: bar.say(f"recording: {count:,} steps"),
-            )  # fmt: skip
-
-    return record
-
-
-def _kernel(file: str) -> Any:
-    """The contract of the named file, or of one's own file for the named step."""
-    from warpschool.harness.source import resolve
-
-    return resolve(file, otherwise="Name a file: warpschool debug FILE.cu").contract()
+    with output.progress(1, "recording") as bar:
+        return trace(
+            kernel, sizes, block=block, warp=warp, launch=launch, constants=constants, seed=seed,
+            progress=lambda count: bar.say(f"recording: {count:,} steps"),
+        )  # fmt: skip
 
 
 def _block(text: str | None) -> int | tuple[int, ...] | None:
@@ -384,9 +368,8 @@ def benchmarks() -> dict[str, Path]:
     from warpschool.course import checkout_root
 
     root = checkout_root()
-    folder = root / "benchmarks" if root else None
+    scripts = sorted(root.glob("benchmarks/[a-z]*.py")) if root else []
     # a helper of theirs has no command line of its own
-    scripts = sorted(folder.glob("[a-z]*.py")) if folder else []
     found = {path.stem: path for path in scripts if "argparse" in path.read_text(encoding="utf-8")}
     if not found:
         raise ToolMissing("no benchmarks are here", next_step="Clone the repository and run: make bench")

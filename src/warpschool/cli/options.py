@@ -6,21 +6,19 @@ import tempfile
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpschool.atomic import output_error
 from warpschool.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from warpschool.course import Course
 
-class DeviceChoice(StrEnum):
-    """Where kernels run."""
 
-    auto = "auto"
-    sim = "sim"
-    gpu = "gpu"
-
+DeviceChoice = StrEnum("DeviceChoice", ["auto", "sim", "gpu"])
+"""Where kernels run."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Linear text: no colour, no redraws (as with NO_COLOR).")]
@@ -71,6 +69,13 @@ SecretFile = Annotated[
         help="Draw further sizes, and all data, from this file's text; keep it from students.",
     ),
 ]  # fmt: skip
+
+
+def course() -> Course:
+    """The course at hand; what reads it is imported only when a command needs it."""
+    from warpschool.course import Course
+
+    return Course.find()
 
 
 def read_sizes(given: Sequence[str] | None) -> dict[str, int | float]:

@@ -15,7 +15,6 @@ import typer
 from rich.text import Text
 
 from warpschool.atomic import write_file
-from warpschool.cli.failures import BAD_INPUT, INTERRUPTED, LACKING, guarded, save
 from warpschool.cli.options import (
     DeviceChoice,
     OnDevice,
@@ -24,9 +23,10 @@ from warpschool.cli.options import (
     Slurm,
     StoreFolder,
     Workers,
+    course,
     require_writable_target,
 )
-from warpschool.cli.output import Output
+from warpschool.cli.output import BAD_INPUT, INTERRUPTED, LACKING, Output, guarded, save
 from warpschool.errors import ArgumentError, CourseError, ToolMissing
 from warpschool.show.progress import Bar
 from warpschool.show.table import Cell, Table
@@ -49,14 +49,11 @@ Students = Annotated[
 ]
 HERE = Path(".")
 FORMAT = 1
+_INSTALL = "Install it with: pip install 'warpschool[teach]'"
 
 
-class GradesFormat(StrEnum):
-    """What `export` writes."""
-
-    csv = "csv"
-    canvas = "canvas"
-    moodle = "moodle"
+GradesFormat = StrEnum("GradesFormat", ["csv", "canvas", "moodle"])
+"""What `export` writes."""
 
 # ---------------------------------------------------------------- a class
 
@@ -75,9 +72,8 @@ def quickstart(
     """
     _require_nbgrader()
     from warpschool.classroom.config import make_class
-    from warpschool.course import Course
 
-    added, kept = make_class(folder, Course.find(), name=name)
+    added, kept = make_class(folder, course(), name=name)
     output.data({"folder": str(folder.resolve()), "added": added, "kept": kept})
     output.show(f"{folder}: {len(added)} files added, {len(kept)} left as they are.")
     output.show(f"Next: cd {folder}, look at grading.toml, and: warpschool release lab00")
@@ -112,12 +108,10 @@ def rubric(
 
     Example: warpschool rubric lab02
     """
-    from warpschool.course import Course
     from warpschool.grading.assignment import read_rubrics
 
-    course = Course.find()
-    found = course.lab(lab)
-    rubrics = read_rubrics(course, found.name)
+    found = course().lab(lab)
+    rubrics = read_rubrics(course(), found.name)
     if not rubrics:
         raise CourseError(f"{found} has no rubric", next_step=f"Write grader/{found}/rubric.md.")
     output.data({"lab": found.name, "rubrics": rubrics})
@@ -248,8 +242,7 @@ def grade(
 
     Example: warpschool grade lab02 --workers 2; or: warpschool grade submissions/ --out results.json
     """
-    from warpschool.course import Course
-    from warpschool.grading.folders import FolderRun, find_submissions
+    from warpschool.grading.folders import find_submissions, grade_submissions
 
     if scheduler and slurm:
         raise ArgumentError("--scheduler and --slurm exclude each other")
@@ -261,9 +254,9 @@ def grade(
         return
     if out is not None:
         require_writable_target(out)
-    found, foreign = find_submissions(Path(target), Course.find(), step)
-    run = FolderRun(
-        device=str(device), seed=seed or 0, secret_file=secret_seed_file, store=store, workers=workers,
+    found, foreign = find_submissions(Path(target), course(), step)
+    results = grade_submissions(
+        found, device=str(device), seed=seed or 0, secret_file=secret_seed_file, store=store, workers=workers,
         scheduler=scheduler, slurm=slurm,
     )  # fmt: skip
     done: dict[Submitted, Result] = {}
@@ -271,13 +264,14 @@ def grade(
     with output.progress(len(found), transient=False) as bar:
         shown = _Verdicts(bar)
         try:
-            for item, result in run.results(found):
+            for item, result in results:
                 done[item] = result
                 shown.done(result.verdict)
         except KeyboardInterrupt:
             interrupted = True
     graded = [(item, done[item]) for item in found if item in done]
-    document = _folder_document(graded, foreign, planned=len(found))
+    listed = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
+    document = {"format": FORMAT, "planned": len(found), "results": listed, "foreign": foreign}
     output.data(document)
     _show_folder(output, graded, foreign)
     if out is not None:
@@ -302,11 +296,6 @@ def _show_folder(output: Output, graded: list[tuple[Submitted, Result]], foreign
     output.table(Table("", ("student", "step", "verdict", "points", "of"), rows, frozenset(["points", "of"])))
     if foreign:
         output.show(f"Left alone, for they belong to no graded step: {', '.join(foreign)}", style="yellow")
-
-
-def _folder_document(graded: list[tuple[Submitted, Result]], foreign: list[str], *, planned: int) -> dict[str, Any]:
-    results = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
-    return {"format": FORMAT, "planned": planned, "results": results, "foreign": foreign}
 
 
 class _Verdicts:
@@ -345,25 +334,20 @@ def _grade_lab(
                 shown[0].done(of.verdict)
 
         done = grade_class(app, name, students=students, regrade=regrade, where=where, begin=begin, tell=tell)
-    output.data(_round_document(done))
+    output.data({
+        "assignment": done.assignment, "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
+        "unchanged": list(done.unchanged), "without_notebook": list(done.without_notebook), "failed": dict(done.failed),
+        "changes": [asdict(change) for change in done.changes], "moved_aside": list(done.moved),
+    })  # fmt: skip
     _show_round(output, done)
     if done.failed or any(not record.is_complete for record in done.graded.values()):
         raise typer.Exit(LACKING)
 
 
-def _round_document(done: Round) -> dict[str, Any]:
-    return {
-        "assignment": done.assignment, "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
-        "unchanged": list(done.unchanged), "without_notebook": list(done.without_notebook), "failed": dict(done.failed),
-        "changes": [asdict(change) for change in done.changes], "moved_aside": list(done.moved),
-    }  # fmt: skip
-
-
 def _show_round(output: Output, done: Round) -> None:
-    rows = [_row(student, record) for student, record in done.graded.items()]
-    if rows:
+    if rows := tuple(_row(student, record) for student, record in done.graded.items()):
         head = ("student", "points", "of", "verdicts", "waits for a person", "notes")
-        output.table(Table("", head, tuple(rows), frozenset(["points", "of"])))
+        output.table(Table("", head, rows, frozenset(["points", "of"])))
     if done.changes:
         output.heading("Changed scores")
         columns = ("student", "cell", "before", "after", "of")
@@ -374,22 +358,21 @@ def _show_round(output: Output, done: Round) -> None:
         output.show(f"No notebook {done.assignment}.ipynb: {', '.join(done.without_notebook)}", style="yellow")
     for path in done.moved:
         output.show(f"Moved to quarantine/, for it is no regular file: {path}", style="yellow")
-    failures = sum(not record.is_complete for record in done.graded.values())
-    if failures:
+    if failures := sum(not record.is_complete for record in done.graded.values()):
         output.show(f"{failures} submissions wait for the grader, which failed; run this again.", style="bold red")
     output.show(f"{len(done.graded)} graded, {len(done.unchanged)} unchanged since they were graded.")
 
 
 def _row(student: str, record: Record) -> tuple[object, ...]:
-    from warpschool.grading.records import State
+    from warpschool.grading.records import CellState
 
     known = sum(cell.score or 0.0 for cell in record.cells)
     counts = Counter(str(result.verdict) for result in record.results.values())
     verdicts = "BAD" if record.problem else " ".join(f"{v} {n}" if n > 1 else v for v, n in counts.items())
-    waits = [cell.grade_id for cell in record.cells if cell.state is State.PERSON]
     return (
         student, _points(known), _points(sum(cell.points for cell in record.cells)),
-        Cell(verdicts, "good" if set(counts) == {"AC"} else "bad"), ", ".join(waits),
+        Cell(verdicts, "good" if set(counts) == {"AC"} else "bad"),
+        ", ".join(cell.grade_id for cell in record.cells if cell.state is CellState.PERSON),
         "; ".join(filter(None, (record.problem, *record.notes, record.report))),
     )  # fmt: skip
 
@@ -427,7 +410,7 @@ def _classes(folder: Path, labs: list[str]) -> tuple[ClassApp, list[str]]:
 
 def _require_nbgrader() -> None:
     if importlib.util.find_spec("nbgrader") is None:
-        raise ToolMissing("nbgrader is not installed", next_step="Install it with: pip install 'warpschool[teach]'")
+        raise ToolMissing("nbgrader is not installed", next_step=_INSTALL)
 
 # ---------------------------------------------------------------- likeness, new labs
 
@@ -450,16 +433,14 @@ def alike(
 
     Example: warpschool alike submissions/ --out alike.html
     """
-    from warpschool.course import Course
     from warpschool.grading.folders import sources_by_step
     from warpschool.grading.plagiarism import alike_kernels
     from warpschool.show.plagiarism import report as page_of
 
     if out is not None:
         require_writable_target(out)
-    course = Course.find()
-    sources = sources_by_step(folder, course, step)
-    found = alike_kernels(sources, course, least=least)
+    sources = sources_by_step(folder, course(), step)
+    found = alike_kernels(sources, course(), least=least)
     pairs = [(name, pair) for name, of_step in found.items() for pair in of_step]
     output.data([
         {"step": name, "first": p.first, "second": p.second, "alike": p.alike, "shared": p.shared} for name, p in pairs
@@ -492,8 +473,7 @@ def new_lab(
     try:
         from warpschool.authoring.new_lab import new_lab as make
     except ModuleNotFoundError as error:
-        advice = "Install it with: pip install 'warpschool[teach]'"
-        raise ToolMissing(f"{error.name} is not installed", next_step=advice) from None
+        raise ToolMissing(f"{error.name} is not installed", next_step=_INSTALL) from None
     made = make(name, title=title, root=root)
     output.data({"lab": made.name, "step": made.step, "root": str(made.root), "files": list(made.files)})
     output.show(f"{made.name}:")

@@ -5,9 +5,7 @@
 `compile_cuda` gives PTX for the simulator, `resource_usage` what ptxas assigns on a real chip.
 """
 
-from __future__ import annotations
-
-from warpschool.compile.compiler import compile_cuda, compiler_report, parse_resources, resource_usage, warm_up
+from warpschool.compile.compiler import compile_cuda, compiler_report, parse_resources, resource_usage
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Diagnostic, Resources
 from warpschool.compile.source import find_constants, override_constants
 from warpschool.compile.toolchain import Toolchain, find_toolchain
@@ -26,5 +24,4 @@ __all__ = [
     "override_constants",
     "parse_resources",
     "resource_usage",
-    "warm_up",
 ]

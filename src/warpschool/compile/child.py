@@ -16,8 +16,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing takes milliseconds to import, and every one of them is waited for
-    from typing import Any
-
+    from typing import Any, BinaryIO
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
@@ -25,40 +24,17 @@ _LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
 _LANDLOCK_ALL = (1 << 13) - 1  # everything that the first version of Landlock knows
 
 
-def read_frame(fd: int) -> list[bytes] | None:
-    """The next list of fields, or None at the end of input."""
-    count = _read_number(fd)
-    if count is None:
-        return None
-    fields = []
-    for _ in range(count):
-        size = _read_number(fd)
-        if size is None:
-            return None
-        fields.append(_read_exactly(fd, size))
-    return fields
+def read_frame(source: BinaryIO) -> list[bytes] | None:
+    """The next four fields, or None at the end of input."""
+    head = source.read(16)
+    sizes = [int.from_bytes(head[at : at + 4], "little") for at in range(0, 16, 4)]
+    return [source.read(size) for size in sizes] if head else None
 
 
-def write_frame(fd: int, fields: list[bytes]) -> None:
-    """Send a list of fields: their number, then each with its length, 4 bytes little-endian each."""
-    data = len(fields).to_bytes(4, "little") + b"".join(len(f).to_bytes(4, "little") + f for f in fields)
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-def _read_number(fd: int) -> int | None:
-    data = _read_exactly(fd, 4)
-    return int.from_bytes(data, "little") if len(data) == 4 else None
-
-
-def _read_exactly(fd: int, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = os.read(fd, size - len(data))
-        if not piece:
-            break
-        data += piece
-    return data
+def write_frame(target: BinaryIO, fields: list[bytes]) -> None:
+    """Send four fields: first their sizes, 4 bytes little-endian each."""
+    target.write(b"".join(len(field).to_bytes(4, "little") for field in fields) + b"".join(fields))
+    target.flush()
 
 
 def die_with_parent(stdin: int, parent: int, *, by_signal: bool) -> None:
@@ -153,11 +129,11 @@ def main() -> None:
     """Arguments: parent's process id, 1 if its main thread started us, path of libnvrtc, folders to read (joined by
     a colon), entries of the parent's import path."""
     parent, by_signal, library, readable, *import_path = sys.argv[1:]
-    stdin, stdout = os.dup(0), os.dup(1)
+    stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):  # NVRTC must not be able to write into the frames
         os.dup2(nothing, fd)
-    die_with_parent(stdin, int(parent), by_signal=by_signal == "1")
+    die_with_parent(stdin.fileno(), int(parent), by_signal=by_signal == "1")
     limit_process()
     sys.path.extend(import_path)
     try:
@@ -168,16 +144,16 @@ def main() -> None:
         _, major, minor = nvrtc.nvrtcVersion()
         archs = nvrtc.nvrtcGetSupportedArchs()[1]
     except BaseException as problem:  # whatever it is, the parent has to be told
-        write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode()])
+        write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b""])
         return
     closed = close_file_system(readable.split(":"))
-    hello = [b"ready", f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode(), b"1" if closed else b"0"]
-    write_frame(stdout, hello)
+    write_frame(stdout, [b"ready", f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode(), b"%d" % closed])
     while (request := read_frame(stdin)) is not None:
-        cpu_s, memory_bytes, most_log, most_ptx = request[0].split()
+        limits, source, name, options = request
+        cpu_s, memory_bytes, most_log, most_ptx = limits.split()
         limit_compilation(float(cpu_s), int(memory_bytes))
         try:
-            answer = compile_program(nvrtc, request[1], request[2], request[3:], int(most_log), int(most_ptx))
+            answer = compile_program(nvrtc, source, name, options.split(b"\n"), int(most_log), int(most_ptx))
         except MemoryError:
             answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0"]
         signal.setitimer(signal.ITIMER_PROF, 0)

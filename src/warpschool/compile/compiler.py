@@ -35,8 +35,7 @@ def compile_cuda(
     """
     if not arch.startswith("compute_"):
         raise CompileError(f"arch must be a virtual architecture such as compute_80, not {arch!r}")
-    job = _Job(source, name, options, constants, arch, limits)
-    return job.run()
+    return _Job(source, name, options, constants, arch, limits).run()
 
 
 def resource_usage(
@@ -54,24 +53,20 @@ def resource_usage(
     """
     if not arch.startswith("sm_"):
         raise CompileError(f"arch must be a real architecture such as sm_80, not {arch!r}")
-    compiled = _Job(source, name, options, constants, arch, limits).run()
-    return parse_resources(compiled.log)
+    return parse_resources(_Job(source, name, options, constants, arch, limits).run().log)
 
 
 def parse_resources(log: str) -> dict[str, Resources]:
     """Read what `ptxas -v` says of each entry function."""
-    heads = list(_ENTRY.finditer(log))
     found = {}
-    for index, head in enumerate(heads):
-        end = heads[index + 1].start() if index + 1 < len(heads) else len(log)
-        block = log[head.start() : end]
-        banks = re.findall(r"(\d+) bytes cmem\[\d+\]", block)
-        found[head[1]] = Resources(
-            arch=head[2],
+    _, *parts = _ENTRY.split(log)
+    for kernel, arch, block in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        found[kernel] = Resources(
+            arch=arch,
             registers=_number(r"Used (\d+) registers", block),
             shared_bytes=_number(r"(\d+) bytes smem", block),
             local_bytes=_number(r"(\d+) bytes stack frame", block),
-            constant_bytes=sum(map(int, banks)),
+            constant_bytes=sum(map(int, re.findall(r"(\d+) bytes cmem\[\d+\]", block))),
             spill_load_bytes=_number(r"(\d+) bytes spill loads", block),
             spill_store_bytes=_number(r"(\d+) bytes spill stores", block),
             barriers=_number(r"used (\d+) barriers", block),
@@ -99,11 +94,6 @@ def compiler_report() -> dict[str, object]:
     }
 
 
-def warm_up() -> None:
-    """Start the compiler process now, so that the first compilation does not wait for it."""
-    pool.warm_up(find_toolchain())
-
-
 class _Job:
     """One compilation, from the text as given to the checked result."""
 
@@ -122,51 +112,45 @@ class _Job:
         if not _ARCH.fullmatch(arch):
             raise CompileError(f"{arch!r} is not an architecture; write compute_80 or sm_80, for example")
         self.arch, self.limits = arch, limits
-        self._check_size(source)
+        try:
+            size = len(source.encode())
+        except UnicodeEncodeError:
+            raise CompileError(f"{self.name}: the source is not valid Unicode text") from None
+        if size > limits.source_bytes:
+            raise CompileLimitError(f"{self.name}: {size} bytes of source; the limit is {limits.source_bytes}")
         self.options = check_options(options)
         self.source = override_constants(normalise(source), constants, name=self.name)
         self.toolchain: Toolchain = find_toolchain()
         self.key = cache.content_key(self.source, self.name, arch, self.toolchain.identity, *self.options)
 
-    def _check_size(self, source: str) -> None:
-        try:
-            size = len(source.encode())
-        except UnicodeEncodeError:
-            raise CompileError(f"{self.name}: the source is not valid Unicode text") from None
-        if size > self.limits.source_bytes:
-            raise CompileLimitError(f"{self.name}: {size} bytes of source; the limit is {self.limits.source_bytes}")
-
     def run(self) -> Compiled:
         code = cleared_source(self.source, name=self.name, folders=self.toolchain.includes)
-        entry = cache.load("compile", self.key)
-        if entry is not None and {"ptx", "nvrtc", "log"} <= entry.keys():
-            return self._result(entry["ptx"], entry["nvrtc"], entry["log"], cached=True)
-        answer, version = self._compile(code)
-        cache.store("compile", self.key, {"ptx": answer.ptx, "nvrtc": version, "log": answer.log})
-        return self._result(answer.ptx, version, answer.log, cached=False)
-
-    def _result(self, ptx: str, nvrtc: str, log: str, *, cached: bool) -> Compiled:
+        found = cache.load("compile", self.key) or {}
+        cached = {"ptx", "nvrtc", "log"} <= found.keys()
+        if not cached:
+            found = self._compile(code)
+            cache.store("compile", self.key, found)
         return Compiled(
-            ptx=ptx,
+            ptx=found["ptx"],
             arch=self.arch,
-            nvrtc=nvrtc,
+            nvrtc=found["nvrtc"],
             name=self.name,
             source=self.source,
-            log=log,
+            log=found["log"],
             key=self.key,
             cached=cached,
         )
 
-    def _compile(self, code: str) -> tuple[Answer, str]:
-        folders = self.toolchain.includes
+    def _compile(self, code: str) -> dict[str, str]:
         answer, worker = pool.compile(self.toolchain, code.encode(), self.name, self._all_options(), self.limits)
-        if foreign_file(answer.log, name=self.name, folders=folders):
+        if foreign_file(answer.log, name=self.name, folders=self.toolchain.includes):
             raise PolicyError(f"{self.name} made the compiler read a file that is not one of CUDA's headers")
         log = self._tidy(answer.log)
         if answer.result == "NVRTC_ERROR_OUT_OF_MEMORY":
-            gib = self.limits.memory_bytes / (1 << 30)
             raise CompileLimitError(
-                f"{self.name}: the compiler ran out of its memory ({gib:g} GiB)", log=log, next_step=TOO_MUCH
+                f"{self.name}: the compiler ran out of its memory ({self.limits.memory_bytes / (1 << 30):g} GiB)",
+                log=log,
+                next_step=TOO_MUCH,
             )
         if answer.result != "NVRTC_SUCCESS":
             raise self._error(answer, log, worker.archs)
@@ -175,7 +159,7 @@ class _Job:
                 f"{self.name}: {answer.ptx_bytes} bytes of PTX; the limit is {self.limits.ptx_bytes}",
                 next_step=TOO_MUCH,
             )
-        return Answer(answer.result, log, self._tidy(answer.ptx), answer.ptx_bytes), worker.version
+        return {"ptx": self._tidy(answer.ptx), "nvrtc": worker.version, "log": log}
 
     def _all_options(self) -> list[str]:
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]

@@ -135,19 +135,14 @@ class Diagnostic:
 def parse_log(log: str, *, name: str, source: str) -> tuple[Diagnostic, ...]:
     """Split NVRTC's log into diagnostics; messages in file `name` are quoted from `source`."""
     lines = source.split("\n")
-    found: list[Diagnostic] = []
-    tail: list[str] = []
-    for row in [*log.split("\n"), "nvrtc: error: end"]:
-        head = _head(row.removeprefix(" "), name)
-        if head is None:
-            if row.strip() and not _NOISE.match(row):
-                tail.append(row)
-            continue
-        if found:
-            found[-1] = _finish(found[-1], tail, name, lines)
-        tail = []
-        found.append(head)
-    return tuple(dict.fromkeys(found[:-1]))  # the same message at the same place once
+    found: list[tuple[Diagnostic, list[str]]] = []
+    for row in log.split("\n"):
+        if head := _head(row.removeprefix(" "), name):
+            found.append((head, []))
+        elif found and row.strip() and not _NOISE.match(row):
+            found[-1][1].append(row)
+    finished = (_finish(head, tail, name, lines) for head, tail in found)
+    return tuple(dict.fromkeys(finished))  # the same message at the same place once
 
 
 def render(diagnostics: tuple[Diagnostic, ...]) -> str:
@@ -160,15 +155,13 @@ def render(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 
 def _head(row: str, name: str) -> Diagnostic | None:
-    match = _HEAD.match(row) or _PTXAS.match(row)
-    if match:
+    if match := _HEAD.match(row) or _PTXAS.match(row):
         severity = "warning" if match["severity"] in ("warning", "remark") else "error"
         message = next((plain for pattern, plain in _ADVICE if pattern.match(match["message"])), match["message"])
         if match["file"] == "ptx input":
             return Diagnostic(name, 0, 0, severity, f"ptxas, line {match['line']} of the PTX: {message}")
         return Diagnostic(match["file"], int(match["line"]), 0, severity, message)
-    bare = _BARE.match(row)
-    if bare:
+    if bare := _BARE.match(row):
         severity = "warning" if bare["severity"] == "warning" else "error"
         return Diagnostic(name if bare["tool"] == "ptxas" else "", 0, 0, severity, bare["message"])
     return None
@@ -203,7 +196,6 @@ def _place(message: str, text: str, column: int) -> tuple[int, int]:
         word = re.match(r"\w+", text[column - 1 :])
         return column, len(word[0]) if word else 1
     for quoted in _QUOTED.findall(message):
-        match = re.search(rf"(?<!\w){re.escape(quoted)}(?!\w)", text)
-        if match:
+        if match := re.search(rf"(?<!\w){re.escape(quoted)}(?!\w)", text):
             return match.start() + 1, len(quoted)
     return (len(text.rstrip()) or 1, 1) if column else (0, 1)

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from warpschool.compile.result import Diagnostic, render
@@ -39,11 +40,11 @@ class Spliced:
 
     text: str
     _starts: tuple[int, ...]
-    _shifts: tuple[int, ...]
+    """where in the text each piece begins that a splice was taken out between"""
 
     def place(self, offset: int) -> int:
         """The offset in the unspliced source of the character at `offset`."""
-        return offset + self._shifts[bisect_right(self._starts, offset) - 1]
+        return offset + len("\\\n") * (bisect_right(self._starts, offset) - 1)
 
 
 def normalise(source: str) -> str:
@@ -55,12 +56,7 @@ def normalise(source: str) -> str:
 def splice(source: str) -> Spliced:
     """Join lines that end in a backslash."""
     pieces = source.split("\\\n")
-    starts, shifts, offset = [], [], 0
-    for index, piece in enumerate(pieces):
-        starts.append(offset)
-        shifts.append(2 * index)
-        offset += len(piece)
-    return Spliced("".join(pieces), tuple(starts), tuple(shifts))
+    return Spliced("".join(pieces), tuple(accumulate(map(len, pieces[:-1]), initial=0)))
 
 
 def blank(source: str, *, strings: bool = False) -> str:
@@ -213,10 +209,9 @@ def cleared_source(source: str, *, name: str, folders: Sequence[Path]) -> str:
         raise CompileError(f"{name}:{where}: the file holds a NUL byte, so it is not C++ source text")
     code = blank(source)
     # Looked at twice: as the compiler reads it, and unspliced as inside a raw string. Either must be clean.
-    for view in (splice(code), Spliced(code, (0,), (0,))):
+    for view in (splice(code), Spliced(code, (0,))):
         for pattern, why in _FORBIDDEN:
-            match = pattern.search(view.text)
-            if match:
+            if match := pattern.search(view.text):
                 raise _refusal(source, name, view.place(match.start("word")), match["word"], why)
         for match in _DIRECTIVE.finditer(view.text):
             _check_include(source, name, view.place(match.start("word")), match["word"], match["rest"], folders)

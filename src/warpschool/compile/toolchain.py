@@ -113,18 +113,14 @@ def _toolchain_in(root: Path, origin: str) -> Toolchain | str:
 
 
 def _first(root: Path, patterns: tuple[str, ...]) -> Path | None:
-    for pattern in patterns:
-        found = sorted(root.glob(pattern), key=lambda p: (len(p.name), p.name))
-        if found:
-            return found[0]
-    return None
+    found = (sorted(root.glob(pattern), key=lambda p: (len(p.name), p.name)) for pattern in patterns)
+    return next((paths[0] for paths in found if paths), None)
 
 
 def _nvrtc_version(library: Path) -> str:
     """The version as "13.5", from the built-ins library beside NVRTC; "13" if there is none."""
     for beside in sorted(library.parent.glob("libnvrtc-builtins.so.*")):
-        match = re.search(r"\.so\.(\d+\.\d+)", beside.name)
-        if match:
+        if match := re.search(r"\.so\.(\d+\.\d+)", beside.name):
             return match[1]
     return library.name.rpartition(".")[2]
 

@@ -6,12 +6,14 @@ import atexit
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from warpschool.compile.result import CompileLimits
@@ -19,6 +21,8 @@ from warpschool.compile.toolchain import Toolchain
 from warpschool.errors import CompileLimitError, CompilerMissing
 
 _CHILD = Path(__file__).with_name("child.py")
+_SIZES = struct.Struct("<4I")
+"""What a frame begins with, as `child.py` says: the sizes of its four fields."""
 _START_LIMIT_S = 300.0
 _LAST_BREATH_S = 60.0
 _MOST_COMPILATIONS = 500  # a worker is replaced after so many: NVRTC keeps some memory of each
@@ -36,19 +40,7 @@ class Answer:
     ptx_bytes: int
 
 
-class _Gone(Exception):
-    """The worker closed its output."""
-
-
-class _Nonsense(Exception):
-    """The worker sent something that is no frame."""
-
-
-class _TooLate(Exception):
-    """The wall clock limit passed."""
-
-
-class Worker:
+class CompilerProcess:
     """One child process with NVRTC loaded. Used by one thread at a time."""
 
     def __init__(self, toolchain: Toolchain) -> None:
@@ -84,7 +76,7 @@ class Worker:
     def _greet(self) -> None:
         try:
             hello = self._receive(time.monotonic() + _START_LIMIT_S, most=1 << 16)
-        except (_Gone, _Nonsense, _TooLate):
+        except (EOFError, ValueError, TimeoutError):
             self.kill()
             raise CompilerMissing(
                 f"the compiler process did not start (exit status {self._process.returncode})",
@@ -110,20 +102,18 @@ class Worker:
         """
         self.compilations += 1
         settings = f"{limits.cpu_s} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
-        request = [settings.encode(), source, name.encode(), *(option.encode() for option in options)]
+        request = [settings.encode(), source, name.encode(), "\n".join(options).encode()]
         deadline = time.monotonic() + limits.wall_s
         try:
-            self._send(_frame(request), deadline)
+            self._send(_SIZES.pack(*map(len, request)) + b"".join(request), deadline)
             fields = self._receive(deadline, most=limits.log_bytes + limits.ptx_bytes + 4096)
-            if len(fields) != 4:
-                raise _Nonsense
-        except _TooLate:
+        except TimeoutError:
             self.kill()
             raise CompilerMissing(
                 f"{name}: the compiler took more than {limits.wall_s:g} s", next_step="Is this machine overloaded?"
             ) from None
-        except (_Gone, _Nonsense) as end:
-            was_killed = isinstance(end, _Gone) and self._ended_by() == -signal.SIGKILL  # no limit of ours does that
+        except (EOFError, ValueError) as end:
+            was_killed = isinstance(end, EOFError) and self._ended_by() == -signal.SIGKILL  # no limit of ours does that
             self.kill()
             if was_killed:
                 raise CompilerMissing(
@@ -176,6 +166,7 @@ class Worker:
             self._process.returncode = 0  # not our child: keeps subprocess from waiting for it
 
     def _send(self, data: bytes, deadline: float) -> None:
+        """Raises EOFError where the worker has gone, TimeoutError at the deadline."""
         view = memoryview(data)
         while view:
             _wait(self._in, select.POLLOUT, deadline)
@@ -184,20 +175,19 @@ class Worker:
             except BlockingIOError:
                 continue
             except OSError:
-                raise _Gone from None
+                raise EOFError from None
 
     def _receive(self, deadline: float, *, most: int) -> list[bytes]:
+        """The next frame; raises as `_send` does, and ValueError for one of more than `most` bytes."""
         data = bytearray()
-        while (fields := _fields(data)) is None:
-            if len(data) > most:
-                raise _Nonsense
+        while (fields := _fields(data, most)) is None:
             _wait(self._out, select.POLLIN, deadline)
             try:
                 piece = os.read(self._out, 1 << 20)
             except BlockingIOError:
                 continue
             if not piece:
-                raise _Gone
+                raise EOFError
             data += piece
         return fields
 
@@ -210,28 +200,17 @@ def _wait(fd: int, event: int, deadline: float) -> None:
     poll.register(fd, event)
     left_ms = (deadline - time.monotonic()) * 1000
     if left_ms <= 0 or not poll.poll(left_ms):
-        raise _TooLate
+        raise TimeoutError
 
 
-def _frame(fields: list[bytes]) -> bytes:
-    parts = [len(field).to_bytes(4, "little") + field for field in fields]
-    return len(fields).to_bytes(4, "little") + b"".join(parts)
-
-
-def _fields(data: bytearray) -> list[bytes] | None:
+def _fields(data: bytearray, most: int) -> list[bytes] | None:
     """The fields of a whole frame, None while some of it is missing."""
-    if len(data) < 4:
+    if len(data) < _SIZES.size:
         return None
-    count, place, fields = int.from_bytes(data[:4], "little"), 4, []
-    if count > 16:
-        raise _Nonsense
-    for _ in range(count):
-        end = place + 4 + int.from_bytes(data[place : place + 4], "little")
-        if len(data) < place + 4 or len(data) < end:
-            return None
-        fields.append(bytes(data[place + 4 : end]))
-        place = end
-    return fields
+    ends = list(accumulate(_SIZES.unpack_from(data), initial=_SIZES.size))
+    if ends[-1] > most:
+        raise ValueError
+    return [bytes(data[start:end]) for start, end in pairwise(ends)] if len(data) >= ends[-1] else None
 
 
 class WorkerPool:
@@ -239,12 +218,12 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(max(1, len(os.sched_getaffinity(0))) if _LINUX else 1)
-        self._idle: list[tuple[Toolchain, Worker]] = []
+        self._slots = threading.BoundedSemaphore(max(1, len(os.sched_getaffinity(0))) if sys.platform == "linux" else 1)
+        self._idle: list[tuple[Toolchain, CompilerProcess]] = []
 
     def compile(
         self, toolchain: Toolchain, source: bytes, name: str, options: list[str], limits: CompileLimits
-    ) -> tuple[Answer, Worker]:
+    ) -> tuple[Answer, CompilerProcess]:
         """Compile on some worker; gives the worker too, for its version and architectures."""
         with self._slots:
             worker = self._take(toolchain)
@@ -256,19 +235,19 @@ class WorkerPool:
                 self._give(toolchain, worker)
             return answer, worker
 
-    def _take(self, toolchain: Toolchain) -> Worker:
+    def _take(self, toolchain: Toolchain) -> CompilerProcess:
         while True:
             with self._lock:
                 entry = next((e for e in reversed(self._idle) if e[0] == toolchain), None)
                 if entry is not None:
                     self._idle.remove(entry)
             if entry is None:
-                return Worker(toolchain)
+                return CompilerProcess(toolchain)
             if entry[1].healthy:
                 return entry[1]
             entry[1].kill()
 
-    def _give(self, toolchain: Toolchain, worker: Worker) -> None:
+    def _give(self, toolchain: Toolchain, worker: CompilerProcess) -> None:
         with self._lock:
             keep = worker.healthy and len(self._idle) < _MOST_IDLE
             if keep:
@@ -276,7 +255,7 @@ class WorkerPool:
         if not keep:
             worker.kill()
 
-    def warm_up(self, toolchain: Toolchain) -> Worker:
+    def warm_up(self, toolchain: Toolchain) -> CompilerProcess:
         """Make sure that one worker waits, and give it for a look at its version."""
         with self._slots:
             worker = self._take(toolchain)
@@ -298,7 +277,6 @@ class WorkerPool:
             worker.abandon()
 
 
-_LINUX = sys.platform == "linux"
 pool = WorkerPool()
 atexit.register(pool.close)
 if hasattr(os, "register_at_fork"):

@@ -42,8 +42,8 @@ from __future__ import annotations
 
 from warpschool.compile.source import normalise
 from warpschool.contract.checks import require_entries, require_same_entries, verify
-from warpschool.contract.expressions import Token
-from warpschool.contract.header import PROSE, EntryParser, read_header
+from warpschool.contract.expressions import PlacedToken
+from warpschool.contract.header import read_entries, read_header
 from warpschool.contract.model import (
     ArrayPlan,
     ConstantFill,
@@ -77,24 +77,23 @@ def parse_contract(source: str, *, name: str = "kernel.cu") -> Contract:
     declarations = scan_source(text, name=name)
     header = read_header(text, file=name)
     require_entries(header, declarations, text, file=name)
-    parser = EntryParser(file=name)
-    for entry in header.entries:
-        if entry.keyword not in PROSE:
-            parser.read(entry)
+    found = read_entries(header, file=name)
+    entries = tuple(found["Entry"])
     contract = Contract(
-        name=name, source=source, title=header.title, idea=header.text_of("Idea"), follows=header.text_of("From"),
-        limits=header.text_of("Limits"), entries=tuple(parser.entries), sizes=tuple(parser.sizes),
-        needs=tuple(parser.needs), launches=tuple(parser.launches),
-        scratch=tuple(dict.fromkeys(token.text for token in parser.scratch)),
-        zeroed=tuple(dict.fromkeys(token.text for token in parser.zeroed)),
-        constants=tuple(_fill(symbol, array, parser, declarations, name) for symbol, array in parser.constants),
-        declarations=declarations, target=parser.target,
+        name=name, source=source, title=header.title, entries=entries, sizes=tuple(found["Sizes"]),
+        needs=tuple(found["Needs"]), launches=tuple(found["Launch"]),
+        scratch=tuple(dict.fromkeys(token.text for token in found["Scratch"])),
+        zeroed=tuple(dict.fromkeys(token.text for token in found["Zeroed"])),
+        constants=tuple(_fill(symbol, array, entries, declarations, name) for symbol, array in found["Constant"]),
+        declarations=declarations, target="".join(found["Target"][-1:]),
     )  # fmt: skip
-    verify(contract, {"Scratch": parser.scratch, "Zeroed": parser.zeroed})
+    verify(contract, found)
     return contract
 
 
-def _fill(symbol: Token, array: Token, parser: EntryParser, declarations: Declarations, file: str) -> ConstantFill:
+def _fill(
+    symbol: PlacedToken, array: PlacedToken, entries: tuple[Entry, ...], declarations: Declarations, file: str
+) -> ConstantFill:
     """Match a Constant entry with the source's symbol and the array's type."""
     found = declarations.constants.get(symbol.text)
     if found is None:
@@ -103,7 +102,7 @@ def _fill(symbol: Token, array: Token, parser: EntryParser, declarations: Declar
             next_step=did_you_mean(symbol.text, declarations.constants)
             or f"Write: __constant__ float {symbol.text}[SIZE];",
         )  # fmt: skip
-    parameter = next((p for entry in parser.entries for p in entry.parameters if p.name == array.text), None)
+    parameter = next((p for entry in entries for p in entry.parameters if p.name == array.text), None)
     if parameter is not None and not parameter.is_array:
         raise ContractError(f"'{array.text}' is a scalar, not an array", file=file, line=array.line)
     ctype = parameter.ctype if parameter is not None else found.ctype

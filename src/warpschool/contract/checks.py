@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warpschool.contract.expressions import Expression, Token, names_in
+from warpschool.contract.expressions import Expression, PlacedToken, names_in
 from warpschool.contract.header import Header, line_of_keyword
 from warpschool.contract.model import Contract, Entry, Parameter
-from warpschool.contract.source import CType, Declarations, Signature, SourceParameter
+from warpschool.contract.source import Declarations, Signature
 from warpschool.errors import ContractError, EntryError, LaunchLineError
 from warpschool.suggest import did_you_mean
 
@@ -22,20 +22,14 @@ def require_entries(header: Header, declarations: Declarations, source: str, *, 
             next_step='Write the kernel as: extern "C" __global__ void name(const float* A, float* C, int n) { ... }',
         )  # fmt: skip
     for keyword, error in (("Entry", EntryError), ("Launch", LaunchLineError)):
-        if keyword not in present:
-            raise _missing(keyword, error, header, kernels, source, file)
-
-
-def _missing(
-    keyword: str, error: type[ContractError], header: Header, kernels: list[Signature], source: str, file: str
-) -> ContractError:
-    stray = line_of_keyword(source, keyword, after_line=header.last_line)
-    example = _example_entry(kernels) if keyword == "Entry" else _example_launch(header, kernels)
-    if stray:
-        advice = f"Line {stray} has one, but the header is only the first block of // lines: move it up there."
-    else:
-        advice = f"Write in the // lines at the top of the file: {example}"
-    return error(f"the header has no {keyword} line", file=file, line=max(1, header.last_line), next_step=advice)
+        if keyword in present:
+            continue
+        if stray := line_of_keyword(source, keyword, after_line=header.last_line):
+            advice = f"Line {stray} has one, but the header is only the first block of // lines: move it up there."
+        else:
+            example = _example_entry(kernels) if keyword == "Entry" else _example_launch(header, kernels)
+            advice = f"Write in the // lines at the top of the file: {example}"
+        raise error(f"the header has no {keyword} line", file=file, line=max(1, header.last_line), next_step=advice)
 
 
 def _example_entry(kernels: list[Signature]) -> str:
@@ -58,7 +52,7 @@ def _example_launch(header: Header, kernels: list[Signature]) -> str:
     return f"// Launch: {name} block=(256) grid=(cdiv(n, 256))"
 
 
-def verify(contract: Contract, lists: dict[str, list[Token]]) -> None:
+def verify(contract: Contract, lists: dict[str, list[PlacedToken]]) -> None:
     """Raise ContractError where the entries of the header contradict each other or the source.
 
     `lists` holds the names of the Scratch, Zeroed and Constant entries with their places.
@@ -99,9 +93,8 @@ def _verify_names(contract: Contract) -> None:
 
 def _verify_expressions(contract: Contract) -> None:
     derived = {size.name for size in contract.sizes}
-    given = {parameter.name for parameter in contract.parameters() if parameter.is_size} - derived
-    constants = set(contract.declarations.constexprs)
-    known = given | constants
+    given = {parameter.name for parameter in contract.parameters() if parameter.is_size}
+    known = (given - derived) | set(contract.declarations.constexprs)
     for size in contract.sizes:
         _verify_known(contract, size.tree, known, later=derived)
         known.add(size.name)
@@ -116,10 +109,9 @@ def _verify_expressions(contract: Contract) -> None:
 
 
 def _verify_known(
-    contract: Contract, tree: Expression, known: Iterable[str], *, later: Iterable[str] = (),
+    contract: Contract, tree: Expression, known: set[str], *, later: Iterable[str] = (),
     error: type[ContractError] = ContractError,
 ) -> None:  # fmt: skip
-    known = set(known)
     for name in names_in(tree):
         constant = contract.declarations.constexprs.get(name.name)
         if name.name in known and (constant is None or constant.tree is not None):
@@ -160,7 +152,7 @@ def _verify_launches(contract: Contract) -> None:
             )  # fmt: skip
 
 
-def _verify_array_lists(contract: Contract, lists: dict[str, list[Token]]) -> None:
+def _verify_array_lists(contract: Contract, lists: dict[str, list[PlacedToken]]) -> None:
     arrays = {parameter.name for parameter in contract.parameters() if parameter.is_array}
     written = {p.name for p in contract.parameters() if p.is_array and p.direction != "in"}
     for keyword in ("Scratch", "Zeroed"):
@@ -205,31 +197,19 @@ def verify_signature(entry: Entry, declarations: Declarations, *, file: str) -> 
         )  # fmt: skip
     names = {parameter.name for parameter in entry.parameters}
     for number, (promised, actual) in enumerate(zip(entry.parameters, kernel.parameters, strict=True), start=1):
-        _verify_parameter(number, promised, actual, names, kernel, entry, file)
-
-
-def _verify_parameter(
-    number: int, promised: Parameter, actual: SourceParameter, names: set[str], kernel: Signature, entry: Entry,
-    file: str,
-) -> None:  # fmt: skip
-    if promised.box:
-        wanted = "const __grid_constant__ CUtensorMap"
-        is_same_kind = not actual.is_pointer and "CUtensorMap" in actual.text.split()
-    else:
-        wanted = f"{promised.ctype.name}{'*' if promised.is_array else ''}"
-        is_same_kind = promised.is_array == actual.is_pointer and _same(promised.ctype, actual.ctype)
-    is_swapped = actual.name != promised.name and actual.name in names
-    if is_same_kind and not is_swapped:
-        return
-    raise EntryError(
-        f"parameter {number} of '{entry.name}' is '{actual.text}' in the source, but the Entry line {entry.line} "
-        f"says '{promised}'", file=file, line=kernel.line,
-        next_step=f"Make both say the same: {wanted} {promised.name} in the source, or change the Entry line.",
-    )  # fmt: skip
-
-
-def _same(promised: CType, actual: CType | None) -> bool:
-    return actual is not None and (promised.name, promised.dtype) == (actual.name, actual.dtype)
+        if promised.box:
+            wanted = "const __grid_constant__ CUtensorMap"
+            is_same_kind = not actual.is_pointer and "CUtensorMap" in actual.text.split()
+        else:
+            wanted = f"{promised.ctype.name}{'*' if promised.is_array else ''}"
+            is_same_kind = promised.is_array == actual.is_pointer and promised.ctype == actual.ctype
+        is_swapped = actual.name != promised.name and actual.name in names
+        if is_swapped or not is_same_kind:
+            raise EntryError(
+                f"parameter {number} of '{entry.name}' is '{actual.text}' in the source, but the Entry line "
+                f"{entry.line} says '{promised}'", file=file, line=kernel.line,
+                next_step=f"Make both say the same: {wanted} {promised.name} in the source, or change the Entry line.",
+            )  # fmt: skip
 
 
 # ---------------------------------------------------------------- a submission and its step
@@ -291,11 +271,10 @@ def _difference(own: Entry, wanted: Entry) -> str:
 def _require_same_zeros(submission: Contract, step: Contract, entry: Entry) -> None:
     for parameter in entry.parameters:
         here, there = parameter.name in submission.zeroed, parameter.name in step.zeroed
-        if here == there:
-            continue
-        what = "starts at zero here, but not in this step" if here else "starts at zero in this step, but not here"
-        word = "Remove it from" if here else "Add it to"
-        raise EntryError(
-            f"'{parameter.name}' {what}", file=submission.name, line=submission.entry(entry.name).line,
-            next_step=f"{word} the line: // Zeroed: {parameter.name}",
-        )  # fmt: skip
+        if here != there:
+            what = "starts at zero here, but not in this step" if here else "starts at zero in this step, but not here"
+            word = "Remove it from" if here else "Add it to"
+            raise EntryError(
+                f"'{parameter.name}' {what}", file=submission.name, line=submission.entry(entry.name).line,
+                next_step=f"{word} the line: // Zeroed: {parameter.name}",
+            )  # fmt: skip

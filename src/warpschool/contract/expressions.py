@@ -28,7 +28,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True)
-class Token:
+class PlacedToken:
     """One token; `kind` is "name", "integer", "sign" or "end". Line and column start at 1."""
 
     kind: str
@@ -49,12 +49,12 @@ class Piece:
     column: int
 
 
-def tokenize(pieces: Sequence[Piece], *, file: str) -> list[Token]:
+def tokenize(pieces: Sequence[Piece], *, file: str) -> list[PlacedToken]:
     """Return the tokens of an entry, closed by one of kind "end"; raises ContractError at a foreign character."""
-    tokens: list[Token] = []
+    tokens: list[PlacedToken] = []
     for piece in pieces:
         for match in _TOKEN.finditer(piece.text):
-            token = Token(str(match.lastgroup), match[0], piece.line, piece.column + match.start())
+            token = PlacedToken(str(match.lastgroup), match[0], piece.line, piece.column + match.start())
             if token.kind == "foreign":
                 raise ContractError(
                     f"column {token.column}: {token} has no meaning in a kernel file's header", file=file,
@@ -62,27 +62,27 @@ def tokenize(pieces: Sequence[Piece], *, file: str) -> list[Token]:
                 )  # fmt: skip
             tokens.append(token)
     last = pieces[-1]
-    tokens.append(Token("end", "", last.line, last.column + len(last.text)))
+    tokens.append(PlacedToken("end", "", last.line, last.column + len(last.text)))
     return tokens
 
 
+@dataclass
 class TokenReader:
     """Walks through the tokens of one entry and words the errors: what stands where, and what should."""
 
-    def __init__(self, tokens: Sequence[Token], *, file: str, error: type[ContractError] = ContractError) -> None:
-        self._tokens = tokens
-        self.index = 0
-        self.file = file
-        self.error = error
+    tokens: Sequence[PlacedToken]
+    file: str
+    error: type[ContractError] = ContractError
+    index: int = 0
 
     @property
-    def here(self) -> Token:
-        return self._tokens[self.index]
+    def here(self) -> PlacedToken:
+        return self.tokens[self.index]
 
-    def take(self) -> Token:
+    def take(self) -> PlacedToken:
         """Return the token here and step to the next one (never past the end)."""
         token = self.here
-        self.index = min(self.index + 1, len(self._tokens) - 1)
+        self.index = min(self.index + 1, len(self.tokens) - 1)
         return token
 
     def at(self, *texts: str) -> bool:
@@ -96,13 +96,13 @@ class TokenReader:
         self.take()
         return True
 
-    def expect(self, text: str, *, write: str) -> Token:
+    def expect(self, text: str, *, write: str) -> PlacedToken:
         """Take `text` or fail; `write` says what the line should look like."""
         if not self.at(text):
             raise self.fault(f"expected '{text}' but found {self.here}", write=write)
         return self.take()
 
-    def expect_name(self, meaning: str, *, write: str) -> Token:
+    def expect_name(self, meaning: str, *, write: str) -> PlacedToken:
         """Take a name or fail."""
         if self.here.kind != "name":
             raise self.fault(f"expected {meaning} but found {self.here}", write=write)
@@ -123,12 +123,12 @@ class TokenReader:
     def text_since(self, start: int) -> str:
         """Return the tokens from index `start` up to here as one line of text, spaced as they were written."""
         text = ""
-        for before, token in zip([None, *self._tokens[start:]], self._tokens[start : self.index], strict=False):
+        for before, token in zip([None, *self.tokens[start:]], self.tokens[start : self.index], strict=False):
             touches = before and before.line == token.line and before.column + len(before.text) == token.column
             text += token.text if before is None or touches else f" {token.text}"
         return text
 
-    def fault(self, message: str, *, at: Token | None = None, write: str = "") -> ContractError:
+    def fault(self, message: str, *, at: PlacedToken | None = None, write: str = "") -> ContractError:
         """Return (do not raise) the error for a token, by default the one here."""
         token = at or self.here
         return self.error(f"column {token.column}: {message}", file=self.file, line=token.line, next_step=write)
@@ -138,6 +138,8 @@ class TokenReader:
 
 FUNCTIONS: dict[str, int] = {"cdiv": 2, "max": 0, "min": 0}  # name -> number of arguments, 0: two or more
 _COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
+_CHAINS = (("+", "-"), ("*", "/", "%"))
+"""Signs that chain from left to right; those of a later row bind tighter."""
 _MAX_DEPTH = 32
 _MAX_NODES = 256
 _LARGEST = 2**63 - 1
@@ -148,58 +150,38 @@ class EvaluationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Number:
-    """An integer."""
-
-    value: int
-
-    def __str__(self) -> str:
-        return str(self.value)
-
-
-@dataclass(frozen=True)
 class Name:
     """A size or a constexpr; where it stands does not take part in comparison."""
 
     name: str
-    token: Token | None = field(default=None, compare=False)
+    token: PlacedToken | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True)
-class Binary:
-    """Two expressions and a sign between them."""
+class Operation:
+    """A sign between two expressions, or cdiv, max or min of two or more."""
 
-    sign: str
-    left: Expression
-    right: Expression
-
-    def __str__(self) -> str:
-        return f"({self.left} {self.sign} {self.right})"
-
-
-@dataclass(frozen=True)
-class FunctionCall:
-    """cdiv, max or min."""
-
-    function: str
-    arguments: tuple[Expression, ...]
+    name: str
+    parts: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        return f"{self.function}({', '.join(map(str, self.arguments))})"
+        if self.name in FUNCTIONS:
+            return f"{self.name}({', '.join(map(str, self.parts))})"
+        return f"({self.parts[0]} {self.name} {self.parts[1]})"
 
 
-Expression = Number | Name | Binary | FunctionCall
+Expression = int | Name | Operation
 
 
 def parse_expression(reader: TokenReader) -> Expression:
     """Read one expression and leave the reader behind it; raises the reader's ContractError."""
-    return _Parser(reader).condition(0)
+    return _ExpressionParser(reader).condition(0)
 
 
-class _Parser:
+class _ExpressionParser:
     """Recursive descent; one method a rule of the grammar above."""
 
     def __init__(self, reader: TokenReader) -> None:
@@ -209,11 +191,11 @@ class _Parser:
     def condition(self, depth: int) -> Expression:
         if depth > _MAX_DEPTH:
             raise self._reader.fault(f"parentheses are nested more than {_MAX_DEPTH} deep")
-        left = self._sum(depth)
+        left = self._chain(depth)
         if not self._reader.at(*_COMPARISONS):
             return left
         sign = self._reader.take().text
-        tree = self._node(Binary(sign, left, self._sum(depth)))
+        tree = self._node(Operation(sign, (left, self._chain(depth))))
         if self._reader.at(*_COMPARISONS):
             raise self._reader.fault(
                 f"a second comparison, {self._reader.here}, in one condition",
@@ -221,22 +203,19 @@ class _Parser:
             )
         return tree
 
-    def _sum(self, depth: int) -> Expression:
-        return self._chain(("+", "-"), self._product, depth)
-
-    def _product(self, depth: int) -> Expression:
-        return self._chain(("*", "/", "%"), self._unary, depth)
-
-    def _chain(self, signs: Sequence[str], operand: Callable[[int], Expression], depth: int) -> Expression:
-        tree = operand(depth)
-        while self._reader.at(*signs):
+    def _chain(self, depth: int, row: int = 0) -> Expression:
+        """A sum, whose operands are the chains of the next row: products; and theirs are unary."""
+        if row == len(_CHAINS):
+            return self._unary(depth)
+        tree = self._chain(depth, row + 1)
+        while self._reader.at(*_CHAINS[row]):
             sign = self._reader.take().text
-            tree = self._node(Binary(sign, tree, operand(depth)))
+            tree = self._node(Operation(sign, (tree, self._chain(depth, row + 1))))
         return tree
 
     def _unary(self, depth: int) -> Expression:
         if self._reader.accept("-"):
-            return self._node(Binary("-", Number(0), self._primary(depth)))
+            return self._node(Operation("-", (0, self._primary(depth))))
         self._reader.accept("+")
         return self._primary(depth)
 
@@ -244,7 +223,13 @@ class _Parser:
         reader = self._reader
         token = reader.here
         if token.kind == "integer":
-            return self._integer(reader.take())
+            reader.take()
+            if not token.text.isdecimal() or len(token.text) > 18:
+                raise reader.fault(
+                    f"'{token.text}' is not a plain integer", at=token,
+                    write="Only decimal integers without suffix are known here: 256, not 256u, 1e3 or 0.5.",
+                )  # fmt: skip
+            return self._node(int(token.text))
         if reader.accept("("):
             tree = self.condition(depth + 1)
             reader.expect(")", write="Every '(' needs its ')'.")
@@ -257,15 +242,7 @@ class _Parser:
         reader.take()
         return self._call(token, depth) if reader.at("(") else self._node(Name(token.text, token))
 
-    def _integer(self, token: Token) -> Expression:
-        if not token.text.isdecimal() or len(token.text) > 18:
-            raise self._reader.fault(
-                f"'{token.text}' is not a plain integer", at=token,
-                write="Only decimal integers without suffix are known here: 256, not 256u, 1e3 or 0.5.",
-            )  # fmt: skip
-        return self._node(Number(int(token.text)))
-
-    def _call(self, name: Token, depth: int) -> Expression:
+    def _call(self, name: PlacedToken, depth: int) -> Expression:
         reader = self._reader
         if name.text not in FUNCTIONS:
             raise reader.fault(f"unknown function '{name.text}'", at=name, write="There is cdiv(a, b), max and min.")
@@ -276,7 +253,7 @@ class _Parser:
         if (wanted and len(arguments) != wanted) or len(arguments) < 2:
             count = f"{wanted}" if wanted else "two or more"
             raise reader.fault(f"{name.text} takes {count} arguments, not {len(arguments)}", at=name)
-        return self._node(FunctionCall(name.text, tuple(arguments)))
+        return self._node(Operation(name.text, tuple(arguments)))
 
     def _node(self, tree: Expression) -> Expression:
         self._nodes += 1  # a bound on the tree's depth: evaluation recurses
@@ -289,8 +266,8 @@ def names_in(tree: Expression) -> Iterator[Name]:
     """Yield every name that the expression uses, in order."""
     if isinstance(tree, Name):
         yield tree
-    elif not isinstance(tree, Number):
-        for part in (tree.left, tree.right) if isinstance(tree, Binary) else tree.arguments:
+    elif isinstance(tree, Operation):
+        for part in tree.parts:
             yield from names_in(part)
 
 
@@ -299,16 +276,13 @@ def evaluate(tree: Expression, values: Mapping[str, int]) -> int:
 
     Raises EvaluationError at a division by zero, an unknown name, or a value beyond 64 bits.
     """
-    if isinstance(tree, Number):
-        return tree.value
+    if isinstance(tree, int):
+        return tree
     if isinstance(tree, Name):
         if tree.name not in values:
             raise EvaluationError(f"{tree.name} has no value")
         return values[tree.name]
-    if isinstance(tree, FunctionCall):
-        result = _CALLS[tree.function](*(evaluate(argument, values) for argument in tree.arguments))
-    else:
-        result = _SIGNS[tree.sign](evaluate(tree.left, values), evaluate(tree.right, values))
+    result = int(_OPERATIONS[tree.name](*(evaluate(part, values) for part in tree.parts)))
     if abs(result) > _LARGEST:
         raise EvaluationError(f"{tree} does not fit into 64 bits")
     return result
@@ -329,17 +303,8 @@ def cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
 
-_SIGNS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": divide,
-    "%": lambda a, b: a - b * divide(a, b),
-    "==": lambda a, b: int(a == b),
-    "!=": lambda a, b: int(a != b),
-    "<=": lambda a, b: int(a <= b),
-    ">=": lambda a, b: int(a >= b),
-    "<": lambda a, b: int(a < b),
-    ">": lambda a, b: int(a > b),
-}
-_CALLS: dict[str, Callable[..., int]] = {"cdiv": cdiv, "max": max, "min": min}
+_OPERATIONS: dict[str, Callable[..., int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": divide, "%": lambda a, b: a - b * divide(a, b),
+    "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+    "cdiv": cdiv, "max": max, "min": min,
+}  # fmt: skip

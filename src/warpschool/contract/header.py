@@ -1,10 +1,11 @@
 """The header of a kernel file: its first block of `//` lines, cut into entries by keyword, and each entry read.
 
-The grammar is in the package's docstring; `EntryParser` has one method a rule.
+The grammar is in the package's docstring; there is a function for each rule.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +13,8 @@ from typing import Any
 
 from warpschool.contract.expressions import (
     Expression,
-    Number,
     Piece,
-    Token,
+    PlacedToken,
     TokenReader,
     parse_expression,
     tokenize,
@@ -39,7 +39,7 @@ class HeaderEntry:
     """One entry: its keyword, its text as pieces of lines, and the line where it starts."""
 
     keyword: str
-    pieces: tuple[Piece, ...]
+    pieces: list[Piece]
     line: int
 
     @property
@@ -63,11 +63,10 @@ class Header:
 def read_header(source: str, *, file: str) -> Header:
     """Cut the header into entries; raises ContractError at an unknown or misspelt keyword."""
     title = ""
-    entries: list[tuple[str, list[Piece], int]] = []
+    entries: list[HeaderEntry] = []
     is_open = False  # an empty comment line closes the entry: prose may follow
-    last_line = 0
-    for piece in _comment_pieces(source):
-        last_line = piece.line
+    pieces = _comment_pieces(source)
+    for piece in pieces:
         match = _TITLE.match(piece.text)
         if match and not title and not entries:
             title = match[2].strip()
@@ -75,25 +74,23 @@ def read_header(source: str, *, file: str) -> Header:
         if not piece.text.strip():
             is_open = False
             continue
-        current = entries[-1][0] if entries and is_open else ""
+        current = entries[-1].keyword if entries and is_open else ""
         for part in _parts(piece, current):
-            keyword = _keyword_of(part, current, file)
-            if keyword:
+            if keyword := _keyword_of(part, current, file):
                 start = part.text.index(":") + 1
-                entries.append((keyword, [Piece(part.text[start:], part.line, part.column + start)], part.line))
+                behind = Piece(part.text[start:], part.line, part.column + start)
+                entries.append(HeaderEntry(keyword, [behind], part.line))
                 current, is_open = keyword, True
             elif current:
-                entries[-1][1].append(part)
-    made = tuple(HeaderEntry(keyword, tuple(pieces), line) for keyword, pieces, line in entries)
-    return Header(title, made, last_line)
+                entries[-1].pieces.append(part)
+    return Header(title, tuple(entries), pieces[-1].line if pieces else 0)
 
 
 def _comment_pieces(source: str) -> list[Piece]:
     """Return the text behind `//` of each line of the first comment block."""
     pieces: list[Piece] = []
     for number, line in enumerate(source.split("\n"), start=1):
-        match = _COMMENT.match(line)
-        if match:
+        if match := _COMMENT.match(line):
             pieces.append(Piece(line[match.end() :].rstrip(), number, match.end() + 1))
         elif pieces or line.strip():
             break
@@ -116,10 +113,8 @@ def _parts(piece: Piece, current: str) -> list[Piece]:
 def _keyword_of(piece: Piece, current: str, file: str) -> str:
     """Return the keyword that the line starts with, or "" where it continues an entry or is plain prose."""
     match = _KEYWORD.match(piece.text)
-    if match is None:
-        return ""
-    word = match[1]
-    if word in KEYWORDS:
+    word = match[1] if match else ""
+    if not word or word in KEYWORDS:
         return word
     meant = closest(word, KEYWORDS, cutoff=0.75)
     if meant or current in FORMAL:
@@ -133,10 +128,8 @@ def _keyword_of(piece: Piece, current: str, file: str) -> str:
 
 def line_of_keyword(source: str, keyword: str, *, after_line: int) -> int:
     """Return the first line behind the header that looks like this entry, or 0."""
-    for number, line in enumerate(source.split("\n"), start=1):
-        if number > after_line and re.match(rf"^\s*//\s*{keyword}:", line):
-            return number
-    return 0
+    lines = enumerate(source.split("\n"), start=1)
+    return next((n for n, line in lines if n > after_line and re.match(rf"^\s*//\s*{keyword}:", line)), 0)
 
 
 # ---------------------------------------------------------------- entries
@@ -162,159 +155,154 @@ _SEVERAL = {
 }
 
 
-class EntryParser:
-    """Collects what the header's formal entries say, one call of `read` an entry."""
+def read_entries(header: Header, *, file: str) -> dict[str, list[Any]]:
+    """Parse the formal entries: keyword -> what its entries say. Raises ContractError or one of its subclasses."""
+    found: dict[str, list[Any]] = {keyword: [] for keyword in FORMAL}
+    rules: dict[str, Callable[[TokenReader], Any]] = {
+        "Target": _target, "Entry": lambda reader: _entry(reader, found["Entry"]), "Sizes": _size, "Needs": _condition,
+        "Launch": _launch, "Scratch": lambda reader: _array(reader, "Scratch: cols, tiles"),
+        "Zeroed": lambda reader: _array(reader, "Zeroed: y"), "Constant": _fill,
+    }  # fmt: skip
+    errors = {"Entry": EntryError, "Launch": LaunchLineError}
+    for entry in header.entries:
+        if entry.keyword in PROSE:
+            continue
+        reader = TokenReader(tokenize(entry.pieces, file=file), file, errors.get(entry.keyword, ContractError))
+        read = functools.partial(rules[entry.keyword], reader)
+        if entry.keyword not in _SEVERAL:
+            found[entry.keyword].append(read())
+        else:
+            found[entry.keyword] += reader.several(read, between=";" if entry.keyword == "Launch" else ",")
+            reader.finish(write=_SEVERAL[entry.keyword])
+    return found
 
-    def __init__(self, *, file: str) -> None:
-        self.file = file
-        self.target = ""
-        self.entries: list[Entry] = []
-        self.sizes: list[Size] = []
-        self.needs: list[Condition] = []
-        self.launches: list[LaunchLine] = []
-        self.scratch: list[Token] = []
-        self.zeroed: list[Token] = []
-        self.constants: list[tuple[Token, Token]] = []
 
-    def read(self, entry: HeaderEntry) -> None:
-        """Parse one formal entry; raises ContractError or one of its subclasses."""
-        error = {"Entry": EntryError, "Launch": LaunchLineError}.get(entry.keyword, ContractError)
-        reader = TokenReader(tokenize(entry.pieces, file=self.file), file=self.file, error=error)
-        lists: dict[str, tuple[list[Any], Callable[[TokenReader], Any]]] = {
-            "Sizes": (self.sizes, _size), "Needs": (self.needs, _condition), "Launch": (self.launches, self._launch),
-            "Scratch": (self.scratch, lambda reader: _array(reader, "Scratch: cols, tiles")),
-            "Zeroed": (self.zeroed, lambda reader: _array(reader, "Zeroed: y")), "Constant": (self.constants, _fill),
-        }  # fmt: skip
-        if entry.keyword not in lists:
-            (self._target if entry.keyword == "Target" else self._entry)(reader)
-            return
-        found, one = lists[entry.keyword]
-        found += reader.several(lambda: one(reader), between=";" if entry.keyword == "Launch" else ",")
-        reader.finish(write=_SEVERAL[entry.keyword])
+def _target(reader: TokenReader) -> str:
+    name = reader.expect_name("an architecture", write=_TARGET_FORM)
+    if name.text not in TARGETS:
+        advice = f"{did_you_mean(name.text, TARGETS)} Files for any other GPU have no Target line.".strip()
+        raise reader.fault(f"unknown target '{name.text}'", at=name, write=advice)
+    reader.finish(write=_TARGET_FORM)
+    return name.text
 
-    def _target(self, reader: TokenReader) -> None:
-        name = reader.expect_name("an architecture", write=_TARGET_FORM)
-        if name.text not in TARGETS:
-            advice = f"{did_you_mean(name.text, TARGETS)} Files for any other GPU have no Target line.".strip()
-            raise reader.fault(f"unknown target '{name.text}'", at=name, write=advice)
-        reader.finish(write=_TARGET_FORM)
-        self.target = name.text
 
-    def _entry(self, reader: TokenReader) -> None:
-        name = reader.expect_name("the kernel's name", write=_ENTRY_FORM)
-        reader.expect("(", write=_ENTRY_FORM)
-        parameters: list[Parameter] = []
-        while not reader.at(")"):
-            parameters.append(self._parameter(reader))
-            if any(other.name == parameters[-1].name for other in parameters[:-1]):
-                raise reader.fault(f"a second parameter '{parameters[-1].name}'", write=_ENTRY_FORM)
-            if not reader.accept(","):
-                break
-        reader.expect(")", write=_ENTRY_FORM)
-        reader.finish(write=f"One Entry line a kernel, and nothing behind it. {_ENTRY_FORM}")
-        if any(entry.name == name.text for entry in self.entries):
-            raise reader.fault(f"a second Entry line for '{name.text}'", at=name, write="One Entry line a kernel.")
-        self.entries.append(Entry(name.text, tuple(parameters), name.line))
+def _entry(reader: TokenReader, before: list[Entry]) -> Entry:
+    name = reader.expect_name("the kernel's name", write=_ENTRY_FORM)
+    reader.expect("(", write=_ENTRY_FORM)
+    parameters: list[Parameter] = []
+    while not reader.at(")"):
+        parameters.append(_parameter(reader))
+        if any(other.name == parameters[-1].name for other in parameters[:-1]):
+            raise reader.fault(f"a second parameter '{parameters[-1].name}'", write=_ENTRY_FORM)
+        if not reader.accept(","):
+            break
+    reader.expect(")", write=_ENTRY_FORM)
+    reader.finish(write=f"One Entry line a kernel, and nothing behind it. {_ENTRY_FORM}")
+    if any(entry.name == name.text for entry in before):
+        raise reader.fault(f"a second Entry line for '{name.text}'", at=name, write="One Entry line a kernel.")
+    return Entry(name.text, tuple(parameters), name.line)
 
-    def _parameter(self, reader: TokenReader) -> Parameter:
-        words: list[Token] = []
-        while reader.here.kind == "name" or reader.at("::"):
-            words.append(reader.take())
-        if reader.at("*", "&"):
-            raise reader.fault(
-                f"found {reader.here}: the header shows an array's shape, not a pointer",
-                write="Write the shape in elements and what the kernel does with it: const float A[M,K] in",
-            )
-        if len(words) < 2:
-            raise reader.fault("expected a type and a name, as in 'int M'", write=_ENTRY_FORM)
-        if not reader.at("["):
-            return self._scalar(reader, words)
-        ctype = self._type(reader, words[:-1])
-        reader.take()
-        dims = self._list(reader, "]", write="Write the shape between brackets: A[M,K]")
-        direction = reader.here.text
-        if direction not in DIRECTIONS:
-            raise reader.fault(
-                f"expected in, out or inout behind '{words[-1].text}[...]' but found {reader.here}",
-                write=f"Say what the kernel does with it: {words[-1].text}[...] in",
-            )
-        reader.take()
-        is_const = any(word.text == "const" for word in words)
-        if is_const and direction != "in":
-            raise reader.fault(f"'{words[-1].text}' is const but marked {direction}", write="Drop const, or write in.")
-        return Parameter(words[-1].text, ctype, words[-1].line, dims, direction, *self._map(reader, len(dims)))
 
-    def _map(self, reader: TokenReader, rank: int) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-        """The sides of the box behind `map=`, and the window of an im2col map; () where there is none."""
-        if reader.here.text != "map":
-            return (), ()
-        word = reader.take()
-        reader.expect("=", write=_MAP_FORM)
-        is_im2col = reader.here.text == "im2col"
-        form = _IM2COL_FORM if is_im2col else _MAP_FORM
-        if is_im2col:
-            reader.take()
-        reader.expect("(", write=form)
-        numbers = self._list(reader, ")", write=form)
-        if is_im2col:
-            if rank != 4 or len(numbers) != 6:
-                raise reader.fault("an im2col map describes images in NHWC and their windows", at=word, write=form)
-            return numbers[:2], numbers[2:]
-        if not 2 <= len(numbers) <= min(rank, 5):
-            raise reader.fault(
-                "a tensor map describes a matrix in boxes of rows and columns, or more axes with one side for each, "
-                "at most 5", at=word, write=form,
-            )  # fmt: skip
-        return numbers, ()
+def _parameter(reader: TokenReader) -> Parameter:
+    words: list[PlacedToken] = []
+    while reader.here.kind == "name" or reader.at("::"):
+        words.append(reader.take())
+    if reader.at("*", "&"):
+        raise reader.fault(
+            f"found {reader.here}: the header shows an array's shape, not a pointer",
+            write="Write the shape in elements and what the kernel does with it: const float A[M,K] in",
+        )
+    if len(words) < 2:
+        raise reader.fault("expected a type and a name, as in 'int M'", write=_ENTRY_FORM)
+    if not reader.at("["):
+        return _scalar(reader, words)
+    ctype = _type(reader, words[:-1])
+    reader.take()
+    dims = _list(reader, "]", write="Write the shape between brackets: A[M,K]")
+    direction = reader.here.text
+    if direction not in DIRECTIONS:
+        raise reader.fault(
+            f"expected in, out or inout behind '{words[-1].text}[...]' but found {reader.here}",
+            write=f"Say what the kernel does with it: {words[-1].text}[...] in",
+        )
+    reader.take()
+    if direction != "in" and any(word.text == "const" for word in words):
+        raise reader.fault(f"'{words[-1].text}' is const but marked {direction}", write="Drop const, or write in.")
+    return Parameter(words[-1].text, ctype, words[-1].line, dims, direction, *_map(reader, len(dims)))
 
-    def _scalar(self, reader: TokenReader, words: list[Token]) -> Parameter:
-        name = words[-1]
-        if name.text in DIRECTIONS:
-            raise reader.fault(
-                f"'{name.text}' behind a parameter without a shape", at=name,
-                write="Only arrays have a direction; give the shape: x[n] in. A scalar is just 'int n'.",
-            )  # fmt: skip
-        return Parameter(name.text, self._type(reader, words[:-1]), name.line)
 
-    def _type(self, reader: TokenReader, words: list[Token]) -> CType:
-        texts = [word.text for word in words]
-        ctype = find_type(texts)
-        if ctype is None:
-            spelt = " ".join(text for text in texts if text != "const")
-            raise reader.fault(f"unknown type '{spelt}'", at=words[0], write=did_you_mean(spelt, C_TYPES))
-        return ctype
+def _map(reader: TokenReader, rank: int) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    """The sides of the box behind `map=`, and the window of an im2col map; () where there is none."""
+    word = reader.here
+    if not reader.accept("map"):
+        return (), ()
+    reader.expect("=", write=_MAP_FORM)
+    is_im2col = reader.accept("im2col")
+    form = _IM2COL_FORM if is_im2col else _MAP_FORM
+    reader.expect("(", write=form)
+    numbers = _list(reader, ")", write=form)
+    if is_im2col:
+        if rank != 4 or len(numbers) != 6:
+            raise reader.fault("an im2col map describes images in NHWC and their windows", at=word, write=form)
+        return numbers[:2], numbers[2:]
+    if not 2 <= len(numbers) <= min(rank, 5):
+        raise reader.fault(
+            "a tensor map describes a matrix in boxes of rows and columns, or more axes with one side for each, "
+            "at most 5", at=word, write=form,
+        )  # fmt: skip
+    return numbers, ()
 
-    def _list(self, reader: TokenReader, close: str, *, write: str) -> tuple[Expression, ...]:
-        trees = reader.several(lambda: parse_expression(reader))
-        reader.expect(close, write=write)
-        return tuple(trees)
 
-    def _launch(self, reader: TokenReader) -> LaunchLine:
-        name = reader.expect_name("the name of the kernel to launch", write=_LAUNCH_FORM)
-        shape: dict[str, tuple[Expression, ...]] = {}
-        while reader.here.kind == "name":
-            option = reader.take()
-            if option.text not in ("block", "grid", "shared"):
-                meant = did_you_mean(option.text, ("block", "grid", "shared"))
-                raise reader.fault(f"unknown launch option '{option.text}'", at=option, write=f"{meant} {_LAUNCH_FORM}")
-            if option.text in shape:
-                raise reader.fault(f"a second '{option.text}'", at=option, write=_LAUNCH_FORM)
-            reader.expect("=", write=_LAUNCH_FORM)
-            shape[option.text] = self._launch_value(reader, option)
-        for option_name in ("block", "grid"):
-            if option_name not in shape:
-                raise reader.fault(f"the launch of '{name.text}' has no {option_name}=(...)", write=_LAUNCH_FORM)
-        shared = shape.get("shared", (Number(0),))[0]
-        return LaunchLine(name.text, shape["block"], shape["grid"], shared, name.line)
+def _scalar(reader: TokenReader, words: list[PlacedToken]) -> Parameter:
+    name = words[-1]
+    if name.text in DIRECTIONS:
+        raise reader.fault(
+            f"'{name.text}' behind a parameter without a shape", at=name,
+            write="Only arrays have a direction; give the shape: x[n] in. A scalar is just 'int n'.",
+        )  # fmt: skip
+    return Parameter(name.text, _type(reader, words[:-1]), name.line)
 
-    def _launch_value(self, reader: TokenReader, option: Token) -> tuple[Expression, ...]:
-        if option.text == "shared":
-            return (parse_expression(reader),)
-        reader.expect("(", write=f"Put parentheses around it: {option.text}=(256). {_LAUNCH_FORM}")
-        trees = self._list(reader, ")", write=_LAUNCH_FORM)
-        if len(trees) > 3:
-            raise reader.fault(f"{option.text} has {len(trees)} numbers", at=option, write="At most three: x, y, z.")
-        return trees
+
+def _type(reader: TokenReader, words: list[PlacedToken]) -> CType:
+    ctype = find_type([word.text for word in words])
+    if ctype is None:
+        spelt = " ".join(word.text for word in words if word.text != "const")
+        raise reader.fault(f"unknown type '{spelt}'", at=words[0], write=did_you_mean(spelt, C_TYPES))
+    return ctype
+
+
+def _list(reader: TokenReader, close: str, *, write: str) -> tuple[Expression, ...]:
+    trees = tuple(reader.several(lambda: parse_expression(reader)))
+    reader.expect(close, write=write)
+    return trees
+
+
+def _launch(reader: TokenReader) -> LaunchLine:
+    name = reader.expect_name("the name of the kernel to launch", write=_LAUNCH_FORM)
+    shape: dict[str, tuple[Expression, ...]] = {}
+    while reader.here.kind == "name":
+        option = reader.take()
+        if option.text not in ("block", "grid", "shared"):
+            meant = did_you_mean(option.text, ("block", "grid", "shared"))
+            raise reader.fault(f"unknown launch option '{option.text}'", at=option, write=f"{meant} {_LAUNCH_FORM}")
+        if option.text in shape:
+            raise reader.fault(f"a second '{option.text}'", at=option, write=_LAUNCH_FORM)
+        reader.expect("=", write=_LAUNCH_FORM)
+        shape[option.text] = _launch_value(reader, option)
+    for option_name in ("block", "grid"):
+        if option_name not in shape:
+            raise reader.fault(f"the launch of '{name.text}' has no {option_name}=(...)", write=_LAUNCH_FORM)
+    return LaunchLine(name.text, shape["block"], shape["grid"], shape.get("shared", (0,))[0], name.line)
+
+
+def _launch_value(reader: TokenReader, option: PlacedToken) -> tuple[Expression, ...]:
+    if option.text == "shared":
+        return (parse_expression(reader),)
+    reader.expect("(", write=f"Put parentheses around it: {option.text}=(256). {_LAUNCH_FORM}")
+    trees = _list(reader, ")", write=_LAUNCH_FORM)
+    if len(trees) > 3:
+        raise reader.fault(f"{option.text} has {len(trees)} numbers", at=option, write="At most three: x, y, z.")
+    return trees
 
 
 def _size(reader: TokenReader) -> Size:
@@ -329,11 +317,11 @@ def _condition(reader: TokenReader) -> Condition:
     return Condition(reader.text_since(start), tree, line)
 
 
-def _array(reader: TokenReader, form: str) -> Token:
+def _array(reader: TokenReader, form: str) -> PlacedToken:
     return reader.expect_name("an array's name", write=f"Write: // {form}")
 
 
-def _fill(reader: TokenReader) -> tuple[Token, Token]:
+def _fill(reader: TokenReader) -> tuple[PlacedToken, PlacedToken]:
     symbol = reader.expect_name("a __constant__ symbol", write=_CONSTANT_FORM)
     reader.expect("<", write=_CONSTANT_FORM)
     reader.expect("-", write=_CONSTANT_FORM)

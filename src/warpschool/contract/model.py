@@ -117,9 +117,6 @@ class Contract:
     name: str
     source: str = field(repr=False)
     title: str
-    idea: str
-    follows: str
-    limits: str
     entries: tuple[Entry, ...]
     sizes: tuple[Size, ...]
     needs: tuple[Condition, ...]
@@ -154,8 +151,9 @@ class Contract:
         for launch in self.launches:
             for parameter in self.entry(launch.entry).parameters:
                 if parameter.is_array:
-                    before = directions.get(parameter.name, parameter.direction)
-                    directions[parameter.name] = _combined(before, parameter.direction)
+                    before = directions.setdefault(parameter.name, parameter.direction)
+                    if before == "in" and parameter.direction != "in":  # it must be brought, and is a result too
+                        directions[parameter.name] = "inout"
         return directions | dict.fromkeys(self.scratch, "scratch")
 
     def sizes_of(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -163,22 +161,37 @@ class Contract:
         sizes: dict[str, int] = {}
         scalars = {parameter.name for parameter in self.parameters() if parameter.is_size}
         for parameter in self.parameters():
-            shape = shapes.get(parameter.name, ())
-            for tree, length in zip(parameter.dims or (), shape, strict=False):
+            for tree, length in zip(parameter.dims or (), shapes.get(parameter.name, ()), strict=False):
                 if isinstance(tree, Name) and tree.name in scalars:
                     sizes.setdefault(tree.name, int(length))
         return sizes
 
     def bind(self, sizes: Mapping[str, int | float], *, constants: Mapping[str, int] | None = None) -> Plan:
-        """Put numbers into the contract; see `make_plan`."""
-        return make_plan(self, sizes, constants=constants or {})
+        """Evaluate the header for these sizes.
 
-
-def _combined(before: str, now: str) -> str:
-    """The part of an array in a sequence: who reads it first needs it brought, whoever writes it makes it a result."""
-    if before == "in" and now != "in":
-        return "inout"
-    return before
+        Raises ContractError for a missing or unknown size, NeedsError (quoting the line) for sizes that the file
+        refuses, LaunchError for a launch that no chip can do.
+        """
+        constants = dict(constants or {})
+        _refuse_unknown_constants(self, constants)
+        scalars = _scalars(self, sizes)
+        values = self.declarations.constexpr_values(constants)
+        values |= {name: value for name, value in scalars.items() if isinstance(value, int)}
+        _derive_sizes(self, values, sizes)
+        for condition in self.needs:
+            if not _value(self, condition.tree, values, condition.line):
+                raise NeedsError(
+                    f"this kernel needs {condition.text}, and here {_used([condition.tree], values)}", file=self.name,
+                    line=condition.line, next_step="Choose other sizes, or lift this limit in the kernel.",
+                )  # fmt: skip
+        arrays = _arrays(self, values)
+        launches = tuple(_launch(self, launch, values) for launch in self.launches)
+        own = {size.name for size in self.sizes} | set(scalars)
+        known = {name: value for name, value in values.items() if name in own}
+        for parameter in self.parameters():
+            if not parameter.is_array and parameter.name in values:
+                scalars[parameter.name] = _in_range(self, parameter, values[parameter.name])
+        return Plan(self, known, scalars, arrays, launches, constants)
 
 
 # ---------------------------------------------------------------- with numbers
@@ -245,33 +258,6 @@ class Plan:
     constants: Mapping[str, int]
 
 
-def make_plan(contract: Contract, sizes: Mapping[str, int | float], *, constants: Mapping[str, int]) -> Plan:
-    """Evaluate the header for these sizes.
-
-    Raises ContractError for a missing or unknown size, NeedsError (quoting the line) for sizes that the file refuses,
-    LaunchError for a launch that no chip can do.
-    """
-    _refuse_unknown_constants(contract, constants)
-    scalars = _scalars(contract, sizes)
-    values = contract.declarations.constexpr_values(constants)
-    values |= {name: value for name, value in scalars.items() if isinstance(value, int)}
-    _derive_sizes(contract, values, sizes)
-    for condition in contract.needs:
-        if not _value(contract, condition.tree, values, condition.line):
-            raise NeedsError(
-                f"this kernel needs {condition.text}, and here {_used([condition.tree], values)}", file=contract.name,
-                line=condition.line, next_step="Choose other sizes, or lift this limit in the kernel.",
-            )  # fmt: skip
-    arrays = _arrays(contract, values)
-    launches = tuple(_launch(contract, launch, values) for launch in contract.launches)
-    own = {size.name for size in contract.sizes} | set(scalars)
-    known = {name: value for name, value in values.items() if name in own}
-    for parameter in contract.parameters():
-        if not parameter.is_array and parameter.name in values:
-            scalars[parameter.name] = _in_range(contract, parameter, values[parameter.name])
-    return Plan(contract, known, scalars, arrays, launches, dict(constants))
-
-
 def _refuse_unknown_constants(contract: Contract, constants: Mapping[str, int]) -> None:
     for name in constants:
         if name not in contract.declarations.constexprs:
@@ -291,8 +277,7 @@ def _scalars(contract: Contract, sizes: Mapping[str, int | float]) -> dict[str, 
                 f"'{name}' is no scalar of this kernel", file=contract.name,
                 next_step=did_you_mean(name, sorted(parameters)),
             )  # fmt: skip
-    missing = [name for name in parameters if name not in sizes and name not in derived]
-    if missing:
+    if missing := [name for name in parameters if name not in sizes and name not in derived]:
         entry = next(entry for entry in contract.entries if missing[0] in {p.name for p in entry.parameters})
         raise ContractError(
             f"no value for {', '.join(missing)}", file=contract.name, line=entry.line,
@@ -353,10 +338,10 @@ def _arrays(contract: Contract, values: Mapping[str, int]) -> dict[str, ArrayPla
         shape = _shape(contract, parameter, values)
         before = arrays.get(parameter.name)
         if before is None or before.shape is None:
-            is_zeroed = parameter.name in contract.zeroed
             arrays[parameter.name] = ArrayPlan(
-                parameter.name, parameter.ctype, shape, directions[parameter.name], is_zeroed, parameter.line
-            )
+                parameter.name, parameter.ctype, shape, directions[parameter.name],
+                parameter.name in contract.zeroed, parameter.line,
+            )  # fmt: skip
         elif math.prod(before.shape) != math.prod(shape):
             raise ContractError(
                 f"'{parameter.name}' has shape {list(shape)} here and {list(before.shape)} in another Entry",
@@ -388,8 +373,7 @@ def _launch(contract: Contract, launch: LaunchLine, values: Mapping[str, int]) -
     block = _dim3(contract, launch, launch.block, values)
     grid = _dim3(contract, launch, launch.grid, values)
     shared = _value(contract, launch.shared, values, launch.line, error=LaunchLineError)
-    problem = launch_problem(grid, block, shared, _TARGET_CHIPS.get(contract.target, _CHIP))
-    if problem:
+    if problem := launch_problem(grid, block, shared, _TARGET_CHIPS.get(contract.target, _CHIP)):
         used = _used((*launch.block, *launch.grid, launch.shared), values)
         suffix = f" (with {used})" if used else ""
         raise LaunchError(
@@ -421,10 +405,8 @@ def _box(contract: Contract, parameter: Parameter, values: Mapping[str, int]) ->
 
 
 def _dim3(contract: Contract, launch: LaunchLine, trees: tuple[Expression, ...], values: Mapping[str, int]) -> Dim3:
-    x, y, z = (
-        _value(contract, trees[axis], values, launch.line, error=LaunchLineError) if axis < len(trees) else 1
-        for axis in range(3)
-    )
+    lengths = (_value(contract, tree, values, launch.line, error=LaunchLineError) for tree in trees)
+    x, y, z = (*lengths, 1, 1)[:3]
     return x, y, z
 
 

@@ -6,10 +6,12 @@ preprocessor lines and `#if 0` blocks, and leaves everything else to NVRTC.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from warpschool.compile.source import blank
 from warpschool.contract.expressions import (
     EvaluationError,
     Expression,
-    Token,
+    PlacedToken,
     TokenReader,
     evaluate,
     parse_expression,
@@ -68,33 +70,20 @@ _VECTORS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-def _table() -> dict[str, CType]:
-    types: dict[str, CType] = {}
-    for dtype, spellings in _SCALARS:
-        for spelling in spellings:
-            types[spelling] = CType(spellings[0], np.dtype(dtype))
-    for dtype, base in _VECTORS:
-        for lanes in (1, 2, 3, 4):
-            types[f"{base}{lanes}"] = CType(f"{base}{lanes}", np.dtype(dtype), lanes)
-    for spelling in ("half2", "__half2"):
-        types[spelling] = CType("half2", np.dtype("float16"), 2)
-    return types
-
-
-C_TYPES: dict[str, CType] = _table()
+C_TYPES = {word: CType(spellings[0], np.dtype(dtype)) for dtype, spellings in _SCALARS for word in spellings}
+C_TYPES |= {f"{base}{n}": CType(f"{base}{n}", np.dtype(dtype), n) for dtype, base in _VECTORS for n in (1, 2, 3, 4)}
+C_TYPES |= dict.fromkeys(("half2", "__half2"), CType("half2", np.dtype("float16"), 2))
 
 
 def find_type(words: list[str]) -> CType | None:
     """Return the type that these words spell, qualifiers and `std::` ignored, or None when there is none."""
     kept = [word for word in words if word not in _QUALIFIERS and word not in ("std", "::")]
-    direct = C_TYPES.get(" ".join(kept))
-    return direct or C_TYPES.get(" ".join(_in_usual_order(kept)))
+    return C_TYPES.get(" ".join(kept)) or C_TYPES.get(" ".join(_in_usual_order(kept)))
 
 
 def _in_usual_order(words: list[str]) -> list[str]:
     """Sign, then length, then base: `int unsigned` and `long unsigned int long` are legal C too."""
-    rank = {"unsigned": 0, "signed": 0, "short": 1, "long": 1}
-    ordered = sorted(words, key=lambda word: rank.get(word, 2))
+    ordered = sorted(words, key=lambda word: {"unsigned": 0, "signed": 0, "short": 1, "long": 1}.get(word, 2))
     return [word for word in ordered if word != "int"] if len(ordered) > 1 else ordered
 
 
@@ -103,7 +92,7 @@ def _in_usual_order(words: list[str]) -> list[str]:
 _LINKAGE = re.compile(r'\bextern\s*"C"')
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
 _MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)[ \t]+(.*)")
-_C_TOKEN = re.compile(r"\d[\w.']*|\w+|\"C\"|::|<<|>>|[<>=!]=|&&|\|\||\S")
+_C_TOKEN = re.compile(r"(?P<integer>\d[\w.']*)|(?P<name>\w+)|(?P<sign>\"C\"|::|<<|>>|[<>=!]=|&&|\|\||\S)")
 _ATTRIBUTES = {"__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "__block_size__", "alignas"}
 _BRACES = {"{": 1, "}": -1}
 _BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1} | _BRACES
@@ -179,9 +168,7 @@ class Declarations:
     def parameters(self, kernel: str) -> tuple[SourceParameter, ...]:
         """The parameters of a kernel; () where they cannot be read (macros), or its declarations do not agree."""
         found = {signature.parameters for signature in self.signatures if signature.name == kernel}
-        if len(found) != 1:
-            return ()
-        parameters = found.pop()
+        parameters = found.pop() if len(found) == 1 else ()
         return parameters if all(one.name.isidentifier() for one in parameters) else ()
 
     def constexpr_values(self, replaced: Mapping[str, int]) -> dict[str, int]:
@@ -191,10 +178,8 @@ class Declarations:
             if name in replaced:
                 values[name] = int(replaced[name])
             elif constant.tree is not None:
-                try:
+                with contextlib.suppress(EvaluationError):  # an error only if the header uses it
                     values[name] = evaluate(constant.tree, values)
-                except EvaluationError:
-                    continue  # an error only if the header uses it
         return values
 
 
@@ -203,7 +188,8 @@ def scan_source(source: str, *, name: str) -> Declarations:
     """Return the declarations of a CUDA C++ file; never fails: what it cannot read is left out."""
     code = blank(source)
     macros = {match[1]: match[2].strip() for match in _MACRO.finditer(code)}
-    text = _without_directives(_without_if_zero(_without_strings(source, code)))
+    text = _without_if_zero(_without_strings(source, code))
+    text = _DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     found = Declarations(macros=macros)
     for statement, is_extern_c in _statements(_c_tokens(text)):
         _note(statement, is_extern_c, found, name)
@@ -216,10 +202,6 @@ def _without_strings(source: str, code: str) -> str:
     for match in _LINKAGE.finditer(code):
         text[match.start() : match.end()] = match[0]
     return "".join(text)
-
-
-def _without_directives(text: str) -> str:
-    return _DIRECTIVE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def _without_if_zero(text: str) -> str:
@@ -240,21 +222,16 @@ def _without_if_zero(text: str) -> str:
     return "\n".join(lines)
 
 
-def _c_tokens(text: str) -> list[Token]:
-    tokens = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        for match in _C_TOKEN.finditer(line):
-            word = match[0]
-            kind = "name" if word[0].isalpha() or word[0] == "_" else "integer" if word[0].isdigit() else "sign"
-            tokens.append(Token(kind, word, number, match.start() + 1))
-        if len(tokens) > _MAX_TOKENS:
-            break
-    return tokens
+def _c_tokens(text: str) -> list[PlacedToken]:
+    lines = enumerate(text.split("\n"), start=1)
+    matches = ((number, match) for number, line in lines for match in _C_TOKEN.finditer(line))
+    some = itertools.islice(matches, _MAX_TOKENS)
+    return [PlacedToken(str(match.lastgroup), match[0], number, match.start() + 1) for number, match in some]
 
 
-def _statements(tokens: list[Token]) -> Iterator[tuple[list[Token], bool]]:
+def _statements(tokens: list[PlacedToken]) -> Iterator[tuple[list[PlacedToken], bool]]:
     """Yield the declarations at file scope without function bodies, and whether `extern "C"` holds for each."""
-    statement: list[Token] = []
+    statement: list[PlacedToken] = []
     blocks = 0  # open `extern "C" {`
     index = 0
     while index < len(tokens):
@@ -278,25 +255,23 @@ def _statements(tokens: list[Token]) -> Iterator[tuple[list[Token], bool]]:
     yield statement, blocks > 0  # a file that ends too early, or the beginning of one
 
 
-def _note(statement: list[Token], is_extern_c: bool, found: Declarations, file: str) -> None:
+def _note(statement: list[PlacedToken], is_extern_c: bool, found: Declarations, file: str) -> None:
     """Enter a declaration into the tables that it belongs to."""
     words = [token.text for token in statement]
     if "__global__" in words:
-        signature = _signature(statement, is_extern_c)
-        if signature is not None:
+        if signature := _signature(statement, is_extern_c):
             found.signatures.append(signature)
             if is_extern_c or signature.name not in found.kernels:
                 found.kernels[signature.name] = signature
     elif "__constant__" in words:
-        symbol = _constant_symbol(statement)
-        if symbol is not None:
+        if symbol := _constant_symbol(statement):
             found.constants[symbol.name] = symbol
     elif "constexpr" in words and "template" not in words:
         for constant in _constexprs(statement, file):
             found.constexprs[constant.name] = constant
 
 
-def _signature(statement: list[Token], is_extern_c: bool) -> Signature | None:
+def _signature(statement: list[PlacedToken], is_extern_c: bool) -> Signature | None:
     tokens = _without_attributes(statement)
     start = next((i for i, token in enumerate(tokens) if token.text == "("), 0)
     if start == 0 or tokens[start - 1].kind != "name":
@@ -304,15 +279,14 @@ def _signature(statement: list[Token], is_extern_c: bool) -> Signature | None:
     end = _end_of(tokens, start) - 1
     if tokens[end].text != ")":
         return None
-    inner = tokens[start + 1 : end]
-    parts = [part for part in _split_commas(inner) if [token.text for token in part] not in ([], ["void"])]
-    name = tokens[start - 1]
-    return Signature(name.text, name.line, tuple(_parameter(part) for part in parts), is_extern_c)
+    parts = [[token.text for token in part] for part in _split_commas(tokens[start + 1 : end])]
+    parameters = tuple(_parameter(words) for words in parts if words not in ([], ["void"]))
+    return Signature(tokens[start - 1].text, tokens[start - 1].line, parameters, is_extern_c)
 
 
-def _without_attributes(tokens: list[Token]) -> list[Token]:
+def _without_attributes(tokens: list[PlacedToken]) -> list[PlacedToken]:
     """Drop __launch_bounds__(...) and its like, wherever they stand."""
-    kept: list[Token] = []
+    kept: list[PlacedToken] = []
     index = 0
     while index < len(tokens):
         if tokens[index].text in _ATTRIBUTES:
@@ -325,7 +299,7 @@ def _without_attributes(tokens: list[Token]) -> list[Token]:
     return kept
 
 
-def _end_of(tokens: list[Token], start: int, brackets: Mapping[str, int] = _BRACKETS) -> int:
+def _end_of(tokens: list[PlacedToken], start: int, brackets: Mapping[str, int] = _BRACKETS) -> int:
     """The index behind the bracket that closes the one at `start`; the number of tokens where none does."""
     depth = 0
     for index in range(start, len(tokens)):
@@ -335,8 +309,8 @@ def _end_of(tokens: list[Token], start: int, brackets: Mapping[str, int] = _BRAC
     return len(tokens)
 
 
-def _split_commas(tokens: list[Token]) -> Iterator[list[Token]]:
-    part: list[Token] = []
+def _split_commas(tokens: list[PlacedToken]) -> Iterator[list[PlacedToken]]:
+    part: list[PlacedToken] = []
     depth = 0
     for token in tokens:
         depth += _BRACKETS.get(token.text, 0)
@@ -348,8 +322,7 @@ def _split_commas(tokens: list[Token]) -> Iterator[list[Token]]:
     yield part
 
 
-def _parameter(tokens: list[Token]) -> SourceParameter:
-    words = [token.text for token in tokens]
+def _parameter(words: list[str]) -> SourceParameter:
     text = " ".join(words).replace(" *", "*").replace(" [", "[").replace(" ]", "]")
     core = [word for word in words if word not in _QUALIFIERS]
     if "[" in core:
@@ -362,7 +335,7 @@ def _parameter(tokens: list[Token]) -> SourceParameter:
     return SourceParameter(name, text, spelt, find_type(core) if depth < 2 else None, depth, is_const)
 
 
-def _constant_symbol(statement: list[Token]) -> ConstantSymbol | None:
+def _constant_symbol(statement: list[PlacedToken]) -> ConstantSymbol | None:
     words = [token for token in statement if token.text not in ("__constant__", "static", "extern")]
     stop = next((i for i, token in enumerate(words) if token.text in ("[", "=", "{")), len(words))
     if stop < 2 or words[stop - 1].kind != "name":
@@ -371,7 +344,7 @@ def _constant_symbol(statement: list[Token]) -> ConstantSymbol | None:
     return ConstantSymbol(name.text, name.line, find_type([token.text for token in words[: stop - 1]]))
 
 
-def _constexprs(statement: list[Token], file: str) -> Iterator[Constexpr]:
+def _constexprs(statement: list[PlacedToken], file: str) -> Iterator[Constexpr]:
     """Yield the integers of `constexpr int A = 1, B = A + 1`."""
     words = [token for token in statement if token.text not in ("static", "constexpr", "inline", "__device__", "const")]
     for number, part in enumerate(_split_commas(words)):
@@ -386,12 +359,11 @@ def _constexprs(statement: list[Token], file: str) -> Iterator[Constexpr]:
         yield Constexpr(name.text, " ".join(token.text for token in value), name.line, _tree(value, file))
 
 
-def _tree(tokens: list[Token], file: str) -> Expression | None:
+def _tree(tokens: list[PlacedToken], file: str) -> Expression | None:
     """Parse an initialiser, or return None where it is more than the header's expressions."""
     if not tokens:
         return None
-    last = tokens[-1]
-    reader = TokenReader([*tokens, Token("end", "", last.line, last.column)], file=file)
+    reader = TokenReader([*tokens, replace(tokens[-1], kind="end", text="")], file=file)
     try:
         tree = parse_expression(reader)
         reader.finish(write="")

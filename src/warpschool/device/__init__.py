@@ -4,8 +4,6 @@
 call of the kernel gives a `Launch` with counters, hazards and printed text.
 """
 
-from __future__ import annotations
-
 from warpschool.device.module import Kernel, Launch, RawModule, get_device, gpu_problem
 from warpschool.device.protocol import Device, DeviceArray, LaunchOptions
 from warpschool.device.sim import SimDevice

@@ -47,9 +47,8 @@ class KernelParameter:
 
     @property
     def may_be_pointer(self) -> bool:
-        if self.info.size_bytes != 8 or self.is_float or self.is_struct:
-            return False
-        return self.declared is None or self.declared.is_pointer
+        is_address = self.info.size_bytes == 8 and not (self.is_float or self.is_struct)
+        return is_address and (self.declared is None or self.declared.is_pointer)
 
     @property
     def wants(self) -> str:
@@ -152,12 +151,8 @@ def _structure(parameter: KernelParameter, raw: bytes) -> np.generic:
 def _numpy_scalar(parameter: KernelParameter, value: np.generic) -> np.generic:
     """NumPy scalars fix the type: size and kind must match."""
     size_fits = value.dtype.itemsize == parameter.info.size_bytes
-    if parameter.is_struct:  # half and bfloat16 are structures to the compiler
-        kind_fits = True
-    elif parameter.is_float:
-        kind_fits = value.dtype.kind == "f"
-    else:
-        kind_fits = value.dtype.kind in "iub"
+    kinds = "f" if parameter.is_float else "iub"
+    kind_fits = parameter.is_struct or value.dtype.kind in kinds  # half and bfloat16 are structures to the compiler
     if not (size_fits and kind_fits):
         raise ArgumentError(
             f"the kernel takes {parameter.wants} ({parameter.info.size_bytes} bytes); "

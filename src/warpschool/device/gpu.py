@@ -20,9 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ptxsim.tensormap import BYTES, TensorMap
 from warpschool import model
 from warpschool.compile import Compiled, find_toolchain
 from warpschool.device.protocol import (
+    Buffer,
+    Device,
     DeviceArray,
     Dim3,
     LaunchOptions,
@@ -32,17 +35,10 @@ from warpschool.device.protocol import (
     Shape,
     checked_dtype,
     checked_shape,
-    host_array,
     not_measured,
 )
-from warpschool.errors import (
-    ArgumentError,
-    ContractError,
-    DeviceFault,
-    DeviceLacks,
-    DeviceUnavailable,
-    LaunchError,
-)
+from warpschool.device.tensors import described
+from warpschool.errors import ArgumentError, DeviceFault, DeviceLacks, DeviceUnavailable, LaunchError
 
 if TYPE_CHECKING:
     from ptxsim import Module
@@ -69,7 +65,7 @@ def _import_cupy() -> Any:
     return cupy
 
 
-class GpuDevice:
+class GpuDevice(Device):
     """The current CUDA device. Raises DeviceUnavailable, with the reason, where there is none."""
 
     name = "gpu"
@@ -128,37 +124,21 @@ class GpuDevice:
 
     # ---------------------------------------------------------------- memory
 
-    def _wrap(self, array: Any, name: str) -> DeviceArray:
-        return DeviceArray(self, GpuBuffer(array.reshape(-1).view(np.uint8)), array.shape, array.dtype, name=name)
-
     def asarray(self, host: npt.ArrayLike, dtype: npt.DTypeLike | None = None, *, name: str = "") -> DeviceArray:
-        """Copies a host array to the GPU."""
-        if isinstance(host, self.cupy.ndarray):
-            return self._wrap(self.cupy.ascontiguousarray(host, dtype), name)
-        source = host_array(host, dtype)
-        array = self.empty(source.shape, source.dtype, name=name)
-        array.set(source)
-        return array
+        """Copies a host array to the GPU; an array of CuPy's is taken as it is, if it is contiguous."""
+        if not isinstance(host, self.cupy.ndarray):
+            return super().asarray(host, dtype, name=name)
+        array = self.cupy.ascontiguousarray(host, dtype)
+        return DeviceArray(self, _buffer(array.reshape(-1).view(np.uint8)), array.shape, array.dtype, name=name)
 
-    def empty(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
-        """A new array with arbitrary contents."""
-        lengths, kind = checked_shape(shape), checked_dtype(dtype)
-        nbytes = int(np.prod(lengths, dtype=np.int64)) * kind.itemsize
+    def allocate(self, nbytes: int, name: str, what: str) -> Buffer:
+        """Memory of CuPy's pool."""
         try:
-            owner = self.cupy.empty(max(nbytes, 1), np.uint8)
+            return _buffer(self.cupy.empty(max(nbytes, 1), np.uint8))
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise ArgumentError(
                 f"{name or 'an array'} of {nbytes:,} bytes does not fit on {self.description}"
             ) from error
-        return DeviceArray(self, GpuBuffer(owner), lengths, kind, name=name)
-
-    def zeros(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
-        array = self.empty(shape, dtype, name=name)
-        array.view(np.uint8).fill(0) if array.shape else array.native.fill(0)
-        return array
-
-    def asnumpy(self, array: DeviceArray, *, stream: Any = None) -> np.ndarray:
-        return array.get(stream=stream)
 
     def copy_to_host(self, array: DeviceArray, out: np.ndarray, stream: Any) -> None:
         with self._faults("copying to the host"):
@@ -171,21 +151,19 @@ class GpuDevice:
     def pinned(self, shape: Shape, dtype: npt.DTypeLike) -> np.ndarray:
         """A page-locked host array of zeros."""
         lengths, kind = checked_shape(shape), checked_dtype(dtype)
-        count = int(np.prod(lengths, dtype=np.int64))
+        count = math.prod(lengths)
         memory = self.cupy.cuda.alloc_pinned_memory(max(count * kind.itemsize, 1))
         array = np.frombuffer(memory, kind, count).reshape(lengths)
         array[...] = np.zeros((), kind)
         return array
 
     def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
-        """See `tensor_map`."""
-        return tensor_map(array, box, window)
+        """See `tensors.described`."""
+        return np.frombuffer(_encoded(described(array, box, window)), np.dtype(f"V{BYTES}"))[0]
 
     def pointer(self, value: Any) -> int | None:
-        if isinstance(value, DeviceArray):
-            return value.address if value.device is self else None
-        if isinstance(value, (np.ndarray, np.generic)):
-            return None
+        if isinstance(value, (DeviceArray, np.ndarray, np.generic)):
+            return super().pointer(value)
         interface = getattr(value, "__cuda_array_interface__", None)  # CuPy, PyTorch, Numba
         if interface is None:
             return None
@@ -235,7 +213,9 @@ class GpuDevice:
         from ptxsim import parse
 
         compiled = module.compiled
-        options = ("-std=c++17", "-lineinfo", *module.options, *self._include_options())
+        # CuPy brings some of CUDA's headers; mma.h and crt/ come from the toolkit or the pip packages.
+        includes = (f"-I{folder}" for folder in find_toolchain().includes)
+        options = ("-std=c++17", "-lineinfo", *module.options, *includes)
         if compiled.arch.endswith("a"):
             native = self._load_specific(compiled, options)
         else:
@@ -246,9 +226,7 @@ class GpuDevice:
         """A source for one architecture and no other, which CuPy's own compilation does not ask for."""
         target = compiled.arch.replace("compute_", "sm_")
         if target.removesuffix("a") != self.arch:
-            raise DeviceUnavailable(
-                f"{compiled.name} is written for {target}; {self.description} is {self.arch}", next_step=_NO_GPU
-            )
+            raise DeviceLacks(f"{compiled.name} is written for {target}; {self.description} is {self.arch}")
         nvrtc = self.cupy.cuda.nvrtc
         program = nvrtc.createProgram(compiled.source, compiled.name, (), ())
         try:
@@ -266,10 +244,6 @@ class GpuDevice:
             _ = native.module  # reads the file
         return native
 
-    def _include_options(self) -> tuple[str, ...]:
-        """CuPy brings some of CUDA's headers; mma.h and crt/ come from the toolkit or the pip packages."""
-        return tuple(f"-I{folder}" for folder in find_toolchain().includes)
-
     def __repr__(self) -> str:
         return f"GpuDevice({self.description!r})"
 
@@ -277,22 +251,9 @@ class GpuDevice:
 # ---------------------------------------------------------------- programs
 
 
-class GpuBuffer:
-    """GPU memory that a CuPy array owns."""
-
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner  # a CuPy uint8 array
-
-    @property
-    def address(self) -> int:
-        return int(self._owner.data.ptr)
-
-    def label(self, name: str) -> None:
-        """Nothing on a GPU reports names."""
-
-    def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        return self._owner[offset : offset + nbytes].view(dtype).reshape(shape)
+def _buffer(array: Any) -> Buffer:
+    """The memory of a CuPy uint8 array."""
+    return Buffer(int(array.data.ptr), array)
 
 
 @dataclass(frozen=True)
@@ -304,45 +265,29 @@ class GpuModule:
     program: Module
     source_name: str
 
-    @property
-    def entries(self) -> Sequence[str]:
-        return self.program.entries
-
-    @property
-    def variables(self) -> Sequence[str]:
-        return tuple(self.program.variables)
-
     def kernel(self, name: str) -> GpuKernel:
-        cupy = self.device.cupy
         try:
             function = self.native.get_function(name)
             _ = function.attributes  # compiles now
-        except cupy.cuda.compiler.CompileException as error:
+        except self.device.cupy.cuda.compiler.CompileException as error:
             where = f"{self.device.description}, {self.device.arch}"
             raise DeviceLacks(f"{self.source_name} does not compile for {where}: {_first_complaint(error)}") from error
         return GpuKernel(self.device, name, function, self.program.params(name))
 
     def variable(self, name: str) -> DeviceArray:
-        cupy = self.device.cupy
-        try:
-            pointer = self.native.get_global(name)
-        except cupy.cuda.driver.CUDADriverError as error:
-            raise ContractError(
-                f"there is no __device__ or __constant__ variable {name!r}", file=self.source_name
-            ) from error
-        size = self.program.variables[name]
-        owner = cupy.ndarray((size,), np.uint8, pointer)
-        return DeviceArray(self.device, GpuBuffer(owner), (size,), np.dtype(np.uint8), name=name)
+        shape = (self.program.variables[name],)
+        array = self.device.cupy.ndarray(shape, np.uint8, self.native.get_global(name))
+        return DeviceArray(self.device, _buffer(array), shape, np.dtype(np.uint8), name=name)
 
 
+@dataclass
 class GpuKernel:
     """A kernel on the GPU."""
 
-    def __init__(self, device: GpuDevice, name: str, function: Any, params: Sequence[ParameterInfo]) -> None:
-        self.device = device
-        self.name = name
-        self.function = function
-        self.params = params
+    device: GpuDevice
+    name: str
+    function: Any
+    params: Sequence[ParameterInfo]
 
     @property
     def attributes(self) -> dict[str, int]:
@@ -353,10 +298,9 @@ class GpuKernel:
         return int(self.function.max_dynamic_shared_size_bytes)
 
     def allow_dynamic_shared(self, nbytes: int) -> None:
-        cupy = self.device.cupy
         try:
             self.function.max_dynamic_shared_size_bytes = nbytes
-        except cupy.cuda.driver.CUDADriverError as error:
+        except self.device.cupy.cuda.driver.CUDADriverError as error:
             static = self.attributes["shared_size_bytes"]
             most = self.device.spec.sm.shared_bytes_per_block - static
             raise DeviceLacks(
@@ -378,10 +322,9 @@ class GpuKernel:
         options: LaunchOptions,
     ) -> Outcome:
         """Enqueues the kernel and returns; a fault shows at the next copy or `synchronize`."""
-        cupy = self.device.cupy
         try:
             self.function(grid, block, tuple(arguments), shared_mem=shared_bytes, stream=stream)
-        except cupy.cuda.driver.CUDADriverError as error:
+        except self.device.cupy.cuda.driver.CUDADriverError as error:
             if "INVALID_VALUE" in str(error) or "OUT_OF_RESOURCES" in str(error):
                 raise LaunchError(f"{self.name} cannot be launched on {self.device.description}: {error}") from error
             raise DeviceFault(
@@ -424,7 +367,10 @@ class GpuSampler:
         self._junk = self.cupy.empty(size, self.cupy.uint8) if flush == "l2" else None
         self._spin = self.cupy.RawKernel(_SPIN, "spin")
         self._host_us = 0.0
-        _reset_persisting_l2()
+        from cuda.bindings import driver
+
+        # Lines that a former kernel pinned in L2 are given back; before compute capability 8.0 nothing is pinned.
+        driver.cuCtxResetPersistingL2Cache()
 
     def run(self, work: Callable[[], Any]) -> None:
         """Runs once and waits; notes how long the host took to enqueue it."""
@@ -443,87 +389,44 @@ class GpuSampler:
         start, end = event(), event()
         if self._junk is not None:
             self._junk.data.memset_async(0, self._junk.nbytes, self.stream)
-        self._spin((1,), (1,), (self._delay_cycles(),), stream=self.stream)
+        delay_us = min(max(1.5 * self._host_us, _MIN_DELAY_US), _MAX_DELAY_US)
+        self._spin((1,), (1,), (int(delay_us * self.device.spec.clock_mhz),), stream=self.stream)
         start.record(self.stream)
         work()
         end.record(self.stream)
         return start, end
 
-    def _delay_cycles(self) -> int:
-        delay_us = min(max(1.5 * self._host_us, _MIN_DELAY_US), _MAX_DELAY_US)
-        return int(delay_us * self.device.spec.clock_mhz)
-
-
-def _reset_persisting_l2() -> None:
-    """Gives lines that a former kernel pinned in L2 back; needs compute capability 8.0, elsewhere nothing is pinned."""
-    from cuda.bindings import driver
-
-    driver.cuCtxResetPersistingL2Cache()
-
 
 # ---------------------------------------------------------------- tensor maps
 
-_BYTES = 128
 _TYPES = {
-    "float16": "FLOAT16", "float32": "FLOAT32", "float64": "FLOAT64", "uint8": "UINT8", "int8": "UINT8",
-    "uint16": "UINT16", "int32": "INT32", "uint32": "UINT32", "int64": "INT64", "uint64": "UINT64",
+    "u8": "UINT8", "u16": "UINT16", "u32": "UINT32", "s32": "INT32", "u64": "UINT64", "s64": "INT64", "f16": "FLOAT16",
+    "f32": "FLOAT32", "f64": "FLOAT64",
 }  # fmt: skip
-_SWIZZLES = {128: "128B", 64: "64B", 32: "32B"}
-"""By a box's width in bytes: the swizzle that spreads eight of its rows over all banks."""
 
 
-def tensor_map(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
-    """The tensor map of an array on the GPU, for boxes with these sides; outside the array is zero.
-
-    An array with more axes than the box has sides counts its first axes as one. `window` makes a map of images in
-    NHWC for windows with these rows, columns, stride and padding; its boxes are places x channels. Boxes of 128, 64 or
-    32 bytes in width are swizzled accordingly. Raises ArgumentError for an array whose rows do not start on 16 bytes,
-    or a type that no tensor map knows.
-    """
+def _encoded(tensor_map: TensorMap) -> bytes:
+    """The driver's 128 bytes for a map."""
     from cuda.bindings import driver
 
-    rank = 4 if window else len(box)
-    shape = (math.prod(array.shape[: len(array.shape) - rank + 1]), *array.shape[len(array.shape) - rank + 1 :])
-    _check(array, shape)
-    pitches = [math.prod(shape[axis:]) * array.dtype.itemsize for axis in range(rank - 1, 0, -1)]
-    described = (
-        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[array.dtype.name]}"), rank, array.address,
-        [driver.cuuint64_t(length) for length in reversed(shape)], [driver.cuuint64_t(pitch) for pitch in pitches],
+    m, rank = tensor_map, tensor_map.rank
+    what = (
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[m.element]}"), rank, m.address,
+        [driver.cuuint64_t(size) for size in m.sizes], [driver.cuuint64_t(stride) for stride in m.strides],
     )  # fmt: skip
-    swizzle = _SWIZZLES.get(box[-1] * array.dtype.itemsize, "NONE")
+    steps = [driver.cuuint32_t(step) for step in m.steps or (1,) * rank]
     modes = (
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{f'{m.swizzle}B' if m.swizzle else 'NONE'}"),
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
-    status, found = _encoded(driver, described, box, window, modes)
+    if m.corners is None:
+        sides = [driver.cuuint32_t(side) for side in m.box]
+        status, found = driver.cuTensorMapEncodeTiled(*what, sides, steps, *modes)
+    else:
+        lower, upper = (list(corner) for corner in m.corners)
+        status, found = driver.cuTensorMapEncodeIm2col(*what, lower, upper, *m.box, steps, *modes)
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise DeviceFault(f"the driver makes no tensor map of {array.dtype}{list(array.shape)}: {status.name}")
-    return np.frombuffer(ctypes.string_at(found.getPtr(), _BYTES), np.dtype(f"V{_BYTES}"))[0]
-
-
-def _check(array: DeviceArray, shape: tuple[int, ...]) -> None:
-    name, pitch = array.name or "the array", shape[-1] * array.dtype.itemsize
-    if array.dtype.name not in _TYPES:
-        raise ArgumentError(f"a tensor map describes numbers; {name} holds {array.dtype}")
-    if pitch % 16:
-        raise ArgumentError(
-            f"a tensor map needs rows of a multiple of 16 bytes; {name} has {pitch}",
-            next_step=f"Say so in the header, // Needs: columns % {16 // array.dtype.itemsize} == 0, or pad the rows.",
-        )
-
-
-def _encoded(
-    driver: Any, described: tuple[Any, ...], box: tuple[int, ...], window: tuple[int, ...], modes: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    """The driver's status and map. A window's corner lies in a rectangle that begins and ends off the image's own."""
-    if not window:
-        sides = [driver.cuuint32_t(side) for side in reversed(box)]
-        return driver.cuTensorMapEncodeTiled(*described, sides, [driver.cuuint32_t(1)] * len(box), *modes)
-    rows, columns, stride, pad = window
-    places, channels = box
-    steps = [driver.cuuint32_t(step) for step in (1, stride, stride, 1)]
-    return driver.cuTensorMapEncodeIm2col(
-        *described, [-pad, -pad], [pad - (columns - 1), pad - (rows - 1)], channels, places, steps, *modes
-    )
+        raise DeviceFault(f"the driver makes no tensor map of {m.element}{list(m.sizes)}: {status.name}")
+    return ctypes.string_at(found.getPtr(), BYTES)

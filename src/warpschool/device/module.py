@@ -33,7 +33,7 @@ from warpschool.device.protocol import (
     UnmeasuredText,
     checked_dtype,
 )
-from warpschool.errors import ArgumentError, DeviceUnavailable, EntryError, LaunchError
+from warpschool.errors import ArgumentError, ContractError, DeviceUnavailable, EntryError, LaunchError
 from warpschool.suggest import did_you_mean
 
 
@@ -126,12 +126,12 @@ class RawModule:
     @property
     def entries(self) -> tuple[str, ...]:
         """Names of the kernels in the source."""
-        return tuple(self._loaded.entries)
+        return tuple(self._loaded.program.entries)
 
     @property
     def variables(self) -> tuple[str, ...]:
         """Names of the `__device__` and `__constant__` variables in the source."""
-        return tuple(self._loaded.variables)
+        return tuple(self._loaded.program.variables)
 
     def compile(self) -> None:
         """Compiles now rather than at first use. Raises CompileError."""
@@ -149,12 +149,17 @@ class RawModule:
 
         Raises ContractError where there is no such variable.
         """
+        if name not in self.variables:
+            raise ContractError(
+                f"there is no __device__ or __constant__ variable {name!r}", file=self.name,
+                next_step=did_you_mean(name, self.variables),
+            )  # fmt: skip
         return self._loaded.variable(name).view(checked_dtype(dtype))
 
     def resources(self, arch: str) -> dict[str, Resources]:
         """What ptxas reports for each kernel on a real architecture ("sm_80")."""
-        return dict(
-            resource_usage(self.code, name=self.name, options=self.options, constants=self.constants or None, arch=arch)
+        return resource_usage(
+            self.code, name=self.name, options=self.options, constants=self.constants or None, arch=arch
         )
 
     def _hint(self, name: str, entries: tuple[str, ...]) -> str:
@@ -201,6 +206,7 @@ class Kernel:
         dims = checked_dims(self.name, "grid", grid), checked_dims(self.name, "block", block)
         self._check_shared(shared_mem)
         scalars = convert(self.name, self.parameters, arguments, device)
+        arrays = {(a.address, a.nbytes): a.nbytes for a in arguments if isinstance(a, DeviceArray)}
 
         def run() -> Launch:
             for parameter, argument in zip(self.parameters, arguments, strict=True):
@@ -214,10 +220,9 @@ class Kernel:
                 shared_mem=shared_mem,
                 device=device,
                 source_name=self.module.name,
-                array_bytes=_array_bytes(arguments),
+                array_bytes=sum(arrays.values()),
                 outcome=outcome,
-                _again=run,
-                _resources=lambda: self.resources,
+                again=run,
                 call=Invocation(self, arguments, scalars),
             )
 
@@ -232,10 +237,11 @@ class Kernel:
         self._loaded.prepare(*dims, self._options(simulator))
 
     def _options(self, simulator: Mapping[str, Any]) -> LaunchOptions:
-        unknown = simulator.keys() - LaunchOptions.__dataclass_fields__.keys()
-        if unknown:
+        known = LaunchOptions.__dataclass_fields__
+        if unknown := simulator.keys() - known.keys():
             raise ArgumentError(
-                f"{self.name}: {', '.join(sorted(unknown))} is no launch option", next_step="Options: " + _OPTION_NAMES
+                f"{self.name}: {', '.join(sorted(unknown))} is no launch option",
+                next_step=f"Options: {', '.join(known)}",
             )
         return replace(self.module.device.options, **simulator)
 
@@ -292,15 +298,6 @@ class Kernel:
         return f"Kernel({self.name!r} of {self.module.name!r}, device={self.module.device.name!r})"
 
 
-_OPTION_NAMES = ", ".join(LaunchOptions.__dataclass_fields__)
-
-
-def _array_bytes(arguments: Sequence[Any]) -> int:
-    """Bytes of the distinct arrays among the arguments."""
-    arrays = {(a.address, a.nbytes): a.nbytes for a in arguments if isinstance(a, DeviceArray)}
-    return sum(arrays.values())
-
-
 # ---------------------------------------------------------------- what a launch leaves behind
 
 
@@ -330,14 +327,14 @@ class Launch:
     array_bytes: int
     """bytes of all distinct arrays that were passed"""
     outcome: Outcome = field(repr=False)
-    _again: Callable[[], Launch] = field(repr=False)
-    _resources: Callable[[], Any] = field(repr=False)
-    call: Invocation | None = field(default=None, repr=False)
+    again: Callable[[], Launch] = field(repr=False)
+    """the same launch once more, on the arrays as they are now"""
+    call: Invocation = field(repr=False)
 
     @property
     def source(self) -> str:
-        """The CUDA source that the kernel is from; "" where it is not known."""
-        return str(self.call.kernel.module.code) if self.call else ""
+        """The CUDA source that the kernel is from."""
+        return self.call.kernel.module.code
 
     @property
     def counters(self) -> Counters:
@@ -360,9 +357,9 @@ class Launch:
         return self.outcome.printed
 
     @property
-    def resources(self) -> Any:
+    def resources(self) -> Resources:
         """Registers, shared, local and constant bytes, spills of the kernel."""
-        return self._resources()
+        return self.call.kernel.resources
 
     @property
     def blocks(self) -> int:
@@ -371,10 +368,6 @@ class Launch:
     @property
     def threads_per_block(self) -> int:
         return math.prod(self.block)
-
-    def again(self) -> Launch:
-        """The same launch once more, on the arrays as they are now."""
-        return self._again()
 
     def __str__(self) -> str:
         head = (
@@ -387,7 +380,7 @@ class Launch:
             parts.append(f"hazards: {self.hazards}")
         else:
             parts.append(f"hazards: {len(self.hazards) or 'none'}")
-            parts += [f"  {_hazard_text(h)}" for h in self.hazards]
+            parts += [f"  {h.file}:{h.line}: {h.kind}: {h.message}" for h in self.hazards]
         if self.printed and not isinstance(self.printed, UnmeasuredText):
             parts += ["printed:", *(f"  {row}" for row in self.printed.splitlines())]
         return "\n".join(parts)
@@ -395,7 +388,3 @@ class Launch:
 
 def _text(dims: Dim3) -> str:
     return "x".join(str(n) for n in dims)
-
-
-def _hazard_text(hazard: Any) -> str:
-    return f"{hazard.file}:{hazard.line}: {hazard.kind}: {hazard.message}"

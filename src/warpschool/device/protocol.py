@@ -1,16 +1,16 @@
-"""What a device is: the interface that the simulator and the GPU share, arrays in its memory, what a launch reports.
+"""What a device is: what the simulator and the GPU share, arrays in its memory, what a launch reports.
 
-The rest of the library talks to these protocols and never asks which device it has, except through `counts` and
-`measures_time`.
+The rest of the library talks to `Device` and to what it loads, and never asks which device it has, except through
+`counts` and `measures_time`.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ from warpschool.counters import NOT_MEASURED, Counters, UnmeasuredCounters
 from warpschool.device.measurement import Sampler
 from warpschool.errors import ArgumentError, NotMeasured
 from warpschool.model import GpuSpec
+
+if TYPE_CHECKING:
+    from ptxsim import Module
 
 Shape = int | Sequence[int]
 
@@ -44,9 +47,8 @@ class LaunchOptions:
                 raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
         for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0)):
             value = getattr(self, name)
-            if value is None and name != "print_limit":
-                continue
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+            is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if (value is not None or name == "print_limit") and not (is_whole and value >= least):
                 raise ArgumentError(f"the launch option {name} = {value!r} is no integer of at least {least}")
 
 
@@ -125,22 +127,21 @@ class LoadedModule(Protocol):
     """A compiled source on one device."""
 
     @property
-    def entries(self) -> Sequence[str]:
-        """Names of the kernels."""
-
-    @property
-    def variables(self) -> Iterable[str]:
-        """Names of the `__device__` and `__constant__` variables."""
+    def program(self) -> Module:
+        """The parsed PTX of the source: names and parameters of its kernels, its variables."""
 
     def kernel(self, name: str) -> LoadedKernel:
-        """One of `entries`."""
+        """One of the program's entries."""
 
     def variable(self, name: str) -> DeviceArray:
-        """A `__device__` or `__constant__` variable as a byte array."""
+        """One of the program's variables as a byte array."""
 
 
 class Device(Protocol):
     """A place to run kernels, with its own memory."""
+
+    options: LaunchOptions
+    """what holds for launches that say nothing else"""
 
     @property
     def name(self) -> str:
@@ -170,21 +171,31 @@ class Device(Protocol):
     def arch(self) -> str:
         """The real architecture whose resource use is reported, "sm_80"."""
 
-    @property
-    def options(self) -> LaunchOptions:
-        """What holds for launches that say nothing else."""
-
     def asarray(self, host: npt.ArrayLike, dtype: npt.DTypeLike | None = None, *, name: str = "") -> DeviceArray:
         """Copies a host array to the device. `name` is what hazard reports call it."""
+        source = host_array(host, dtype)
+        array = self.empty(source.shape, source.dtype, name=name)
+        array.set(source)
+        return array
 
     def empty(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
-        """An array with arbitrary contents (the simulator's read as NaN)."""
+        """An array with arbitrary contents (the simulator's read as NaN: every byte is 0xFF)."""
+        lengths, kind = checked_shape(shape), checked_dtype(dtype)
+        buffer = self.allocate(math.prod(lengths) * kind.itemsize, name, f"{kind}{list(lengths)}")
+        return DeviceArray(self, buffer, lengths, kind, name=name)
 
     def zeros(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
         """An array of zeros."""
+        array = self.empty(shape, dtype, name=name)
+        array._buffer.content.fill(0)
+        return array
+
+    def allocate(self, nbytes: int, name: str, what: str) -> Buffer:
+        """Memory for an array that messages call `name`, or describe by `what` it holds."""
 
     def asnumpy(self, array: DeviceArray, *, stream: Any = None) -> np.ndarray:
         """Copies a device array to the host."""
+        return array.get(stream=stream)
 
     def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
         """What the tensor memory accelerator must know of an array; DeviceUnavailable on the simulator."""
@@ -218,6 +229,7 @@ class Device(Protocol):
 
     def pointer(self, value: Any) -> int | None:
         """The device address of an array of this device; None for anything else."""
+        return value.address if isinstance(value, DeviceArray) and value.device is self else None
 
 
 # ---------------------------------------------------------------- what is not measured
@@ -275,20 +287,25 @@ def not_measured(reason: str = NOT_MEASURED) -> Outcome:
 # ---------------------------------------------------------------- arrays
 
 
-class Buffer(Protocol):
-    """A piece of device memory; alive as long as an array refers to it."""
+@dataclass(eq=False)
+class Buffer:
+    """A piece of device memory that begins at `address`; alive as long as an array refers to it."""
 
-    @property
-    def address(self) -> int:
-        """The device pointer of its first byte."""
+    address: int
+    content: Any
+    """its bytes, as a flat array of the device's own library: NumPy's on the simulator, CuPy's on the GPU"""
+    owner: Any = None
+    """what must live as long"""
 
     def label(self, name: str) -> None:
-        """Names the memory in hazard reports."""
+        """Names the memory in hazard reports, which the simulator alone has."""
 
     def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """The bytes from `offset` on as the device's own array type: NumPy's on the simulator, CuPy's on the GPU."""
+        """The bytes from `offset` on as an array."""
+        return self.content[offset : offset + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class DeviceArray:
     """An array in device memory: `shape`, `dtype`, `nbytes`; `get` and `set` copy to and from the host.
 
@@ -296,26 +313,15 @@ class DeviceArray:
     NumPy functions do not work on it: copy to the host first.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_offset", "device", "dtype", "name", "shape")
+    device: Device
+    _buffer: Buffer
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    name: str = field(default="", kw_only=True)
+    _offset: int = 0
+
     __array_ufunc__ = None
     __iter__ = None
-
-    def __init__(
-        self,
-        device: Device,
-        buffer: Buffer,
-        shape: tuple[int, ...],
-        dtype: np.dtype,
-        *,
-        offset: int = 0,
-        name: str = "",
-    ) -> None:
-        self.device = device
-        self._buffer = buffer
-        self._offset = offset
-        self.shape = shape
-        self.dtype = dtype
-        self.name = name
 
     # ---------------------------------------------------------------- facts
 
@@ -400,7 +406,7 @@ class DeviceArray:
     # ---------------------------------------------------------------- views
 
     def _part(self, shape: tuple[int, ...], dtype: np.dtype, offset: int = 0) -> DeviceArray:
-        return DeviceArray(self.device, self._buffer, shape, dtype, offset=self._offset + offset, name=self.name)
+        return DeviceArray(self.device, self._buffer, shape, dtype, self._offset + offset, name=self.name)
 
     def __getitem__(self, key: int | slice) -> DeviceArray:
         """`a[i]` and `a[i:j]`: a view of rows; other keys raise ArgumentError."""

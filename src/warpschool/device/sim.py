@@ -6,12 +6,14 @@ launch has finished when the call returns, so streams and events only keep their
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import count
 from threading import RLock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -20,9 +22,12 @@ import numpy.typing as npt
 import ptxsim
 from ptxsim import Allocation, Memory
 from ptxsim.limits import STATIC_SHARED_LIMIT
+from ptxsim.tensormap import BYTES
 from warpschool import model
 from warpschool.counters import Counters, UnmeasuredCounters
 from warpschool.device.protocol import (
+    Buffer,
+    Device,
     DeviceArray,
     Dim3,
     LaunchOptions,
@@ -33,40 +38,28 @@ from warpschool.device.protocol import (
     UnmeasuredLines,
     checked_dtype,
     checked_shape,
-    host_array,
 )
-from warpschool.errors import ArgumentError, ContractError, DeviceUnavailable, LaunchError, NotMeasured
-from warpschool.suggest import did_you_mean
+from warpschool.device.tensors import described
+from warpschool.errors import ArgumentError, LaunchError, NotMeasured
 
 if TYPE_CHECKING:
     from ptxsim import LaunchRecord, Module, SimKernel
 
-class SimBuffer:
-    """One allocation of the arena; it is given back when the last array that refers to it is gone."""
 
-    def __init__(self, device: SimDevice, allocation: Allocation) -> None:
-        self._allocation = allocation
-        weakref.finalize(self, device._released.append, allocation).atexit = False
-
-    @property
-    def address(self) -> int:
-        return self._allocation.address
+class SimBuffer(Buffer):
+    """One allocation of the arena, its `owner`."""
 
     def label(self, name: str) -> None:
         """Gives the allocation another name in hazard reports."""
-        object.__setattr__(self._allocation, "name", name)  # frozen for everyone but its owner
-
-    def native(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        return np.ndarray(shape, dtype, buffer=self._allocation.view(), offset=offset)
+        object.__setattr__(self.owner, "name", name)  # frozen for everyone else
 
 
-class SimStream:
+@dataclass(eq=False)
+class SimStream(AbstractContextManager):
     """A stream of the simulator. Work is done when it is put in, so there is never anything to wait for."""
 
+    device: SimDevice
     done = True
-
-    def __init__(self, device: SimDevice) -> None:
-        self.device = device
 
     def synchronize(self) -> None:
         """Returns at once: all work of the stream is done."""
@@ -81,34 +74,25 @@ class SimStream:
         event.record(self)
         return event
 
-    def __enter__(self) -> SimStream:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.synchronize()
+    def __exit__(self, *_: object) -> None:
+        """Waits for nothing either."""
 
 
+@dataclass(eq=False)
 class SimEvent:
     """An event of the simulator. Recorded or not, it holds nothing up: CUDA counts an unrecorded event as done."""
 
+    device: SimDevice
     done = True
 
-    def __init__(self, device: SimDevice) -> None:
-        self.device = device
-        self.recorded = False
-
     def record(self, stream: SimStream | None = None) -> None:
-        if stream is not None:
-            self.device._own(stream)
-        self.recorded = True
+        self.device._own_stream(stream)
 
     def synchronize(self) -> None:
         """Returns at once."""
 
 
-class SimDevice:
+class SimDevice(Device):
     """A simulated GPU with memory of its own.
 
     `memory_limit_bytes` bounds its memory; the other options are defaults for every launch.
@@ -138,30 +122,14 @@ class SimDevice:
 
     # ---------------------------------------------------------------- memory
 
-    def asarray(self, host: npt.ArrayLike, dtype: npt.DTypeLike | None = None, *, name: str = "") -> DeviceArray:
-        """Copies a host array into simulated memory. `name` is what hazard reports call it."""
-        source = host_array(host, dtype)
-        array = self.empty(source.shape, source.dtype, name=name)
-        array.native[...] = source
-        return array
-
-    def empty(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
-        """A new array, every byte of it 0xFF: floating-point elements read as NaN."""
-        lengths, kind = checked_shape(shape), checked_dtype(dtype)
-        nbytes = int(np.prod(lengths, dtype=np.int64)) * kind.itemsize
+    def allocate(self, nbytes: int, name: str, what: str) -> SimBuffer:
+        """Memory of the arena, which is given back when the last array that refers to it is gone."""
         with self._lock:
             self._collect()
-            label = name or f"array {next(self._numbers)} ({kind}{list(lengths)})"
-            allocation = self.memory.allocate(nbytes, name=label)
-        return DeviceArray(self, SimBuffer(self, allocation), lengths, kind, name=name)
-
-    def zeros(self, shape: Shape, dtype: npt.DTypeLike, *, name: str = "") -> DeviceArray:
-        array = self.empty(shape, dtype, name=name)
-        array.native[...] = np.zeros((), array.dtype)
-        return array
-
-    def asnumpy(self, array: DeviceArray, *, stream: Any = None) -> np.ndarray:
-        return array.get(stream=stream)
+            allocation = self.memory.allocate(nbytes, name=name or f"array {next(self._numbers)} ({what})")
+        buffer = SimBuffer(allocation.address, allocation.view(), allocation)
+        self._release_with(buffer, allocation)
+        return buffer
 
     def copy_to_host(self, array: DeviceArray, out: np.ndarray, stream: Any) -> None:
         self._own_stream(stream)
@@ -175,17 +143,13 @@ class SimDevice:
         """An ordinary host array of zeros: the simulator has no copies to speed up."""
         return np.zeros(checked_shape(shape), checked_dtype(dtype))
 
-    def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> NoReturn:
-        """Raises DeviceUnavailable: the simulator has no tensor memory accelerator."""
-        raise DeviceUnavailable(
-            "the simulator has no tensor memory accelerator (TMA)",
-            next_step='Run this kernel on an sm_90 or newer GPU, with device="gpu".',
-        )
+    def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
+        """See `tensors.described`."""
+        return np.frombuffer(described(array, box, window).encode(), np.dtype(f"V{BYTES}"))[0]
 
-    def pointer(self, value: Any) -> int | None:
-        if isinstance(value, DeviceArray) and value.device is self:
-            return value.address
-        return None
+    def _release_with(self, holder: object, allocation: Allocation) -> None:
+        """Gives an allocation back when its holder is gone."""
+        weakref.finalize(holder, self._released.append, allocation).atexit = False
 
     def _collect(self) -> None:
         """Frees the memory of arrays that are gone."""
@@ -249,15 +213,7 @@ class SimModule:
         with device._lock:
             self._placed = program.place(device.memory)
         for allocation in self._placed.values():
-            weakref.finalize(self, device._released.append, allocation).atexit = False
-
-    @property
-    def entries(self) -> Sequence[str]:
-        return self.program.entries
-
-    @property
-    def variables(self) -> Sequence[str]:
-        return tuple(self._placed)
+            device._release_with(self, allocation)
 
     def kernel(self, name: str) -> SimLoadedKernel:
         """Raises UnsupportedInstruction where the kernel uses one that the simulator does not know."""
@@ -265,22 +221,9 @@ class SimModule:
             return self.device.loaded(self, self.program.kernel(name, file=self.source_name))
 
     def variable(self, name: str) -> DeviceArray:
-        if name not in self._placed:
-            raise ContractError(
-                f"there is no __device__ or __constant__ variable {name!r}",
-                file=self.source_name,
-                next_step=did_you_mean(name, self._placed),
-            )
         found = self._placed[name]
-        return DeviceArray(self.device, _Borrowed(self, found), (found.nbytes,), np.dtype(np.uint8), name=name)
-
-
-class _Borrowed(SimBuffer):
-    """Memory that belongs to a module, which it keeps alive."""
-
-    def __init__(self, module: SimModule, allocation: Allocation) -> None:
-        self._module = module
-        self._allocation = allocation
+        buffer = Buffer(found.address, found.view(), self)
+        return DeviceArray(self.device, buffer, (found.nbytes,), np.dtype(np.uint8), name=name)
 
 
 class SimLoadedKernel:
@@ -347,9 +290,8 @@ class SimLoadedKernel:
 
 def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
     off = "switched off for this launch"
-    x, y, z = record.grid
     return Outcome(
-        counters=Counters(record.counters, blocks=x * y * z)
+        counters=Counters(record.counters, blocks=math.prod(record.grid))
         if options.count
         else UnmeasuredCounters(f"counting was {off}"),
         lines={line: Counters(counts) for line, counts in sorted(record.lines.items())}

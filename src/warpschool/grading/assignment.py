@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -26,7 +26,7 @@ KERNEL, PYTHON, MANUAL = "kernel", "python", "manual"
 
 
 @dataclass(frozen=True)
-class Part:
+class CheckCall:
     """One `ws.check_cell` call of a graded cell; no criteria means the whole step."""
 
     step: str
@@ -42,16 +42,13 @@ class GradedCell:
     points: float
     kind: str
     source: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CheckCall, ...] = ()
 
     @cached_property
     def checked(self) -> tuple[str, ...]:
         """The steps that a cell of other code checks as well, by `ws.check_cell`."""
-        if self.kind != PYTHON:
-            return ()
-        calls = (node for node in ast.walk(ast.parse(self.source)) if isinstance(node, ast.Call))
-        found = [_part(call) for call in calls if _is_check_cell(call)]
-        return tuple(dict.fromkeys(part.step for part in found if part is not None))
+        nodes = ast.walk(ast.parse(self.source)) if self.kind == PYTHON else ()
+        return tuple(dict.fromkeys(part.step for part in map(_check_call, nodes) if part is not None))
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,8 @@ class Assignment:
     @cached_property
     def cells(self) -> tuple[GradedCell, ...]:
         """The cells with points, in order."""
-        return tuple(_graded(cell) for cell in self.notebook.cells if _has_points(cell))
+        found = (cell for cell in self.notebook.cells if marks(cell).get("grade") or marks(cell).get("task"))
+        return tuple(map(_graded, found))
 
     @cached_property
     def kernel_cells(self) -> dict[str, str]:
@@ -82,13 +80,6 @@ class Assignment:
     def points(self) -> float:
         return sum(cell.points for cell in self.cells)
 
-    def cell(self, name: str) -> GradedCell:
-        """Return a graded cell by its grade id; raises CourseError."""
-        for cell in self.cells:
-            if cell.grade_id == name:
-                return cell
-        raise CourseError(f"{self.name} has no graded cell '{name}'")
-
 
 def read_assignment(path: Path) -> Assignment:
     """Read the instructor's notebook; raises CourseError for what is none, or has check cells that are no Python."""
@@ -102,7 +93,7 @@ def read_assignment(path: Path) -> Assignment:
     try:
         assert assignment.cells is not None
     except CourseError as error:
-        raise CourseError(f"{path}: {error.message}", next_step=error.next_step) from None
+        raise CourseError(f"{path}: {error.message}") from None
     return assignment
 
 
@@ -141,73 +132,50 @@ def is_free(cell: NotebookNode) -> bool:
     return bool(found.get("solution")) or not any(found.get(key) for key in ("locked", "grade", "task"))
 
 
-def _has_points(cell: NotebookNode) -> bool:
-    found = marks(cell)
-    return bool(found.get("grade") or found.get("task"))
-
-
 def _graded(cell: NotebookNode) -> GradedCell:
     name, points = grade_id(cell), float(marks(cell).get("points", 0))
     if is_manual(cell):
         return GradedCell(name, points, MANUAL, cell.source)
     try:
-        parts = tuple(_parts(cell.source))
+        parts = _added_up(ast.parse(cell.source))
     except SyntaxError as error:
         raise CourseError(f"the check cell {name} is no Python: {error.msg} in line {error.lineno}") from None
-    return GradedCell(name, points, KERNEL if parts else PYTHON, cell.source, parts)
+    return GradedCell(name, points, KERNEL if parts else PYTHON, cell.source, tuple(parts or ()))
 
 
-def _parts(source: str) -> Iterator[Part]:
-    """The calls of a cell that does nothing but add up `ws.check_cell(...)`; nothing for any other cell."""
-    found: list[Part] = []
-    for statement in ast.parse(source).body:
-        if isinstance(statement, ast.Assign | ast.AugAssign) and _is_plain(statement):
-            value: ast.expr = statement.value
-        elif isinstance(statement, ast.Expr):
-            value = statement.value
-        else:
-            return
-        terms = _terms(value)
-        if terms is None:
-            return
-        found += terms
-    yield from found
+def _added_up(node: ast.AST) -> list[CheckCall] | None:
+    """The calls of what does nothing but add up `ws.check_cell(...)` and names; None for anything else."""
+    terms: Sequence[ast.AST] = ()
+    match node:
+        case ast.Module(body=statements):
+            terms = statements
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            terms = [left, right]
+        case ast.Expr(value=value) | ast.Assign(targets=[ast.Name()], value=value):
+            terms = [value]
+        case ast.AugAssign(target=ast.Name(), op=ast.Add(), value=value):
+            terms = [value]
+        case ast.Name():
+            pass
+        case _:
+            call = _check_call(node)
+            return None if call is None else [call]
+    found = [_added_up(term) for term in terms]
+    return None if None in found else [call for calls in found for call in calls or ()]
 
 
-def _is_plain(statement: ast.Assign | ast.AugAssign) -> bool:
-    """Whether the statement is `name = ...` or `name += ...`."""
-    if isinstance(statement, ast.AugAssign):
-        return isinstance(statement.target, ast.Name) and isinstance(statement.op, ast.Add)
-    return len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)
-
-
-def _terms(value: ast.expr) -> list[Part] | None:
-    """The check_cell calls of a sum of them; [] for a bare name; None for anything else."""
-    if isinstance(value, ast.Name):
-        return []
-    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
-        left, right = _terms(value.left), _terms(value.right)
-        return None if left is None or right is None else left + right
-    if _is_check_cell(value):
-        part = _part(value)
-        return None if part is None else [part]
-    return None
-
-
-def _is_check_cell(value: ast.expr) -> TypeGuard[ast.Call]:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "check_cell"
-
-
-def _part(call: ast.Call) -> Part | None:
-    """A call whose arguments are all literals; None for any other."""
+def _check_call(node: ast.AST) -> CheckCall | None:
+    """The `check_cell` call whose arguments are all literals; None for anything else."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "check_cell"):
+        return None
     try:
-        names = [ast.literal_eval(argument) for argument in call.args]
-        options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        names = [ast.literal_eval(argument) for argument in node.args]
+        options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
     except ValueError:
         return None
     if not names or not all(isinstance(name, str) for name in names) or options.keys() - {"points"}:
         return None
-    return Part(names[0], tuple(names[1:]), float(options.get("points", 1.0)))
+    return CheckCall(names[0], tuple(names[1:]), float(options.get("points", 1.0)))
 
 
 # ---------------------------------------------------------------- rubrics
@@ -221,12 +189,10 @@ def read_rubrics(course: Course, lab: str) -> dict[str, str]:
     path = course.root / "grader" / lab / "rubric.md"
     if not path.is_file():
         return {}
-    text = path.read_text("utf-8")
-    places = list(_HEADING.finditer(text))
-    ends = [place.start() for place in places[1:]] + [len(text)]
+    _, *sections = _HEADING.split(path.read_text("utf-8"))  # ids and texts, alternating
     found: dict[str, str] = {}
-    for place, end in zip(places, ends, strict=True):
-        if place["id"] in found:
-            raise CourseError(f"{path}: there are two sections '## {place['id']}'")
-        found[place["id"]] = text[place.end() : end].strip()
+    for name, text in zip(sections[::2], sections[1::2], strict=True):
+        if name in found:
+            raise CourseError(f"{path}: there are two sections '## {name}'")
+        found[name] = text.strip()
     return found

@@ -50,5 +50,6 @@ def require_registers(kernel: Submission, run: RunResult, *, arch: str = "sm_80"
         mine = used[launch.kernel]
         spilled = mine.spill_load_bytes + mine.spill_store_bytes
         kernel.within(spilled, 0, f"registers that {launch.kernel} spills to local memory", unit="bytes")
-        registers = mine.registers * launch.threads_per_block
-        kernel.within(registers, REGISTERS_PER_SM, f"registers of a block of {launch.kernel}")
+        kernel.within(
+            mine.registers * launch.threads_per_block, REGISTERS_PER_SM, f"registers of a block of {launch.kernel}"
+        )

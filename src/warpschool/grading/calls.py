@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import base64
 import builtins
+import contextlib
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import IO, Any
 
@@ -30,21 +32,21 @@ _BASES: tuple[type[Any], ...] = (int, float, str, list, tuple, set, dict)
 _LISTED: tuple[type[Any], ...] = (range, frozenset, type({}.keys()), type({}.values()), type({}.items()))
 
 
+@dataclass
 class Wire:
     """One end of a conversation."""
 
-    def __init__(self, read: IO[bytes], write: IO[bytes]) -> None:
-        self._read = read
-        self._write = write
+    read: IO[bytes]
+    write: IO[bytes]
 
     def send(self, *message: Any) -> None:
         """Send one message. Raises ConnectionError where nobody listens."""
-        self._write.write(json.dumps(message).encode() + b"\n")
-        self._write.flush()
+        self.write.write(json.dumps(message).encode() + b"\n")
+        self.write.flush()
 
     def receive(self) -> list[Any]:
         """Wait for a message. Raises ConnectionError at the end, ValueError for what is no message."""
-        line = self._read.readline(MOST_MESSAGE_BYTES)
+        line = self.read.readline(MOST_MESSAGE_BYTES)
         if not line.endswith(b"\n"):
             raise ConnectionError("the other side has ended, or says too much")
         message = json.loads(line)
@@ -53,7 +55,7 @@ class Wire:
         return message
 
 
-class Function:
+class SandboxFunction:
     """A function in the sandbox, as the check sees it."""
 
     def __init__(self, name: str, wire: Wire) -> None:
@@ -72,11 +74,10 @@ class Function:
                 break
             number, values = rest
             self._wire.send(*_answer(functions[number], [decoded(value) for value in values], {}))
-        for arg, after in zip(args, rest[-1], strict=True):
+        *answer, afterwards = rest
+        for arg, after in zip(args, afterwards, strict=True):
             _change(arg, after)
-        if kind == "value":
-            return decoded(rest[0])
-        raise _error(*rest[:2])
+        return _value(kind, *answer)
 
 
 def serve(functions: Mapping[str, Callable[..., Any]], wire: Wire) -> None:
@@ -96,12 +97,16 @@ def _callback(number: int, wire: Wire) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         wire.send("callback", number, [encoded(arg) for arg in args])
-        kind, *rest = wire.receive()
-        if kind == "value":
-            return decoded(rest[0])
-        raise _error(*rest)
+        return _value(*wire.receive())
 
     return call
+
+
+def _value(kind: str, *answer: Any) -> Any:
+    """What a function gave; raises what it raised."""
+    if kind == "value":
+        return decoded(*answer)
+    raise _error(*answer)
 
 
 def _answer(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -115,20 +120,16 @@ def _error(kind: str, text: str) -> BaseException:
     """An exception of Python's own of that name; RuntimeError for all others, and for those that end a process."""
     found = getattr(builtins, str(kind), None)
     if isinstance(found, type) and issubclass(found, (Exception, KeyboardInterrupt)):
-        try:
+        with contextlib.suppress(TypeError):
             return found(str(text)[:300])
-        except TypeError:
-            pass
     return RuntimeError(f"{kind}: {text}"[:300])
 
 
 def _change(arg: Any, after: Any) -> None:
     """Make a changed argument what the function's copy of it is now."""
     if isinstance(arg, (list, dict, set, np.ndarray)) and type(new := decoded(after)) is type(arg):
-        if isinstance(arg, list):
+        if isinstance(arg, list | np.ndarray):
             arg[:] = new
-        elif isinstance(arg, np.ndarray):
-            arg[...] = new
         else:
             arg.clear()
             arg.update(new)
@@ -151,10 +152,9 @@ def encoded(value: Any) -> Any:
         return [kind.__name__, [encoded(item) for item in value]]
     if kind is dict:
         return ["dict", [[encoded(key), encoded(item)] for key, item in value.items()]]
-    if kind is np.ndarray and value.dtype.kind in "biufc" and value.nbytes <= 1 << 22:
+    is_array = kind is np.ndarray or isinstance(value, np.generic)
+    if is_array and value.dtype.kind in "biufc" and value.nbytes <= 1 << 22:
         return ["array", value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]
-    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-        return ["array", value.dtype.str, [], base64.b64encode(value.tobytes()).decode()]
     if kind is np.ndarray and value.dtype == object and value.size <= _MOST_ITEMS:
         return encoded(value.tolist())
     if isinstance(value, _LISTED) or hasattr(value, "__next__"):

@@ -9,8 +9,8 @@ import numpy as np
 
 from warpschool.course import Course, Step
 from warpschool.errors import GradingError
-from warpschool.grading.result import Result, TextOptions, to_text
-from warpschool.grading.runner import DEFAULT_SEED, check_source
+from warpschool.grading.result import Result, to_text
+from warpschool.grading.runner import check_source
 from warpschool.grading.secret import secret_words
 from warpschool.grading.verdicts import Verdict
 from warpschool.harness.source import Source, find_source
@@ -27,7 +27,7 @@ class _Grading:
 
 
 _grading = _Grading()
-_results: dict[tuple[str, str, str, str, int], Result] = {}
+_results: dict[tuple[str, str, str, str, int | None], Result] = {}
 
 
 def grade_with(secret: str) -> None:
@@ -49,29 +49,21 @@ def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "au
     """
     found = Course.find().step(step)
     source = find_source(found)
-    result = _checked(found, source, "sim" if _grading.is_on else device, DEFAULT_SEED if seed is None else int(seed))
+    result = _checked(found, source, "sim" if _grading.is_on else device, seed)
     if result.verdict is Verdict.SE:
-        raise GradingError(
-            f"{result.step} was not graded: {_failure(result)}", next_step="This is no grade; tell your teacher."
-        )
+        why = result.seen or next((c.seen for c in result.criteria if c.verdict is Verdict.SE), "")
+        raise GradingError(f"{result.step} was not graded: {why}", next_step="This is no grade; tell your teacher.")
     shown = result.part(criteria)
+    earned = float(shown.fraction * points)
     if _grading.is_on:
-        show_text(f"{found}: {shown.verdict}, {shown.fraction * points:g} of {points:g} points")
-        return float(shown.fraction * points)
-    text = to_text(shown, TextOptions(provenance=not criteria))
-    show(text, result_html(shown, source=source.data.decode("utf-8", "replace")))
-    return float(shown.fraction * points)
+        show_text(f"{found}: {shown.verdict}, {earned:g} of {points:g} points")
+    else:
+        show(to_text(shown, provenance=not criteria), result_html(shown, source=source.text))
+    return earned
 
 
-def _checked(step: Step, source: Source, device: str, seed: int) -> Result:
+def _checked(step: Step, source: Source, device: str, seed: int | None) -> Result:
     key = (step.name, source.sha256, source.origin, device, seed)
-    if key not in _results:
-        result = check_source(step, source, device=device, seed=seed, secret=_grading.secret)
-        if result.verdict is Verdict.SE:
-            return result  # not kept: the next call tries again
-        _results[key] = result
+    if key not in _results or not _results[key].is_grade:  # after a fault of the grader the next call tries again
+        _results[key] = check_source(step, source, device=device, seed=seed, secret=_grading.secret)
     return _results[key]
-
-
-def _failure(result: Result) -> str:
-    return result.seen or next((c.seen for c in result.criteria if c.verdict is Verdict.SE), "")

@@ -55,9 +55,9 @@ def _run(job: dict[str, Any]) -> str:
     step = course.step(job["step"])
     if step.grader is None:
         raise GradingError(f"{step} has no grader")
-    recorder = plugin.Recorder(
-        plugin.Setup(base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"])
-    )
+    recorder = plugin.CriteriaRecorder(plugin.GradingSetup(
+        base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"]
+    ))  # fmt: skip
     options = [
         "--noconftest", "--rootdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
         "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
@@ -69,10 +69,9 @@ def _run(job: dict[str, Any]) -> str:
     if not recorder.criteria:
         raise GradingError(f"{step.grader} has no criteria")
     about = provenance(step, device=job["device_text"], secret=job["secret"], **recorder.circumstances)
-    result = make_result(
+    return make_result(
         step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
-    )
-    return result.to_json()
+    ).to_json()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import logging
 import queue
 import tempfile
@@ -56,18 +57,14 @@ def run(
 def _run_missing(
     jobs: list[Job], store: Store, workers: int, scheduler: str | None, slurm: bool
 ) -> Iterator[tuple[Job, Outcome]]:
-    if not jobs:
-        return
-    if workers > 1 or scheduler or slurm:
-        with connect(min(workers, len(jobs)), scheduler=scheduler, slurm=slurm) as client:
-            for job, outcome in results(client, jobs, store):
-                store.put(job, outcome)
-                yield job, outcome
-        return
-    for job in jobs:
-        outcome = run_job(job)
-        store.put(job, outcome)
-        yield job, outcome
+    with contextlib.ExitStack() as stack:
+        done: Iterator[tuple[Job, Outcome]] = ((job, run_job(job)) for job in jobs)
+        if jobs and (workers > 1 or scheduler or slurm):
+            client = stack.enter_context(connect(min(workers, len(jobs)), scheduler=scheduler, slurm=slurm))
+            done = results(client, jobs, store)
+        for job, outcome in done:
+            store.put(job, outcome)
+            yield job, outcome
 
 
 # ---------------------------------------------------------------- many machines
@@ -156,7 +153,9 @@ def results(client: Client, jobs: list[Job], store: Store) -> Iterator[tuple[Job
     alive = time.monotonic()
     try:
         while True:
-            for job in _up_to(waiting, _window(client) - len(running)):
+            # enough to keep everybody busy, few enough to lose nothing by a Ctrl-C
+            window = 2 * max(1, _worker_count(client)) + 2
+            for job in itertools.islice(waiting, max(0, window - len(running))):
                 future = client.submit(
                     execute, to_wire(job), job.key, str(store.folder), store.identity, key=f"warpschool-{job.key}",
                     pure=False,
@@ -178,21 +177,8 @@ def results(client: Client, jobs: list[Job], store: Store) -> Iterator[tuple[Job
         client.cancel(list(running), force=True)
 
 
-def _window(client: Client) -> int:
-    """How many jobs are handed out at once: enough to keep everybody busy, few enough to lose nothing by a Ctrl-C."""
-    return 2 * max(1, _worker_count(client)) + 2
-
-
 def _worker_count(client: Client) -> int:
     return len(client.scheduler_info(n_workers=-1)["workers"])
-
-
-def _up_to(jobs: Iterator[Job], count: int) -> Iterator[Job]:
-    for _ in range(count):
-        job = next(jobs, None)
-        if job is None:
-            return
-        yield job
 
 
 def _still_alive(client: Client, since: float) -> float:
@@ -228,8 +214,6 @@ def execute(wire: dict[str, Any], key: str, store_folder: str, identity: str) ->
         )
     outcome = run_job(job)
     with contextlib.suppress(OutputError):
-        if Path(store_folder).is_dir():
-            store = Store(Path(store_folder))
-            if store.is_here(identity):
-                store.put(job, outcome)
+        if Path(store_folder).is_dir() and (store := Store(Path(store_folder))).identity == identity:
+            store.put(job, outcome)  # this machine sees the very same store
     return outcome.to_json()

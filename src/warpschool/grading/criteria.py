@@ -53,8 +53,7 @@ def partial(fraction: float, why: str, *, line: int = 0) -> NoReturn:
 
 def info_of(name: str, mark: Any) -> CriterionInfo:
     """Return what a criterion's mark says about the test function `name`."""
-    said = mark.kwargs
-    return CriterionInfo(name, said["title"], said["weight"], said["hint"], said["counts"])
+    return CriterionInfo(name, **mark.kwargs)
 
 
 def criteria_of(step: Step) -> tuple[CriterionInfo, ...]:

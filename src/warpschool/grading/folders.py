@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from ptxsim.cache import cache_root
 from warpschool.course import Course, Lab, Step
 from warpschool.errors import ArgumentError, CourseError
 from warpschool.grading.cluster import run
-from warpschool.grading.jobs import KernelJob, Store, unreadable
+from warpschool.grading.jobs import KernelJob, Store
 from warpschool.grading.result import Result
 from warpschool.grading.secret import read_secret
-from warpschool.harness.source import MAX_SOURCE_BYTES
+from warpschool.grading.verdicts import Verdict
+from warpschool.harness.source import MAX_SOURCE_BYTES, Source
 
 
 @dataclass(frozen=True)
@@ -59,34 +60,26 @@ def find_submissions(folder: Path, course: Course, step: str | None = None) -> t
     return found, foreign
 
 
-@dataclass(frozen=True, kw_only=True)
-class FolderRun:
-    """How a folder is graded: where the kernels run and with which data, how many at once, where results are kept."""
+def grade_submissions(
+    found: Sequence[Submitted], *, device: str = "sim", seed: int = 0, secret_file: Path | None = None,
+    store: Path | None = None, workers: int = 1, scheduler: str | None = None, slurm: bool = False,
+) -> Iterator[tuple[Submitted, Result]]:  # fmt: skip
+    """Grade submissions and yield each result when it is there; equal kernels are checked once.
 
-    device: str = "sim"
-    seed: int = 0
-    secret_file: Path | None = None
-    store: Path | None = None
-    workers: int = 1
-    scheduler: str | None = None
-    slurm: bool = False
-
-    def results(self, found: Sequence[Submitted]) -> Iterator[tuple[Submitted, Result]]:
-        """Grade submissions and give each result when it is there; equal kernels are checked once."""
-        secret = read_secret(self.secret_file) if self.secret_file else ""
-        waiting: dict[KernelJob, list[Submitted]] = defaultdict(list)
-        for item in found:
-            job = KernelJob(item.step.name, item.data, seed=self.seed, device=self.device, secret=secret)
-            if item.problem:
-                yield item, unreadable(job, item.problem)
-            else:
-                waiting[job].append(item)
-        store = Store(self.store or cache_root() / "results")
-        for finished, outcome in run(
-            waiting, store=store, workers=self.workers, scheduler=self.scheduler, slurm=self.slurm
-        ):
-            if isinstance(finished, KernelJob) and isinstance(outcome, Result):  # there are no other jobs here
-                yield from ((item, outcome) for item in waiting[finished])
+    `store`: the folder where results are kept. `workers`, `scheduler` and `slurm`: see `cluster.run`.
+    """
+    secret = read_secret(secret_file) if secret_file else ""
+    waiting: dict[KernelJob, list[Submitted]] = defaultdict(list)
+    for item in found:
+        job = KernelJob(item.step.name, item.data, seed=seed, device=device, secret=secret)
+        if item.problem:
+            yield item, job.failed(item.problem, Verdict.BAD)
+        else:
+            waiting[job].append(item)
+    kept = Store(store or cache_root() / "results")
+    for finished, outcome in run(waiting, store=kept, workers=workers, scheduler=scheduler, slurm=slurm):
+        if isinstance(finished, KernelJob) and isinstance(outcome, Result):  # there are no other jobs here
+            yield from ((item, outcome) for item in waiting[finished])
 
 
 def sources_by_step(folder: Path, course: Course, step: str | None = None) -> dict[str, dict[str, str]]:
@@ -124,19 +117,18 @@ def _notebook(path: Path, folder: Path, course: Course) -> Iterator[Submitted]:
         return
     if lab.notebook is None or lab.name != path.stem:
         return
-    _, problem = read_submitted(path, folder, most_bytes=0)  # whether it is a file at all
     assignment = read_assignment(lab.notebook)
-    handin = read_handin(path, assignment) if not problem else None
-    if handin is not None:
-        problem = handin.problem
+    kernels: Mapping[str, Source] = {}
+    _, problem = read_submitted(path, folder, most_bytes=0)  # whether it is a file at all
+    if not problem:
+        handin = read_handin(path, assignment)
+        problem, kernels = handin.problem, handin.kernels
     inside = path.relative_to(folder).parts[:-1]
     student = _student(inside[:-1] if inside[-1:] == (lab.name,) else inside)
     for step in lab.steps:
-        if step.grader is None or step.name not in assignment.steps:
-            continue
-        source = handin.kernels.get(step.name) if handin is not None else None
-        data = source.data if source is not None else b""
-        yield Submitted(student, step, path, data, problem)
+        if step.grader is not None and step.name in assignment.steps:
+            data = kernels[step.name].data if step.name in kernels else b""
+            yield Submitted(student, step, path, data, problem)
 
 
 def _student(folders: tuple[str, ...]) -> str:

@@ -8,22 +8,23 @@ encoded anew.
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 import hashlib
 import io
+import itertools
 import json
 import os
 import stat
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nbformat import NotebookNode, from_dict
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from warpschool.grading.assignment import Assignment, grade_id, is_answer, is_free, is_manual, kernel_step, marks
 from warpschool.harness.source import Source
@@ -36,7 +37,7 @@ MAX_DRAWN = 8
 """cells that are run for their pictures"""
 OWN = "own-"
 """begins the ids of cells that the student added"""
-STUDENTS_IMAGE = "The image below is the student's own, from the submitted file; the grader did not make it."
+STUDENTS_IMAGE = "The image below is the student's own, from the submitted file; the grader did not make it.\n"
 _KINDS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
 
@@ -92,8 +93,9 @@ def reassembled(handin: HandIn, assignment: Assignment) -> NotebookNode:
         if own is not None and is_free(cell):
             cell.source = own.source
             if is_manual(cell) and cell.cell_type == "code":
-                cell.outputs = _outputs(own)
-        if own is not None or not _is_answer_place(cell) or handin.problem:
+                cell.outputs = image_outputs(own.images, STUDENTS_IMAGE)
+        is_place = is_answer(cell) and is_free(cell)  # the empty cell that the instructor puts below a task
+        if own is not None or not is_place or handin.problem:
             cells.append(cell)
         cells += [_node(extra) for extra in handin.extras.get(name, ())]
     known = {id(cell) for cell in notebook.cells}
@@ -107,27 +109,30 @@ def reassembled(handin: HandIn, assignment: Assignment) -> NotebookNode:
 def answers(handin: HandIn, assignment: Assignment) -> dict[str, tuple[OwnCell, ...]]:
     """Return grade id -> what the student wrote for each cell that people grade, without what is empty or untouched."""
     found: dict[str, tuple[OwnCell, ...]] = {}
+    for task, cell in _for_people(assignment):
+        own = handin.cells.get(_name(cell))
+        written = [own] if own is not None and own.source.strip() != cell.source.strip() else []
+        extras = [extra for extra in handin.extras.get(_name(cell), ()) if not extra.is_empty]
+        found[task] = (*found.get(task, ()), *written, *extras)
+    return found
+
+
+def _for_people(assignment: Assignment) -> Iterator[tuple[str, NotebookNode]]:
+    """(grade id of a cell that people grade, a cell of its answer): itself, and the nameless free cells behind it."""
     task = ""
     for cell in assignment.notebook.cells:
-        name = _name(cell)
         if is_manual(cell):
-            task = name
-            found[task] = ()
+            task = _name(cell)
         elif not is_free(cell) or grade_id(cell):
             task = ""
-        if not task:
-            continue
-        own = handin.cells.get(name) if is_free(cell) else None
-        if own is not None and own.source.strip() != cell.source.strip():
-            found[task] += (own,)
-        found[task] += tuple(extra for extra in handin.extras.get(name, ()) if not extra.is_empty)
-    return found
+        if task:
+            yield task, cell
 
 
 def drawn_cells(handin: HandIn, assignment: Assignment) -> tuple[str, ...]:
     """Return the ids, in the reassembled notebook, of code cells that people grade: they are run for their pictures."""
     written = {own.source for group in answers(handin, assignment).values() for own in group if own.kind == "code"}
-    places = _images_wanted(assignment)
+    places = {_name(cell) for _, cell in _for_people(assignment)}
     found: list[str] = []
     inside = False
     for cell in reassembled(handin, assignment).cells:
@@ -194,20 +199,27 @@ def _cells_of(data: bytes) -> tuple[list[_Raw], str]:
 
 
 def _raw(cell: dict[str, Any]) -> _Raw:
-    source = cell.get("source", "")
-    if isinstance(source, list):
-        source = "".join(line for line in source if isinstance(line, str))
-    metadata = cell.get("metadata")
-    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
-    name = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
-    kind, outputs = cell.get("cell_type"), cell.get("outputs")
+    name, outputs = _inside(cell, "metadata", "nbgrader", "grade_id"), cell.get("outputs")
     return _Raw(
-        kind if isinstance(kind, str) and kind in _KINDS else "raw",
+        next((kind for kind in _KINDS if kind == cell.get("cell_type")), "raw"),
         name if isinstance(name, str) else "",
         cell["id"] if isinstance(cell.get("id"), str) else "",
-        _clean(source) if isinstance(source, str) else "",
+        _clean(_text(cell.get("source"))),
         tuple(outputs) if isinstance(outputs, list) else (),
     )
+
+
+def _inside(data: Any, *keys: str) -> Any:
+    """What nested dicts have there; None where one on the way is none."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def _text(given: Any) -> str:
+    """A text, which may come as a list of its lines; "" for anything else."""
+    lines = given if isinstance(given, list) else [given]
+    return "".join(line for line in lines if isinstance(line, str))
 
 
 def _clean(text: str) -> str:
@@ -223,23 +235,23 @@ def _sorted(cells: list[_Raw], assignment: Assignment, empty: HandIn) -> HandIn:
     masters = {_name(cell): cell for cell in assignment.notebook.cells if _name(cell)}
     known = [_known(cell, masters) for cell in cells]
     last = {name: place for place, name in enumerate(known) if name}
-    notes = [f"the cell {name} is there {n} times; the last one counts" for name, n in _repeated(known)]
+    times = Counter(filter(None, known))
+    notes = [f"the cell {name} is there {n} times; the last one counts" for name, n in times.items() if n > 1]
     own: dict[str, OwnCell] = {}
     extras: dict[str, tuple[OwnCell, ...]] = {}
-    anchor, images = "", _images_wanted(assignment)
+    with_images = {_name(cell) for _, cell in _for_people(assignment)}
+    anchor = ""
     for place, (raw, name) in enumerate(zip(cells, known, strict=True)):
-        keeps = (name or anchor) in images
-        if name:
-            anchor = name
-            if last[name] == place and is_free(masters[name]):
-                kind = masters[name].cell_type
-                if raw.kind != kind:
-                    notes.append(f"the cell {name} is of another type now: {raw.kind}")
-                own[name] = OwnCell(kind, raw.source, _images(raw) if keeps else ())
+        anchor = name or anchor
+        if name and (last[name] != place or not is_free(masters[name])):
             continue
-        extra = OwnCell(raw.kind, raw.source, _images(raw) if keeps else ())
-        if not extra.is_empty:
-            extras[anchor] = (*extras.get(anchor, ()), extra)
+        cell = OwnCell(raw.kind, raw.source, _images(raw) if anchor in with_images else ())
+        if not name and not cell.is_empty:
+            extras[anchor] = (*extras.get(anchor, ()), cell)
+        elif name:
+            own[name] = replace(cell, kind=masters[name].cell_type)
+            if raw.kind != own[name].kind:
+                notes.append(f"the cell {name} is of another type now: {raw.kind}")
     kernels = dict(_kernels(assignment, own, extras, notes))
     return replace(empty, cells=own, extras=extras, kernels=kernels, notes=tuple(notes))
 
@@ -250,12 +262,6 @@ def _known(raw: _Raw, masters: Mapping[str, NotebookNode]) -> str:
         return raw.name
     is_nameless = raw.cell_id in masters and not grade_id(masters[raw.cell_id])
     return raw.cell_id if is_nameless else ""
-
-
-def _repeated(names: list[str]) -> Iterator[tuple[str, int]]:
-    for name in dict.fromkeys(filter(None, names)):
-        if names.count(name) > 1:
-            yield name, names.count(name)
 
 
 def _kernels(
@@ -279,28 +285,10 @@ def _kernels(
         yield step, Source(source.encode(), file, "submission")
 
 
-def _images_wanted(assignment: Assignment) -> set[str]:
-    """The ids of cells whose images, and those of cells added after them, a person will look at."""
-    found: set[str] = set()
-    inside = False
-    for cell in assignment.notebook.cells:
-        inside = is_manual(cell) or (inside and is_free(cell) and not grade_id(cell))
-        if inside:
-            found.add(_name(cell))
-    return found
-
-
 def _images(raw: _Raw) -> tuple[str, ...]:
     """The PNGs among a cell's outputs, drawn anew."""
-    found = []
-    for output in raw.outputs[: 4 * MAX_IMAGES]:
-        data = output.get("data") if isinstance(output, dict) else None
-        png = data.get("image/png") if isinstance(data, dict) else None
-        text = "".join(part for part in png if isinstance(part, str)) if isinstance(png, list) else png
-        image = safe_png(text) if isinstance(text, str) else ""
-        if image:
-            found.append(image)
-    return tuple(found[:MAX_IMAGES])
+    found = (safe_png(_text(_inside(output, "data", "image/png"))) for output in raw.outputs[: 4 * MAX_IMAGES])
+    return tuple(itertools.islice(filter(None, found), MAX_IMAGES))
 
 
 # ---------------------------------------------------------------- the notebook for graders
@@ -311,24 +299,20 @@ def _name(cell: NotebookNode) -> str:
     return grade_id(cell) or ("" if marks(cell) else str(cell.get("id", "")))
 
 
-def _is_answer_place(cell: NotebookNode) -> bool:
-    """Whether the cell is the empty one that the instructor puts below a task."""
-    return is_answer(cell) and is_free(cell)
-
-
 def _node(own: OwnCell) -> NotebookNode:
     cell = _KINDS[own.kind](own.source)
-    if own.images and own.kind == "code":
-        cell.outputs = _outputs(own)
+    if own.kind == "code":
+        cell.outputs = image_outputs(own.images, STUDENTS_IMAGE)
     return cell
 
 
-def _outputs(own: OwnCell) -> list[NotebookNode]:
-    found = []
-    for image in own.images:
-        found.append(new_output("stream", name="stdout", text=STUDENTS_IMAGE + "\n"))
-        found.append(from_dict(new_output("display_data", data={"image/png": image})))
-    return found
+def image_outputs(images: Iterable[str], said: str) -> list[NotebookNode]:
+    """Return the outputs that show PNGs in base64, each below a line that says whose it is."""
+    return [
+        output
+        for image in images
+        for output in (new_output("stream", text=said), new_output("display_data", {"image/png": image}))
+    ]
 
 
 # ---------------------------------------------------------------- images
@@ -354,9 +338,7 @@ def safe_png(encoded: str) -> str:
             if image.width * image.height > MAX_PIXELS:
                 return ""
             pixels = image.convert("RGBA")
-    except (binascii.Error, OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError):
-        return ""
-    except Image.DecompressionBombWarning:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning):
         return ""
     pixels.thumbnail((MAX_SIDE, MAX_SIDE))
     fresh = Image.new("RGBA", pixels.size)

@@ -25,7 +25,7 @@ from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import GradingError, OutputError
 from warpschool.grading.limits import Limits
-from warpschool.grading.result import Result
+from warpschool.grading.result import CellOutcome, Drawing, Result
 from warpschool.grading.runner import check_source, library_versions, modules_hash, no_result, provenance
 from warpschool.grading.verdicts import Verdict, worst
 from warpschool.harness.source import Source
@@ -64,16 +64,10 @@ class KernelJob:
         """Check the kernel, in a child process; a fault of the grader is a result too, with verdict SE."""
         step = _step(self.root, self.step)
         source = Source(self.source, step.file_name, ORIGIN)
-        return check_source(
-            step, source, device=self.device, seed=self.seed, limits=BATCH_LIMITS, secret=self.secret
-        )
+        return check_source(step, source, device=self.device, seed=self.seed, limits=BATCH_LIMITS, secret=self.secret)
 
-    def failed(self, why: str) -> Result:
-        """Return the result that says that no result could be had."""
-        return self.without_check(Verdict.SE, why)
-
-    def without_check(self, verdict: Verdict, why: str) -> Result:
-        """Return a result that stands before any check."""
+    def failed(self, why: str, verdict: Verdict = Verdict.SE) -> Result:
+        """Return the result that says that no result could be had; BAD is that of a file that cannot be read."""
         step = _step(self.root, self.step)
         return no_result(
             step, Source(self.source, step.file_name, ORIGIN), verdict, why, seed=self.seed,
@@ -88,11 +82,6 @@ class KernelJob:
         return result
 
 
-def unreadable(job: KernelJob, why: str) -> Result:
-    """Return the result of a submission whose file cannot be read."""
-    return job.without_check(Verdict.BAD, why)
-
-
 @dataclass(frozen=True)
 class Policy:
     """What an instructor decides about grading; `python` is "sandbox", "manual" or "trusted"."""
@@ -100,27 +89,6 @@ class Policy:
     seed: int = 0
     secret: str = field(default="", repr=False)
     python: str = "sandbox"
-
-
-@dataclass(frozen=True)
-class CellOutcome:
-    """What a check cell in Python gave: `fraction` of its points; verdict SKIP leaves it to a person."""
-
-    grade_id: str
-    verdict: Verdict
-    fraction: float
-    text: str = ""
-    png: str = ""
-    isolation: str = ""
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """What a cell that people grade drew when it was run again: PNGs in base64; `text`: why there are none."""
-
-    images: tuple[str, ...]
-    text: str = ""
-    isolation: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,7 +118,6 @@ class PythonJob:
     """
 
     notebook: str = field(repr=False)
-    grade_ids: tuple[str, ...]
     points: Mapping[str, float]
     seed: int = 0
     secret: str = field(default="", repr=False)
@@ -174,31 +141,30 @@ class PythonJob:
         from warpschool.grading import python_cells
 
         notebook = json.loads(self.notebook)
-        cells = {}
-        for name in self.grade_ids:
-            points = self.points[name]
-            found = python_cells.check(notebook, name, points=points, policy=self.policy, secret=self.secret)
-            fraction = found.value / points if points else 0.0
-            cells[name] = CellOutcome(name, found.verdict, fraction, found.text, found.png, found.isolation)
-        drawings = {}
-        for name in self.drawn:
-            drawn = python_cells.draw(notebook, name, policy=self.policy)
-            drawings[name] = Drawing(drawn.images, drawn.text, drawn.isolation)
+        cells = {
+            name: python_cells.check(notebook, name, points=points, policy=self.policy, secret=self.secret)
+            for name, points in self.points.items()
+        }
+        drawings = {name: python_cells.draw(notebook, name, policy=self.policy) for name in self.drawn}
         return PythonOutcome(cells, _python_versions(self.policy), drawings)
 
     def failed(self, why: str) -> PythonOutcome:
         """Return the outcome that says that none could be had."""
-        return PythonOutcome({name: CellOutcome(name, Verdict.SE, 0.0, why) for name in self.grade_ids})
+        return PythonOutcome({name: CellOutcome(Verdict.SE, 0.0, why, grade_id=name) for name in self.points})
 
     def decode(self, text: str) -> PythonOutcome:
         """Read a stored outcome of this job; raises GradingError for anything else."""
         try:
             data = json.loads(text)
-            found = data["cells"].items()
-            cells = {name: CellOutcome(**{**cell, "verdict": Verdict(cell["verdict"])}) for name, cell in found}
-            drawn = data["drawings"].items()
-            drawings = {name: Drawing(**{**drawing, "images": tuple(drawing["images"])}) for name, drawing in drawn}
-            if data["format"] != FORMAT or (set(cells), set(drawings)) != (set(self.grade_ids), set(self.drawn)):
+            cells = {
+                name: CellOutcome(**{**cell, "verdict": Verdict(cell["verdict"])})
+                for name, cell in data["cells"].items()
+            }
+            drawings = {
+                name: Drawing(**{**drawing, "images": tuple(drawing["images"])})
+                for name, drawing in data["drawings"].items()
+            }
+            if data["format"] != FORMAT or (set(cells), set(drawings)) != (set(self.points), set(self.drawn)):
                 raise ValueError("another format, or other cells")
             return PythonOutcome(cells, data["provenance"], drawings)
         except (ValueError, KeyError, TypeError) as error:
@@ -231,10 +197,10 @@ def to_wire(job: Job) -> dict[str, Any]:
 
 def from_wire(data: Mapping[str, Any]) -> Job:
     """Return the job that `to_wire` described."""
-    made = {key: value for key, value in data.items() if key != "kind"}
-    if data["kind"] == "kernel":
+    made = dict(data)
+    if made.pop("kind") == "kernel":
         return KernelJob(**made)
-    return PythonJob(**made | {name: tuple(made[name]) for name in ("grade_ids", "drawn", "checked")})
+    return PythonJob(**made | {name: tuple(made[name]) for name in ("drawn", "checked")})
 
 
 @functools.lru_cache(maxsize=4096)
@@ -308,10 +274,6 @@ class Store:
                 f"cannot write {path}: {error.strerror or error}",
                 next_step="Make room, or let it be written, and run the same command again: finished results are kept.",
             ) from None
-
-    def is_here(self, identity: str) -> bool:
-        """Whether this folder is the store of that identity, as seen from this machine."""
-        return self.identity == identity
 
     def _identify(self) -> str:
         """A random name, written once: another machine's folder of the same path is not the same store."""

@@ -55,7 +55,6 @@ class Limits:
         if not on_gpu:  # a CUDA context maps far more address space than it uses
             _lower(resource.RLIMIT_AS, self.memory_bytes)
 
-
     def require_memory(self, log: int = 2) -> None:
         """End this process, and say why, if it ever used more memory than it may.
 

@@ -41,7 +41,7 @@ _KEPT = frozenset([
 
 
 @dataclass(frozen=True)
-class Token:
+class KernelToken:
     """A token without its name, and the line on which it stands."""
 
     kind: str
@@ -49,7 +49,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Pair:
+class AlikePair:
     """Two submissions that share `shared` fingerprints, the part `alike` of the smaller one's own.
 
     `lines` holds the matching lines of both files, first and second, in order.
@@ -62,15 +62,15 @@ class Pair:
     lines: tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def tokens(source: str) -> list[Token]:
+def tokens(source: str) -> list[KernelToken]:
     """Return the tokens of a kernel: names as `n`, numbers as `0`, texts as `s`; CUDA's words as they are."""
-    found = []
     text = blank(normalise(source))
+    found = []
     line, at = 1, 0
     for match in _TOKEN.finditer(text):
         line += text.count("\n", at, match.start())
         at = match.start()
-        found.append(Token(_kind(match[0]), line))
+        found.append(KernelToken(_kind(match[0]), line))
     return found
 
 
@@ -86,11 +86,7 @@ def _kind(word: str) -> str:
 
 def fingerprints(source: str) -> dict[int, int]:
     """Return the kept hashes of a source, each with the line where its run of tokens begins."""
-    found = tokens(source)
-    hashes = [
-        (zlib.crc32("\0".join(token.kind for token in found[at : at + RUN]).encode()), found[at].line)
-        for at in range(len(found) - RUN + 1)
-    ]
+    hashes = _hashes(source)
     kept: dict[int, int] = {}
     for at in range(max(1, len(hashes) - WINDOW + 1)):
         window = hashes[at : at + WINDOW]
@@ -100,12 +96,19 @@ def fingerprints(source: str) -> dict[int, int]:
     return kept
 
 
-def alike_pairs(sources: Mapping[str, str], *, starters: Sequence[str] = (), least: float = 0.6) -> list[Pair]:
+def _hashes(source: str) -> list[tuple[int, int]]:
+    """The hash of each run of tokens, and the line where it begins."""
+    found = tokens(source)
+    runs = [found[at : at + RUN] for at in range(len(found) - RUN + 1)]
+    return [(zlib.crc32("\0".join(token.kind for token in run).encode()), run[0].line) for run in runs]
+
+
+def alike_pairs(sources: Mapping[str, str], *, starters: Sequence[str] = (), least: float = 0.6) -> list[AlikePair]:
     """Return the pairs of submissions of one step that are alike, the most alike first.
 
     `sources`: who -> source; `starters`: texts that everybody was given.
     """
-    given = {value for starter in starters for value in _every_run(starter)}
+    given = {value for starter in starters for value, _ in _hashes(starter)}
     own = {who: {v: n for v, n in fingerprints(text).items() if v not in given} for who, text in sources.items()}
     usual = Counter(value for found in own.values() for value in found)
     most = max(2, int(COMMON * len(sources)))
@@ -116,20 +119,13 @@ def alike_pairs(sources: Mapping[str, str], *, starters: Sequence[str] = (), lea
         alike = len(shared) / min(len(own[first]), len(own[second]))
         if alike >= least:
             lines = tuple(tuple(sorted({own[who][value] for value in shared})) for who in (first, second))
-            pairs.append(Pair(first, second, round(alike, 3), len(shared), (lines[0], lines[1])))
+            pairs.append(AlikePair(first, second, round(alike, 3), len(shared), (lines[0], lines[1])))
     return sorted(pairs, key=lambda pair: (-pair.alike, -pair.shared, pair.first, pair.second))
-
-
-def _every_run(source: str) -> set[int]:
-    """The hashes of all runs of a source, kept or not."""
-    found = tokens(source)
-    runs = (found[at : at + RUN] for at in range(len(found) - RUN + 1))
-    return {zlib.crc32("\0".join(token.kind for token in run).encode()) for run in runs}
 
 
 def alike_kernels(
     sources: Mapping[str, Mapping[str, str]], course: Course, *, least: float
-) -> dict[str, list[Pair]]:
+) -> dict[str, list[AlikePair]]:
     """Step -> its pairs; `sources`: step -> who -> source. What the course's starters give does not count."""
     found = {}
     for name, by_student in sources.items():

@@ -3,7 +3,7 @@
 `python -m pytest grader` runs every grader file against the references in solutions/. `--submission=kernels` takes the
 starters, `--submission=FILE` one file, `--submission=DIR` a student's folder of kernels or notebooks,
 `--submission-device=gpu` the GPU; points end the report. `warpschool.grading.check` runs the same tests in a child
-process, with a Recorder.
+process, with a CriteriaRecorder.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Generator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,13 @@ from warpschool.grading.folders import Submitted, find_submissions
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
-from warpschool.grading.verdicts import OBSERVED, Judgement, Verdict, judge, readable, worst
+from warpschool.grading.verdicts import Judgement, Verdict, judge, readable
 
-_STATE = pytest.StashKey["State"]()
+_SESSION = pytest.StashKey["_GradingSession"]()
 
 
 @dataclass(frozen=True)
-class Setup:
+class GradingSetup:
     """What is graded: a source (None: what --submission says), the seed, the device, an instructor's secret seed."""
 
     source: bytes | None = None
@@ -43,15 +44,15 @@ class Setup:
     secret: str = ""
 
 
-class State:
+@dataclass
+class _GradingSession:
     """One session's setup and the submissions that it has loaded; one that failed to load fails again, at no cost."""
 
-    def __init__(self, setup: Setup, choice: str) -> None:
-        self.setup = setup
-        self.choice = choice
-        self._loaded: dict[str, Submission | Judgement] = {}
-        self._references: dict[str, Submission] = {}
-        self._folder: dict[str, Submitted] | None = None
+    setup: GradingSetup
+    choice: str
+    _loaded: dict[str, Submission | Judgement] = field(default_factory=dict)
+    _references: dict[str, Submission] = field(default_factory=dict)
+    _folder: dict[str, Submitted] = field(default_factory=dict)
 
     def submission(self, step: Step) -> Submission:
         """Return the step's submission; raises Judgement where it cannot be run at all."""
@@ -104,7 +105,7 @@ class State:
 
     def _handed_in(self, step: Step, folder: Path) -> tuple[bytes, str]:
         """The step's source in a folder of kernels or notebooks; raises Judgement where there is none."""
-        if self._folder is None:
+        if not self._folder:
             course = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
             self._folder = {item.step.name: item for item in find_submissions(folder, course)[0]}
         found = self._folder.get(step.name)
@@ -131,8 +132,7 @@ def _uses_atomics(step: Step) -> bool:
 
 def _contract_of(step: Step) -> Contract:
     """The contract of the step's own file: what a submission must keep."""
-    path = step.starter or step.solution
-    data, name = _read(step, path)
+    data, name = _read(step, step.starter or step.solution)
     return parse_contract(data.decode("utf-8"), name=name)
 
 
@@ -147,14 +147,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "criterion(title, weight, hint, counts): one graded criterion")
-    recorder = next((p for p in config.pluginmanager.get_plugins() if isinstance(p, Recorder)), None)
+    recorder = next((p for p in config.pluginmanager.get_plugins() if isinstance(p, CriteriaRecorder)), None)
     options = config.option
-    setup = Setup(seed=options.grading_seed, on_gpu=options.submission_device == "gpu")
-    state = State(recorder.setup if recorder else setup, options.submission)
-    config.stash[_STATE] = state
-    use_secret(state.setup.secret)
+    setup = GradingSetup(seed=options.grading_seed, on_gpu=options.submission_device == "gpu")
     if recorder is None:
         config.pluginmanager.register(PointsReport(options.gradescope))
+    else:
+        setup = recorder.setup
+    config.stash[_SESSION] = _GradingSession(setup, options.submission)
+    use_secret(setup.secret)
 
 
 def step_of(path: Path) -> Step | None:
@@ -176,12 +177,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def kernel(request: pytest.FixtureRequest) -> Submission:
-    """The submission under test; without a Recorder a step for another machine is skipped as pytest skips."""
+    """The submission under test; without a CriteriaRecorder a step for another machine is skipped as pytest skips."""
+    session = request.config.stash[_SESSION]
     try:
-        return request.config.stash[_STATE].submission(_step(request))
+        return session.submission(_step(request.path))
     except Judgement as judgement:
-        recorded = any(isinstance(plugin, Recorder) for plugin in request.config.pluginmanager.get_plugins())
-        if judgement.verdict is Verdict.SKIP and not recorded:
+        if judgement.verdict is Verdict.SKIP and session.setup.source is None:
             pytest.skip(judgement.seen)
         raise
 
@@ -189,26 +190,26 @@ def kernel(request: pytest.FixtureRequest) -> Submission:
 @pytest.fixture
 def reference(request: pytest.FixtureRequest) -> Submission:
     """The step's reference; a budget is better a number, so that a faster reference moves no grade."""
-    return request.config.stash[_STATE].reference(_step(request))
+    return request.config.stash[_SESSION].reference(_step(request.path))
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """The seed of this check."""
-    return request.config.stash[_STATE].setup.seed
+    return request.config.stash[_SESSION].setup.seed
 
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
     """Random numbers that depend on the seed and the test's name, not on the order of tests."""
-    setup = request.config.stash[_STATE].setup
-    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode()), *secret_words(setup.secret)])
+    secret = request.config.stash[_SESSION].setup.secret
+    return np.random.default_rng([seed, zlib.crc32(request.node.name.encode()), *secret_words(secret)])
 
 
-def _step(request: pytest.FixtureRequest) -> Step:
-    step = step_of(request.path)
+def _step(path: Path) -> Step:
+    step = step_of(path)
     if step is None:
-        raise GradingError(f"{request.path} is no grader file of a step: grader/labNN_topic/test_NN_idea.py")
+        raise GradingError(f"{path} is no grader file of a step: grader/labNN_topic/test_NN_idea.py")
     return step
 
 
@@ -224,27 +225,55 @@ def judged(item: pytest.Item, info: pytest.ExceptionInfo[BaseException]) -> Judg
     return judgement
 
 
-def _gravest(outcomes: list[Judgement]) -> Judgement:
-    """The judgement with the worst verdict, the first of equals."""
-    verdict = worst(outcome.verdict for outcome in outcomes)
-    return next(outcome for outcome in outcomes if outcome.verdict is verdict)
+class _Outcomes:
+    """A plugin object that collects the criteria of a session, each by its grader file and test function."""
+
+    def __init__(self) -> None:
+        self._infos: dict[tuple[Path, str], CriterionInfo] = {}
+        self._outcomes: defaultdict[tuple[Path, str], list[Judgement]] = defaultdict(list)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            mark = item.get_closest_marker("criterion")
+            if mark is not None and step_of(item.path) is not None:
+                path, name = _key(item)
+                self._infos.setdefault((path, name), info_of(name, mark))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+        report = yield
+        if call.excinfo is not None:
+            self._outcomes[_key(item)].append(judged(item, call.excinfo))
+        elif call.when == "call":
+            self._outcomes[_key(item)].append(Judgement(Verdict.AC, "", fraction=1.0))
+        return report
+
+    def _gravest(self, key: tuple[Path, str]) -> Judgement | None:
+        """The judgement of all a criterion's cases: the gravest one speaks, the first of equals."""
+        return min(self._outcomes[key], key=lambda outcome: outcome.verdict.rank, default=None)
 
 
-class Recorder:
-    """A plugin object that collects one Criterion for each criterion of the session."""
+def _key(item: pytest.Item) -> tuple[Path, str]:
+    return item.path, item.name.split("[")[0]
 
-    def __init__(self, setup: Setup) -> None:
+
+def _criterion(info: CriterionInfo, told: Judgement, **more: Any) -> Criterion:
+    return Criterion(
+        info.id, info.title, info.weight, told.fraction, told.verdict, counts=info.counts, hint=info.hint,
+        secret=told.secret, **told.observed | more,
+    )  # fmt: skip
+
+
+class CriteriaRecorder(_Outcomes):
+    """Collects one Criterion for each criterion of the step that `check` asks about."""
+
+    def __init__(self, setup: GradingSetup) -> None:
+        super().__init__()
         self.setup = setup
         self.whole: Criterion | None = None
         self._submission: Submission | None = None
-        self._infos: dict[str, CriterionInfo] = {}
-        self._outcomes: dict[str, list[Judgement]] = {}
-        self._measured: dict[str, list[str]] = {}
-        self._lines: list[str] = []
-
-    @property
-    def criteria(self) -> tuple[Criterion, ...]:
-        return tuple(self._criterion(info) for info in self._infos.values())
+        self._measured: defaultdict[tuple[Path, str], list[str]] = defaultdict(list)
+        self._lines = (setup.source or b"").decode("utf-8", errors="replace").split("\n")
 
     @property
     def circumstances(self) -> dict[str, str]:
@@ -255,59 +284,34 @@ class Recorder:
         return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for item in session.items:
-            mark = item.get_closest_marker("criterion")
-            name = item.name.split("[")[0]
-            if mark is not None:
-                self._infos.setdefault(name, info_of(name, mark))
-        if session.items:
-            self._load(session)
-
-    def _load(self, session: pytest.Session) -> None:
         """Load the submission before the first test: what fails here is said once, about the whole file."""
-        step = step_of(session.items[0].path)
-        data = self.setup.source or b""
-        self._lines = data.decode("utf-8", errors="replace").split("\n")
+        super().pytest_collection_finish(session)
+        if not session.items:
+            return
         try:
-            if step is None:
-                raise GradingError(f"{session.items[0].path} is no grader file")
-            self._submission = session.config.stash[_STATE].submission(step)
+            self._submission = session.config.stash[_SESSION].submission(_step(session.items[0].path))
         except Exception as error:  # whatever it is, it must become a verdict
-            judgement = judge(error)
-            self.whole = Criterion("", "", 0, 0, judgement.verdict, **self._observed(judgement))
+            told = judge(error)
+            self.whole = Criterion("", "", 0, 0, told.verdict, **told.observed | {"code": self._code(told.line)})
             session.items.clear()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
-        report = yield
-        if call.excinfo is not None:
-            outcome = judged(item, call.excinfo)
-        elif call.when == "call":
-            outcome = Judgement(Verdict.AC, "", fraction=1.0)
-        else:
-            return report
-        name = item.name.split("[")[0]
-        self._measured.setdefault(name, []).extend(item.config.stash[_STATE].measured())
-        self._outcomes.setdefault(name, []).append(outcome)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+        report = yield from super().pytest_runtest_makereport(item, call)
+        self._measured[_key(item)] += item.config.stash[_SESSION].measured()
         return report
 
-    def _criterion(self, info: CriterionInfo) -> Criterion:
-        """A criterion is met when all its cases are; else the gravest case speaks, the first of equals."""
-        outcomes = self._outcomes.get(info.id, [])
-        if self.whole is not None:
-            gravest = Judgement(self.whole.verdict, "not run")
-        elif outcomes:
-            gravest = _gravest(outcomes)
-        else:
-            gravest = Judgement(Verdict.SE, "this criterion was not run")
-        return Criterion(
-            info.id, info.title, info.weight, gravest.fraction, gravest.verdict, counts=info.counts, hint=info.hint,
-            secret=gravest.secret, measured=tuple(self._measured.get(info.id, ())), wrong=gravest.wrong,
-            **self._observed(gravest),
-        )  # fmt: skip
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The criteria in their order, whether they were run or not."""
+        return tuple(self._told(key, info) for key, info in self._infos.items())
 
-    def _observed(self, judgement: Judgement) -> dict[str, Any]:
-        return {name: getattr(judgement, name) for name in OBSERVED} | {"code": self._code(judgement.line)}
+    def _told(self, key: tuple[Path, str], info: CriterionInfo) -> Criterion:
+        if self.whole is not None:
+            told = Judgement(self.whole.verdict, "not run")
+        else:
+            told = self._gravest(key) or Judgement(Verdict.SE, "this criterion was not run")
+        return _criterion(info, told, measured=tuple(self._measured[key]), wrong=told.wrong, code=self._code(told.line))
 
     def _code(self, line: int) -> str:
         return readable(self._lines[line - 1].rstrip()[:200]) if 1 <= line <= len(self._lines) else ""
@@ -316,59 +320,30 @@ class Recorder:
 # ---------------------------------------------------------------- points in a plain run of pytest
 
 
-class PointsReport:
-    """A plugin object that adds up points over all grader files of a session."""
+class PointsReport(_Outcomes):
+    """Adds up points over all grader files of a session."""
 
     def __init__(self, gradescope: str | None) -> None:
+        super().__init__()
         self._gradescope = gradescope
-        self._infos: dict[tuple[str, str], CriterionInfo] = {}
-        self._outcomes: dict[tuple[str, str], list[Judgement]] = {}
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for item in session.items:
-            mark, step = item.get_closest_marker("criterion"), step_of(item.path)
-            if mark is not None and step is not None:
-                name = item.name.split("[")[0]
-                self._infos.setdefault((step.name, name), info_of(name, mark))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
-        report = yield
-        step = step_of(item.path)
-        if step is None or (call.excinfo is None and call.when != "call"):
-            return report
-        outcome = judged(item, call.excinfo) if call.excinfo else Judgement(Verdict.AC, "", fraction=1.0)
-        self._outcomes.setdefault((step.name, item.name.split("[")[0]), []).append(outcome)
-        return report
 
     def criteria(self) -> list[tuple[str, Criterion]]:
         """The criteria that were run, with their steps, in order."""
-        found = []
-        for key, info in self._infos.items():
-            outcomes = self._outcomes.get(key)
-            if outcomes:
-                told = _gravest(outcomes)
-                criterion = Criterion(
-                    info.id, info.title, info.weight, told.fraction, told.verdict, counts=info.counts, hint=info.hint,
-                    secret=told.secret, **{name: getattr(told, name) for name in OBSERVED},
-                )  # fmt: skip
-                found.append((key[0], criterion))
-        return found
+        found = ((key, info, self._gravest(key)) for key, info in self._infos.items())
+        return [(_step(key[0]).name, _criterion(info, told)) for key, info, told in found if told is not None]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Points by step, and their sum."""
-        totals: dict[str, tuple[float, float]] = {}
+        counted: dict[str, list[Criterion]] = {}
         for step, criterion in self.criteria():
             if criterion.verdict is not Verdict.SKIP:
-                points, most = totals.get(step, (0.0, 0.0))
-                totals[step] = points + criterion.points, most + criterion.weight
-        if not totals:
+                counted.setdefault(step, []).append(criterion)
+        if not counted:
             return
         terminalreporter.section("points")
-        for step, (points, most) in totals.items():
-            terminalreporter.write_line(f"{step}: {points:g} of {most:g}")
-        points, most = (sum(pair[place] for pair in totals.values()) for place in (0, 1))
-        terminalreporter.write_line(f"all: {points:g} of {most:g}")
+        for name, of in {**counted, "all": [one for found in counted.values() for one in found]}.items():
+            points, most = sum(one.points for one in of), sum(one.weight for one in of)
+            terminalreporter.write_line(f"{name}: {points:g} of {most:g}")
 
     def pytest_sessionfinish(self) -> None:
         if self._gradescope:

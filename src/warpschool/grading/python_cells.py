@@ -18,9 +18,11 @@ from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
+from warpschool.grading.assignment import kernel_step
 from warpschool.grading.calls import encoded
 from warpschool.grading.handin import safe_png
 from warpschool.grading.limits import EXIT_CODE, MOST_SLEEP_S, MOST_STEPS, Limits
+from warpschool.grading.result import CellOutcome, Drawing
 from warpschool.grading.sandbox import Finished, bubblewrap_problem, run_isolated, serving
 from warpschool.grading.verdicts import Verdict, readable
 
@@ -35,26 +37,6 @@ _MOST_SOURCE = 100_000
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What a check cell gave: `value` points, or the verdict and text of why there are none."""
-
-    verdict: Verdict
-    value: float
-    text: str
-    png: str
-    isolation: str
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The pictures of a cell that people grade: PNGs in base64, encoded anew; `text`: why there are none."""
-
-    images: tuple[str, ...]
-    text: str
-    isolation: str
-
-
-@dataclass(frozen=True)
 class _Cell:
     """A code cell: its Python (magics translated), the names it binds, uses and changes; `is_own`: the student's."""
 
@@ -66,35 +48,40 @@ class _Cell:
     changes: frozenset[str] = frozenset()
 
 
-def check(
-    notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: str, secret: str = ""
-) -> Checked:
+def check(notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: str, secret: str = "") -> CellOutcome:
     """Run one check cell of a notebook that was put together from the instructor's and the student's cells.
 
     `policy` is "sandbox", "manual" (students' Python never runs) or "trusted" (it runs without bubblewrap). `secret`
     is for kernels that the cell checks; no Python of a student's runs where it is known.
     """
-    before, checking = _cells(notebook, grade_id)
+    before, checking = _cells_before(notebook, lambda cell: _marks(cell).get("grade_id") == grade_id)
     chosen = _slice(before, checking.uses)
     kernels = _kernels(notebook)
-    own = [cell for cell in chosen if cell.is_own]
-    values = values_of(cell.python for cell in own)
+    values = values_of(cell.python for cell in chosen if cell.is_own)
     given = [cell for cell in chosen if not cell.is_own]
     if values is not None:
         data = {name: encoded(value) for name, value in values.items()}
         job = _job(given, data, kernels, check=checking.source, secret=secret)
-        return _outcome(run_isolated(CHILD, job, wall_s=LIMITS.wall_s, in_bubblewrap=False), points, AS_DATA)
-    problem = bubblewrap_problem() if policy == "sandbox" else ""
-    if policy == "manual" or problem:
-        why = problem or "students' Python is not run, as the instructor asked"
-        return Checked(Verdict.SKIP, 0.0, f"A person grades this cell: {why}.", "", "not run")
-    return _in_sandbox(chosen, given, checking, kernels, points, is_closed=policy == "sandbox", secret=secret)
+        done = run_isolated(CHILD, job, wall_s=LIMITS.wall_s, in_bubblewrap=False)
+        found = _outcome(done, points, AS_DATA)
+    elif why := _why_not(policy):
+        found = CellOutcome(Verdict.SKIP, 0.0, f"A person grades this cell: {why}.", "", "not run")
+    else:
+        found = _in_sandbox(chosen, given, checking, kernels, points, is_closed=policy == "sandbox", secret=secret)
+    return replace(found, grade_id=grade_id)
+
+
+def _why_not(policy: str) -> str:
+    """Why students' Python does not run here; "" where it does."""
+    if policy == "manual":
+        return "students' Python is not run, as the instructor asked"
+    return bubblewrap_problem() if policy == "sandbox" else ""
 
 
 def _in_sandbox(
     chosen: list[_Cell], given: list[_Cell], checking: _Cell, kernels: Mapping[str, str], points: float, *,
     is_closed: bool, secret: str,
-) -> Checked:  # fmt: skip
+) -> CellOutcome:  # fmt: skip
     """The student's cells in the sandbox, then the check outside: values are copied to it, functions are called."""
     isolation = SANDBOX if is_closed else TRUSTED
     own_names = frozenset().union(*(cell.binds for cell in chosen if cell.is_own))
@@ -108,7 +95,7 @@ def _in_sandbox(
         unfit = {str(name) for name in answer["unfit"]} & checking.uses
         if unfit:
             names = ", ".join(sorted(name[:40] for name in unfit)[:5])
-            return Checked(Verdict.WA, 0.0, f"{names}: the check needs a plain value there", "", isolation)
+            return CellOutcome(Verdict.WA, 0.0, f"{names}: the check needs a plain value there", "", isolation)
         functions = [str(name) for name in answer["functions"]]
         pipes = child.pipes if functions else ()
         done = run_isolated(
@@ -120,11 +107,10 @@ def _in_sandbox(
         return _ended(gone, isolation) if gone is not None else _outcome(done, points, isolation)
 
 
-def draw(notebook: Mapping[str, Any], cell_id: str, *, policy: str) -> Drawn:
+def draw(notebook: Mapping[str, Any], cell_id: str, *, policy: str) -> Drawing:
     """Run a student's cell for its pictures, after the cells that it depends on. `policy`: see `check`."""
-    problem = bubblewrap_problem() if policy == "sandbox" else ""
-    if policy == "manual" or problem:
-        return Drawn((), problem or "students' Python is not run, as the instructor asked", "not run")
+    if why := _why_not(policy):
+        return Drawing((), why, "not run")
     before, drawing = _cells_before(notebook, lambda cell: cell.get("id") == cell_id)
     chosen = _slice(before, drawing.uses, with_changes=True)
     isolation = DRAWN if policy == "sandbox" else TRUSTED
@@ -135,26 +121,19 @@ def draw(notebook: Mapping[str, Any], cell_id: str, *, policy: str) -> Drawn:
     answer = _read(finished)
     found = answer.get("drawn") if answer is not None else None
     if not isinstance(found, list):
-        return Drawn((), _ended(finished, isolation).text, isolation)
+        return Drawing((), _ended(finished, isolation).text, isolation)
     images = tuple(filter(None, (safe_png(png) for png in found[:MOST_PICTURES] if isinstance(png, str))))
-    return Drawn(images, "" if images else "the cell drew nothing when it was run again", isolation)
+    return Drawing(images, "" if images else "the cell drew nothing when it was run again", isolation)
 
 
 # ---------------------------------------------------------------- which cells
 
 
-def _cells(notebook: Mapping[str, Any], grade_id: str) -> tuple[list[_Cell], _Cell]:
-    """The code cells before the check, without kernels and other checks; and the check."""
-    before, found = _cells_before(notebook, lambda cell: _marks(cell).get("grade_id") == grade_id)
-    return before, replace(found, is_own=False)
-
-
-def _cells_before(
-    notebook: Mapping[str, Any], is_it: Callable[[Mapping[str, Any]], bool]
-) -> tuple[list[_Cell], _Cell]:
+def _cells_before(notebook: Mapping[str, Any], is_it: Callable[[Mapping[str, Any]], bool]) -> tuple[list[_Cell], _Cell]:
+    """The code cells before the one that is looked for, without kernels and checks; and that one."""
     found: list[_Cell] = []
     for cell in notebook["cells"]:
-        source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+        source = "".join(cell["source"])
         if is_it(cell):
             return found, _parsed(source, is_own=True)
         marks = _marks(cell)
@@ -216,14 +195,8 @@ def _imported(python: str) -> Iterator[str]:
 
 def _kernels(notebook: Mapping[str, Any]) -> dict[str, str]:
     """Step -> source of its last `%%kernel` cell."""
-    found = {}
-    for cell in notebook["cells"]:
-        source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-        first, _, rest = source.partition("\n")
-        words = first.split()
-        if cell["cell_type"] == "code" and len(words) > 1 and words[0] == "%%kernel":
-            found[words[1]] = rest
-    return found
+    sources = ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    return {step: source.partition("\n")[2] for source in sources if (step := kernel_step(source))}
 
 
 # ---------------------------------------------------------------- the child
@@ -251,24 +224,24 @@ def _read(finished: Finished) -> dict[str, Any] | None:
         return None
 
 
-def _ended(finished: Finished, isolation: str) -> Checked:
+def _ended(finished: Finished, isolation: str) -> CellOutcome:
     """What a child without an answer stands for."""
-    if finished.timed_out:  # what never ends, ends by its steps or by its processor time
-        why = "the check ran out of time: this machine is overloaded, or the notebook's Python waits for something"
-        return Checked(Verdict.SE, 0.0, why, "", isolation)
-    if finished.code == EXIT_CODE:
-        why = f"the notebook's Python runs more than {MOST_STEPS:,} steps or sleeps for over {MOST_SLEEP_S:g} s"
-        return Checked(Verdict.TLE, 0.0, why, "", isolation)
-    if "SIGXCPU" in finished.log or finished.code in (-24, 152):
-        return Checked(Verdict.TLE, 0.0, "the notebook's Python used up its processor time", "", isolation)
-    if "MemoryError" in finished.log:
-        return Checked(Verdict.MLE, 0.0, "the notebook's Python needed too much memory", "", isolation)
-    if isolation == AS_DATA:
-        return Checked(Verdict.SE, 0.0, readable(f"the check did not end well: {finished.log[-500:]}"), "", isolation)
-    return Checked(Verdict.RTE, 0.0, "the notebook's Python ended without an answer", "", isolation)
+    log, code = finished.log, finished.code
+    waits = "the check ran out of time: this machine is overloaded, or the notebook's Python waits for something"
+    steps = f"the notebook's Python runs more than {MOST_STEPS:,} steps or sleeps for over {MOST_SLEEP_S:g} s"
+    ends = {
+        (Verdict.SE, waits): finished.timed_out,  # what never ends, ends by its steps or by its processor time
+        (Verdict.TLE, steps): code == EXIT_CODE,
+        (Verdict.TLE, "the notebook's Python used up its processor time"): "SIGXCPU" in log or code in (-24, 152),
+        (Verdict.MLE, "the notebook's Python needed too much memory"): "MemoryError" in log,
+        (Verdict.SE, readable(f"the check did not end well: {log[-500:]}")): isolation == AS_DATA,
+        (Verdict.RTE, "the notebook's Python ended without an answer"): True,
+    }
+    verdict, why = next(end for end, is_so in ends.items() if is_so)
+    return CellOutcome(verdict, 0.0, why, "", isolation)
 
 
-def _outcome(finished: Finished, points: float, isolation: str) -> Checked:
+def _outcome(finished: Finished, points: float, isolation: str) -> CellOutcome:
     """The points that a check gave, never more than it is worth; nothing that is no number becomes points."""
     answer = _read(finished)
     said = answer.get("check") if answer is not None else None
@@ -279,14 +252,14 @@ def _outcome(finished: Finished, points: float, isolation: str) -> Checked:
         kind, verdict, seen = (str(part) for part in said["error"])
         if verdict == "SE" and kind not in ("GradingError", "CompilerMissing"):
             verdict = "WA"  # the check stumbled over what the student gave it
-        return Checked(Verdict(verdict), 0.0, readable("\n".join(filter(None, [text, seen]))), png, isolation)
+        return CellOutcome(Verdict(verdict), 0.0, readable("\n".join(filter(None, [text, seen]))), png, isolation)
     value = said.get("value")
     if value is None and said.get("gives_nothing"):
         value = points  # nbgrader's rule for a check that only asserts
     if not isinstance(value, int | float) or not 0 <= value <= points + 1e-9:
-        return Checked(Verdict.SE, 0.0, f"the check gave {value!r}, which is no number of points", png, isolation)
+        return CellOutcome(Verdict.SE, 0.0, f"the check gave {value!r}, which is no number of points", png, isolation)
     verdict = Verdict.AC if value >= points else Verdict.PC if value > 0 else Verdict.WA
-    return Checked(verdict, min(float(value), points), text, png, isolation)
+    return CellOutcome(verdict, min(float(value), points) / points if points else 0.0, text, png, isolation)
 
 
 # ---------------------------------------------------------------- Python that is only data

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from warpschool.grading.calls import Function, Wire, decoded, encoded, serve
+from warpschool.grading.calls import SandboxFunction, Wire, decoded, encoded, serve
 from warpschool.grading.limits import Limits, limit_steps
 
 MOST_TEXT = 4000
@@ -44,6 +44,8 @@ def main() -> int:
 
 
 def _within(limits: Limits, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which ends this process where it has used more memory than it may."""
+
     def call(*args: Any, **options: Any) -> Any:
         try:
             return function(*args, **options)
@@ -55,8 +57,6 @@ def _within(limits: Limits, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
     """What the job asks for, and the functions that are to be served."""
-    from IPython.utils.capture import capture_output
-
     from warpschool.grading.cell import grade_with
     from warpschool.notebook.cells import remember
 
@@ -70,12 +70,9 @@ def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., A
     if job["pipes"]:
         read, write = job["pipes"]
         wire = Wire(os.fdopen(read, "rb"), os.fdopen(write, "wb"))
-        shell.user_ns.update({name: Function(name, wire) for name in job["functions"]})
+        shell.user_ns.update({name: SandboxFunction(name, wire) for name in job["functions"]})
     for source in job["cells"]:
-        with capture_output():
-            done = shell.run_cell(source, store_history=False)
-        if not done.success:
-            print(f"{type(done.error_in_exec or done.error_before_exec).__name__} in: {source[:200]}", file=sys.stderr)
+        _run_cell(shell, source)
     found: dict[str, Any] = {"values": {}, "unfit": [], "functions": []}
     for name in (name for name in job["wanted"] if name in shell.user_ns):
         try:
@@ -105,55 +102,63 @@ def _shell() -> Any:
     return shell
 
 
-def _check(shell: Any, source: str) -> dict[str, Any]:
-    """Run the check cell: its value, what it printed, its first picture, and the error that ended it."""
-    from IPython.utils.capture import capture_output
-
-    from warpschool.grading.verdicts import judge
-
-    with capture_output() as said:
-        done = shell.run_cell(source, store_history=False)
-    png = next((o.data["image/png"] for o in said.outputs if "image/png" in (o.data or {})), "")
-    if isinstance(png, bytes):
-        png = base64.b64encode(png).decode()
-    texts = [said.stdout, *((o.data or {}).get("text/plain", "") for o in said.outputs[:20])]
-    error = done.error_before_exec or done.error_in_exec
-    answer: dict[str, Any] = {"text": "\n".join(filter(None, texts))[:MOST_TEXT], "png": png, "error": None}
-    if error is not None:
-        judged = judge(error)
-        answer["error"] = [type(error).__name__, str(judged.verdict), judged.seen]
-    value = done.result
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    answer["value"] = float(value) if is_number else None
-    answer["gives_nothing"] = value is None and not _ends_in_a_value(source)
-    return answer
-
-
-def _pictures(shell: Any, source: str) -> list[str]:
-    """Run a cell and return its PNGs in base64; figures that it left open are drawn too."""
+def _run_cell(shell: Any, source: str) -> tuple[Any, Any]:
+    """Run a cell; return how it ended and what it said, and log the error that ended it."""
     from IPython.utils.capture import capture_output
 
     with capture_output() as said:
         done = shell.run_cell(source, store_history=False)
     if not done.success:
         print(f"{type(done.error_in_exec or done.error_before_exec).__name__} in: {source[:200]}", file=sys.stderr)
-    found = [o.data["image/png"] for o in said.outputs if "image/png" in (o.data or {})] or _open_figures()
+    return done, said
+
+
+def _pngs(said: Any) -> list[str]:
+    """The pictures among what a cell said, in base64."""
+    return [_base64(o.data["image/png"]) for o in said.outputs if "image/png" in (o.data or {})]
+
+
+def _base64(png: Any) -> str:
+    return base64.b64encode(png).decode() if isinstance(png, bytes) else str(png)
+
+
+def _check(shell: Any, source: str) -> dict[str, Any]:
+    """Run the check cell: its value, what it printed, its first picture, and the error that ended it."""
+    from warpschool.grading.verdicts import judge
+
+    done, said = _run_cell(shell, source)
+    texts = [said.stdout, *((o.data or {}).get("text/plain", "") for o in said.outputs[:20])]
+    error = done.error_before_exec or done.error_in_exec
+    judged = judge(error) if error is not None else None
+    value = done.result
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return {
+        "text": "\n".join(filter(None, texts))[:MOST_TEXT],
+        "png": next(iter(_pngs(said)), ""),
+        "error": [type(error).__name__, str(judged.verdict), judged.seen] if judged is not None else None,
+        "value": float(value) if is_number else None,
+        "gives_nothing": value is None and not _ends_in_a_value(source),
+    }
+
+
+def _pictures(shell: Any, source: str) -> list[str]:
+    """Run a cell and return its PNGs in base64; figures that it left open are drawn too."""
+    _, said = _run_cell(shell, source)
     pictures: list[str] = []
-    for png in found[:MOST_PICTURES]:
-        text = base64.b64encode(png).decode() if isinstance(png, bytes) else str(png)
-        if sum(map(len, pictures)) + len(text) <= MOST_PICTURE_CHARACTERS:
-            pictures.append(text)
+    for png in (_pngs(said) or _open_figures())[:MOST_PICTURES]:
+        if sum(map(len, pictures)) + len(png) <= MOST_PICTURE_CHARACTERS:
+            pictures.append(png)
     return pictures
 
 
-def _open_figures() -> list[bytes]:
+def _open_figures() -> list[str]:
     from matplotlib import pyplot as plt
 
     found = []
     for number in plt.get_fignums()[:MOST_PICTURES]:
         file = io.BytesIO()
         plt.figure(number).savefig(file, format="png")
-        found.append(file.getvalue())
+        found.append(_base64(file.getvalue()))
     return found
 
 

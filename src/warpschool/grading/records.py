@@ -14,26 +14,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import nbformat
 
 from warpschool.atomic import write_file
+from warpschool.course import Course
 from warpschool.errors import GradingError
-from warpschool.grading.assignment import KERNEL, MANUAL, Assignment, GradedCell
+from warpschool.grading.assignment import KERNEL, PYTHON, Assignment, GradedCell
 from warpschool.grading.handin import HandIn, answers, digest, drawn_cells, reassembled
-from warpschool.grading.result import FORMAT as RESULT_FORMAT
-from warpschool.grading.result import Result
+from warpschool.grading.jobs import KernelJob, Policy, PythonJob, PythonOutcome
+from warpschool.grading.result import FORMAT as RESULT_FORMAT, CellOutcome, Result
 from warpschool.grading.runner import provenance
 from warpschool.grading.verdicts import Verdict, worst
-
-if TYPE_CHECKING:
-    from warpschool.course import Course
-    from warpschool.grading.jobs import KernelJob, Policy, PythonJob, PythonOutcome
 
 FORMAT = 1
 _VERSION_KEYS = ("warpschool", "code", "counters", "nvrtc", "arch", "cases")
 
 
-class State(StrEnum):
+class CellState(StrEnum):
     """What a cell's score waits for."""
 
     GRADED = "graded"
@@ -51,7 +50,7 @@ class CellScore:
     points: float
     score: float | None
     verdict: Verdict
-    state: State
+    state: CellState
     answer: str
     text: str = ""
 
@@ -79,7 +78,7 @@ class Record:
     @property
     def is_complete(self) -> bool:
         """Whether no cell waits for the grader itself."""
-        return all(cell.state is not State.FAILED for cell in self.cells)
+        return all(cell.state is not CellState.FAILED for cell in self.cells)
 
     def cell(self, grade_id: str) -> CellScore | None:
         """Return a cell's score; None for a cell that this record does not know."""
@@ -100,7 +99,7 @@ class Record:
             if data.pop("format") != FORMAT:
                 raise ValueError("another format")
             cells = tuple(
-                CellScore(**{**cell, "verdict": Verdict(cell["verdict"]), "state": State(cell["state"])})
+                CellScore(**{**cell, "verdict": Verdict(cell["verdict"]), "state": CellState(cell["state"])})
                 for cell in data.pop("cells")
             )
             results = {step: Result.from_json(json.dumps(item)) for step, item in data.pop("results").items()}
@@ -109,11 +108,11 @@ class Record:
             raise GradingError(f"this is no record of warpschool: {error}") from None
 
 
+@dataclass(frozen=True)
 class Records:
     """The folder of records: ASSIGNMENT/STUDENT.json."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def path(self, assignment: str, student: str) -> Path:
         return self.folder / assignment / f"{student}.json"
@@ -154,10 +153,6 @@ class Records:
 
 def kernel_jobs(handin: HandIn, assignment: Assignment, policy: Policy) -> dict[str, KernelJob]:
     """Return step -> what is to be run for it; nothing for a file that cannot be read."""
-    from warpschool.grading.jobs import KernelJob
-
-    if handin.problem:
-        return {}
     wanted = {step for cell in assignment.cells for step in (*(part.step for part in cell.parts), *cell.checked)}
     return {
         step: KernelJob(step, source.data, name=source.name, seed=policy.seed, secret=policy.secret)
@@ -168,16 +163,12 @@ def kernel_jobs(handin: HandIn, assignment: Assignment, policy: Policy) -> dict[
 
 def python_job(handin: HandIn, assignment: Assignment, policy: Policy) -> PythonJob | None:
     """Return what is to be run for the cells that need Python; None where there are none."""
-    from nbformat import writes
-
-    from warpschool.grading.jobs import PythonJob
-
-    points = {cell.grade_id: cell.points for cell in assignment.cells if cell.kind == "python"}
+    points = {cell.grade_id: cell.points for cell in assignment.cells if cell.kind == PYTHON}
     drawn = drawn_cells(handin, assignment)
     if handin.problem or not (points or drawn):
         return None
     return PythonJob(
-        writes(reassembled(handin, assignment), version=4), tuple(points), points, seed=policy.seed,
+        nbformat.writes(reassembled(handin, assignment), version=4), points, seed=policy.seed,
         secret=policy.secret, policy=policy.python, drawn=drawn,
         checked=tuple(dict.fromkeys(step for cell in assignment.cells for step in cell.checked)),
     )  # fmt: skip
@@ -188,47 +179,44 @@ def assemble(
     result_of: Callable[[KernelJob], Result | None], outcome_of: Callable[[PythonJob], PythonOutcome | None],
 ) -> Record:  # fmt: skip
     """Return the record of a submission from the results of its jobs; what has no result is the grader's failure."""
-    jobs = kernel_jobs(handin, assignment, policy)
-    found = {step: result_of(job) for step, job in jobs.items()}
+    found = {step: result_of(job) for step, job in kernel_jobs(handin, assignment, policy).items()}
     results = {step: result for step, result in found.items() if result is not None}
     job = python_job(handin, assignment, policy)
-    outcome = outcome_of(job) if job is not None else None
+    outcome = (outcome_of(job) if job is not None else None) or PythonOutcome({})
     own = answers(handin, assignment)
     scores = []
     for cell in assignment.cells:
         if handin.problem:
-            scores.append(CellScore(cell.grade_id, cell.points, 0.0, Verdict.BAD, State.GRADED, "", handin.problem))
+            scores.append(_score(cell, Verdict.BAD, "", 0.0, handin.problem))
         elif cell.kind == KERNEL:
             scores.append(_kernel_score(cell, results, handin))
-        elif cell.kind == MANUAL:
-            scores.append(_manual_score(cell, digest(own.get(cell.grade_id, ()))))
+        elif cell.kind == PYTHON:
+            scores.append(_python_score(cell, outcome.cells.get(cell.grade_id), handin))
+        elif answer := digest(own.get(cell.grade_id, ())):
+            scores.append(_score(cell, Verdict.SKIP, answer))
         else:
-            scores.append(_python_score(cell, outcome, handin))
-    outcomes = {name: _plain(item) for name, item in outcome.cells.items()} if outcome is not None else {}
-    drawings = {name: _plain(item) for name, item in outcome.drawings.items()} if outcome is not None else {}
+            scores.append(_score(cell, Verdict.SKIP, "", 0.0, "No response."))
     return Record(
-        assignment.name, student, handin.sha256, tuple(scores), results, outcomes, handin.problem, handin.notes,
-        _versions(results) | _promised(assignment, policy), dict(assignment.kernel_cells), drawings=drawings,
+        assignment.name, student, handin.sha256, tuple(scores), results,
+        {name: asdict(item) for name, item in outcome.cells.items()}, handin.problem, handin.notes,
+        _versions({step: result.provenance for step, result in results.items()}) | _promised(assignment, policy),
+        dict(assignment.kernel_cells), drawings={name: asdict(item) for name, item in outcome.drawings.items()},
     )  # fmt: skip
 
 
 def mixed_versions(records: Mapping[str, Record], today: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return student -> what else that submission was graded with; nothing where a class has one set of versions."""
-    found = {}
-    for student, record in records.items():
-        other = {key: value for key, value in record.versions.items() if key in today and today[key] != value}
-        if other:
-            found[student] = other
-    return found
+    others = {
+        student: {key: value for key, value in record.versions.items() if today.get(key, value) != value}
+        for student, record in records.items()
+    }
+    return {student: other for student, other in others.items() if other}
 
 
 def versions_today(assignment: Assignment, policy: Policy, course: Course) -> dict[str, str]:
     """Return what this machine would grade with: the library's and compiler's versions, cases, points, content."""
-    found = _promised(assignment, policy)
-    for name in assignment.steps:
-        made = provenance(course.step(name), device="", secret=policy.secret)
-        found |= {key: made[key] for key in _VERSION_KEYS} | {f"content of {name}": made["content"]}
-    return found
+    made = {name: provenance(course.step(name), device="", secret=policy.secret) for name in assignment.steps}
+    return _versions(made) | _promised(assignment, policy)
 
 
 def _promised(assignment: Assignment, policy: Policy) -> dict[str, str]:
@@ -236,62 +224,43 @@ def _promised(assignment: Assignment, policy: Policy) -> dict[str, str]:
     return {"points": points, "seed": str(policy.seed)}
 
 
+def _versions(provenances: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What a class must have in common, of the provenance of each step's result."""
+    found: dict[str, str] = {}
+    for step, made in provenances.items():
+        found |= {key: made[key] for key in _VERSION_KEYS} | {f"content of {step}": made["content"]}
+    return found
+
+
+def _score(cell: GradedCell, verdict: Verdict, answer: str, score: float | None = None, text: str = "") -> CellScore:
+    """A cell's score; one without a number waits: for the grader after its own fault, else for a person."""
+    waits = CellState.FAILED if verdict is Verdict.SE else CellState.PERSON
+    state = waits if score is None else CellState.GRADED
+    return CellScore(cell.grade_id, cell.points, score, verdict, state, answer, text)
+
+
 def _kernel_score(cell: GradedCell, results: Mapping[str, Result], handin: HandIn) -> CellScore:
     """The cell's points times the weighted part that was earned; skipped criteria leave it to a person."""
-    earned = worth = 0.0
-    verdicts = []
-    answer = digest("\0".join(f"{p.step}\0{_source(handin, p.step)}" for p in cell.parts))
-    for part in cell.parts:
-        result = results.get(part.step)
-        shown = result.part(part.criteria) if result is not None else None
-        if shown is None or shown.verdict is Verdict.SE:
-            text = "The grader failed here; this is not the student's fault. Grade again, or give the points by hand."
-            return CellScore(cell.grade_id, cell.points, None, Verdict.SE, State.FAILED, answer, text)
-        verdicts.append(shown.verdict)
-        worth += part.points
-        earned += part.points * shown.fraction
-    verdict = worst(verdicts)
+    sources = {step: source.sha256 for step, source in handin.kernels.items()}
+    answer = digest("\0".join(f"{part.step}\0{sources.get(part.step, '')}" for part in cell.parts))
+    shown = [results[part.step].part(part.criteria) for part in cell.parts if part.step in results]
+    verdict = worst(result.verdict for result in shown)
+    if len(shown) < len(cell.parts) or verdict is Verdict.SE:
+        text = "The grader failed here; this is not the student's fault. Grade again, or give the points by hand."
+        return _score(cell, Verdict.SE, answer, text=text)
+    worth = sum(part.points for part in cell.parts)
     if verdict is Verdict.SKIP or not worth:
-        return CellScore(cell.grade_id, cell.points, None, Verdict.SKIP, State.PERSON, answer, verdict.meaning)
-    score = round(cell.points * earned / worth, 6)
-    return CellScore(cell.grade_id, cell.points, score, verdict, State.GRADED, answer)
+        return _score(cell, Verdict.SKIP, answer, text=verdict.meaning)
+    earned = sum(part.points * result.fraction for part, result in zip(cell.parts, shown, strict=True))
+    return _score(cell, verdict, answer, round(cell.points * earned / worth, 6))
 
 
-def _manual_score(cell: GradedCell, answer: str) -> CellScore:
-    if not answer:
-        return CellScore(cell.grade_id, cell.points, 0.0, Verdict.SKIP, State.GRADED, "", "No response.")
-    return CellScore(cell.grade_id, cell.points, None, Verdict.SKIP, State.PERSON, answer)
-
-
-def _python_score(cell: GradedCell, outcome: PythonOutcome | None, handin: HandIn) -> CellScore:
-    found = outcome.cells.get(cell.grade_id) if outcome is not None else None
+def _python_score(cell: GradedCell, found: CellOutcome | None, handin: HandIn) -> CellScore:
     answer = digest("\0".join([own.source for own in handin.cells.values()]))
-    if found is None or found.verdict is Verdict.SE:
-        text = found.text if found is not None else "the grader gave no result"
-        return CellScore(cell.grade_id, cell.points, None, Verdict.SE, State.FAILED, answer, text)
-    if found.verdict is Verdict.SKIP:
-        return CellScore(cell.grade_id, cell.points, None, Verdict.SKIP, State.PERSON, answer, found.text)
-    score = round(cell.points * float(found.fraction), 6)
-    return CellScore(cell.grade_id, cell.points, score, found.verdict, State.GRADED, answer, found.text)
-
-
-def _source(handin: HandIn, step: str) -> str:
-    source = handin.kernels.get(step)
-    return source.sha256 if source is not None else ""
-
-
-def _plain(outcome: Any) -> dict[str, Any]:
-    data = asdict(outcome)
-    return {key: value for key, value in data.items() if value is not None}
-
-
-def _versions(results: Mapping[str, Result]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for step, result in results.items():
-        found |= {key: result.provenance[key] for key in _VERSION_KEYS if key in result.provenance}
-        if "content" in result.provenance:
-            found[f"content of {step}"] = result.provenance["content"]
-    return found
+    if found is None:
+        return _score(cell, Verdict.SE, answer, text="the grader gave no result")
+    waits = found.verdict in (Verdict.SE, Verdict.SKIP)
+    return _score(cell, found.verdict, answer, None if waits else round(cell.points * found.fraction, 6), found.text)
 
 
 # ---------------------------------------------------------------- schemas
@@ -342,7 +311,7 @@ _NOTES = {
         "kind": "race, out-of-bounds, uninitialized, divergent-barrier, misaligned or warp-sync",
         "access": "read, write, atomic or barrier", "address": "byte offset into the array, or into shared memory",
         "others": "how many the other side is: thread, warp, warps, blocks", "other_warp": "that warp's first thread",
-        "other_did": "read, write, atomic, read and write, copy, returned or waits",
+        "other_did": "read, write, atomic, read and write, access (one of them), copy, returned or waits",
         "detail": "what the kind does not tell", "size": "of the array, or the alignment asked for, in bytes",
     },
     "WrongMap": {
@@ -355,26 +324,26 @@ _NOTES = {
 
 def result_schema() -> dict[str, Any]:
     """Return the JSON schema of what `Result.to_json` writes."""
-    whole = schema_of(Result, title="A result of warpschool")
-    whole["properties"] |= {
+    return _document(schema_of(Result, title="A result of warpschool"), {
         "format": {"const": RESULT_FORMAT, "description": "of this document"},
         "score": {"type": ["number", "null"], "description": "sum of weight x fraction; null for SE: no grade"},
         "max_score": {"type": "number", "description": "sum of the weights that were counted"},
-    }
-    whole["required"] = sorted(whole["properties"])
-    return {"$schema": DIALECT, **whole}
+    })  # fmt: skip
 
 
 def record_schema() -> dict[str, Any]:
     """Return the JSON schema of what `Record.to_json` writes: one graded submission of a class."""
-    whole = schema_of(Record, title="A graded submission of warpschool")
     result = {key: value for key, value in result_schema().items() if key != "$schema"}
-    whole["properties"] |= {
+    return _document(schema_of(Record, title="A graded submission of warpschool"), {
         "format": {"const": FORMAT, "description": "of this document"},
         "results": {"type": "object", "additionalProperties": result, "description": "step -> its result"},
-    }
-    whole["required"] = sorted(whole["properties"])
-    return {"$schema": DIALECT, **whole}
+    })  # fmt: skip
+
+
+def _document(schema: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a whole file, which holds more than its dataclass."""
+    properties = {**schema["properties"], **more}
+    return {"$schema": DIALECT, **schema, "properties": properties, "required": sorted(properties)}
 
 
 def schema_of(record: type, *, title: str = "") -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ptxsim import Finding
 from warpschool.errors import GradingError
-from warpschool.grading.verdicts import OBSERVED, Case, Observed, Verdict, worst
+from warpschool.grading.verdicts import Observed, Verdict, worst
 from warpschool.harness.compare import WrongMap
 
 FORMAT = 4
@@ -29,18 +29,11 @@ class Criterion(Observed):
     weight: float
     fraction: float
     verdict: Verdict
-    said: str = ""
-    line: int = 0
-    code: str = ""
     counts: str = ""
     hint: tuple[str, ...] = ()
     secret: bool = False
     measured: tuple[str, ...] = ()
     wrong: WrongMap | None = None
-    case: Case = ()
-    finding: Finding | None = None
-    more: int = 0
-    file: str = ""
 
     @property
     def shown(self) -> str:
@@ -70,13 +63,6 @@ class Result(Observed):
     seed: int
     source: Mapping[str, str]
     provenance: Mapping[str, str]
-    said: str = ""
-    line: int = 0
-    code: str = ""
-    case: Case = ()
-    finding: Finding | None = None
-    more: int = 0
-    file: str = ""
 
     @property
     def score(self) -> float:
@@ -143,9 +129,9 @@ class Result(Observed):
             data = json.loads(text)
             if data.pop("format") != FORMAT:
                 raise ValueError("another format")
-            criteria = tuple(Criterion(**_observed(item), **_parts(item)) for item in data.pop("criteria"))
+            criteria = tuple(Criterion(**_fields(item)) for item in data.pop("criteria"))
             score, max_score = data.pop("score"), data.pop("max_score")
-            result = Result(**_observed(data), criteria=criteria)
+            result = Result(**_fields(data), criteria=criteria)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise GradingError(f"this is no result of warpschool: {error}") from None
         if (result.score if result.is_grade else None, result.max_score) != (score, max_score):
@@ -160,36 +146,56 @@ class Result(Observed):
         return to_text(self)
 
 
+@dataclass(frozen=True)
+class CellOutcome:
+    """What a check cell in Python gave: `fraction` of its points; verdict SKIP leaves it to a person."""
+
+    verdict: Verdict
+    fraction: float
+    text: str = ""
+    png: str = ""
+    isolation: str = ""
+    grade_id: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What a cell that people grade drew when it was run again: PNGs in base64; `text`: why there are none."""
+
+    images: tuple[str, ...]
+    text: str
+    isolation: str
+
+
 def _without_secret(criterion: Criterion) -> Criterion:
-    return replace(
-        criterion, said=criterion.shown, file="", line=0, code="", case=(), finding=None, more=0, secret=False,
-        wrong=None,
-    )  # fmt: skip
+    return replace(criterion, **Observed(said=criterion.shown).observed, secret=False, wrong=None)
 
 
 def _plain(about: Result | Criterion) -> dict[str, Any]:
     """The fields as JSON has them, with the sentences that are made of some."""
-    data = {**asdict(about), "seen": about.seen}
-    data.pop("criteria", None)
-    return {**data, "finding": about.finding.to_dict() if about.finding is not None else None}
+    finding = about.finding.to_dict() if about.finding is not None else None
+    return {**asdict(about), "seen": about.seen, "finding": finding}
 
 
-def _observed(data: dict[str, Any]) -> dict[str, Any]:
-    """The fields of what `_plain` wrote, but those that only a criterion has."""
-    data.pop("seen")
-    finding = Finding.from_dict(data["finding"]) if data["finding"] is not None else None
-    plain = {key: value for key, value in data.items() if key not in ("hint", "measured", "wrong")}
-    case = tuple((name, value) for name, value in data["case"])
-    return {**plain, "verdict": Verdict(data["verdict"]), "case": case, "finding": finding}
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "verdict": Verdict,
+    "case": lambda pairs: tuple((name, value) for name, value in pairs),
+    "finding": lambda data: None if data is None else Finding.from_dict(data),
+    "hint": tuple,
+    "measured": tuple,
+    "wrong": lambda data: None if data is None else _wrong_map(data),
+}
+"""The fields that JSON has no types for."""
 
 
-def _parts(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a criterion that JSON has no types for."""
-    return {"hint": tuple(item["hint"]), "measured": tuple(item["measured"]), "wrong": _map(item["wrong"])}
+def _wrong_map(data: Mapping[str, Any]) -> WrongMap:
+    return WrongMap(**{**data, "shape": tuple(data["shape"]), "rows": tuple(data["rows"])})
 
 
-def _map(data: Mapping[str, Any] | None) -> WrongMap | None:
-    return None if data is None else WrongMap(**{**data, "shape": tuple(data["shape"]), "rows": tuple(data["rows"])})
+def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a criterion or a result, of what `_plain` wrote."""
+    plain = {key: value for key, value in data.items() if key != "seen"}
+    return plain | {key: read(data[key]) for key, read in _READ.items() if key in data}
 
 
 def make_result(
@@ -198,46 +204,32 @@ def make_result(
 ) -> Result:  # fmt: skip
     """Return the result of these criteria; `whole` is what ended the check before any of them ran."""
     verdict = worst(criterion.verdict for criterion in (*criteria, *([whole] if whole else [])))
-    about = {name: getattr(whole, name) for name in OBSERVED} if whole else {}
-    return Result(step, verdict, tuple(criteria), seed, dict(source), dict(provenance), **about)
+    return Result(
+        step, verdict, tuple(criteria), seed, dict(source), dict(provenance), **(whole.observed if whole else {})
+    )
 
 
-@dataclass(frozen=True)
-class TextOptions:
-    """How much a plain-text report shows; `hints` is the number of hint levels for each failed criterion."""
-
-    hints: int = 1
-    provenance: bool = True
-    indent: str = field(default="    ", repr=False)
-
-
-_USUAL_TEXT = TextOptions()
-
-
-def to_text(result: Result, options: TextOptions = _USUAL_TEXT) -> str:
-    """Return a report for people, without colour."""
-    indent = options.indent
-    lines = [f"{result.step}: {result.verdict} ({result.verdict.meaning}), {result.score:g} of {result.max_score:g}"]
-    lines.append(f"checked: {result.source.get('name', '?')}, {result.source.get('origin', '?')}")
-    if result.seen:
-        lines += _seen(result, indent)
+def to_text(result: Result, *, hints: int = 1, provenance: bool = True) -> str:
+    """Return a report for people, without colour; `hints` is the number of hint levels for each failed criterion."""
+    lines = [
+        f"{result.step}: {result.verdict} ({result.verdict.meaning}), {result.score:g} of {result.max_score:g}",
+        f"checked: {result.source.get('name', '?')}, {result.source.get('origin', '?')}",
+        *_seen(result),
+    ]
     for criterion in result.criteria:
         mark = "ok  " if criterion.ok else f"{criterion.verdict:4}"
         lines.append(f"{mark} {criterion.points:g}/{criterion.weight:g}  {criterion.title}")
-        if criterion.ok or result.seen:
-            continue
-        lines += _seen(criterion, indent)
-        if criterion.counts:
-            lines.append(f"{indent}counted: {criterion.counts}")
-        lines += [f"{indent}hint: {hint}" for hint in criterion.hint[: options.hints]]
-    if options.provenance:
+        if not criterion.ok and not result.seen:
+            lines += _seen(criterion)
+            lines += [f"    counted: {criterion.counts}"] if criterion.counts else []
+            lines += [f"    hint: {hint}" for hint in criterion.hint[:hints]]
+    if provenance:
         lines.append("; ".join(f"{key}: {value}" for key, value in sorted(result.provenance.items())))
     return "\n".join(lines)
 
 
-def _seen(about: Result | Criterion, indent: str) -> list[str]:
+def _seen(about: Result | Criterion) -> Iterator[str]:
     """What was seen, with the student's line below unless it is quoted already."""
-    lines = [f"{indent}{line}" for line in about.seen.splitlines()]
+    yield from (f"    {line}" for line in about.seen.splitlines())
     if about.line and about.code and about.code.strip() not in about.seen:
-        lines.append(f"{indent}{about.line:>5} | {about.code}")
-    return lines
+        yield f"    {about.line:>5} | {about.code}"

@@ -15,10 +15,8 @@ import json
 import os
 import platform
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,6 +29,7 @@ from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import Limits
 from warpschool.grading.result import Criterion, Result, make_result
+from warpschool.grading.sandbox import Finished, module_path, run_isolated
 from warpschool.grading.secret import fingerprint
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
@@ -53,21 +52,23 @@ def content_hash(step: Step) -> str:
 
 def modules_hash(course: Course) -> str:
     """Return a hash of the modules of a course's own labs, and of the files beside them; "" where there are none."""
-    paths = sorted(p for p in course.modules.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path.relative_to(course.modules).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16] if paths else ""
+    paths = [p for p in course.modules.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    return _hash_of(course.modules, paths) if paths else ""
 
 
 @functools.cache
 def code_hash() -> str:
     """Return a hash of the three packages' modules: a changed checkout is another version, whatever its number says."""
     root = Path(__file__).resolve().parents[2]
+    paths = (path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    return _hash_of(root, (path for path in paths if "_content" not in path.parts))
+
+
+def _hash_of(root: Path, paths: Iterable[Path]) -> str:
+    """A hash of files, and of their names below a folder."""
     digest = hashlib.sha256()
-    for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
-        if "_content" not in path.parts:
-            digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    for path in sorted(paths):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -76,13 +77,17 @@ def provenance(
 ) -> dict[str, str]:
     """Return the versions and places that a result names; results that differ in them are not compared."""
     lacking = {"not_on_gpu": not_on_gpu} if not_on_gpu else {}
-    return lacking | library_versions(nvrtc) | {
-        "content": content_hash(step),
-        "cases": f"secret, {fingerprint(secret)}" if secret else "public",
-        "arch": arch or DEFAULT_ARCH,
-        "device": device,
-        "isolation": ISOLATION,
-    }
+    return (
+        lacking
+        | library_versions(nvrtc)
+        | {
+            "content": content_hash(step),
+            "cases": f"secret, {fingerprint(secret)}" if secret else "public",
+            "arch": arch or DEFAULT_ARCH,
+            "device": device,
+            "isolation": ISOLATION,
+        }
+    )
 
 
 def library_versions(nvrtc: str = "") -> dict[str, str]:
@@ -98,6 +103,7 @@ def library_versions(nvrtc: str = "") -> dict[str, str]:
     }
 
 
+CHILD = "warpschool.grading.child"
 DEFAULT_SEED = 0
 _USUAL_LIMITS = Limits()
 _SHOWN_BYTES = 2000
@@ -117,12 +123,11 @@ def check(
     """
     found = (course or Course.find()).step(step)
     source = find_source(found, source_or_path, otherwise=f'Name a file: ws.check("{found}", "FILE.cu")')
-    chosen = DEFAULT_SEED if seed is None else int(seed)
-    return check_source(found, source, device=device, seed=chosen, limits=limits, secret=secret)
+    return check_source(found, source, device=device, seed=seed, limits=limits, secret=secret)
 
 
 def check_source(
-    step: Step, source: Source, *, device: str = "auto", seed: int = DEFAULT_SEED, limits: Limits = _USUAL_LIMITS,
+    step: Step, source: Source, *, device: str = "auto", seed: int | None = None, limits: Limits = _USUAL_LIMITS,
     secret: str = "",
 ) -> Result:  # fmt: skip
     """Grade a source that has been found already; see `check`."""
@@ -131,93 +136,59 @@ def check_source(
     chosen = get_device(device)
     job = {
         "root": str(step.grader.parents[2]), "step": step.name, "name": source.name, "device": chosen.name,
-        "device_text": chosen.description, "seed": seed, "secret": secret,
+        "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed), "secret": secret,
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    return _outcome(_Child(json.dumps(job), limits), step, source, job)
-
-
-class _Child:
-    """The finished child: what it answered, its exit code, the end of its stderr, and whether its time ran out."""
-
-    def __init__(self, job: str, limits: Limits) -> None:
-        self.timed_out = False
-        process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
-            [sys.executable, "-P", "-m", "warpschool.grading.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, cwd="/", env=_environment(limits.threads), start_new_session=True, text=True,
-            encoding="utf-8", errors="replace",
-        )  # fmt: skip
-        try:
-            self.answer, self.log = process.communicate(job, timeout=limits.wall_s)
-        except subprocess.TimeoutExpired:
-            self.timed_out = True
-            _kill(process)
-            self.answer, self.log = "", ""
-        except BaseException:
-            _kill(process)
-            raise
-        self.code = process.returncode
+    child = run_isolated(
+        CHILD, json.dumps(job), wall_s=limits.wall_s, in_bubblewrap=False, environment=_environment(limits.threads)
+    )
+    if child.code == 0:
+        with contextlib.suppress(GradingError):
+            return Result.from_json(child.answer.decode("utf-8", "replace"))
+    verdict, seen = _verdict_of_end(child)
+    made = provenance(step, device=chosen.description, secret=secret)
+    return no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
 
 
 def _environment(threads: int) -> dict[str, str]:
     """The caller's environment without what would change pytest; relative module paths still mean the same folders."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    paths = [str(Path(path).resolve()) for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    if paths:
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
     if threads:
         environment |= {"WARPSCHOOL_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
-    return environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    """End the child and what it started; none of them is asked."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-
-
-def _outcome(child: _Child, step: Step, source: Source, job: dict[str, object]) -> Result:
-    """Return the child's result, or the one that its end stands for."""
-    if child.code == 0 and child.answer:
-        try:
-            return Result.from_json(child.answer)
-        except GradingError:
-            pass
-    verdict, seen = _verdict_of_end(child)
-    made = provenance(step, device=str(job["device_text"]), secret=str(job["secret"]))
-    return no_result(step, source, verdict, seen, seed=int(str(job["seed"])), provenance=made)
+    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+    return environment | module_path() | own
 
 
 def no_result(
     step: Step, source: Source, verdict: Verdict, seen: str, *, seed: int, provenance: Mapping[str, str]
 ) -> Result:
     """Return the result of a check that came to no result of its own."""
-    whole = Criterion("", "", 0, 0, verdict, readable(seen))
+    whole = Criterion("", "", 0, 0, verdict, said=readable(seen))
     criteria = [
-        Criterion(info.id, info.title, info.weight, 0.0, verdict, "not run", counts=info.counts, hint=info.hint)
+        Criterion(info.id, info.title, info.weight, 0.0, verdict, said="not run", counts=info.counts, hint=info.hint)
         for info in criteria_of(step)
     ]
     about = {"name": source.name, "sha256": source.sha256, "origin": source.origin}
     return make_result(step.name, criteria, seed=seed, source=about, provenance=provenance, whole=whole)
 
 
-def _verdict_of_end(child: _Child) -> tuple[Verdict, str]:
-    if child.timed_out:  # kernels end by their budgets; elapsed time says how busy the machine is
-        return Verdict.SE, "the check ran out of time and was stopped: does it hang, or is this machine overloaded?"
-    if child.code == -signal.SIGXCPU:
-        return Verdict.TLE, "the check used up its processor time and was stopped"
+def _verdict_of_end(child: Finished) -> tuple[Verdict, str]:
     log = child.log[-_SHOWN_BYTES:]
-    if child.code == -signal.SIGKILL:  # none of the limits does that
-        return Verdict.SE, "the check was killed from outside: is this machine out of memory?"
-    if any(words in log for words in _OUT_OF_MEMORY):
-        return Verdict.MLE, "the check needed more memory than it may use and was stopped"
-    name = signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
-    return Verdict.SE, f"the grading process ended with {name}\n{log}".rstrip()
+    code = signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+    overloaded = "the check ran out of time and was stopped: does it hang, or is this machine overloaded?"
+    ends = {
+        # kernels end by their budgets; elapsed time says how busy the machine is
+        (Verdict.SE, overloaded): child.timed_out,
+        (Verdict.TLE, "the check used up its processor time and was stopped"): child.code == -signal.SIGXCPU,
+        # none of the limits does that
+        (Verdict.SE, "the check was killed from outside: is this machine out of memory?"): code == "SIGKILL",
+        (Verdict.MLE, "the check needed more memory than it may use and was stopped"): any(
+            words in log for words in _OUT_OF_MEMORY
+        ),
+        (Verdict.SE, f"the grading process ended with {code}\n{log}".rstrip()): True,
+    }
+    return next(end for end, is_so in ends.items() if is_so)
 
 
 # ---------------------------------------------------------------- the last result of each source
@@ -238,21 +209,17 @@ class StepState:
 
 def check_and_remember(step: Step, source: Source, *, device: str = "auto", seed: int | None = None) -> Result:
     """Check a source and keep its result; a disk that does not take it is no failure."""
-    result = check_source(step, source, device=device, seed=DEFAULT_SEED if seed is None else seed)
-    if result.verdict != "SE":
-        cache.store(_KIND, _key(result.step, result.source.get("sha256", "")), json.loads(result.to_json()))
+    result = check_source(step, source, device=device, seed=seed)
+    if result.is_grade:
+        cache.store(_KIND, _key(result.step, source.sha256), result.to_dict())
     return result
 
 
 def last_result(step: str, source: Source) -> Result | None:
     """The result of this very source, or None if it was not checked since it was changed."""
-    entry = cache.load(_KIND, _key(step, source.sha256))
-    if entry is None:
-        return None
-    try:
-        return Result.from_json(json.dumps(entry))
-    except GradingError:
-        return None
+    with contextlib.suppress(GradingError):  # for there is none, or one of another version
+        return Result.from_json(json.dumps(cache.load(_KIND, _key(step, source.sha256))))
+    return None
 
 
 def state_of(step: Step) -> StepState:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -26,6 +26,7 @@ from warpschool.course import Course
 
 HOME = "/home/student"
 MOST_ANSWER_BYTES = 8 << 20
+_NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 _HIDDEN = ("solutions", "grader")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
 _TRIAL_S = 300.0
@@ -50,7 +51,7 @@ def bubblewrap_problem() -> str:
         return "bubblewrap is not installed (Debian: apt-get install bubblewrap)"
     try:
         trial = subprocess.run(
-            [program, *_namespaces(), "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"],
+            [program, *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"],
             capture_output=True, text=True, timeout=_TRIAL_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -61,17 +62,18 @@ def bubblewrap_problem() -> str:
 
 
 def run_isolated(
-    module: str, job: str, *, wall_s: float, in_bubblewrap: bool, pass_fds: tuple[int, ...] = ()
-) -> Finished:
+    module: str, job: str, *, wall_s: float, in_bubblewrap: bool, pass_fds: tuple[int, ...] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Finished:  # fmt: skip
     """Run `python -m module` with a job on its standard input, and return what it wrote to standard output.
 
     Everything that it started is dead afterwards. `pass_fds`: open files that it gets under the same numbers.
+    `environment`: another one than the few variables that students' Python gets.
     """
-    command = _command(module, in_bubblewrap=in_bubblewrap)
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=answer, stderr=log, cwd="/", env=_environment(),
-            start_new_session=True, pass_fds=pass_fds,
+        process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
+            _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=answer, stderr=log, cwd="/",
+            env=environment or _environment(), start_new_session=True, pass_fds=pass_fds,
         )  # fmt: skip
         timed_out = False
         try:
@@ -81,7 +83,8 @@ def run_isolated(
         finally:
             _kill(process)
             process.wait()
-        return Finished(_start(answer, MOST_ANSWER_BYTES), process.returncode, _end(log), timed_out)
+        answer.seek(0)
+        return Finished(answer.read(MOST_ANSWER_BYTES), process.returncode, _end(log), timed_out)
 
 
 class Serving:
@@ -155,36 +158,30 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _start(file: IO[bytes], most: int) -> bytes:
-    file.seek(0)
-    return file.read(most)
-
-
 def _end(file: IO[bytes]) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 4000))
+    file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
     return file.read().decode("utf-8", "replace")
 
 
 def _environment() -> dict[str, str]:
     """Nothing of the grader's own environment but where Python finds its modules and the compiler its cache."""
-    wanted = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "WARPSCHOOL_CACHE", "XDG_CACHE_HOME", "CUDA_PATH")
+    wanted = ("PATH", "VIRTUAL_ENV", "LANG", "WARPSCHOOL_CACHE", "XDG_CACHE_HOME", "CUDA_PATH")
     own = {name: os.environ[name] for name in wanted if name in os.environ}
-    if "PYTHONPATH" in own:
-        own["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in own["PYTHONPATH"].split(os.pathsep) if p)
-    return own | {
+    return own | module_path() | {
         "HOME": os.environ.get("HOME", "/"), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
         "WARPSCHOOL_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0",
     }  # fmt: skip
 
 
-def _namespaces() -> list[str]:
-    return ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+def module_path() -> dict[str, str]:
+    """Return PYTHONPATH, where it is set, as a process in another folder has to see it."""
+    paths = [str(Path(path).resolve()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}
 
 
 def _bubblewrap() -> list[str]:
     """The command that closes everything off; see the module's text."""
-    options = [shutil.which("bwrap") or "bwrap", *_namespaces()]
+    options = [shutil.which("bwrap") or "bwrap", *_NAMESPACES]
     options += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
     for path in dict.fromkeys([*_SYSTEM, *map(str, _python_folders())]):
         if os.path.exists(path):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,7 @@ def in_secret_case() -> bool:
 
 def secret_words(secret: str) -> list[int]:
     """Return numbers that seed a generator; none for no secret."""
-    digest = hashlib.sha256(secret.encode()).digest() if secret else b""
-    return [int.from_bytes(digest[at : at + 4], "little") for at in range(0, len(digest), 4)]
+    return list(struct.unpack("<8I", hashlib.sha256(secret.encode()).digest())) if secret else []
 
 
 def fingerprint(secret: str) -> str:
@@ -73,13 +73,13 @@ def read_secret(path: Path) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
+@dataclass(frozen=True)
 class Cases(Sequence[Any]):
     """Public cases, and behind them those that the secret seed draws; see `practice`."""
 
-    def __init__(self, public: Sequence[Any], count: int, needs: Callable[..., bool] | None) -> None:
-        self.public = tuple(public)
-        self.more = count
-        self.needs = needs
+    public: tuple[Any, ...]
+    more: int
+    needs: Callable[..., bool] | None
 
     def __iter__(self) -> Iterator[Any]:
         for is_secret, found in ((False, self.public), (True, self.drawn())):
@@ -105,14 +105,12 @@ class Cases(Sequence[Any]):
                 case = self._draw(rng)
             except WarpschoolError:  # sizes that do not go together
                 continue
-            if case not in self.public and case not in found and self._is_possible(case):
+            is_possible = self.needs is None or self.needs(*(case if isinstance(case, tuple) else (case,)))
+            if is_possible and case not in self.public and case not in found:
                 found.append(case)
             if len(found) == self.more:
                 break
         return tuple(found)
-
-    def _is_possible(self, case: Any) -> bool:
-        return self.needs is None or self.needs(*(case if isinstance(case, tuple) else (case,)))
 
     def _draw(self, rng: np.random.Generator) -> Any:
         first = self.public[0]
@@ -120,19 +118,17 @@ class Cases(Sequence[Any]):
             names = [field.name for field in dataclasses.fields(first)]
             values = {name: [getattr(case, name) for case in self.public] for name in names}
             return dataclasses.replace(first, **{name: _between(rng, values[name]) for name in names})
-        if not isinstance(self.public[0], tuple):
+        if not isinstance(first, tuple):
             return _between(rng, self.public)
         return tuple(_between(rng, values) for values in zip(*self.public, strict=True))
 
 
-def practice(
-    public: Sequence[Any], *, count: int = SECRET_CASES, needs: Callable[..., bool] | None = None
-) -> Cases:
+def practice(public: Sequence[Any], *, count: int = SECRET_CASES, needs: Callable[..., bool] | None = None) -> Cases:
     """Return sizes, or tuples or dataclasses of sizes, to which a secret seed adds `count` more of the same kind.
 
     `needs` says which drawn ones are possible; it gets the sizes of a tuple one by one.
     """
-    return Cases(public, count, needs)
+    return Cases(tuple(public), count, needs)
 
 
 def _between(rng: np.random.Generator, values: Sequence[Any]) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
 from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
-from warpschool.device import DeviceArray, Launch, get_device
+from warpschool.device import DeviceArray, Launch
 from warpschool.errors import DeviceLacks, GradingError, StepLimitExceeded, WarpschoolError
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, verdict_of_hazard
@@ -105,8 +106,9 @@ class Submission:
             if name in given:
                 arrays[name] = np.asarray(given[name], dtype=array.dtype)
             elif array.is_given and array.shape is None:
-                advice = f"Pass it: inputs(..., {name}=...)"
-                raise GradingError(f"the header gives no shape for '{name}'", next_step=advice)
+                raise GradingError(
+                    f"the header gives no shape for '{name}'", next_step=f"Pass it: inputs(..., {name}=...)"
+                )
             elif array.is_given:
                 arrays[name] = _random(rng, array.shape or (), array.dtype)
         return arrays
@@ -116,22 +118,19 @@ class Submission:
         constants: Mapping[str, int] | None = None, hazards: bool = True,
     ) -> RunResult:  # fmt: skip
         """Run the kernel file once; raises Judgement for hazards (unless told not to), overwritten inputs, errors."""
-        if not self.contract.target:  # else there is no simulator for it
-            run = self._run("sim", sizes, arrays, constants)
-            if hazards:
-                self._judge_hazards(run, ())
-            self._judge_inputs(run)
-            if not self.on_gpu or self.not_on_gpu or run.hazards:
-                return run
+        run = self._run("sim", sizes, arrays, constants)
+        if hazards:
+            self._judge_hazards(run, ())
+        self._judge_inputs(run)
+        if not self.on_gpu or self.not_on_gpu or run.hazards:
+            return run
         try:
             fast = self._run("gpu", sizes, arrays, constants)
         except DeviceLacks as error:
-            if self.contract.target:  # no simulator has judged it
-                raise
             self.not_on_gpu = error.message
             return run
         self._judge_inputs(fast)
-        return fast if self.contract.target else replace(run, outputs=fast.outputs)
+        return replace(run, outputs=fast.outputs)
 
     def check_against(
         self, run: RunResult, expected: Mapping[str, npt.ArrayLike], *, k: int = 1,
@@ -169,18 +168,12 @@ class Submission:
     def within(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
         """Raise Judgement (PERF) unless `actual <= limit`; NaN, "nothing to measure", is over every limit."""
         seen = f"{what}: {_amount(actual, unit)}; at most {_amount(limit, unit)}"
-        self._measure(seen)
-        self._require_no_atomics()
-        if not actual <= limit:
-            self._fail(Verdict.PERF, seen, line=line)
+        self._hold(seen, is_met=actual <= limit, line=line)
 
     def at_least(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
         """Raise Judgement (PERF) unless `actual >= limit`."""
         seen = f"{what}: {_amount(actual, unit)}; at least {_amount(limit, unit)}"
-        self._measure(seen)
-        self._require_no_atomics()
-        if not actual >= limit:
-            self._fail(Verdict.PERF, seen, line=line)
+        self._hold(seen, is_met=actual >= limit, line=line)
 
     def no_excess_sectors(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, loads: bool = True,
@@ -189,9 +182,9 @@ class Submission:
         """Raise Judgement (PERF), with the worst line, if global accesses touch more sectors than their bytes need."""
         run = self._clean_run(sizes, arrays, constants)
         if loads:
-            self._no_excess(run, "global loads", "sectors", lambda c: c.excess_load_sectors, "global_load_requests")
+            self._no_excess(run, "global load", "sectors", "excess_load_sectors")
         if stores:
-            self._no_excess(run, "global stores", "sectors", lambda c: c.excess_store_sectors, "global_store_requests")
+            self._no_excess(run, "global store", "sectors", "excess_store_sectors")
 
     def no_excess_wavefronts(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, loads: bool = True,
@@ -200,13 +193,9 @@ class Submission:
         """Raise Judgement (PERF), with the worst line, if shared accesses have bank conflicts."""
         run = self._clean_run(sizes, arrays, constants)
         if loads:
-            self._no_excess(
-                run, "shared loads", "wavefronts", lambda c: c.shared_load_bank_conflicts, "shared_load_requests"
-            )
+            self._no_excess(run, "shared load", "wavefronts", "shared_load_bank_conflicts")
         if stores:
-            self._no_excess(
-                run, "shared stores", "wavefronts", lambda c: c.shared_store_bank_conflicts, "shared_store_requests"
-            )
+            self._no_excess(run, "shared store", "wavefronts", "shared_store_bank_conflicts")
 
     def no_hazards(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
@@ -235,15 +224,10 @@ class Submission:
             self._atomics = max(self._atomics, *found)
         return run
 
-    def _require_no_atomics(self) -> None:
-        """Raise Judgement (PERF) where atomics stand for loads and stores, whose counters they pass by."""
-        count, line = self._atomics
-        if count:
-            seen = (
-                f"line {line}: {count:,} atomic operations of warps, which counters of loads and stores do not see; "
-                "this step is done without any"
-            )
-            self._fail(Verdict.PERF, seen, line=line)
+    def _hold(self, seen: str, *, is_met: bool, line: int) -> None:
+        self._measure(seen)
+        if not is_met:
+            raise Judgement(Verdict.PERF, seen, line=line)
 
     def _clean_run(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None
@@ -266,40 +250,42 @@ class Submission:
         if not found:
             return
         gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
-        verdict = verdict_of_hazard(gravest.kind)
         raise Judgement(
-            verdict, "", file=self.name, line=gravest.line, case=_case(run), finding=gravest, more=len(found) - 1
-        )
+            verdict_of_hazard(gravest.kind), "", file=self.name, line=gravest.line, case=_case(run),
+            finding=gravest, more=len(found) - 1,
+        )  # fmt: skip
 
     def _judge_inputs(self, run: RunResult) -> None:
         if run.overwritten:
             names = " and ".join(run.overwritten)
-            self._fail(Verdict.WA, f"the kernel changes its input {names}", case=_case(run))
+            raise Judgement(Verdict.WA, f"the kernel changes its input {names}", case=_case(run))
 
-    def _no_excess(
-        self, run: RunResult, what: str, unit: str, excess: Callable[[Counters], int], requests: str
-    ) -> None:
+    def _no_excess(self, run: RunResult, access: str, unit: str, counter: str) -> None:
+        excess = attrgetter(counter)
         total = excess(run.counters)
-        self._measure(f"{what}: {total:,} {unit} more than needed")
-        self._require_no_atomics()
+        self._measure(f"{access}s: {total:,} {unit} more than needed")
         if not total:
             return
         line, counters = max(run.lines.items(), key=lambda item: (excess(item[1]), -item[0]))
-        each = excess(counters) / max(1, counters[requests])
+        each = excess(counters) / max(1, counters[f"{access.replace(' ', '_')}_requests"])
         share = f", {excess(counters):,} of them in line {line} ({each:.3g} for each request of a warp)" if line else ""
-        self._fail(
-            Verdict.PERF, f"{what} take {total:,} {unit} more than needed{share}", line=line, case=_case(run)
-        )
+        seen = f"{access}s take {total:,} {unit} more than needed{share}"
+        raise Judgement(Verdict.PERF, seen, line=line, case=_case(run))
 
     def _measure(self, text: str) -> None:
-        """Keep what was held against a limit; what a secret case counts is nobody's to read."""
+        """Keep what was held against a limit, unless a secret case counts it: no student may read that.
+
+        Raises Judgement (PERF) where atomics stand for loads and stores, whose counters they pass by.
+        """
         if not in_secret_case() and text not in self.measured:
             self.measured = [*self.measured, text][-_MOST_MEASURED:]
-
-    def _fail(
-        self, verdict: Verdict, said: str, *, line: int = 0, case: Case = ()
-    ) -> NoReturn:
-        raise Judgement(verdict, said, line=line, case=case)
+        count, line = self._atomics
+        if count:
+            seen = (
+                f"line {line}: {count:,} atomic operations of warps, which counters of loads and stores do not see; "
+                "this step is done without any"
+            )
+            raise Judgement(Verdict.PERF, seen, line=line)
 
 
 def load_submission(
@@ -309,8 +295,7 @@ def load_submission(
     """Read, compile and parse a source; raises Judgement with the verdict that stands before all tests.
 
     The compiler speaks first, since what it rejects makes every other complaint hard to trust. `step` is the contract
-    of the step's own file; without `may_use_atomics` none passes a criterion that counts. A step that is written for
-    one architecture is skipped where there is no such GPU.
+    of the step's own file; without `may_use_atomics` none passes a criterion that counts.
     """
     text = _text(source if isinstance(source, bytes) else source.encode(), name)
     try:
@@ -320,8 +305,6 @@ def load_submission(
             require_same_entries(contract, step)
     except WarpschoolError as error:
         raise judge(error, has_inline_asm="asm" in text) from error
-    if contract.target:
-        _require_target(contract, on_gpu=on_gpu)
     return Submission(
         contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu, may_use_atomics=may_use_atomics
     )
@@ -333,16 +316,6 @@ def _arch(text: str, name: str) -> str:
         return parse_contract(text, name=name).arch
     except WarpschoolError:
         return DEFAULT_ARCH
-
-
-def _require_target(contract: Contract, *, on_gpu: bool) -> None:
-    here = get_device("gpu").arch if on_gpu else "no GPU is used"
-    if here != contract.target.removesuffix("a"):
-        raise Judgement(
-            Verdict.SKIP,
-            f"{contract.name} is written for {contract.target} and nothing else runs it (here: {here}). "
-            "It compiles; on such a GPU (sm_90a: H100, H200), check it with --device gpu.",
-        )
 
 
 def _text(source: bytes, name: str) -> str:
@@ -362,9 +335,8 @@ def _text(source: bytes, name: str) -> str:
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "f":
         return rng.uniform(-1, 1, shape).astype(dtype)
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape).astype(dtype)
-    return rng.integers(-8 if dtype.kind == "i" else 0, 8, shape).astype(dtype)
+    low, high = {"b": (0, 2), "i": (-8, 8)}.get(dtype.kind, (0, 8))
+    return rng.integers(low, high, shape).astype(dtype)
 
 
 def _atomics(counters: Counters) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from ptxsim import Finding
 from warpschool import errors
@@ -38,7 +40,7 @@ class Verdict(StrEnum):
     @property
     def rank(self) -> int:
         """Its place in the order of precedence; 0 wins over everything."""
-        return _ORDER[self]
+        return tuple(Verdict).index(self)
 
     @property
     def meaning(self) -> str:
@@ -68,7 +70,6 @@ _MEANINGS = {
     Verdict.SKIP: "not checked on this machine",
 }
 _COMMANDS = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_ORDER = {verdict: rank for rank, verdict in enumerate(Verdict)}
 
 _OF_ERROR: tuple[tuple[type[Exception], Verdict], ...] = (  # subclasses before their bases
     (errors.CompileLimitError, Verdict.CLE),
@@ -106,9 +107,9 @@ _MOST_COLUMNS = 300
 
 Case = tuple[tuple[str, float], ...]
 """Sizes by name, in the order in which people read them."""
-OBSERVED = ("said", "file", "line", "code", "case", "finding", "more")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Observed:
     """What was observed where something failed, as data: `seen` is the sentence for people.
 
@@ -117,13 +118,18 @@ class Observed:
     (0: none to blame), `code` its text, `file` the file's name where `seen` is to begin with the place.
     """
 
-    said: str
-    file: str
-    line: int
-    code: str
-    case: Case
-    finding: Finding | None
-    more: int
+    said: str = ""
+    file: str = ""
+    line: int = 0
+    code: str = ""
+    case: Case = ()
+    finding: Finding | None = None
+    more: int = 0
+
+    @property
+    def observed(self) -> dict[str, Any]:
+        """These fields, for another object that tells the same."""
+        return {one.name: getattr(self, one.name) for one in fields(Observed)}
 
     @property
     def seen(self) -> str:
@@ -159,12 +165,9 @@ class Judgement(AssertionError, Observed):
         self, verdict: Verdict, said: str, *, file: str = "", line: int = 0, fraction: float = 0.0,
         case: Case = (), finding: Finding | None = None, more: int = 0,
     ) -> None:  # fmt: skip
+        Observed.__init__(self, said=readable(said), file=file, line=line, case=case, finding=finding, more=more)
         self.verdict = verdict
-        self.said = readable(said)
-        self.file, self.line = file, line
-        self.code = ""
         self.fraction = fraction
-        self.case, self.finding, self.more = case, finding, more
         super().__init__(f"{verdict}: {self.seen}")
 
 
@@ -182,7 +185,8 @@ def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
     seen = str(error) or type(error).__name__
     if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
         seen = f"{type(error).__name__}: {seen}"
-    place = error if getattr(error, "line", 0) else _first_error(getattr(error, "diagnostics", ()))
+    diagnosed = (one for one in getattr(error, "diagnostics", ()) if one.severity != "warning")
+    place = error if getattr(error, "line", 0) else next(diagnosed, None)
     file, line = str(getattr(place, "file", "")), getattr(place, "line", 0)
     line = line if isinstance(line, int) else 0
     said = seen.removeprefix(f"{file}:{line}: ")  # errors with a place begin with it
@@ -202,15 +206,13 @@ def _printable(line: str) -> str:
     return "".join(c if c == "\t" or unicodedata.category(c) not in _COMMANDS else "\ufffd" for c in cut)
 
 
-def _first_error(diagnostics: Iterable[object]) -> object:
-    """The compiler's first error."""
-    return next((item for item in diagnostics if getattr(item, "severity", "") != "warning"), None)
-
-
 def verdict_of_hazard(kind: str) -> Verdict:
     """Return the verdict for a hazard of the simulator; raises GradingError for a kind that is not known."""
     if kind not in _OF_HAZARD:
-        raise errors.GradingError(f"no verdict is known for the hazard '{kind}'")
+        raise errors.GradingError(
+            f"no verdict is known for the hazard '{kind}'",
+            next_step="Please report it: grading.verdicts has no row for it.",
+        )
     return _OF_HAZARD[kind]
 
 

@@ -71,8 +71,7 @@ def tolerance_for(
     chunk = min(k, promoted_every) if promoted_every else k
     accumulated, reason = _summed(chunk, held, "their sum")
     if chunk < k:
-        chunks = -(-k // chunk)
-        promoted, more = _summed(chunks, np.dtype("float32"), "the sum of these")
+        promoted, more = _summed(-(-k // chunk), np.dtype("float32"), "the sum of these")
         accumulated += promoted
         reason += f", promoted there to float32: {more.replace('products', 'such sums')}"
     rounded = _UNIT_ROUNDOFF[stored.name] * (1 + 2 * extra_ulp)
@@ -129,11 +128,6 @@ class Comparison:
     name: str = "result"
     map: WrongMap | None = field(default=None, repr=False)
 
-    @property
-    def worst_error(self) -> float:
-        """Absolute error of `worst`; 0 when all is right, NaN when it is not a number."""
-        return 0.0 if self.worst is None else abs(self.worst.got - self.worst.expected)
-
     def __bool__(self) -> bool:
         return self.ok
 
@@ -141,16 +135,14 @@ class Comparison:
         if self.ok:
             return f"{self.name}: all {self.count} elements are right"
         lines = [f"{self.name}: {self.wrong} of {self.count} elements are wrong"]
-        if self.pattern:
-            lines.append(f"pattern: {self.pattern}")
+        lines += [f"pattern: {self.pattern}"] if self.pattern else []
         lines += [f"{self.name}{mismatch}" for mismatch in self.first]
         if self.wrong > len(self.first):
             lines.append(f"... and {self.wrong - len(self.first)} more")
         if self.worst is not None and self.worst.index not in [mismatch.index for mismatch in self.first]:
             lines.append(f"worst: {self.name}{self.worst}")
         if self.worst is not None:
-            allowed = f"{self.worst.allowed:.3g}" if self.worst.allowed else "0"
-            lines.append(f"allowed error: {allowed} ({self.tolerance.reason})")
+            lines.append(f"allowed error: {self.worst.allowed:.3g} ({self.tolerance.reason})")
         return "\n".join(lines)
 
 
@@ -176,10 +168,13 @@ def compare(
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = np.where(bad, np.where(np.isnan(error), np.inf, error / np.where(bound > 0, bound, 1.0)), -1.0)
     worst = np.unravel_index(int(np.argmax(excess)), got.shape)
-    first = tuple(_mismatch(got, wanted, bound, index) for index in places[:_SHOWN])
+    *first, gravest = (
+        Mismatch(place, wanted[place].item(), got[place].item(), float(bound[place]))
+        for place in (tuple(int(i) for i in index) for index in (*places[:_SHOWN], worst))
+    )
     pattern = describe(got, wanted, bad, bound)
     return Comparison(
-        False, len(places), got.size, first, _mismatch(got, wanted, bound, np.array(worst)), pattern, tolerance, name,
+        False, len(places), got.size, tuple(first), gravest, pattern, tolerance, name,
         wrong_map(bad, name=name, pattern=pattern),
     )  # fmt: skip
 
@@ -189,22 +184,13 @@ def _errors(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the error and the bound of each element; equal elements, infinities included, have no error."""
     if got.dtype.kind in "iub" and wanted.dtype.kind in "iub":
-        different = got.astype(object) != wanted.astype(object) if _mixed_64(got, wanted) else got != wanted
-        return different.astype(np.float64), np.zeros(got.shape)
+        if {got.dtype.name, wanted.dtype.name} == {"int64", "uint64"}:  # NumPy would compare them as float64
+            got, wanted = got.astype(object), wanted.astype(object)
+        return (got != wanted).astype(np.float64), np.zeros(got.shape)
     as_float, reference = got.astype(np.float64), wanted.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where(as_float == reference, 0.0, np.abs(as_float - reference))
     return error, tolerance.bound(reference)
-
-
-def _mixed_64(got: np.ndarray, wanted: np.ndarray) -> bool:
-    """uint64 against int64: NumPy would compare them as float64."""
-    return {got.dtype.name, wanted.dtype.name} == {"int64", "uint64"}
-
-
-def _mismatch(got: np.ndarray, wanted: np.ndarray, bound: np.ndarray, index: np.ndarray) -> Mismatch:
-    place = tuple(int(i) for i in index)
-    return Mismatch(place, wanted[place].item(), got[place].item(), float(bound[place]))
 
 
 def _number(value: float) -> str:
@@ -243,10 +229,10 @@ class WrongMap:
         return math.prod(self.shape)
 
     def __str__(self) -> str:
-        box = "element" if self.box_rows == self.box_columns == 1 else f"{self.box_rows} x {self.box_columns} elements"
-        head = f"{self.name}: a character is {'an' if box == 'element' else ''} {box}; . right, # wrong"
-        tenths = ", 1 to 9 tenths wrong" if box != "element" else ""
-        return "\n".join([f"{head}{tenths}".replace("is  ", "is "), *self.rows])
+        is_single = self.box_rows == self.box_columns == 1
+        box = "an element" if is_single else f"{self.box_rows} x {self.box_columns} elements"
+        tenths = "" if is_single else ", 1 to 9 tenths wrong"
+        return "\n".join([f"{self.name}: a character is {box}; . right, # wrong{tenths}", *self.rows])
 
 
 def wrong_map(bad: npt.NDArray[np.bool_], *, name: str, pattern: str = "") -> WrongMap | None:
@@ -262,8 +248,7 @@ def wrong_map(bad: npt.NDArray[np.bool_], *, name: str, pattern: str = "") -> Wr
     tenths = -(-10 * wrong // np.maximum(there, 1))
     tenths = np.where((wrong < there) & (tenths == 10), 9, tenths)
     rows = tuple("".join(_MARKS[tenth] for tenth in row) for row in tenths)
-    shape = tuple(int(n) for n in bad.shape)
-    return WrongMap(name, shape, height, columns, box_rows, box_columns, rows, int(bad.sum()), pattern)
+    return WrongMap(name, bad.shape, height, columns, box_rows, box_columns, rows, int(bad.sum()), pattern)
 
 
 def _folded(bad: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
@@ -336,25 +321,19 @@ def _rearrangements(order: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Yield each name with, per element of the result in memory order, the element that stands there (-1: free)."""
     if order.ndim >= 2 and min(order.shape[-2:]) > 1:
         rows, columns = order.shape[-2:]
-        swapped = order.swapaxes(-1, -2)
-        yield "transposed (element [row, column] holds what belongs to [column, row])", swapped.ravel()
+        yield "transposed (element [row, column] holds what belongs to [column, row])", order.swapaxes(-1, -2).ravel()
         for tile in _TILES:
             if rows % tile == 0 and columns % tile == 0 and (rows, columns) != (tile, tile):
                 tiles = order.reshape(*order.shape[:-2], rows // tile, tile, columns // tile, tile)
                 yield f"rows and columns swapped inside each {tile} x {tile} tile", tiles.swapaxes(-3, -1).ravel()
     flat = order.ravel()
-    for distance in range(1, min(_MOST_SHIFT, flat.size // 2) + 1):
-        plural = "element" if distance == 1 else "elements"
-        ahead = np.concatenate([np.full(distance, -1), flat[:-distance]])
-        behind = np.concatenate([flat[distance:], np.full(distance, -1)])
-        yield f"shifted by {distance} {plural} towards the end", ahead
-        yield f"shifted by {distance} {plural} towards the start", behind
+    distances = {n: f"{n} element{'s' if n > 1 else ''}" for n in range(1, min(_MOST_SHIFT, flat.size // 2) + 1)}
     if order.ndim >= 2 and order.shape[-2] > 1:
-        for distance in (order.shape[-1], -order.shape[-1]):
-            source = np.full(flat.size, -1)
-            front, back = max(distance, 0), max(-distance, 0)
-            source[front : flat.size - back] = flat[back : flat.size - front]
-            yield f"shifted by one row towards the {'end' if distance > 0 else 'start'}", source
+        distances.setdefault(order.shape[-1], "one row")
+    for distance, words in distances.items():
+        free = np.full(distance, -1)
+        yield f"shifted by {words} towards the end", np.concatenate([free, flat[:-distance]])
+        yield f"shifted by {words} towards the start", np.concatenate([flat[distance:], free])
     yield "in reverse order", flat[::-1]
 
 
@@ -363,15 +342,11 @@ def _rearrangements(order: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 def _common_value(actual: np.ndarray, expected: np.ndarray, bad: Mask) -> tuple[str, Mask]:
     """Return what the wrong values have in common, and the elements for which that holds."""
-    untouched = bad & is_poison(actual)
-    if untouched.any():
-        value = "NaN" if actual.dtype.kind == "f" else f"{poison(actual.dtype)[0]}"
-        rest = "" if untouched.sum() == bad.sum() else " (others are wrong too)"
-        words = f"never written, or added to without a start value (still {value}, as before the launch){rest}"
-        return words, untouched
-    if actual.dtype.kind == "f" and (np.isnan(actual) & bad).any():
-        is_nan = np.isnan(actual) & bad
-        return "NaN" if is_nan.sum() == bad.sum() else "NaN (others are wrong too)", is_nan
+    value = "NaN" if actual.dtype.kind == "f" else f"{poison(actual.dtype)[0]}"
+    unwritten = f"never written, or added to without a start value (still {value}, as before the launch)"
+    for words, which in ((unwritten, bad & is_poison(actual)), ("NaN", bad & np.isnan(actual))):
+        if which.any():
+            return words if which.sum() == bad.sum() else f"{words} (others are wrong too)", which
     got, wanted = actual[bad].astype(np.float64), expected[bad].astype(np.float64)
     if np.all(got == 0):
         return "zero", bad
@@ -414,14 +389,10 @@ def _where(bad: Mask) -> str:
     return said or _period(bad)
 
 
-def _axis_name(axis: int, ndim: int, *, plural: bool) -> str:
-    if ndim == 1:
-        name = "element"
-    elif axis >= ndim - 2:
-        name = "column" if axis == ndim - 1 else "row"
-    else:
-        return f"matrices (axis {axis})" if plural else f"matrix (axis {axis})"
-    return name + "s" if plural else name
+def _axis_names(axis: int, ndim: int) -> tuple[str, str]:
+    """What one index along an axis is called, and what several are."""
+    name = "element" if ndim == 1 else {ndim - 2: "row", ndim - 1: "column"}.get(axis, "")
+    return (name, f"{name}s") if name else (f"matrix (axis {axis})", f"matrices (axis {axis})")
 
 
 def _along_one_axis(bad: Mask) -> str:
@@ -438,7 +409,7 @@ def _along_one_axis(bad: Mask) -> str:
 
 def _indices(found: np.ndarray, length: int, axis: int, ndim: int) -> str:
     """Put a set of indices along one axis into words, or return ""."""
-    one, many = (_axis_name(axis, ndim, plural=plural) for plural in (False, True))
+    one, many = _axis_names(axis, ndim)
     first, last = int(found[0]), int(found[-1])
     if found.size == 1:
         return f"{'the last ' if first == length - 1 else ''}{one} {first}{' only' if first < length - 1 else ''}"
@@ -474,8 +445,7 @@ def _plane(bad: Mask) -> Mask | None:
 
 def _edges(plane: Mask) -> str:
     """Rows from r on and columns from c on: the edge tiles of a grid."""
-    row = int(np.argmax(plane.all(axis=1))) if plane.all(axis=1).any() else 0
-    column = int(np.argmax(plane.all(axis=0))) if plane.all(axis=0).any() else 0
+    row, column = (int(np.argmax(plane.all(axis=axis))) for axis in (1, 0))  # 0 where none is all wrong, too
     if not row or not column:
         return ""
     edge = np.zeros_like(plane)

@@ -27,8 +27,10 @@ from warpschool.suggest import did_you_mean
 def given_sizes(sizes: object) -> dict[str, float]:
     """Sizes as a caller gave them, None for none of them. Raises ArgumentError for what is no mapping."""
     if sizes is not None and not isinstance(sizes, Mapping):
-        what = f"sizes are names with numbers, not {type(sizes).__name__}"
-        raise ArgumentError(what, next_step='For example: {"M": 64, "N": 64, "K": 64}')
+        raise ArgumentError(
+            f"sizes are names with numbers, not {type(sizes).__name__}",
+            next_step='For example: {"M": 64, "N": 64, "K": 64}',
+        )
     return dict(sizes or {})
 
 
@@ -208,8 +210,9 @@ def _checked(plan: Plan, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     for name, array in wanted.items():
         if name not in arrays:
             more = "" if array.shape else " Or declare it as an array of an Entry line, which says its shape."
-            advice = f"Give it: {_needed(array)}.{more}"
-            raise ArgumentError(f"{file}: input array '{name}' is missing", next_step=advice)
+            raise ArgumentError(
+                f"{file}: input array '{name}' is missing", next_step=f"Give it: {_needed(array)}.{more}"
+            )
         _check_one(file, array, np.asarray(arrays[name]))
     return {name: np.ascontiguousarray(arrays[name]) for name in wanted}
 

@@ -161,10 +161,7 @@ def _where_to_look(step: Step, own: Path | None, otherwise: str) -> str:
 
 def personal_copy(folder: Path) -> Path | None:
     """Return the root of the nearest personal copy at or above a folder, or None."""
-    for candidate in (folder, *folder.parents):
-        if (candidate / PERSONAL_COPY_MARKER).is_file():
-            return candidate
-    return None
+    return next((root for root in (folder, *folder.parents) if (root / PERSONAL_COPY_MARKER).is_file()), None)
 
 
 def _last_cell(step: str) -> str | None:

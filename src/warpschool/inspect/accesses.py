@@ -9,6 +9,7 @@ what the simulator counts, request by request: neighbouring shared loads of a th
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +22,8 @@ import ptxsim
 from ptxsim.limits import BANKS, SECTOR_BYTES, WARP, WORD_BYTES
 from ptxsim.oracle import depends_on_order, in_pairs
 from warpschool.contract import Contract
-from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
-from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, UnmeasuredHazards
+from warpschool.device.protocol import Dim3, LaunchOptions, Outcome, not_measured
 from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
@@ -32,7 +32,7 @@ STEP_LIMIT = 1 << 20
 """Basic blocks that the traced block may execute: far more than a picture needs."""
 
 
-class Access(ptxsim.MemoryRequest):
+class WarpRequest(ptxsim.MemoryRequest):
     """One request: what the lanes of a warp load or store together, and what that costs."""
 
     @property
@@ -95,16 +95,24 @@ class Access(ptxsim.MemoryRequest):
         return max((word.turn + 1 for word in self.words()), default=0)
 
     @property
+    def cost(self) -> int:
+        """Sectors of global memory, or passes of shared memory."""
+        return len(self.sectors) if self.space == "global" else self.wavefronts
+
+    @property
+    def fewest(self) -> int:
+        """Sectors or passes that would do."""
+        return self.fewest_sectors if self.space == "global" else len(set(self.lanes * self.phases // WARP))
+
+    @property
     def excess(self) -> int:
         """Sectors or passes beyond the fewest that this request needs."""
-        if self.space == "global":
-            return len(self.sectors) - self.fewest_sectors
-        return self.wavefronts - len(set(self.lanes * self.phases // WARP))
+        return self.cost - self.fewest
 
     def __str__(self) -> str:
-        cost = f"{len(self.sectors)} sectors" if self.space == "global" else f"{self.wavefronts} passes"
+        unit = "sectors" if self.space == "global" else "passes"
         width = f", {self.nbytes} bytes a lane" if self.nbytes != WORD_BYTES else ""
-        return f"line {self.line}: {self.kind} of {self.array}, {cost}{width}"
+        return f"line {self.line}: {self.kind} of {self.array}, {self.cost} {unit}{width}"
 
 
 @dataclass(frozen=True)
@@ -121,13 +129,13 @@ class Word:
 class Trace:
     """The requests of one block, in the order of execution."""
 
-    accesses: tuple[Access, ...]
+    accesses: tuple[WarpRequest, ...]
 
-    def select(self, space: str, kind: str, array: str = "") -> tuple[Access, ...]:
+    def select(self, space: str, kind: str, array: str = "") -> tuple[WarpRequest, ...]:
         """The requests of one kind: "global" or "shared", "load" or "store", of one array or of all."""
         return tuple(a for a in self.accesses if (a.space, a.kind) == (space, kind) and array in ("", a.array))
 
-    def worst(self, space: str, kind: str, array: str = "") -> Access | None:
+    def worst(self, space: str, kind: str, array: str = "") -> WarpRequest | None:
         """The first of the requests with the most excess; None where there is no request of the kind."""
         return max(self.select(space, kind, array), key=lambda access: access.excess, default=None)
 
@@ -140,10 +148,9 @@ def trace(
 
     Raises what `Program.run` raises; StepLimitExceeded after `STEP_LIMIT` basic blocks.
     """
-    program = Program(contract, device=_TracingDevice(block), constants=constants)
-    run = program.run(sizes, arrays)
-    outcomes: list[Any] = [launch.outcome for launch in run.launches]
-    return Trace(tuple(access for outcome in outcomes for access in outcome.accesses))
+    device = _TracingDevice(block)
+    Program(contract, device=device, constants=constants).run(sizes, arrays)
+    return Trace(tuple(device.accesses))
 
 
 def trace_launch(launch: Launch, *, block: int = 0) -> Trace:
@@ -164,23 +171,17 @@ def trace_launch(launch: Launch, *, block: int = 0) -> Trace:
     memory, module = launch.device.memory, call.kernel._loaded.module
     found = [memory.find(a.address) for a in call.arguments if isinstance(a, DeviceArray)]
     arrays = {allocation.address: allocation for allocation in found if allocation is not None}
-    kernel = _TracedKernel(module, call.kernel._loaded.sim)
+    kernel = call.kernel._loaded.sim
     with launch.device._lock:
         kept = [(a, a.view().copy()) for a in (*arrays.values(), *module._placed.values())]
         try:
-            outcome = kernel.trace(launch.grid, launch.block, call.scalars, launch.shared_mem, block)
+            return Trace(_traced(kernel, launch.grid, launch.block, call.scalars, memory, launch.shared_mem, block))
         finally:
             for allocation, content in kept:
                 allocation.view()[:] = content
-    return Trace(outcome.accesses)
 
 
 # ---------------------------------------------------------------- the device
-
-
-@dataclass(frozen=True)
-class _Outcome(Outcome):
-    accesses: tuple[Access, ...] = ()
 
 
 class _TracingDevice(SimDevice):
@@ -191,6 +192,7 @@ class _TracingDevice(SimDevice):
     def __init__(self, block: int) -> None:
         super().__init__(memory_limit_bytes=1 << 30)
         self.traced_block = block
+        self.accesses: list[WarpRequest] = []
 
     def loaded(self, module: SimModule, kernel: ptxsim.SimKernel) -> SimLoadedKernel:
         return _TracedKernel(module, kernel)
@@ -202,30 +204,32 @@ class _TracedKernel(SimLoadedKernel):
         options: LaunchOptions,
     ) -> Outcome:  # fmt: skip
         device: Any = self.device
-        return self.trace(grid, block, arguments, shared_bytes, device.traced_block)
+        device.accesses += _traced(
+            self.sim, grid, block, arguments, device.memory, shared_bytes, device.traced_block
+        )  # fmt: skip
+        return not_measured("the interpreter")
 
-    def trace(
-        self, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], shared_bytes: int, number: int
-    ) -> _Outcome:
-        """Run block `number` in the interpreter."""
-        several = block[0] * block[1] * block[2] > WARP
-        recorder = _Recorder(self.sim.name if several and depends_on_order(self.sim.body) else "")
-        result = ptxsim.trace(
-            self.sim, grid, block, arguments, self.device.memory, recorder, number=number, shared_bytes=shared_bytes,
-            step_limit=STEP_LIMIT,
-        )  # fmt: skip
-        return _Outcome(
-            Counters(result.counters), {line: Counters(counts) for line, counts in result.lines.items()},
-            UnmeasuredHazards("hazards", "the interpreter looks for none"), result.printed, tuple(recorder.accesses),
-        )  # fmt: skip
+
+def _traced(
+    kernel: ptxsim.SimKernel, grid: Dim3, block: Dim3, arguments: Sequence[np.generic], memory: ptxsim.Memory,
+    shared_bytes: int, number: int,
+) -> tuple[WarpRequest, ...]:  # fmt: skip
+    """Run block `number` of a launch in the interpreter."""
+    several = math.prod(block) > WARP
+    requests = _Requests(kernel.name if several and depends_on_order(kernel.body) else "")
+    ptxsim.trace(
+        kernel, grid, block, arguments, memory, requests, number=number, shared_bytes=shared_bytes,
+        step_limit=STEP_LIMIT,
+    )  # fmt: skip
+    return tuple(requests.kept)
 
 
 @dataclass
-class _Recorder(ptxsim.Watcher):
+class _Requests(ptxsim.Watcher):
     """Keeps each request; refuses them of the kernel `ordered`."""
 
     ordered: str
-    accesses: list[Access] = field(default_factory=list)
+    kept: list[WarpRequest] = field(default_factory=list)
 
     def request(self, request: ptxsim.MemoryRequest) -> None:
         if self.ordered:
@@ -233,4 +237,4 @@ class _Recorder(ptxsim.Watcher):
                 f"{self.ordered} orders its warps (atomics, fences, printf), so its requests are not traced",
                 next_step="Trace a kernel without them.",
             )
-        self.accesses.append(Access(**vars(request)))
+        self.kept.append(WarpRequest(**vars(request)))

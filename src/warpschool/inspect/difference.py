@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,10 @@ from warpschool.harness.source import Source
 from warpschool.inspect.profile import case_text, usual_sizes
 from warpschool.suggest import did_you_mean
 
-_MARKS = re.compile(r"^\s*// (BEGIN|END) SOLUTION")
+_LEFT_OUT = re.compile(
+    r"^[^\n]*// BEGIN STARTER.*?// END STARTER[^\n]*\n|^[ \t]*// (?:BEGIN|END) SOLUTION[^\n]*\n",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -89,16 +93,8 @@ def changed_lines(before: str, after: str, *, around: int = 3) -> tuple[str, ...
 
 def code_of(source: str) -> str:
     """Return a kernel file without its header block, hole markers and starter parts."""
-    lines = source.splitlines()
-    start = next((place for place, line in enumerate(lines) if not line.startswith("//")), len(lines))
-    kept: list[str] = []
-    in_starter = False
-    for line in lines[start:]:
-        if "// BEGIN STARTER" in line or "// END STARTER" in line:
-            in_starter = "BEGIN" in line
-        elif not in_starter and not _MARKS.match(line):
-            kept.append(line)
-    return "\n".join(kept).strip("\n") + "\n"
+    code = itertools.dropwhile(lambda line: line.startswith("//"), source.splitlines())
+    return _LEFT_OUT.sub("", "\n".join([*code, ""])).strip("\n") + "\n"
 
 
 def _refuse_unknown(sizes: Mapping[str, float], files: tuple[Source, Source]) -> None:

@@ -17,7 +17,7 @@ import ptxsim
 from warpschool import model
 from warpschool.compile import Resources, compile_cuda
 from warpschool.contract import Contract, Plan, parse_contract
-from warpschool.contract.expressions import Binary, EvaluationError, Expression, Name, Number, evaluate
+from warpschool.contract.expressions import EvaluationError, Expression, Name, Operation, evaluate
 from warpschool.counters import DERIVED, Counters
 from warpschool.device import Launch
 from warpschool.errors import CompileError, LaunchError
@@ -72,8 +72,7 @@ class KernelReport:
     @property
     def registers(self) -> int | None:
         """Registers per thread of the kernel that needs most."""
-        known = [launch.resources.registers for launch in self.launches if launch.resources]
-        return max(known, default=None)
+        return max((launch.resources.registers for launch in self.launches if launch.resources), default=None)
 
     @property
     def occupancy(self) -> model.Occupancy | None:
@@ -172,12 +171,12 @@ def _wanted(condition: Expression, sizes: Mapping[str, int], constants: Mapping[
     values = {**constants, **sizes}
     try:
         match condition:
-            case Binary("==", Binary("%", Name(name), step), Number(0)) if name in sizes:
+            case Operation("==", (Operation("%", (Name(name), step)), 0)) if name in sizes:
                 unit = evaluate(step, values)
                 return {name: -(-sizes[name] // unit) * unit}
-            case Binary("==", Name(name), wanted) if name in sizes:
+            case Operation("==", (Name(name), wanted)) if name in sizes:
                 return {name: evaluate(wanted, values)}
-            case Binary("<=", Name(name), most) if name in sizes:
+            case Operation("<=", (Name(name), most)) if name in sizes:
                 return {name: min(sizes[name], evaluate(most, values))}
     except (EvaluationError, ZeroDivisionError):  # it speaks of sizes that the header computes, or of nothing
         pass
@@ -229,8 +228,8 @@ def generated_code(
     contract = parse_contract(source, name=name)
     plan = contract.bind(usual_sizes(contract, constants=constants) | dict(sizes or {}), constants=constants)
     module = ptxsim.parse(compiled.ptx)
-    found = {}
-    for launch in plan.launches:
-        title = f"{launch.entry} in blocks of {launch.block}, with counters and checks"
-        found[title] = module.kernel(launch.entry).listing(what, launch.block)
-    return list(found.items())
+    shapes = {f"{launch.entry} in blocks of {launch.block}": launch for launch in plan.launches}
+    return [
+        (f"{shape}, with counters and checks", module.kernel(launch.entry).listing(what, launch.block))
+        for shape, launch in shapes.items()
+    ]

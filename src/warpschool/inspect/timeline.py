@@ -115,7 +115,7 @@ class Recorder:
         self._zero = device.Event()
         self._zero.record()
         self._marks: list[tuple[str, str, str, Any, Any]] = []
-        self._streams: list[Any] = []
+        self._streams: dict[int, Any] = {}
 
     @contextmanager
     def span(self, name: str, stream: Any = None, *, kind: str = "kernel") -> Iterator[None]:
@@ -139,6 +139,5 @@ class Recorder:
     def _stream_name(self, stream: Any) -> str:
         if stream is None:
             return "default stream"
-        if not any(known is stream for known in self._streams):
-            self._streams.append(stream)
-        return f"stream {next(k for k, known in enumerate(self._streams, start=1) if known is stream)}"
+        self._streams.setdefault(id(stream), stream)
+        return f"stream {list(self._streams).index(id(stream)) + 1}"

@@ -60,12 +60,11 @@ class Timing:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        found = {k: v for k, v in self.__dict__.items() if k not in ("counters", "estimate", "samples_ms")}
-        found["error"] = self.error if self.error is not None and math.isfinite(self.error) else None
-        found["samples_ms"] = list(self.samples_ms)
-        found["counters"] = self.counters.plain() if self.counters is not None else None
-        found["estimate"] = asdict(self.estimate) if self.estimate else None
-        return found
+        return asdict(self) | {
+            "error": self.error if self.error is not None and math.isfinite(self.error) else None,
+            "samples_ms": list(self.samples_ms),
+            "counters": self.counters.plain() if self.counters is not None else None,
+        }
 
     def __str__(self) -> str:
         if self.median_ms is None:
@@ -112,13 +111,8 @@ def benchmark(
     function on a GPU that returns no Launch (a library call). `flush` is "l2" or "warm". `stream` is where the work
     goes, if not to the current stream. Raises ArgumentError.
     """
-    _check_flush(flush)
-    action, where = _resolve(work, device)
-    if not where.measures_time:
-        return _simulated(action, where, flush, gpu)
-    rules = rules or Rules()
-    rounds = measure([action], where.sampler(flush=flush, stream=stream), rules)
-    return _timing([r[0] for r in rounds], where, flush, rules)
+    timings, _ = _timings([work], device, flush, gpu, stream, rules or Rules())
+    return timings[0]
 
 
 def benchmark_ratio(
@@ -132,22 +126,32 @@ def benchmark_ratio(
     rules: Rules | None = None,
 ) -> Ratio:
     """The candidate's speed as a multiple of the reference's: both are sampled in turns. Parameters as `benchmark`."""
-    _check_flush(flush)
-    action, where = _resolve(candidate, device)
-    other, _ = _resolve(reference, device or where)
-    if not where.measures_time:
-        timings = [_simulated(a, where, flush, gpu) for a in (action, other)]
-        return Ratio(candidate=timings[0], reference=timings[1], speed=None, error=None, stable=False)
     rules = rules or Rules()
-    rounds = measure([action, other], where.sampler(flush=flush, stream=stream), rules)
+    (first, second), rounds = _timings([candidate, reference], device, flush, gpu, stream, rules)
+    if not rounds:
+        return Ratio(candidate=first, reference=second, speed=None, error=None, stable=False)
     speeds = figures(rounds)
     return Ratio(
-        candidate=_timing([r[0] for r in rounds], where, flush, rules),
-        reference=_timing([r[1] for r in rounds], where, flush, rules),
+        candidate=first,
+        reference=second,
         speed=statistics.median(speeds),
         error=median_error(speeds),
         stable=is_stable(speeds, rules.target_error),
     )
+
+
+def _timings(
+    works: Sequence[Work], device: str | Device | None, flush: str, gpu: str | model.GpuSpec, stream: Any, rules: Rules
+) -> tuple[list[Timing], list[tuple[float, ...]]]:
+    """A timing of each work, and the rounds in which they were sampled in turns: none on the simulator."""
+    if flush not in _FLUSH_TEXT:
+        raise ArgumentError(f'flush is "l2" or "warm", not {flush!r}')
+    action, where = _resolve(works[0], device)
+    actions = [action, *(_resolve(other, device or where)[0] for other in works[1:])]
+    if not where.measures_time:
+        return [_simulated(action, where, flush, gpu) for action in actions], []
+    rounds = measure(actions, where.sampler(flush=flush, stream=stream), rules)
+    return [_timing(samples, where, flush, rules) for samples in zip(*rounds, strict=True)], rounds
 
 
 def _timing(samples_ms: Sequence[float], device: Device, flush: str, rules: Rules) -> Timing:
@@ -183,13 +187,8 @@ def _simulated(action: Callable[[], Any], device: Device, flush: str, gpu: str |
 
 def _launches(result: Any) -> list[Launch]:
     """The launches that a function returned: one, or several in a list or tuple."""
-    if isinstance(result, Launch):
-        return [result]
-    if isinstance(result, Iterable) and not isinstance(result, (str, bytes)):
-        found = list(result)
-        if found and all(isinstance(launch, Launch) for launch in found):
-            return found
-    return []
+    found = list(result) if isinstance(result, Iterable) else [result]
+    return found if all(isinstance(launch, Launch) for launch in found) else []
 
 
 def _resolve(work: Work, device: str | Device | None) -> tuple[Callable[[], Any], Device]:
@@ -202,8 +201,3 @@ def _resolve(work: Work, device: str | Device | None) -> tuple[Callable[[], Any]
         return work, get_device(device)
     launches = _launches(work())
     return work, launches[0].device if launches else get_device("auto")
-
-
-def _check_flush(flush: str) -> None:
-    if flush not in _FLUSH_TEXT:
-        raise ArgumentError(f'flush is "l2" or "warm", not {flush!r}')

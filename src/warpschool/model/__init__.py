@@ -4,8 +4,6 @@
 `estimate` a lower bound of a launch's time from its counters; `agreement` how well such bounds rank kernels.
 """
 
-from __future__ import annotations
-
 from warpschool.model.roofline import Agreement, Estimate, Roof, Roofline, agreement, estimate, in_sequence
 from warpschool.model.specs import DEFAULT_GPU, GPUS, LIMITS, GpuSpec, Occupancy, SmLimits, find_gpu, occupancy
 

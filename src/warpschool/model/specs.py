@@ -122,8 +122,6 @@ def find_gpu(which: str | GpuSpec) -> GpuSpec:
 
 # ---------------------------------------------------------------- occupancy
 
-RESOURCES = ("warps", "registers", "shared memory", "blocks")
-
 
 @dataclass(frozen=True)
 class Occupancy:
@@ -184,18 +182,10 @@ def occupancy(
     _refuse_impossible(spec, block_threads, registers, shared_bytes)
     warps = -(-block_threads // WARP)
     shared = _round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)
-    limits = dict(
-        zip(
-            RESOURCES,
-            (
-                sm.warps // warps,
-                _blocks_by_registers(spec, warps, registers),
-                sm.shared_bytes // shared if shared else sm.blocks,
-                sm.blocks,
-            ),
-            strict=True,
-        )
-    )
+    limits = {
+        "warps": sm.warps // warps, "registers": _blocks_by_registers(spec, warps, registers),
+        "shared memory": sm.shared_bytes // shared if shared else sm.blocks, "blocks": sm.blocks,
+    }  # fmt: skip
     blocks = min(limits.values())
     if not blocks:
         raise LaunchError(
@@ -203,7 +193,7 @@ def occupancy(
             f"{block_threads * registers:,} registers are needed, an SM has {sm.registers:,}",
             next_step="Use a smaller block, or __launch_bounds__ to make the compiler use fewer registers.",
         )
-    limited_by = tuple(name for name in RESOURCES if limits[name] == blocks)
+    limited_by = tuple(name for name, most in limits.items() if most == blocks)
     if "warps" in limited_by and blocks * warps == sm.warps:
         limited_by = ("warps",)  # full: nothing else matters
     return Occupancy(spec.name, blocks, blocks * warps, sm.warps, limits, limited_by, note)

@@ -21,7 +21,6 @@ from warpschool.errors import ArgumentError
 from warpschool.suggest import did_you_mean
 
 _DATA = resources.files(__package__) / "data"
-_DIGITS = "digits.npz"
 _WEIGHTS = "_weights.npz"
 
 
@@ -51,7 +50,7 @@ class Digits:
 @cache
 def load() -> Digits:
     """Return the 4,000 and 1,000 images."""
-    arrays = _read(_DIGITS)
+    arrays = _read("digits.npz")
     train, test = (Split(arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in ("train", "test"))
     return Digits(train, test)
 

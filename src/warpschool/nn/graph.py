@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -116,17 +116,17 @@ class Arena:
 # ---------------------------------------------------------------- calls
 
 
-ROLES = ("input", "parameter", "array", "output")
+Role = Literal["input", "parameter", "array", "output"]
 
 
 @dataclass(frozen=True)
-class Value:
+class GraphArray:
     """An array of a graph. `role`: inputs and parameters keep their place for ever, outputs until the end."""
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
-    role: str = "array"
+    role: Role = "array"
     first: int = 0
     """where in the array of that name it begins, in elements: a part of one has the whole's name"""
 
@@ -138,15 +138,6 @@ class Value:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
-    def rows(self, first: int, count: int) -> Value:
-        """Return `count` rows along the first axis: a part that shares the memory."""
-        row = math.prod(self.shape[1:])
-        return replace(self, shape=(count, *self.shape[1:]), first=self.first + first * row)
-
-    def part(self, shape: Sequence[int]) -> Value:
-        """Return the beginning of the array in another shape."""
-        return replace(self, shape=tuple(shape))
-
 
 @dataclass(frozen=True)
 class KernelCall:
@@ -154,7 +145,7 @@ class KernelCall:
 
     kernel: str | Contract
     sizes: Mapping[str, float]
-    arrays: Mapping[str, Value]
+    arrays: Mapping[str, GraphArray]
     """by the kernel's name of an array"""
     constants: tuple[tuple[str, int], ...] = ()
     layer: str = ""
@@ -172,16 +163,16 @@ class Traced:
     """A layer as it was applied: what it read and wrote, and what else of it a backward pass may want."""
 
     layer: Any
-    x: Value
-    y: Value
-    saved: Mapping[str, Value] = field(default_factory=dict)
+    x: GraphArray
+    y: GraphArray
+    saved: Mapping[str, GraphArray]
 
 
 class Graph:
     """Values by name, and calls in order."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, GraphArray] = {}
         self.calls: list[KernelCall] = []
         self.tape: list[Traced] = []
         """the layers in order, for whoever goes through them backwards"""
@@ -189,25 +180,23 @@ class Graph:
     # ---------------------------------------------------------------- values
 
     def array(
-        self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = np.float32, *, role: str = "array"
-    ) -> Value:
+        self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = np.float32, *, role: Role = "array"
+    ) -> GraphArray:
         """Add a value. Raises ArgumentError for a name that exists already."""
         if name in self.values:
             raise ArgumentError(f"the graph has an array {name!r} already", next_step="Give layers different names.")
-        if role not in ROLES:
-            raise ArgumentError(f"{role!r} is no role of an array", next_step=f"There are {', '.join(ROLES)}.")
-        self.values[name] = Value(name, tuple(int(n) for n in shape), np.dtype(dtype), role)
+        self.values[name] = GraphArray(name, tuple(int(n) for n in shape), np.dtype(dtype), role)
         return self.values[name]
 
-    def input(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = np.float32) -> Value:
+    def input(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = np.float32) -> GraphArray:
         """Add a value that the host brings before a run."""
         return self.array(name, shape, dtype, role="input")
 
-    def parameter(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = np.float32) -> Value:
+    def parameter(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = np.float32) -> GraphArray:
         """Add a value that outlives runs: weights, an optimiser's state."""
         return self.array(name, shape, dtype, role="parameter")
 
-    def output(self, value: Value) -> Value:
+    def output(self, value: GraphArray) -> GraphArray:
         """Keep a value until the host has fetched it."""
         if value.role == "array":
             value = replace(value, role="output")
@@ -215,14 +204,14 @@ class Graph:
         return value
 
     @property
-    def parameters(self) -> dict[str, Value]:
+    def parameters(self) -> dict[str, GraphArray]:
         """The values that outlive runs."""
         return {name: value for name, value in self.values.items() if value.role == "parameter"}
 
     # ---------------------------------------------------------------- calls
 
     def call(
-        self, kernel: str | Contract, sizes: Mapping[str, float], arrays: Mapping[str, Value], *,
+        self, kernel: str | Contract, sizes: Mapping[str, float], arrays: Mapping[str, GraphArray], *,
         constants: Mapping[str, int] | None = None, layer: str = "", once: bool = False,
     ) -> None:  # fmt: skip
         """Append a call. Raises ArgumentError for a value of another graph."""
@@ -232,13 +221,64 @@ class Graph:
         chosen = tuple(sorted((constants or {}).items()))
         self.calls.append(KernelCall(kernel, dict(sizes), dict(arrays), chosen, layer, once))
 
-    def trace(self, layer: Any, x: Value, y: Value, **saved: Value) -> Value:
+    def trace(self, layer: Any, x: GraphArray, y: GraphArray, **saved: GraphArray) -> GraphArray:
         """Note a layer on the tape; returns its result."""
         self.tape.append(Traced(layer, x, y, saved))
         return y
 
 
-def lifetimes(graph: Graph, scratch: Sequence[Sequence[Value]] = ()) -> list[Lifetime]:
+class TrainingGraph(Graph):
+    """A graph whose parameters are parts of one array, with a second one of the same form for gradients."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        super().__init__()
+        self.places: dict[str, GraphArray] = {}
+        """the parameters, as parts of the array "parameters" """
+        self.size = 0
+        for name, shape in shapes.items():
+            place = GraphArray("parameters", shape, np.dtype(np.float32), "parameter", self.size)
+            self.places[name] = place
+            # Every parameter begins where an allocation of its own might.
+            self.size += -(-place.nbytes // ALIGN_BYTES) * ALIGN_BYTES // place.dtype.itemsize
+        super().parameter("parameters", (self.size,))
+        super().parameter("gradients", (self.size,))
+
+    def parameter(self, name: str, shape: Sequence[int], dtype: npt.DTypeLike = np.float32) -> GraphArray:
+        """Return a parameter's part. Raises ArgumentError for another shape or type than was said."""
+        place = self.places.get(name)
+        if place is None or place.shape != tuple(shape) or np.dtype(dtype) != np.float32:
+            raise ArgumentError(f"training keeps no parameter {name!r} {list(shape)} of {np.dtype(dtype)}")
+        return place
+
+    def gradients(self, layer: str) -> dict[str, GraphArray]:
+        """Return the parts of the gradients of a layer's weights, "dw", and of its bias, "db"."""
+        return {
+            own: replace(self.places[f"{layer}.{what}"], name="gradients")
+            for own, what in (("dw", "weight"), ("db", "bias"))
+        }
+
+    def flat(self, values: Mapping[str, npt.ArrayLike]) -> np.ndarray:
+        """Return values by parameter as one array; what lies between them is 0. Raises ArgumentError."""
+        if set(values) != set(self.places):
+            told = ", ".join(sorted(set(values) ^ set(self.places)))
+            raise ArgumentError(f"these are not the network's parameters: missing or unknown {told}")
+        whole = np.zeros(self.size, np.float32)
+        for name, place in self.places.items():
+            part = np.asarray(values[name])
+            if part.shape != place.shape:
+                raise ArgumentError(f"{name} has shape {list(part.shape)}, the network's has {list(place.shape)}")
+            whole[place.first : place.first + place.size] = part.reshape(-1)
+        return whole
+
+    def named(self, whole: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the parts of such an array by parameter."""
+        return {
+            name: whole[place.first : place.first + place.size].reshape(place.shape).copy()
+            for name, place in self.places.items()
+        }
+
+
+def lifetimes(graph: Graph, scratch: Sequence[Sequence[GraphArray]] = ()) -> list[Lifetime]:
     """Return how long each array is needed, in numbers of calls; `scratch` are the calls' own arrays.
 
     Inputs, parameters, and what is computed from parameters alone, keep their places: a graph is run again and again.
@@ -254,15 +294,15 @@ def lifetimes(graph: Graph, scratch: Sequence[Sequence[Value]] = ()) -> list[Lif
             forever |= names
     found = []
     for name, value in graph.values.items():
-        first, last = (min(used[name], default=0), max(used[name], default=end))
-        first = 0 if name in forever else first
-        last = end if name in forever or value.role == "output" else last
+        first = 0 if name in forever else min(used[name], default=0)
+        kept = name in forever or value.role == "output"
+        last = end if kept else max(used[name], default=end)
         found.append(Lifetime(name, value.nbytes, first, last))
     for number, values in enumerate(scratch):
         found += [Lifetime(scratch_name(number, value), value.nbytes, number, number) for value in values]
     return found
 
 
-def scratch_name(number: int, value: Value) -> str:
+def scratch_name(number: int, value: GraphArray) -> str:
     """Return the name of an array that belongs to one call only."""
     return f"{value.name} of call {number}"

@@ -6,15 +6,25 @@
     session = network.session(batch=100)                             # graph, arrays and launches of one batch
     session["x"].set(images); session.run(); session["labels"].get()
 
+    graph = build_training(digits_layers("plain", labels=False), batch=64, image_shape=(1, 28, 28))
+    session = Session(graph, kernels)                                # one training step: forward, loss, backward
+    session["parameters"].set(graph.flat(values)); session["x"].set(images); session["label"].set(labels)
+    session.run()
+    graph.named(session["gradients"].get())["conv1.weight"]
+
 Whose kernels ran is in `network.table()`. Starters, students' kernels and references take the same way, on either
-device. `build(layers, batch, image_shape)` gives the graph alone: whoever trains appends a loss and goes back along
-`graph.tape` with further calls before making a Session; whoever has other layers writes classes with a `forward`.
+device. `build(layers, batch, image_shape)` gives the graph alone; whoever has other layers writes classes with a
+`forward`, and with a `backward` for training.
+
+For training all parameters are in one array, all gradients in another. The backward pass goes along the tape of the
+forward pass. What it needs of a layer is what the layer noted: a fully connected layer its input, a convolution too,
+pooling half a byte for each window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,11 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.errors import ArgumentError, SimulationError
-from warpschool.nn.graph import Graph
+from warpschool.nn.graph import Graph, GraphArray, TrainingGraph
 from warpschool.nn.layers import (
+    TRAINING,
     Argmax,
     AveragePool,
     BiasRelu,
+    BiasReluPool,
     Convolve,
     ConvolvePool,
     FullyConnected,
@@ -36,8 +48,7 @@ from warpschool.nn.layers import (
     forward,
 )
 from warpschool.nn.session import Kernels, Session
-from warpschool.show.progress import Bar
-from warpschool.show.progress import progress as show_progress
+from warpschool.show.progress import Bar, progress as show_progress
 
 PIXELS = (1, 28, 28)
 FORMS = ("plain", "pooled", "fused", "winograd")
@@ -61,18 +72,18 @@ def digits_layers(form: str = "fused", *, labels: bool = True) -> tuple[Layer, .
 
 
 def _stage(number: str, filters: int, form: str) -> tuple[Layer, ...]:
-    conv, relu, pool = f"conv{number}", f"relu{number}", f"pool{number}"
-    if form not in FORMS:
+    conv = f"conv{number}"
+    convolve = Convolve(name=conv, filters=filters, size=5)
+    fused = ConvolvePool(name=conv, filters=filters, size=5)
+    stages: dict[str, tuple[Layer, ...]] = {
+        "plain": (convolve, BiasRelu(name=f"relu{number}", of=conv), AveragePool(name=f"pool{number}")),
+        "pooled": (convolve, AveragePool(name=f"pool{number}", of=conv)),
+        "fused": (fused,),
+        "winograd": (WinogradPool(name=conv, filters=filters, size=5) if number == "2" else fused,),
+    }
+    if form not in stages:
         raise ArgumentError(f"there is no form {form!r} of this network", next_step=f"There are {', '.join(FORMS)}.")
-    if form == "plain":
-        return (
-            Convolve(name=conv, filters=filters, size=5), BiasRelu(name=relu, of=conv), AveragePool(name=pool),
-        )  # fmt: skip
-    if form == "pooled":
-        return Convolve(name=conv, filters=filters, size=5), AveragePool(name=pool, of=conv)
-    if form == "winograd" and number == "2":
-        return (WinogradPool(name=conv, filters=filters, size=5),)
-    return (ConvolvePool(name=conv, filters=filters, size=5),)
+    return stages[form]
 
 
 def lenet5_layers(*, labels: bool = True) -> tuple[Layer, ...]:
@@ -86,15 +97,6 @@ def lenet5_layers(*, labels: bool = True) -> tuple[Layer, ...]:
     return (*layers, Argmax()) if labels else layers
 
 
-def with_steps(layers: Iterable[Layer], **steps: str) -> tuple[Layer, ...]:
-    """Return the layers, those named with another kernel: with_steps(layers, conv1="lab08_convolution/01_direct")."""
-    chosen: tuple[Any, ...] = tuple(layers)  # dataclasses, which their protocol does not say
-    for name in steps:
-        if name not in {layer.name for layer in chosen}:
-            raise ArgumentError(f"there is no layer {name!r}")
-    return tuple([replace(layer, step=steps[layer.name]) if layer.name in steps else layer for layer in chosen])
-
-
 def build(
     layers: Sequence[Layer], batch: int, image_shape: Sequence[int] = PIXELS, *, dtype: npt.DTypeLike = np.float32
 ) -> Graph:
@@ -104,8 +106,76 @@ def build(
     return graph
 
 
+# ---------------------------------------------------------------- the graph of one training step
+
+
+def training_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Return the layers with bias, ReLU and pooling in one that notes what the backward pass asks.
+
+    Raises ArgumentError for a layer that has no backward pass here.
+    """
+    found: list[Layer] = []
+    waiting: BiasRelu | None = None
+    for layer in layers:
+        if waiting is not None:
+            if not isinstance(layer, (AveragePool, MaxPool)):
+                raise ArgumentError(f"{layer.name} after {waiting.name}: only pooling may follow here")
+            average = isinstance(layer, AveragePool)
+            found.append(BiasReluPool(name=layer.name, of=waiting.of, average=average))
+            waiting = None
+        elif isinstance(layer, BiasRelu):
+            waiting = layer
+        elif isinstance(layer, (Convolve, FullyConnected, BiasReluPool)):
+            found.append(layer)
+        else:
+            raise ArgumentError(
+                f"{layer.name} ({type(layer).__name__}) has no backward pass here",
+                next_step='Use digits_layers("plain", labels=False) or lenet5_layers(labels=False).',
+            )
+    if waiting is not None:
+        raise ArgumentError(f"{waiting.name} ends the network: only pooling may follow it")
+    return tuple(found)
+
+
+def build_training(layers: Sequence[Layer], batch: int, image_shape: Sequence[int]) -> TrainingGraph:
+    """Return the graph of one step: inputs "x" and "label", outputs "loss" and "scores", and "gradients".
+
+    Raises ArgumentError for layers that have no backward pass, and for sizes that do not fit.
+    """
+    return training_graph(training_layers(layers), batch, image_shape)
+
+
+def training_graph(
+    layers: Sequence[Layer], batch: int, image_shape: Sequence[int], *, loss: bool = True
+) -> TrainingGraph:
+    """The same of layers that know their way back. Without `loss` the slope of the scores is an input."""
+    parameters = build(layers, batch, image_shape).parameters
+    graph = TrainingGraph({name: value.shape for name, value in parameters.items()})
+    scores = graph.output(forward(graph, layers, batch, image_shape))
+    if len(scores.shape) != 2:
+        raise ArgumentError(f"the network ends with {list(scores.shape)}, not with scores [BATCH,CLASSES]")
+    slope = _append_loss(graph, scores) if loss else graph.input(f"{scores.name}.slope", scores.shape)
+    for traced, before in zip(reversed(graph.tape), [*reversed(graph.tape[:-1]), None], strict=True):
+        slope = traced.layer.backward(graph, traced, slope, before)
+    return graph
+
+
+def _append_loss(graph: Graph, scores: GraphArray) -> GraphArray:
+    """Append the cross entropy, output "loss" of each image of input "label"; returns the slope of its mean."""
+    batch, classes = scores.shape
+    label = graph.input("label", (batch,), np.int32)
+    loss = graph.output(graph.array("loss", (batch,)))
+    slope = graph.array(f"{scores.name}.slope", scores.shape)
+    arrays = {"x": scores, "label": label, "loss": loss, "dx": slope}
+    graph.call(TRAINING + "01_cross_entropy_backward", {"BATCH": batch, "CLASSES": classes}, arrays, layer="loss")
+    return slope
+
+
+# ---------------------------------------------------------------- running a network
+
+
 @dataclass(frozen=True)
-class Origin:
+class KernelOrigin:
     """Whose kernel a layer runs."""
 
     layer: str
@@ -143,17 +213,15 @@ class Network:
         """The name of the last layer's array."""
         return self.layers[-1].name
 
-    def table(self) -> list[Origin]:
+    def table(self) -> list[KernelOrigin]:
         """Return for each call which step it runs and whose file that is."""
         calls = self.session(1).graph.calls
-        return [Origin(call.layer, call.step, self.kernels.origin(call)) for call in calls]
+        return [KernelOrigin(call.layer, call.step, self.kernels.origin(call)) for call in calls]
 
-    def classify(
-        self, images: npt.ArrayLike, *, batch: int | None = None, progress: bool = False, every: bool = False
-    ) -> np.ndarray:
+    def classify(self, images: npt.ArrayLike, *, batch: int | None = None, progress: bool = False) -> np.ndarray:
         """Return the last layer's results for all images, a batch at a time; `progress` shows a bar.
 
-        The simulator checks and counts the first batch of each size, `every`: all of them. Raises ArgumentError for
+        The simulator checks and counts the first batch of each size. Raises ArgumentError for
         images of another shape, SimulationError for kernels with races or accesses out of bounds.
         """
         x = np.asarray(images, self.dtype)
@@ -162,27 +230,26 @@ class Network:
         size = batch or (GPU_BATCH if self.kernels.device.measures_time else BATCH)
         parts = [x[first : first + size] for first in range(0, len(x), size)]
         with show_progress(len(x), "reading", unit="images", shown=progress) as bar:
-            found = [self._one(part, every, bar, again=len(x) >= 2 * size) for part in parts]
+            found = [self._one(part, bar, again=len(x) >= 2 * size) for part in parts]
         return np.concatenate(found) if found else np.empty(0, np.int32)
 
-    def _one(self, x: np.ndarray, every: bool, bar: Bar, *, again: bool) -> np.ndarray:
+    def _one(self, x: np.ndarray, bar: Bar, *, again: bool) -> np.ndarray:
         session = self.session(len(x))
-        session.prepare(relaxed=again and not every, told=partial(bar.beside, "compiling", unit="kernels"))
+        session.prepare(relaxed=again, told=partial(bar.beside, "compiling", unit="kernels"))
         try:
-            found = self._read(session, x, every)
+            found = self._read(session, x)
         except BaseException:
             session.stop_preparing()
             raise
         bar.advance(len(x))
         return found
 
-    def _read(self, session: Session, x: np.ndarray, every: bool) -> np.ndarray:
+    def _read(self, session: Session, x: np.ndarray) -> np.ndarray:
         session["x"].set(x)
         session.run()
         if session.checked:
             _refuse(session)
-            if not every:
-                session.relax()
+            session.relax()
         return session[self.result].get()
 
 

@@ -1,13 +1,11 @@
 """Convolutions made of kernels. The kernels are parameters: a starter, a student's or a reference, on either device.
 
     kernels = Program(contract, device="sim")
-    pipeline = Im2col(unroll=kernels, product=gemm)
+    pipeline = OneFile(kernels)
     result = pipeline(problem, device.asarray(x), device.asarray(w))       # arrays on the device, result.y too
-    result = run(pipeline, problem, x, w)                                  # the same with host arrays
+    result = run(pipeline, x, w, pad=1)                                    # the same with host arrays
 
     pipeline = Winograd(filters=Program(...), images=Program(...), product=Program(...), results=Program(...))
-    done = run(pipeline, x, w, pad=1)
-    done.y, done.U, done.V                                                 # U and V for whoever computes gradients
 
 Nothing is copied between host and device inside a pipeline, and nothing waits for the GPU.
 """
@@ -21,14 +19,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from warpschool.contract import ArrayPlan, Plan
+from warpschool.contract import ArrayPlan
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.device.protocol import Device
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
 from warpschool.nn.references import Convolution
-from warpschool.nn.winograd import Matrices, matrices, tiles
+from warpschool.nn.winograd import Matrices, kernel_sizes, matrices
 
 CONSTANT_FLOATS = 16_384
 """What constant memory holds: 65,536 bytes."""
@@ -137,29 +135,6 @@ def parts(problem: Convolution) -> list[tuple[int, int]]:
     return [(first, min(size, problem.filters - first)) for first in range(0, problem.filters, size)]
 
 
-class Im2col:
-    """Unroll the images into a matrix, then multiply the filters by it, image by image.
-
-    `unroll` writes `cols` [BATCH, C*R*S, OH*OW] from `x`; `product` is any kernel of C = A * B.
-    """
-
-    def __init__(self, unroll: Program, product: Program) -> None:
-        self.unroll, self.product = unroll, product
-        self.device = require_device(unroll, product)
-
-    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
-        places = problem.out_height * problem.out_width
-        cols = self.device.empty((problem.batch, problem.terms, places), x.dtype, name="cols")
-        y = self.device.empty((problem.batch, problem.filters, places), x.dtype, name="y")
-        sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "R", "S", "STRIDE", "PAD")}
-        launches = list(self.unroll.enqueue(sizes, {"x": x, "cols": cols}))
-        matrix = w.reshape(problem.filters, problem.terms)
-        product = {"M": problem.filters, "N": places, "K": problem.terms}
-        for image in range(problem.batch):
-            launches += self.product.enqueue(product, {"A": matrix, "B": cols[image], "C": y[image]})
-        return Convolved(y.reshape(*problem.output_shape), tuple(launches), cols.nbytes)
-
-
 class PoolingLayout(OneProgram):
     """A kernel file that takes filters as [R,S,C,F] and writes windows of 2 x 2 as 4 x 1: `y` [BATCH,F,2*OH,OW/2]."""
 
@@ -169,30 +144,6 @@ class PoolingLayout(OneProgram):
         y = self.device.empty((batch, filters, 2 * rows, cols // 2), x.dtype, name="y")
         launches = self.program.enqueue(problem.sizes, {"x": x, "w": turned, "y": y})
         return Convolved(y, launches, x.nbytes)
-
-
-class ChannelsLast(OneProgram):
-    """A kernel file that takes half-precision images as NHWC and filters as FRSC, in groups of eight channels.
-
-    Takes and returns NCHW as the other pipelines do: turned round before and after, channels and filters padded.
-    """
-
-    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
-        library, group = array_library(self.device), 8
-        channels, filters = -problem.channels % group, -problem.filters % group
-        images = library.pad(x.native.transpose(0, 2, 3, 1), ((0, 0), (0, 0), (0, 0), (0, channels)))
-        weights = library.pad(w.native.transpose(0, 2, 3, 1), ((0, filters), (0, 0), (0, 0), (0, channels)))
-        arrays = {
-            name: self.device.asarray(library.ascontiguousarray(values, dtype=np.float16), name=name)
-            for name, values in (("x", images), ("w", weights))
-        }
-        sizes = problem.sizes | {"C": problem.channels + channels, "F": problem.filters + filters}
-        batch, count, rows, cols = problem.output_shape
-        y = self.device.empty((batch, rows, cols, count + filters), np.float16, name="y")
-        launches = self.program.enqueue(sizes, arrays | {"y": y})
-        turned = library.ascontiguousarray(y.native[..., :count].transpose(0, 3, 1, 2))
-        scratch = y.nbytes + sum(array.nbytes for array in arrays.values())
-        return Convolved(self.device.asarray(turned, name="y"), launches, scratch)
 
 
 def array_library(device: Device) -> Any:
@@ -259,96 +210,32 @@ def _transform(library: Any, planes: Any, size: tuple[int, int]) -> Any:
 # ---------------------------------------------------------------- Winograd's method
 
 
-@dataclass(frozen=True, eq=False)
-class Transformed(Convolved):
-    """A convolution whose transformed filters and images are still on the device."""
-
-    U: DeviceArray | None = None
-    V: DeviceArray | None = None
-    """None where the images were done in parts"""
-
-
 class Winograd:
-    """F(m x m, r x r) by four kernel files. `at_a_time`: images whose V and M are in memory at once (None: all).
+    """F(m x m, r x r) by four kernel files.
 
     All transforms must be of one tile: their constants TILE and SIDE decide. Raises ArgumentError otherwise.
     """
 
-    def __init__(
-        self, *, filters: Program, images: Program, product: Program, results: Program, at_a_time: int | None = None
-    ) -> None:
+    def __init__(self, *, filters: Program, images: Program, product: Program, results: Program) -> None:
         self.filters, self.images, self.product, self.results = filters, images, product, results
         self.device = require_device(filters, images, product, results)
         self.exact = _common_matrices(filters, images, results)
-        if at_a_time is not None and at_a_time < 1:
-            raise ArgumentError(f"{at_a_time} images at a time", next_step="One or more, or None for all.")
-        self.at_a_time = at_a_time
 
-    def transform_filters(self, problem: Convolution, w: DeviceArray) -> tuple[DeviceArray, tuple[Launch, ...]]:
-        """Return U [side * side, C, F] of the filters; it serves every batch of images."""
-        tiles(problem, self.exact)
-        U = self.device.empty((self.exact.positions, problem.channels, problem.filters), w.dtype, name="U")
-        return U, self.filters.enqueue({"F": problem.filters, "C": problem.channels}, {"w": w, "U": U})
-
-    def __call__(
-        self, problem: Convolution, x: DeviceArray, w: DeviceArray, *, bias: DeviceArray | None = None, crop: int = 0,
-        U: DeviceArray | None = None,
-    ) -> Transformed:  # fmt: skip
-        """Convolve. `U`: from `transform_filters`, where filters are used again; `crop`: results before the first tile.
-
-        Raises ArgumentError for filters that are not r x r, a stride, or a bias that the last kernel does not take.
-        """
-        launches: tuple[Launch, ...] = ()
-        if U is None:
-            U, launches = self.transform_filters(problem, w)
-        count = min(self.at_a_time or problem.batch, problem.batch)
-        down, across = tiles(problem, self.exact, shift=crop)
-        most = self.exact.positions * count * down * across  # floats of one channel of V, at most
-        V = self.device.empty((most * problem.channels,), x.dtype, name="V")
-        M = self.device.empty((most * problem.filters,), x.dtype, name="M")
-        plan = self._results_plan(problem, problem.batch, crop, bias)
-        y = self.device.empty(plan.arrays["y"].shape or (), x.dtype, name="y")
-        for first in range(0, problem.batch, count):
-            size = min(count, problem.batch - first)
-            tile_count = size * down * across
-            part_V, part_M = (a[: self.exact.positions * tile_count * channels] for a, channels in
-                              ((V, problem.channels), (M, problem.filters)))  # fmt: skip
-            part_y = y[first : first + size]
-            launches += self.images.enqueue(
-                {"BATCH": size, "C": problem.channels, "H": problem.height, "W": problem.width,
-                 "PAD": problem.pad + crop}, {"x": x[first : first + size], "V": part_V},
-            )  # fmt: skip
-            launches += self.product.enqueue(
-                {"POSITIONS": self.exact.positions, "C": problem.channels, "F": problem.filters, "P": tile_count},
-                {"U": U, "V": part_V, "M": part_M},
-            )
-            sizes = self._results_sizes(problem, size, crop)
-            arrays = {"M": part_M, "y": part_y} | ({"bias": bias} if bias is not None else {})
-            launches += self.results.enqueue(sizes, arrays)
-        shape = (self.exact.positions, problem.channels, problem.batch * down * across)
-        kept = V.reshape(*shape) if count == problem.batch else None
-        return Transformed(y, launches, U.nbytes + V.nbytes + M.nbytes, U=U, V=kept)
-
-    def _results_sizes(self, problem: Convolution, batch: int, crop: int) -> dict[str, int]:
-        sizes = {"BATCH": batch, "F": problem.filters, "OH": problem.out_height, "OW": problem.out_width}
-        return sizes | ({"CROP": crop} if "CROP" in _scalars(self.results) else {})
-
-    def _results_plan(self, problem: Convolution, batch: int, crop: int, bias: DeviceArray | None) -> Plan:
-        """The last kernel's plan for all images: it knows y's shape. Raises ArgumentError for what it cannot do."""
-        name = self.results.contract.name
-        plan = self.results.contract.bind(self._results_sizes(problem, batch, crop), constants=self.results.constants)
-        if crop and "CROP" not in _scalars(self.results):
-            raise ArgumentError(f"{name} has no CROP", next_step="Use a kernel like 05_fused_epilogue.cu, or crop=0.")
-        if ("bias" in plan.arrays) != (bias is not None):
-            raise ArgumentError(
-                f"{name} {'needs' if bias is None else 'takes no'} bias",
-                next_step="Pass bias=..., an array of one float for each filter." if bias is None else "Drop bias=...",
-            )
-        return plan
-
-
-def _scalars(program: Program) -> set[str]:
-    return {p.name for entry in program.contract.entries for p in entry.parameters if not p.is_array}
+    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+        """Convolve. Raises ArgumentError for filters that are not r x r, and for a stride."""
+        sizes = kernel_sizes(problem, self.exact)
+        positions, places = self.exact.positions, sizes["product"]["P"]
+        U = self.device.empty((positions, problem.channels, problem.filters), w.dtype, name="U")
+        V = self.device.empty((positions, problem.channels, places), x.dtype, name="V")
+        M = self.device.empty((positions, problem.filters, places), x.dtype, name="M")
+        y = self.device.empty(problem.output_shape, x.dtype, name="y")
+        launches = (
+            *self.filters.enqueue(sizes["filters"], {"w": w, "U": U}),
+            *self.images.enqueue(sizes["images"], {"x": x, "V": V}),
+            *self.product.enqueue(sizes["product"], {"U": U, "V": V, "M": M}),
+            *self.results.enqueue(sizes["results"], {"M": M, "y": y}),
+        )
+        return Convolved(y, launches, U.nbytes + V.nbytes + M.nbytes)
 
 
 def _common_matrices(*programs: Program) -> Matrices:
@@ -372,7 +259,7 @@ def _common_matrices(*programs: Program) -> Matrices:
 class FewChannels:
     """A layer with few channels by two kernels: the filters' transform, and one that does all the rest.
 
-    `whole` takes x, U and bias and adds bias and ReLU; its constant CHANNELS says how many channels it takes.
+    `whole` takes x, U and bias and adds ReLU; its constant CHANNELS says how many channels it takes.
     """
 
     def __init__(self, *, filters: Program, whole: Program) -> None:
@@ -380,11 +267,9 @@ class FewChannels:
         self.device = require_device(filters, whole)
         self.exact = _common_matrices(filters, whole)
 
-    def __call__(
-        self, problem: Convolution, x: DeviceArray, w: DeviceArray, *, bias: DeviceArray | None = None
-    ) -> Transformed:
-        """Convolve, add the bias (None: zeros), make everything at least 0. Raises ArgumentError as `Winograd` does."""
-        tiles(problem, self.exact)
+    def __call__(self, problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+        """Convolve, with biases of 0, and make everything at least 0. Raises ArgumentError as `Winograd` does."""
+        sizes = kernel_sizes(problem, self.exact)
         own = self.whole.contract.declarations.constexpr_values(self.whole.constants).get("CHANNELS")
         if own != problem.channels:
             raise ArgumentError(
@@ -392,11 +277,11 @@ class FewChannels:
                 next_step=f'Program(..., constants={{"CHANNELS": {problem.channels}}})',
             )
         U = self.device.empty((self.exact.positions, problem.channels, problem.filters), w.dtype, name="U")
-        launches = self.filters.enqueue({"F": problem.filters, "C": problem.channels}, {"w": w, "U": U})
-        if bias is None:
-            bias = self.device.zeros((problem.filters,), x.dtype, name="bias")
         y = self.device.empty(problem.output_shape, x.dtype, name="y")
-        sizes = {"BATCH": problem.batch, "H": problem.height, "W": problem.width, "F": problem.filters,
-                 "PAD": problem.pad}  # fmt: skip
-        launches += self.whole.enqueue(sizes, {"x": x, "U": U, "bias": bias, "y": y})
-        return Transformed(y, launches, U.nbytes, U=U)
+        bias = self.device.zeros((problem.filters,), x.dtype, name="bias")
+        whole = {name: problem.sizes[name] for name in ("BATCH", "H", "W", "F", "PAD")}
+        launches = (
+            *self.filters.enqueue(sizes["filters"], {"w": w, "U": U}),
+            *self.whole.enqueue(whole, {"x": x, "U": U, "bias": bias, "y": y}),
+        )
+        return Convolved(y, launches, U.nbytes)

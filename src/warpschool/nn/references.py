@@ -167,8 +167,7 @@ def im2col(x: npt.ArrayLike, problem: Convolution) -> np.ndarray:
 def pooling_order(y: np.ndarray) -> np.ndarray:
     """Return [BATCH,F,OH,OW] with every window of 2 x 2 as a column of four: [BATCH,F,2*OH,OW/2]."""
     batch, filters, rows, cols = y.shape
-    windows = y.reshape(batch, filters, rows // 2, 2, cols // 2, 2).transpose(0, 1, 2, 3, 5, 4)
-    return np.ascontiguousarray(windows).reshape(batch, filters, 2 * rows, cols // 2)
+    return np.ascontiguousarray(windows(y).transpose(0, 1, 2, 4, 3)).reshape(batch, filters, 2 * rows, cols // 2)
 
 
 # ---------------------------------------------------------------- layers
@@ -215,10 +214,6 @@ def softmax(x: npt.ArrayLike) -> np.ndarray:
 
 
 # ---------------------------------------------------------------- gradients
-
-
-PLACES = ((0, 0), (0, 1), (1, 0), (1, 1))
-"""Rows and columns of a window's results, in the order of their bits."""
 
 
 def cross_entropy(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -270,7 +265,7 @@ def pool_relu_backward(dy: npt.ArrayLike, bits: np.ndarray, shape: Sequence[int]
     slope = np.asarray(dy, np.float64) * (0.25 if average else 1.0)
     height, width = shape[2] // 2, shape[3] // 2
     dz = np.zeros(tuple(shape))
-    for place, (i, j) in enumerate(PLACES):
+    for place, (i, j) in enumerate(np.ndindex(2, 2)):
         passes = bits[:, :, :height, :width] >> place & 1
         dz[:, :, i : 2 * height : 2, j : 2 * width : 2] = slope * passes
     return dz

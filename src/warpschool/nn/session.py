@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from warpschool.device import DeviceArray, Launch, get_device
 from warpschool.device.protocol import Device, Dim3
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
-from warpschool.nn.graph import Arena, Graph, KernelCall, Value, lifetimes, plan, scratch_name
+from warpschool.nn.graph import Arena, Graph, GraphArray, KernelCall, lifetimes, plan, scratch_name
 from warpschool.suggest import did_you_mean
 
 # ---------------------------------------------------------------- preparing kernels
@@ -77,14 +77,13 @@ class Preparation:
     def ask(self, program: Program, sizes: Mapping[str, float], **options: Any) -> list[Future[None]]:
         """Prepare the file's launches for these sizes; keywords are launch options."""
         self.load(program, sizes)
-        return [self._ask(program, launch, options) for launch in _launch_plans(program, sizes)]
-
-    def _ask(self, program: Program, launch: LaunchPlan, options: Mapping[str, Any]) -> Future[None]:
-        build = _Build(program, launch.entry, launch.grid, launch.block, tuple(options.items()))
-        if build not in self._builds:
-            self._builds[build] = self._pool.submit(self._make, build)
-            self._tell(0)
-        return self._builds[build]
+        chosen = tuple(options.items())
+        wanted = [_Build(program, plan.entry, plan.grid, plan.block, chosen) for plan in _launch_plans(program, sizes)]
+        for build in wanted:
+            if build not in self._builds:
+                self._builds[build] = self._pool.submit(self._make, build)
+                self._tell(0)
+        return [self._builds[build] for build in wanted]
 
     def _make(self, build: _Build) -> None:
         try:
@@ -263,7 +262,7 @@ class Session:
 
         Calls that depend on parameters only run where these are new.
         """
-        with self._in_stream():
+        with self._stream or nullcontext():  # fills and copies of a call go where its launches go
             for bound in self._bound[calls]:
                 if self._prepared and bound.call.once:
                     continue
@@ -327,10 +326,6 @@ class Session:
             self._preparation.repeat()
             self._preparation.close()
 
-    def _in_stream(self) -> AbstractContextManager[Any]:
-        """Fills and copies of a call go where its launches go."""
-        return nullcontext() if self._stream is None else self._stream
-
     # ---------------------------------------------------------------- what happened
 
     @property
@@ -348,28 +343,23 @@ class Session:
         """All hazards of the last run. Raises NotMeasured on a device that looks for none."""
         return tuple(h for _, launches in self.launches for launch in launches for h in launch.hazards)
 
-    def again(self, layer: str) -> Callable[[], None]:
+    def again(self, layer: str) -> Callable[[], Any]:
         """Return a function that launches one layer's kernels once more, on whatever the arrays hold now."""
         chosen = [launch for call, launches in self.launches if call.layer == layer for launch in launches]
-
-        def work() -> None:
-            for launch in chosen:
-                launch.again()
-
-        return work
+        return lambda: [launch.again() for launch in chosen]
 
 
 _RELAXED = {"check": False, "count": False}
 
 
-def _scratch(call: KernelCall, program: Program) -> list[Value]:
+def _scratch(call: KernelCall, program: Program) -> list[GraphArray]:
     """The arrays that the call's own file wants besides those that the graph brings."""
     bound = program.contract.bind(call.sizes, constants=program.constants)
     wanted = [bound.arrays[name] for name in program.contract.scratch if name not in call.arrays]
-    return [Value(array.name, array.shape or (), array.dtype) for array in wanted]
+    return [GraphArray(array.name, array.shape or (), array.dtype) for array in wanted]
 
 
-def _part(array: DeviceArray, value: Value) -> DeviceArray:
+def _part(array: DeviceArray, value: GraphArray) -> DeviceArray:
     if value.size == array.size:
         return array
     return array.reshape(array.size)[value.first : value.first + value.size]

@@ -20,21 +20,21 @@ import torch
 from warpschool.device import DeviceArray
 from warpschool.errors import ArgumentError
 from warpschool.nn.session import Kernels
-from warpschool.nn.vgg16 import Form, TrainingStep
+from warpschool.nn.vgg16 import TrainingStep, VggForm
 
 
 class Vgg16(torch.nn.Module):
-    """A VGG16 for batches of one size. `parameters`: by name, as `Form.shapes` says; else random ones.
+    """A VGG16 for batches of one size. `parameters`: by name, as `VggForm.shapes` says; else random ones.
 
     Further keywords go to the session. Raises ArgumentError for parameters that do not fit.
     """
 
     def __init__(
-        self, form: Form | None = None, *, batch: int, kernels: Kernels | None = None,
+        self, form: VggForm | None = None, *, batch: int, kernels: Kernels | None = None,
         parameters: dict[str, npt.ArrayLike] | None = None, seed: int = 0, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.form, self.batch = form or Form(), batch
+        self.form, self.batch = form or VggForm(), batch
         start = parameters if parameters is not None else self.form.first_parameters(seed)
         self.step = TrainingStep(self.form, kernels or Kernels(), start, batch=batch, loss=False, **options)
         self.passes = 0

@@ -33,11 +33,10 @@ from rich.console import Console
 from warpschool.atomic import write_file
 from warpschool.device import DeviceArray
 from warpschool.errors import ArgumentError, SimulationError
-from warpschool.nn.backward import build_training
 from warpschool.nn.digits import Split
-from warpschool.nn.graph import KernelCall
+from warpschool.nn.graph import KernelCall, TrainingGraph
 from warpschool.nn.layers import Argmax, Layer
-from warpschool.nn.network import PIXELS, build
+from warpschool.nn.network import PIXELS, build, build_training
 from warpschool.nn.session import Kernels, Session
 from warpschool.show.progress import progress as show_progress
 
@@ -87,9 +86,7 @@ class Updater:
     ) -> None:
         self.optimizer, self.launching = optimizer, launching
         self.program = kernels.program(KernelCall(optimizer.STEP, {}, {}))
-        self.state = {
-            name: kernels.device.zeros(parameters.shape, np.float32, name=name) for name in optimizer.STATE
-        }
+        self.state = {name: kernels.device.zeros(parameters.shape, np.float32, name=name) for name in optimizer.STATE}
         self.arrays: Mapping[str, DeviceArray] = {"w": parameters, "g": gradients, **self.state}
         self._last: tuple[dict[str, float], Any] = ({}, ())
 
@@ -235,51 +232,80 @@ def shifted(images: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarr
     return padded[np.arange(count)[:, None, None], rows[:, :, None], cols[:, None, :]]
 
 
-class Trainer:
+class InTraining:
+    """A training graph with parameters, and unless it is None an optimizer, on a device.
+
+    Further keywords go to the session, `stream` to the optimizer's launches too.
+    """
+
+    def __init__(
+        self, graph: TrainingGraph, kernels: Kernels, parameters: Mapping[str, npt.ArrayLike],
+        optimizer: Optimizer | None, **options: Any,
+    ) -> None:  # fmt: skip
+        self.graph, self.device = graph, kernels.device
+        self.session = Session(graph, kernels, **options)
+        weights, slopes = self.session["parameters"], self.session["gradients"]
+        weights.set(graph.flat(parameters))
+        slopes.set(np.zeros(graph.size, np.float32))
+        stream = options.get("stream")
+        self.updater = Updater(optimizer, kernels, weights, slopes, stream=stream) if optimizer else None
+        self.steps = 0
+        """how many were made in all"""
+
+    def update(self, rate: float | None = None) -> None:
+        """Enqueue the optimizer's step; the rate is its own unless one is given."""
+        self.steps += 1
+        if self.updater is not None:
+            self.updater.step(self.steps, rate=self.updater.optimizer.rate if rate is None else rate)
+
+    @property
+    def hazards(self) -> tuple[Any, ...]:
+        """Those of the last step. Raises NotMeasured on a device that looks for none."""
+        return (*self.session.hazards, *(self.updater.hazards if self.updater is not None else ()))
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The parameters as they are now."""
+        return self.graph.named(self.fetch("parameters"))
+
+    @property
+    def gradients(self) -> dict[str, np.ndarray]:
+        """The gradients of the last step."""
+        return self.graph.named(self.fetch("gradients"))
+
+    def fetch(self, name: str) -> np.ndarray:
+        """Wait for the device and return an array of the session."""
+        self.device.synchronize()
+        return self.session[name].get()
+
+    def mean_loss(self) -> float:
+        """The mean over the images of the last step's batch."""
+        return float(self.fetch("loss").astype(np.float64).mean())
+
+
+class Trainer(InTraining):
     """A network in training on one device; `parameters`: where to begin instead of at random weights.
 
     `always_check`: let the simulator check every step for hazards, not the first alone.
     Raises ArgumentError for layers that have no backward pass.
     """
 
+    updater: Updater
+
     def __init__(
         self, layers: Sequence[Layer], kernels: Kernels, settings: Settings, *,
         parameters: Mapping[str, npt.ArrayLike] | None = None, image_shape: Sequence[int] = PIXELS,
         always_check: bool = False,
     ) -> None:  # fmt: skip
+        graph = build_training(layers, settings.batch, image_shape)
+        start = parameters or first_parameters({n: p.shape for n, p in graph.places.items()}, settings.seed)
+        self._stream = kernels.device.Stream(non_blocking=True) if kernels.device.measures_time else None
+        super().__init__(graph, kernels, start, settings.optimizer, stream=self._stream)
         self.layers, self.kernels, self.settings = tuple(layers), kernels, settings
         self.image_shape = tuple(image_shape)
-        self.device = kernels.device
-        self.graph = build_training(self.layers, settings.batch, self.image_shape)
-        self._stream = self.device.Stream(non_blocking=True) if self.device.measures_time else None
-        self.session = Session(self.graph, kernels, stream=self._stream)
-        start = parameters or first_parameters({n: p.shape for n, p in self.graph.places.items()}, settings.seed)
-        self.session["parameters"].set(self.graph.flat(start))
-        self.session["gradients"].set(np.zeros(self.graph.size, np.float32))
-        self.updater = Updater(
-            settings.optimizer, kernels, self.session["parameters"], self.session["gradients"], stream=self._stream
-        )
-        self.steps = 0
-        """how many were made in all"""
         self._settled, self._always_check = False, always_check
         self._recorded: Any = None
         self._testing: Session | None = None
-
-    # ---------------------------------------------------------------- what there is
-
-    @property
-    def parameters(self) -> dict[str, np.ndarray]:
-        """The parameters as they are now."""
-        return self.graph.named(self._fetch("parameters"))
-
-    @property
-    def gradients(self) -> dict[str, np.ndarray]:
-        """The gradients of the last step."""
-        return self.graph.named(self._fetch("gradients"))
-
-    def _fetch(self, name: str) -> np.ndarray:
-        self.device.synchronize()
-        return self.session[name].get()
 
     # ---------------------------------------------------------------- a step
 
@@ -288,8 +314,8 @@ class Trainer:
         x = self.device.asarray(np.ascontiguousarray(images, np.float32))
         label = self.device.asarray(np.ascontiguousarray(labels, np.int32))
         self._join(before=True)  # the copies run in the current stream, for which the trainer's own does not wait
-        self._step(x, label, self.settings.optimizer.rate if rate is None else rate)
-        return float(self._fetch("loss").astype(np.float64).mean())
+        self.run_step(x, label, rate)
+        return self.mean_loss()
 
     def steps_of(self, batches: Iterable[tuple[DeviceArray, DeviceArray]], *, rate: float) -> None:
         """Enqueue a step with each batch, images and labels (int32) on the device; wait for none.
@@ -298,7 +324,7 @@ class Trainer:
         """
         self._join(before=True)
         for x, label in batches:
-            self._step(x, label, rate)
+            self.run_step(x, label, rate)
         self._join(before=False)
 
     def _join(self, *, before: bool) -> None:
@@ -308,7 +334,7 @@ class Trainer:
             first, second = (current, self._stream) if before else (self._stream, current)
             second.wait_event(first.record())
 
-    def _step(self, x: DeviceArray, label: DeviceArray, rate: float) -> None:
+    def run_step(self, x: DeviceArray, label: DeviceArray, rate: float | None) -> None:
         """Enqueue one step with a batch that is on the device."""
         with self._stream or nullcontext():
             self.session["x"].native[...] = x.native.reshape(self.session["x"].shape)
@@ -317,8 +343,7 @@ class Trainer:
                 self._recorded.launch(stream=self._stream)
             else:
                 self.session.run()
-            self.steps += 1
-            self.updater.step(self.steps, rate=rate)
+            self.update(rate)
         if not self._settled:
             self._settle()
 
@@ -326,8 +351,7 @@ class Trainer:
         """After the first step, or every one: look at its hazards, then make the following ones fast."""
         self._settled = not (self._always_check and self.device.counts)
         if self.device.counts:
-            found = [*self.session.hazards, *self.updater.hazards]
-            if found:
+            if found := self.hazards:
                 first = found[0]
                 raise SimulationError(
                     f"training step {self.steps} has {len(found)} hazards; the first: {first.kind}: {first.message}",
@@ -358,7 +382,7 @@ class Trainer:
         per_epoch = len(train) // self.settings.batch
         if not per_epoch:
             raise ArgumentError(f"{len(train)} images fill no batch of {self.settings.batch}")
-        run = _Run(self, train, per_epoch, checkpoint, every)
+        run = _TrainingRun(self, train, per_epoch, checkpoint, every)
         steps, stderr = self.settings.epochs * per_epoch, Console(stderr=True)
         with show_progress(steps, "training", unit="steps", shown=progress, console=stderr, transient=False) as bar:
             try:
@@ -402,7 +426,7 @@ class Trainer:
         return np.concatenate(found)
 
 
-class _Run:
+class _TrainingRun:
     """A trainer on its way through epochs: which images come when, and what a checkpoint must hold."""
 
     def __init__(self, trainer: Trainer, train: Split, per_epoch: int, path: Path | None, every: int) -> None:
@@ -458,13 +482,13 @@ class _Run:
         trainer.device.synchronize()
         start = time.perf_counter()
         for x, label in batches:
-            trainer._step(x, label, rate)
+            trainer.run_step(x, label, rate)
             with trainer._stream or nullcontext():
                 self.losses[self.done * batch : (self.done + 1) * batch].native[...] = trainer.session["loss"].native
             self.done += 1
             advance(epoch * self.per_epoch + self.done)
             if on_step is not None:
-                on_step(trainer.steps, float(trainer._fetch("loss").mean()))
+                on_step(trainer.steps, float(trainer.fetch("loss").mean()))
             if self.every and self.done % self.every == 0 and self.done < self.per_epoch:
                 self.save()
         trainer.device.synchronize()
@@ -489,5 +513,5 @@ class _Run:
         done = self.losses.get()[: self.done * self.settings.batch]
         optimizer = {name: array.get() for name, array in trainer.updater.state.items()}
         history = [asdict(seen) for seen in self.history]
-        state = Checkpoint(self.epoch, self.done, trainer._fetch("parameters"), optimizer, done, history)
+        state = Checkpoint(self.epoch, self.done, trainer.fetch("parameters"), optimizer, done, history)
         save_checkpoint(self.path, state, self._about())

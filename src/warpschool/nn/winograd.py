@@ -143,8 +143,8 @@ def _frozen(rows: Sequence[Sequence[Fraction]]) -> Rows:
 # ---------------------------------------------------------------- the stages
 
 
-def tiles(problem: Convolution, exact: Matrices, *, shift: int = 0) -> tuple[int, int]:
-    """Return how many tiles an image has down and across; `shift`: results that the first tile begins outside of it.
+def tiles(problem: Convolution, exact: Matrices) -> tuple[int, int]:
+    """Return how many tiles an image has down and across.
 
     Raises ArgumentError for a stride, and for filters that are not r x r.
     """
@@ -153,7 +153,23 @@ def tiles(problem: Convolution, exact: Matrices, *, shift: int = 0) -> tuple[int
             f"{exact} cannot compute filters of {problem.rows} x {problem.cols} at stride {problem.stride}",
             next_step=f"Needed: filters of {exact.r} x {exact.r}, stride 1.",
         )
-    return -(-(problem.out_height + 2 * shift) // exact.m), -(-(problem.out_width + 2 * shift) // exact.m)
+    return -(-problem.out_height // exact.m), -(-problem.out_width // exact.m)
+
+
+def kernel_sizes(problem: Convolution, exact: Matrices) -> dict[str, dict[str, int]]:
+    """Return the scalars of the four kernels, "filters", "images", "product" and "results".
+
+    Raises ArgumentError as `tiles` does.
+    """
+    down, across = tiles(problem, exact)
+    batch, channels = {"BATCH": problem.batch}, {"C": problem.channels}
+    return {
+        "filters": {"F": problem.filters} | channels,
+        "images": batch | channels | {"H": problem.height, "W": problem.width, "PAD": problem.pad},
+        "product": {"POSITIONS": exact.positions} | channels
+        | {"F": problem.filters, "P": problem.batch * down * across},
+        "results": batch | {"F": problem.filters, "OH": problem.out_height, "OW": problem.out_width},
+    }  # fmt: skip
 
 
 def transform_filters(w: npt.ArrayLike, exact: Matrices, *, dtype: npt.DTypeLike = np.float64) -> np.ndarray:
@@ -175,15 +191,26 @@ def transform_images(
     if images.ndim != 4:
         raise ArgumentError(f"images have shape {list(images.shape)}", next_step="Needed: [BATCH,C,H,W].")
     bt = exact.float64[2].astype(dtype)
-    batch, channels, height, width = images.shape
+    height, width = images.shape[2:]
     down, across = (-(-(size + 2 * pad - exact.r + 1) // exact.m) for size in (height, width))
     room = [(pad, count * exact.m + exact.r - 1 - pad - size) for count, size in ((down, height), (across, width))]
     padded = np.pad(images, ((0, 0), (0, 0), (pad, max(0, room[0][1])), (pad, max(0, room[1][1]))))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (exact.side, exact.side), axis=(2, 3))
     pieces = windows[:, :, : down * exact.m : exact.m, : across * exact.m : exact.m]
-    transformed = bt @ pieces @ bt.T
-    stacked = transformed.transpose(4, 5, 1, 0, 2, 3)
-    return np.ascontiguousarray(stacked).reshape(exact.positions, channels, batch * down * across)
+    return _stacked(bt @ pieces @ bt.T)
+
+
+def _stacked(tiles: np.ndarray) -> np.ndarray:
+    """[BATCH,C,TY,TX,side,side] -> [side * side, C, BATCH * TY * TX]."""
+    batch, channels, down, across, *sides = tiles.shape
+    stacked = np.ascontiguousarray(tiles.transpose(4, 5, 1, 0, 2, 3))
+    return stacked.reshape(prod(sides), channels, batch * down * across)
+
+
+def _apart(stacked: np.ndarray, exact: Matrices, batch: int, down: int, across: int) -> np.ndarray:
+    """The way back."""
+    tiles = stacked.reshape(exact.side, exact.side, stacked.shape[1], batch, down, across)
+    return tiles.transpose(3, 2, 4, 5, 0, 1)
 
 
 def multiply(U: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -195,10 +222,8 @@ def transform_results(M: np.ndarray, exact: Matrices, *, batch: int, height: int
     """Return Y = A^T M A, tiles put together and cropped to [BATCH,F,height,width], in M's own precision."""
     at = exact.float64[0].astype(M.dtype)
     down, across = -(-height // exact.m), -(-width // exact.m)
-    filters = M.shape[1]
-    sums = M.reshape(exact.side, exact.side, filters, batch, down, across).transpose(3, 2, 4, 5, 0, 1)
-    results = (at @ sums @ at.T).transpose(0, 1, 2, 4, 3, 5)
-    whole = results.reshape(batch, filters, down * exact.m, across * exact.m)
+    results = (at @ _apart(M, exact, batch, down, across) @ at.T).transpose(0, 1, 2, 4, 3, 5)
+    whole = results.reshape(batch, -1, down * exact.m, across * exact.m)
     return np.ascontiguousarray(whole[:, :, :height, :width])
 
 
@@ -234,8 +259,7 @@ def transform_gradients(z: npt.ArrayLike, exact: Matrices) -> np.ndarray:
     down, across = -(-height // exact.m), -(-width // exact.m)
     room = ((0, 0), (0, 0), (0, down * exact.m - height), (0, across * exact.m - width))
     pieces = np.pad(slopes, room).reshape(batch, filters, down, exact.m, across, exact.m).transpose(0, 1, 2, 4, 3, 5)
-    stacked = (at.T @ pieces @ at).transpose(4, 5, 1, 0, 2, 3)
-    return np.ascontiguousarray(stacked).reshape(exact.positions, filters, batch * down * across)
+    return _stacked(at.T @ pieces @ at)
 
 
 def gradient_of_images(
@@ -244,13 +268,11 @@ def gradient_of_images(
     """Return dx [BATCH,C,height,width]: the sum of all tiles B dV B^T, each in its place."""
     bt = exact.float64[2]
     down, across = (-(-(size + 2 * pad - exact.r + 1) // exact.m) for size in (height, width))
-    tiles = dV.reshape(exact.side, exact.side, dV.shape[1], batch, down, across).transpose(3, 2, 4, 5, 0, 1)
-    pixels = bt.T @ tiles @ bt
+    pixels = bt.T @ _apart(dV, exact, batch, down, across) @ bt
     room = exact.side - exact.m
     dx = np.zeros((batch, dV.shape[1], down * exact.m + room, across * exact.m + room))
-    for i in range(exact.side):
-        for j in range(exact.side):
-            dx[:, :, i : i + down * exact.m : exact.m, j : j + across * exact.m : exact.m] += pixels[..., i, j]
+    for i, j in np.ndindex(exact.side, exact.side):
+        dx[:, :, i : i + down * exact.m : exact.m, j : j + across * exact.m : exact.m] += pixels[..., i, j]
     return dx[:, :, pad : pad + height, pad : pad + width]
 
 
@@ -262,10 +284,6 @@ def gradient_of_filters(dU: np.ndarray, exact: Matrices) -> np.ndarray:
 
 
 # ---------------------------------------------------------------- CUDA source
-
-
-Line = str
-_POOL = 2
 
 
 def sources(exact: Matrices) -> dict[str, str]:
@@ -283,14 +301,14 @@ def pooled_results(exact: Matrices) -> str:
 
     Raises ArgumentError where a tile does not hold whole windows.
     """
-    if exact.m % _POOL:
+    if exact.m % 2:
         raise ArgumentError(f"{exact}: a tile of {exact.m} x {exact.m} does not hold whole windows of 2 x 2")
     return _filled("pooled_results.cu", exact, exact.At, exact.side)
 
 
-def transform_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]:
+def transform_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[str]:
     """Return statements that set to[i] to row i times the vector `of`."""
-    lines: list[Line] = []
+    lines: list[str] = []
     for i, twin in _twins(rows):
         if twin is None:
             lines.append(f"{to}[{i}] = {_chain(rows[i], of)};")
@@ -305,11 +323,11 @@ def transform_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]
     return lines
 
 
-def paired_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]:
+def paired_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[str]:
     """The same for a matrix whose columns come in pairs: sums and differences of two numbers serve all rows."""
     columns = list(zip(*rows, strict=True))
     terms: list[tuple[str, Row]] = []
-    lines: list[Line] = []
+    lines: list[str] = []
     for j, twin in _twins(columns):
         if twin is None:
             terms.append((f"{of}[{j}]", columns[j]))
@@ -317,9 +335,8 @@ def paired_lines(rows: Rows, *, to: str = "to", of: str = "of") -> list[Line]:
         same, other = _split(columns[j], columns[twin])
         lines += [f"const float sum{j} = {of}[{j}] + {of}[{twin}];", f"const float less{j} = {of}[{j}] - {of}[{twin}];"]
         terms += [(f"sum{j}", same), (f"less{j}", other)]
-    for i in range(len(rows)):
-        lines.append(f"{to}[{i}] = {_sum((column[i], name) for name, column in terms)};")
-    return lines
+    sums = (_sum((column[i], name) for name, column in terms) for i in range(len(rows)))
+    return lines + [f"{to}[{i}] = {text};" for i, text in enumerate(sums)]
 
 
 def _twins(rows: Sequence[Row]) -> Iterator[tuple[int, int | None]]:
@@ -375,11 +392,11 @@ def _number(value: Fraction) -> str:
 def _filled(name: str, exact: Matrices, rows: Rows, length: int) -> str:
     """The kernel file `kernels/name` with what the matrices say put in."""
     folder = resources.files("warpschool.nn") / "kernels"
-    common = (folder / "common.cuh").read_text("utf-8").rstrip("\n")
     write = paired_lines if rows is exact.At else transform_lines
-    values = {
-        "COMMON": common, "NAME": f"F({exact.m}x{exact.m},{exact.r}x{exact.r})", "TILE": str(exact.m),
-        "FILTER": str(exact.r), "LENGTH": str(length), "COUNT": str(len(rows)), "BODY": "\n    ".join(write(rows)),
+    shared = {part: (folder / f"{part.lower()}.cuh").read_text("utf-8").rstrip("\n") for part in ("COMMON", "COLUMNS")}
+    values = shared | {
+        "NAME": str(exact), "TILE": str(exact.m), "FILTER": str(exact.r), "LENGTH": str(length),
+        "COUNT": str(len(rows)), "BODY": "\n    ".join(write(rows)),
     }  # fmt: skip
     text = (folder / name).read_text("utf-8")
     for word, value in values.items():

@@ -74,7 +74,7 @@ def _result(result: Result) -> str:
     except WarpschoolError:
         return result_html(result)
     same = source.sha256 == result.source.get("sha256")
-    return result_html(result, source=source.data.decode("utf-8", "replace") if same else "")
+    return result_html(result, source=source.text if same else "")
 
 
 def _run_text(run: RunResult) -> str:

@@ -159,10 +159,9 @@ def fingerprint(path: str, content: bytes) -> str:
     if path.endswith(".ipynb"):
         try:
             cells = [[cell["cell_type"], "".join(cell["source"])] for cell in json.loads(content)["cells"]]
+            content = json.dumps(cells).encode()
         except (ValueError, KeyError, TypeError):
             pass  # damaged: it is whatever it is
-        else:
-            content = json.dumps(cells).encode()
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -201,8 +200,10 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        advice = f"Make it readable (chmod u+r {path}), or move it away."
-        raise OutputError(f"cannot read {path}: {error.strerror}", next_step=advice) from None
+        raise OutputError(
+            f"cannot read {path}: {error.strerror}",
+            next_step=f"Make it readable (chmod u+r {path}), or move it away.",
+        ) from None
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -65,11 +65,14 @@ class Prediction:
 
     def say(self, number: float) -> Prediction:
         """Answer, measure, and display both; returns itself. Raises ArgumentError for what is no number."""
-        said = _number(number)
-        self.counted = _number(self.measure() if callable(self.measure) else self.measure)
-        self.said = said
+        self._take(number)
         show(self.text, self.html)
         return self
+
+    def _take(self, answer: object) -> None:
+        said = _number(answer)
+        self.counted = _number(self.measure() if callable(self.measure) else self.measure)
+        self.said = said
 
     @property
     def is_right(self) -> bool:
@@ -82,7 +85,7 @@ class Prediction:
     def text(self) -> str:
         """The state of the question in words."""
         if self.said is None or self.counted is None:
-            return f"{self.what}? Predict first: {self._call()}"
+            return f"{self.what}? Predict first: add .say(your number) to this call, and run it again."
         said, counted = f"{self.said:,.6g}", f"{self.counted:,.6g}"
         if self.is_right:
             kept = f" For your grade, write {self.name} = {said} into its cell." if self.name else ""
@@ -100,9 +103,6 @@ class Prediction:
 
     def __repr__(self) -> str:
         return self.text
-
-    def _call(self) -> str:
-        return "add .say(your number) to this call, and run it again."
 
     def _off(self) -> str:
         """How far off an answer is, where that says something."""
@@ -131,9 +131,7 @@ class Prediction:
 
         def answer(_: Any) -> None:
             try:
-                said = _number(entry.value)
-                self.counted = _number(self.measure() if callable(self.measure) else self.measure)
-                self.said = said
+                self._take(entry.value)
                 markup = self.html
             except Exception as error:  # whatever the measurement raises is told where the student looks
                 markup = notebook_box(f'<p role="alert" class="bad">✗ {escape(error)}</p>')
@@ -164,7 +162,7 @@ def _number(value: object) -> float:
     try:
         number = float(str(value).strip().replace(",", "").replace("_", ""))
     except ValueError:
-        raise ArgumentError(f"{value!r} is no number", next_step="Enter digits, such as 32 or 0.25.") from None
+        number = math.nan
     if not math.isfinite(number):
         raise ArgumentError(f"{value!r} is no number", next_step="Enter digits, such as 32 or 0.25.")
     return number

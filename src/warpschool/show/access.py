@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
 
 from ptxsim.limits import SECTOR_BYTES
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import RunResult
-from warpschool.inspect.accesses import Access, Trace, trace_launch
+from warpschool.inspect.accesses import Trace, WarpRequest, trace_launch
 from warpschool.show.exhibit import Exhibit, View
 from warpschool.show.svg import Svg
 from warpschool.show.table import Table
@@ -23,7 +27,7 @@ _TOP, _BOX = 26, 22
 _SECTORS_TOP, _SECTOR_HEIGHT = 150, 26
 _MOST_DRAWN = 128
 """sectors; more would be thinner than a pixel"""
-_UNITS = {"global": "sector", "shared": "pass"}
+_UNITS = {"global": ("sector", "sectors"), "shared": ("pass", "passes")}
 
 
 def show_access(
@@ -44,22 +48,20 @@ def show_access(
         if value and value not in known:
             raise ArgumentError(f"{name}={value!r} is nothing to look at", next_step=did_you_mean(value, known))
     found = _accesses(launch, block)
-    fitting = [
-        a for a in found
-        if line in (None, a.line) and space in ("", a.space) and kind in ("", a.kind) and array in ("", a.array)
-        and warp in (None, a.warp)
-    ]  # fmt: skip
-    asked = _asked(line, space, kind, array, warp, block)
+    asked = {"line": line, "space": space, "kind": kind, "array": array, "warp": warp}
+    fitting = [a for a in found if all(value in (None, "", getattr(a, name)) for name, value in asked.items())]
+    chosen = ", ".join(f"{name}={v!r}" for name, v in (asked | {"block": block}).items() if v not in (None, ""))
     if not fitting and line is not None:
-        raise ArgumentError(f"no request fits {asked}", next_step=_known(found, block))
+        raise ArgumentError(f"no request fits {chosen}", next_step=_known(found, block))
     if not fitting:
-        return Exhibit("No such request yet", f"Nothing fits {asked or 'this launch'}. {_known(found, block)}")
-    chosen = max(fitting, key=lambda access: access.excess)
-    series = [a for a in fitting if _place(a) == _place(chosen) and a.warp == chosen.warp]
-    return _exhibit(series, _source_line(launch, chosen.line), most)
+        return Exhibit("No such request yet", f"Nothing fits {chosen}. {_known(found, block)}")
+    series_of = operator.attrgetter("kernel", "line", "space", "kind", "array", "warp")
+    worst = max(fitting, key=lambda access: access.excess)
+    series = [a for a in fitting if series_of(a) == series_of(worst)]
+    return _exhibit(series, worst, _source_line(launch, worst.line), most)
 
 
-def _accesses(launch: Launch | RunResult | Trace, block: int) -> tuple[Access, ...]:
+def _accesses(launch: Launch | RunResult | Trace, block: int) -> tuple[WarpRequest, ...]:
     if isinstance(launch, Trace):
         return launch.accesses
     if isinstance(launch, RunResult):
@@ -74,123 +76,84 @@ def _accesses(launch: Launch | RunResult | Trace, block: int) -> tuple[Access, .
     )
 
 
-def _place(access: Access) -> tuple[str, int, str, str, str]:
-    return access.kernel, access.line, access.space, access.kind, access.array
-
-
-def _asked(line: int | None, space: str, kind: str, array: str, warp: int | None, block: int) -> str:
-    asked = {"line": line, "space": space, "kind": kind, "array": array, "warp": warp, "block": block}
-    return ", ".join(f"{name}={value!r}" for name, value in asked.items() if value not in (None, ""))
-
-
-def _known(found: Sequence[Access], block: int) -> str:
+def _known(found: Sequence[WarpRequest], block: int) -> str:
     if not found:
         return f"Block {block} of this launch touches neither global nor shared memory."
-    lines: dict[int, set[str]] = {}
-    for access in found:
-        lines.setdefault(access.line, set()).add(f"{access.kind} of {access.array} ({access.space})")
-    told = "; ".join(f"line {line}: {', '.join(sorted(what))}" for line, what in sorted(lines.items()))
+    requests = sorted({(a.line, f"{a.kind} of {a.array} ({a.space})") for a in found})
+    lines = groupby(requests, key=operator.itemgetter(0))
+    told = "; ".join(f"line {line}: {', '.join(what for _, what in there)}" for line, there in lines)
     return f"The requests are: {told}."
 
 
 def _source_line(launch: Launch | RunResult | Trace, line: int) -> str:
-    if isinstance(launch, RunResult):
-        source = launch.plan.contract.source
-    else:
-        source = launch.source if isinstance(launch, Launch) else ""
+    source = launch.plan.contract.source if isinstance(launch, RunResult) else getattr(launch, "source", "")
     rows = source.split("\n")
     return rows[line - 1].strip() if 0 < line <= len(rows) else ""
 
 
-def _exhibit(series: Sequence[Access], code: str, most: int) -> Exhibit:
-    first = series[0]
-    what = (
-        f"{first.kind} of {first.space} {first.array}" if first.space == "shared" else f"{first.kind} of {first.array}"
-    )
-    drawn = _sample(series, most)
-    passes = max(access.wavefronts for access in drawn) if first.space == "shared" else 0
+def _exhibit(series: Sequence[WarpRequest], worst: WarpRequest, code: str, most: int) -> Exhibit:
+    """The first requests, and the most wasteful if it is not among them."""
+    drawn = list(series[: max(1, most)])
+    if worst not in drawn:
+        drawn[-1] = worst
+    passes = max(access.wavefronts for access in drawn) if worst.space == "shared" else 0
     frames = tuple(_frame(a, series.index(a) + 1, len(series), passes) for a in drawn)
     notes = [] if len(drawn) == len(series) else [f"{len(drawn)} of the warp's {len(series)} requests are drawn."]
-    worst = max(drawn, key=lambda access: access.excess)
     sheets = (_requests(drawn, series), _lane_sheet(worst, series.index(worst) + 1))
-    title = f"Line {first.line}, {what}"
+    title = f"Line {worst.line}, {worst.kind} of {'shared ' if worst.space == 'shared' else ''}{worst.array}"
     return Exhibit(title, _finding(series), frames, sheets, code=code, note=" ".join(notes))
 
 
-def _sample(series: Sequence[Access], most: int) -> list[Access]:
-    """At most `most` requests: the first ones, and the most wasteful if it is not among them."""
-    drawn = list(series[: max(1, most)])
-    worst = max(series, key=lambda access: access.excess)
-    if worst.excess > max(access.excess for access in drawn):
-        drawn[-1] = worst
-    return drawn
-
-
-def _finding(series: Sequence[Access]) -> str:
+def _finding(series: Sequence[WarpRequest]) -> str:
     first, count = series[0], len(series)
-    costs = sorted({_cost(access) for access in series})
-    fewest = sorted({_cost(access) - access.excess for access in series})
-    unit = _UNITS[first.space]
+    costs = [access.cost for access in series]
+    takes = f"{min(costs)}" if len(set(costs)) == 1 else f"{min(costs)} to {max(costs)}"
     each = "Warp {} makes one request here; it takes" if count == 1 else "Warp {} makes {} requests here; each takes"
-    said = each.format(first.warp, count) + f" {_range(costs, unit)}"
+    said = f"{each.format(first.warp, count)} {takes} {_UNITS[first.space][max(costs) != 1]}"
     if not any(access.excess for access in series):
         return f"{said}, no more than it needs."
-    return f"{said}, where {_range(fewest, unit).split(' ')[0]} would do."
+    return f"{said}, where {min(access.fewest for access in series)} would do."
 
 
-def _range(values: Sequence[int], unit: str) -> str:
-    told = f"{values[0]}" if len(values) == 1 else f"{values[0]} to {values[-1]}"
-    return f"{told} {_plural(unit, values[-1])}"
-
-
-def _plural(unit: str, count: int) -> str:
-    return unit if count == 1 else f"{unit}{'es' if unit.endswith('s') else 's'}"
-
-
-def _cost(access: Access) -> int:
-    return len(access.sectors) if access.space == "global" else access.wavefronts
-
-
-def _frame(access: Access, number: int, count: int, passes: int) -> View:
+def _frame(access: WarpRequest, number: int, count: int, passes: int) -> View:
     svg = sector_svg(access) if access.space == "global" else bank_svg(access, passes=passes)
-    cost, unit = _cost(access), _UNITS[access.space]
-    said = f"{cost} {_plural(unit, cost)}" + (f", {cost - access.excess} would do" if access.excess else "")
+    said = f"{access.cost} {_UNITS[access.space][access.cost != 1]}"
+    said += f", {access.fewest} would do" if access.excess else ""
     label = f"Request {number} of {count}, {access.nbytes} bytes a lane: {said}."
     return View(svg, label, f"{label} {_alt(access)}")
 
 
-def _alt(access: Access) -> str:
+def _alt(access: WarpRequest) -> str:
     """The pattern in words: who touches what."""
     lanes, offsets = access.lanes, access.offsets[access.lanes]
-    whom = f"lanes {lanes[0]} to {lanes[-1]}" if len(lanes) > 1 else f"lane {lanes[0]}"
-    if len(lanes) < 32:
-        whom += f" ({len(lanes)} active)"
-    steps = {int(step) for step in offsets[1:] - offsets[:-1]}
+    whom = f"Lanes {lanes[0]} to {lanes[-1]}" if len(lanes) > 1 else f"Lane {lanes[0]}"
+    active = f" ({len(lanes)} active)" if len(lanes) < 32 else ""
+    told = f"{whom}{active} {'touch' if len(lanes) > 1 else 'touches'} "
+    steps = set(np.diff(offsets).tolist())
     if len(steps) == 1:
         step = steps.pop()
         how = "all the same address" if not step else f"addresses {step:,} bytes apart"
-        told = f"{whom} touch {how}, from byte {int(offsets[0]):,} of {access.array} on"
+        told += f"{how}, from byte {offsets[0]:,} of {access.array} on"
     else:
-        told = f"{whom} touch {len(set(map(int, offsets)))} addresses between byte {int(offsets.min()):,} and "
-        told += f"{int(offsets.max()):,} of {access.array}"
-    told = told.replace("touch", "touches") if len(lanes) == 1 else told
+        told += f"{len(set(offsets.tolist()))} addresses between byte {offsets.min():,} and {offsets.max():,}"
+        told += f" of {access.array}"
     if access.space == "shared":
         told += f"; they lie in {len({word.bank for word in access.words()})} of 32 banks"
-    return f"{told[0].upper()}{told[1:]}."
+    return f"{told}."
 
 
-def _requests(drawn: Sequence[Access], series: Sequence[Access]) -> Table:
-    cost, best = ("sectors", "fewest sectors") if drawn[0].space == "global" else ("passes", "fewest passes")
+def _requests(drawn: Sequence[WarpRequest], series: Sequence[WarpRequest]) -> Table:
+    _, units = _UNITS[drawn[0].space]
     rows = [
         [series.index(a) + 1, len(a.lanes), a.nbytes, f"{int(a.offsets[a.lanes].min()):,}",
-         f"{int(a.offsets[a.lanes].max()):,}", _cost(a), _cost(a) - a.excess]
+         f"{int(a.offsets[a.lanes].max()):,}", a.cost, a.fewest]
         for a in drawn
     ]  # fmt: skip
-    head = ["request", "lanes", "bytes a lane", "first byte", "last byte", cost, best]
+    head = ["request", "lanes", "bytes a lane", "first byte", "last byte", units, f"fewest {units}"]
     return Table.of(f"Requests of warp {drawn[0].warp} in line {drawn[0].line}", head, rows)
 
 
-def _lane_sheet(access: Access, number: int) -> Table:
+def _lane_sheet(access: WarpRequest, number: int) -> Table:
     caption = f"Lane by lane, request {number}"
     if access.space == "global":
         rows = [
@@ -204,7 +167,7 @@ def _lane_sheet(access: Access, number: int) -> Table:
 # ---------------------------------------------------------------- the pictures
 
 
-def sector_svg(access: Access) -> Svg:
+def sector_svg(access: WarpRequest) -> Svg:
     """Lanes above, the sectors that they touch below: used bytes filled, the rest of each sector hatched."""
     sectors = access.sectors[:_MOST_DRAWN]
     rows = -(-len(sectors) // _LANES)
@@ -213,19 +176,23 @@ def sector_svg(access: Access) -> Svg:
     svg.text(_LEFT - 10, _SECTORS_TOP + 12, "memory", "s e")
     svg.text(_LEFT - 10, _SECTORS_TOP + 26, "32-byte sectors", "s e k")
     places = _places(sectors)
-    lanes = _lanes_of_bytes(access)
-    for lane in access.lanes:
-        first = int(access.offsets[lane])
-        x, y = _middle(places, first, access.nbytes)
-        if y:
-            svg.line(_LEFT + (lane + 0.5) * _CELL, _TOP + _BOX, x, y, style="stroke-width:.8;opacity:.65")
+    offsets = access.offsets[access.lanes].tolist()
+    owners = {at: [lane for lane, other in zip(access.lanes, offsets, strict=True) if other == at] for at in offsets}
+    used = {byte for first in owners for byte in range(first, first + access.nbytes)}
+    for lane, first in zip(access.lanes, offsets, strict=True):
+        inside = first % SECTOR_BYTES
+        if first // SECTOR_BYTES in places:
+            x, y, width = places[first // SECTOR_BYTES]
+            middle = inside + min(access.nbytes, SECTOR_BYTES - inside) / 2  # of its bytes in the first sector
+            style = "stroke-width:.8;opacity:.65"
+            svg.line(_LEFT + (lane + 0.5) * _CELL, _TOP + _BOX, x + width * middle / SECTOR_BYTES, y, style=style)
     for sector, (x, y, width) in places.items():
-        _sector(svg, sector, x, y, width, lanes, access)
-    _share(svg, _used(access), SECTOR_BYTES * len(access.sectors), "bytes moved were asked for")
+        _sector(svg, sector, x, y, width, owners, used, access)
+    _share(svg, len(used), SECTOR_BYTES * len(access.sectors))
     return svg
 
 
-def bank_svg(access: Access, *, passes: int = 0) -> Svg:
+def bank_svg(access: WarpRequest, *, passes: int = 0) -> Svg:
     """Banks across, passes down: a box is a word, with the lane that wants it (of several the first and their number).
 
     `passes` is for how many there is room, so that pictures that follow each other have one size.
@@ -240,7 +207,7 @@ def bank_svg(access: Access, *, passes: int = 0) -> Svg:
     svg.text(_LEFT - 10, 40, "bank", "s e")
     for bank in range(_LANES):
         svg.text(_LEFT + (bank + 0.5) * _CELL, 40, bank, "s m k")
-    needed = access.wavefronts - access.excess
+    needed = access.fewest
     for turn in range(access.wavefronts):
         y = top + turn * step
         extra = turn >= needed
@@ -248,13 +215,12 @@ def bank_svg(access: Access, *, passes: int = 0) -> Svg:
             _LEFT - 10, y + step / 2 + 4, f"pass {turn + 1}{' +' if extra else ''}", "s e k" if step < 20 else "s e"
         )
         for bank in range(_LANES):
-            x, lanes = _LEFT + bank * _CELL, words.get((turn, bank))
-            if lanes is None:
-                svg.rect(x + 1, y + 1, _CELL - 2, step - 2, "o", r=2)
-                continue
-            svg.rect(x + 1, y + 1, _CELL - 2, step - 2, "x" if extra else "u", r=2)
-            said = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
-            svg.text(x + _CELL / 2, y + step / 2 + 4, said, f"m k {'ow' if extra else 'ou'}")
+            x, lanes = _LEFT + bank * _CELL, words[turn, bank]
+            fill = "x" if extra else "u"
+            svg.rect(x + 1, y + 1, _CELL - 2, step - 2, fill if lanes else "o", r=2)
+            if lanes:
+                said = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
+                svg.text(x + _CELL / 2, y + step / 2 + 4, said, f"m k {'ow' if extra else 'ou'}")
     base = top + count * step + 26
     svg.rect(_LEFT, base - 10, 14, 12, "u", r=2)
     svg.text(_LEFT + 20, base, "a word, with the lane that wants it (×n: n lanes)", "s")
@@ -264,7 +230,7 @@ def bank_svg(access: Access, *, passes: int = 0) -> Svg:
     return svg
 
 
-def _lanes(svg: Svg, access: Access) -> None:
+def _lanes(svg: Svg, access: WarpRequest) -> None:
     svg.text(_LEFT - 10, _TOP + 15, "lane", "s e")
     active = set(map(int, access.lanes))
     for lane in range(_LANES):
@@ -289,40 +255,18 @@ def _places(sectors: Sequence[int]) -> dict[int, tuple[float, float, float]]:
     return found
 
 
-def _middle(places: dict[int, tuple[float, float, float]], offset: int, nbytes: int) -> tuple[float, float]:
-    """Where the line of a lane ends: above the middle of its bytes, in the sector of the first; (0, 0) if not drawn."""
-    x, y, width = places.get(offset // SECTOR_BYTES, (0.0, 0.0, 0.0))
-    inside = offset % SECTOR_BYTES
-    middle = inside + min(nbytes, SECTOR_BYTES - inside) / 2
-    return x + width * middle / SECTOR_BYTES, y
-
-
-def _lanes_of_bytes(access: Access) -> dict[int, list[int]]:
-    """Byte offset -> the lanes that start there."""
-    found: dict[int, list[int]] = defaultdict(list)
-    for lane in access.lanes:
-        found[int(access.offsets[lane])].append(int(lane))
-    return found
-
-
 def _sector(
-    svg: Svg, sector: int, x: float, y: float, width: float, lanes: dict[int, list[int]], access: Access
-) -> None:
+    svg: Svg, sector: int, x: float, y: float, width: float, lanes: dict[int, list[int]], used: set[int],
+    access: WarpRequest,
+) -> None:  # fmt: skip
     first = sector * SECTOR_BYTES
-    used = [False] * SECTOR_BYTES
-    for offset in lanes:
-        for byte in range(max(offset, first), min(offset + access.nbytes, first + SECTOR_BYTES)):
-            used[byte - first] = True
-    if not all(used):
+    if not used.issuperset(range(first, first + SECTOR_BYTES)):
         svg.rect(x, y, width, _SECTOR_HEIGHT, "w", r=2)
-    start = 0
-    for byte in range(1, SECTOR_BYTES + 1):
-        if byte == SECTOR_BYTES or used[byte] != used[start]:
-            if used[start]:
-                svg.rect(
-                    x + width * start / SECTOR_BYTES, y, width * (byte - start) / SECTOR_BYTES, _SECTOR_HEIGHT, "u", r=2
-                )
-            start = byte
+    for is_used, run in groupby(range(SECTOR_BYTES), key=lambda byte: first + byte in used):
+        if is_used:
+            start, *more = run
+            length = width * (1 + len(more)) / SECTOR_BYTES
+            svg.rect(x + width * start / SECTOR_BYTES, y, length, _SECTOR_HEIGHT, "u", r=2)
     for offset, here in lanes.items():
         cell = width * min(access.nbytes, SECTOR_BYTES) / SECTOR_BYTES
         if first <= offset < first + SECTOR_BYTES and cell >= 15:
@@ -331,30 +275,21 @@ def _sector(
             if cell < width * 0.9 and offset > first:
                 edge = x + width * (offset - first) / SECTOR_BYTES
                 svg.line(edge, y, edge, y + _SECTOR_HEIGHT, style="stroke:var(--panel)")
-    if width >= 44:
+    if width >= 44 or sector == min(access.sectors):
         svg.text(x, y + _SECTOR_HEIGHT + 13, f"byte {first:,}", "s k")
-    elif sector in (min(access.sectors), max(access.sectors)):
-        side = "k s" if sector == min(access.sectors) else "k s e"
-        svg.text(x if sector == min(access.sectors) else x + width, y + _SECTOR_HEIGHT + 13, f"byte {first:,}", side)
+    elif sector == max(access.sectors):
+        svg.text(x + width, y + _SECTOR_HEIGHT + 13, f"byte {first:,}", "s k e")
 
 
-def _used(access: Access) -> int:
-    """Distinct bytes that the lanes ask for."""
-    found: set[int] = set()
-    for offset in access.offsets[access.lanes]:
-        found.update(range(int(offset), int(offset) + access.nbytes))
-    return len(found)
-
-
-def _share(svg: Svg, used: int, moved: int, what: str) -> None:
+def _share(svg: Svg, used: int, moved: int) -> None:
     """A bar at the bottom: how much of what was moved was wanted."""
     y = svg.height - 24
-    share = used / moved if moved else 0.0
+    share = used / moved
     width = 200.0
     svg.rect(_LEFT, y, width, 12, "w" if share < 1 else "u", r=3)
     svg.rect(_LEFT, y, max(2.0, width * share), 12, "u", r=3)
     said = (
-        f"{used:,} of {moved:,} {what} ({100 * share:.0f} %); hatched: moved for nothing"
+        f"{used:,} of {moved:,} bytes moved were asked for ({100 * share:.0f} %); hatched: moved for nothing"
         if share < 1
         else (f"all {moved:,} bytes that were moved were asked for")
     )

@@ -42,7 +42,8 @@ def difference_exhibit(found: Difference, names: tuple[str, str]) -> Exhibit:
     label = f"Lines that change from {names[0]} to {names[1]}"
     if names[0] == names[1]:
         names = (f"{names[0]}, once", f"{names[1]}, again")
-    said = f"{_lines(found.added)} added, {found.removed} removed" if found.lines else "The code is the same"
+    added = f"{found.added} line{'s' * (found.added != 1)} added"
+    said = f"{added}, {found.removed} removed" if found.lines else "The code is the same"
     note = ""
     sheets: tuple[Table, ...] = ()
     if found.counted is not None:
@@ -75,13 +76,10 @@ def _table(names: tuple[str, str], before: Counters, after: Counters) -> Table:
 
 def _moved(before: Counters, after: Counters) -> str:
     """The largest changes in words."""
-    moved = []
-    for counter in COUNTERS:
-        old, new = before[counter.name], after[counter.name]
-        if old and new and counter.name in _TOLD and not 0.9 < new / old < 1.1:
-            moved.append((max(new / old, old / new), f"{counter.name.replace('_', ' ')} {_change(old, new)}"))
-    moved.sort(key=lambda item: -item[0])
-    return ", ".join(text for _, text in moved[:3])
+    pairs = [(name, before[name], after[name]) for name in (counter.name for counter in COUNTERS) if name in _TOLD]
+    moved = [(name, old, new) for name, old, new in pairs if old and new and not 0.9 < new / old < 1.1]
+    moved.sort(key=lambda pair: -max(pair[2] / pair[1], pair[1] / pair[2]))
+    return ", ".join(f"{name.replace('_', ' ')} {_change(old, new)}" for name, old, new in moved[:3])
 
 
 def _change(old: int, new: int) -> str:
@@ -94,10 +92,6 @@ def _change(old: int, new: int) -> str:
     if 0.67 < factor < 1.5:
         return f"{100 * (factor - 1):+.0f} %" if abs(factor - 1) >= 0.005 else f"{short(new - old)}"
     return f"× {factor:.3g}" if factor > 1 else f"÷ {1 / factor:.3g}"
-
-
-def _lines(count: int) -> str:
-    return f"{count} line{'s' * (count != 1)}"
 
 
 def _rows(lines: tuple[str, ...]) -> Iterator[str]:

@@ -44,17 +44,12 @@ class Exhibit:
     """the same as text"""
     open_table: bool = False
 
-    @property
-    def alt(self) -> str:
-        """What the first picture says to those who do not see it."""
-        return self.frames[0].alt if self.frames else self.finding
-
     def html(self) -> str:
         """The display without the box and the styles of a notebook: for pages."""
         note = f'<p class="soft">{escape(self.note)}</p>' if self.note else ""
         code = f'<p class="quoted"><code>{coloured_html(self.code)}</code></p>' if self.code else ""
-        tables = "".join(sheet.html() for sheet in self.sheets)
-        tables = details("The numbers in a table", tables, is_open=self.open_table)
+        sheets = "".join(sheet.html() for sheet in self.sheets)
+        tables = details("The numbers in a table", sheets, is_open=self.open_table)
         return (
             f'<section class="exhibit" aria-label="{escape(self.title)}">'
             f'<p class="finding"><b>{escape(self.title)}.</b> {escape(self.finding)}</p>'
@@ -63,14 +58,10 @@ class Exhibit:
 
     def text(self) -> str:
         """Everything that the display says, as text."""
-        parts = [
-            f"{self.title}. {self.finding}",
-            self.code,
-            self.more_text,
-            *(sheet.text() for sheet in self.sheets),
-            self.note,
-        ]
-        return "\n\n".join(part for part in parts if part)
+        tables = (sheet.text() for sheet in self.sheets)
+        return "\n\n".join(
+            filter(None, (f"{self.title}. {self.finding}", self.code, self.more_text, *tables, self.note))
+        )
 
     def _repr_html_(self) -> str:
         return notebook_box(self.html())
@@ -93,23 +84,15 @@ class Exhibit:
 def _pictures(frames: Sequence[View]) -> str:
     if not frames:
         return ""
-    one = len(frames) == 1
     shown = "".join(
         f'<figure class="frame"{"" if not place else " hidden"}>{image(frame.svg, frame.alt)}'
         f"<figcaption>{escape(frame.label)}</figcaption></figure>"
         for place, frame in enumerate(frames)
     )
-    if one:
+    if len(frames) == 1:
         return f'<div class="frames">{shown}</div>'
-    buttons = "".join(
-        f'<button type="button" data-do="{do}">{sign} {name}</button>'
-        for do, sign, name in (
-            ("first", "|◂", "First"),
-            ("back", "◂", "Back"),
-            ("play", "▸", "Play"),
-            ("next", "▸|", "Next"),
-        )
-    )
+    signs = {"first": "|◂ First", "back": "◂ Back", "play": "▸ Play", "next": "▸| Next"}
+    buttons = "".join(f'<button type="button" data-do="{do}">{sign}</button>' for do, sign in signs.items())
     controls = (
         f'<div class="controls" role="group" aria-label="Step through {len(frames)} pictures" hidden>{buttons}'
         f'<span role="status" class="place">1 of {len(frames)}</span></div>'

@@ -82,12 +82,10 @@ def _png(figure: Figure, alt: str, **options: Any) -> str:
 
 def figure_text(figure: Figure) -> str:
     """What the figure shows, in words."""
-    own = str(figure.get_label())
-    if own:
+    if own := str(figure.get_label()):
         return own
-    title = figure.get_suptitle().replace("\n", " ") if figure.get_suptitle() else ""
-    parts = [title, *(_panel(axes) for axes in figure.axes)]
-    said = ". ".join(part for part in parts if part) or "A picture without words"
+    parts = [figure.get_suptitle().replace("\n", " "), *(_panel(axes) for axes in figure.axes)]
+    said = ". ".join(filter(None, parts)) or "A picture without words"
     return said if len(said) <= _MOST_TEXT else f"{said[:_MOST_TEXT]} …"
 
 
@@ -132,12 +130,10 @@ def _values(axes: Axes) -> Iterator[tuple[str, str, str]]:
     """(series, where, value) of each labelled line and of each bar."""
     for line in axes.get_lines():
         label = str(line.get_label())
-        if label.startswith("_"):
-            continue
-        names = _ticks(axes, lying=False) if isinstance(axes.xaxis.get_major_formatter(), FixedFormatter) else {}
-        xs, ys = (np.asarray(values, dtype=object) for values in line.get_data())
-        for x, y in zip(xs, ys, strict=True):
-            yield label, names.get(_key(x), _text(x)), _text(y)
+        if not label.startswith("_"):
+            names = _ticks(axes, lying=False) if isinstance(axes.xaxis.get_major_formatter(), FixedFormatter) else {}
+            for x, y in zip(*map(np.asarray, line.get_data()), strict=True):
+                yield label, names.get(_key(x), _text(x)), _text(y)
     for container in axes.containers:
         if isinstance(container, BarContainer):
             yield from _bars(axes, container)

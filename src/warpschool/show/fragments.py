@@ -64,8 +64,7 @@ def _fragment(instruction: str, shape: str, type: str, operand: str) -> Fragment
     except ValueError as error:
         shapes = {"wmma": WMMA_SHAPES, "mma": MMA_SHAPES}
         known = "; ".join(f"{name}: {_listed(table)}" for name, table in shapes.items() if instruction in (name, ""))
-        known = known or "wmma or mma"
-        raise ArgumentError(f"{error}", next_step=f"There is {known}.") from None
+        raise ArgumentError(f"{error}", next_step=f"There is {known or 'wmma or mma'}.") from None
 
 
 def _listed(table: dict[str, str]) -> str:
@@ -79,10 +78,9 @@ def _first_product(which: Launch | RunResult) -> tuple[str, str, str, str]:
         raise ArgumentError(what, next_step=_NAME)
     launches: Iterable[Launch] = which.launches if isinstance(which, RunResult) else (which,)
     for launch in launches:
-        ptx = launch.call.kernel.module.ptx if isinstance(launch, Launch) and launch.call else ""
+        ptx = launch.call.kernel.module.ptx if launch.call else ""
         for name, pattern in (("wmma", _WMMA), ("mma", _MMA)):
-            match = pattern.search(ptx)
-            if match:
+            if match := pattern.search(ptx):
                 types = _TYPE.findall(match[2])
                 if name == "wmma" and len(types) == 2:  # halves are not written: the sums' types are
                     return name, match[1], "f16", types[1]
@@ -93,18 +91,16 @@ def _first_product(which: Launch | RunResult) -> tuple[str, str, str, str]:
 def _holds(one: Fragment) -> str:
     each = f" of {one.elements} elements" if one.elements > 1 else ""
     copies = f", every element {one.copies} times in the warp" if one.copies > 1 else ""
-    registers = f"{one.registers} register{'s' * (one.registers != 1)}"
-    return f"{registers}{each}{copies}"
+    return f"{one.registers} register{'s' * (one.registers != 1)}{each}{copies}"
 
 
 def _frame(name: str, one: Fragment, lane: int, number: int, count: int) -> View:
     label = (
         f"Operand {_NAMES[name]} ({number} of {count}): {one.rows} x {one.columns} of {one.type}. Framed: lane {lane}."
     )
-    held = ", ".join(f"({row}, {column})" for row, column in held_by(one, lane)[:8])
-    more = len(held_by(one, lane)) - 8
-    rest = f" and {more} more" if more > 0 else ""
-    alt = f"{label} A lane has {_holds(one)}. Lane {lane} owns (row, column) {held or 'copies only'}{rest}."
+    held = [f"({row}, {column})" for row, column in held_by(one, lane)]
+    owns = ", ".join(held[:8]) + (f" and {len(held) - 8} more" if len(held) > 8 else "")
+    alt = f"{label} A lane has {_holds(one)}. Lane {lane} owns (row, column) {owns or 'copies only'}."
     return View(fragment_svg(one, lane=lane), label, alt)
 
 

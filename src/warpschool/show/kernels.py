@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ptxsim import Finding
@@ -26,46 +26,44 @@ def launch_html(launch: Launch) -> str:
     """A launch: its shape, its counters, the source with the counters of each line and hazards on their lines."""
     grid, block = ("x".join(map(str, dims)) for dims in (launch.grid, launch.block))
     head = f"<p><b>{escape(launch.kernel)}</b> on {escape(launch.device.description)}: grid {grid}, block {block}</p>"
-    if not launch.counters.measured:
-        return notebook_box(f"{head}<p>counters: {escape(launch.counters)}</p>")
-    hazards = launch.hazards if getattr(launch.hazards, "measured", True) else ()
-    body = _hazard_list(launch.hazards)
-    if launch.source:
-        body = _verdict(launch.hazards)
-        body += _source(launch.source, launch.lines, launch.source_name, hazards)
-    return notebook_box(head + _summary(launch.counters) + body + _counter_table(launch.counters))
+    whole = _ran(head, launch.counters, launch.source, launch.lines, launch.source_name, launch.hazards)
+    return notebook_box(whole + (_counter_table(launch.counters) if launch.counters.measured else ""))
 
 
 def run_html(run: RunResult) -> str:
     """A run of a kernel file: the source with the counters of each line, and hazards below their lines."""
     contract, outputs = run.plan.contract, ", ".join(f"{name} {array.shape}" for name, array in run.outputs.items())
     head = f"<p><b>{escape(contract.name)}</b> on {escape(run.device.description)}: {escape(outputs)}</p>"
-    if not run.counters.measured:
-        return notebook_box(f"{head}<p>counters: {escape(run.counters)}</p>")
-    body = _verdict(run.hazards) + _source(contract.source, run.lines, contract.name, run.hazards)
-    return notebook_box(head + _summary(run.counters) + body)
+    return notebook_box(_ran(head, run.counters, contract.source, run.lines, contract.name, run.hazards))
+
+
+def _ran(
+    head: str, counters: Counters, source: str, lines: Mapping[int, Counters], name: str, hazards: Sequence[Any]
+) -> str:
+    """What was counted; with a source, on its lines, and hazards below theirs."""
+    if not counters.measured:
+        return f"{head}<p>counters: {escape(counters)}</p>"
+    told = head + facts(counter_facts(counters, exactly=True))
+    if not source:
+        return told + _hazard_list(hazards)
+    notes = hazard_notes(source, _found(hazards)[:_DRAWN_HAZARDS])
+    return told + _verdict(hazards) + annotated_source(source, lines, name=name, notes=notes)
+
+
+def _found(hazards: Sequence[Any]) -> tuple[Any, ...]:
+    """One hazard for each kind, line and array; none where nobody looked."""
+    return distinct(hazards) if getattr(hazards, "measured", True) else ()
 
 
 def _verdict(hazards: Sequence[Any]) -> str:
     """How many hazards there are, and where; the source below shows them."""
-    if not getattr(hazards, "measured", True) or not hazards:
+    found = _found(hazards)
+    lines = sorted({hazard.line for hazard in found if hazard.line})
+    if not lines:
         return _hazard_list(hazards)
-    found = distinct(hazards)
-    lines = ", ".join(str(line) for line in sorted({hazard.line for hazard in found if hazard.line}))
-    where = f", in line{'s' * (',' in lines)} {lines}" if lines else ""
+    where = f"in line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
     drawn = f"; the first {_DRAWN_HAZARDS} are drawn below" if len(found) > _DRAWN_HAZARDS else "; drawn below"
-    if not any(hazard.line for hazard in found):
-        return _hazard_list(hazards)
-    return f'<p class="bad">✗ {len(found)} hazard{"s" * (len(found) != 1)}{where}{drawn}.</p>'
-
-
-def _source(source: str, lines: Mapping[int, Counters], name: str, hazards: Iterable[Any]) -> str:
-    notes = hazard_notes(source, distinct(list(hazards))[:_DRAWN_HAZARDS])
-    return annotated_source(source, lines, name=name, notes=notes)
-
-
-def _summary(counters: Counters) -> str:
-    return facts(counter_facts(counters, exactly=True))
+    return f'<p class="bad">✗ {len(found)} hazard{"s" * (len(found) != 1)}, {where}{drawn}.</p>'
 
 
 def _hazard_list(hazards: Sequence[Any]) -> str:
@@ -117,7 +115,9 @@ def kernel_section(report: KernelReport, *, level: int = 3) -> str:
     notes = dict.fromkeys(launch.note for launch in report.launches if launch.note)
     parts = [facts(kernel_facts(report)), *(f'<p class="soft">{escape(note)}</p>' for note in notes), _launches(report)]
     if report.hazards:
-        parts.append(f"<h{level}>{_count(report)}</h{level}>")
+        number = len(report.findings)
+        more = f" (the first {SHOWN_HAZARDS} shown)" if number > SHOWN_HAZARDS else ""
+        parts.append(f"<h{level}>Hazards: {number}{more}</h{level}>")
         parts += [_hazard(report, hazard) for hazard in report.findings[:SHOWN_HAZARDS]]
     if report.printed:
         parts.append(f"<h{level}>printf wrote</h{level}><pre>{escape(report.printed)}</pre>")
@@ -150,11 +150,6 @@ def _launches(report: KernelReport) -> str:
 def _dims(dims: tuple[int, int, int]) -> str:
     last = max((axis for axis in range(3) if dims[axis] > 1), default=0)
     return " x ".join(str(n) for n in dims[: last + 1])
-
-
-def _count(report: KernelReport) -> str:
-    number, shown = len(report.findings), min(len(report.findings), SHOWN_HAZARDS)
-    return f"Hazards: {number}" + (f" (the first {shown} shown)" if number > shown else "")
 
 
 def _hazard(report: KernelReport, found: Finding) -> str:

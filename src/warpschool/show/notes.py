@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from ptxsim import Finding
 from warpschool.grading.verdicts import Observed
@@ -67,17 +68,16 @@ def hazard_notes(source: str, hazards: Iterable[Finding]) -> list[Note]:
     ]
 
 
-def diagnostic_notes(diagnostics: Iterable[object]) -> list[Note]:
+def diagnostic_notes(diagnostics: Iterable[Any]) -> list[Note]:
     """Return a note for each message of the compiler that has a place."""
-    notes = []
-    for item in diagnostics:
-        line, message = getattr(item, "line", 0), getattr(item, "message", "")
-        if line:
-            before = getattr(item, "text", "")[: max(0, getattr(item, "column", 0) - 1)].expandtabs(4)
-            more = "".join(f"\n{text}" for text in getattr(item, "notes", ()))
-            width = getattr(item, "width", 0) if getattr(item, "column", 0) else 0
-            notes.append(Note(line, f"{getattr(item, 'severity', 'error')}: {message}{more}", len(before), width))
-    return notes
+    return [
+        Note(
+            found.line, "\n".join([f"{found.severity}: {found.message}", *found.notes]),
+            len(found.text[: max(0, found.column - 1)].expandtabs(4)), found.width if found.column else 0,
+        )
+        for found in diagnostics
+        if found.line
+    ]  # fmt: skip
 
 
 def _mark(text: str, array: str) -> tuple[int, int]:
@@ -92,12 +92,9 @@ def _mark(text: str, array: str) -> tuple[int, int]:
 
 def _with_brackets(text: str, end: int) -> int:
     """The end of `name[...][...]`, given the end of its name."""
-    while end < len(text) and text[end] == "[":
-        depth, place = 0, end
-        while place < len(text):
-            depth += {"[": 1, "]": -1}.get(text[place], 0)
-            place += 1
-            if not depth:
-                break
-        end = place
-    return end
+    depth = 0
+    for place, sign in enumerate(text[end:], start=end):
+        if not depth and sign != "[":
+            return place
+        depth += {"[": 1, "]": -1}.get(sign, 0)
+    return len(text)

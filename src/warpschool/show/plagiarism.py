@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from warpschool.grading.plagiarism import Pair
+from warpschool.grading.plagiarism import AlikePair
 from warpschool.show.page import escape, page
 
 _STYLE = """<style>
@@ -19,7 +19,7 @@ _ABOUT = (
 )
 
 
-def report(found: Mapping[str, Sequence[Pair]], sources: Mapping[str, Mapping[str, str]]) -> str:
+def report(found: Mapping[str, Sequence[AlikePair]], sources: Mapping[str, Mapping[str, str]]) -> str:
     """Return a page for these pairs by step; `sources`: step -> who -> source."""
     parts = [f"{_STYLE}<main><h1>Alike kernels</h1><p>{escape(_ABOUT)}</p>"]
     if not any(found.values()):
@@ -31,7 +31,7 @@ def report(found: Mapping[str, Sequence[Pair]], sources: Mapping[str, Mapping[st
     return page("Alike kernels", "\n".join([*parts, "</main>"]))
 
 
-def _pair(pair: Pair, sources: Mapping[str, str]) -> str:
+def _pair(pair: AlikePair, sources: Mapping[str, str]) -> str:
     said = f"{escape(pair.first)} and {escape(pair.second)}: {pair.alike:.0%} alike, {pair.shared} places"
     sides = "".join(
         f"<div><b>{escape(who)}</b><pre>{_marked(sources[who], lines)}</pre></div>"
@@ -43,5 +43,4 @@ def _pair(pair: Pair, sources: Mapping[str, str]) -> str:
 def _marked(source: str, begins: Sequence[int]) -> str:
     """The source with the lines marked on which shared runs begin."""
     lines = escape(source).split("\n")
-    wanted = set(begins)
-    return "\n".join(f"<mark>{line}</mark>" if number in wanted else line for number, line in enumerate(lines, start=1))
+    return "\n".join(f"<mark>{line}</mark>" if number in begins else line for number, line in enumerate(lines, start=1))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from warpschool.errors import CompileError, ContractError, WarpschoolError
 from warpschool.grading.result import Criterion, Result
@@ -14,7 +16,7 @@ from warpschool.harness.compare import WrongMap
 from warpschool.show.exhibit import Exhibit, View
 from warpschool.show.notes import diagnostic_notes, note_on, observed_notes
 from warpschool.show.page import details, escape, notebook_box
-from warpschool.show.source import Frame, FrameLine, Note, coloured_lines, marked_source
+from warpschool.show.source import Excerpt, ExcerptLine, Note, coloured_lines, marked_source
 from warpschool.show.svg import Svg
 from warpschool.show.table import Cell, Table
 
@@ -30,37 +32,31 @@ _LARGEST, _SMALLEST = 14.0, 7.0
 def compiled_html(step: str, name: str, uses: Sequence[str], source: str) -> str:
     """A kernel that compiles: what it uses, and its source in colour, to be opened."""
     items = "".join(f"<li>{escape(text)}</li>" for text in uses)
-    shown = marked_source(source, (), name=name)
+    shown = details("The kernel in colour", marked_source(source, (), name=name))
     return notebook_box(
-        f'<p><b>{escape(step)}</b> <span class="good">✓ compiles</span></p><ul class="facts">{items}</ul>'
-        + details("The kernel in colour", shown)
+        f'<p><b>{escape(step)}</b> <span class="good">✓ compiles</span></p><ul class="facts">{items}</ul>{shown}'
     )
 
 
 def failed_html(step: str, name: str, error: WarpschoolError, source: str) -> str:
     """A kernel that does not compile, or whose header is wrong: each message below its line."""
-    notes = _notes(error)
-    head = f'<p><b>{escape(step)}</b> <span class="bad">✗ {escape(_what(error, notes))}</span></p>'
+    what, notes = _trouble(error)
+    head = f'<p><b>{escape(step)}</b> <span class="bad">✗ {escape(what)}</span></p>'
     next_step = f"<p>{escape(error.next_step)}</p>" if error.next_step else ""
-    rows = source.count("\n") + 1
-    if not notes or any(note.line > rows for note in notes):
+    if not notes or any(note.line > source.count("\n") + 1 for note in notes):
         return notebook_box(f'{head}<pre class="seen">{escape(error)}</pre>')
     return notebook_box(head + marked_source(source, notes, name=name, around=2) + next_step)
 
 
-def _notes(error: WarpschoolError) -> list[Note]:
+def _trouble(error: WarpschoolError) -> tuple[str, list[Note]]:
+    """What is wrong, and the notes that say where."""
     if isinstance(error, CompileError):
-        return diagnostic_notes(error.diagnostics)
-    if isinstance(error, ContractError) and error.line:
-        return [Note(error.line, error.message)]
-    return []
-
-
-def _what(error: WarpschoolError, notes: Sequence[Note]) -> str:
-    if not isinstance(error, CompileError):
-        return "the header cannot be used" if isinstance(error, ContractError) else "cannot be used"
-    count = sum(not note.text.startswith("warning") for note in notes)
-    return f"does not compile: {count} error{'s' * (count != 1)}" if count else "does not compile"
+        notes = diagnostic_notes(error.diagnostics)
+        count = sum(not note.text.startswith("warning") for note in notes)
+        return "does not compile" + (f": {count} error{'s' * (count != 1)}" if count else ""), notes
+    if isinstance(error, ContractError):
+        return "the header cannot be used", [Note(error.line, error.message)] if error.line else []
+    return "cannot be used", []
 
 
 # ---------------------------------------------------------------- a check
@@ -71,8 +67,7 @@ def result_html(result: Result, *, source: str = "") -> str:
 
     With the `source` that was checked, both lines of a race are shown, and the lines around.
     """
-    kind = "good" if result.ok else "bad"
-    sign = "✓" if result.ok else "✗"
+    kind, sign = ("good", "✓") if result.ok else ("bad", "✗")
     head = (
         f'<p><b>{escape(result.step)}</b>: <span class="{kind}">{sign} {escape(result.verdict)}, '
         f"{escape(result.verdict.meaning)}</span>, {result.score:g} of {result.max_score:g} points</p>"
@@ -129,10 +124,7 @@ def _failed(group: list[Criterion], source: str) -> str:
     picture = mismatch_exhibit(first.wrong).html() if first.wrong else ""
     hints = "".join(hints_html(c.hint, about=c.title if len(group) > 1 else "") for c in group)
     # hints before the map: it is tall, and who looks for help must not have to scroll
-    return (
-        f'<p class="failed"><b>{escape(titles)}</b></p>{_observed(first, source)}'
-        f"{counted}{hints}{picture}"
-    )
+    return f'<p class="failed"><b>{escape(titles)}</b></p>{_observed(first, source)}{counted}{hints}{picture}'
 
 
 def _observed(about: Observed, source: str) -> str:
@@ -145,8 +137,8 @@ def _observed(about: Observed, source: str) -> str:
         array = about.finding.variable if about.finding is not None else ""
         note = note_on(about.code, 1, about.message, array=array)
         if note is not None:
-            line = FrameLine(about.line, coloured_lines(about.code)[0], (replace(note, line=about.line),))
-            return Frame((line,)).html(name=label)
+            line = ExcerptLine(about.line, coloured_lines(about.code)[0], (replace(note, line=about.line),))
+            return Excerpt((line,)).html(name=label)
     return f'<pre class="seen">{escape(about.seen)}</pre>'
 
 
@@ -180,16 +172,12 @@ def mismatch_svg(found: WrongMap) -> Svg:
             share = 1.0 if run[1] == "#" else int(run[1]) / 10
             svg.rect(x, y, width, side, "", style=f"fill:var(--bad);fill-opacity:{0.35 + 0.65 * share:.2f}")
             svg.rect(x, y, width, side, "", style="fill:url(#cross)")
-    _lattice(svg, down, across, side)
-    _axes(svg, found, side)
-    return svg
-
-
-def _lattice(svg: Svg, down: int, across: int, side: float) -> None:
     for row in range(down + 1):
         svg.line(_LEFT, _TOP + row * side, _LEFT + across * side, _TOP + row * side, "g", style="stroke-width:.6")
     for column in range(across + 1):
         svg.line(_LEFT + column * side, _TOP, _LEFT + column * side, _TOP + down * side, "g", style="stroke-width:.6")
+    _axes(svg, found, side)
+    return svg
 
 
 def _axes(svg: Svg, found: WrongMap, side: float) -> None:
@@ -228,16 +216,12 @@ def _scale(found: WrongMap) -> str:
 
 def _places(found: WrongMap, most: int) -> list[str]:
     """Ranges of rows and columns of boxes with wrong elements, equal neighbours together."""
-    groups: list[tuple[int, int, str]] = []
-    for row, marks in enumerate(found.rows):
-        if groups and groups[-1][1] == row - 1 and groups[-1][2] == marks:
-            groups[-1] = (groups[-1][0], row, marks)
-        elif marks.strip("."):
-            groups.append((row, row, marks))
     told = []
-    for first, last, marks in groups:
-        end = min((last + 1) * found.box_rows, found.height)
-        told.append(f"{_range('row', first * found.box_rows, end)}, {_columns(found, marks)}")
+    for marks, run in itertools.groupby(enumerate(found.rows), key=itemgetter(1)):
+        rows = [number for number, _ in run]
+        if marks.strip("."):
+            end = min((rows[-1] + 1) * found.box_rows, found.height)
+            told.append(f"{_range('row', rows[0] * found.box_rows, end)}, {_columns(found, marks)}")
     return told if len(told) <= most else [*told[:most], f"and {len(told) - most} more groups of rows"]
 
 
@@ -247,7 +231,7 @@ def _columns(found: WrongMap, marks: str) -> str:
         for r in re.finditer(r"[1-9#]+", marks)
     ]
     more = f" and {len(runs) - 6} more ranges" if len(runs) > 6 else ""
-    return f"columns {', '.join(run.strip() for run in runs[:6])}{more}"
+    return f"columns {', '.join(runs[:6])}{more}"
 
 
 def _range(what: str, start: int, end: int) -> str:

@@ -44,6 +44,11 @@ class Standing:
     limited_by: str
     measured_gflops: float | None = None
 
+    @property
+    def reached_gflops(self) -> float:
+        """What was measured, or else the bound."""
+        return self.measured_gflops or self.bound_gflops
+
 
 def roofline(
     *kernels: Kernel | Mapping[str, Kernel], gpu: str | GpuSpec | Roofline = DEFAULT_GPU,
@@ -93,9 +98,9 @@ def _labelled(kernels: tuple[Kernel | Mapping[str, Kernel], ...]) -> dict[str, K
     for kernel in kernels:
         if isinstance(kernel, Mapping) and not isinstance(kernel, Counters):
             found |= kernel
-            continue
-        name = _name(kernel)
-        found[name if name not in found else f"{name} ({len(found) + 1})"] = kernel
+        else:
+            name = _name(kernel)
+            found[name if name not in found else f"{name} ({len(found) + 1})"] = kernel
     return found
 
 
@@ -103,13 +108,6 @@ def _name(kernel: Any) -> str:
     if isinstance(kernel, RunResult):
         return kernel.plan.contract.name.removesuffix(".cu")
     return kernel.kernel if isinstance(kernel, Launch) else "kernel"
-
-
-def _counters(label: str, kernel: Any) -> Counters:
-    if not isinstance(kernel, Launch | RunResult | Counters):
-        what = f"roofline takes launches, runs or counters, not {type(kernel).__name__}"
-        raise ArgumentError(f"{what} ({label})", next_step=_GIVE)
-    return kernel if isinstance(kernel, Counters) else kernel.counters
 
 
 def _standings(kernels: Mapping[str, Kernel], gpu: str | GpuSpec | Roofline, times: dict[str, float]) -> list[Standing]:
@@ -123,7 +121,10 @@ def _standings(kernels: Mapping[str, Kernel], gpu: str | GpuSpec | Roofline, tim
         time_ms = times.get(label)
         if time_ms is not None and not time_ms > 0:
             raise ArgumentError(f"measured_ms[{label!r}] is {time_ms}", next_step="A time in milliseconds is above 0.")
-        counters = _counters(label, kernel)
+        if not isinstance(kernel, Launch | RunResult | Counters):
+            what = f"roofline takes launches, runs or counters, not {type(kernel).__name__} ({label})"
+            raise ArgumentError(what, next_step=_GIVE)
+        counters = kernel if isinstance(kernel, Counters) else kernel.counters
         measured = counters.flops / time_ms * 1e-6 if time_ms else None
         found.append(standing(label, counters, gpu, measured_gflops=measured))
     return found
@@ -194,18 +195,12 @@ def roofline_image(standings: Sequence[Standing], roofs: Roofline, finding: str,
     """The plot as an `<img>`, with a text for those who do not see it."""
     from warpschool.show.figures import figure_image
 
-    points = []
-    for s in standings:
-        points.append(Point("" if s.measured_gflops else s.label, s.intensity, s.bound_gflops))
-        if s.measured_gflops:
-            points.append(Point(s.label, s.intensity, s.measured_gflops, measured=True))
-    told = "; ".join(_told(s, roofs) for s in standings)
-    alt = f"Roofline plot of {roofs.gpu}. {finding} {told}."
-    return figure_image(roofline_figure(points, roofs), alt=alt, prefix=prefix)
+    alt = f"Roofline plot of {roofs.gpu}. {finding} {'; '.join(_told(s, roofs) for s in standings)}."
+    return figure_image(roofline_figure(standings, roofs), alt=alt, prefix=prefix)
 
 
 def _told(standing: Standing, roofs: Roofline) -> str:
-    reached = standing.measured_gflops or standing.bound_gflops
+    reached = standing.reached_gflops
     bound = f" (bound {standing.bound_gflops:,.0f})" if standing.measured_gflops else ""
     return (
         f"{standing.label} {'reached' if bound else 'is bounded at'} {reached:,.0f} GFLOP/s{bound}, "
@@ -233,34 +228,21 @@ def _roofs(roofs: Roofline) -> Table:
 # ---------------------------------------------------------------- the picture
 
 
-@dataclass(frozen=True)
-class Point:
-    """A kernel: FLOP per byte of the global memory sectors that it touches, and GFLOP/s, measured or a bound.
-
-    A point without a label is the bound of the measured point at its intensity.
-    """
-
-    label: str
-    intensity: float
-    gflops: float
-    measured: bool = False
+def plottable(standings: Iterable[Standing]) -> list[Standing]:
+    """Those that a logarithmic plot can show."""
+    return [s for s in standings if all(math.isfinite(v) and v > 0 for v in (s.intensity, s.reached_gflops))]
 
 
-def plottable(points: Sequence[Point]) -> list[Point]:
-    """The points that a logarithmic plot can show: kernels that compute something."""
-    return [p for p in points if all(math.isfinite(v) and v > 0 for v in (p.intensity, p.gflops))]
-
-
-def roofline_figure(points: Sequence[Point], roofline: Roofline) -> Figure:
-    """Draw roofs and points; hollow points are bounds from counters, filled ones were measured."""
+def roofline_figure(standings: Iterable[Standing], roofline: Roofline) -> Figure:
+    """Draw roofs and kernels; hollow points are bounds from counters, filled ones were measured."""
     from matplotlib.figure import Figure
 
-    shown = plottable(points)
+    shown = plottable(standings)
     figure = Figure(figsize=(8.6, 4.9))
     axes = figure.add_axes((0.08, 0.11, 0.91, 0.84))
-    low = min([0.1, *(p.intensity / 1.6 for p in shown)])
-    high = max([64.0, *(p.intensity * 3 for p in shown)])
-    bottom = min([100.0, *(p.gflops / 2 for p in shown)])
+    low = min([0.1, *(s.intensity / 1.6 for s in shown)])
+    high = max([64.0, *(s.intensity * 3 for s in shown)])
+    bottom = min([100.0, *(min(s.bound_gflops, s.reached_gflops) / 2 for s in shown)])
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, roofline.peak_gflops * 2.2))
     _draw_roofs(axes, roofline, low, high, bottom)
     _draw_points(axes, shown, roofline.peak_gflops)
@@ -283,8 +265,8 @@ def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom:
     peak = roofline.peak_gflops
     scale = axes.transScale + axes.transLimits + axes.transAxes
     for roof in roofline.roofs:
-        ridge = peak / roof.gb_per_s
-        axes.plot([low, ridge], [low * roof.gb_per_s, peak], color=_THEME["soft"], linewidth=1.2, zorder=1)
+        ends = [low * roof.gb_per_s, peak]
+        axes.plot([low, peak / roof.gb_per_s], ends, color=_THEME["soft"], linewidth=1.2, zorder=1)
         place = max(low * 1.1, bottom * 1.25 / roof.gb_per_s)
         (x0, y0), (x1, y1) = (scale.transform((x, x * roof.gb_per_s)) for x in (place, 2 * place))
         axes.annotate(
@@ -300,32 +282,35 @@ def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom:
     )  # fmt: skip
 
 
-def _draw_points(axes: Axes, points: Sequence[Point], peak: float) -> None:
-    for point in points:
-        colour = _THEME["warn"] if point.measured else _THEME["accent"]
-        axes.plot(
-            point.intensity, point.gflops, "D" if point.measured else "o", markersize=8, markeredgewidth=2, zorder=3,
-            markerfacecolor=colour if point.measured else _THEME["panel"], markeredgecolor=colour, clip_on=False,
-        )  # fmt: skip
-    for point in points:
-        other = next((p for p in points if p.measured and not point.label and p.intensity == point.intensity), None)
-        if other is not None:
-            ends = [point.gflops, other.gflops]
-            axes.plot([point.intensity] * 2, ends, color=_THEME["soft"], linewidth=0.8, zorder=2)
-    points = [point for point in points if point.label]
-    names = [point.label for point in points]
+def _draw_points(axes: Axes, standings: Sequence[Standing], peak: float) -> None:
+    for s in standings:
+        _draw_point(axes, s.intensity, s.bound_gflops, _THEME["accent"], _THEME["panel"], "o")
+        if s.measured_gflops:
+            _draw_point(axes, s.intensity, s.measured_gflops, _THEME["warn"], _THEME["warn"], "D")
+    for s in standings:
+        if s.measured_gflops:
+            ends = [s.bound_gflops, s.measured_gflops]
+            axes.plot([s.intensity] * 2, ends, color=_THEME["soft"], linewidth=0.8, zorder=2)
+    names = [s.label for s in standings]
     is_crowded = _is_crowded(names)
     names = [compact(name) for name in names] if is_crowded else names
-    places = _label_places(axes, points, names, peak)
-    for point, name, (left, height) in zip(points, names, places, strict=True):
+    places = _label_places(axes, standings, names, peak)
+    for s, name, (left, height) in zip(standings, names, places, strict=True):
         moved = abs(height) > _FONT
         axes.annotate(
-            name + (", measured" if point.measured and not is_crowded else ""), (point.intensity, point.gflops),
+            name + (", measured" if s.measured_gflops and not is_crowded else ""), (s.intensity, s.reached_gflops),
             color=_THEME["ink"], fontsize=_FONT, xytext=(-11 if left else 11, height), ha="right" if left else "left",
             textcoords="offset points", va="center", zorder=4,
             bbox={"facecolor": _THEME["paper"], "edgecolor": "none", "pad": 0.5},
             arrowprops={"arrowstyle": "-", "color": _THEME["soft"], "linewidth": 0.5, "shrinkA": 0} if moved else None,
         )  # fmt: skip
+
+
+def _draw_point(axes: Axes, intensity: float, gflops: float, colour: str, fill: str, sign: str) -> None:
+    axes.plot(
+        intensity, gflops, sign, markersize=8, markeredgewidth=2, zorder=3,
+        markerfacecolor=fill, markeredgecolor=colour, clip_on=False,
+    )  # fmt: skip
 
 
 def _is_crowded(labels: Sequence[str]) -> bool:
@@ -335,11 +320,12 @@ def _is_crowded(labels: Sequence[str]) -> bool:
 
 def compact(label: str) -> str:
     """A step's name in five characters, for crowded plots: "lab05/07_warp_tiled" is "05/07"."""
-    match = re.fullmatch(r"lab(\d\d)/(\d\d)_\w+", label)
-    return f"{match[1]}/{match[2]}" if match else label
+    return re.sub(r"\Alab(\d\d)/(\d\d)_\w+\Z", r"\1/\2", label)
 
 
-def _label_places(axes: Axes, points: Sequence[Point], names: Sequence[str], peak: float) -> list[tuple[bool, float]]:
+def _label_places(
+    axes: Axes, standings: Sequence[Standing], names: Sequence[str], peak: float
+) -> list[tuple[bool, float]]:
     """Where labels stand: whether to the left of their point, and how many points (1/72 inch) above its middle.
 
     Labels keep clear of each other and of the roof's own label, which stands above the roof.
@@ -348,15 +334,14 @@ def _label_places(axes: Axes, points: Sequence[Point], names: Sequence[str], pea
     roof = scale.transform((1.0, peak))[1]
     width, height = (size / axes.figure.dpi * 72 for size in (axes.bbox.width, axes.bbox.height))
     reach = max(map(len, names), default=0) * 0.6 * _FONT / width + 0.02
-    places = [scale.transform((p.intensity, p.gflops)) for p in points]
+    places = [scale.transform((s.intensity, s.reached_gflops)) for s in standings]
     found: dict[int, tuple[bool, float]] = {}
     taken: list[tuple[float, float]] = []
-    for index in sorted(range(len(points)), key=lambda i: -places[i][1]):
+    for index in sorted(range(len(places)), key=lambda i: -places[i][1]):
         x, y = places[index]
-        left = bool(x > 0.65)
         y = min(y, roof - _SPACE)
         while any(abs(x - other_x) < reach and abs(y - other_y) < _SPACE for other_x, other_y in taken):
             y -= _SPACE / 4
         taken.append((x, y))
-        found[index] = (left, (y - places[index][1]) * height)
-    return [found[index] for index in range(len(points))]
+        found[index] = (bool(x > 0.65), (y - places[index][1]) * height)
+    return [found[index] for index in range(len(places))]

@@ -5,10 +5,12 @@ Terminal and HTML show the same pieces, the same marks and the same notes.
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from warpschool.counters import Counters
@@ -28,21 +30,19 @@ _TOKEN = re.compile(
     |(?P<plain>\s+|.)""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_KEYWORDS = frozenset({
+_NAMES = dict.fromkeys((
     "alignas", "asm", "auto", "break", "case", "const", "constexpr", "continue", "default", "do", "else", "enum",
     "extern", "for", "goto", "if", "inline", "namespace", "operator", "register", "restrict", "return", "sizeof",
     "static", "static_assert", "struct", "switch", "template", "typedef", "typename", "union", "using", "volatile",
     "while", "__restrict__",
-})  # fmt: skip
-_TYPES = frozenset({
+), "keyword") | dict.fromkeys((
     "bool", "char", "double", "float", "half", "int", "long", "short", "signed", "size_t", "unsigned", "void",
     "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "half2", "float2",
     "float3", "float4", "int2", "int4", "double2", "uint2", "uint4", "__half", "__half2", "dim3",
-})  # fmt: skip
-_CUDA = frozenset({
+), "type") | dict.fromkeys((
     "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "__global__", "__device__", "__host__", "__shared__",
     "__constant__", "__launch_bounds__", "__forceinline__", "__noinline__", "__syncthreads", "__syncwarp",
-})  # fmt: skip
+), "cuda")  # fmt: skip
 _CUDA_CALL = re.compile(r"__(?:shfl|any|all|ballot|match|reduce)\w*_sync|atomic[A-Z]\w*|__\w+_rn|__dp[24]a|__ldg|cuda")
 
 KINDS = ("plain", "comment", "string", "directive", "number", "keyword", "type", "cuda")
@@ -56,30 +56,19 @@ def coloured_lines(source: str) -> list[list[Piece]]:
     for match in _TOKEN.finditer(source):
         kind = match.lastgroup or "plain"
         if kind == "name":
-            kind = _kind_of_name(match.group())
-        for number, part in enumerate(match.group().split("\n")):
-            if number:
-                lines.append([])
-            if part:
-                _append(lines[-1], kind, part)
+            kind = _NAMES.get(match[0]) or ("cuda" if _CUDA_CALL.fullmatch(match[0]) else "plain")
+        first, *others = match[0].split("\n")
+        lines[-1].append((kind, first))
+        lines += [[(kind, part)] for part in others]
     if source.endswith("\n"):
         lines.pop()
-    return lines
+    return [_joined(line) for line in lines]
 
 
-def _append(line: list[Piece], kind: str, text: str) -> None:
-    if line and line[-1][0] == kind:
-        line[-1] = (kind, line[-1][1] + text)
-    else:
-        line.append((kind, text))
-
-
-def _kind_of_name(name: str) -> str:
-    if name in _KEYWORDS:
-        return "keyword"
-    if name in _TYPES:
-        return "type"
-    return "cuda" if name in _CUDA or _CUDA_CALL.fullmatch(name) else "plain"
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces with neighbours of one kind as one, without empty ones."""
+    runs = ((kind, "".join(text for _, text in run)) for kind, run in itertools.groupby(pieces, key=itemgetter(0)))
+    return [(kind, text) for kind, text in runs if text]
 
 
 def coloured_html(line: str) -> str:
@@ -118,7 +107,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class FrameLine:
+class ExcerptLine:
     """A line of a source, by its number, and what is said below it."""
 
     number: int
@@ -131,19 +120,10 @@ class FrameLine:
 
 
 @dataclass(frozen=True)
-class Frame:
+class Excerpt:
     """Lines of a source that follow each other or not, with marks and notes."""
 
-    lines: tuple[FrameLine, ...]
-
-    @property
-    def note(self) -> Note:
-        """The first of the notes."""
-        return next(note for line in self.lines for note in line.notes)
-
-    def text(self) -> str:
-        """Plain text, each message below its mark."""
-        return "\n".join(row.plain.rstrip() for row in self.terminal())
+    lines: tuple[ExcerptLine, ...]
 
     def terminal(self, width: int = 120) -> Iterator[Text]:
         """The rows for a terminal of that width; threads and blocks stand out in the messages."""
@@ -180,20 +160,20 @@ _GLUE = "\N{NO-BREAK SPACE}"
 GAP = '<tr class="gap"><td></td><td class="src">⋯</td></tr>'
 
 
-def frame_of(source: str, notes: Iterable[Note], *, around: int | None = None) -> Frame:
+def excerpt(source: str, notes: Iterable[Note], *, around: int | None = None) -> Excerpt:
     """The lines of a source with notes; with `around`, only so many before and after each line that has some."""
     noted = by_line(notes)
-    return Frame(tuple(
-        FrameLine(number, pieces, tuple(noted.get(number, ())))
+    return Excerpt(tuple(
+        ExcerptLine(number, pieces, tuple(noted.get(number, ())))
         for number, pieces in enumerate(coloured_lines(source.expandtabs(4)), start=1)
         if around is None or any(abs(number - line) <= around for line in noted)
     ))  # fmt: skip
 
 
 def marked_source(source: str, notes: Iterable[Note], *, name: str, around: int | None = None) -> str:
-    """The source as HTML, with notes below the lines that they speak about; `around` as in `frame_of`."""
-    drawn = frame_of(source, notes, around=around)
-    return drawn.html(name=name, label=f"{name} with marks", dots=around is not None)
+    """The source as HTML, with notes below the lines that they speak about; `around` as in `excerpt`."""
+    label = f"{name} with marks"
+    return excerpt(source, notes, around=around).html(name=name, label=label, dots=around is not None)
 
 
 def by_line(notes: Iterable[Note]) -> Mapping[int, Sequence[Note]]:
@@ -205,14 +185,20 @@ def by_line(notes: Iterable[Note]) -> Mapping[int, Sequence[Note]]:
 
 
 def code_table(
-    rows: Iterable[str], caption: str, *, label: str = "", heads: tuple[str, str] = ("line", "source")
-) -> str:
-    """A table of source lines; its head is for those who hear it."""
-    first, second = heads
-    head = f'<tr><th scope="col">{first}</th><th scope="col" class="src">{second}</th></tr>'
+    rows: Iterable[str], caption: str, *, label: str = "", heads: Sequence[str] = ("line", "source"),
+    shows_heads: bool = False,
+) -> str:  # fmt: skip
+    """A table of source lines; its head is for those who hear it, unless it is shown."""
+    first, second, *others = (escape(head) for head in heads)
+    head = f'<th scope="col">{first}</th><th scope="col" class="src">{second}</th>'
+    head += "".join(f'<th scope="col">{other}</th>' for other in others)
+    hidden = "" if shows_heads else ' class="hidden"'
     body = "\n".join(rows)
-    table = f'<table class="code"><caption>{escape(caption)}</caption><thead class="hidden">{head}</thead>'
-    return scrolling(label or caption, f"{table}<tbody>\n{body}\n</tbody></table>")
+    return scrolling(
+        label or caption,
+        f'<table class="code"><caption>{escape(caption)}</caption><thead{hidden}><tr>{head}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table>",
+    )
 
 
 def _wrapped(message: str, width: int) -> list[str]:
@@ -235,18 +221,14 @@ def annotated_source(source: str, lines: Mapping[int, Counters], *, name: str, n
     `notes` are drawn below their lines: hazards with the threads that meet.
     """
     columns, share, noted = used_columns(lines.values()), shares(lines), by_line(notes)
-    heads = "".join(f'<th scope="col">{escape(column.head)}</th>' for column in columns)
-    rows = []
+    rows: list[str] = []
     for number, pieces in enumerate(coloured_lines(source), start=1):
         here = noted.get(number, ())
         rows.append(_row(number, pieces, lines.get(number), share.get(number, 0.0), columns, here))
         rows += _note_rows(here, len(columns) + 2)
-    table = (
-        f'<table class="code"><caption>{escape(_caption(name, share))}</caption><thead><tr><th scope="col">line</th>'
-        f'<th scope="col" class="src">source</th><th scope="col">share</th>{heads}</tr></thead>'
-        f"<tbody>\n{chr(10).join(rows)}\n</tbody></table>"
-    )
-    return scrolling(f"{name} with counters per line", table) + _legend(columns)
+    heads = ("line", "source", "share", *(column.head for column in columns))
+    label = f"{name} with counters per line"
+    return code_table(rows, _caption(name, share), label=label, heads=heads, shows_heads=True) + _legend(columns)
 
 
 def _hit(notes: Sequence[Note]) -> str:
@@ -291,22 +273,12 @@ def _cell(column: LineColumn, counters: Counters | None) -> str:
 def _spans(pieces: Sequence[Piece], notes: Sequence[Note]) -> str:
     """The line in colour, with the marks of its notes."""
     marked = {place for note in notes for place in range(note.start, note.start + note.width)}
-    if not marked:
-        return pieces_html(pieces)
-    found, place = [], 0
-    is_open = False
-    for kind, text in pieces:
-        start = 0
-        for end in range(1, len(text) + 1):
-            if end == len(text) or (place + end in marked) != (place + start in marked):
-                inside = place + start in marked
-                if inside != is_open:
-                    found.append("<mark>" if inside else "</mark>")
-                    is_open = inside
-                found.append(pieces_html([(kind, text[start:end])]))
-                start = end
-        place += len(text)
-    return "".join(found) + ("</mark>" if is_open else "")
+    letters = enumerate((kind, letter) for kind, text in pieces for letter in text)
+    found = []
+    for is_marked, run in itertools.groupby(letters, key=lambda placed: placed[0] in marked):
+        html = pieces_html(_joined(piece for _, piece in run))
+        found.append(f"<mark>{html}</mark>" if is_marked else html)
+    return "".join(found)
 
 
 def _caption(name: str, share: Mapping[int, float]) -> str:
@@ -317,6 +289,5 @@ def _caption(name: str, share: Mapping[int, float]) -> str:
 
 
 def _legend(columns: Sequence[LineColumn]) -> str:
-    meanings = {"share": "part of all instructions that the line executes; shaded from 5 % on"}
-    meanings |= {column.head: column.meaning for column in columns}
-    return details("What the columns count", definitions(meanings))
+    share = {"share": "part of all instructions that the line executes; shaded from 5 % on"}
+    return details("What the columns count", definitions(share | {column.head: column.meaning for column in columns}))

@@ -10,11 +10,8 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any, ParamSpec
 
-import numpy as np
-
-from warpschool.inspect.debugger.pages import changed, lane_ranges, lane_texts, where
-from warpschool.inspect.debugger.recording import Moment, Recording
-from warpschool.inspect.debugger.recording import trace as record
+from warpschool.inspect.debugger.pages import changed, drawn_lanes, lane_ranges, lane_texts, where
+from warpschool.inspect.debugger.recording import Moment, Recording, trace as record
 from warpschool.show.page import details, escape, notebook_box, scrolling
 from warpschool.show.source import code_table, coloured_lines, pieces_html
 from warpschool.show.table import Cell, Table
@@ -92,12 +89,10 @@ def _steps(moments: list[Moment]) -> list[dict[str, Any]]:
     before: dict[str, Any] = {}
     for moment in moments:
         now = {name: [values.type.name, _texts(moment, name)] for name, values in moment.variables.items()}
-        signs = np.where(moment.active, "#", np.where(moment.exited, "x", "."))
-        drawn = " ".join("".join(signs[k : k + 8]) for k in range(0, 32, 8))
         found.append({
             "line": moment.line,
-            "said": where(moment).replace("\n", "  "),
-            "lanes": f"lanes 0..31  {drawn}   # active  . waiting  x returned",
+            "said": where(moment).text.replace("\n", "  "),
+            "lanes": f"lanes 0..31  {drawn_lanes(moment)}   # active  . waiting  x returned",
             "on": "".join("1" if on else "0" for on in moment.active),
             "set": {name: entry for name, entry in now.items() if before.get(name) != entry},
             "gone": [name for name in before if name not in now],
@@ -132,9 +127,8 @@ def _panel(recording: Recording, visited: set[int]) -> str:
 def _source(recording: Recording, visited: set[int]) -> str:
     rows = []
     first = max(1, min(visited, default=1) - 2)
-    for number, pieces in enumerate(coloured_lines(recording.contract.source), start=1):
-        if not first <= number <= max(visited, default=1) + 1:
-            continue
+    numbered = enumerate(coloured_lines(recording.contract.source), start=1)
+    for number, pieces in itertools.islice(numbered, first - 1, max(visited, default=1) + 1):
         label = (
             f'<button type="button" aria-label="go to line {number}">{number}</button>' if number in visited else number
         )

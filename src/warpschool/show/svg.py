@@ -54,20 +54,15 @@ class Svg:
 
     def line(self, x0: float, y0: float, x1: float, y1: float, kind: str = "l", *, style: str = "") -> None:
         """A straight line."""
-        self._parts.append(f'<path d="M{_n(x0)} {_n(y0)}L{_n(x1)} {_n(y1)}"{_kind(kind, style)}/>')
+        self.path(f"M{_n(x0)} {_n(y0)}L{_n(x1)} {_n(y1)}", kind, style=style)
 
     def path(self, d: str, kind: str = "l", *, style: str = "") -> None:
         """A path in SVG's own notation."""
         self._parts.append(f'<path d="{d}"{_kind(kind, style)}/>')
 
-    def text(self, x: float, y: float, said: object, kind: str = "", *, style: str = "", turn: float = 0) -> None:
-        """Text whose baseline starts at (x, y), turned by `turn` degrees around it; it is escaped."""
-        turned = f' transform="rotate({_n(turn)} {_n(x)} {_n(y)})"' if turn else ""
-        self._parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{_kind(kind, style)}{turned}>{escape(str(said))}</text>')
-
-    def circle(self, x: float, y: float, radius: float, kind: str = "", *, style: str = "") -> None:
-        """A circle around (x, y)."""
-        self._parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"{_kind(kind, style)}/>')
+    def text(self, x: float, y: float, said: object, kind: str = "", *, style: str = "") -> None:
+        """Text whose baseline starts at (x, y); it is escaped."""
+        self._parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{_kind(kind, style)}>{escape(str(said))}</text>')
 
     def __str__(self) -> str:
         size = f'width="{_n(self.width)}" height="{_n(self.height)}" viewBox="0 0 {_n(self.width)} {_n(self.height)}"'
@@ -80,11 +75,9 @@ class Svg:
         )
 
 
-def image(svg: Svg | str, alt: str, *, width: float = 0, height: float = 0) -> str:
+def image(svg: Svg | str, alt: str) -> str:
     """The `<img>` of a drawing, with its text."""
-    if isinstance(svg, Svg):
-        width, height = svg.width, svg.height
-    size = f' width="{_n(width)}" height="{_n(height)}"' if width and height else ""
+    size = f' width="{_n(svg.width)}" height="{_n(svg.height)}"' if isinstance(svg, Svg) else ""
     data = base64.b64encode(str(svg).encode()).decode()
     return f'<img alt="{escape(alt)}"{size} src="data:image/svg+xml;base64,{data}">'
 

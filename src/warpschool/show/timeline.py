@@ -30,11 +30,17 @@ def show_timeline(recorded: Timeline | Sequence[Span] | str | Path) -> Exhibit:
     finding = _finding(timeline)
     streams = len({span.stream for span in timeline.spans})
     label = f"{len(timeline.spans)} spans in {streams} stream{'s' * (streams != 1)} on {timeline.device}."
-    told = "; ".join(_told(span) for span in timeline.spans[:12])
+    told = "; ".join(
+        f"{span.name} in {span.stream} from {span.start_ms:.3g} to {span.end_ms:.3g} ms" for span in timeline.spans[:12]
+    )
     more = len(timeline.spans) - 12
     alt = f"Timeline. {finding} {told}{f'; and {more} more' if more > 0 else ''}."
-    view = View(timeline_svg(timeline), label, alt)
-    return Exhibit(f"Timeline on {timeline.device}", finding, (view,), (_sheet(timeline),))
+    rows = [
+        [span.name, span.stream, span.kind, f"{span.start_ms:.4g}", f"{span.end_ms:.4g}", f"{span.duration_ms:.4g}"]
+        for span in timeline.spans
+    ]
+    sheet = Table.of("Spans", ["span", "stream", "kind", "start in ms", "end in ms", "took ms"], rows)
+    return Exhibit(f"Timeline on {timeline.device}", finding, (View(timeline_svg(timeline), label, alt),), (sheet,))
 
 
 def _timeline(recorded: object) -> Timeline:
@@ -58,18 +64,6 @@ def _finding(timeline: Timeline) -> str:
     return f"{said}: for {percent(at_once / length)} of the time two or more things ran at once."
 
 
-def _told(span: Span) -> str:
-    return f"{span.name} in {span.stream} from {span.start_ms:.3g} to {span.end_ms:.3g} ms"
-
-
-def _sheet(timeline: Timeline) -> Table:
-    rows = [
-        [span.name, span.stream, span.kind, f"{span.start_ms:.4g}", f"{span.end_ms:.4g}", f"{span.duration_ms:.4g}"]
-        for span in timeline.spans
-    ]
-    return Table.of("Spans", ["span", "stream", "kind", "start in ms", "end in ms", "took ms"], rows)
-
-
 # ---------------------------------------------------------------- the picture
 
 
@@ -80,15 +74,15 @@ def timeline_svg(timeline: Timeline) -> Svg:
     start = min(span.start_ms for span in timeline.spans)
     scale = (_WIDTH - _LEFT - 24) / max(timeline.length_ms, 1e-9)
     bottom = _TOP + len(streams) * _ROW
-    _axis(svg, start, timeline.length_ms, scale, bottom)
+    _axis(svg, timeline.length_ms, scale, bottom)
     for row, stream in enumerate(streams):
         y = _TOP + row * _ROW
         svg.text(_LEFT - 12, y + 21, _cut(stream, 16), "s e")
         for span in timeline.spans:
             if span.stream == stream:
                 _bar(svg, span, _LEFT + (span.start_ms - start) * scale, y + 5, max(1.5, span.duration_ms * scale))
-    used = [kind for kind in _FILLS if any(span.kind == kind for span in timeline.spans)]
-    for place, kind in enumerate(used):
+    used = {span.kind for span in timeline.spans}
+    for place, kind in enumerate(kind for kind in _FILLS if kind in used):
         x = _LEFT + 130 * place
         svg.rect(x, bottom + 40, 14, 14, "", style=f"fill:var(--{_FILLS[kind]});fill-opacity:.35", r=2)
         svg.text(x + 7, bottom + 51, _SIGNS[kind], "m k")
@@ -105,10 +99,9 @@ def _bar(svg: Svg, span: Span, x: float, y: float, width: float) -> None:
         svg.text(x + 5, y + 16, said if len(said) <= room else _SIGNS[span.kind] if room < 4 else _cut(said, room), "k")
 
 
-def _axis(svg: Svg, start: float, length: float, scale: float, bottom: float) -> None:
+def _axis(svg: Svg, length: float, scale: float, bottom: float) -> None:
     step = _round_step(length / 8)
-    count = math.floor(length / step + 1e-9)
-    for tick in range(count + 1):
+    for tick in range(math.floor(length / step + 1e-9) + 1):
         x = _LEFT + tick * step * scale
         svg.line(x, _TOP - 4, x, bottom + 4, "g", style="stroke-width:.8")
         svg.text(x, bottom + 18, f"{tick * step:g}", "s m k")

@@ -82,7 +82,10 @@ def step_cells(step: TourStep, *, on_gpu: bool) -> list[Cell]:
             Cell("-" if registers is None else str(registers)),
             share_cell(occupancy.fraction) if occupancy else Cell("-"),
         ]
-    return [*cells, Cell(_gpu_time(step)), Cell(_gpu_share(step))] if on_gpu else cells
+    if on_gpu:
+        time_ms = step.gpu.timing.median_ms if step.gpu else None
+        cells += [Cell("-" if time_ms is None else f"{time_ms:.3g} ms"), Cell(_gpu_share(step))]
+    return cells
 
 
 def roofline_section(tour: Tour) -> str:
@@ -90,8 +93,7 @@ def roofline_section(tour: Tour) -> str:
     found, products = [], set()
     for step in tour.steps:
         if step.report is not None:
-            is_own = tour.roofline_gpu.name == tour.device
-            measured = step.gpu.gflops if step.gpu and is_own else None
+            measured = step.gpu.gflops if step.gpu and tour.roofline_gpu.name == tour.device else None
             found.append(standing(step.short_name, step.report.counters, tour.roofline_gpu, measured_gflops=measured))
             if step.report.counters.fma_instructions:
                 products.add(step.short_name)
@@ -106,11 +108,6 @@ def roofline_section(tour: Tour) -> str:
         '<h2 id="roofline">What limits them</h2>\n'
         f"<p>{escape(finding)}</p>\n<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
     )
-
-
-def _gpu_time(step: TourStep) -> str:
-    """ "0.123 ms" or "-"."""
-    return f"{step.gpu.timing.median_ms:.3g} ms" if step.gpu and step.gpu.timing.median_ms is not None else "-"
 
 
 def _gpu_share(step: TourStep) -> str:
@@ -133,18 +130,19 @@ def _mistake(mistake: Mistake) -> str:
     if mistake.hazard is None:
         return f'<h2 id="mistake">A mistake</h2><p>{lead}</p><p class="notice bad">nothing: the race was missed.</p>'
     hazard = mistake.hazard
-    notes = hazard_notes(mistake.source, [hazard])
-    label = f"{hazard.kind} found in line {hazard.line} of {mistake.name}, two threads named"
     shown = f"<p>{escape(hazard.message)}</p>"
-    if notes:
+    if notes := hazard_notes(mistake.source, [hazard]):
+        label = f"{hazard.kind} found in line {hazard.line} of {mistake.name}, two threads named"
         shown = marked_source(mistake.source, notes, name=label, around=3)
     return f'<h2 id="mistake">A mistake, caught</h2>\n<p>{lead}</p>\n{shown}'
 
 
 def _step(step: TourStep) -> str:
-    mark = '<span class="good">✓ right</span>' if step.right else f'<span class="bad">✗ {escape(step.verdict)}</span>'
-    parts = [f'<section aria-labelledby="{slug(step.step)}"><h2 id="{slug(step.step)}">{escape(step.step)}</h2>']
-    parts.append(f"<p>{mark} · {escape(step.title)}</p>")
+    right = _right(step)
+    parts = [
+        f'<section aria-labelledby="{slug(step.step)}"><h2 id="{slug(step.step)}">{escape(step.step)}</h2>',
+        f'<p><span class="{right.kind}">{right.markup}</span> · {escape(step.title)}</p>',
+    ]
     if not step.right:
         parts.append(f'<p class="notice bad">{escape(step.seen)}</p>')
     if step.gpu:

@@ -3,8 +3,6 @@
 for step in run_tour(plan_tour()): ...
 """
 
-from __future__ import annotations
-
 from warpschool.tour.report import GpuFigures, Mistake, Tour, TourStep
 from warpschool.tour.run import TourPlan, plan_tour, run_tour, take_tour
 

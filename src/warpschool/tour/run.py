@@ -64,15 +64,13 @@ def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course 
     steps, left_out = [], []
     for lab in course.labs():
         finished = [step for step in lab.steps if step.solution and step.grader]
-        unfinished = [step.idea for step in lab.steps if step not in finished]
-        if unfinished:
-            left_out.append(f"{lab.name}: {', '.join(unfinished)} (no reference or no graded tests yet)")
-        for_one_gpu = [step for step in finished if step.target]
-        if for_one_gpu:
-            names = ", ".join(step.idea for step in for_one_gpu)
-            left_out.append(f"{lab.name}: {names} (for one kind of GPU; nothing can be counted)")
-        finished = [step for step in finished if step not in for_one_gpu]
-        steps += finished if every_step else _furthest(course, finished)
+        counted = [step for step in finished if not step.target]
+        reasons = {
+            "no reference or no graded tests yet": [step.idea for step in lab.steps if step not in finished],
+            "for one kind of GPU; nothing can be counted": [step.idea for step in finished if step.target],
+        }
+        left_out += [f"{lab.name}: {', '.join(ideas)} ({why})" for why, ideas in reasons.items() if ideas]
+        steps += counted if every_step else _furthest(course, counted)
     if not steps:
         raise CourseError(
             "the course has no finished step", next_step="Reinstall warpschool, or check out its repository."
@@ -84,9 +82,8 @@ def _furthest(course: Course, steps: list[Step]) -> list[Step]:
     """The step with the longest ladder behind it; among equals the last that later labs continue, or the last."""
 
     def rank(step: Step) -> tuple[int, bool, str]:
-        later = [after for after in course.successors(step.name) if after.lab != step.lab]
-        goes_on = any(_entries(after) == _entries(step) for after in later)
-        return _rungs(course, step), goes_on, step.name
+        later = [_entries(after) for after in course.successors(step.name) if after.lab != step.lab]
+        return _rungs(course, step), _entries(step) in later, step.name
 
     return [max(steps, key=rank)] if steps else []
 
@@ -95,7 +92,7 @@ def _rungs(course: Course, step: Step) -> int:
     """The number of steps in a row, back along the From lines, that share this step's entries."""
     names = _entries(step)
     ladder = reversed(course.ladder(step.name))
-    return len(list(itertools.takewhile(lambda before: _entries(before) == names, ladder)))
+    return sum(1 for _ in itertools.takewhile(lambda before: _entries(before) == names, ladder))
 
 
 def _entries(step: Step) -> tuple[str, ...]:
@@ -154,26 +151,20 @@ def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None
     `say` is told what is happening. A kernel that fails is a step that is not right; only a machine that cannot compile
     at all ends the tour.
     """
-    broken: Callable[[], Mistake] | None = None
+    product: tuple[Step, RecordedKernel] | None = None
     for step in plan.steps:
         kernel, outcome = _run_step(step, on_gpu=plan.on_gpu, gpu=gpu, say=say)
         yield outcome
-        if broken is None and outcome.right and kernel is not None and _is_product_with_barrier(kernel):
-            broken = _mistake(step, kernel)
-    if broken is not None:
+        if product is None and outcome.right and kernel is not None and _is_product_with_barrier(kernel):
+            product = step, kernel
+    if product is not None:
         say("leaving out a barrier, to see whether it is noticed")
-        yield broken()
+        yield _mistake(*product)
 
 
 def _is_product_with_barrier(kernel: RecordedKernel) -> bool:
     run = kernel.last_run
-    return run is not None and run.counters.fma_instructions > 0 and has_barrier(kernel.source)
-
-
-def _mistake(step: Step, kernel: RecordedKernel) -> Callable[[], Mistake]:
-    run, arrays = kernel.last_run, kernel.last_arrays
-    assert run is not None
-    return lambda: run_mistake(step.name, kernel.source, name=kernel.name, sizes=run.plan.scalars, arrays=arrays)
+    return run is not None and run.counters.fma_instructions > 0 and _BARRIER.search(kernel.source) is not None
 
 
 def _run_step(step: Step, *, on_gpu: bool, gpu: str, say: Say) -> tuple[RecordedKernel | None, TourStep]:
@@ -336,11 +327,6 @@ def _cublas(run: RunResult) -> Callable[[], Any]:
 # ---------------------------------------------------------------- the mistake
 
 
-def has_barrier(source: str) -> bool:
-    """Whether there is a barrier to take out."""
-    return _BARRIER.search(source) is not None
-
-
 def without_barrier(source: str) -> tuple[str, int]:
     """The source with its first barrier's line left empty, so that other lines keep their numbers, and that line."""
     match = _BARRIER.search(source)
@@ -349,15 +335,16 @@ def without_barrier(source: str) -> tuple[str, int]:
     return source[: match.start()] + source[match.end() :], source.count("\n", 0, match.start()) + 1
 
 
-def run_mistake(
-    step: str, source: str, *, name: str, sizes: Mapping[str, float], arrays: Mapping[str, np.ndarray]
-) -> Mistake:
-    """Run the source without its first barrier and keep the first race."""
-    broken, line = without_barrier(source)
-    run = Program(parse_contract(broken, name=name), device="sim").run(sizes, arrays)
-    races = [hazard for hazard in run.hazards if hazard.kind == "race"]
-    found = races or list(run.hazards)
+def _mistake(step: Step, kernel: RecordedKernel) -> Mistake:
+    """Run the source without its first barrier, as the kernel ran last, and keep the first race."""
+    run = kernel.last_run
+    assert run is not None
+    broken, line = without_barrier(kernel.source)
+    contract = parse_contract(broken, name=kernel.name)
+    hazards = list(Program(contract, device="sim").run(run.plan.scalars, kernel.last_arrays).hazards)
+    found = [hazard for hazard in hazards if hazard.kind == "race"] or hazards
     return Mistake(
-        step=step, name=name, source=broken, removed_line=line, removed_text=source.split("\n")[line - 1].strip(),
-        hazard=found[0] if found else None, places=len({h.line for h in found}),
+        step=step.name, name=kernel.name, source=broken, removed_line=line,
+        removed_text=kernel.source.split("\n")[line - 1].strip(), hazard=found[0] if found else None,
+        places=len({h.line for h in found}),
     )  # fmt: skip

@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from warpschool import cli
 from warpschool.authoring import specimens
-from warpschool.cli import app, failures, main
-from warpschool.cli.failures import BAD_INPUT, FAILED, LACKING, OK
+from warpschool.cli import app, main, output
+from warpschool.cli.output import BAD_INPUT, FAILED, LACKING, OK
 from warpschool.course import Course
 from warpschool.device import gpu_problem
 from warpschool.inspect import machine
@@ -27,9 +28,7 @@ SOLUTIONS = Course.find().root / "solutions"
 NO_GUARD = specimens.read(Path(__file__).parents[2] / "specimens" / SAXPY.name / "no_guard.toml")
 WGMMA = Course.find().step("lab07_tensor_cores/06_wgmma")
 ANSI = re.compile(r"\x1b\[")
-COMMANDS = ("tour", "check", "profile", "doctor", "start", "status", "hint", "diff", "solution", "bench", "grade",
-            "release", "alike", "lab", "debug", "new-lab", "quickstart", "import", "rubric", "feedback",
-            "export")  # fmt: skip
+COMMANDS = sorted(typer.main.get_command(app).commands)
 
 
 @pytest.fixture(autouse=True)
@@ -496,5 +495,5 @@ def test_where_home_is_read_only_matplotlib_has_its_folder(monkeypatch, tmp_path
 def test_a_damaged_installation_is_told_from_a_fault_of_warpschool():
     lacking = ModuleNotFoundError("No module named 'llvmlite'", name="llvmlite")
     own = ImportError("cannot import name 'x' from 'warpschool.course'", name="warpschool.course")
-    assert (failures.exit_code(lacking), failures.exit_code(own)) == (LACKING, failures.BUG)
-    assert "Install it anew" in failures._words(lacking)[1] and "Please report it" in failures._words(own)[1]
+    assert (output.exit_code(lacking), output.exit_code(own)) == (LACKING, output.BUG)
+    assert "Install it anew" in output._words(lacking)[1] and "Please report it" in output._words(own)[1]

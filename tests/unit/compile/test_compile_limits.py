@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.compile import CompileLimits, compile_cuda, find_toolchain
-from warpschool.compile.worker import Worker, WorkerPool, pool
+from warpschool.compile.worker import CompilerProcess, WorkerPool, pool
 from warpschool.errors import CompileError, CompileLimitError, CompilerMissing
 
 TINY = 'extern "C" __global__ void tiny(int* x) { x[threadIdx.x] = 7; }\n'
@@ -151,7 +151,7 @@ def test_a_killed_worker_is_replaced_and_leaves_no_zombie():
 
 
 def test_a_worker_that_dies_in_the_middle_is_a_limit_error():
-    worker = Worker(find_toolchain())
+    worker = CompilerProcess(find_toolchain())
     threading.Timer(0.5, os.kill, (worker.pid, signal.SIGSEGV)).start()
     with pytest.raises(CompileLimitError, match=r"ran out of its memory \(1 GiB\) or crashed \(SIGSEGV\)"):
         worker.compile(SLOW_BOMB.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
@@ -159,7 +159,7 @@ def test_a_worker_that_dies_in_the_middle_is_a_limit_error():
 
 
 def test_a_worker_that_sends_nonsense_is_put_down():
-    worker = Worker(find_toolchain())
+    worker = CompilerProcess(find_toolchain())
     process = worker._process
     read, write = os.pipe()
     worker._out = read
@@ -173,8 +173,9 @@ def test_a_worker_that_sends_nonsense_is_put_down():
 
 def test_ctrl_c_kills_the_compilation_at_once():
     program = f"""\
-from warpschool.compile import compile_cuda, warm_up
-warm_up()
+from warpschool.compile import compile_cuda, find_toolchain
+from warpschool.compile.worker import pool
+pool.warm_up(find_toolchain())
 try:
     print("ready", flush=True)
     compile_cuda({SLOW_BOMB!r})
@@ -193,7 +194,7 @@ except KeyboardInterrupt:
 
 ORPHAN = """\
 import sys, threading, time
-from warpschool.compile import compile_cuda, warm_up
+from warpschool.compile import compile_cuda
 from warpschool.compile.worker import pool
 from warpschool.compile.toolchain import find_toolchain
 def main():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpschool.contract import parse_contract
+from warpschool.contract.header import read_header
 
 GEMM = """\
 // 01_tiled.cu: C = A * B through tiles.
@@ -87,8 +88,9 @@ extern "C" __global__ void total(const float* sums, float* y, int BLOCKS) {}
 def test_gemm():
     contract = parse_contract(GEMM, name="01_tiled.cu")
     assert contract.title == "C = A * B through tiles."
-    assert contract.idea == "a block shares its loads through shared memory."
-    assert (contract.follows, contract.limits) == ("lab01_naive_gemm/01_naive.cu", "none to speak of.")
+    said = read_header(GEMM, file="01_tiled.cu").text_of
+    assert said("Idea") == "a block shares its loads through shared memory."
+    assert (said("From"), said("Limits")) == ("lab01_naive_gemm/01_naive.cu", "none to speak of.")
     plan = contract.bind({"M": 33, "N": 65, "K": 1, "alpha": 0.5})
     assert {name: (array.shape, array.direction) for name, array in plan.arrays.items()} == {
         "A": ((33, 1), "in"), "B": ((1, 65), "in"), "C": ((33, 65), "inout"),

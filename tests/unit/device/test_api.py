@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import warpschool as ws
-from warpschool.device import Launch, SimDevice
-from warpschool.device import module as find_module
+from warpschool.device import Launch, SimDevice, module as find_module
 from warpschool.errors import (
     ArgumentError,
     CompileError,

@@ -174,7 +174,7 @@ class TestOrder:
         device.synchronize()
         assert event.done
         assert stream.done
-        assert stream.record().recorded
+        assert stream.record().done
         array = device.zeros(3, np.float32)
         array.set(np.ones(3, np.float32), stream=stream)
         assert array.get(stream=stream).sum() == 3

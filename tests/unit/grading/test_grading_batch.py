@@ -18,7 +18,7 @@ from warpschool.authoring import specimens
 from warpschool.course import Course
 from warpschool.errors import OutputError, ToolMissing
 from warpschool.grading import cluster, jobs, runner
-from warpschool.grading.jobs import KernelJob, Store, from_wire, run_job, to_wire, unreadable
+from warpschool.grading.jobs import KernelJob, Store, from_wire, run_job, to_wire
 from warpschool.grading.verdicts import Verdict
 
 STEP = "lab00_first_kernels/01_saxpy"
@@ -71,7 +71,7 @@ def test_results_are_stored_once_and_found_again(store, monkeypatch):
 
 
 def test_a_fault_of_the_grader_is_tried_three_times_and_never_kept(store, monkeypatch):
-    good = unreadable(job_of(), "for its shape")
+    good = job_of().failed("for its shape", Verdict.BAD)
     broken = replace(good, verdict=Verdict.SE, criteria=())
     outcomes = [broken] * 5
     monkeypatch.setattr(jobs, "check_source", lambda *a, **k: outcomes.pop())
@@ -89,7 +89,7 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path, store):
         Store(tmp_path / "file" / "results")
     store.path(job_of()).parent.write_text("in the way")
     with pytest.raises(OutputError, match="finished results are kept"):
-        store.put(job_of(), unreadable(job_of(), "x"))
+        store.put(job_of(), job_of().failed("x", Verdict.BAD))
 
 
 def test_more_workers_need_dask(store, monkeypatch):

@@ -16,7 +16,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from warpschool.errors import CourseError
-from warpschool.grading.assignment import Assignment, GradedCell, Part, read_assignment
+from warpschool.grading.assignment import Assignment, CheckCall, GradedCell, read_assignment
 from warpschool.grading.handin import MAX_NOTEBOOK_BYTES, answers, digest, read_handin, reassembled, safe_png
 
 STEP = "lab02_tiling/01_tiled"
@@ -65,7 +65,7 @@ def by_id(cells, name):
 def test_the_assignment_as_data():
     found = {cell.grade_id: cell for cell in master().cells}
     assert [(cell.kind, cell.points) for cell in found.values()] == [("kernel", 3), ("python", 1), ("manual", 2)]
-    assert found["check"].parts == (Part(STEP, ("Right answers",), 3.0),)
+    assert found["check"].parts == (CheckCall(STEP, ("Right answers",), 3.0),)
     assert master().steps == (STEP,)
 
 

@@ -17,7 +17,7 @@ from warpschool.cli import app
 from warpschool.course import Course
 from warpschool.errors import ArgumentError
 from warpschool.grading.folders import find_submissions
-from warpschool.grading.jobs import KernelJob, unreadable
+from warpschool.grading.jobs import KernelJob
 from warpschool.grading.plagiarism import alike_pairs, fingerprints, tokens
 from warpschool.grading.plugin import gradescope_results
 from warpschool.grading.records import result_schema
@@ -47,7 +47,7 @@ def test_results_follow_the_published_schema():
     published = json.loads((ROOT / "docs" / "reference" / "result.schema.json").read_text())
     assert published == result_schema()
     job = KernelJob("lab00_first_kernels/01_saxpy", b"")
-    for result in (job.run(), unreadable(job, "x"), job.failed("y"), job.without_check(Verdict.WA, "z")):
+    for result in (job.run(), job.failed("x", Verdict.BAD), job.failed("y"), job.failed("z", Verdict.WA)):
         jsonschema.validate(json.loads(result.to_json()), published)
     assert json.loads(job.failed("y").to_json())["score"] is None
     broken = json.loads(job.failed("y").to_json()) | {"verdict": "NICE"}
@@ -146,9 +146,9 @@ def test_pytest_ends_with_points_and_writes_gradescopes_file(tmp_path):
 
 def test_gradescope_gets_no_score_from_a_failed_grader_and_nothing_of_secret_cases():
     good = Criterion("a", "A", 2, 1.0, Verdict.AC)
-    hidden = Criterion("b", "B", 1, 0.0, Verdict.WA, "at n = 57: wrong", secret=True)
+    hidden = Criterion("b", "B", 1, 0.0, Verdict.WA, said="at n = 57: wrong", secret=True)
     skipped = Criterion("c", "C", 5, 0.0, Verdict.SKIP)
     found = gradescope_results([("s", good), ("s", hidden), ("s", skipped)])
     assert found["score"] == 2 and len(found["tests"]) == 2 and "57" not in json.dumps(found)
-    failed = gradescope_results([("s", good), ("s", Criterion("d", "D", 1, 0.0, Verdict.SE, "boom"))])
+    failed = gradescope_results([("s", good), ("s", Criterion("d", "D", 1, 0.0, Verdict.SE, said="boom"))])
     assert "score" not in failed and failed["tests"] == [] and "no grade" in failed["output"]

@@ -8,7 +8,7 @@ import pytest
 
 from warpschool import errors
 from warpschool.compile import compile_cuda
-from warpschool.grading.result import Criterion, Result, TextOptions, make_result, to_text
+from warpschool.grading.result import Criterion, Result, make_result, to_text
 from warpschool.grading.verdicts import Verdict, judge, verdict_of_hazard, worst
 
 
@@ -96,9 +96,10 @@ def test_precedence():
 def made(**changes) -> Result:
     criteria = (
         Criterion("test_a", "Right answers", 3, 1.0, Verdict.AC),
-        Criterion("test_b", "No race", 2, 0.0, Verdict.RACE, "k.cu:2: race", 2, "    x = y;", "", ("look", "at", "do")),
-        Criterion("test_c", "Half done", 1, 0.5, Verdict.PC, "half of it", counts="bytes"),
-        Criterion("test_d", "On a GPU", 4, 0.0, Verdict.SKIP, "no GPU"),
+        Criterion("test_b", "No race", 2, 0.0, Verdict.RACE, hint=("look", "at", "do"), said="k.cu:2: race", line=2,
+                  code="    x = y;"),
+        Criterion("test_c", "Half done", 1, 0.5, Verdict.PC, said="half of it", counts="bytes"),
+        Criterion("test_d", "On a GPU", 4, 0.0, Verdict.SKIP, said="no GPU"),
     )
     about = {"name": "k.cu", "sha256": "00", "origin": "given file"}
     values = {"criteria": criteria, "seed": 3, "source": about, "provenance": {"nvrtc": "13.5"}} | changes
@@ -148,14 +149,14 @@ def test_text():
     assert "        2 |     x = y;" in text
     assert "hint: look" in text
     assert "hint: at" not in text
-    assert "hint: do" in to_text(made(), TextOptions(hints=3))
+    assert "hint: do" in to_text(made(), hints=3)
     assert "counted: bytes" in text
     assert "nvrtc: 13.5" in text
 
 
 def test_a_file_that_cannot_run_is_described_once():
-    whole = Criterion("", "", 0, 0, Verdict.CE, "k.cu:1: error", 1, "int x")
-    criteria = tuple(Criterion(f"test_{n}", n, 1, 0.0, Verdict.CE, "not run") for n in "ab")
+    whole = Criterion("", "", 0, 0, Verdict.CE, said="k.cu:1: error", line=1, code="int x")
+    criteria = tuple(Criterion(f"test_{n}", n, 1, 0.0, Verdict.CE, said="not run") for n in "ab")
     result = made(criteria=criteria, whole=whole)
     assert (result.verdict, result.seen, result.line, result.score) == (Verdict.CE, "k.cu:1: error", 1, 0)
     assert str(result).count("k.cu:1: error") == 1

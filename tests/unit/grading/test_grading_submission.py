@@ -205,8 +205,7 @@ def test_grader_mistakes_are_no_verdict_on_the_student():
 
 
 def test_where_the_gpu_lacks_something_the_simulator_judges_and_the_reason_is_kept(monkeypatch):
-    from warpschool.device import SimDevice
-    from warpschool.device import module as find
+    from warpschool.device import SimDevice, module as find
     from warpschool.errors import DeviceLacks
 
     class SmallDevice(SimDevice):
@@ -243,8 +242,7 @@ def test_sizes_that_needs_refuses_are_a_launch_error():
 
 @pytest.mark.parametrize("may_use_atomics", [True, False])
 def test_on_a_gpu_the_simulator_judges_and_the_gpus_outputs_are_compared(monkeypatch, may_use_atomics):
-    from warpschool.device import SimDevice
-    from warpschool.device import module as find
+    from warpschool.device import SimDevice, module as find
 
     class OtherDevice(SimDevice):
         """Stands in for a GPU: it counts nothing, looks for no hazards, and computes something else."""

@@ -52,7 +52,7 @@ def checked(*own: str, policy: str = "sandbox", **options):
 ])  # fmt: skip
 def test_numbers_are_read_as_data(own, verdict, value):
     found = checked(own, policy="manual")  # no Python of the student is run, so this policy allows it
-    assert (found.verdict.value, found.value, found.isolation) == (verdict, value, AS_DATA)
+    assert (found.verdict.value, 2 * found.fraction, found.isolation) == (verdict, value, AS_DATA)
 
 
 @pytest.mark.parametrize("own", ["answer = 10 ** 10 ** 10", "answer = 9 ** 64 ** 2", "answer = open(0).read()",
@@ -61,7 +61,7 @@ def test_what_would_have_to_be_run_goes_to_a_person_without_a_sandbox(own, monke
     assert checked(own, policy="manual").verdict is Verdict.SKIP
     monkeypatch.setattr(python_cells, "bubblewrap_problem", lambda: "bubblewrap is not installed")
     found = checked(own)
-    assert (found.verdict, found.value) == (Verdict.SKIP, 0.0) and "A person grades this cell" in found.text
+    assert (found.verdict, found.fraction) == (Verdict.SKIP, 0.0) and "A person grades this cell" in found.text
 
 
 def slow(*values):
@@ -80,7 +80,7 @@ def slow(*values):
 def test_other_code_runs_in_bubblewrap_and_cannot_reach_the_check(own, verdict, value):
     found = checked(own)
     assert found.verdict.value in verdict.split(), found
-    assert value is None or found.value == value
+    assert value is None or 2 * found.fraction == value
     assert found.isolation == SANDBOX
 
 
@@ -150,12 +150,12 @@ def test_a_function_stays_in_the_sandbox_and_the_check_calls_it_from_outside(own
     """With callbacks, an interruption that passes through the student's code, and a dict that it fills."""
     found = checked(own, check_source=RESUMED)
     assert (found.verdict.value, found.isolation) == (verdict, SANDBOX), found
-    assert found.value == (2.0 if verdict == "AC" else 0.0)
+    assert 2 * found.fraction == (2.0 if verdict == "AC" else 0.0)
 
 
 @needs_bubblewrap
 def test_a_builtin_that_the_student_binds_is_not_what_the_check_calls():
-    assert checked(f"{FORGED}float = lambda *_: 2.0\nanswer = 1", check_source="float(answer == 42) * 2").value == 0
+    assert checked(f"{FORGED}float = lambda *_: 2.0\nanswer = 1", check_source="float(answer == 42) * 2").fraction == 0
 
 
 ENDLESS = {
@@ -227,7 +227,7 @@ print(found)
 @pytest.mark.parametrize("own", [slow("while True: pass\nanswer = 42"), "import time\ntime.sleep(10**6)\nanswer = 42"])
 def test_what_uses_up_its_steps_or_sleeps_for_ever_is_stopped(own):
     found = checked(own)
-    assert (found.verdict, found.value) == (Verdict.TLE, 0.0) and "steps or sleeps" in found.text
+    assert (found.verdict, found.fraction) == (Verdict.TLE, 0.0) and "steps or sleeps" in found.text
 
 
 @pytest.mark.parametrize("isolation", [AS_DATA, SANDBOX])
@@ -271,9 +271,9 @@ def test_nothing_is_drawn_where_students_python_may_not_run(monkeypatch):
 def test_a_check_that_gives_no_number_of_points_is_the_graders_fault():
     for source in ("'2.0'", "float('nan')"):
         assert checked("answer = 42", check_source=f"answer\n{source}").verdict is Verdict.SE
-    assert checked("answer = 42", check_source="assert answer == 42").value == 2.0
+    assert checked("answer = 42", check_source="assert answer == 42").fraction == 1
     failed = checked("answer = 41", check_source="assert answer == 42, 'not yet'")
-    assert (failed.verdict, failed.value) == (Verdict.WA, 0.0) and "not yet" in failed.text
+    assert (failed.verdict, failed.fraction) == (Verdict.WA, 0.0) and "not yet" in failed.text
 
 
 def test_values_keep_their_types():
@@ -288,7 +288,7 @@ def test_values_keep_their_types():
 
 
 def test_a_job_of_cells_is_stored_like_any_other():
-    job = PythonJob(json.dumps(notebook("answer = 42")), ("check",), {"check": 2.0}, policy="manual")
+    job = PythonJob(json.dumps(notebook("answer = 42")), {"check": 2.0}, policy="manual")
     outcome = job.run()
     assert outcome.verdict is Verdict.AC and outcome.cells["check"].fraction == 1.0
     assert outcome.to_json() == job.run().to_json()
@@ -307,4 +307,4 @@ def test_a_cell_that_checks_kernels_too_checks_them_with_the_secret(secret, leas
     cells = notebook("answer = 42", check_source=f"points = ws.check_cell('{STEP}', points=2)\npoints + 0 * answer")
     kernel = {"cell_type": "code", "source": f"%%kernel {STEP}\n{source}", "metadata": {}}
     found = check({"cells": [kernel, *cells["cells"]]}, "check", points=2.0, policy="manual", secret=secret)
-    assert least <= found.value <= most and f"{STEP}: " in found.text
+    assert least <= 2 * found.fraction <= most and f"{STEP}: " in found.text

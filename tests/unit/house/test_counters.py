@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from ptxsim.counters import COUNTERS, describe
+from ptxsim.counters import BY_NAME, COUNTERS
 from warpschool.counters import DERIVED, Counters, UnmeasuredCounters, ratio
 from warpschool.errors import NotMeasured
 
@@ -40,7 +40,7 @@ def test_a_counter_is_found_under_all_its_names() -> None:
     assert counters[metric] == counters["global_load_requests"] == counters.global_load_requests == 7
     assert counters.get(metric) == 7
     assert Counters({metric: 7}) == counters
-    assert describe(metric) is describe("global_load_requests")
+    assert BY_NAME[metric] is BY_NAME["global_load_requests"]
 
 
 def test_missing_counters_are_zero_and_unknown_names_are_errors() -> None:

@@ -18,7 +18,7 @@ CIRCLES: set[str] = set()
 """The first module, by name, of every circle."""
 FACE = {
     f"ptxsim.{name}"
-    for name in ("cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle")
+    for name in ("cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle", "tensormap")
 }
 """Modules of the simulator that others may import, beside the package itself."""
 JUDGE, JUDGED = "ptxsim.oracle", ("ptxsim.codegen", "ptxsim.run")

@@ -8,7 +8,7 @@ import pytest
 from warpschool.contract import parse_contract
 from warpschool.errors import ArgumentError, LaunchError
 from warpschool.harness.launcher import Program
-from warpschool.inspect.accesses import Access, trace
+from warpschool.inspect.accesses import WarpRequest, trace
 
 COPY = """// copy.cu: neighbours change places through shared memory, with lanes STEP floats apart.
 // Entry:   copy(const float x[n] in, float y[n] out, int n)
@@ -54,10 +54,10 @@ def floats(n: int) -> np.ndarray:
     return np.arange(n, dtype=np.float32)
 
 
-def access(space: str, offsets: list[int], *, nbytes: int = 4, start: int = 0) -> Access:
+def access(space: str, offsets: list[int], *, nbytes: int = 4, start: int = 0) -> WarpRequest:
     lanes = np.full(32, -1, np.int64)
     lanes[: len(offsets)] = offsets
-    return Access("k", 1, space, "load", "x", nbytes, 0, start, lanes)
+    return WarpRequest("k", 1, space, "load", "x", nbytes, 0, start, lanes)
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 32])

@@ -14,6 +14,7 @@ import pytest
 from warpschool.counters import Counters
 from warpschool.device import Launch, SimDevice
 from warpschool.device.measurement import Rules, figures, is_stable, measure, median_error, quantile, summarize
+from warpschool.device.module import Invocation
 from warpschool.device.protocol import Outcome
 from warpschool.errors import ArgumentError, NotMeasured
 from warpschool.inspect.timing import Timing, benchmark, benchmark_ratio
@@ -192,8 +193,8 @@ def a_launch(device: SimDevice, counters: Counters, runs: list[int]) -> Launch:
         source_name="k.cu",
         array_bytes=1000,
         outcome=Outcome(counters=counters, lines={}, hazards=(), printed=""),
-        _again=again,
-        _resources=lambda: None,
+        again=again,
+        call=Invocation(None, (), ()),
     )
     return launch
 

@@ -10,14 +10,14 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from warpschool.errors import ArgumentError  # noqa: E402  (below the skip)
 from warpschool.nn.session import Kernels  # noqa: E402
 from warpschool.nn.torch_vgg16 import Vgg16  # noqa: E402
-from warpschool.nn.vgg16 import Form, reference  # noqa: E402
+from warpschool.nn.vgg16 import VggForm, reference  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def network():
-    form = Form.small()
+    form = VggForm.small()
     return Vgg16(form, batch=2, kernels=Kernels(device="sim"), parameters=form.first_parameters(1, bias=0.1))
 
 

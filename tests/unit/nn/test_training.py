@@ -15,10 +15,9 @@ import pytest
 
 from warpschool.errors import ArgumentError, SimulationError
 from warpschool.nn import convolve, references
-from warpschool.nn.backward import BiasReluPool, build_training, training_layers
 from warpschool.nn.digits import Split, load
-from warpschool.nn.layers import AveragePool, BiasRelu, Convolve, FullyConnected, MaxPool
-from warpschool.nn.network import digits_layers
+from warpschool.nn.layers import AveragePool, BiasRelu, BiasReluPool, Convolve, FullyConnected, MaxPool
+from warpschool.nn.network import build_training, digits_layers, training_layers
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import (
     Adam,

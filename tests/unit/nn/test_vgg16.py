@@ -11,36 +11,36 @@ from warpschool.errors import ArgumentError
 from warpschool.nn.graph import lifetimes, plan
 from warpschool.nn.session import Kernels
 from warpschool.nn.training import Sgd
-from warpschool.nn.vgg16 import Form, Inference, TrainingStep, WinogradLayer, inference_graph, reference, step_graph
+from warpschool.nn.vgg16 import Inference, TrainingStep, VggForm, WinogradLayer, inference_graph, reference, step_graph
 
-TINY = Form.small()
+TINY = VggForm.small()
 
 
-def batch_of(form: Form, batch: int) -> tuple[np.ndarray, np.ndarray]:
+def batch_of(form: VggForm, batch: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, (batch, form.channels, form.size, form.size)).astype(np.float32)
     return x, rng.integers(0, form.classes, batch).astype(np.int32)
 
 
 def test_the_sizes_are_those_of_the_paper():
-    shapes = Form().shapes()
+    shapes = VggForm().shapes()
     assert sum(math.prod(shape) for shape in shapes.values()) == 138_357_544
     assert shapes["fc1.weight"] == (25_088, 4096) and shapes["conv13.weight"] == (512, 512, 3, 3)
-    assert [layer.name for layer in Form().layers() if getattr(layer, "pool", 1) == 2] == [
+    assert [layer.name for layer in VggForm().layers() if getattr(layer, "pool", 1) == 2] == [
         "conv2", "conv4", "conv7", "conv10", "conv13",
     ]  # fmt: skip
 
 
 def test_one_arena_holds_a_training_step_of_32_images():
-    layout = plan(lifetimes(step_graph(Form(), 32)))
+    layout = plan(lifetimes(step_graph(VggForm(), 32)))
     assert layout.least_bytes <= layout.nbytes < 8e9 < layout.separate_bytes
-    small = plan(lifetimes(inference_graph(Form(), 32)))
+    small = plan(lifetimes(inference_graph(VggForm(), 32)))
     assert small.nbytes < 4e9 < small.separate_bytes
 
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(ArgumentError, match="32 x 32 or more"):
-        Form(size=31)
+        VggForm(size=31)
     graph = step_graph(TINY, 1)
     layer = WinogradLayer(name="conv2", filters=4)
     with pytest.raises(ArgumentError, match="training=True"):

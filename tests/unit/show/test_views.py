@@ -211,7 +211,7 @@ def test_every_meeting_of_two_threads_is_told_twice(found, message, said):
 
 
 def test_other_findings_are_one_note_and_a_line_that_is_not_there_none():
-    said = Criterion("a", "A", 1, 0.0, Verdict.PERF, "loads take <40> sectors", 1)
+    said = Criterion("a", "A", 1, 0.0, Verdict.PERF, said="loads take <40> sectors", line=1)
     assert [n.text for n in observed_notes("a;", said)] == ["loads take <40> sectors"]
     assert hazard_notes("a;", [replace(RACE, line=2)]) == hazard_notes("a;", [replace(RACE, line=0)]) == []
     alone = replace(COPY, other_line=0)  # a copy without a line has no place of its own
@@ -247,14 +247,14 @@ def test_a_map_of_wrong_elements_adds_up(shape):
                 expected = "#" if share == 1 else "." if not share else str(min(9, int(np.ceil(10 * share - 1e-9))))
                 assert mark == expected
     exhibit = mismatch_exhibit(found)
-    assert len(images(exhibit.html())) == 1 and str(found.wrong) in exhibit.alt.replace(",", "")
+    assert len(images(exhibit.html())) == 1 and str(found.wrong) in exhibit.frames[0].alt.replace(",", "")
 
 
 def test_a_map_says_where():
     bad = np.zeros((20, 30), bool)
     bad[4:6] = bad[10, 3:9] = bad[10, 20] = True
     found = wrong_map(bad, name="<C>", pattern="zero: a & b")
-    assert "rows 4 to 5, columns 0 to 29; row 10, columns 3 to 8, 20." in mismatch_exhibit(found).alt
+    assert "rows 4 to 5, columns 0 to 29; row 10, columns 3 to 8, 20." in mismatch_exhibit(found).frames[0].alt
     assert mismatch_exhibit(found).sheets[0].rows[1] == ("row 10", "columns 3 to 8, 20")
     assert "<C>" not in mismatch_exhibit(found).html()
     assert str(found).splitlines()[11] == "...######...........#........."

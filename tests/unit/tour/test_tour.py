@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from warpschool.cli import app
-from warpschool.cli.failures import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK
+from warpschool.cli.output import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.errors import CourseError, DeviceUnavailable

@@ -23,8 +23,8 @@ from warpschool.show.kernels import launch_html, run_html
 from warpschool.show.notes import note_on
 from warpschool.show.page import page
 from warpschool.show.results import result_html
-from warpschool.show.roofline import Point, plottable, roofline_figure
-from warpschool.show.source import Note, annotated_source, coloured_lines, frame_of
+from warpschool.show.roofline import Standing, plottable, roofline_figure
+from warpschool.show.source import Note, annotated_source, coloured_lines, excerpt
 
 SAXPY = Course.find().step("lab00_first_kernels/01_saxpy")
 
@@ -88,10 +88,11 @@ def test_columns_that_are_zero_everywhere_are_left_out_and_waste_is_written_out(
 
 def test_a_frame_marks_the_array_with_its_brackets():
     source = "a\n  x += tile[r[0]][k] * 2;  // tile\nb"
-    drawn = frame_of(source, [note_on(source, 2, "reads shared tile at byte 4", array="tile")], around=1)
+    note = note_on(source, 2, "reads shared tile at byte 4", array="tile")
+    drawn = excerpt(source, [note], around=1)
     hit = drawn.lines[1].text
-    assert hit[drawn.note.start : drawn.note.start + drawn.note.width] == "tile[r[0]][k]"
-    assert drawn.text().splitlines()[2].strip() == "| " + " " * 7 + "^" * 13
+    assert hit[note.start : note.start + note.width] == "tile[r[0]][k]"
+    assert [*drawn.terminal()][2].plain.strip() == "| " + " " * 7 + "^" * 13
     assert [line.number for line in drawn.lines] == [1, 2, 3]
 
 
@@ -120,25 +121,25 @@ def test_annotated_source_shades_hot_lines_and_puts_messages_below():
 
 
 def test_the_roofline_draws_what_can_be_drawn():
-    points = [
-        Point("a", 0.5, 100.0),
-        Point("none", float("nan"), 1.0),
-        Point("zero", 0.0, 1.0),
-        Point("m", 4, 9e3, True),
+    standings = [
+        Standing("a", 1, 0.5, 100.0, "DRAM"),
+        Standing("none", 1, float("nan"), 1.0, "DRAM"),
+        Standing("zero", 1, 0.0, 1.0, "DRAM"),
+        Standing("m", 1, 4, 2e4, "DRAM", 9e3),
     ]
-    assert [point.label for point in plottable(points)] == ["a", "m"]
-    picture = figure_image(roofline_figure(points, Roofline.of("h200")), alt='it says "so" & <more>')
+    assert [standing.label for standing in plottable(standings)] == ["a", "m"]
+    picture = figure_image(roofline_figure(standings, Roofline.of("h200")), alt='it says "so" & <more>')
     assert html.unescape(re.search(r'alt="([^"]*)"', picture)[1]) == 'it says "so" & <more>'
     svg = base64.b64decode(re.search(r"base64,([^\"]+)", picture)[1]).decode()
     ET.fromstring(svg)
     assert ">a</text>" in svg and ">m, measured</text>" in svg
     assert "var(--ink)" in svg
     assert "none" not in re.findall(r">([^<]+)</text>", svg)
-    assert picture == figure_image(roofline_figure(points, Roofline.of("h200")), alt='it says "so" & <more>')
+    assert picture == figure_image(roofline_figure(standings, Roofline.of("h200")), alt='it says "so" & <more>')
 
 
 def test_labels_of_close_points_do_not_lie_on_each_other():
-    figure = roofline_figure([Point(f"p{i}", 1.0, 1000.0) for i in range(4)], Roofline.of("a100"))
+    figure = roofline_figure([Standing(f"p{i}", 1, 1.0, 1000.0, "DRAM") for i in range(4)], Roofline.of("a100"))
     heights = [text.xyann[1] for text in figure.axes[0].texts if text.get_text().startswith("p")]
     assert min(np.diff(sorted(heights))) > 5
 

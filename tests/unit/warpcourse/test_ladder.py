@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from warpcourse import lab05_work_per_thread as lab
-from warpcourse import ladder
+from warpcourse import lab05_work_per_thread as lab, ladder
 from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from warpcourse import lessons
-from warpschool.inspect.accesses import Access
+from warpschool.inspect.accesses import WarpRequest
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +20,8 @@ def close_figures():
     plt.close("all")
 
 
-def access(space: str, step_bytes: int, *, nbytes: int = 4, array: str = "x") -> Access:
-    return Access("k", 7, space, "load", array, nbytes, 0, 0, np.arange(32, dtype=np.int64) * step_bytes)
+def access(space: str, step_bytes: int, *, nbytes: int = 4, array: str = "x") -> WarpRequest:
+    return WarpRequest("k", 7, space, "load", array, nbytes, 0, 0, np.arange(32, dtype=np.int64) * step_bytes)
 
 
 def texts(axes) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,26 +18,17 @@ from warpcourse.lab12_split_channels import lab
 from warpcourse.lab12_split_channels.tiles import (
     RESNET,
     YOLO,
-    SearchRecord,
-    SplitChannels,
     Tiles,
-    best_known,
     block_intensity,
     block_loads,
     blocks_of,
     candidates,
     estimate,
-    search,
-    search_with_bar,
     shared_bytes,
-    step_for,
     thread_intensity,
     thread_loads,
     thread_products,
-    tiles_key,
-    tiles_of_key,
     why_not,
-    with_tiles,
 )
 from warpschool.contract import parse_contract
 from warpschool.course import Course
@@ -43,6 +37,7 @@ from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution, convolve
 from warpschool.nn.pipelines import run
 
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 COURSE = Course.find()
 FITS = Convolution(batch=1, channels=8, height=18, width=18, filters=64, rows=3, cols=3)
 STRIDED = Convolution(batch=1, channels=8, height=17, width=17, filters=64, rows=3, cols=3, stride=2)
@@ -51,13 +46,20 @@ GIVEN = Tiles(splits=2)
 FLAT = Tiles(rows=1, cols=16, warp_rows=1, warp_cols=4, step=8)
 
 
+@pytest.fixture
+def searching(monkeypatch) -> ModuleType:
+    """The benchmark's own module, which needs no GPU."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("tile_search")
+
+
 def contract(step: str):
     found = COURSE.step(step)
     return parse_contract(found.solution.read_text("utf-8"), name=found.file_name)
 
 
-def launched(problem: Convolution, tiles: Tiles):
-    pipeline = with_tiles(contract(step_for(problem)), problem, tiles, device="sim")
+def launched(searching: ModuleType, problem: Convolution, tiles: Tiles):
+    pipeline = searching.with_tiles(contract(searching.step_for(problem)), problem, tiles, device="sim")
     x, w = problem.arrays(np.random.default_rng(3))
     done = run(pipeline, x, w, stride=problem.stride, pad=problem.pad)
     assert done.hazards == ()
@@ -66,8 +68,8 @@ def launched(problem: Convolution, tiles: Tiles):
 
 
 @pytest.mark.parametrize(("problem", "tiles"), [(FITS, GIVEN), (STRIDED, GIVEN), (DENSE, FLAT)])
-def test_equations_are_what_the_simulator_counts(problem, tiles):
-    launch = launched(problem, tiles).launches[0]
+def test_equations_are_what_the_simulator_counts(searching, problem, tiles):
+    launch = launched(searching, problem, tiles).launches[0]
     counters = launch.counters
     threads = launch.blocks * tiles.threads
     channels = problem.channels / tiles.splits  # of a thread
@@ -86,23 +88,23 @@ def test_figure_4_6_by_hand():
     assert block_intensity(Tiles(filters=2, rows=4, cols=4), FITS) == 9 * 64 * 64 / (10 * 10 + 9 * 64)
 
 
-def test_groups_and_straight_code_at_ragged_sizes():
+def test_groups_and_straight_code_at_ragged_sizes(searching):
     problem = Convolution(batch=1, channels=13, height=9, width=7, filters=64, rows=1, cols=1, stride=2, pad=1)
     tiles = Tiles(rows=1, cols=12, warp_rows=1, warp_cols=1, groups=4, step=8, splits=2, stages=3, unroll=2)
-    assert len(launched(problem, tiles).launches) == 2
+    assert len(launched(searching, problem, tiles).launches) == 2
 
 
 @pytest.mark.parametrize("step", ["05_split_c_block", "09_batched_ragged"])
-def test_steps_work_as_pipelines(step):
+def test_steps_work_as_pipelines(searching, step):
     problem = Convolution(batch=1, channels=3, height=9, width=5, filters=64, rows=3, cols=3, pad=1)
     x, w = problem.arrays(np.random.default_rng(4))
-    done = run(SplitChannels(Program(contract(f"lab12_split_channels/{step}"), device="sim")), x, w, pad=1)
+    done = run(searching.SplitChannels(Program(contract(f"lab12_split_channels/{step}"), device="sim")), x, w, pad=1)
     assert not np.abs(done.y.get() - convolve(x, w, pad=1)).max() > 2e-5
 
 
-def test_one_part_needs_no_second_launch():
-    assert len(launched(FITS, Tiles(splits=1)).launches) == 1
-    assert len(launched(FITS, GIVEN).launches) == 2
+def test_one_part_needs_no_second_launch(searching):
+    assert len(launched(searching, FITS, Tiles(splits=1)).launches) == 1
+    assert len(launched(searching, FITS, GIVEN).launches) == 2
 
 
 def test_table_9_1():
@@ -113,7 +115,7 @@ def test_table_9_1():
 
 def test_candidates_are_legal_and_the_model_tells_why_others_are_not():
     found = list(candidates(RESNET["R12"]))
-    assert len(found) == len({tiles_key(tiles) for tiles in found}) > 500
+    assert len(found) == len(set(found)) > 500
     assert not any(why_not(tiles, RESNET["R12"]) for tiles in found[::50])
     for change, reason in (
         ({"filters": 3}, "no multiple"), ({"groups": 3}, "dealt out"), ({"splits": 200}, "stages of channels"),
@@ -146,11 +148,11 @@ def time_of(tiles: Tiles) -> float:
     return 10.0 * tiles.filters + tiles.splits
 
 
-def record(folder, kernel="source"):
-    return SearchRecord.open(folder, gpu="Some GPU", problem=FITS, kernel=kernel)
+def record(searching, folder, kernel="source"):
+    return searching.SearchRecord.open(folder, gpu="Some GPU", problem=FITS, kernel=kernel)
 
 
-def test_interrupted_search_goes_on_where_it_stopped(tmp_path):
+def test_interrupted_search_goes_on_where_it_stopped(searching, tmp_path, capsys):
     measured = []
 
     def measure(tiles: Tiles) -> float:
@@ -160,53 +162,57 @@ def test_interrupted_search_goes_on_where_it_stopped(tmp_path):
         return time_of(tiles)
 
     with pytest.raises(KeyboardInterrupt):
-        search(SETS, measure, record(tmp_path))
+        searching.search(SETS, measure, record(searching, tmp_path), title="R12")
     (tmp_path / "again").touch()
-    steps = []
-    best = search(SETS, measure, record(tmp_path), on_step=lambda done, total: steps.append((done, total)))
-    assert best == (SETS[0], 11.0) and measured == SETS and steps[-1] == (6, 6)
-    known = record(tmp_path).times_us
-    assert known[tiles_key(SETS[2])] is None and tiles_of_key(tiles_key(SETS[4])) == SETS[4]
+    best = searching.search(SETS, measure, record(searching, tmp_path), title="R12")
+    assert best == (SETS[0], 11.0) and measured == SETS
+    assert "[6/6]" in capsys.readouterr().out
+    known = record(searching, tmp_path).times_us
+    assert known[searching.tiles_key(SETS[2])] is None
+    assert searching.tiles_of_key(searching.tiles_key(SETS[4])) == SETS[4]
 
 
-def test_killed_search_leaves_a_whole_file(tmp_path):
+def test_killed_search_leaves_a_whole_file(searching, tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path\n"
         "from warpschool.nn.references import Convolution\n"
         "from warpcourse.lab12_split_channels.tiles import Tiles\n"
-        "from warpcourse.lab12_split_channels.tiles import SearchRecord, search\n"
+        "from tile_search import SearchRecord, search\n"
         f"problem = Convolution(**{vars(FITS)!r})\n"
         "record = SearchRecord.open(Path(sys.argv[1]), gpu='Some GPU', problem=problem, kernel='source')\n"
         "def measure(tiles):\n"
         "    if len(record.times_us) == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return 1.0\n"
-        "search([Tiles(splits=s) for s in (1, 2, 3, 4)], measure, record)\n"
+        "search([Tiles(splits=s) for s in (1, 2, 3, 4)], measure, record, title='R12')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=os.environ)
+    paths = (str(BENCHMARKS), *filter(None, [os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=environment)
     assert done.returncode == -signal.SIGKILL
     (path,) = tmp_path.glob("tiles_some-gpu_n1_c8_*.json")
     assert len(json.loads(path.read_text())["times_us"]) == 2
     calls = []
-    search([Tiles(splits=s) for s in (1, 2, 3, 4)], lambda tiles: calls.append(tiles) or 2.0, record(tmp_path))
+    sets = [Tiles(splits=s) for s in (1, 2, 3, 4)]
+    searching.search(sets, lambda tiles: calls.append(tiles) or 2.0, record(searching, tmp_path), title="R12")
     assert [tiles.splits for tiles in calls] == [3, 4]
 
 
-def test_another_kernel_starts_anew_and_a_broken_file_is_named(tmp_path):
-    assert search_with_bar(SETS[:2], time_of, record(tmp_path), title="R12")[1] == 11.0
-    assert record(tmp_path, kernel="another").times_us == {}
-    record(tmp_path).path.write_text("{")
+def test_another_kernel_starts_anew_and_a_broken_file_is_named(searching, tmp_path):
+    assert searching.search(SETS[:2], time_of, record(searching, tmp_path), title="R12")[1] == 11.0
+    assert record(searching, tmp_path, kernel="another").times_us == {}
+    record(searching, tmp_path).path.write_text("{")
     with pytest.raises(ArgumentError, match="no record of a search"):
-        record(tmp_path)
+        record(searching, tmp_path)
     with pytest.raises(ArgumentError, match="none of 1 sets"):
-        search([SETS[2]], time_of, record(tmp_path / "other"))
+        searching.search([SETS[2]], time_of, record(searching, tmp_path / "other"), title="R12")
     with pytest.raises(ArgumentError, match="are no tiles"):
-        tiles_of_key("filters=many")
+        searching.tiles_of_key("filters=many")
 
 
-def test_carried_tiles_are_legal():
-    assert best_known(FITS) is None
+def test_known_tiles_are_legal(searching):
+    assert searching.best_known(FITS) is None
     for name, problem in (YOLO | RESNET).items():
-        tiles = best_known(problem)
+        tiles = searching.best_known(problem)
         assert tiles and not why_not(tiles, problem), name
 
 

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from functools import cache
 
 from ptxsim.codegen import floating
-from ptxsim.codegen.emit import module_text
-from ptxsim.codegen.functions import Function, Helper
-from ptxsim.codegen.runtime import barriers, copies, memory, races
+from ptxsim.codegen.emit import Helper, RuntimeFunction, module_text
+from ptxsim.codegen.runtime import barriers, copies, memory, races, textures
 
 
-def _module(functions: Iterable[Function]) -> tuple[str, tuple[str, ...]]:
+def _module(functions: Iterable[RuntimeFunction]) -> tuple[str, tuple[str, ...]]:
     """IR text and names of functions that are compiled together."""
     texts = {name: text for function in functions for name, text in function.texts().items()}
     return module_text(texts.values(), Helper.declarations, texts), tuple(texts)
@@ -25,12 +24,17 @@ def _module(functions: Iterable[Function]) -> tuple[str, tuple[str, ...]]:
 @cache
 def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Helpers that few kernels call, compiled when one does: group -> IR text and the functions' names."""
-    groups: dict[str, tuple[Function, ...]] = {
+    groups: dict[str, tuple[RuntimeFunction, ...]] = {
         "rounding": floating.DIRECTED,
         "named": (barriers.bar_arrive, barriers.named_release),
+        "cluster": (barriers.cluster_arrive, barriers.cluster_leave, memory.check_cluster),
         "copies": (
             copies.async_issue, copies.async_commit, copies.async_wait, memory.count_copies, copies.async_under_way,
             copies.async_track, copies.async_settle, copies.mbarrier_arrive, copies.mbarrier_waited, races.flight,
+        ),
+        "textures": (
+            textures.texture_problem, textures.texture_object, textures.texel, textures.texture_axis,
+            textures.texture_sum, textures.texture, textures.texture_linear, textures.texture_query, textures.surface,
         ),
         "exact": (
             races.known, races.race_found, races.exact_step, races.landed, races.exact_shared, races.exact_global,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Value
-from ptxsim.codegen.functions import CHECKED, CONTEXT, I32, I64, MASK, WORKER, Helper, arg, helper, i32, i64
+from ptxsim.codegen.emit import CHECKED, CONTEXT, I32, I64, MASK, WARP, WORKER, Helper, IRValue, arg, helper, i32, i64
 
 _C = L.ContextLayout
 
 
 @helper("ws_warp_sync", "void", WORKER, CONTEXT, arg(I32, "masks", WARP), MASK)
-def warp_sync(b: Helper, masks: Value) -> None:
+def warp_sync(b: Helper, masks: IRValue) -> None:
     """__syncwarp of the lanes `mask`, each with the lanes it names: what they did before is ordered before what they
     do from now on. Where that is not the whole warp, only the exact race shadow can tell."""
     at = b.offset(WORKER, L.field("time"))
@@ -24,11 +23,9 @@ def warp_sync(b: Helper, masks: Value) -> None:
     whole = b.mask_bits(b.icmp("eq", left_out, b.like(left_out, 0)))
     everybody = b.icmp("eq", b.and_(b.and_(whole, MASK), live), live)
     all_meet, some_meet, done = b.new_label("all"), b.new_label("some"), b.new_label("done")
-    b.branch(everybody, all_meet, some_meet)
-    b.label(all_meet)
+    b.branch(everybody, all_meet, some_meet, then=all_meet)
     b.store(later, b.offset(CONTEXT, _C.SYNC_TIME))
-    b.br(done)
-    b.label(some_meet)
+    b.br(done, then=some_meet)
     with b.if_(b.icmp("ne", exact, i32(0))):
         warp = b.warp()
         table = b.offset(b.worker("lane_syncs", "ptr"), b.shl(b.resize(warp, I64), 12))
@@ -37,12 +34,11 @@ def warp_sync(b: Helper, masks: Value) -> None:
             row = b.offset(table, b.shl(b.resize(lane, I64), 7))
             with b.loop(i32(WARP)) as other, b.if_(b.lane_active(other, b.element(slots, I32, lane))):
                 b.set_element(row, later, other)
-    b.br(done)
-    b.label(done)
+    b.br(done, then=done)
 
 
 @helper("ws_block_barrier", "void", WORKER, arg(I32, "granule_log2"))
-def block_barrier(b: Helper, granule_log2: Value) -> None:
+def block_barrier(b: Helper, granule_log2: IRValue) -> None:
     """A block barrier opens: everything before is ordered before everything after."""
     at = b.offset(WORKER, L.field("time"))
     now = b.add_const(b.load(I32, at), 1)
@@ -60,7 +56,7 @@ def block_barrier(b: Helper, granule_log2: Value) -> None:
 
 
 @helper("ws_idle", I32, WORKER, CONTEXT, CHECKED)
-def idle(b: Helper, checked: Value) -> None:
+def idle(b: Helper, checked: IRValue) -> None:
     """No lane of the warp can run: -1 to go on (a warp barrier opened), else what `masked` returns.
 
     A lane that waits at __syncwarp goes on once all lanes of its mask wait so too or have exited. Lanes that have
@@ -91,21 +87,19 @@ def idle(b: Helper, checked: Value) -> None:
     b.store(waiting, b.offset(CONTEXT, _C.PARTICIPANTS))
     with b.if_(b.icmp("ne", checked, i32(0))):
         elsewhere = b.and_(b.mask_bits(b.icmp("ne", pcs, b.splat(place))), waiting)
-        born = b.load(I32, b.offset(CONTEXT, _C.LIVE))
-        missing = b.or_(elsewhere, b.and_(gone_bits, born))
+        missing = b.or_(elsewhere, b.and_(gone_bits, b.load(I32, b.offset(CONTEXT, _C.LIVE))))
         with b.if_(b.icmp("ne", missing, i32(0))):
             _divergent(b, pcs_at, target, lane, b.first_bit(missing))
     b.ret(b.or_(i32(L.MASKED_BARRIER << 16), target))
 
 
-def _divergent(b: Helper, pcs_at: Value, target: Value, lane: Value, other: Value) -> None:
+def _divergent(b: Helper, pcs_at: IRValue, target: IRValue, lane: IRValue, other: IRValue) -> None:
     """Reports that `lane` waits at the barrier before block `target`, which lane `other` does not reach."""
     place = b.resize(b.element(pcs_at, "i16", other), I64)
-    kind = i32(L.DIVERGENT_BARRIER)
-    b.call("ws_hazard", "void", WORKER, CONTEXT, kind, target, lane, b.resize(other, I64), place)
+    b.call("ws_hazard", "void", WORKER, CONTEXT, i32(L.DIVERGENT_BARRIER), target, lane, b.resize(other, I64), place)
 
 
-def _open_warp_barriers(b: Helper, pcs: Value, meeting: Value, gone: Value, checked: Value) -> None:
+def _open_warp_barriers(b: Helper, pcs: IRValue, meeting: IRValue, gone: IRValue, checked: IRValue) -> None:
     """Returns -1 if some lanes of `meeting` may go on: all lanes of their mask wait with the same mask, or are gone."""
     masks = b.load(I32, b.offset(CONTEXT, _C.WARP_MASKS), WARP, align=64)
     same = b.call("ws_match_any", I32, b.resize(masks, I64), b.mask_bits(meeting), lanes=WARP)
@@ -119,7 +113,7 @@ def _open_warp_barriers(b: Helper, pcs: Value, meeting: Value, gone: Value, chec
         b.leave(i32(-1))
 
 
-def _give_up_warp_barrier(b: Helper, pcs: Value, meeting: Value, there: Value, checked: Value) -> None:
+def _give_up_warp_barrier(b: Helper, pcs: IRValue, meeting: IRValue, there: IRValue, checked: IRValue) -> None:
     """The lanes of `meeting` wait for others that never come: reports it and lets them go on."""
     pcs_at = b.offset(CONTEXT, _C.PCS)
     with b.if_(b.icmp("ne", checked, i32(0))):
@@ -136,23 +130,55 @@ ONE_FOR_ALL = 1 << 32
 
 
 @helper("ws_bar_arrive", "void", WORKER, CONTEXT, MASK, arg(I32, "id"))
-def bar_arrive(b: Helper, number: Value) -> None:
+def bar_arrive(b: Helper, number: IRValue) -> None:
     """bar.arrive: the warp is counted at barrier `id` and goes on."""
     b.increment(_cell(b, b.offset(WORKER, L.field("arrivals")), number), _threads(b, CONTEXT, MASK))
 
 
-def _cell(b: Helper, array: Value, number: Value) -> Value:
+_P = L.ClusterPart
+
+
+@helper("ws_cluster_arrive", "void", WORKER, CONTEXT, MASK)
+def cluster_arrive(b: Helper) -> None:
+    """barrier.cluster.arrive: the lanes of `mask` are counted, and the warp remembers for which phase."""
+    part = b.worker("cluster", "ptr")
+    b.store(b.load(I32, b.offset(part, _P.phase.offset)), b.offset(CONTEXT, _C.CLUSTER_PHASE))
+    live = b.load(I32, b.offset(CONTEXT, _C.LIVE))
+    b.increment(b.offset(part, _P.arrived.offset), b.call("llvm.ctpop.i32", I32, b.and_(MASK, live)))
+    _open_cluster(b, part)
+
+
+@helper("ws_cluster_leave", "void", WORKER, CONTEXT)
+def cluster_leave(b: Helper) -> None:
+    """A warp has ended: its cluster's barrier expects it no more."""
+    part, live = b.worker("cluster", "ptr"), b.load(I32, b.offset(CONTEXT, _C.LIVE))
+    at = b.offset(part, _P.threads.offset)
+    b.store(b.sub(b.load(I32, at), b.call("llvm.ctpop.i32", I32, live)), at)
+    b.store(i32(1), b.offset(WORKER, L.field("came_further")))
+    _open_cluster(b, part)
+
+
+def _open_cluster(b: Helper, part: IRValue) -> None:
+    """The barrier opens when all threads have come that are left."""
+    arrived, threads = (b.load(I32, b.offset(part, f.offset)) for f in (_P.arrived, _P.threads))
+    with b.if_(b.and_(b.icmp("uge", arrived, threads), b.icmp("ne", arrived, i32(0)))):
+        b.store(i32(0), b.offset(part, _P.arrived.offset))
+        b.increment(b.offset(part, _P.phase.offset), i32(1))
+        b.store(i32(1), b.offset(WORKER, L.field("came_further")))
+
+
+def _cell(b: Helper, array: IRValue, number: IRValue) -> IRValue:
     return b.let("ptr", 0, f"getelementptr i32, {array}, {b.and_const(number, L.NAMED_BARRIERS - 1)}")
 
 
-def _threads(b: Helper, context: Value, lanes: Value) -> Value:
+def _threads(b: Helper, context: IRValue, lanes: IRValue) -> IRValue:
     """Threads that a barrier counts for these lanes of a warp: a warp that comes as a whole counts 32."""
     live = b.load(I32, b.offset(context, _C.LIVE))
     whole = b.icmp("eq", b.and_(lanes, live), live)
     return b.select(whole, i32(32), b.call("llvm.ctpop.i32", I32, lanes))
 
 
-def _waiting(b: Helper, contexts: Value, stride: Value, warp: Value) -> tuple[Value, Value, Value, Value]:
+def _waiting(b: Helper, contexts: IRValue, stride: IRValue, warp: IRValue) -> tuple[IRValue, IRValue, IRValue, IRValue]:
     """(context, whether the warp has not ended, whether it waits at a block barrier, the lanes that wait)"""
     context = b.offset(contexts, b.mul(warp, stride))
     code = b.lshr(b.load(I32, b.offset(context, _C.STATUS)), 16)
@@ -163,10 +189,10 @@ def _waiting(b: Helper, contexts: Value, stride: Value, warp: Value) -> tuple[Va
 
 
 @helper("ws_named_release", I64, WORKER, arg("ptr", "contexts"), arg(I64, "stride"), arg(I64, "warps"))
-def named_release(b: Helper, contexts: Value, stride: Value, warps: Value) -> None:
+def named_release(b: Helper, contexts: IRValue, stride: IRValue, warps: IRValue) -> None:
     """Warps that may go on as a bit mask, with ONE_FOR_ALL; the votes of bar.red go to their contexts."""
     waiting, expected, votes, lanes, opened, taken = (
-        b.stack(Value(I32, "zeroinitializer", L.NAMED_BARRIERS)) for _ in range(6)
+        b.stack(IRValue(I32, "zeroinitializer", L.NAMED_BARRIERS)) for _ in range(6)
     )
     alive = b.variable(I32, i32(0))
     with b.loop(warps) as warp:
@@ -177,12 +203,12 @@ def named_release(b: Helper, contexts: Value, stride: Value, warps: Value) -> No
             number = b.load(I32, b.offset(context, _C.BARRIER_ID))
             b.increment(_cell(b, waiting, number), _threads(b, context, who))
             count = b.load(I32, b.offset(context, _C.BARRIER_COUNT))
-            largest = b.intrinsic("umax", b.load(I32, _cell(b, expected, number)), count)
-            b.store(largest, _cell(b, expected, number))
+            b.store(b.intrinsic("umax", b.load(I32, _cell(b, expected, number)), count), _cell(b, expected, number))
             predicate = b.and_(b.load(I32, b.offset(context, _C.PREDICATE)), who)
             b.increment(_cell(b, votes, number), b.call("llvm.ctpop.i32", I32, predicate))
             b.increment(_cell(b, lanes, number), b.call("llvm.ctpop.i32", I32, who))
     released, numbers = b.variable(I64, i64(0)), b.variable(I32, i32(0))
+    opens = b.variable("i1", IRValue("i1", "false"))
     arrivals = b.offset(WORKER, L.field("arrivals"))
     with b.loop(warps) as warp:
         context, _, waits, who = _waiting(b, contexts, stride, warp)
@@ -194,7 +220,11 @@ def named_release(b: Helper, contexts: Value, stride: Value, warps: Value) -> No
             there = b.add(b.load(I32, _cell(b, waiting, number)), passed_by)
             # more than the count have come: they belong to the barrier's next turn
             free = b.icmp("ult", b.add(b.load(I32, _cell(b, taken, number)), passed_by), wanted)
-            with b.if_(b.and_(free, b.icmp("uge", there, wanted))):
+            b.store(b.and_(free, b.icmp("uge", there, wanted)), opens)
+            with b.if_(b.icmp("eq", number, i32(L.CLUSTER_BARRIER)), likely=False):
+                phase = b.load(I32, b.offset(b.worker("cluster", "ptr"), _P.phase.offset))
+                b.store(b.icmp("ne", phase, b.load(I32, b.offset(context, _C.CLUSTER_PHASE))), opens)
+            with b.if_(b.load("i1", opens)):
                 b.increment(_cell(b, taken, number), _threads(b, context, who))
                 b.store(b.or_(b.load(I64, released), b.binary("shl", i64(1), warp)), released)
                 b.store(i32(1), _cell(b, opened, number))

@@ -13,8 +13,7 @@ The 64 bits of a barrier object (PTX ISA 9.7.13.15) are opaque to a program; `la
 from __future__ import annotations
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Value, constant
-from ptxsim.codegen.functions import (
+from ptxsim.codegen.emit import (
     ADDRESS,
     CHECKED,
     CONTEXT,
@@ -23,29 +22,33 @@ from ptxsim.codegen.functions import (
     MASK,
     SITE,
     SIZE,
+    WARP,
     WORKER,
     Helper,
+    IRValue,
     arg,
+    constant,
     helper,
     i32,
     i64,
-    report,
+    report_signal,
 )
 
+_NO_BYTES = constant(I32, 0, WARP)
 _MASK, _SIZE, _SITE, _DUE, _TO, _FROM, _BYTES, _GROUP = 0, 4, 8, 12, 64, 192, 448, 576
 
 
-def _queue(b: Helper) -> Value:
+def _queue(b: Helper) -> IRValue:
     warp = b.warp()
     return b.offset(b.worker("pending", "ptr"), b.mul(b.resize(warp, I64), i64(L.QUEUE_BYTES)))
 
 
-def _lanes(b: Helper, entry: Value, at: int, type_: str = I32) -> Value:
+def _lanes(b: Helper, entry: IRValue, at: int, type_: str = I32) -> IRValue:
     """A field of an entry, or a queue's commits, that has a value per lane."""
     return b.load(type_, b.offset(entry, at), WARP, align=64)
 
 
-def _entry(b: Helper, queue: Value, index: Value) -> Value:
+def _entry(b: Helper, queue: IRValue, index: IRValue) -> IRValue:
     return b.offset(b.offset(queue, L.QUEUE_ENTRIES), b.mul(b.resize(index, I64), i64(L.QUEUE_ENTRY_BYTES)))
 
 
@@ -53,12 +56,14 @@ def _entry(b: Helper, queue: Value, index: Value) -> Value:
     "ws_async_issue", "void", WORKER, CONTEXT, arg(I32, "to", WARP), arg(I64, "from", WARP), arg(I32, "bytes", WARP),
     MASK, SIZE, SITE, CHECKED,
 )  # fmt: skip
-def async_issue(b: Helper, to: Value, origin: Value, count: Value, checked: Value) -> None:
+def async_issue(b: Helper, to: IRValue, origin: IRValue, count: IRValue, checked: IRValue) -> None:
     """Queues a copy of `bytes` (at most SIZE; the rest is zero) per lane of `mask`."""
     _append(b, to, origin, count, SIZE, SITE, checked)
 
 
-def _append(b: Helper, to: Value, origin: Value, count: Value, size: Value, site: Value, checked: Value) -> None:
+def _append(
+    b: Helper, to: IRValue, origin: IRValue, count: IRValue, size: IRValue, site: IRValue, checked: IRValue
+) -> None:
     queue = _queue(b)
     full = b.icmp("uge", b.load(I32, queue), i32(L.QUEUE_CAPACITY))
     with b.if_(full, likely=False):
@@ -69,38 +74,37 @@ def _append(b: Helper, to: Value, origin: Value, count: Value, size: Value, site
     entry = _entry(b, queue, used)
     for value, at in ((MASK, _MASK), (size, _SIZE), (site, _SITE)):
         b.store(value, b.offset(entry, at))
-    commits = _lanes(b, queue, L.QUEUE_COMMITS)
-    for value, at in ((to, _TO), (origin, _FROM), (count, _BYTES), (commits, _GROUP)):
+    for value, at in ((to, _TO), (origin, _FROM), (count, _BYTES), (_lanes(b, queue, L.QUEUE_COMMITS), _GROUP)):
         b.store(value, b.offset(entry, at), align=64)
     b.store(b.add_const(used, 1), queue)
 
 
 @helper("ws_async_track", "void", WORKER, CONTEXT, ADDRESS, MASK, SITE, arg(I32, "announced"), CHECKED)
-def async_track(b: Helper, address: Value, announced: Value, checked: Value) -> None:
+def async_track(b: Helper, address: IRValue, announced: IRValue, checked: IRValue) -> None:
     """Queues an arrival at the barrier object at `address`; `announced` is 1 if its phase is to wait for one more."""
     once = constant(I32, 1, WARP)
     with b.if_(b.icmp("ne", announced, i32(0))):
-        b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, address, MASK, once, i32(0), i32(1), lanes=WARP)
+        b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, address, MASK, once, i32(0), i32(1), _NO_BYTES, lanes=WARP)
     _append(b, constant(I32, 0, WARP), address, once, i32(0), SITE, checked)
 
 
-def _is_arrival(b: Helper, entry: Value) -> Value:
+def _is_arrival(b: Helper, entry: IRValue) -> IRValue:
     return b.icmp("eq", b.load(I32, b.offset(entry, _SIZE)), i32(0))
 
 
-def _retire(b: Helper, entry: Value, lanes: Value, checked: Value) -> None:
+def _retire(b: Helper, entry: IRValue, lanes: IRValue, checked: IRValue) -> None:
     """What an entry stands for happens, for `lanes`."""
     arrival = _is_arrival(b, entry)
     with b.if_(arrival):
         address = _lanes(b, entry, _FROM, I64)
         once = _lanes(b, entry, _BYTES)
-        b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, address, lanes, once, i32(0), i32(0), lanes=WARP)
+        b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, address, lanes, once, i32(0), i32(0), _NO_BYTES, lanes=WARP)
     with b.if_(b.not_(arrival)):
         _land(b, entry, lanes, checked)
     b.store(b.and_(b.load(I32, entry), b.not_(lanes)), entry)
 
 
-def _land(b: Helper, entry: Value, lanes: Value, checked: Value) -> None:
+def _land(b: Helper, entry: IRValue, lanes: IRValue, checked: IRValue) -> None:
     """Copies an entry's bytes for `lanes`."""
     size = b.load(I32, b.offset(entry, _SIZE))
     words = b.lshr(size, 2)
@@ -134,7 +138,7 @@ def _land(b: Helper, entry: Value, lanes: Value, checked: Value) -> None:
                 b.emit(f"call void {landed.text}({WORKER}, {CONTEXT}, {to}, {lanes}, {size}, {site}, i32 {granule})")
 
 
-def _drop_landed(b: Helper, queue: Value) -> None:
+def _drop_landed(b: Helper, queue: IRValue) -> None:
     """Removes entries that no lane waits for any more, keeping the order."""
     kept = b.variable(I32, i32(0))
     with b.loop(b.load(I32, queue)) as k:
@@ -143,7 +147,7 @@ def _drop_landed(b: Helper, queue: Value) -> None:
             place = b.load(I32, kept)
             with b.if_(b.icmp("ne", place, k)):
                 to = _entry(b, queue, place)
-                b.call("llvm.memcpy.p0.p0.i64", "void", to, entry, i64(L.QUEUE_ENTRY_BYTES), Value("i1", "false"))
+                b.call("llvm.memcpy.p0.p0.i64", "void", to, entry, i64(L.QUEUE_ENTRY_BYTES), IRValue("i1", "false"))
             b.store(b.add_const(place, 1), kept)
     b.store(b.load(I32, kept), queue)
 
@@ -157,14 +161,13 @@ def async_commit(b: Helper) -> None:
 
 
 @helper("ws_async_wait", "void", WORKER, CONTEXT, MASK, arg(I32, "pending"), CHECKED)
-def async_wait(b: Helper, pending: Value, checked: Value) -> None:
+def async_wait(b: Helper, pending: IRValue, checked: IRValue) -> None:
     """Lands what the lanes of `mask` wait for: all but their latest `pending` groups; everything if pending is -1.
 
     `checked` is 0, or the log2 of the race shadow's granule + 1.
     """
     queue = _queue(b)
-    commits = _lanes(b, queue, L.QUEUE_COMMITS)
-    limit = b.sub(commits, b.splat(pending))  # with -1: one more than any group
+    limit = b.sub(_lanes(b, queue, L.QUEUE_COMMITS), b.splat(pending))  # with -1: one more than any group
     on_their_way = b.variable(I32, i32(0))
     with b.loop(b.load(I32, queue)) as k:
         entry = _entry(b, queue, k)
@@ -181,7 +184,7 @@ def async_wait(b: Helper, pending: Value, checked: Value) -> None:
 
 
 @helper("ws_async_settle", "void", WORKER, CONTEXT, arg(I64, "address"), CHECKED)
-def async_settle(b: Helper, address: Value, checked: Value) -> None:
+def async_settle(b: Helper, address: IRValue, checked: IRValue) -> None:
     """The warp arrives at the barrier object at `address`, or at all (0), for which its copies are to be there."""
     queue = _queue(b)
     used = b.load(I32, queue)
@@ -211,8 +214,7 @@ def async_under_way(b: Helper) -> None:
     commits = _lanes(b, queue, L.QUEUE_COMMITS)
     with b.loop(b.load(I32, queue)) as k:
         entry = _entry(b, queue, k)
-        group = _lanes(b, entry, _GROUP)
-        tied = b.or_(b.icmp("slt", group, commits), b.splat(_is_arrival(b, entry)))
+        tied = b.or_(b.icmp("slt", _lanes(b, entry, _GROUP), commits), b.splat(_is_arrival(b, entry)))
         committed = b.and_(b.mask_bits(tied), b.load(I32, entry))
         with b.if_(b.icmp("ne", committed, i32(0)), likely=True):
             b.leave(i64(1))
@@ -225,54 +227,58 @@ MOST_FAILED_WAITS = 1 << 16
 
 @helper(
     "ws_mbarrier_arrive", "<32 x i64>", WORKER, CONTEXT, ADDRESS, MASK, arg(I32, "counts", WARP),
-    arg(I32, "dropping"), arg(I32, "tracking"),
+    arg(I32, "dropping"), arg(I32, "tracking"), arg(I32, "bytes", WARP),
 )  # fmt: skip
-def mbarrier_arrive(b: Helper, address: Value, counts: Value, dropping: Value, tracking: Value) -> None:
+def mbarrier_arrive(
+    b: Helper, address: IRValue, counts: IRValue, dropping: IRValue, tracking: IRValue, transactions: IRValue
+) -> None:
     """The lanes of `mask` arrive one after the other, each `counts` times; each gets the state before.
 
     `dropping` is 1 where later phases are to expect that many arrivals fewer, `tracking` is 1 where an arrival is only
-    announced: the phase waits for one more.
+    announced: the phase waits for one more. It also waits for `bytes` more, or with a negative number for fewer.
     """
-    addresses, numbers = b.stack(address), b.stack(counts)
-    result, completed = b.stack(Value(I64, "zeroinitializer", WARP)), b.variable(I32, i32(0))
+    addresses, numbers, changes = b.stack(address), b.stack(counts), b.stack(transactions)
+    result, completed = b.stack(IRValue(I64, "zeroinitializer", WARP)), b.variable(I32, i32(0))
     drops, announces = b.icmp("ne", dropping, i32(0)), b.icmp("ne", tracking, i32(0))
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
         pointer = b.pointer(b.element(addresses, I64, lane))
         old = b.load(I64, pointer)
         b.set_element(result, old, lane)
         count = b.resize(b.element(numbers, I32, lane), I64)
-        expected, missing, phase = _fields(b, old)
+        expected, missing, outstanding, phase = _fields(b, old)
         expected = b.and_const(b.select(drops, b.sub(expected, count), expected), L.COUNT_MASK)
         missing = b.select(announces, b.add(missing, count), b.sub(missing, count))
-        over = b.icmp("sle", missing, i64(0))
+        change = b.resize(b.element(changes, I32, lane), I64, signed=True)
+        outstanding = b.and_const(b.add(outstanding, change), (1 << L.BYTES_BITS) - 1)
+        over = b.and_(b.icmp("sle", missing, i64(0)), b.icmp("eq", outstanding, i64(0)))
         phase = b.add(phase, b.resize(over, I64))
         missing = b.and_const(b.select(over, expected, missing), L.COUNT_MASK)
-        b.store(b.or_(b.or_(expected, b.shl(missing, L.COUNT_BITS)), b.shl(phase, L.PHASE_SHIFT)), pointer)
+        counted = b.or_(expected, b.or_(b.shl(missing, L.COUNT_BITS), b.shl(outstanding, L.BYTES_SHIFT)))
+        b.store(b.or_(counted, b.shl(phase, L.PHASE_SHIFT)), pointer)
         bit = b.binary("shl", b.resize(over, I32), lane)
         b.store(b.or_(b.load(I32, completed), bit), completed)
     b.store(i32(0), b.offset(WORKER, L.field("failed_waits")))
+    b.store(i32(1), b.offset(WORKER, L.field("came_further")))
     _tell(b, address, b.select(announces, i32(0), MASK), L.ARRIVES)
     _tell(b, address, b.load(I32, completed), L.COMPLETES)
     b.ret(b.load(I64, result, WARP, align=64))
 
 
-def _fields(b: Helper, state: Value) -> tuple[Value, Value, Value]:
+def _fields(b: Helper, state: IRValue) -> tuple[IRValue, IRValue, IRValue, IRValue]:
     expected, missing = (b.and_const(b.lshr(state, shift), L.COUNT_MASK) for shift in (0, L.COUNT_BITS))
-    return expected, missing, b.lshr(state, L.PHASE_SHIFT)
+    outstanding = b.and_const(b.lshr(state, L.BYTES_SHIFT), (1 << L.BYTES_BITS) - 1)
+    return expected, missing, outstanding, b.lshr(state, L.PHASE_SHIFT)
 
 
-def _tell(b: Helper, address: Value, lanes: Value, flags: int) -> None:
+def _tell(b: Helper, address: IRValue, lanes: IRValue, flags: int) -> None:
     """Reports to `ordering`, with the exact race shadow."""
     told = b.and_(b.icmp("ne", b.worker("exact", I32), i32(0)), b.icmp("ne", lanes, i32(0)))
     with b.if_(told, likely=False):
-        slot = b.offset(WORKER, L.field("signal_addresses"))
-        b.store(address, slot, align=8)
-        both = b.or_(b.resize(lanes, I64), i64(flags << 32))
-        report(b, L.Event.SIGNAL, b.warp(), both, slot)
+        report_signal(b, b.warp, address, lanes, flags)
 
 
 @helper("ws_mbarrier_waited", I32, WORKER, CONTEXT, ADDRESS, MASK, arg(I32, "over"))
-def mbarrier_waited(b: Helper, address: Value, over: Value) -> None:
+def mbarrier_waited(b: Helper, address: IRValue, over: IRValue) -> None:
     """The lanes of `mask` have looked whether a phase is `over`: 1 if the block waits for ever, else 0.
 
     A lane that has to wait gives way at the head of its loop.
@@ -288,8 +294,7 @@ def mbarrier_waited(b: Helper, address: Value, over: Value) -> None:
     b.increment(at, i32(1))
     lane = b.first_bit(failed)
     waiting = b.element(b.stack(address), I64, lane)
-    warp = b.warp()
-    b.store(b.or_(b.shl(warp, L.WARP_SHIFT), lane), b.offset(WORKER, L.field("waiting_thread")))
+    b.store(b.or_(b.shl(b.warp(), L.WARP_SHIFT), lane), b.offset(WORKER, L.field("waiting_thread")))
     shared = b.convert("ptrtoint", b.worker("shared", "ptr"), I64)
     b.store(b.sub(waiting, shared), b.offset(WORKER, L.field("waiting_at")))
     b.ret(b.resize(b.icmp("ugt", b.load(I32, at), i32(MOST_FAILED_WAITS)), I32))

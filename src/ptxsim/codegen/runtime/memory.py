@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import BITS, WARP, Builder, Value, constant
-from ptxsim.codegen.functions import (
+from ptxsim.codegen.emit import (
     ADDRESS,
+    BITS,
     CONTEXT,
     COUNTER,
     I32,
@@ -19,9 +19,13 @@ from ptxsim.codegen.functions import (
     OFFSET,
     SITE,
     SIZE,
+    WARP,
     WORKER,
+    Builder,
     Helper,
+    IRValue,
     arg,
+    constant,
     helper,
     i32,
     i64,
@@ -29,7 +33,7 @@ from ptxsim.codegen.functions import (
 
 
 @helper("ws_hazard", "void", WORKER, CONTEXT, KIND, SITE, arg(I32, "lane"), arg(I64, "address"), arg(I64, "state"))
-def hazard(b: Helper, lane: Value, address: Value, state: Value) -> None:
+def hazard(b: Helper, lane: IRValue, address: IRValue, state: IRValue) -> None:
     """Notes a hazard once per (site, kind)."""
     index = b.add(b.mul(SITE, i32(L.HAZARD_KINDS)), KIND)
     seen = b.offset(b.worker("hazard_seen", "ptr"), b.resize(index, I64))
@@ -49,26 +53,31 @@ def hazard(b: Helper, lane: Value, address: Value, state: Value) -> None:
         b.store(b.add(count, i64(1)), count_at)
 
 
-@helper("ws_find", "ptr", WORKER, arg(I64, "address"), SIZE)
-def find(b: Helper, address: Value) -> None:
-    """The allocation-table entry that holds [address, address + size), or null."""
-    table, count = b.worker("allocations", "ptr"), b.worker("allocation_count", I64)
+_TABLES = {"ws_find": ("allocations", "allocation_count"), "ws_find_const": ("constants", "constant_count")}
+
+
+@helper("{}", "ptr", WORKER, arg(I64, "address"), SIZE, over=(("ws_find",), ("ws_find_const",)))
+def find(b: Helper, address: IRValue, name: str) -> None:
+    """The entry of the table of allocations, or of those in constant memory, that holds [address, address + size), or
+    null."""
+    entries, number = _TABLES[name]
+    table, count = b.worker(entries, "ptr"), b.worker(number, I64)
     end = b.add(address, b.resize(SIZE, I64))
     with b.loop(count) as k:
         entry = b.offset(table, b.mul(k, i64(24)))
         low, high = b.load(I64, entry), b.load(I64, b.offset(entry, 8))
         inside = b.and_(b.icmp("uge", address, low), b.icmp("ule", end, high))
         inside = b.and_(inside, b.icmp("ult", address, high))  # an address just below 2^64 has its end at 0
-        found, further = b.new_label("found"), b.new_label("further")
-        b.branch(inside, found, further)
-        b.label(found)
-        b.ret(entry)
-        b.label(further)
+        with b.leaving(inside, "found", "further", None):
+            b.ret(entry)
     b.ret(NULL)
 
 
-@helper("ws_check_global", I32, WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE)
-def check_global(b: Helper, address: Value) -> None:
+@helper(
+    "ws_check_{}", I32, WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE,
+    over=(("global", "ws_find"), ("const", "ws_find_const")),
+)  # fmt: skip
+def check_global(b: Helper, address: IRValue, _space: str, find: str) -> None:
     """Lanes of `mask` whose access is aligned and inside an allocation; the others become hazards."""
     site = b.site()
     size = b.resize(SIZE, I64)
@@ -77,11 +86,8 @@ def check_global(b: Helper, address: Value) -> None:
     bad = b.or_(b.icmp("ult", address, b.splat(low)), b.icmp("ugt", address, b.splat(last)))
     odd = b.icmp("ne", b.and_(address, b.splat(b.sub(size, i64(1)))), b.like(address, 0))
     wrong = b.and_(b.mask_bits(b.or_(bad, odd)), MASK)
-    fine, slow = b.new_label("fine"), b.new_label("slow")
-    b.branch(b.and_(b.icmp("eq", wrong, i32(0)), b.icmp("ult", low, high)), fine, slow)
-    b.label(fine)
-    b.ret(MASK)
-    b.label(slow)
+    with b.leaving(lambda: b.and_(b.icmp("eq", wrong, i32(0)), b.icmp("ult", low, high)), "fine", "slow", None):
+        b.ret(MASK)
     addresses = b.stack(address)
     ok = b.variable(I32, i32(0))
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
@@ -89,7 +95,7 @@ def check_global(b: Helper, address: Value) -> None:
         misaligned = b.icmp("ne", b.and_(a, b.sub(size, i64(1))), i64(0))
         with b.if_(misaligned):
             b.hazard(i32(L.MISALIGNED), lane, a, i64(0))
-        entry = b.call("ws_find", "ptr", WORKER, a, SIZE)
+        entry = b.call(find, "ptr", WORKER, a, SIZE)
         missing = b.icmp("eq", entry, NULL)
         with b.if_(missing):
             b.hazard(i32(L.OUT_OF_BOUNDS), lane, a, i64(0))
@@ -101,7 +107,7 @@ def check_global(b: Helper, address: Value) -> None:
 
 
 @helper("ws_check_shared", I32, WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE)
-def check_shared(b: Helper, offset: Value) -> None:
+def check_shared(b: Helper, offset: IRValue) -> None:
     """Lanes of `mask` whose shared access is aligned and inside the block's shared memory."""
     limit = b.sub(b.worker("shared_bytes", I64), b.resize(SIZE, I64))
     wide = b.resize(offset, I64)
@@ -118,11 +124,28 @@ def check_shared(b: Helper, offset: Value) -> None:
     b.ret(b.and_(MASK, b.not_(wrong)))
 
 
+@helper("ws_check_cluster", I32, WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE)
+def check_cluster(b: Helper, address: IRValue) -> None:
+    """Lanes of `mask` whose access is inside the shared memory of another block of the cluster."""
+    sides = [b.load(I32, b.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
+    blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
+    rank = b.add_const(b.lshr(address, L.CLUSTER_WINDOW_SHIFT), -1)
+    offset = b.and_const(address, (1 << L.CLUSTER_WINDOW_SHIFT) - 1)
+    last = b.sub(b.resize(b.worker("shared_bytes", I64), I32), SIZE)
+    outside = b.or_(b.icmp("uge", rank, b.splat(blocks)), b.icmp("sgt", offset, b.splat(last)))
+    ended = b.load(I32, b.offset(b.worker("cluster", "ptr"), L.ClusterPart.ended.offset))
+    bit = b.and_const(b.binary("lshr", b.splat(ended), b.and_const(rank, 31)), 1)
+    wrong = b.and_(b.mask_bits(b.or_(outside, b.icmp("ne", bit, b.like(bit, 0)))), MASK)
+    with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
+        lane = b.first_bit(wrong)
+        b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, b.resize(b.element(b.stack(address), I32, lane), I64), i64(0))
+    b.ret(b.and_(MASK, b.not_(b.mask_bits(outside))))
+
+
 @helper("ws_check_local", I32, WORKER, CONTEXT, arg(I64, "offset", WARP), MASK, SIZE, SITE, arg(I64, "limit"))
-def check_local(b: Helper, offset: Value, limit: Value) -> None:
+def check_local(b: Helper, offset: IRValue, limit: IRValue) -> None:
     """Lanes of `mask` whose access is aligned and inside the thread's local memory."""
-    last = b.sub(limit, b.resize(SIZE, I64))
-    bad = b.icmp("sgt", offset, b.splat(last))
+    bad = b.icmp("sgt", offset, b.splat(b.sub(limit, b.resize(SIZE, I64))))
     odd = b.icmp("ne", b.and_(offset, b.splat(b.resize(b.sub(SIZE, i32(1)), I64))), b.like(offset, 0))
     wrong = b.and_(b.mask_bits(b.or_(bad, b.or_(odd, b.icmp("slt", offset, b.like(offset, 0))))), MASK)
     with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
@@ -131,24 +154,21 @@ def check_local(b: Helper, offset: Value, limit: Value) -> None:
     b.ret(b.and_(MASK, b.not_(wrong)))
 
 
-def _repeated(b: Helper, units: Value, unit: Value, lane: Value, mask: Value) -> Value:
+def _repeated(b: Helper, units: IRValue, unit: IRValue, lane: IRValue, mask: IRValue) -> IRValue:
     """The active lanes below `lane` that have its unit too."""
     same = b.mask_bits(b.icmp("eq", units, b.splat(unit)))
     earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
     return b.and_(b.and_(same, earlier), mask)
 
 
-def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
+def distinct_values(b: Helper, units: IRValue, mask: IRValue) -> IRValue:
     """Number of distinct values among the active lanes of a vector of integers (i64 result)."""
     full, any_order, join = b.new_label("sorted"), b.new_label("unsorted"), b.new_label("counted")
     previous = b.shuffle(units, [0, *range(WARP - 1)])
     rising = b.mask_bits(b.icmp("uge", units, previous))
-    b.branch(b.and_(b.icmp("eq", mask, i32(-1)), b.icmp("eq", rising, i32(-1))), full, any_order)
-    b.label(full)
-    steps = b.call("llvm.ctpop.i32", I32, b.mask_bits(b.icmp("ne", units, previous)))
-    first = b.add_const(steps, 1)
-    b.br(join)
-    b.label(any_order)
+    b.branch(b.and_(b.icmp("eq", mask, i32(-1)), b.icmp("eq", rising, i32(-1))), full, any_order, then=full)
+    first = b.add_const(b.call("llvm.ctpop.i32", I32, b.mask_bits(b.icmp("ne", units, previous))), 1)
+    b.br(join, then=any_order)
     count = b.variable(I32, i32(0))
     slot = b.stack(units)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
@@ -156,17 +176,15 @@ def distinct_values(b: Helper, units: Value, mask: Value) -> Value:
         b.store(b.add(b.load(I32, count), b.resize(b.icmp("eq", before, i32(0)), I32)), count)
     second = b.load(I32, count)
     second_at = b.label_now
-    b.br(join)
-    b.label(join)
+    b.br(join, then=join)
     return b.resize(b.phi((first, full), (second, second_at)), I64)
 
 
 @helper("ws_count_global", "void", ADDRESS, MASK, SIZE, COUNTER)
-def count_global(b: Helper, address: Value, counter: Value) -> None:
+def count_global(b: Helper, address: IRValue, counter: IRValue) -> None:
     """counter[0] += sectors, counter[1] += the fewest sectors that hold the distinct bytes."""
     with b.if_(b.icmp("ne", MASK, i32(0))):
-        sectors = distinct_values(b, b.resize(b.lshr(address, 5), I32), MASK)
-        b.increment(counter, sectors)
+        b.increment(counter, distinct_values(b, b.resize(b.lshr(address, 5), I32), MASK))
         shift = b.first_bit(SIZE)
         units = b.resize(b.binary("lshr", address, b.splat(b.resize(shift, I64))), I32)
         distinct = distinct_values(b, units, MASK)
@@ -175,7 +193,7 @@ def count_global(b: Helper, address: Value, counter: Value) -> None:
 
 
 @helper("ws_count_copies", "void", ADDRESS, OFFSET, MASK, COUNTER)
-def count_copies(b: Helper, address: Value, offset: Value, counter: Value) -> None:
+def count_copies(b: Helper, address: IRValue, offset: IRValue, counter: IRValue) -> None:
     """counter[0] += sectors of cp.async.cg as an H200 counts them.
 
     Past L1, lanes go together that want one 128-byte line of global memory and one 32-byte sector of shared memory.
@@ -186,13 +204,13 @@ def count_copies(b: Helper, address: Value, offset: Value, counter: Value) -> No
 
 
 @helper("ws_count_constant", "void", ADDRESS, MASK, COUNTER)
-def count_constant(b: Helper, address: Value, counter: Value) -> None:
+def count_constant(b: Helper, address: IRValue, counter: IRValue) -> None:
     """counter[0] += distinct words."""
     with b.if_(b.icmp("ne", MASK, i32(0))):
         b.increment(counter, distinct_values(b, b.resize(b.lshr(address, 2), I32), MASK))
 
 
-def _in_pairs(b: Helper, offset: Value, distance: int) -> Value:
+def _in_pairs(b: Helper, offset: IRValue, distance: int) -> IRValue:
     """Whether every active lane wants the address of lane i^distance, where that one is active too."""
     lanes = [n ^ distance for n in range(WARP)]
     active = b.bits_mask(MASK)
@@ -202,7 +220,7 @@ def _in_pairs(b: Helper, offset: Value, distance: int) -> Value:
 
 
 @helper("ws_count_shared", "void", OFFSET, MASK, SIZE, COUNTER)
-def count_shared(b: Helper, offset: Value, counter: Value) -> None:
+def count_shared(b: Helper, offset: IRValue, counter: IRValue) -> None:
     """counter[0] += wavefronts, counter[1] += bank conflicts.
 
     A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. In a phase
@@ -237,8 +255,7 @@ def count_shared(b: Helper, offset: Value, counter: Value) -> None:
                 with b.if_(b.lane_active(lane, active)):
                     unit = b.element(slot, units.type, lane)
                     with b.if_(b.icmp("eq", _repeated(b, units, unit, lane, active), i32(0))):
-                        group = b.and_(unit, b.sub(groups, i32(1)))
-                        at = b.offset(histogram, b.resize(group, I64))
+                        at = b.offset(histogram, b.resize(b.and_(unit, b.sub(groups, i32(1))), I64))
                         ways = b.add(b.load("i8", at), constant("i8", 1))
                         b.store(ways, at)
                         b.store(b.intrinsic("umax", b.load("i8", worst), ways), worst)
@@ -249,19 +266,19 @@ def count_shared(b: Helper, offset: Value, counter: Value) -> None:
     b.increment(b.offset(counter, 8), b.resize(b.load(I32, conflicts), I64))
 
 
-def _masked_gather(b: Builder, type_: str, pointers: Value, bits: Value) -> Value:
+def _masked_gather(b: Builder, type_: str, pointers: IRValue, bits: IRValue) -> IRValue:
     name, vector, align = f"llvm.masked.gather.v{WARP}{type_}.v{WARP}p0", f"<{WARP} x {type_}>", BITS[type_] // 8
     b.declared[name] = f"declare {vector} @{name}(<{WARP} x ptr>, i32, <{WARP} x i1>, {vector})"
     return b.let(type_, WARP, f"call {vector} @{name}({pointers}, i32 {align}, {bits}, {vector} zeroinitializer)")
 
 
 @helper("ws_gather_{}", "<32 x {}>", ADDRESS, MASK, over=INTEGERS)
-def gather(b: Helper, address: Value, type_: str) -> None:
+def gather(b: Helper, address: IRValue, type_: str) -> None:
     b.ret(_masked_gather(b, type_, b.convert("inttoptr", address, "ptr"), b.bits_mask(MASK)))
 
 
 @helper("ws_scatter_{}", "void", ADDRESS, MASK, arg("{}", "value", WARP), over=INTEGERS)
-def scatter(b: Helper, address: Value, value: Value, type_: str) -> None:
+def scatter(b: Helper, address: IRValue, value: IRValue, type_: str) -> None:
     pointers = b.convert("inttoptr", address, "ptr")
     name = f"llvm.masked.scatter.v{WARP}{type_}.v{WARP}p0"
     b.declared[name] = f"declare void @{name}({value.ir_type}, <{WARP} x ptr>, i32, <{WARP} x i1>)"
@@ -269,15 +286,14 @@ def scatter(b: Helper, address: Value, value: Value, type_: str) -> None:
 
 
 @helper("ws_permute", "<32 x i32>", arg(I32, "value", WARP), arg(I32, "source", WARP))
-def permute(b: Helper, value: Value, source: Value) -> None:
+def permute(b: Helper, value: IRValue, source: IRValue) -> None:
     """value[source[lane]] for every lane."""
     slot = b.stack(value)
-    pointers = b.let("ptr", WARP, f"getelementptr i32, {slot}, {source}")
-    b.ret(_masked_gather(b, I32, pointers, constant("i1", 1, WARP)))
+    b.ret(_masked_gather(b, I32, b.let("ptr", WARP, f"getelementptr i32, {slot}, {source}"), constant("i1", 1, WARP)))
 
 
 @helper("ws_match_any", "<32 x i32>", arg(I64, "value", WARP), MASK)
-def match_any(b: Helper, value: Value) -> None:
+def match_any(b: Helper, value: IRValue) -> None:
     """For every lane the members that hold the same value."""
     slot, result = b.stack(value), b.stack(constant(I32, 0, WARP))
     with b.loop(i32(WARP)) as lane:

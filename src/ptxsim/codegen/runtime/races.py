@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, Value
-from ptxsim.codegen.functions import (
+from ptxsim.codegen.emit import (
     ADDRESS,
     CHECKED,
     CONTEXT,
@@ -22,14 +21,27 @@ from ptxsim.codegen.functions import (
     OFFSET,
     SITE,
     SIZE,
+    WARP,
     WORKER,
     Helper,
+    IRValue,
     arg,
     helper,
     i32,
     i64,
 )
-from ptxsim.codegen.shadow import FIRST_READ, FLYING, SECOND_READ, WHO, WRITTEN, ExactStep, Rules, may_write
+from ptxsim.codegen.shadow import (
+    FIRST_READ,
+    FIRST_UPDATE,
+    FLYING,
+    SECOND_READ,
+    SECOND_UPDATE,
+    WHO,
+    WRITTEN,
+    ExactStep,
+    ShadowRules,
+    may_write,
+)
 
 _ACCESS = (MASK, SIZE, SITE, KIND, COUNTER, CHECKED)
 """Parameters of what does all that an access needs, behind the addresses."""
@@ -38,13 +50,13 @@ _SEVERAL = 4
 """Granules of a lane that are looked at together: 16 bytes, as most copies move, in granules of 4."""
 
 
-def _granules(b: Helper, granule_log2: int) -> Value:
+def _granules(b: Helper, granule_log2: int) -> IRValue:
     """How many granules a lane's access touches."""
     return b.binary("lshr", b.add(SIZE, i32((1 << granule_log2) - 1)), i32(granule_log2))
 
 
 @contextmanager
-def _each_granule(b: Helper, offset: Value, granule_log2: int) -> Iterator[tuple[Value, Value, Value, Value]]:
+def _each_granule(b: Helper, offset: IRValue, granule_log2: int) -> Iterator[tuple[IRValue, IRValue, IRValue, IRValue]]:
     """Loops over lanes and the granules of shared memory that each accesses: (shadow, lane, offset, granule)."""
     shadow, offsets = b.worker("shadow", "ptr"), b.stack(offset)
     granules = _granules(b, granule_log2)
@@ -56,19 +68,16 @@ def _each_granule(b: Helper, offset: Value, granule_log2: int) -> Iterator[tuple
 
 
 @contextmanager
-def _unless(b: Helper, applies: Value, quickly: Callable[[], Value]) -> Iterator[None]:
+def _unless(b: Helper, applies: IRValue, quickly: Callable[[], IRValue]) -> Iterator[None]:
     """Code for what is left where a quick way does not apply or comes to nothing."""
     quick, slow, end = b.new_label("quick"), b.new_label("slow"), b.new_label("judged")
-    b.branch(applies, quick, slow)
-    b.label(quick)
-    b.branch(quickly(), end, slow, likely=True)
-    b.label(slow)
+    b.branch(applies, quick, slow, then=quick)
+    b.branch(quickly(), end, slow, likely=True, then=slow)
     yield
-    b.br(end)
-    b.label(end)
+    b.br(end, then=end)
 
 
-def _written_anew(b: Helper, rules: Rules, slot: Value) -> Value:
+def _written_anew(b: Helper, rules: ShadowRules, slot: IRValue) -> IRValue:
     """Whether nobody has touched a lane's granules since the block's barrier, or ever; marks them as written."""
     state = b.load(I32, slot, _SEVERAL)
     before = b.splat(b.shl(rules.epoch, L.TIME_SHIFT), _SEVERAL)
@@ -78,29 +87,27 @@ def _written_anew(b: Helper, rules: Rules, slot: Value) -> Value:
     return fine
 
 
-def _touched_first(b: Helper, rules: Rules, slot: Value, me: Value) -> Value:
+def _touched_first(b: Helper, rules: ShadowRules, slot: IRValue, me: IRValue) -> IRValue:
     """Whether nobody in the grid has touched a lane's granules; marks them."""
     state = b.load(I64, slot, _SEVERAL)
     fine = b.all_true(b.icmp("eq", state, b.like(state, 0)))
     with b.if_(fine):
-        mine = b.or_(b.shl(b.resize(me, I64), 32), b.resize(rules.mark(), I64))
-        b.store(b.splat(mine, _SEVERAL), slot)
+        b.store(b.splat(b.or_(b.shl(b.resize(me, I64), 32), b.resize(rules.mark(), I64)), _SEVERAL), slot)
     return fine
 
 
 @helper("ws_race_shared_{}", "void", WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE, KIND, over=GRANULES)
-def race_shared(b: Helper, offset: Value, granule_log2: int) -> None:
+def race_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
     """Race and uninitialised-read check of a shared access, lane by lane, on granules of 2^granule_log2 bytes."""
     shadow, warp, offsets = b.worker("shadow", "ptr"), b.warp(), b.stack(offset)
     granules = _granules(b, granule_log2)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
         at = b.element(offsets, I32, lane)
-        rules = Rules(b, warp, lane)
+        rules = ShadowRules(b, warp, lane)
         start = b.offset(shadow, b.shl(b.resize(b.lshr(at, granule_log2), I64), 2))
         several = b.and_(b.icmp("eq", granules, i32(_SEVERAL)), b.icmp("eq", KIND, i32(L.WRITE)))
         with _unless(b, several, lambda: _written_anew(b, rules, start)), b.loop(granules) as k:
-            index = b.add(b.lshr(at, granule_log2), k)
-            slot = b.offset(shadow, b.shl(b.resize(index, I64), 2))
+            slot = b.offset(shadow, b.shl(b.resize(b.add(b.lshr(at, granule_log2), k), I64), 2))
             state = b.load(I32, slot)
             conflict, new = rules.step(state)
             untouched = b.icmp("eq", state, i32(L.UNTOUCHED))
@@ -114,7 +121,7 @@ def race_shared(b: Helper, offset: Value, granule_log2: int) -> None:
 
 
 @helper("ws_flight_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "flying"), over=GRANULES)
-def flight(b: Helper, offset: Value, flying: Value, granule_log2: int) -> None:
+def flight(b: Helper, offset: IRValue, flying: IRValue, granule_log2: int) -> None:
     """Marks shared memory that an asynchronous copy is on its way to (`flying` 1), or has reached (0)."""
     with _each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
         slot = b.offset(shadow, b.shl(b.resize(granule, I64), 2))
@@ -124,8 +131,8 @@ def flight(b: Helper, offset: Value, flying: Value, granule_log2: int) -> None:
 
 
 @helper("ws_race_global_{}", "void", WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE, KIND, over=GRANULES)
-def race_global(b: Helper, address: Value, granule_log2: int) -> None:
-    """Race check of a global access. The state's high half is the block's index + 1; -1 stands for several readers."""
+def race_global(b: Helper, address: IRValue, granule_log2: int) -> None:
+    """Race check of a global access. The state's high half says whose the last access was, and what it hides."""
     site = b.site()
     warp = b.warp()
     me = b.add_const(b.resize(b.worker("block", I64), I32), 1)
@@ -136,17 +143,14 @@ def race_global(b: Helper, address: Value, granule_log2: int) -> None:
         low, high = b.load(I64, site), b.load(I64, b.offset(site, 8))
         cached = b.and_(b.icmp("uge", at, low), b.icmp("ult", at, high))
         look, known, join = b.new_label("look"), b.new_label("known"), b.new_label("entry")
-        b.branch(cached, known, look, likely=True)
-        b.label(look)
+        b.branch(cached, known, look, likely=True, then=look)
         found = b.call("ws_find", "ptr", WORKER, at, SIZE)
-        b.br(join)
-        b.label(known)
-        b.br(join)
-        b.label(join)
+        b.br(join, then=known)
+        b.br(join, then=join)
         entry = b.phi((found, look), (site, known))
         shadow = b.load(I64, b.offset(entry, 16))
         with b.if_(b.icmp("ne", shadow, i64(0))):
-            rules = Rules(b, warp, lane)
+            rules = ShadowRules(b, warp, lane)
             first = b.lshr(b.sub(at, b.load(I64, entry)), granule_log2)
             start = b.pointer(b.add(shadow, b.shl(first, 3)))
             several = b.icmp("eq", granules, i32(_SEVERAL))
@@ -155,63 +159,83 @@ def race_global(b: Helper, address: Value, granule_log2: int) -> None:
                 _global_step(b, rules, slot, me, lane, at)
 
 
-def _global_step(b: Helper, rules: Rules, slot: Value, me: Value, lane: Value, at: Value) -> None:
+def _global_step(b: Helper, rules: ShadowRules, slot: IRValue, me: IRValue, lane: IRValue, at: IRValue) -> None:
     state = b.load(I64, slot)
-    owner, low = b.resize(b.lshr(state, 32), I32), b.resize(state, I32)
+    high, low = b.resize(b.lshr(state, 32), I32), b.resize(state, I32)
+    owner = b.and_const(high, L.SEVERAL_BLOCKS)
     untouched = b.icmp("eq", owner, i32(0))
     mine = b.icmp("eq", owner, me)
     own_conflict, own_new = rules.step(low)
-    kind = b.and_const(b.lshr(low, L.KIND_SHIFT), 3)
-    is_read, was_read = b.icmp("eq", KIND, i32(L.READ)), b.icmp("eq", kind, i32(L.READ))
-    both_atomic = b.and_(b.icmp("eq", KIND, i32(L.ATOMIC)), b.icmp("eq", kind, i32(L.ATOMIC)))
+    is_read, is_atomic = b.icmp("eq", KIND, i32(L.READ)), b.icmp("eq", KIND, i32(L.ATOMIC))
+    wrote, plain = _has_done(b, high, low)
+    agree = b.or_(b.and_(is_read, b.not_(wrote)), b.and_(is_atomic, b.not_(plain)))
     foreign = b.not_(b.or_(mine, untouched))
-    foreign_conflict = b.and_(foreign, b.not_(b.or_(b.and_(is_read, was_read), both_atomic)))
+    foreign_conflict = b.and_(foreign, b.not_(agree))
     conflict = b.or_(foreign_conflict, b.and_(mine, own_conflict))
     # a granule that nobody has touched behaves like one last touched before the block's last barrier
     _, fresh = rules.step(i32(0))
     with b.if_(conflict, likely=False):
         b.hazard(i32(L.RACE), lane, at, state)
-    several = b.and_(foreign, b.and_(is_read, was_read))
-    new_owner, new_low = b.select(several, i32(-1), me), b.select(mine, own_new, fresh)
-    b.store(b.or_(b.shl(b.resize(new_owner, I64), 32), b.resize(new_low, I64)), slot)
+    new_low = b.select(mine, own_new, fresh)
+    hidden_write = b.and_(b.and_(mine, wrote), _is_kind(b, new_low, L.READ))
+    hidden_plain = b.and_(b.and_(mine, plain), _is_kind(b, new_low, L.ATOMIC))
+    hidden = (hidden_write, L.WROTE_BEFORE), (hidden_plain, L.PLAIN_BEFORE)
+    flags = b.or_(*(b.select(hides, i32(flag), i32(0)) for hides, flag in hidden))
+    new_high = b.or_(b.select(b.and_(foreign, agree), i32(L.SEVERAL_BLOCKS), me), flags)
+    b.store(b.or_(b.shl(b.resize(new_high, I64), 32), b.resize(new_low, I64)), slot)
 
 
-def _counted(b: Helper, space: str, address: Value, counter: Value) -> None:
+def _is_kind(b: Helper, low: IRValue, kind: int) -> IRValue:
+    return b.icmp("eq", b.and_const(b.lshr(low, L.KIND_SHIFT), 3), i32(kind))
+
+
+def _has_done(b: Helper, high: IRValue, low: IRValue) -> tuple[IRValue, IRValue]:
+    """Whether those whom a state names have made an access that was no read, and one that was no atomic."""
+    flagged = (b.icmp("ne", b.and_const(high, flag), i32(0)) for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
+    others = (b.not_(_is_kind(b, low, kind)) for kind in (L.READ, L.ATOMIC))
+    wrote, plain = (b.or_(hidden, other) for hidden, other in zip(flagged, others, strict=True))
+    return wrote, plain
+
+
+def _counted(b: Helper, space: str, address: IRValue, counter: IRValue) -> None:
+    if space == "const":  # counted by its words
+        return
     with b.if_(b.icmp("ne", counter, NULL)):
         b.call(f"ws_count_{space}", "void", address, MASK, SIZE, counter)
 
 
-def _checked(b: Helper, space: str, address: Value) -> Value:
+def _checked(b: Helper, space: str, address: IRValue) -> IRValue:
     return b.call(f"ws_check_{space}", I32, WORKER, CONTEXT, address, MASK, SIZE, SITE)
 
 
-def _accounted(b: Helper, space: str, address: Value, counter: Value, checked: Value) -> Value:
+def _accounted(b: Helper, space: str, address: IRValue, counter: IRValue, checked: IRValue) -> IRValue:
     """The lanes that may access memory, where accesses are checked; the function returns where they are not."""
     _counted(b, space, address, counter)
-    plain, careful = b.new_label("plain"), b.new_label("careful")
-    b.branch(b.icmp("eq", checked, i32(0)), plain, careful)
-    b.label(plain)
-    b.ret(MASK)
-    b.label(careful)
+    with b.leaving(lambda: b.icmp("eq", checked, i32(0)), "plain", "careful", None):
+        b.ret(MASK)
     return _checked(b, space, address)
 
 
-@helper("ws_access_global_{}", I32, WORKER, CONTEXT, ADDRESS, *_ACCESS, over=GRANULES)
-def access_global(b: Helper, address: Value, counter: Value, checked: Value, granule_log2: int) -> None:
+@helper(
+    "ws_access_{}_{}", I32, WORKER, CONTEXT, ADDRESS, *_ACCESS,
+    over=tuple((space, g) for space in ("global", "const") for (g,) in GRANULES),
+)  # fmt: skip
+def access_global(
+    b: Helper, address: IRValue, counter: IRValue, checked: IRValue, space: str, granule_log2: int
+) -> None:
     """Everything a global access needs before it touches memory; returns the lanes that may.
 
     `counter` is null where nothing is counted, `checked` 0 where nothing is checked.
     """
-    ok = _accounted(b, "global", address, counter, checked)
-    site = b.site()
-    tracked = b.icmp("ne", b.load(I64, b.offset(site, 16)), i64(0))
+    ok = _accounted(b, space, address, counter, checked)
+    tracked = b.icmp("ne", b.load(I64, b.offset(b.site(), 16)), i64(0))
     with b.if_(b.and_(tracked, b.icmp("ne", ok, i32(0)))):
         b.call(f"ws_race_global_{granule_log2}", "void", WORKER, CONTEXT, address, ok, SIZE, SITE, KIND)
     b.ret(ok)
 
 
 @helper("ws_access_shared_{}", I32, WORKER, CONTEXT, OFFSET, *_ACCESS, over=GRANULES)
-def access_shared(b: Helper, offset: Value, counter: Value, checked: Value, granule_log2: int) -> None:
+def access_shared(b: Helper, offset: IRValue, counter: IRValue, checked: IRValue, granule_log2: int) -> None:
     """Like ws_access_global, for offsets into shared memory."""
     ok = _accounted(b, "shared", offset, counter, checked)
     b.call(f"ws_race_shared_{granule_log2}", "void", WORKER, CONTEXT, offset, ok, SIZE, SITE, KIND)
@@ -219,7 +243,7 @@ def access_shared(b: Helper, offset: Value, counter: Value, checked: Value, gran
 
 
 @helper("ws_load_global_{}_{}", "<32 x {}>", WORKER, CONTEXT, ADDRESS, *_ACCESS, over=_MOVES)
-def load_global(b: Helper, address: Value, counter: Value, checked: Value, type_: str, granule_log2: int) -> None:
+def load_global(b: Helper, address: IRValue, counter: IRValue, checked: IRValue, type_: str, granule_log2: int) -> None:
     """A whole load: account for it, then gather the lanes that may."""
     ok = b.call(f"ws_access_global_{granule_log2}", I32, WORKER, CONTEXT, address, *_ACCESS)
     b.ret(b.call(f"ws_gather_{type_}", type_, address, ok, lanes=WARP))
@@ -227,7 +251,7 @@ def load_global(b: Helper, address: Value, counter: Value, checked: Value, type_
 
 @helper("ws_store_global_{}_{}", "void", WORKER, CONTEXT, ADDRESS, *_ACCESS, arg("{}", "value", WARP), over=_MOVES)
 def store_global(
-    b: Helper, address: Value, counter: Value, checked: Value, value: Value, type_: str, granule_log2: int
+    b: Helper, address: IRValue, counter: IRValue, checked: IRValue, value: IRValue, type_: str, granule_log2: int
 ) -> None:
     """A whole store: account for it, then scatter the lanes that may."""
     ok = b.call(f"ws_access_global_{granule_log2}", I32, WORKER, CONTEXT, address, *_ACCESS)
@@ -235,7 +259,7 @@ def store_global(
 
 
 @helper("ws_known", "i1", WORKER, arg(I32, "warp"), arg(I32, "then"))
-def known(b: Helper, warp: Value, then: Value) -> None:
+def known(b: Helper, warp: IRValue, then: IRValue) -> None:
     """Whether the stretch `then` is among those that a warp is ordered behind: pairs [low, high), rising."""
     row = b.offset(b.worker("known", "ptr"), b.shl(b.resize(warp, I64), 4))
     pairs, count = b.load("ptr", row), b.load(I64, b.offset(row, 8))
@@ -244,11 +268,11 @@ def known(b: Helper, warp: Value, then: Value) -> None:
         low, high = b.load(I32, pair), b.load(I32, b.offset(pair, 4))
         with b.if_(b.icmp("uge", then, low)):
             b.leave(b.icmp("ult", then, high))
-    b.ret(Value("i1", "false"))
+    b.ret(IRValue("i1", "false"))
 
 
 @helper("ws_race_found", "void", WORKER, CONTEXT, arg(I32, "lane"), arg(I64, "state"), SITE)
-def race_found(b: Helper, lane: Value, state: Value) -> None:
+def race_found(b: Helper, lane: IRValue, state: IRValue) -> None:
     """Notes a race; its address and whether it lies in shared memory are in the worker."""
     b.hazard(b.worker("race_kind", I32), lane, b.worker("race_address", I64), state)
 
@@ -257,38 +281,43 @@ def race_found(b: Helper, lane: Value, state: Value) -> None:
     "ws_exact_step", "void", WORKER, CONTEXT, arg("ptr", "cell"), arg(I32, "lane"), arg(I64, "address"),
     arg(I32, "race"), SITE, KIND,
 )  # fmt: skip
-def exact_step(b: Helper, cell: Value, lane: Value, address: Value, race: Value) -> None:
+def exact_step(b: Helper, cell: IRValue, lane: IRValue, address: IRValue, race: IRValue) -> None:
     """One lane's access to a cell at `address`."""
     b.store(address, b.offset(WORKER, L.field("race_address")))
     b.store(race, b.offset(WORKER, L.field("race_kind")))
     s = ExactStep(b, cell, lane)
-    then, _, _ = s.entry(WRITTEN)
-    fresh = b.and_(b.icmp("eq", then, i32(0)), b.icmp("eq", race, i32(L.SHARED_RACE)))
+    written, _, _ = s.entry(WRITTEN)
+    updated, _, _ = s.entry(FIRST_UPDATE)
+    untouched = b.icmp("eq", b.or_(written, updated), i32(0))
+    fresh = b.and_(untouched, b.icmp("eq", race, i32(L.SHARED_RACE)))
     with b.if_(b.and_(fresh, b.or_(s.is_read, s.is_atomic)), likely=False):
         b.hazard(i32(L.UNINITIALIZED), lane, address, i64(0))
     s.conflicts(WRITTEN, L.WRITE)
-    reads, writes, done = b.new_label("reads"), b.new_label("writes"), b.new_label("done")
-    b.branch(s.is_read, reads, writes)
-    b.label(reads)
-    s.remember_read()
-    b.br(done)
-    b.label(writes)
-    s.conflicts(FIRST_READ, L.READ)
-    s.conflicts(SECOND_READ, L.READ)
-    with b.if_(b.not_(s.follows_own_write())):
+    with b.if_(b.not_(s.is_read)):
+        s.conflicts(FIRST_READ, L.READ)
+        s.conflicts(SECOND_READ, L.READ)
+    with b.if_(b.not_(s.is_atomic)):
+        s.conflicts(FIRST_UPDATE, L.ATOMIC)
+        s.conflicts(SECOND_UPDATE, L.ATOMIC)
+    with b.if_(s.is_read):
+        s.remember(FIRST_READ, SECOND_READ)
+    with b.if_(s.is_atomic):
+        s.remember(FIRST_UPDATE, SECOND_UPDATE)
+    with b.if_(b.not_(b.or_(s.is_read, s.is_atomic))):
         s.put(WRITTEN)
-    b.store(i32(0), b.offset(cell, FIRST_READ))
-    b.store(i32(0), b.offset(cell, SECOND_READ))
-    b.br(done)
-    b.label(done)
+        for at in (FIRST_READ, SECOND_READ):
+            s.empty(at)
+        with b.if_(b.not_(s.is_strong)):  # what is unordered with them, or behind them, is so with this write
+            for at in (FIRST_UPDATE, SECOND_UPDATE):
+                s.empty(at)
 
 
-def _cell(b: Helper, shadow: Value, index: Value) -> Value:
+def _cell(b: Helper, shadow: IRValue, index: IRValue) -> IRValue:
     return b.offset(shadow, b.mul(b.resize(index, I64), i64(L.EXACT_CELL_BYTES)))
 
 
 @helper("ws_exact_shared_{}", "void", WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE, KIND, over=GRANULES)
-def exact_shared(b: Helper, offset: Value, granule_log2: int) -> None:
+def exact_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
     """The access of all lanes to shared memory."""
     with _each_granule(b, offset, granule_log2) as (shadow, lane, at, granule):
         cell = _cell(b, shadow, granule)
@@ -297,7 +326,7 @@ def exact_shared(b: Helper, offset: Value, granule_log2: int) -> None:
 
 
 @helper("ws_exact_global_{}", "void", WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE, KIND, over=GRANULES)
-def exact_global(b: Helper, address: Value, granule_log2: int) -> None:
+def exact_global(b: Helper, address: IRValue, granule_log2: int) -> None:
     """The access of all lanes to global memory; arrays that no block writes have no shadow."""
     addresses = b.stack(address)
     granules = _granules(b, granule_log2)
@@ -318,7 +347,7 @@ def exact_global(b: Helper, address: Value, granule_log2: int) -> None:
     over=tuple((space, type_, g) for space, type_ in (("shared", I32), ("global", I64)) for (g,) in GRANULES),
 )  # fmt: skip
 def exact_access(
-    b: Helper, address: Value, counter: Value, _checks: Value, space: str, _type: str, granule_log2: int
+    b: Helper, address: IRValue, counter: IRValue, _checks: IRValue, space: str, _type: str, granule_log2: int
 ) -> None:
     """Like ws_access_global and ws_access_shared, with the exact shadow."""
     _counted(b, space, address, counter)
@@ -329,7 +358,7 @@ def exact_access(
 
 
 @helper("ws_exact_flight_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "flying"), over=GRANULES)
-def exact_flight(b: Helper, offset: Value, flying: Value, granule_log2: int) -> None:
+def exact_flight(b: Helper, offset: IRValue, flying: IRValue, granule_log2: int) -> None:
     """Marks shared memory that a copy is on its way to (`flying` 1), or has reached (0)."""
     with _each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
         at = b.offset(_cell(b, shadow, granule), WRITTEN + WHO)
@@ -338,7 +367,7 @@ def exact_flight(b: Helper, offset: Value, flying: Value, granule_log2: int) -> 
 
 
 @helper("ws_exact_landed", "void", WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE, arg(I32, "granule"))
-def landed(b: Helper, offset: Value, granule: Value) -> None:
+def landed(b: Helper, offset: IRValue, granule: IRValue) -> None:
     """An asynchronous copy has reached shared memory: a write of the lanes that waited for it."""
     for g in (0, 1, 2):
         with b.if_(b.icmp("eq", granule, i32(g))):

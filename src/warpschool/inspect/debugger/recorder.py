@@ -16,7 +16,7 @@ import numpy as np
 from ptxsim import MemoryRequest, SimKernel, Watcher
 from ptxsim.limits import WARP
 from ptxsim.oracle import BlockState
-from warpschool.inspect.accesses import Access
+from warpschool.inspect.accesses import WarpRequest
 from warpschool.inspect.debugger.symbols import Symbols
 
 MOST_STEPS = 50_000
@@ -31,11 +31,11 @@ class RecordingFull(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class LineStep:
-    """What a warp did on `line`, with the lanes `active` (bool of shape (32,)).
+class _Begun:
+    """What is known of a step when it begins.
 
     `places`: the PTX line at which each lane stood before the step, `EXITED` for one that has returned; `copies`: which
-    inlined copy of a function each lane was in. `registers`, `shared` and `local` are what was there afterwards.
+    inlined copy of a function each lane was in.
     """
 
     line: int
@@ -43,11 +43,29 @@ class LineStep:
     active: np.ndarray
     places: np.ndarray
     copies: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Open(_Begun):
+    """The step that is being executed."""
+
+    ptx_line: int
+    copy: str
+    touched: set[str] = field(default_factory=set)
+    accesses: list[WarpRequest] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class LineStep(_Begun):
+    """What a warp did on `line`, with the lanes `active` (bool of shape (32,)).
+
+    `registers`, `shared` and `local` are what was there afterwards.
+    """
+
     registers: dict[str, np.ndarray]
     shared: Changes
     local: Changes
-    accesses: tuple[Access, ...]
-    waits: bool
+    accesses: tuple[WarpRequest, ...]
 
     @property
     def lanes(self) -> int:
@@ -58,22 +76,6 @@ class LineStep:
     def copy(self) -> str:
         """The inlined copy of a function that the active lanes are in, "" in the kernel itself."""
         return self.copies[int(np.argmax(self.active))]
-
-
-@dataclass
-class _Open:
-    """The step that is being executed."""
-
-    line: int
-    function: str
-    active: np.ndarray
-    places: np.ndarray
-    copies: tuple[str, ...]
-    ptx_line: int
-    copy: str
-    touched: set[str] = field(default_factory=set)
-    accesses: list[Access] = field(default_factory=list)
-    waits: bool = False
 
 
 class StepRecorder(Watcher):
@@ -103,7 +105,9 @@ class StepRecorder(Watcher):
         """An instruction is about to be executed by some lanes of some warps."""
         i, active = instruction, active[self.warp]
         if self._state is None:
-            self._begin(state)
+            self._state = state
+            self.shared, self.local = state.shared.copy(), state.local[self.warp].copy()
+            self._shared_now, self._local_now = self.shared.copy(), self.local.copy()
         if not active.any():
             return
         copy = self._copy(i)
@@ -111,28 +115,18 @@ class StepRecorder(Watcher):
         jumped_back = step is not None and step.ptx_line <= i.ptx_line < self._last_ptx_line and copy == step.copy
         line = i.source.line or (step.line if step else 0)
         if step is None or line != step.line or jumped_back or (active != step.active).any():
-            self._close()
+            self.finish()
             self._start(line, active, i, copy)
         assert self._open is not None
         self._open.touched.update(i.written)
-        self._open.waits |= i.opcode in ("bar", "barrier")
         self._last_ptx_line = i.ptx_line
-
-    def finish(self) -> None:
-        """The block has ended, or the run was stopped."""
-        self._close()
 
     def request(self, request: MemoryRequest) -> None:
         """A warp accesses memory."""
         if self._open is not None and request.warp == self.warp:
-            self._open.accesses.append(Access(**vars(request)))
+            self._open.accesses.append(WarpRequest(**vars(request)))
 
     # ---------------------------------------------------------------- steps
-
-    def _begin(self, state: BlockState) -> None:
-        self._state = state
-        self.shared, self.local = state.shared.copy(), state.local[self.warp].copy()
-        self._shared_now, self._local_now = self.shared.copy(), self.local.copy()
 
     def _start(self, line: int, active: np.ndarray, i: Any, copy: str) -> None:
         if len(self.steps) >= MOST_STEPS:
@@ -152,24 +146,21 @@ class StepRecorder(Watcher):
             places[active] = i.ptx_line
             copies = [copy if on else old for on, old in zip(active, copies, strict=True)]
         self._places, self._copies = places, tuple(copies)
-        named = self.symbols.function_at(int(places[int(np.argmax(active))]))
-        name = named.name if named else self.kernel.name
-        self._open = _Open(line, name, active, places, self._copies, i.ptx_line, copy)
+        named = self.symbols.function_at(int(places[int(np.argmax(active))])) or self.kernel
+        self._open = _Open(line, named.name, active, places, self._copies, i.ptx_line, copy)
 
-    def _close(self) -> None:
-        """Writes down what the open step left behind; other warps' stores to shared memory are in there too."""
+    def finish(self) -> None:
+        """Write down what the open step left behind; other warps' stores to shared memory are in there too."""
         step, self._open = self._open, None
         if step is None:
             return
-        registers = {}
-        for name in step.touched:
-            registers[name] = self._state.registers[name][self.warp].copy()
+        registers = {name: self._state.registers[name][self.warp].copy() for name in step.touched}
         shared = _changes(self._shared_now, self._state.shared)
         local = _changes(self._local_now, self._state.local[self.warp])
         self.steps.append(
             LineStep(
                 step.line, step.function, step.active, step.places, step.copies, registers, shared, local,
-                tuple(step.accesses), step.waits,
+                tuple(step.accesses),
             )
         )  # fmt: skip
 

@@ -10,8 +10,9 @@ holds the warp runs in the interpreter. What a kernel file launches before runs 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
@@ -76,13 +77,12 @@ class Recording:
     grid: Dim3
     warp: int
     steps: tuple[LineStep, ...] = field(repr=False)
-    symbols: Symbols = field(repr=False)
     shared: tuple[SharedArray, ...]
     hazards: tuple[Any, ...]
-    printed: str
     ended: str
     note: str
-    frame: StartState = field(repr=False)
+    recorder: StepRecorder = field(repr=False)
+    allocations: Sequence[Allocation] = field(repr=False)
     inputs: Mapping[str, np.ndarray] = field(repr=False)
     """input arrays that the kernel does not change, by name"""
     _kept: dict[int, Moment] = field(default_factory=dict, repr=False)
@@ -92,11 +92,10 @@ class Recording:
 
     def at(self, number: int) -> Moment:
         """The state before step `number`; `len(recording)` is the state at the end. Raises ArgumentError."""
-        if not 0 <= number <= len(self.steps):
-            there = f"This recording has steps 0 to {len(self.steps)}."
-            raise ArgumentError(f"there is no step {number}", next_step=there)
+        if not 0 <= number <= len(self):
+            raise ArgumentError(f"there is no step {number}", next_step=f"This recording has steps 0 to {len(self)}.")
         first = max((n for n in self._kept if n <= number), default=0)
-        moment = self._kept.get(first) or Moment(self, 0, {}, {}, self.frame.shared.copy(), self.frame.local.copy())
+        moment = self._kept.get(first) or Moment(self, 0, {}, {}, self.recorder.shared, self.recorder.local)
         for n in range(first, number):
             moment = moment.after(self.steps[n])
             if (n + 1) % _CHECKPOINT == 0:
@@ -106,11 +105,9 @@ class Recording:
     @property
     def title(self) -> str:
         """Which warp of what this is, in words."""
-        threads = self.block_shape[0] * self.block_shape[1] * self.block_shape[2]
-        warps = -(-threads // WARP)
         return (
-            f"{self.contract.name}: {self.kernel}, block {_triple(self.block)} of grid {_triple(self.grid)}, "
-            f"warp {self.warp} of {warps}, {case_text(self.plan)}"
+            f"{self.contract.name}: {self.kernel}, block {self.block} of grid {self.grid}, "
+            f"warp {self.warp} of {_warps(self.block_shape)}, {case_text(self.plan)}"
         )
 
     @property
@@ -124,8 +121,7 @@ class Recording:
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def __str__(self) -> str:
-        end = f"; it ends early: {self.ended}" if self.ended else ""
-        return f"{self.title}: {len(self.steps)} steps{end}"
+        return f"{self.title}: {len(self)} steps" + (f"; it ends early: {self.ended}" if self.ended else "")
 
 
 def trace(
@@ -146,24 +142,33 @@ def trace(
     contract = _contract(kernel)
     plan = contract.bind(_small_sizes(contract) | given_sizes(sizes), constants=constants)
     inputs = random_inputs(plan, np.random.default_rng(seed)) | dict(arrays or {})
-    hazards, trouble = _hazards(contract, plan, inputs, constants)
-    wanted = _choose(plan, hazards, launch, block, warp)
+    trouble = ""
     try:
-        device = _record(contract, plan, inputs, constants, wanted, FOR_DEBUGGING, progress)
+        hazards = tuple(Program(contract, device="sim", constants=constants).run(plan.scalars, inputs).hazards)
+    except SimulationError as error:
+        hazards, trouble = (), f"On the simulator: {error.message}."
+    number, place, chosen = _choose(plan, hazards, launch, block, warp)
+    shape = plan.launches[number]
+
+    def record(options: Sequence[str]) -> _RecordingDevice:
+        device = _RecordingDevice(number, _linear(place, shape.grid), chosen, progress)
+        Program(contract, device=device, constants=constants, options=options).run(plan.scalars, inputs)
+        return device
+
+    try:
+        device = record(FOR_DEBUGGING)
         note = "" if device.symbols.functions else _NO_NAMES
     except (CompileError, UnsupportedInstruction, PtxSyntaxError):
-        device = _record(contract, plan, inputs, constants, wanted, (), progress)
+        device = record(())
         note = _NO_NAMES
-    assert device.recorder is not None and device.kernel is not None
+    recorder = device.recorder
+    assert recorder is not None
     values = contract.declarations.constexpr_values(dict(constants or {}))
-    shape = plan.launches[wanted.launch]
-    kept = StartState(device.recorder.shared, device.recorder.local, device.kernel, device.memory.allocations)
     return Recording(
-        contract=contract, plan=plan, kernel=shape.entry, block=_place(wanted.block, shape.grid),
-        block_shape=shape.block, grid=shape.grid, warp=wanted.warp, steps=tuple(device.recorder.steps),
-        symbols=device.symbols, shared=shared_arrays(contract.source, device.kernel, values, device.symbols),
-        hazards=hazards, printed=device.printed, ended=device.ended, note=" ".join(filter(None, (note, trouble))),
-        frame=kept,
+        contract=contract, plan=plan, kernel=shape.entry, block=place, block_shape=shape.block, grid=shape.grid,
+        warp=chosen, steps=tuple(recorder.steps), hazards=hazards, ended=device.ended, recorder=recorder,
+        shared=shared_arrays(contract.source, recorder.kernel, values, device.symbols),
+        note=" ".join(filter(None, (note, trouble))), allocations=device.memory.allocations,
         inputs={name: np.asarray(inputs[name]) for name, array in plan.arrays.items() if array.direction == "in"},
     )  # fmt: skip
 
@@ -172,15 +177,6 @@ _NO_NAMES = (
     "This kernel does not compile for debugging, so the optimised one is shown: with PTX registers instead of "
     "variables, and lines in the order in which the compiler put them."
 )
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What to record: launch, block (both linear numbers) and warp."""
-
-    launch: int
-    block: int
-    warp: int
 
 
 def _small_sizes(contract: Contract) -> dict[str, int | float]:
@@ -202,22 +198,12 @@ def _contract(kernel: str | Path | Contract) -> Contract:
     return resolve(kernel, otherwise='Name a file: ws.trace("FILE.cu")').contract()
 
 
-def _hazards(
-    contract: Contract, plan: Plan, inputs: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None
-) -> tuple[tuple[Any, ...], str]:
-    """What the simulator finds in a whole run, or why it did not end."""
-    try:
-        run = Program(contract, device="sim", constants=constants).run(plan.scalars, inputs)
-    except SimulationError as error:
-        return (), f"On the simulator: {error.message}."
-    return run.hazards, ""
-
-
 def _choose(
     plan: Plan, hazards: Sequence[Any], launch: int | None, block: int | Sequence[int] | None, warp: int | None
-) -> _Wanted:
-    """Which warp to record, checked."""
-    for name, value in (("launch", launch), ("warp", warp), *(("block", n) for n in _several(block))):
+) -> tuple[int, Dim3, int]:
+    """Launch, block and warp to record, checked."""
+    places = block if isinstance(block, Sequence) and not isinstance(block, str) else (block,)
+    for name, value in (("launch", launch), ("warp", warp), *(("block", n) for n in places)):
         if value is not None and not isinstance(value, Integral):
             raise ArgumentError(f"{name}={value!r} is no whole number", next_step=f"For example: {name}=0")
     number = launch or 0
@@ -226,33 +212,20 @@ def _choose(
         raise ArgumentError(f"there is no launch {number}", next_step=f"The file has launches 0 to {last}.")
     shape = plan.launches[number]
     if block is None and warp is None and launch is None and hazards and len(plan.launches) == 1:
-        first = hazards[0]
-        return _Wanted(number, _linear(first.block, shape.grid), _linear(first.thread, shape.block) // WARP)
-    blocks, threads = (s[0] * s[1] * s[2] for s in (shape.grid, shape.block))
-    chosen = block if isinstance(block, int) else _linear(_full(block or (0,)), shape.grid)
-    is_elsewhere = not isinstance(block, int) and _place(chosen, shape.grid) != _full(block or (0,))
-    if not 0 <= chosen < blocks or is_elsewhere:
-        there = f"The grid is {_triple(shape.grid)}: blocks 0 to {blocks - 1}."
+        return number, hazards[0].block, _linear(hazards[0].thread, shape.block) // WARP
+    x, y, z = (*block, 0, 0, 0)[:3] if isinstance(block, Sequence) else _place(block or 0, shape.grid)
+    if not all(0 <= at < count for at, count in zip((x, y, z), shape.grid, strict=True)):
+        there = f"The grid is {shape.grid}: blocks 0 to {math.prod(shape.grid) - 1}."
         raise ArgumentError(f"there is no block {block}", next_step=there)
-    warps = -(-threads // WARP)
+    warps = _warps(shape.block)
     if not 0 <= (warp or 0) < warps:
-        there = f"A block has {threads} threads: warps 0 to {warps - 1}."
+        there = f"A block has {math.prod(shape.block)} threads: warps 0 to {warps - 1}."
         raise ArgumentError(f"there is no warp {warp}", next_step=there)
-    return _Wanted(number, chosen, warp or 0)
+    return number, (int(x), int(y), int(z)), warp or 0
 
 
-def _several(block: int | Sequence[int] | None) -> Sequence[Any]:
-    """The numbers that name a block."""
-    return block if isinstance(block, Sequence) and not isinstance(block, str) else (block,)
-
-
-def _record(
-    contract: Contract, plan: Plan, inputs: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None,
-    wanted: _Wanted, options: Sequence[str], progress: Callable[[int], None] | None,
-) -> _Device:  # fmt: skip
-    device = _Device(wanted, progress)
-    Program(contract, device=device, constants=constants, options=options).run(plan.scalars, inputs)
-    return device
+def _warps(block_shape: Dim3) -> int:
+    return -(-math.prod(block_shape) // WARP)
 
 
 def _linear(place: Sequence[int], shape: Sequence[int]) -> int:
@@ -263,29 +236,19 @@ def _place(number: int, shape: Sequence[int]) -> Dim3:
     return number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
 
 
-def _full(place: Sequence[int]) -> Dim3:
-    x, y, z = (*place, 0, 0)[:3]
-    return x, y, z
-
-
-def _triple(place: Sequence[int]) -> str:
-    return f"({', '.join(map(str, place))})"
-
-
 # ---------------------------------------------------------------- the device
 
 
-class _Device(SimDevice):
+class _RecordingDevice(SimDevice):
     """The simulator, but one block of one launch runs in the interpreter, and later launches do not run."""
 
-    def __init__(self, wanted: _Wanted, progress: Callable[[int], None] | None) -> None:
+    def __init__(self, launch: int, block: int, warp: int, progress: Callable[[int], None] | None) -> None:
         super().__init__(memory_limit_bytes=1 << 30)
-        self.wanted, self.progress = wanted, progress
-        self.launches = 0
+        self.block, self.warp, self.progress = block, warp, progress
+        self.launches_before = launch
         self.symbols = Symbols()
         self.recorder: StepRecorder | None = None
-        self.kernel: Any = None
-        self.printed = self.ended = ""
+        self.ended = ""
 
     def load(self, module: Any) -> SimModule:
         self.symbols = read_symbols(module.ptx, module.compiled.name)
@@ -301,20 +264,18 @@ class _RecordedKernel(SimLoadedKernel):
         options: LaunchOptions,
     ) -> Outcome:  # fmt: skip
         device: Any = self.device
-        device.launches += 1
-        if device.launches - 1 < device.wanted.launch:
+        if device.launches_before:
+            device.launches_before -= 1
             unchecked = dataclasses.replace(options, check=False)
             return super().launch(grid, block, arguments, shared_bytes=shared_bytes, stream=stream, options=unchecked)
-        if device.launches - 1 > device.wanted.launch:
+        if device.recorder is not None:
             return not_measured("after the recorded launch")
-        device.kernel = self.sim
-        recorder = device.recorder = StepRecorder(self.sim, device.symbols, device.wanted.warp, device.progress)
+        recorder = device.recorder = StepRecorder(self.sim, device.symbols, device.warp, device.progress)
         try:
-            result = ptxsim.trace(
-                self.sim, grid, block, arguments, device.memory, recorder, number=device.wanted.block,
+            ptxsim.trace(
+                self.sim, grid, block, arguments, device.memory, recorder, number=device.block,
                 shared_bytes=shared_bytes, step_limit=STEP_LIMIT, count=False,  # every line shows what it reads itself
             )  # fmt: skip
-            device.printed = result.printed
         except RecordingFull:
             device.ended = f"only the first {len(recorder.steps):,} steps are kept; smaller sizes give fewer"
         except UnsupportedInstruction:
@@ -326,16 +287,6 @@ class _RecordedKernel(SimLoadedKernel):
 
 
 # ---------------------------------------------------------------- moments
-
-
-@dataclass(frozen=True, eq=False)
-class StartState:
-    """Memory as it was before the first step, and where global arrays lie."""
-
-    shared: np.ndarray
-    local: np.ndarray
-    kernel: SimKernel
-    allocations: Sequence[Allocation]
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,7 +367,7 @@ class Moment:
         """The variables in scope, by name; in a kernel without names, its registers."""
         if self.step is None:
             return {}
-        return self._variables(self.step) if self.recording.symbols.functions else self._registers(self.step)
+        return self._variables(self.step) if self.recording.recorder.symbols.functions else self._registers(self.step)
 
     def shared(self, name: str) -> np.ndarray:
         """A shared array as it is now. Raises ArgumentError for another name."""
@@ -450,7 +401,7 @@ class Moment:
             for array in self.recording.shared:
                 if array.offset <= inside < array.offset + max(1, array.dtype.itemsize):
                     return array.name, inside - array.offset
-        for allocation in self.recording.frame.allocations:
+        for allocation in self.recording.allocations:
             if allocation.address <= address <= allocation.end:
                 return allocation.name, address - allocation.address
         return "", address
@@ -466,34 +417,31 @@ class Moment:
             if step.places[lane] != EXITED:
                 groups.setdefault((int(step.places[lane]), step.copies[lane]), []).append(lane)
         for (ptx_line, copy), lanes in groups.items():
-            for variable, place in self._visible(ptx_line):
+            function = self.recording.recorder.symbols.function_at(ptx_line)
+            for variable in function.variables if function else ():  # outer ones first
+                place = variable.at(ptx_line)
+                if place is None:
+                    continue
                 array, defined = self._read(variable, place, copy)
                 values = found.get(variable.name)
                 if leader in lanes:  # an inner variable hides an outer one of its name
-                    nothing = np.zeros(WARP, bool)
-                    values = Values(variable.name, variable.type, array.copy(), nothing, step.active)
+                    values = Values(variable.name, variable.type, array.copy(), np.zeros(WARP, bool), step.active)
                     found[variable.name] = values
                 if values is not None and values.type.dtype == variable.type.dtype:
                     values.array[lanes] = array[lanes]
                     values.defined[lanes] = defined[lanes]
         return found
 
-    def _visible(self, ptx_line: int) -> Iterator[tuple[SourceVariable, Place]]:
-        """The variables at a place, outer ones first, so that inner ones hide them."""
-        function = self.recording.symbols.function_at(ptx_line)
-        for variable in function.variables if function else ():
-            place = variable.at(ptx_line)
-            if place is not None:
-                yield variable, place
-
     def _read(self, variable: SourceVariable, place: Place, copy: str) -> tuple[np.ndarray, np.ndarray]:
         """The values of a variable in all lanes, and where it has one."""
         base, shape = variable.type.dtype.subdtype or (variable.type.dtype, ())
         size = variable.type.dtype.itemsize
         if place.register:
-            raw, known = self._register(place.register + copy)
+            values = self.registers.get(place.register + copy, np.zeros(WARP, np.uint8))
+            raw = np.ascontiguousarray(values).reshape(WARP, 1).view(np.uint8)
+            known = self.known.get(place.register + copy, np.zeros(WARP, bool))
         else:
-            frame = self.recording.frame.kernel.body.variables.get(place.frame + copy)
+            frame = self.recording.recorder.kernel.body.variables.get(place.frame + copy)
             start = (frame.offset if frame else 0) + place.offset
             raw = self.local_bytes[:, start : start + size]
             known = np.full(WARP, frame is not None)
@@ -501,21 +449,14 @@ class Moment:
         data[:, : raw.shape[1]] = raw[:, :size]
         return data.view(base).reshape(WARP, *(shape or ())), known
 
-    def _register(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        values = self.registers.get(name)
-        if values is None:
-            return np.zeros((WARP, 1), np.uint8), np.zeros(WARP, bool)
-        return np.ascontiguousarray(values).reshape(WARP, 1).view(np.uint8), self.known[name]
-
     def _registers(self, step: LineStep) -> dict[str, Values]:
         found = {}
         for name in sorted(self.registers, key=_by_number):
-            kind = self.recording.frame.kernel.body.registers[name]
+            kind = self.recording.recorder.kernel.body.registers[name]
             letter = {"f": "f", "p": "?", "s": "i"}.get(kind[0], "i" if kind[0] == "b" else "u")
             array = np.ascontiguousarray(self.registers[name])
             dtype = np.dtype(bool) if kind == "pred" else np.dtype(f"{letter}{array.itemsize}")
-            array = array.view(dtype)
-            found[name] = Values(name, Type(f".{kind}", dtype), array, self.known[name], step.active)
+            found[name] = Values(name, Type(f".{kind}", dtype), array.view(dtype), self.known[name], step.active)
         return found
 
 
@@ -543,19 +484,15 @@ def shared_arrays(
     declared = {name: (type_name, dims) for type_name, name, dims in _DECLARATION.findall(source)}
     found = []
     for variable in kernel.body.variables.values():
-        if variable.space != "shared":
-            continue
-        name = source_name(variable.name.rsplit(".", 1)[-1])
-        type_name, dims = declared.get(name, ("float", ""))
-        element = _element(type_name, symbols)
-        shape = _shape(dims, values) or ()
-        dtype = np.dtype((element, shape))
-        if variable.external:
-            dtype = np.dtype((element, (0,)))
-        elif dtype.itemsize != variable.size_bytes:
-            type_name, element = ("float", np.dtype("f4")) if variable.size_bytes % 4 == 0 else ("char", np.dtype("i1"))
-            dtype = np.dtype((element, (variable.size_bytes // element.itemsize,)))
-        found.append(SharedArray(name, type_name, variable.offset, dtype))
+        if variable.space == "shared":
+            name = source_name(variable.name.rsplit(".", 1)[-1])
+            type_name, dims = declared.get(name, ("float", ""))
+            element = _element(type_name, symbols)
+            dtype = np.dtype((element, (0,) if variable.external else _shape(dims, values)))
+            if not variable.external and dtype.itemsize != variable.size_bytes:
+                type_name, element = ("char", np.dtype("i1")) if variable.size_bytes % 4 else ("float", np.dtype("f4"))
+                dtype = np.dtype((element, (variable.size_bytes // element.itemsize,)))
+            found.append(SharedArray(name, type_name, variable.offset, dtype))
     return tuple(found)
 
 
@@ -564,16 +501,15 @@ def _element(type_name: str, symbols: Symbols) -> np.dtype:
     return known.dtype if known else np.dtype(_PLAIN_TYPES.get(type_name, "f4"))
 
 
-def _shape(dims: str, values: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The lengths in "[TILE][TILE + 1]"; None where one is no simple expression."""
-    lengths = []
-    for text in re.findall(r"\[([^]]*)\]", dims):
-        try:
-            reader = TokenReader(tokenize([Piece(text, 1, 1)], file=""), file="")
-            lengths.append(int(evaluate(parse_expression(reader), values)))
-        except (ContractError, EvaluationError):
-            return None
-    return tuple(lengths)
+def _shape(dims: str, values: Mapping[str, int]) -> tuple[int, ...]:
+    """The lengths in "[TILE][TILE + 1]"; none where one is no simple expression."""
+    readers = (
+        TokenReader(tokenize([Piece(text, 1, 1)], file=""), file="") for text in re.findall(r"\[([^]]*)\]", dims)
+    )
+    try:
+        return tuple(int(evaluate(parse_expression(reader), values)) for reader in readers)
+    except (ContractError, EvaluationError):
+        return ()
 
 
 def value_text(value: Any, type_: Type, moment: Moment) -> str:
@@ -585,8 +521,7 @@ def value_text(value: Any, type_: Type, moment: Moment) -> str:
             return "null" if offset == 0 else hex(offset)
         return f"&{name}[{offset // size}]" if offset % size == 0 else f"&{name} + {offset} bytes"
     if isinstance(value, np.ndarray):
-        shown = ", ".join(_plain(v) for v in value.reshape(-1)[:16])
-        return f"{{{shown}{', ...' if value.size > 16 else ''}}}"
+        return f"{{{', '.join(map(_plain, value.reshape(-1)[:16]))}{', ...' if value.size > 16 else ''}}}"
     return _plain(value)
 
 

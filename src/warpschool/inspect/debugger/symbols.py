@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from elftools.common.exceptions import DWARFError
+from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 
 _SECTION = re.compile(r"\.section\s+(\S+)\s*\{?")
@@ -22,9 +23,9 @@ _LABEL = re.compile(r"([$\w]+):")
 _NUMBERS = re.compile(r"\.b(8|16|32|64)\s+(.+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]+)"')
 _UNITS = ("debug_info", "debug_abbrev", "debug_loc")
-_ADDRESS, _REGISTER, _PLUS = 0x03, 0x90, 0x23
-_BOOLEAN, _FLOAT = 2, 4
-_SIGNED = (5, 6, 13)
+_BOOLEAN = 2
+_KINDS = {4: "f", 5: "i", 6: "i", 13: "i"}
+"""Encoding of a base type -> NumPy's letter; what is left is unsigned."""
 _NAMES = 1 << 40
 """Numbers from here on stand for symbols that are no labels, in the order in which they appear."""
 _HALVES = {"__half": np.dtype(np.float16), "__half_raw": np.dtype(np.float16)}
@@ -54,28 +55,22 @@ class Type:
 
 @dataclass(frozen=True)
 class SourceVariable:
-    """A variable of a function, visible in the PTX lines [first, last); `line` is that of its declaration."""
+    """A variable of a function, and where it is in the PTX lines in which it is visible and has a value."""
 
     name: str
     type: Type
-    line: int
-    first: int
-    last: int
     places: tuple[Place, ...]
 
     def at(self, ptx_line: int) -> Place | None:
         """Where the variable is just before the instruction on a PTX line; None out of scope or before it exists."""
-        if not self.first <= ptx_line < self.last:
-            return None
         return next((place for place in self.places if place.first <= ptx_line < place.last), None)
 
 
 @dataclass(frozen=True)
 class SourceFunction:
-    """A function of the kernel file: source name, name in PTX, PTX lines [first, last), variables, outer ones first."""
+    """A function of the kernel file: its name, its PTX lines [first, last), its variables, outer ones first."""
 
     name: str
-    symbol: str
     first: int
     last: int
     variables: tuple[SourceVariable, ...]
@@ -99,7 +94,7 @@ def read_symbols(ptx: str, source_name: str) -> Symbols:
         return Symbols()
     try:
         own = {int(number) for number, name in _FILE.findall(ptx) if name == source_name}
-        return _Reader(_dwarf(sections), names, own).symbols()
+        return _DwarfReader(_dwarf(sections), names, own).symbols()
     except (DWARFError, KeyError, ValueError, IndexError):
         return Symbols()
 
@@ -151,7 +146,7 @@ def _dwarf(sections: dict[str, bytes]) -> DWARFInfo:
     return DWARFInfo(config=config, **others | known)
 
 
-class _Reader:
+class _DwarfReader:
     """One pass over a file's DWARF."""
 
     def __init__(self, dwarf: DWARFInfo, names: list[str], own_files: set[int]) -> None:
@@ -178,11 +173,8 @@ class _Reader:
         return "DW_AT_low_pc" in die.attributes and file is not None and file.value in self.own_files
 
     def function(self, die: Any) -> SourceFunction:
-        first, last = _span(die)
-        symbol = _text(die, "DW_AT_MIPS_linkage_name") or _text(die, "DW_AT_name")
-        return SourceFunction(
-            _text(die, "DW_AT_name") or symbol, symbol, first, last, tuple(self.variables(die, first, last))
-        )
+        name = _text(die, "DW_AT_name") or _text(die, "DW_AT_MIPS_linkage_name")
+        return SourceFunction(name, *_span(die), tuple(self.variables(die, *_span(die))))
 
     def variables(self, die: Any, first: int, last: int) -> Iterator[SourceVariable]:
         """The variables of a scope and of those inside it."""
@@ -190,38 +182,30 @@ class _Reader:
             if child.tag == "DW_TAG_lexical_block":
                 yield from self.variables(child, *_span(child))
             elif child.tag in ("DW_TAG_variable", "DW_TAG_formal_parameter"):
-                found = self.variable(child, first, last)
-                if found is not None:
-                    yield found
+                yield from self.variable(child, first, last)
 
-    def variable(self, die: Any, first: int, last: int) -> SourceVariable | None:
+    def variable(self, die: Any, first: int, last: int) -> Iterator[SourceVariable]:
+        """The variable in the PTX lines [first, last) of its scope; nothing for one that cannot be shown."""
         type_ = self.type_of(_referred(die))
         location = die.attributes.get("DW_AT_location")
         name = _text(die, "DW_AT_name")
         if not name or type_ is None or location is None or type_.dtype.itemsize > MOST_BYTES:
-            return None
+            return
+        entries = [(location.value, first, last)]
         if isinstance(location.value, int):
             listed: list[Any] = self.lists.get_location_list_at_offset(location.value)
-            found = [self.place(entry.loc_expr, entry.begin_offset, entry.end_offset) for entry in listed]
-        else:
-            found = [self.place(location.value, first, last)]
-        places = tuple(place for place in found if place is not None)
-        line = die.attributes["DW_AT_decl_line"].value if "DW_AT_decl_line" in die.attributes else 0
-        return SourceVariable(name, type_, line, first, last, places) if places else None
+            entries = [(e.loc_expr, max(first, e.begin_offset), min(last, e.end_offset)) for e in listed]
+        if places := tuple(filter(None, (self.place(die, *entry) for entry in entries))):
+            yield SourceVariable(name, type_, places)
 
-    def place(self, expression: list[int], first: int, last: int) -> Place | None:
+    def place(self, die: Any, expression: list[int], first: int, last: int) -> Place | None:
         """The meaning of a location expression; None for one that is neither of the two known kinds."""
-        data = bytes(expression)
-        if not data:
-            return None
-        if data[0] == _REGISTER:
-            code = _uleb128(data[1:])
-            return Place(first, last, register=code.to_bytes(8, "big").lstrip(b"\0").decode("ascii"))
-        if data[0] == _ADDRESS and len(data) >= 9:
-            symbol = int.from_bytes(data[1:9], "little") - _NAMES
-            offset = _uleb128(data[10:]) if len(data) > 10 and data[9] == _PLUS else 0
-            if 0 <= symbol < len(self.names):
-                return Place(first, last, frame=self.names[symbol], offset=offset)
+        match _operations(die, expression):
+            case [("DW_OP_regx", [code]), *_]:
+                return Place(first, last, register=code.to_bytes(8, "big").lstrip(b"\0").decode("ascii"))
+            case [("DW_OP_addr", [address]), *rest] if 0 <= address - _NAMES < len(self.names):
+                offset = rest[0][1][0] if rest and rest[0][0] == "DW_OP_plus_uconst" else 0
+                return Place(first, last, frame=self.names[address - _NAMES], offset=offset)
         return None
 
     # ---------------------------------------------------------------- types
@@ -266,30 +250,29 @@ class _Reader:
             return Type(name, _HALVES[name])
         if "DW_AT_byte_size" not in die.attributes:
             return None
-        names, formats, offsets = [], [], []
+        members: dict[str, tuple[np.dtype, int]] = {}
         for member in die.iter_children():
             type_ = self.type_of(_referred(member)) if member.tag == "DW_TAG_member" else None
             where = member.attributes.get("DW_AT_data_member_location")
             label = _text(member, "DW_AT_name")
-            if type_ is None or where is None or not label or label in names:
-                continue
-            names.append(label)
-            formats.append(type_.dtype)
-            offsets.append(where.value if isinstance(where.value, int) else _uleb128(bytes(where.value[1:])))
-        if not names:
+            if type_ is not None and where is not None and label and label not in members:
+                at = where.value if isinstance(where.value, int) else _operations(member, where.value)[0][1][0]
+                members[label] = type_.dtype, at
+        if not members:
             return None
+        formats, offsets = zip(*members.values(), strict=True)
         fields: Any = {
-            "names": names, "formats": formats, "offsets": offsets, "itemsize": die.attributes["DW_AT_byte_size"].value
+            "names": list(members), "formats": formats, "offsets": offsets,
+            "itemsize": die.attributes["DW_AT_byte_size"].value,
         }  # fmt: skip
         return Type(name, np.dtype(fields))
 
 
 def _base_type(name: str, die: Any) -> Type | None:
-    encoding, size = die.attributes["DW_AT_encoding"].value, die.attributes["DW_AT_byte_size"].value
-    kind = "b" if encoding == _BOOLEAN else "f" if encoding == _FLOAT else "i" if encoding in _SIGNED else "u"
+    kind, size = (die.attributes[f"DW_AT_{which}"].value for which in ("encoding", "byte_size"))
     if size not in (1, 2, 4, 8):
         return None
-    return Type(name, np.dtype(bool) if kind == "b" else np.dtype(f"{kind}{size}"))
+    return Type(name, np.dtype(bool) if kind == _BOOLEAN else np.dtype(f"{_KINDS.get(kind, 'u')}{size}"))
 
 
 def _span(die: Any) -> tuple[int, int]:
@@ -305,10 +288,6 @@ def _referred(die: Any) -> Any:
     return die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
 
 
-def _uleb128(data: bytes) -> int:
-    value = 0
-    for position, byte in enumerate(data):
-        value |= (byte & 0x7F) << 7 * position
-        if byte < 0x80:
-            break
-    return value
+def _operations(die: Any, expression: list[int]) -> list[tuple[str, list[int]]]:
+    """A location expression as names and operands."""
+    return [(op.op_name, op.args) for op in DWARFExprParser(die.cu.structs).parse_expr(expression)]

@@ -11,25 +11,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 pooled_results(const float* __restrict__ M, const float* __restrict__ bias, float* __restrict__ y,
                int BATCH, int F, int OH, int OW)
 {
-    const int TY = (OH + TILE - 1) / TILE;
-    const int TX = (OW + TILE - 1) / TILE;
-    const int P = BATCH * TY * TX;
-    const int p = blockIdx.x * THREADS + threadIdx.x;
-    const int f = blockIdx.y;
-    if (p >= P) return;
-    const float* from = M + static_cast<size_t>(f) * P + p;
-    const size_t position = static_cast<size_t>(F) * P;
-    float middle[TILE][SIDE];
-    #pragma unroll
-    for (int j = 0; j < SIDE; ++j) {
-        float column[SIDE];
-        float numbers[TILE];
-        #pragma unroll
-        for (int i = 0; i < SIDE; ++i) column[i] = from[(i * SIDE + j) * position];
-        transform(numbers, column);
-        #pragma unroll
-        for (int i = 0; i < TILE; ++i) middle[i][j] = numbers[i];
-    }
+@COLUMNS@
     const int PH = OH / 2;  // what is left over at an edge belongs to no window
     const int PW = OW / 2;
     const int row0 = p / TX % TY * (TILE / 2);

@@ -1,4 +1,4 @@
-"""`python -m warpcourse.ladder_page [--check]`: writes docs/learn/ladder.md from the references.
+"""Writes docs/learn/ladder.md from the references; --check compares only.
 
 Counters and instruction mixes come from the simulator, registers and occupancy from the compiler, times from
 benchmarks/results/ where those exist. Nothing on the page is written by hand but its introduction.
@@ -6,19 +6,20 @@ benchmarks/results/ where those exist. Nothing on the page is written by hand bu
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from warpcourse.ladder import CASE, CLASSES, Measured, StepCost, change, headline, measure, measured
+from warpcourse.ladder import CASE, CLASSES, Measured, StepCost, change, measure, measured
+from warpschool.contract.header import read_header
 from warpschool.course import Course, Step
 
-PAGE = Path("docs/learn/ladder.md")
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "learn" / "ladder.md"
 LAST = "lab05_work_per_thread/07_warp_tiled"
 LABS = ("lab01", "lab02", "lab03", "lab04", "lab05", "lab06", "lab07")
 _INTRODUCTION = """\
-<!-- Written by `python -m warpcourse.ladder_page`. Do not edit. -->
+<!-- Written by `scripts/ladder_page.py`. Do not edit. -->
 
 # The ladder
 
@@ -32,24 +33,6 @@ instructions counted once per warp, found as what a K twice as long adds. Regist
 for the GPU's architecture; for the GTX 1080 and the K40, which the compiler does not know any more, they are those of
 sm_75, and the tables say so.{times}
 """
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or with `--check` compare it; return 1 where it is out of date."""
-    parser = argparse.ArgumentParser(prog="python -m warpcourse.ladder_page", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; say whether the page is out of date")
-    options = parser.parse_args(arguments)
-    course = Course.find()
-    path, text = course.root / PAGE, page(course)
-    if path.is_file() and path.read_text("utf-8") == text:
-        return 0
-    if options.check:
-        print(f"out of date: {PAGE}\nRun: python -m warpcourse.ladder_page")
-        return 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    print(f"written: {PAGE}")
-    return 0
 
 
 def page(course: Course) -> str:
@@ -103,10 +86,11 @@ def overview(steps: Sequence[Step], costs: dict[str, StepCost], times: dict[str,
 
 def section(step: Step, costs: dict[str, StepCost], times: dict[str, Measured], course: Course) -> str:
     """One step: idea, difference, counts before and after, mix, registers and occupancy, time."""
-    said, cost = headline(step), costs[step.name]
-    parts = [f"### {step.name}\n", f"**{sentence(said['title'])}** {sentence(said['Idea'])}\n"]
-    if said["Limits"]:
-        parts.append(f"What is left: {sentence(said['Limits'], capital=False)}\n")
+    assert step.solution is not None
+    said, cost = read_header(step.solution.read_text("utf-8"), file=step.file_name), costs[step.name]
+    parts = [f"### {step.name}\n", f"**{sentence(said.title)}** {sentence(said.text_of('Idea'))}\n"]
+    if limits := said.text_of("Limits"):
+        parts.append(f"What is left: {sentence(limits, capital=False)}\n")
     before = costs.get(step.follows) if step.follows else None
     if step.follows:
         what = change(step.follows, step.name, course=course)
@@ -211,5 +195,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
+def main() -> None:
+    """Write the page; with --check compare it and fail where it differs."""
+    text = page(Course(ROOT))
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(text, "utf-8")
+    elif PAGE.read_text("utf-8") != text:
+        raise SystemExit(f"{PAGE} is not what scripts/ladder_page.py writes: run it")
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

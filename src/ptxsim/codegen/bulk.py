@@ -1,0 +1,80 @@
+"""Bulk copies of bytes and of boxes of tensors (PTX ISA 9.7.9.25.5), and setmaxnreg and tensormap, which go with them.
+
+Every active thread issues a copy of its own. What it moves is there at once, and its barrier object is told of the
+bytes: who may look at them is a question of who has waited. Groups of copies have nothing left to wait for.
+"""
+
+from __future__ import annotations
+
+from ptxsim.codegen.access import MemoryAccess, vector_address
+from ptxsim.codegen.bulk_copies import COORDINATES, LOAD, STORE, BulkForm, bulk_functions, reduction
+from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
+from ptxsim.codegen.tensor import Either, tile_mode
+from ptxsim.codegen.translator import Translator
+from ptxsim.codegen.values import handles, unsupported
+from ptxsim.syntax.bulk import BulkCopy, bulk_copy, is_group
+from ptxsim.syntax.program import Address, Immediate, Instruction, Operand
+
+_ONE = Immediate(1)
+
+
+def copy_in_bulk(t: Either, i: Instruction) -> None:
+    """cp.async.bulk and cp.reduce.async.bulk in all their forms."""
+    if is_group(i):
+        return
+    copy = bulk_copy(i)
+    if not copy.to:  # a prefetch
+        return
+    between = copy.to == copy.origin == "shared"
+    how = copy.operation or (LOAD if copy.to == "shared" else STORE)
+    if copy.operation and not copy.rank and reduction(copy.operation, copy.type) is None:
+        raise unsupported(i)
+    form = BulkForm(how, bool(copy.rank), copy.windows, copy.type if copy.operation else "", between)
+    t.count("bulk_copies", i.source.line, per_lane=1)
+    near, far = (copy.target, copy.source) if copy.to == "shared" else (copy.source, copy.target)
+    mask, nothing = t.active, constant("i32", 0, WARP)
+    if between:
+        access = _access(t, i, far, "shared", "read")
+        offset = vector_address(t, access, "i32")
+        hosts = t.add(t.resize(offset, "i64"), t.splat(t.convert("ptrtoint", t.field("shared", "ptr"), "i64")))
+    else:
+        hosts = vector_address(t, _access(t, i, far, "global", "read"), "i64")
+    barrier = vector_address(t, _access(t, i, copy.barrier, "cluster", "atomic"), "i32") if copy.barrier else nothing
+    blocks = t.resize(t.source(copy.blocks, "u16", WARP), "i32") if copy.blocks is not None else nothing
+    mode = tile_mode(t, "global")
+    functions = bulk_functions(form, mode)
+    t.unit.library.update(functions)
+    offsets = vector_address(t, _access(t, i, near, "cluster", "write"), "i32")
+    t.call(
+        form.name(mode), "void", WORKER, CONTEXT, mask, hosts, offsets, barrier, blocks, _numbers(t, copy),
+        constant("i32", len(t.unit.sites) - 1), constant("i64", t.kernel.param_bytes),
+    )  # fmt: skip
+
+
+def _access(t: Translator, i: Instruction, where: Operand | None, space: str, kind: str) -> MemoryAccess:
+    if not isinstance(where, Address):
+        raise unsupported(i)
+    site = t.unit.site(i, "shared" if space == "cluster" else space, kind)
+    return MemoryAccess(i, space, kind == "read", where, (_ONE,), 16, site)
+
+
+def _numbers(t: Translator, copy: BulkCopy) -> IRValue:
+    """Memory with COORDINATES numbers for each lane: where its box is, or first how many bytes it copies."""
+    columns = [constant("i32", 0, WARP)] * COORDINATES
+    if copy.tensor is not None:
+        for k, operand in enumerate(copy.tensor.coordinates):
+            columns[k] = t.source(operand, "u32", WARP)
+        for k, operand in enumerate(copy.offsets):
+            columns[5 + k] = t.resize(t.source(operand, "u16", WARP), "i32")
+    else:
+        assert copy.size is not None
+        columns[0] = t.source(copy.size, "u32", WARP)
+    area = t.area("bulk numbers", 4 * COORDINATES * WARP)
+    rows = t.concat(columns)
+    t.store(t.shuffle(rows, [WARP * k + lane for lane in range(WARP) for k in range(COORDINATES)]), area, align=64)
+    return area
+
+
+@handles("setmaxnreg")
+def _setmaxnreg(t: Translator, i: Instruction) -> None:
+    """Registers are handed from warp to warp: nothing that a program could see."""

@@ -1,0 +1,316 @@
+"""The functions that multiply for a warp of a warpgroup: operands in shared memory, sums in a matrix of 16 rows.
+
+B is made ready once for the four warps of a warpgroup: `widened` copies it, k by k, as what products are made of (f32,
+or words of single bits), and they keep it for each other (`warpgroup`). A warp's own 16 rows of A are made ready row by
+row where they are multiplied. A function takes a chain of products on the same sum and goes through D in pieces that
+stay in vector registers over all of them: a few rows, and a few vectors of columns. Sums run along k in order, as
+everywhere (`tensor_products`).
+
+An operand in shared memory is found by its descriptor: rows of 32 bytes (all k of one product), or, where it lies along
+M or N, pieces of 16 bytes of one k. Every piece of 16 bytes is looked up on its own, for a swizzle may move it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+
+from ptxsim.codegen.emit import I32, I64, IRValue, arg, constant, i64
+from ptxsim.codegen.tensor_moves import transposed
+from ptxsim.codegen.tensor_products import element_bytes, finished, library_function
+from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct
+
+HIGH = 16
+"""Rows of D in a warp."""
+_ROW = 32
+"""Bytes of all k of a product, in a row of A or a column of B."""
+_PIECE = 16
+"""Bytes that a swizzle moves as one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where A or B comes from, and its sign."""
+
+    in_registers: bool = False
+    turned: bool = False
+    """whether it lies along M or N in shared memory"""
+    sign: int = 1
+
+    @property
+    def name(self) -> str:
+        return ("r" if self.in_registers else "t" if self.turned else "s") + ("n" if self.sign < 0 else "")
+
+
+def chains_up(p: WarpgroupProduct) -> bool:
+    """Whether a sum may stay as it is from one product to the next: not where each rounds or wraps it."""
+    return p.d == "f32"
+
+
+def wide_bytes(p: WarpgroupProduct) -> int:
+    """Bytes of B, made ready."""
+    return p.columns * _numbers(p) * 4
+
+
+def _numbers(p: WarpgroupProduct) -> int:
+    """Numbers along k: elements, or words of single bits."""
+    return p.depth // 32 if p.a == "b1" else p.depth
+
+
+@cache
+def widened(p: WarpgroupProduct, place: Place) -> tuple[str, str]:
+    """(name, IR) of a function (shared, limit, descriptor, wide, outside) that makes B ready, k by k.
+
+    `shared` is where the block's shared memory begins and `limit` its bytes. The i32 at `outside` becomes 1 where the
+    operand leaves shared memory; what is read there is not said.
+    """
+    w = _Writer(p)
+    b, count = w.b, p.columns
+    to = arg("ptr", "wide")
+    operand = _Operand(w, arg(I64, "descriptor"))
+    operand.check(count, turned=place.turned)
+    if place.turned:
+        with b.loop(i64(count // 8)) as eight:
+            first = b.shl(eight, 3)
+            for k in range(w.depth):
+                numbers = w.signed(w.numbers(operand.neighbours(first, 8, k), p.b), place.sign)
+                b.store(numbers, b.offset(b.offset(to, b.shl(first, 2)), 4 * k * count))
+    else:
+        with b.loop(i64(count // 8)) as eight:
+            first = b.shl(eight, 3)
+            lines = [w.signed(w.numbers(operand.line(first, r), p.b), place.sign) for r in range(8)]
+            for start in range(0, w.depth, 8):
+                block = [b.shuffle(x, range(start, start + 8)) for x in lines]
+                for k, column in enumerate(transposed(b, block)):
+                    b.store(column, b.offset(b.offset(to, b.shl(first, 2)), 4 * (start + k) * count))
+    b.ret()
+    name = f"ws_warpgroup_widen_{p.shape}_{p.b}_{place.name}"
+    return finished(b, name, w.shared, w.limit, arg(I64, "descriptor"), to, w.outside)
+
+
+@cache
+def multiplied(p: WarpgroupProduct, place: Place, steps: int, wide_registers: bool) -> tuple[str, str]:
+    """(name, IR) of a function (shared, limit, row, result, outside, adds0, a0, wide0, adds1, ...).
+
+    `row` is the warp's first row, `result` its D as a matrix, row by row. For each step: whether D is added (i1), A as
+    a descriptor or, in registers, as a matrix row by row, and B as `widened` left it.
+    """
+    return _Multiplier(p, place, steps, wide_registers).function()
+
+
+class _Writer:
+    """Writes such a function."""
+
+    def __init__(self, p: WarpgroupProduct) -> None:
+        self.p = p
+        self.b = library_function()
+        self.number = "i32" if p.a == "b1" else "float"
+        self.depth = _numbers(p)
+        self.shared, self.limit, self.outside = arg("ptr", "shared"), arg(I64, "limit"), arg("ptr", "outside")
+
+    # -- numbers --------------------------------------------------------------------------------------------------
+    def numbers(self, raw: IRValue, type_: str) -> IRValue:
+        """Bytes as they lie in memory, as what products are made of: f32, or words of single bits."""
+        b, count = self.b, raw.lanes
+        if type_ == "b1":
+            return b.bitcast(raw, "i32", count // 4)
+        if type_ == "tf32":
+            return b.bitcast(b.and_const(b.bitcast(raw, "i32", count // 4), 0xFFFFE000), "float")
+        if type_ == "f16":
+            return b.convert("fpext", b.bitcast(raw, "half", count // 2), "float")
+        if type_ == "bf16":
+            return b.bitcast(b.shl(b.resize(b.bitcast(raw, "i16", count // 2), "i32"), 16), "float")
+        if type_ in ("s8", "u8"):
+            return b.convert("sitofp", b.resize(raw, "i32", signed=type_ == "s8"), "float")
+        return self._eight_bits(raw, type_)
+
+    def _eight_bits(self, raw: IRValue, type_: str) -> IRValue:
+        """e5m2 is the upper half of an f16; e4m3 is one with another exponent, and two NaNs but no infinity."""
+        b = self.b
+        wide = b.resize(raw, "i16")
+        if type_ == "e5m2":
+            return b.convert("fpext", b.bitcast(b.shl(wide, 8), "half"), "float")
+        magnitude = b.and_const(wide, 0x7F)
+        half = b.or_(b.shl(b.and_const(wide, 0x80), 8), b.shl(magnitude, 7))
+        value = b.convert("fpext", b.bitcast(half, "half"), "float")
+        scaled = b.binary("fmul", value, b.like(value, 256.0))
+        nan = b.bitcast(constant("i32", 0x7FC00000, value.lanes), "float")
+        return b.select(b.icmp("eq", magnitude, b.like(magnitude, 0x7F)), nan, scaled)
+
+    def signed(self, x: IRValue, sign: int) -> IRValue:
+        return x if sign > 0 else self.b.let(x.type, x.lanes, f"fneg {x}")
+
+
+class _Multiplier(_Writer):
+    """Writes the product."""
+
+    def __init__(self, p: WarpgroupProduct, place: Place, steps: int, wide_registers: bool) -> None:
+        super().__init__(p)
+        self.place, self.steps = place, steps
+        self.lanes = 16 if wide_registers and p.columns % 16 == 0 else 8
+        vectors = p.columns // self.lanes
+        self.across = next(v for v in (4, 3, 2, 1) if vectors % v == 0) if wide_registers else 1 + (vectors % 2 == 0)
+        self.high = 4
+        self.row, self.result = arg(I64, "row"), arg("ptr", "result")
+        self.inputs = [
+            (arg("i1", f"adds{k}"), arg("ptr" if place.in_registers else I64, f"a{k}"), arg("ptr", f"wide{k}"))
+            for k in range(steps)
+        ]
+
+    def function(self) -> tuple[str, str]:
+        b, p = self.b, self.p
+        rows = [b.let("ptr", 0, f"alloca [{HIGH * self.depth * 4} x i8], align 64") for _ in self.inputs]
+        for (_, a, _), to in zip(self.inputs, rows, strict=True):
+            self._prepare_a(a, to)
+        wide, size = self.lanes * self.across, element_bytes(p.d)
+        with b.loop(i64(p.columns // wide)) as column, b.loop(i64(HIGH // self.high)) as row:
+            first = b.mul(column, i64(wide))
+            lines = b.offset(self.result, b.mul(b.add(b.mul(row, i64(self.high * p.columns)), first), i64(size)))
+            places = [
+                b.offset(lines, size * (r * p.columns + v * self.lanes))
+                for r in range(self.high)
+                for v in range(self.across)
+            ]
+            sums = [self._started(at) for at in places]
+            for (adds, _, whole), prepared in zip(self.inputs, rows, strict=True):
+                sums = [b.select(adds, x, b.like(x, 0)) for x in sums]
+                factors = b.offset(prepared, b.mul(row, i64(4 * self.high * self.depth)))
+                sums = self._added(sums, factors, b.offset(whole, b.shl(first, 2)))
+            for at, x in zip(places, sums, strict=True):
+                self._stored(x, at)
+        b.ret()
+        name = f"ws_warpgroup_{p.shape}_{p.d}_{p.a}_{p.b}_{self.place.name}{self.steps}_{self.lanes}_{self.across}"
+        flat = [x for triple in self.inputs for x in triple]
+        parameters = (self.shared, self.limit, self.row, self.result, self.outside, *flat)
+        return finished(b, name + "_sat" * p.saturates, *parameters)
+
+    def _prepare_a(self, a: IRValue, to: IRValue) -> None:
+        """The warp's 16 rows, each as its k in order."""
+        b, p, place = self.b, self.p, self.place
+        if place.in_registers:
+            for r in range(HIGH):
+                raw = b.load("i8", b.offset(a, r * _ROW), _ROW)
+                b.store(self.signed(self.numbers(raw, p.a), place.sign), b.offset(to, 4 * r * self.depth))
+            return
+        operand = _Operand(self, a)
+        operand.check(ROWS, turned=place.turned)
+        if not place.turned:
+            for r in range(HIGH):
+                numbers = self.signed(self.numbers(operand.line(self.row, r), p.a), place.sign)
+                b.store(numbers, b.offset(to, 4 * r * self.depth))
+            return
+        lines = [
+            self.signed(self.numbers(operand.neighbours(self.row, HIGH, k), p.a), place.sign) for k in range(self.depth)
+        ]
+        for r, line in enumerate(transposed(b, lines)):
+            b.store(line, b.offset(to, 4 * r * self.depth))
+
+    def _started(self, at: IRValue) -> IRValue:
+        b, p = self.b, self.p
+        if p.d == "f16":
+            return b.convert("fpext", b.load("half", at, self.lanes), "float")
+        return b.load("i32" if p.d == "s32" else "float", at, self.lanes)
+
+    def _added(self, sums: list[IRValue], factors: IRValue, whole: IRValue) -> list[IRValue]:
+        """Adds one product: k by k, each number of A times the vectors of B."""
+        b, p = self.b, self.p
+        exact = p.d == "s32" and p.a != "b1"  # in f32: sums of one product stay below 2^24
+        totals = [constant("float", 0.0, self.lanes) for _ in sums] if exact else list(sums)
+        for k in range(self.depth):
+            vectors = [
+                b.load(self.number, b.offset(whole, 4 * (k * p.columns + v * self.lanes)), self.lanes)
+                for v in range(self.across)
+            ]
+            for r in range(self.high):
+                factor = b.splat(b.load(self.number, b.offset(factors, 4 * (r * self.depth + k))), self.lanes)
+                for v, vector in enumerate(vectors):
+                    n = r * self.across + v
+                    if p.a == "b1":
+                        totals[n] = b.add(totals[n], b.intrinsic("ctpop", b.and_(vector, factor)))
+                    else:
+                        totals[n] = b.intrinsic("fma", vector, factor, totals[n])
+        if not exact:
+            return totals
+        add = partial(b.intrinsic, "sadd.sat") if p.saturates else b.add
+        return [add(x, b.convert("fptosi", y, "i32")) for x, y in zip(sums, totals, strict=True)]
+
+    def _stored(self, x: IRValue, at: IRValue) -> None:
+        b, p = self.b, self.p
+        if p.d != "s32":
+            value = b.convert("fptrunc", x, "half") if p.d == "f16" else x
+            kind, bits = ("i16", 0x7FFF) if p.d == "f16" else ("i32", 0x7FFFFFFF)
+            nan = b.bitcast(constant(kind, bits, value.lanes), value.type)
+            x = b.select(b.fcmp("uno", value, value), nan, value)
+        b.store(x, at)
+
+
+class _Operand:
+    """An operand in shared memory, by its descriptor."""
+
+    def __init__(self, owner: _Writer, descriptor: IRValue) -> None:
+        self.owner, b = owner, owner.b
+        self.b, self.p = b, owner.p
+        self.start, self.leading, self.stride = (
+            b.shl(b.and_const(b.lshr(descriptor, shift), 0x3FFF), 4) for shift in (0, 16, 32)
+        )
+        self.base = b.and_const(b.lshr(descriptor, 49), 7)
+        mode = b.lshr(descriptor, 62)
+        self.plain = b.icmp("eq", mode, i64(0))
+        bits = b.and_const(b.sub(i64(4), mode), 3)  # 128, 64, 32 bytes: 3, 2, 1
+        self.rows_mask = b.sub(b.binary("shl", i64(1), bits), i64(1))
+        self.width = b.binary("shl", i64(_PIECE), bits)
+        self.last = b.sub(b.intrinsic("smax", owner.limit, i64(_PIECE)), i64(_PIECE))
+
+    # -- places ---------------------------------------------------------------------------------------------------
+    def _put(self, address: IRValue) -> IRValue:
+        """Where a piece lies: moved by the swizzle (PTX ISA 5.5.5), or at 0 where there is no such memory."""
+        b = self.b
+        row = b.and_(b.sub(b.lshr(address, 7), self.base), self.rows_mask)
+        moved = b.xor(address, b.shl(row, 4))
+        return b.select(b.icmp("ule", moved, self.last), moved, i64(0))
+
+    def _piece(self, address: IRValue) -> IRValue:
+        b = self.b
+        return b.load("i8", b.offset(self.owner.shared, self._put(b.add(self.start, address))), _PIECE, align=1)
+
+    def _row_at(self, r: IRValue) -> IRValue:
+        """A row of an operand that lies along K: eight rows side by side, `stride` to the next eight."""
+        b = self.b
+        return b.add(b.mul(b.and_const(r, 7), self.width), b.mul(b.lshr(r, 3), self.stride))
+
+    def line(self, first: IRValue, r: int) -> IRValue:
+        """All k of row (or column) `first + r`: 32 bytes."""
+        b = self.b
+        at = self._row_at(b.add_const(first, r))
+        further = b.select(self.plain, self.leading, i64(_PIECE))
+        return b.concat([self._piece(at), self._piece(b.add(at, further))])
+
+    def _eight_at(self, r: IRValue, k: int) -> IRValue:
+        """Eight neighbours from r on, of one k, of an operand that lies along M or N."""
+        b = self.b
+        tiles = b.binary("udiv", b.shl(r, 1), self.width)
+        within = b.sub(b.shl(r, 1), b.mul(tiles, self.width))
+        swizzled = b.add(within, b.mul(tiles, self.leading))
+        swizzled = b.add(swizzled, b.add(b.mul(i64(k % 8), self.width), b.mul(i64(k // 8), self.stride)))
+        apart = b.add(b.mul(b.lshr(r, 3), self.stride), b.mul(i64(k // 8), self.leading))
+        return b.select(self.plain, b.add_const(apart, 16 * (k % 8)), swizzled)
+
+    def neighbours(self, first: IRValue, count: int, k: int) -> IRValue:
+        """`count` neighbours of one k as they lie in memory."""
+        pieces = [self._piece(self._eight_at(self.b.add_const(first, n), k)) for n in range(0, count, 8)]
+        return self.b.concat(pieces)
+
+    def check(self, rows: int, *, turned: bool) -> None:
+        """Notes whether some piece lies outside of shared memory."""
+        b = self.b
+        last = i64(rows - 1)
+        if turned:
+            ends = [self._eight_at(i64(rows - 8), self.p.depth - 1)]
+        else:
+            at = self._row_at(last)
+            ends = [at, b.add(at, b.select(self.plain, self.leading, i64(_PIECE)))]
+        for end in ends:
+            highest = b.or_(b.add(self.start, end), b.shl(self.rows_mask, 4))
+            beyond = b.icmp("sgt", highest, self.last)
+            outside = self.owner.outside
+            b.store(b.or_(b.load(I32, outside), b.resize(beyond, I32)), outside)
