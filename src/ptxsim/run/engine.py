@@ -8,6 +8,7 @@ what it began with, so that the lowest block's hazard is the one reported.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -148,11 +149,14 @@ class Launching:
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
 
+        self.together = self.terms.blocks if self.terms.cooperative else math.prod(self.terms.cluster)
+        """blocks that wait for each other, and run on one host thread"""
+
     # -- execution ------------------------------------------------------------------------------------------------
     def execute(self, threads: int) -> LaunchRecord:
         written = self._allocations(self.setup.code.translation.written_roots)
         read = self._allocations(self.setup.code.translation.read_roots)
-        parallel = min(threads, self.terms.blocks) if not self.engine.ordered else 1
+        parallel = min(threads, self.terms.blocks // self.together) if not self.engine.ordered else 1
         changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
         with Snapshot.of(changed if parallel > 1 or self.options.check else None) as before:
             workers = self._run(parallel if before.complete else 1, written)
@@ -198,8 +202,8 @@ class Launching:
                 most = _ENOUGH_STEPS if worker.struct.hazard_count else _MOST_STEPS
                 if worker.struct.exact_steps > most:
                     return
-                worker.run(done, done + 1)
-                done += 1
+                worker.run(done, done + self.together)
+                done += self.together
 
         in_threads([worker], work)
         worker.compile_then_run = None
@@ -243,7 +247,7 @@ class Launching:
                 file=self.engine.file,
                 line=_first_line(self.engine.kernel),
             ) from None
-        ranges, lock = block_ranges(self.terms.blocks, count), threading.Lock()
+        ranges, lock = block_ranges(self.terms.blocks, count, self.together), threading.Lock()
 
         def work(worker: HostWorker) -> None:
             while not worker.struct.fault:
@@ -320,11 +324,14 @@ def _string_at(memory: Memory, address: int) -> bytes:
     return allocation.view()[address - allocation.address :].tobytes().split(b"\0", 1)[0]
 
 
-def block_ranges(blocks: int, workers: int) -> Iterator[range]:
-    """Ranges of blocks to hand out in order: long ones first, short ones in the end, so that all end together."""
+def block_ranges(blocks: int, workers: int, together: int = 1) -> Iterator[range]:
+    """Ranges of blocks to hand out in order: long ones first, short ones in the end, so that all end together.
+
+    Each has whole groups of `together` blocks.
+    """
     first = 0
     while first < blocks:
-        size = max(1, (blocks - first) // (_SHARES * workers)) if workers > 1 else blocks
+        size = max(1, (blocks - first) // (_SHARES * workers * together)) * together if workers > 1 else blocks
         yield range(first, first + size)
         first += size
 
