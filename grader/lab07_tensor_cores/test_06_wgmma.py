@@ -1,7 +1,4 @@
-"""What is graded in lab07_tensor_cores/06_wgmma, on a GPU of sm_90a only: C = A * B by wgmma and the TMA.
-
-Everywhere else the step is skipped and says so. There are no counters: the simulator runs neither.
-"""
+"""What is graded in lab07_tensor_cores/06_wgmma: C = A * B by wgmma and the TMA."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ def check_half_product(kernel, rng, m, n, k):
     arrays = kernel.inputs(sizes, rng)
     expected = arrays["A"].astype(np.float64) @ arrays["B"].astype(np.float64)
     kernel.check_against(kernel.run(sizes, arrays), {"C": expected}, k=k)
+    return sizes, arrays
 
 
 @criterion(
@@ -46,3 +44,24 @@ def test_correct(kernel, rng):
 def test_ragged(kernel, rng):
     for m, n, k in RAGGED:
         check_half_product(kernel, rng, m, n, k)
+
+
+@criterion(
+    "Tiles by the TMA, products by wgmma",
+    weight=2,
+    hint=[
+        "What is left for threads to load, and how many products of 64 x 256 x 16 make a tile?",
+        "Nothing, and TSK / 16 for each warpgroup: the descriptors move on by 32 bytes along the rows.",
+        "for (int k = 0; k < TSK; k += 16) multiply(d, a + (2 * k >> 4), b + (2 * k >> 4), step + k > 0)",
+    ],
+    counts="at M = 512, N = 768, K = 256: operations of tensor cores, exactly 2 M N K; loads of threads from global "
+    "memory: none; wavefronts of shared memory beyond the fewest: none",
+)
+def test_engines(kernel, rng):
+    m, n, k = FULL_TILES[-1]
+    case = check_half_product(kernel, rng, m, n, k)
+    counters = kernel.counters(*case)
+    kernel.at_least(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
+    kernel.within(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
+    kernel.within(counters.global_load_requests, 0, "loads of threads from global memory")
+    kernel.no_excess_wavefronts(*case)

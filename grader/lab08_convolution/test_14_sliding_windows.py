@@ -1,7 +1,4 @@
-"""What is graded in lab08_convolution/14_sliding_windows, on a GPU of sm_90a only: wgmma over one tile for a whole row.
-
-Everywhere else the step is skipped and says so. There are no counters: the simulator runs neither wgmma nor the TMA.
-"""
+"""What is graded in lab08_convolution/14_sliding_windows: wgmma over one tile for a whole row."""
 
 from __future__ import annotations
 
@@ -28,6 +25,7 @@ def check_half(kernel, rng, problem):
     expected = convolve(x, w, stride=1, pad=problem.pad).transpose(NHWC)
     sums = convolve(np.abs(x), np.abs(w), stride=1, pad=problem.pad).transpose(NHWC)
     kernel.check_against(kernel.run(problem.sizes, arrays), {"y": expected}, k=problem.terms, scale=sums)
+    return problem.sizes, arrays
 
 
 @criterion(
@@ -56,3 +54,23 @@ def test_correct(kernel, rng):
 def test_odd(kernel, rng):
     for problem in ODD:
         check_half(kernel, rng, problem)
+
+
+@criterion(
+    "Windows by the TMA, products by wgmma",
+    weight=2,
+    hint=[
+        "What is left for threads to load from global memory?",
+        "Nothing: threads read the tile of results from shared memory, in swizzled rows, and store it.",
+        "chunk ^ place % 8, where results are stored and where they are read",
+    ],
+    counts="operations of tensor cores: at least those of the convolution; loads of threads from global memory: none; "
+    "wavefronts of shared memory beyond the fewest: none",
+)
+def test_engines(kernel, rng):
+    problem = PLAIN[1]
+    case = check_half(kernel, rng, problem)
+    counters = kernel.counters(*case)
+    kernel.at_least(counters.tensor_operations, problem.flop, "operations of tensor cores")
+    kernel.within(counters.global_load_requests, 0, "loads of threads from global memory")
+    kernel.no_excess_wavefronts(*case)

@@ -19,13 +19,14 @@ ROOT = Path(__file__).parents[2]
 def course_kernels() -> tuple[str, ...]:
     """PTX of every reference of the course, in the dialects of the oldest and the newest arch."""
     from warpschool.compile import compile_cuda
+    from warpschool.contract import parse_contract
 
     texts = []
     for path in sorted((ROOT / "solutions").glob("lab*/*.cu")):
         source = path.read_text()
-        if "// Target:" in source:  # for one kind of GPU, which nothing simulates
-            continue
-        texts += [compile_cuda(source, name=path.name, arch=arch).ptx for arch in ("compute_80", "compute_100")]
+        target = parse_contract(source, name=path.name).target
+        archs = [f"compute_{target.removeprefix('sm_')}"] if target else ["compute_80", "compute_100"]
+        texts += [compile_cuda(source, name=path.name, arch=arch).ptx for arch in archs]
     return tuple(texts)
 
 

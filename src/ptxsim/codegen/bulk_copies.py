@@ -383,6 +383,10 @@ class _BulkLanes:
         self.stride = b.worker("shared_stride", I64)
         self.limit = b.worker("shared_bytes", I64)
         self.own = b.worker("shared", "ptr")
+        sides = [b.load(I32, b.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
+        blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
+        self.ranks = b.select(b.icmp("eq", self.part, NULL), i32(0), blocks)
+        """blocks whose memory can be named; 0 for a kernel that knows of no cluster"""
 
     def function(self) -> tuple[str, str]:
         b, form = self.b, self.form
@@ -442,6 +446,10 @@ class _BulkLanes:
         first = b.load("ptr", b.offset(self.part, L.ClusterPart.shared.offset))
         return b.offset(first, b.mul(b.resize(rank, I64), self.stride))
 
+    def _is_there(self, address: IRValue) -> IRValue:
+        """Whether the cluster has the block whose memory is meant."""
+        return self.b.icmp("ule", self.b.lshr(address, L.CLUSTER_WINDOW_SHIFT), self.ranks)
+
     def _offset(self, address: IRValue) -> IRValue:
         return self.b.resize(self.b.and_const(address, (1 << L.CLUSTER_WINDOW_SHIFT) - 1), I64)
 
@@ -453,7 +461,11 @@ class _BulkLanes:
         b, offset = self.b, self._offset(near)
         alignment = 128 if self.form.tensor else _PIECE
         aligned = b.icmp("eq", b.and_const(offset, alignment - 1), i64(0))
-        fits = b.icmp("sle", b.add(offset, size), self.limit)
+        fits = b.and_(b.icmp("sle", b.add(offset, size), self.limit), self._is_there(near))
+        fits = b.and_(fits, b.icmp("eq", b.binary("lshr", blocks, b.intrinsic("umax", self.ranks, i32(1))), i32(0)))
+        if self.form.between_blocks:
+            start = b.sub(far, b.convert("ptrtoint", self.own, I64))
+            fits = b.and_(fits, b.icmp("ule", b.add(start, size), self.limit))
         with b.if_(b.not_(aligned), likely=False):
             b.hazard(i32(L.SHARED_MISALIGNED), lane, offset, i64(alignment))
         with b.if_(b.not_(fits), likely=False):
@@ -466,7 +478,7 @@ class _BulkLanes:
             with b.if_(single):
                 self._copy(far, self._memory_of(near), offset, numbers, size)
                 self._tell(self._memory_of(barrier), barrier, size, lane)
-            with b.if_(b.not_(single)), b.loop(i32(16)) as rank, b.if_(b.lane_active(rank, blocks)):
+            with b.if_(b.not_(single)), b.loop(self.ranks) as rank, b.if_(b.lane_active(rank, blocks)):
                 self._copy(far, self._memory_at(rank), offset, numbers, size)
                 self._tell(self._memory_at(rank), barrier, size, lane)
 
@@ -474,7 +486,7 @@ class _BulkLanes:
         """The barrier object waits for so many bytes fewer."""
         b = self.b
         offset = self._offset(barrier)
-        inside = b.icmp("sle", b.add_const(offset, 8), self.limit)
+        inside = b.and_(b.icmp("sle", b.add_const(offset, 8), self.limit), self._is_there(barrier))
         with b.if_(inside, likely=True):
             at = b.splat(b.add(b.convert("ptrtoint", memory, I64), offset))
             none, fewer = constant(I32, 0, WARP), b.splat(b.resize(b.sub(i64(0), size), I32))

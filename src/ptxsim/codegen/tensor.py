@@ -72,7 +72,9 @@ def whole_warp(t: Either, i: Instruction) -> Iterator[None]:
     if t.unit.options.check:
         hazard(t, i, t.first_bit(mask), MISSING_LANES)
     t.br(end, then=whole)
+    known = dict(t.known)
     yield
+    t.known = known  # what was loaded on this path is not there on the other
     t.br(end, then=end)
 
 

@@ -64,13 +64,10 @@ def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course 
     steps, left_out = [], []
     for lab in course.labs():
         finished = [step for step in lab.steps if step.solution and step.grader]
-        counted = [step for step in finished if not step.target]
-        reasons = {
-            "no reference or no graded tests yet": [step.idea for step in lab.steps if step not in finished],
-            "for one kind of GPU; nothing can be counted": [step.idea for step in finished if step.target],
-        }
-        left_out += [f"{lab.name}: {', '.join(ideas)} ({why})" for why, ideas in reasons.items() if ideas]
-        steps += counted if every_step else _furthest(course, counted)
+        missing = [step.idea for step in lab.steps if step not in finished]
+        if missing:
+            left_out.append(f"{lab.name}: {', '.join(missing)} (no reference or no graded tests yet)")
+        steps += finished if every_step else _furthest(course, finished)
     if not steps:
         raise CourseError(
             "the course has no finished step", next_step="Reinstall warpschool, or check out its repository."
