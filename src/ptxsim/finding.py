@@ -18,6 +18,7 @@ _DID = {
     "access": "accessed",
 }  # fmt: skip
 _WHICH = {"misaligned": "is not aligned to the access's size", "uninitialized": "no thread of the block has written"}
+_SWIZZLES = ("no swizzle", "a swizzle of 32 bytes", "a swizzle of 64 bytes", "a swizzle of 128 bytes")
 _CROWDS = {"warps": "threads of several warps", "blocks": "threads of several blocks"}
 
 
@@ -42,7 +43,8 @@ class Told:
 class Finding:
     """Something that is undefined behaviour on a GPU, with the place and the threads involved.
 
-    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned" or "warp-sync"; `access` is
+    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync" or
+    "async-order" (bulk copies and wgmma, which work beside the threads); `access` is
     "read", "write", "atomic" or "barrier". `address` is the byte offset into `array` (which may lie outside it), or
     into shared or local memory. Of a race and of a barrier the other thread is known, or the last of several.
 
@@ -51,7 +53,9 @@ class Finding:
     still on its way), "returned", "waits" (at another barrier). `detail` is what the kind does not tell: "nowhere" for
     an address far from every array, "space" for one in another state space than that of the access, "fragment" for a
     matrix that is not aligned, "part" and "address" for a matrix instruction that some lanes leave out or give another
-    address, "member" for a lane that its own member mask leaves out. `size` is that of the array, or the alignment that
+    address, "member" for a lane that its own member mask leaves out; of asynchronous work "early" (used before the copy
+    into it is over), "overwritten" (while it may still be read), "fence" (no fence.proxy.async behind a store),
+    "swizzle", "sums" (of wgmma). `size` is that of the array, or the alignment that
     a fragment needs, in bytes; 0 where unknown.
     """
 
@@ -122,6 +126,8 @@ class Finding:
                 "member": "executes an instruction whose member mask does not name it",
                 "part": "executes a matrix instruction without all 32 lanes of its warp",
             }.get(self.detail, "takes a value from a lane that does not take part in this instruction")
+        if self.kind == "async-order":
+            return self._out_of_order()
         if self.detail == "fragment":
             return (
                 f"{_DOES[self.access]} a fragment of {self.array} at byte {self.address}: the start and the stride of "
@@ -130,6 +136,25 @@ class Finding:
         if self.kind not in _WHICH:
             raise ValueError(f"no sentence is known for the hazard '{self.kind}': Finding.told needs one")
         return f"{_DOES[self.access]} {self.array} at byte {self.address}, which {_WHICH[self.kind]}"
+
+    def _out_of_order(self) -> str:
+        """What a thread, or an engine at its bidding, does before other asynchronous work is over, or unseen by it."""
+        if self.detail == "sums":
+            return "uses sums of wgmma before wgmma.wait_group has waited for their products"
+        place = f"{_DOES[self.access]} {self.array} at byte {self.address}"
+        by = f" of line {self.other_line}" if self.other_line else ""
+        return {
+            "early": f"{place} before the bulk copy{by} into it is over: wait for the phase of its barrier object",
+            "overwritten": f"{place}, which may still be read by line {self.other_line}: wait until that is over",
+            "fence": (
+                f"lets an asynchronous engine read {self.array} at byte {self.address}, which was stored in line "
+                f"{self.other_line}: without fence.proxy.async and a barrier between"
+            ),
+            "swizzle": (
+                f"lets wgmma read a tile at byte {self.address} with {_SWIZZLES[self.size]}, which the bulk copy{by} "
+                "stored in another layout"
+            ),
+        }[self.detail]
 
     def _where(self) -> str:
         if self.detail == "tensor-map":

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, report_signal
+from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, report_signal, tell_async
 from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of
 
@@ -166,6 +166,13 @@ def account(
     fixed = (constant("i32", k) for k in (a.bytes_, a.site, a.kind if kind is None else kind))
     checked = constant("i32", int(t.unit.options.check or space == "const"))
     return t.call(t.unit.access(space), "i32", WORKER, CONTEXT, address, mask, *fixed, counter, checked)
+
+
+def report_access(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue) -> None:
+    """Tells who follows the asynchronous engines that lanes access shared memory at these offsets (i32)."""
+    if t.unit.followed:
+        words = (constant("i64", n) for n in (a.site, a.bytes_, L.READ if a.is_load else L.WRITE))
+        tell_async(t, L.AsyncEvent.ACCESS, t.warp_index(), mask, *words, lanes=offset)
 
 
 def move_lanes(t: Translator, element: str, address: IRValue, mask: IRValue, value: IRValue | None) -> IRValue:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import MemoryAccess, account, shared_offsets, vector_address
+from ptxsim.codegen.access import MemoryAccess, account, report_access, shared_offsets, vector_address
 from ptxsim.codegen.bulk import copy_in_bulk
 from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.memory import host_addresses
@@ -52,6 +52,7 @@ def _issue(t: Translator, i: Instruction, mask: IRValue) -> None:
     write = MemoryAccess(i, "shared", False, to, (_ONE,), size.bits, t.unit.site(i, "shared", "write"))
     fetch = MemoryAccess(i, "global", True, origin, (_ONE,), size.bits, t.unit.site(i, "global", "read"))
     offset, address = shared_offsets(t, write), vector_address(t, fetch, "i64")
+    report_access(t, write, offset, mask)
     count = _bytes(t, i, size.bits)
     reads = t.and_(mask, t.mask_bits(t.icmp("ne", count, t.like(count, 0))))
     line = i.source.line

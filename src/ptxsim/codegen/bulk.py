@@ -6,9 +6,10 @@ bytes: who may look at them is a question of who has waited. Groups of copies ha
 
 from __future__ import annotations
 
+from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import MemoryAccess, vector_address
 from ptxsim.codegen.bulk_copies import COORDINATES, LOAD, STORE, BulkForm, bulk_functions, reduction
-from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
+from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.tensor import Either, tile_mode
 from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.values import handles, unsupported
@@ -21,7 +22,7 @@ _ONE = Immediate(1)
 def copy_in_bulk(t: Either, i: Instruction) -> None:
     """cp.async.bulk and cp.reduce.async.bulk in all their forms."""
     if is_group(i):
-        return
+        return _group(t, i)
     copy = bulk_copy(i)
     if not copy.to:  # a prefetch
         return
@@ -49,6 +50,14 @@ def copy_in_bulk(t: Either, i: Instruction) -> None:
         form.name(mode), "void", WORKER, CONTEXT, mask, hosts, offsets, barrier, blocks, _numbers(t, copy),
         constant("i32", len(t.unit.sites) - 1), constant("i64", t.kernel.param_bytes),
     )  # fmt: skip
+
+
+def _group(t: Either, i: Instruction) -> None:
+    """Groups of copies out of shared memory: closed, or all but some of them waited for."""
+    left = i.operands[0] if i.has("wait_group") else Immediate(0)
+    if t.unit.followed and isinstance(left, Immediate):
+        event = L.AsyncEvent.WAIT if i.has("wait_group") else L.AsyncEvent.COMMIT
+        tell_async(t, event, t.warp_index(), t.active, constant("i64", left.bits))
 
 
 def _access(t: Translator, i: Instruction, where: Operand | None, space: str, kind: str) -> MemoryAccess:

@@ -29,6 +29,7 @@ from ptxsim.codegen.emit import (
     constants,
     i32,
     i64,
+    tell_async,
 )
 from ptxsim.codegen.floating import flush
 from ptxsim.codegen.tensor_moves import Mode
@@ -387,6 +388,7 @@ class _BulkLanes:
         blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
         self.ranks = b.select(b.icmp("eq", self.part, NULL), i32(0), blocks)
         """blocks whose memory can be named; 0 for a kernel that knows of no cluster"""
+        self.follows = b.icmp("ne", b.worker("follows", I32), i32(0))
 
     def function(self) -> tuple[str, str]:
         b, form = self.b, self.form
@@ -472,15 +474,30 @@ class _BulkLanes:
             b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, offset, i64(0))
         with b.if_(b.and_(aligned, fits), likely=True):
             if not self.form.into_shared:
+                self._report(L.AsyncEvent.STORE, lane, SITE, offset, size)
                 self._copy(far, self.own, offset, numbers, size)
                 return
+            if self.form.between_blocks:
+                own = b.sub(far, b.convert("ptrtoint", self.own, I64))
+                self._report(L.AsyncEvent.STORE, lane, SITE, own, size)
+            swizzle = field(b, b.pointer(far), "swizzle_mode") if self.form.tensor else i64(-1)
             single = b.icmp("eq", blocks, i32(0))
             with b.if_(single):
+                self._report(L.AsyncEvent.LOAD, lane, SITE, near, size, barrier, swizzle)
                 self._copy(far, self._memory_of(near), offset, numbers, size)
                 self._tell(self._memory_of(barrier), barrier, size, lane)
             with b.if_(b.not_(single)), b.loop(self.ranks) as rank, b.if_(b.lane_active(rank, blocks)):
+                window = b.shl(b.add_const(rank, 1), L.CLUSTER_WINDOW_SHIFT)
+                to, by = (b.or_(b.and_const(a, (1 << L.CLUSTER_WINDOW_SHIFT) - 1), window) for a in (near, barrier))
+                self._report(L.AsyncEvent.LOAD, lane, SITE, to, size, by, swizzle)
                 self._copy(far, self._memory_at(rank), offset, numbers, size)
                 self._tell(self._memory_at(rank), barrier, size, lane)
+
+    def _report(self, event: L.AsyncEvent, lane: IRValue, *words: IRValue) -> None:
+        if self.mode.check:
+            b = self.b
+            with b.if_(self.follows):
+                tell_async(b, event, b.warp(), b.binary("shl", i32(1), lane), *words)
 
     def _tell(self, memory: IRValue, barrier: IRValue, size: IRValue, lane: IRValue) -> None:
         """The barrier object waits for so many bytes fewer."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, WORKER, Helper, IRValue, arg, constant, constants, i32, i64, report
+from ptxsim.codegen.emit import WARP, WORKER, Helper, IRValue, arg, constant, constants, i32, i64, report, tell_async
 from ptxsim.codegen.runtime.barriers import ONE_FOR_ALL
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
 from ptxsim.syntax.program import Barrier
@@ -111,6 +111,8 @@ class Warps:
 
 def _block_barrier(b: Helper, unit: Unit) -> None:
     """All that the block did so far comes before all that it does from now on."""
+    if unit.followed and not unit.named:
+        tell_async(b, L.AsyncEvent.OPEN, i32(0), i64(-1))
     if unit.options.exact:
         report(b, L.Event.OPEN, i32(0), i64(-1))
     else:
@@ -286,6 +288,9 @@ def open_named(b: Helper, warps: Warps, slots: Slots) -> None:
     if unit.options.check:
         with b.if_(stuck, likely=False):
             report_divergence(b, warps, b.load("i32", slots.target), stuck=True)
+        if unit.followed:
+            with b.if_(b.icmp("ne", opened, i64(0))):
+                tell_async(b, L.AsyncEvent.OPEN, i32(0), opened)
         for_all = b.icmp("ne", b.and_const(opened, ONE_FOR_ALL), i64(0))
         if unit.options.exact:
             report(b, L.Event.OPEN, i32(0), b.select(stuck, i64(-1), opened))
@@ -587,6 +592,8 @@ def _start_block(b: Helper, unit: Unit, number: IRValue) -> None:
     b.store(i64(0), b.offset(WORKER, L.field("clock")))  # a clock that ran on would tell which worker runs the block
     if unit.named:
         b.store(IRValue("i32", "zeroinitializer", L.NAMED_BARRIERS), b.offset(WORKER, L.field("arrivals")))
+    if unit.followed:
+        tell_async(b, L.AsyncEvent.BLOCK, i32(0), i64(0))
     if unit.options.exact:
         report(b, L.Event.BLOCK, i32(0), i64(0))
         _clear_exact_shadow(b, unit)

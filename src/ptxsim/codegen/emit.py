@@ -498,6 +498,19 @@ def report_signal(b: Builder, warp: Callable[[], IRValue], address: IRValue, lan
     report(b, L.Event.SIGNAL, warp(), both, slot)
 
 
+def tell_async(
+    b: Builder, event: int, warp: IRValue, mask: IRValue, *words: IRValue, lanes: IRValue | None = None
+) -> None:
+    """Tells the listener of asynchronous work; `words` are integers of any width, `lanes` a vector of i32."""
+    at = b.offset(WORKER, L.field("notice"))
+    for k, word in enumerate(words):
+        b.store(b.resize(word, I64), b.offset(at, 8 * k))
+    if lanes is not None:
+        b.store(lanes, b.offset(at, L.Notice.lanes.offset), align=8)
+    listener = b.load("ptr", b.offset(WORKER, L.field("on_async")))
+    b.emit(f"call void {listener.text}(i32 {event}, {warp}, {b.resize(mask, I64)}, {at})")
+
+
 # ---------------------------------------------------------------- modules
 
 

@@ -73,6 +73,12 @@ class Resident(ctypes.Structure):
 RESIDENT_NONE, RESIDENT_NEW, RESIDENT_STARTED = range(3)
 
 
+class Notice(ctypes.Structure):
+    """What the listener of asynchronous work is told besides the event and the warp (`AsyncEvent` says what)."""
+
+    _fields_ = [("words", ctypes.c_int64 * 8), ("lanes", ctypes.c_int32 * 32)]
+
+
 class WorkerState(ctypes.Structure):
     """State of one host thread; generated code reads it by field offset."""
 
@@ -83,6 +89,7 @@ class WorkerState(ctypes.Structure):
         ("cluster_size", ctypes.c_uint32 * 3),
         ("shared_bytes", ctypes.c_uint64),  # static and dynamic
         ("shared_stride", ctypes.c_uint64),  # from one resident block's to the next one's
+        ("shadow_stride", ctypes.c_uint64),
         ("dynamic_bytes", ctypes.c_uint64),
         ("params", ctypes.c_void_p),
         ("counters", ctypes.c_void_p),  # u64 each
@@ -130,6 +137,9 @@ class WorkerState(ctypes.Structure):
         ("texture_thread", ctypes.c_uint32),  # warp and lane that met it
         ("texture_handle", ctypes.c_uint64),
         ("texture_place", ctypes.c_int32 * 3),  # the surface coordinates that lie outside
+        ("follows", ctypes.c_uint32),  # whether on_async is told what the asynchronous engines do
+        ("on_async", ctypes.c_void_p),
+        ("notice", Notice),  # what it is told
     ]
 
 
@@ -212,7 +222,7 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "linear", "pitched")
 """What kinds of images there are: PTX's geometries for arrays, and memory of the kernel's."""
 HAZARD_CAPACITY = 64
 
-HAZARD_KINDS = 14
+HAZARD_KINDS = 19
 """A launch notes each kind once per site, in a table this wide."""
 (
     RACE,
@@ -229,6 +239,11 @@ HAZARD_KINDS = 14
     WARP_MEMBER,
     PARAM_OUT_OF_BOUNDS,
     NO_TENSOR_MAP,
+    ASYNC_EARLY,
+    ASYNC_OVERWRITTEN,
+    ASYNC_NO_FENCE,
+    ASYNC_SWIZZLE,
+    ASYNC_SUMS,
 ) = range(HAZARD_KINDS)
 
 # fault codes
@@ -275,6 +290,26 @@ class Event(IntEnum):
     """What code with the exact race shadow tells the worker's listener (`run.ordering`)."""
 
     BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL, PAUSE = range(7)
+
+
+class AsyncEvent(IntEnum):
+    """What code with bulk copies or wgmma tells the worker's second listener (`run.asynchronous`), and with what.
+
+    BLOCK: it starts. OPEN: a barrier lets the warps of a mask go on; CAME: one is arrived at,
+    and not waited at (its number). FENCE:
+    fence.proxy.async. ARRIVE: lanes arrive at barrier objects (host addresses in `signal_addresses`, bytes announced or
+    come in `lanes`; words: those that end a phase). WAITED: lanes have found a phase over. LOAD: a bulk copy into
+    shared memory (site, address, bytes, the object's address, swizzle, whether from this block's shared memory, where).
+    STORE: one out of it (site, address, bytes). COMMIT, WAIT: its groups (how many may be left). ACCESS: lanes access
+    shared memory (site, bytes, kind; offsets in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors);
+    COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups. SUMS: registers of sums are used (site, a number for the products that
+    may have written them).
+    """
+
+    (
+        BLOCK, OPEN, CAME, FENCE, ARRIVE, WAITED, LOAD, STORE, COMMIT, WAIT, ACCESS, PRODUCT, COMMIT_PRODUCTS,
+        WAIT_PRODUCTS, SUMS,
+    ) = range(15)  # fmt: skip
 
 
 READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32

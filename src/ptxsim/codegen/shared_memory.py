@@ -26,6 +26,7 @@ from ptxsim.codegen.access import (
     low_offset,
     pattern_of,
     place_of,
+    report_access,
     scalar_base,
     shape_of,
     shared_offsets,
@@ -76,6 +77,8 @@ def _count_lanes(t: Translator, offset: IRValue, mask: IRValue, bytes_: int, cel
 
 
 def translate_shared(t: Translator, a: MemoryAccess) -> None:
+    if t.unit.followed:
+        report_access(t, a, shared_offsets(t, a), t.active)
     values, pattern = stored_values(t, a), pattern_of(t, a)
     offsets = pattern.offsets if pattern.scalar and not t.masked else None
     shape = shape_of(offsets, a.bytes_) if offsets is not None else None

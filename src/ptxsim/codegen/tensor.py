@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import MemoryAccess, from_window, low_offset, shared_offsets, space_of
+from ptxsim.codegen.access import MemoryAccess, from_window, low_offset, report_access, shared_offsets, space_of
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, NULL, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.masked import Masked
@@ -36,7 +36,7 @@ from ptxsim.codegen.tensor_products import (
 )
 from ptxsim.codegen.values import handles
 from ptxsim.syntax.matrices import Product, product, tile
-from ptxsim.syntax.program import Address, Instruction, Operand, Register, Vector
+from ptxsim.syntax.program import Address, Immediate, Instruction, Operand, Register, Vector
 
 Either = Full | Masked
 """The function in which an instruction stands."""
@@ -332,7 +332,9 @@ def _move_rows(t: Either, i: Instruction) -> None:
     count, line = len(registers), i.source.line
     verb = "load" if is_load else "store"
     site = t.unit.site(i, "shared", "read" if is_load else "write")
-    offset = shared_offsets(t, MemoryAccess(i, "shared", is_load, where, (), ROW_BYTES, site))
+    access = MemoryAccess(i, "shared", is_load, where, (Immediate(1),), ROW_BYTES, site)
+    offset = shared_offsets(t, access)
+    report_access(t, access, offset, t.and_(t.active, constant("i32", 0xFFFFFFFF >> 32 - 8 * count)))
     t.count(f"shared_{verb}_requests", line, per_warp=1)
     t.count(f"shared_{verb}_bytes", line, per_lane=4 * count)
     counter = _counter(t, i, "shared", verb)

@@ -23,6 +23,7 @@ from ptxsim.analysis.effects import (
 )
 from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
+from ptxsim.analysis.sums import early_uses
 from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
     asynchronous,
     convert,
@@ -46,7 +47,8 @@ from ptxsim.codegen.unit import CounterPlan, Options, Unit, lanes_of, parts_of
 from ptxsim.errors import KernelTooLarge
 from ptxsim.isa import TEXTURE
 from ptxsim.kernel.liveness import live_before
-from ptxsim.syntax.program import Barrier, Block, Immediate, Jump, Kernel, Terminator, retargeted
+from ptxsim.syntax.bulk import is_bulk
+from ptxsim.syntax.program import Barrier, Block, Immediate, Instruction, Jump, Kernel, Terminator, retargeted
 
 __all__ = ["Options", "Translation", "translate"]
 _LONG, _LONG_CHECKED = 1_200, 600
@@ -94,7 +96,8 @@ def translate(
     kernel = known.kernel
     count = sum(len(b.instructions) for b in kernel.blocks)
     unit = replace(
-        known, options=options, plan=CounterPlan(), sites=[], helpers={}, library={}, symbol_slots={},
+        known, options=options, plan=CounterPlan(), sites=[], helpers={}, library={}, symbol_slots={}, products=[],
+        sums=[],
         long=count > (_LONG_CHECKED if options.check else _LONG), wide_vectors=wide_vectors,
     )  # fmt: skip
     parts = parts_of(unit)
@@ -147,18 +150,23 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
         clusters=clusters,
         warpgroups=any(i.opcode == "wgmma" for b in kernel.blocks for i in b.instructions),
+        asynchronous=any(i.opcode == "wgmma" or is_bulk(i) for b in kernel.blocks for i in b.instructions),
+        early_uses=early_uses(kernel),
         textures=any(i.row.kind == TEXTURE for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
 
 
 def _is_named(kernel: Kernel) -> bool:
     """Whether some barrier has a number or a count of its own, or is arrived at without waiting."""
-    everybody = (Immediate(0), Immediate(0))
     return any(
-        (isinstance(block.terminator, Barrier) and barrier_operands(block.terminator.instruction) != everybody)
+        (isinstance(block.terminator, Barrier) and _has_a_name(block.terminator.instruction))
         or any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions)
         for block in kernel.blocks
     )
+
+
+def _has_a_name(i: Instruction) -> bool:
+    return i.opcode == "wgmma" or barrier_operands(i) != (Immediate(0), Immediate(0))
 
 
 def _rebuilt(kernel: Kernel, groups: list[list[Block]]) -> Kernel:

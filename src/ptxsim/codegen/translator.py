@@ -30,6 +30,7 @@ from ptxsim.codegen.emit import (
     constant,
     constants,
     float_constant,
+    tell_async,
 )
 from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
@@ -239,6 +240,8 @@ class Translator(Builder):
             raise refused(self.kernel.module, i.source, what, NEXT_STEP) from error
 
     def _instruction(self, i: Instruction) -> None:
+        if self.unit.followed and id(i) in self.unit.early_uses:
+            self._report_sums(i)
         handler = HANDLERS.get(f"{i.opcode}.cc") if i.has("cc") else None
         handler = handler or HANDLERS.get(i.opcode)
         if handler is not None:
@@ -247,6 +250,13 @@ class Translator(Builder):
             self._value(i)
         else:
             raise unsupported(i)
+
+    def _report_sums(self, i: Instruction) -> None:
+        """The instruction uses registers that products may still be writing."""
+        site, number = self.unit.site(i, "registers", "read"), len(self.unit.sums)
+        self.unit.sums.append(self.unit.early_uses[id(i)])
+        words = constant("i64", site), constant("i64", number)
+        tell_async(self, L.AsyncEvent.SUMS, self.warp_index(), self.active, *words)
 
     def scalar_result(self, i: Instruction) -> Lanes | None:
         """The instruction's own pattern if it is computed once per warp, else None."""
@@ -407,6 +417,9 @@ class Translator(Builder):
         if not self.unit.named:
             return
         if i.opcode == "wgmma":  # the warpgroup's own
+            if self.unit.followed:
+                left = self.source(i.operands[0], "u32", 0)
+                tell_async(self, L.AsyncEvent.WAIT_PRODUCTS, self.warp_index(), constant("i64", -1), left)
             number = self.add_const(self.lshr(self.warp_index(), 2), L.WARPGROUP_BARRIER)
             self.store(number, self.offset(CONTEXT, L.ContextLayout.BARRIER_ID))
             self.store(constant("i32", 4 * WARP), self.offset(CONTEXT, L.ContextLayout.BARRIER_COUNT))

@@ -113,6 +113,14 @@ class Unit:
     """whether warps multiply in fours"""
     clusters: bool = False
     """whether blocks of a cluster may look into each other's shared memory or wait at the cluster's barrier"""
+    asynchronous: bool = False
+    """whether the kernel copies in bulk or multiplies in warpgroups, beside its threads"""
+    products: list[Instruction] = field(default_factory=list)
+    """the wgmma.mma_async of the kernel, as `AsyncEvent.PRODUCT` numbers them"""
+    early_uses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """identities of instructions that may use sums too early -> those of the products"""
+    sums: list[tuple[int, ...]] = field(default_factory=list)
+    """products that may have written a register, as `AsyncEvent.SUMS` numbers them"""
     textures: bool = False
     """whether the kernel uses texture or surface objects, so that workers need their table"""
     library: dict[str, str] = field(default_factory=dict)
@@ -138,6 +146,11 @@ class Unit:
         one."""
         o = self.options
         return self.shared_granule_log2 + (4 if o.exact else 1) if o.check else 0
+
+    @property
+    def followed(self) -> bool:
+        """Whether a listener hears what asynchronous engines do; the exact race shadow has other questions."""
+        return self.asynchronous and self.options.check and not self.options.exact
 
     def access(self, space: str) -> str:
         """Name of the function that accounts for an access of shared or global memory."""

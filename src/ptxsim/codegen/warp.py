@@ -22,6 +22,7 @@ from ptxsim.codegen.emit import (
     i32,
     i64,
     report,
+    tell_async,
 )
 from ptxsim.codegen.translator import UNIFORM, Translator, barrier_operands
 from ptxsim.codegen.values import handles, unsupported
@@ -222,6 +223,8 @@ def _bar(t: Translator, i: Instruction) -> None:
         t.count("barriers", i.source.line, per_warp=1)
         if t.unit.options.exact:
             report(t, L.Event.ARRIVE, t.warp_index(), t.resize(number, "i64"))
+        if t.unit.followed:
+            tell_async(t, L.AsyncEvent.CAME, t.warp_index(), t.active, number)
         t.call("ws_bar_arrive", "void", WORKER, CONTEXT, t.active, number)
     else:
         _bar_result(t, i)
@@ -246,6 +249,8 @@ def _fence(t: Translator, i: Instruction) -> None:
     """membar or fence; `.cta` orders for the block alone."""
     if t.unit.options.exact and t.unit.partial_order:
         report(t, L.Event.FENCE, t.warp_index(), constant("i64", int(not i.has("cta"))))
+    if t.unit.followed and any(m.startswith("async") for m in i.modifiers):
+        tell_async(t, L.AsyncEvent.FENCE, t.warp_index(), t.active)
 
 
 _MOST_ARGUMENT_BYTES = 256

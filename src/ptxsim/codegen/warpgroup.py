@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import CONTEXT, WORKER, IRValue, constant
+from ptxsim.codegen.emit import CONTEXT, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.tensor import Either, matrix_in_memory, matrix_target, to_registers, uniform, whole_warp
 from ptxsim.codegen.tensor_products import MatrixForm
 from ptxsim.codegen.values import handles
@@ -66,6 +66,8 @@ def _wgmma(t: Either, i: Instruction) -> None:
     """The fence and the commit say when a GPU may begin and what belongs together: nothing is left open here."""
     if i.has("mma_async"):
         _product(t, i)
+    elif i.has("commit_group") and t.unit.followed:
+        tell_async(t, L.AsyncEvent.COMMIT_PRODUCTS, t.warp_index(), t.active)
 
 
 def _product(t: Either, i: Instruction) -> None:
@@ -77,6 +79,7 @@ def _product(t: Either, i: Instruction) -> None:
     chain = () if t.masked else t.scratch.setdefault("chains", chains(t.block)).get(t.position, ())
     place_a, place_b = _places(s)
     with whole_warp(t, i):
+        _report(t, i, s)
         t.scratch["product", t.position] = _Ready(
             uniform(t, i, s.adds, "pred"), _a(t, i, p, s), _wide(t, i, p, place_b, uniform(t, i, s.b, "u64"))
         )
@@ -85,6 +88,17 @@ def _product(t: Either, i: Instruction) -> None:
     if not chain or t.position == chain[-1]:
         form = sum_form(p)
         to_registers(t, i.operands[0], form, matrix_target(t, i.operands[0], form, "d"))
+
+
+def _report(t: Either, i: Instruction, s: Sources) -> None:
+    """Which product of the kernel begins, and where its operands lie."""
+    if not t.unit.followed:
+        return
+    site, number = t.unit.site(i, "shared", "read"), len(t.unit.products)
+    t.unit.products.append(i)
+    a = constant("i64", 0) if s.a_in_registers else uniform(t, i, s.a, "u64")
+    words = (constant("i64", site), constant("i64", number), a, uniform(t, i, s.b, "u64"))
+    tell_async(t, L.AsyncEvent.PRODUCT, t.warp_index(), t.active, *words)
 
 
 def _a(t: Either, i: Instruction, p: WarpgroupProduct, s: Sources) -> IRValue:

@@ -24,6 +24,7 @@ from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import Terms
+from ptxsim.run.asynchronous import Follower
 from ptxsim.run.ordering import LISTENER, HappensBefore, Signals
 from ptxsim.run.textures import records
 
@@ -86,6 +87,7 @@ class HostWorker:
     def __init__(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> None:
         self.setup = setup
         self.residents: Any = ()
+        self.follower: Follower | None = None
         terms, unit = setup.terms, setup.code.translation.unit
         sites = setup.code.translation.most_sites
         self.counters = _aligned(8 * max(1, unit.plan.size), _APART).view(np.uint64)
@@ -117,7 +119,7 @@ class HostWorker:
         s.nctaid[:] = terms.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
         s.shared_bytes, s.dynamic_bytes = setup.shared_bytes, terms.shared_bytes
-        s.shared_stride = self.shared_stride
+        s.shared_stride, s.shadow_stride = self.shared_stride, self.shadow_stride
         s.cluster_size[:] = terms.cluster
         s.other_site = L.NO_SITE
         s.params, s.counters = setup.params.ctypes.data, self.counters.ctypes.data
@@ -141,6 +143,8 @@ class HostWorker:
             self.textures = records(setup.memory)
             s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
         s.print, s.print_limit = self.print_buffer.ctypes.data, setup.print_limit
+        if unit.followed:
+            self._follow()
 
     def _make_queues(self) -> None:
         """What blocks need that copy in the background, multiply in warpgroups, or run in turns."""
@@ -187,16 +191,30 @@ class HostWorker:
         s.residents, s.resident_count = ctypes.addressof(self.residents), self.places
         s.wanted = self.places if self.setup.terms.cooperative else 1
 
+    def _rows(self, kind: Any) -> np.ndarray:
+        """The contexts as [place, warp, byte or word]."""
+        size, warps = self.setup.code.translation.unit.context.size, self.setup.terms.warps
+        places = self.contexts[: self.places * self.context_bytes].reshape(self.places, -1)
+        return places[:, : size * warps].reshape(self.places, warps, size).view(kind)
+
+    def _follow(self) -> None:
+        """Hears what the asynchronous engines of its blocks do."""
+        terms, unit = self.setup.terms, self.setup.code.translation.unit
+        self.follower = Follower(
+            self.struct, unit, self.hazards, self.seen, self._rows(np.uint32), terms.warps, math.prod(terms.cluster)
+        )
+        self.async_listener = LISTENER(self.follower.event)
+        self.struct.follows = 1
+        self.struct.on_async = ctypes.cast(self.async_listener, ctypes.c_void_p).value
+
     def listen(self, *, partial: bool) -> None:
         """Follows what happens before what, for the exact race shadow."""
         self.struct.exact = 1
         self.struct.time = 1
         self.struct.landed = exact_function("ws_exact_landed")
-        size, warps = self.setup.code.translation.unit.context.size, self.setup.terms.warps
-        places = self.contexts[: self.places * self.context_bytes].reshape(self.places, -1)
-        rows = places[:, : size * warps].reshape(self.places, warps, size)
         signals = Signals()
-        self.orders = [HappensBefore(self.struct, row.view(np.uint32), signals, partial=partial) for row in rows]
+        rows = self._rows(np.uint32)
+        self.orders = [HappensBefore(self.struct, row, signals, partial=partial) for row in rows]
         self.listener = LISTENER(lambda *event: self.orders[self.struct.resident].event(*event))
         self.struct.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
         for order, part in zip(self.orders, [r.part for r in self.residents] or [self.struct.part], strict=True):

@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import CHECKED, CONTEXT, I32, I64, MASK, WARP, WORKER, Helper, IRValue, arg, helper, i32, i64
+from ptxsim.codegen.emit import (
+    CHECKED,
+    CONTEXT,
+    I32,
+    I64,
+    MASK,
+    WARP,
+    WORKER,
+    Helper,
+    IRValue,
+    arg,
+    helper,
+    i32,
+    i64,
+    tell_async,
+)
 
 _C = L.ContextLayout
 
@@ -145,6 +160,8 @@ def cluster_arrive(b: Helper) -> None:
     b.store(b.load(I32, b.offset(part, _P.phase.offset)), b.offset(CONTEXT, _C.CLUSTER_PHASE))
     live = b.load(I32, b.offset(CONTEXT, _C.LIVE))
     b.increment(b.offset(part, _P.arrived.offset), b.call("llvm.ctpop.i32", I32, b.and_(MASK, live)))
+    with b.if_(b.icmp("ne", b.worker("follows", I32), i32(0)), likely=False):
+        tell_async(b, L.AsyncEvent.CAME, b.warp(), MASK, i32(L.CLUSTER_BARRIER))
     _open_cluster(b, part)
 
 

@@ -32,6 +32,7 @@ from ptxsim.codegen.emit import (
     i32,
     i64,
     report_signal,
+    tell_async,
 )
 
 _NO_BYTES = constant(I32, 0, WARP)
@@ -259,8 +260,13 @@ def mbarrier_arrive(
         b.store(b.or_(b.load(I32, completed), bit), completed)
     b.store(i32(0), b.offset(WORKER, L.field("failed_waits")))
     b.store(i32(1), b.offset(WORKER, L.field("came_further")))
-    _tell(b, address, b.select(announces, i32(0), MASK), L.ARRIVES)
+    arrives = b.select(announces, i32(0), MASK)
+    _tell(b, address, arrives, L.ARRIVES)
     _tell(b, address, b.load(I32, completed), L.COMPLETES)
+    with b.if_(b.icmp("ne", b.worker("follows", I32), i32(0)), likely=False):
+        b.store(address, b.offset(WORKER, L.field("signal_addresses")), align=8)
+        counted = b.and_(arrives, b.mask_bits(b.icmp("ne", counts, b.like(counts, 0))))
+        tell_async(b, L.AsyncEvent.ARRIVE, b.warp(), MASK, b.load(I32, completed), counted, lanes=transactions)
     b.ret(b.load(I64, result, WARP, align=64))
 
 
@@ -286,6 +292,10 @@ def mbarrier_waited(b: Helper, address: IRValue, over: IRValue) -> None:
     at = b.offset(WORKER, L.field("failed_waits"))
     met, failed = b.and_(MASK, over), b.and_(MASK, b.not_(over))
     _tell(b, address, met, L.READS)
+    following = b.and_(b.icmp("ne", b.worker("follows", I32), i32(0)), b.icmp("ne", met, i32(0)))
+    with b.if_(following, likely=False):
+        b.store(address, b.offset(WORKER, L.field("signal_addresses")), align=8)
+        tell_async(b, L.AsyncEvent.WAITED, b.warp(), met)
     with b.if_(b.icmp("ne", met, i32(0))):
         b.store(i32(0), at)
     with b.if_(b.icmp("eq", failed, i32(0)), likely=True):

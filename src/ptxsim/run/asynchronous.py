@@ -1,0 +1,475 @@
+"""Who may look when, where tensor memory accelerator and tensor cores work beside the threads.
+
+Generated code does a bulk copy or a product where it is issued; on a GPU it is done some time later. So results say
+nothing about who has waited, and this listener hears what happens in order and keeps, for each warp, what it knows to
+be over. What can be over has a *clock* that counts up: a barrier object counts its phases, a warpgroup its groups of
+products, a warp its groups of bulk stores, and each warp its own stretches between two points where it gives away what
+it did. A piece of asynchronous work, or of plain stores, is over for a warp that knows its clock to have come as far
+(PTX ISA 8.8 and 9.7.9.25.1). Barriers join what their warps know; an arrival at a barrier object leaves what its warp
+knows with those who find the phase over.
+
+There are two such tables. `known` is of what has happened; `fenced` is of plain accesses that a fence.proxy.async has
+made known to the asynchronous engines since.
+
+Five hazards come out of it: shared memory that is used before the copy into it is over (early); that is overwritten
+while somebody may still read it (overwritten); that an engine reads, and no fence is between it and the store
+(no fence); a tile that is read with another swizzle than it was stored with; sums used before their products are over.
+
+Memory is looked at in granules of 16 bytes, the smallest piece that an engine moves. Threads of a warp are one.
+Kernels that pass on what they know by atomics, too, are taken at their word: an atomic may tell anybody anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxsim.codegen import layout as L
+from ptxsim.codegen.unit import Unit
+from ptxsim.limits import WARP
+from ptxsim.syntax.program import Instruction
+from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct, sources, warpgroup_product
+
+CLOCKS = 512
+"""Most clocks of a cluster; what has none is not followed."""
+_GRANULE_LOG2 = 4
+_OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
+_WARPS, _GROUPS = 32, 8
+_STORES = _WARPS + _GROUPS
+"""Rows of `Granules.readers`: a warp's own reads, a warpgroup's products, bulk stores."""
+_SWIZZLE_OF_MODE = (0, 3, 2, 1)
+"""By the two upper bits of a matrix descriptor: what a tensor map calls it."""
+
+Numbers = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something that is over when its clock has come to `until`."""
+
+    clock: int
+    until: int
+    site: int
+    swizzle: int = -1
+    """of a tile that a bulk copy stores; -1 where there is none to speak of"""
+
+
+@dataclass
+class BarrierObject:
+    """What an mbarrier passes on: what those knew that arrive in this phase, and what is known to all behind it."""
+
+    clock: int
+    arriving: Numbers
+    given: Numbers
+    announced: int = 0
+    """bytes for which this phase waits"""
+    came: int = 0
+
+
+class Granules:
+    """Who was last to do what to each granule of a block's shared memory: numbers of pieces of work, 0 for nobody."""
+
+    def __init__(self, nbytes: int) -> None:
+        count = (nbytes >> _GRANULE_LOG2) + 2
+        self.copied = np.zeros(count, np.int32)
+        self.stored = np.zeros(count, np.int32)
+        self.readers = np.zeros((_STORES + 1, count), np.int32)
+
+
+@dataclass
+class Resident:
+    """A block that runs: its memory, and how far its own clocks have come."""
+
+    granules: Granules
+    steps: list[int]
+    """of each warp: the stretch it is in"""
+    products: dict[int, int] = field(default_factory=dict)
+    """warp -> groups of products committed"""
+    begun: dict[int, int] = field(default_factory=dict)
+    """warp -> products begun"""
+    operands: dict[tuple[int, int], tuple[npt.NDArray[np.int64], tuple[int, ...], tuple[int, ...]]] = field(
+        default_factory=dict
+    )
+    """(warpgroup, number of a product) -> its granules and who wrote them: the first of its warps looks it up"""
+    stores: dict[int, int] = field(default_factory=dict)
+    """warp -> groups of bulk stores committed"""
+    sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """(warp, product of the code) -> when it last ran, and its group"""
+
+
+class Cluster:
+    """The blocks that can name each other's shared memory, and what their warps know."""
+
+    def __init__(self, blocks: int, warps: int) -> None:
+        self.clocks: dict[tuple[str, int, int], int] = {}
+        self.now = np.zeros(CLOCKS, np.uint32)
+        self.known = np.zeros((2, blocks, warps, CLOCKS), np.uint32)
+        """[known or fenced, rank, warp, clock]"""
+        self.objects: dict[tuple[int, int], BarrierObject] = {}
+        self.came: dict[tuple[int, int], Numbers] = {}
+        """(rank, barrier) -> what those knew that came and did not wait"""
+        self.residents: dict[int, Resident] = {}
+        self.work = [Work(0, 0, 0)]
+
+    def clock(self, kind: str, rank: int, number: int) -> int:
+        """The clock of something; CLOCKS where there are too many."""
+        return self.clocks.setdefault((kind, rank, number), min(len(self.clocks), CLOCKS - 1))
+
+    def object(self, rank: int, offset: int) -> BarrierObject:
+        found = self.objects.get((rank, offset))
+        if found is None:
+            nothing = np.zeros((2, CLOCKS), np.uint32)
+            found = BarrierObject(self.clock("object", rank, offset), nothing, nothing.copy())
+            self.objects[rank, offset] = found
+        return found
+
+    def note(self, work: Work) -> int:
+        self.work.append(work)
+        return len(self.work) - 1
+
+
+class Follower:
+    """Hears what one host thread's blocks do, and notes hazards among those of generated code."""
+
+    def __init__(self, worker: L.WorkerState, unit: Unit, hazards: ctypes.Array[L.HazardRecord], seen: np.ndarray,
+                 contexts: np.ndarray, warps: int, blocks: int) -> None:  # fmt: skip
+        self.worker, self.unit, self.hazards, self.seen = worker, unit, hazards, seen
+        self.contexts = contexts
+        """[place, warp, word of the context]"""
+        self.warps, self.blocks = warps, blocks
+        self.clusters: dict[int, Cluster] = {}
+        self.strict = not _passes_on_by_atomics(unit)
+        self._run = {
+            L.AsyncEvent.BLOCK: self._block, L.AsyncEvent.OPEN: self._open, L.AsyncEvent.CAME: self._came,
+            L.AsyncEvent.FENCE: self._fence, L.AsyncEvent.ARRIVE: self._arrive, L.AsyncEvent.WAITED: self._waited,
+            L.AsyncEvent.LOAD: self._load, L.AsyncEvent.STORE: self._store, L.AsyncEvent.COMMIT: self._commit,
+            L.AsyncEvent.WAIT: self._wait, L.AsyncEvent.ACCESS: self._access, L.AsyncEvent.PRODUCT: self._product,
+            L.AsyncEvent.COMMIT_PRODUCTS: self._commit_products, L.AsyncEvent.WAIT_PRODUCTS: self._wait_products,
+            L.AsyncEvent.SUMS: self._sums,
+        }  # fmt: skip
+
+    def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
+        """Called by the running code."""
+        number, self.rank = self.worker.resident // self.blocks, int(self.worker.rank)
+        if kind == L.AsyncEvent.BLOCK and self.rank == 0:
+            self.clusters[number] = Cluster(self.blocks, self.warps)
+        self.cluster = self.clusters[number]
+        self._run[L.AsyncEvent(kind)](warp, mask)
+
+    # -- who knows what -----------------------------------------------------------------------------------------------
+    def _block(self, warp: int, mask: int) -> None:
+        granules = Granules(int(self.worker.shared_bytes))
+        self.cluster.residents[self.rank] = Resident(granules, [1] * self.warps)
+
+    @property
+    def _here(self) -> Resident:
+        return self.cluster.residents[self.rank]
+
+    def _own(self, warp: int) -> int:
+        return self.cluster.clock("warp", self.rank, warp)
+
+    def _given_away(self, warp: int) -> Numbers:
+        """What the warp knows, what it did included; what it does from now on is another stretch."""
+        here, known = self._here, self.cluster.known[:, self.rank, warp]
+        known[0, self._own(warp)] = here.steps[warp]
+        here.steps[warp] += 1
+        return known
+
+    def _learn(self, warp: int, what: Numbers) -> None:
+        known = self.cluster.known[:, self.rank, warp]
+        np.maximum(known, what, out=known)
+
+    def _open(self, warp: int, mask: int) -> None:
+        """Barriers of the block open: their warps know what each of them knew."""
+        released = [w for w in range(self.warps) if mask >> w & 1]
+        numbers = self.contexts[self.worker.resident, :, L.ContextLayout.BARRIER_ID // 4]
+        groups: dict[int, list[int]] = {}
+        for w in released:
+            groups.setdefault(int(numbers[w]) if self.unit.named else 0, []).append(w)
+        for number, members in groups.items():
+            if L.WARPGROUP_BARRIER <= number < L.CLUSTER_BARRIER:
+                continue  # where warps wait for their products: the simulator's own
+            place = 0 if number == L.CLUSTER_BARRIER else self.rank
+            what = self.cluster.came.get((place, number))
+            if number != L.CLUSTER_BARRIER:
+                for w in members:
+                    self._given_away(w)
+                joined = self.cluster.known[:, self.rank, members].max(axis=1)
+                what = joined if what is None else np.maximum(joined, what)
+            if what is not None:
+                for w in members:
+                    self._learn(w, what)
+
+    def _came(self, warp: int, mask: int) -> None:
+        number = int(self.worker.notice.words[0])
+        key = (0 if number == L.CLUSTER_BARRIER else self.rank, number)
+        mine = self._given_away(warp)
+        before = self.cluster.came.get(key)
+        self.cluster.came[key] = mine.copy() if before is None else np.maximum(before, mine)
+
+    def _fence(self, warp: int, mask: int) -> None:
+        known = self._given_away(warp)
+        np.maximum(known[1], known[0], out=known[1])
+
+    def _objects(self, lanes: int) -> dict[int, BarrierObject]:
+        """Lane -> the barrier object it names."""
+        found = {}
+        for lane in range(WARP):
+            if lanes >> lane & 1:
+                found[lane] = self.cluster.object(*self._place(int(self.worker.signal_addresses[lane])))
+        return found
+
+    def _place(self, host: int) -> tuple[int, int]:
+        """(rank, offset) of an address of the host in shared memory of the cluster."""
+        offset = host - int(self.worker.shared)
+        if 0 <= offset < self.worker.shared_stride:
+            return self.rank, offset
+        away, offset = divmod(offset, int(self.worker.shared_stride))
+        return self.rank + away, offset
+
+    def _arrive(self, warp: int, mask: int) -> None:
+        completed, counted = (int(self.worker.notice.words[k]) for k in range(2))
+        mine = self._given_away(warp) if counted & 0xFFFFFFFF else None
+        for lane, found in self._objects(mask).items():
+            change = int(self.worker.notice.lanes[lane])
+            found.announced += max(change, 0)
+            found.came -= min(change, 0)
+            if mine is not None and counted >> lane & 1:
+                np.maximum(found.arriving, mine, out=found.arriving)
+            if completed >> lane & 1:
+                np.maximum(found.given, found.arriving, out=found.given)
+                self.cluster.now[found.clock] += 1
+                found.given[:, found.clock] = self.cluster.now[found.clock]
+                found.announced = found.came = 0
+
+    def _waited(self, warp: int, mask: int) -> None:
+        for found in {id(found): found for found in self._objects(mask).values()}.values():
+            self._learn(warp, found.given)
+
+    # -- engines ------------------------------------------------------------------------------------------------------
+    def _target(self, address: int) -> tuple[int, int]:
+        block = address >> L.CLUSTER_WINDOW_SHIFT
+        return (block - 1 if block else self.rank), address & _OFFSET
+
+    def _load(self, warp: int, mask: int) -> None:
+        site, to, nbytes, by, swizzle = (int(n) for n in self.worker.notice.words[:5])
+        rank, offset = self._target(to)
+        there = self.cluster.residents.get(rank)
+        if there is None:
+            return
+        part = slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
+        self._written(there.granules, part, warp, site, offset, mask)
+        clock = self.cluster.object(*self._target(by)).clock
+        work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
+        there.granules.copied[part] = self.cluster.note(work)
+        there.granules.stored[part] = 0
+        there.granules.readers[:, part] = 0
+        self._initialized(rank, offset, nbytes)
+
+    def _initialized(self, rank: int, offset: int, nbytes: int) -> None:
+        """For the race shadow, somebody wrote there long ago: who may read when, is judged here."""
+        shadow = int(self.worker.shadow) + (rank - self.rank) * int(self.worker.shadow_stride)
+        granule = self.unit.shared_granule_log2
+        first, last = offset >> granule, -(-(offset + nbytes) >> granule)
+        ctypes.memset(shadow + 4 * first, 0, 4 * (last - first))
+
+    def _store(self, warp: int, mask: int) -> None:
+        site, offset, nbytes = (int(n) for n in self.worker.notice.words[:3])
+        here, part = self._here, slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
+        granules = here.granules
+        self._read_by_engine(warp, site, offset, _numbers(granules.copied[part]), _numbers(granules.stored[part]))
+        work = Work(self.cluster.clock("stores", self.rank, warp), here.stores.get(warp, 0) + 1, site)
+        granules.readers[_STORES, part] = self.cluster.note(work)
+
+    def _commit(self, warp: int, mask: int) -> None:
+        self._here.stores[warp] = self._here.stores.get(warp, 0) + 1
+
+    def _wait(self, warp: int, mask: int) -> None:
+        over = self._here.stores.get(warp, 0) - int(self.worker.notice.words[0])
+        self._know(warp, self.cluster.clock("stores", self.rank, warp), over)
+
+    def _know(self, warp: int, clock: int, over: int) -> None:
+        known = self.cluster.known[0, self.rank, warp]
+        known[clock] = max(int(known[clock]), over, 0)
+
+    def _product(self, warp: int, mask: int) -> None:
+        site, number, *descriptors = (int(n) for n in self.worker.notice.words[:4])
+        here, group, begun = self._here, warp // 4, self._here.begun.get(warp, 0)
+        here.begun[warp] = begun + 1
+        instruction = self.unit.products[number]
+        until = here.products.get(warp, 0) + 1
+        here.sums[warp, id(instruction)] = begun, until
+        looked_up = here.operands.get((group, begun))
+        if looked_up is None:
+            where = _granules(_shape_of(instruction), *(d & 0xFFFFFFFFFFFFFFFF for d in descriptors))
+            where = where[where < len(here.granules.copied)]
+            copied, stored = _numbers(here.granules.copied[where]), _numbers(here.granules.stored[where])
+            looked_up = here.operands[group, begun] = where, copied, stored
+            here.operands.pop((group, begun - 64), None)
+            work = Work(self.cluster.clock("products", self.rank, group), until, site)
+            here.granules.readers[_WARPS + group, where] = self.cluster.note(work)
+            self._same_swizzle(warp, site, instruction, descriptors)
+        where, copied, stored = looked_up
+        self._read_by_engine(warp, site, int(where[0]) << _GRANULE_LOG2 if len(where) else 0, copied, stored)
+
+    def _same_swizzle(self, warp: int, site: int, i: Instruction, descriptors: list[int]) -> None:
+        """Whether each operand is read in the swizzle in which its copy stored it."""
+        shape = _shape_of(i)
+        for only in ((0, 1), (1, 0)):
+            pair = [d & 0xFFFFFFFFFFFFFFFF if keep else 0 for d, keep in zip(descriptors, only, strict=True)]
+            if (only[0] and shape.a_in_registers) or not any(pair):
+                continue
+            where = _granules(shape, *pair, *only)
+            where = where[where < len(self._here.granules.copied)]
+            mode = _SWIZZLE_OF_MODE[max(pair) >> 62]
+            for number in _numbers(self._here.granules.copied[where]):
+                work = self.cluster.work[number]
+                if work.swizzle not in (-1, mode):
+                    self._hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << _GRANULE_LOG2, work, mode)
+
+    def _commit_products(self, warp: int, mask: int) -> None:
+        self._here.products[warp] = self._here.products.get(warp, 0) + 1
+
+    def _wait_products(self, warp: int, mask: int) -> None:
+        over = self._here.products.get(warp, 0) - int(self.worker.notice.words[0])
+        self._know(warp, self.cluster.clock("products", self.rank, warp // 4), over)
+
+    def _sums(self, warp: int, mask: int) -> None:
+        site, number = (int(n) for n in self.worker.notice.words[:2])
+        ran = [self._here.sums[warp, i] for i in self.unit.sums[number] if (warp, i) in self._here.sums]
+        if not ran:
+            return
+        clock = self.cluster.clock("products", self.rank, warp // 4)
+        _, until = max(ran)
+        if self.cluster.known[0, self.rank, warp, clock] < until:
+            self._hazard(L.ASYNC_SUMS, site, warp, 0, 0, None)
+
+    # -- what is wrong ------------------------------------------------------------------------------------------------
+    def _over(self, work: Work, warp: int, table: int = 0) -> bool:
+        """Whether a warp knows that work is over."""
+        if work.clock == CLOCKS - 1:
+            return True
+        if self.strict:
+            return bool(self.cluster.known[table, self.rank, warp, work.clock] >= work.until)
+        return bool(self.cluster.known[table, ..., work.clock].max() >= work.until)
+
+    def _access(self, warp: int, mask: int) -> None:
+        """Threads of a warp access shared memory."""
+        site, nbytes, kind = (int(n) for n in self.worker.notice.words[:3])
+        offsets = np.frombuffer(self.worker.notice.lanes, np.int32)
+        lanes = np.flatnonzero([mask >> k & 1 for k in range(WARP)])
+        own = offsets[lanes].astype(np.int64)
+        inside = (own >= 0) & (own + nbytes <= self.worker.shared_bytes)
+        own, lanes = own[inside], lanes[inside]
+        granules, here = own >> _GRANULE_LOG2, self._here.granules
+        for number in _numbers(here.copied[granules]):
+            if not self._over(self.cluster.work[number], warp):
+                k = int(np.flatnonzero(here.copied[granules] == number)[0])
+                self._hazard(L.ASYNC_EARLY, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
+        step, clock = self._here.steps[warp], self._own(warp)
+        if kind == L.READ:
+            here.readers[warp, granules] = self.cluster.note(Work(clock, step, site))
+            return
+        for number in _numbers(here.readers[_WARPS:, granules]):  # of threads' reads, the race shadow knows
+            if not self._over(self.cluster.work[number], warp):
+                k = int(np.flatnonzero((here.readers[_WARPS:, granules] == number).any(axis=0))[0])
+                self._hazard(L.ASYNC_OVERWRITTEN, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
+        here.stored[granules] = self.cluster.note(Work(clock, step, site))
+        here.copied[granules] = 0
+
+    def _written(self, granules: Granules, part: slice, warp: int, site: int, offset: int, mask: int) -> None:
+        """A bulk copy overwrites a part of shared memory: nobody may still read or write there."""
+        lane = max((mask & 0xFFFFFFFF).bit_length() - 1, 0)
+        for number in _numbers(granules.readers[:, part]):
+            work = self.cluster.work[number]
+            if not self._over(work, warp) and work.clock != self._own(warp):
+                self._hazard(L.ASYNC_OVERWRITTEN, site, warp, lane, offset, work)
+        for number in _numbers(granules.copied[part]):
+            if not self._over(self.cluster.work[number], warp):
+                self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, self.cluster.work[number])
+
+    def _read_by_engine(self, warp: int, site: int, offset: int, copied: Iterable[int], stored: Iterable[int]) -> None:
+        for number in copied:
+            if not self._over(self.cluster.work[number], warp):
+                self._hazard(L.ASYNC_EARLY, site, warp, 0, offset, self.cluster.work[number])
+        for number in stored:
+            if not self._over(self.cluster.work[number], warp, 1):
+                self._hazard(L.ASYNC_NO_FENCE, site, warp, 0, offset, self.cluster.work[number])
+
+    def _hazard(
+        self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0
+    ) -> None:
+        seen, count = site * L.HAZARD_KINDS + kind, int(self.worker.hazard_count)
+        if self.seen[seen] or count == L.HAZARD_CAPACITY:
+            return
+        self.seen[seen] = 1
+        self.hazards[count] = L.HazardRecord(
+            kind, site, self.worker.block, warp, lane, address, state, work.site if work else L.NO_SITE
+        )
+        self.worker.hazard_count = count + 1
+
+    def awaited(self, offset: int) -> tuple[int, int]:
+        """(bytes announced, bytes that came) in the phase of this block's barrier object."""
+        found = self.cluster.objects.get((self.rank, offset))
+        return (found.announced, found.came) if found else (0, 0)
+
+
+def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:
+    """The pieces of work in a part of memory."""
+    return tuple(n for n in np.unique(of).tolist() if n)
+
+
+def _passes_on_by_atomics(unit: Unit) -> bool:
+    instructions = (i for block in unit.kernel.blocks for i in block.instructions)
+    return any(i.opcode in ("atom", "red") or (i.opcode == "ld" and (i.has("acquire") or i.has("volatile")))
+               for i in instructions)  # fmt: skip
+
+
+# ---------------------------------------------------------------- where operands of wgmma lie
+
+
+@dataclass(frozen=True)
+class _Shape:
+    product: WarpgroupProduct
+    a_in_registers: bool
+    turned: tuple[bool, bool]
+
+
+def _shape_of(i: Instruction) -> _Shape:
+    s = sources(i)
+    return _Shape(warpgroup_product(i), s.a_in_registers, s.turned)
+
+
+@cache
+def _granules(shape: _Shape, a: int, b: int, with_a: int = 1, with_b: int = 1) -> npt.NDArray[np.int64]:
+    """Granules of the operands in shared memory, rising."""
+    found = []
+    if with_a and not shape.a_in_registers:
+        found.append(_operand(shape.product, a, ROWS, turned=shape.turned[0]))
+    if with_b:
+        found.append(_operand(shape.product, b, shape.product.columns, turned=shape.turned[1]))
+    return np.unique(np.concatenate(found))
+
+
+def _operand(p: WarpgroupProduct, descriptor: int, rows: int, *, turned: bool) -> npt.NDArray[np.int64]:
+    """Granules of an operand of so many rows (A) or columns (B), by its descriptor (PTX ISA 9.7.15.5.1)."""
+    start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
+    base, mode = descriptor >> 49 & 7, descriptor >> 62
+    width = (16, 128, 64, 32)[mode]
+    if turned:  # pieces of 8 along M or N, for each k
+        r, k = np.meshgrid(np.arange(0, rows, 8), np.arange(p.depth), indexing="ij")
+        if mode:
+            at = 2 * r % width + 2 * r // width * leading + k % 8 * width + k // 8 * stride
+        else:
+            at = r // 8 * stride + k % 8 * 16 + k // 8 * leading
+    else:  # 32 bytes of k, for each row
+        r, piece = np.meshgrid(np.arange(rows), np.arange(2), indexing="ij")
+        at = r % 8 * width + r // 8 * stride + piece * (16 if mode else leading)
+    at = start + at
+    at ^= (at // 128 - base & (0, 7, 3, 1)[mode]) * 16
+    return at.ravel() >> _GRANULE_LOG2
