@@ -18,7 +18,6 @@ _DID = {
     "access": "accessed",
 }  # fmt: skip
 _WHICH = {"misaligned": "is not aligned to the access's size", "uninitialized": "no thread of the block has written"}
-_SWIZZLES = ("no swizzle", "a swizzle of 32 bytes", "a swizzle of 64 bytes", "a swizzle of 128 bytes")
 _CROWDS = {"warps": "threads of several warps", "blocks": "threads of several blocks"}
 
 
@@ -44,19 +43,20 @@ class Finding:
     """Something that is undefined behaviour on a GPU, with the place and the threads involved.
 
     `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync" or
-    "async-order" (bulk copies and wgmma, which work beside the threads); `access` is
-    "read", "write", "atomic" or "barrier". `address` is the byte offset into `array` (which may lie outside it), or
-    into shared or local memory. Of a race and of a barrier the other thread is known, or the last of several.
+    "async-order" (bulk copies and wgmma, which work beside the threads); `access` is "read", "write", "atomic" or
+    "barrier". `address` is the byte offset into `array` (which may lie outside it), or into shared or local memory.
+    Of a race and of a barrier the other thread is known, or the last of several.
 
-    `others` says how many there are: "thread", "warp" (several threads of one, whose first is `other_warp`), "warps",
-    "blocks". `other_did`: "read", "write", "atomic", "read and write", "access" (one of them), "copy" (asynchronous,
-    still on its way), "returned", "waits" (at another barrier). `detail` is what the kind does not tell: "nowhere" for
-    an address far from every array, "space" for one in another state space than that of the access, "fragment" for a
-    matrix that is not aligned, "part" and "address" for a matrix instruction that some lanes leave out or give another
-    address, "member" for a lane that its own member mask leaves out; of asynchronous work "early" (used before the copy
-    into it is over), "overwritten" (while it may still be read), "fence" (no fence.proxy.async behind a store),
-    "swizzle", "sums" (of wgmma). `size` is that of the array, or the alignment that
-    a fragment needs, in bytes; 0 where unknown.
+    `others` says how many there are: "thread", "warp" (several threads of one, whose first is `other_warp`),
+    "warps", "blocks". `other_did`: "read", "write", "atomic", "read and write", "access" (one of them), "copy"
+    (asynchronous, still on its way), "returned", "waits" (at another barrier). `detail` is what the kind does not
+    tell: "nowhere" for an address far from every array, "space" for one in another state space than that of the
+    access, "fragment" for a matrix that is not aligned, "part" and "address" for a matrix instruction that some
+    lanes leave out or give another address, "member" for a lane that its own member mask leaves out; of
+    asynchronous work "early" (used before the copy into it is over), "overwritten" (while it may still be read),
+    "fence" (no fence.proxy.async behind a store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of
+    the cluster). `size` is that of the array, the alignment that a fragment needs, or the width of a
+    swizzle, in bytes; 0 where unknown.
     """
 
     kind: str
@@ -142,7 +142,11 @@ class Finding:
         if self.detail == "sums":
             return "uses sums of wgmma before wgmma.wait_group has waited for their products"
         place = f"{_DOES[self.access]} {self.array} at byte {self.address}"
+        if self.detail == "peer":
+            when = "may have ended by then" if self.other_did == "returned" else "may not have begun yet"
+            return f"{place} of another block of its cluster, which {when}: wait for it at the cluster's barrier"
         by = f" of line {self.other_line}" if self.other_line else ""
+        swizzle = f"a swizzle of {self.size} bytes" if self.size else "no swizzle"
         return {
             "early": f"{place} before the bulk copy{by} into it is over: wait for the phase of its barrier object",
             "overwritten": f"{place}, which may still be read by line {self.other_line}: wait until that is over",
@@ -151,8 +155,8 @@ class Finding:
                 f"{self.other_line}: without fence.proxy.async and a barrier between"
             ),
             "swizzle": (
-                f"lets wgmma read a tile at byte {self.address} with {_SWIZZLES[self.size]}, which the bulk copy{by} "
-                "stored in another layout"
+                f"lets wgmma read a tile at byte {self.address} with {swizzle}, which the bulk copy{by} stored in "
+                "another layout"
             ),
         }[self.detail]
 

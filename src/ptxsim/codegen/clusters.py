@@ -9,7 +9,7 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import MemoryAccess, account, finish, gather_scatter, stored_values, vector_address
-from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
+from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.shared_memory import shared_base
 from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.values import handles
@@ -43,10 +43,14 @@ def cluster_hosts(
     block, offset = t.lshr(address, L.CLUSTER_WINDOW_SHIFT), t.and_const(address, _OFFSET)
     is_own = t.mask_bits(t.icmp("eq", block, t.like(block, 0)))
     own = account(t, a, "shared", offset, t.and_(mask, is_own), kind=kind)
+    away = t.and_(mask, t.not_(is_own))
     others = t.call(
-        "ws_check_cluster", "i32", WORKER, CONTEXT, address, t.and_(mask, t.not_(is_own)), constant("i32", a.bytes_),
-        constant("i32", a.site),
-    )  # fmt: skip
+        "ws_check_cluster", "i32", WORKER, CONTEXT, address, away, constant("i32", a.bytes_), constant("i32", a.site)
+    )
+    if t.unit.followed:
+        with t.if_(t.icmp("ne", others, t.like(others, 0))):
+            words = constant("i64", a.site), constant("i64", a.bytes_), constant("i64", kind)
+            tell_async(t, L.AsyncEvent.PEER, t.warp_index(), others, *words, lanes=address)
     wide = t.resize(offset, "i64")
     part = t.load("ptr", t.offset(WORKER, L.field("cluster")))
     first = t.splat(t.convert("ptrtoint", t.load("ptr", t.offset(part, L.ClusterPart.shared.offset)), "i64"))

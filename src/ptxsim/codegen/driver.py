@@ -503,7 +503,7 @@ class _Turns:
         b.store(b.resize(self.blocks, "i32"), self.record(start, "members"))
         cluster = b.load("ptr", b.offset(self.record(start), L.field("cluster")))
         threads = b.mul(b.resize(self.blocks, "i32"), i32(thread_count(self.unit.block)))
-        for name, value in (("arrived", i32(0)), ("phase", i32(0)), ("threads", threads), ("ended", i32(0))):
+        for name, value in (("arrived", i32(0)), ("phase", i32(0)), ("threads", threads)):
             b.store(value, b.offset(cluster, getattr(L.ClusterPart, name).offset))
         b.store(b.add(number, self.blocks), self.following)
         b.store(b.add(b.load("i64", self.active), self.blocks), self.active)
@@ -541,12 +541,12 @@ class _Turns:
     def _end(self, k: IRValue) -> None:
         b = self.b
         self._settle()
+        if self.unit.followed:
+            tell_async(b, L.AsyncEvent.EXIT, i32(0), i64(0))
         b.store(i32(L.RESIDENT_NONE), self.record(k, "state"))
         rank = b.worker("rank", "i32")
         start = b.sub(k, b.resize(rank, "i64"))
         b.increment(self.record(start, "members"), i32(-1))
-        ended = b.offset(b.worker("cluster", "ptr"), L.ClusterPart.ended.offset)
-        b.store(b.or_(b.load("i32", ended), b.binary("shl", i32(1), rank)), ended)
         b.store(b.add_const(b.load("i64", self.active), -1), self.active)
         b.store(i64(0), self.vain)
 

@@ -55,7 +55,6 @@ class ClusterPart(ctypes.Structure):
         ("arrived", ctypes.c_uint32),  # threads that have come to the cluster's barrier
         ("phase", ctypes.c_uint32),  # how often it has opened
         ("threads", ctypes.c_uint32),  # that have not ended
-        ("ended", ctypes.c_uint32),  # bit mask of blocks that have
     ]
 
 
@@ -222,7 +221,7 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "linear", "pitched")
 """What kinds of images there are: PTX's geometries for arrays, and memory of the kernel's."""
 HAZARD_CAPACITY = 64
 
-HAZARD_KINDS = 19
+HAZARD_KINDS = 20
 """A launch notes each kind once per site, in a table this wide."""
 (
     RACE,
@@ -244,6 +243,7 @@ HAZARD_KINDS = 19
     ASYNC_NO_FENCE,
     ASYNC_SWIZZLE,
     ASYNC_SUMS,
+    ASYNC_PEER,
 ) = range(HAZARD_KINDS)
 
 # fault codes
@@ -293,23 +293,23 @@ class Event(IntEnum):
 
 
 class AsyncEvent(IntEnum):
-    """What code with bulk copies or wgmma tells the worker's second listener (`run.asynchronous`), and with what.
+    """What code with bulk copies, wgmma or clusters tells the worker's second listener (`run.asynchronous`).
 
-    BLOCK: it starts. OPEN: a barrier lets the warps of a mask go on; CAME: one is arrived at,
-    and not waited at (its number). FENCE:
-    fence.proxy.async. ARRIVE: lanes arrive at barrier objects (host addresses in `signal_addresses`, bytes announced or
-    come in `lanes`; words: those that end a phase). WAITED: lanes have found a phase over. LOAD: a bulk copy into
-    shared memory (site, address, bytes, the object's address, swizzle, whether from this block's shared memory, where).
-    STORE: one out of it (site, address, bytes). COMMIT, WAIT: its groups (how many may be left). ACCESS: lanes access
-    shared memory (site, bytes, kind; offsets in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors);
-    COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups. SUMS: registers of sums are used (site, a number for the products that
-    may have written them).
+    BLOCK: it starts. OPEN: a barrier lets the warps of a mask go on; CAME: one is arrived at, and not waited at
+    (its number). FENCE: fence.proxy.async. ARRIVE: lanes arrive at barrier objects (host addresses in
+    `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase). WAITED: lanes have found
+    a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's address, swizzle, whether
+    from this block's shared memory, where). STORE: one out of it (site, address, bytes). COMMIT, WAIT: its groups
+    (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets in `lanes`). PRODUCT:
+    wgmma.mma_async (site, which, descriptors); COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups. SUMS: registers of sums
+    are used (site, a number for the products that may have written them). PEER: lanes access another block's shared
+    memory (site; addresses in `lanes`). EXIT: the block has ended.
     """
 
     (
         BLOCK, OPEN, CAME, FENCE, ARRIVE, WAITED, LOAD, STORE, COMMIT, WAIT, ACCESS, PRODUCT, COMMIT_PRODUCTS,
-        WAIT_PRODUCTS, SUMS,
-    ) = range(15)  # fmt: skip
+        WAIT_PRODUCTS, SUMS, PEER, EXIT,
+    ) = range(17)  # fmt: skip
 
 
 READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32

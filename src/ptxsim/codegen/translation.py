@@ -150,7 +150,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
         clusters=clusters,
         warpgroups=any(i.opcode == "wgmma" for b in kernel.blocks for i in b.instructions),
-        asynchronous=any(i.opcode == "wgmma" or is_bulk(i) for b in kernel.blocks for i in b.instructions),
+        asynchronous=clusters or any(i.opcode == "wgmma" or is_bulk(i) for b in kernel.blocks for i in b.instructions),
         early_uses=early_uses(kernel),
         textures=any(i.row.kind == TEXTURE for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip

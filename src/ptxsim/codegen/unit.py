@@ -114,7 +114,7 @@ class Unit:
     clusters: bool = False
     """whether blocks of a cluster may look into each other's shared memory or wait at the cluster's barrier"""
     asynchronous: bool = False
-    """whether the kernel copies in bulk or multiplies in warpgroups, beside its threads"""
+    """whether engines copy or multiply beside the kernel's threads, or blocks of a cluster do something together"""
     products: list[Instruction] = field(default_factory=list)
     """the wgmma.mma_async of the kernel, as `AsyncEvent.PRODUCT` numbers them"""
     early_uses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

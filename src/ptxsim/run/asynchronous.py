@@ -11,9 +11,10 @@ knows with those who find the phase over.
 There are two such tables. `known` is of what has happened; `fenced` is of plain accesses that a fence.proxy.async has
 made known to the asynchronous engines since.
 
-Five hazards come out of it: shared memory that is used before the copy into it is over (early); that is overwritten
+Six hazards come out of it: shared memory that is used before the copy into it is over (early); that is overwritten
 while somebody may still read it (overwritten); that an engine reads, and no fence is between it and the store
-(no fence); a tile that is read with another swizzle than it was stored with; sums used before their products are over.
+(no fence); a tile that is read with another swizzle than it was stored with; sums used before their products are over;
+memory of another block of the cluster used before that has begun, or without it waiting for that before it ends.
 
 Memory is looked at in granules of 16 bytes, the smallest piece that an engine moves. Threads of a warp are one.
 Kernels that pass on what they know by atomics, too, are taken at their word: an atomic may tell anybody anything.
@@ -41,7 +42,7 @@ _GRANULE_LOG2 = 4
 _OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 _WARPS, _GROUPS = 32, 8
 _STORES = _WARPS + _GROUPS
-"""Rows of `Granules.readers`: a warp's own reads, a warpgroup's products, bulk stores."""
+"""Who reads: warps by their numbers, warpgroups behind them, and bulk stores."""
 _SWIZZLE_OF_MODE = (0, 3, 2, 1)
 """By the two upper bits of a matrix descriptor: what a tensor map calls it."""
 
@@ -71,6 +72,17 @@ class BarrierObject:
     came: int = 0
 
 
+@dataclass(frozen=True)
+class Visit:
+    """Another block's shared memory is used."""
+
+    work: Work
+    block: int
+    warp: int
+    lane: int
+    address: int
+
+
 class Granules:
     """Who was last to do what to each granule of a block's shared memory: numbers of pieces of work, 0 for nobody."""
 
@@ -78,7 +90,12 @@ class Granules:
         count = (nbytes >> _GRANULE_LOG2) + 2
         self.copied = np.zeros(count, np.int32)
         self.stored = np.zeros(count, np.int32)
-        self.readers = np.zeros((_STORES + 1, count), np.int32)
+        self.readers: dict[int, npt.NDArray[np.int32]] = {}
+        """by who reads: a warp, a warpgroup's products, bulk stores"""
+
+    def reading(self, who: int) -> npt.NDArray[np.int32]:
+        found = self.readers.get(who)
+        return found if found is not None else self.readers.setdefault(who, np.zeros_like(self.copied))
 
 
 @dataclass
@@ -111,6 +128,8 @@ class Cluster:
         self.known = np.zeros((2, blocks, warps, CLOCKS), np.uint32)
         """[known or fenced, rank, warp, clock]"""
         self.objects: dict[tuple[int, int], BarrierObject] = {}
+        self.visits: dict[int, dict[tuple[int, int, int], Visit]] = {}
+        """rank of a block -> (block, warp, site) of who used its memory -> the last time"""
         self.came: dict[tuple[int, int], Numbers] = {}
         """(rank, barrier) -> what those knew that came and did not wait"""
         self.residents: dict[int, Resident] = {}
@@ -150,7 +169,7 @@ class Follower:
             L.AsyncEvent.LOAD: self._load, L.AsyncEvent.STORE: self._store, L.AsyncEvent.COMMIT: self._commit,
             L.AsyncEvent.WAIT: self._wait, L.AsyncEvent.ACCESS: self._access, L.AsyncEvent.PRODUCT: self._product,
             L.AsyncEvent.COMMIT_PRODUCTS: self._commit_products, L.AsyncEvent.WAIT_PRODUCTS: self._wait_products,
-            L.AsyncEvent.SUMS: self._sums,
+            L.AsyncEvent.SUMS: self._sums, L.AsyncEvent.PEER: self._peer, L.AsyncEvent.EXIT: self._exit,
         }  # fmt: skip
 
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
@@ -268,7 +287,10 @@ class Follower:
         work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
         there.granules.copied[part] = self.cluster.note(work)
         there.granules.stored[part] = 0
-        there.granules.readers[:, part] = 0
+        for readers in there.granules.readers.values():
+            readers[part] = 0
+        if rank != self.rank:
+            self._visit(rank, Visit(work, int(self.worker.block), warp, (mask & 0xFFFFFFFF).bit_length() - 1, offset))
         self._initialized(rank, offset, nbytes)
 
     def _initialized(self, rank: int, offset: int, nbytes: int) -> None:
@@ -284,7 +306,7 @@ class Follower:
         granules = here.granules
         self._read_by_engine(warp, site, offset, _numbers(granules.copied[part]), _numbers(granules.stored[part]))
         work = Work(self.cluster.clock("stores", self.rank, warp), here.stores.get(warp, 0) + 1, site)
-        granules.readers[_STORES, part] = self.cluster.note(work)
+        granules.reading(_STORES)[part] = self.cluster.note(work)
 
     def _commit(self, warp: int, mask: int) -> None:
         self._here.stores[warp] = self._here.stores.get(warp, 0) + 1
@@ -312,7 +334,7 @@ class Follower:
             looked_up = here.operands[group, begun] = where, copied, stored
             here.operands.pop((group, begun - 64), None)
             work = Work(self.cluster.clock("products", self.rank, group), until, site)
-            here.granules.readers[_WARPS + group, where] = self.cluster.note(work)
+            here.granules.reading(_WARPS + group)[where] = self.cluster.note(work)
             self._same_swizzle(warp, site, instruction, descriptors)
         where, copied, stored = looked_up
         self._read_by_engine(warp, site, int(where[0]) << _GRANULE_LOG2 if len(where) else 0, copied, stored)
@@ -349,6 +371,35 @@ class Follower:
         if self.cluster.known[0, self.rank, warp, clock] < until:
             self._hazard(L.ASYNC_SUMS, site, warp, 0, 0, None)
 
+    # -- other blocks of the cluster ----------------------------------------------------------------------------------
+    def _peer(self, warp: int, mask: int) -> None:
+        site, nbytes, kind = (int(n) for n in self.worker.notice.words[:3])
+        addresses = np.frombuffer(self.worker.notice.lanes, np.int32)
+        work = Work(self._own(warp), self._here.steps[warp], site)
+        for lane in range(WARP):
+            if mask >> lane & 1:
+                rank, offset = self._target(int(addresses[lane]))
+                self._visit(rank, Visit(work, int(self.worker.block), warp, lane, offset))
+                if kind != L.READ:
+                    self._initialized(rank, offset, nbytes)
+
+    def _visit(self, rank: int, visit: Visit) -> None:
+        """The block must have begun, and must not end before it knows that this is over."""
+        self.cluster.visits.setdefault(rank, {})[visit.block, visit.warp, visit.work.site] = visit
+        clocks = [self.cluster.clock("warp", rank, w) for w in range(self.warps)]
+        table = self.cluster.known[0, :] if not self.strict else self.cluster.known[0, self.rank, visit.warp]
+        if not table[..., clocks].any():
+            self._blame(visit, begun=False)
+
+    def _exit(self, warp: int, mask: int) -> None:
+        for visit in self.cluster.visits.pop(self.rank, {}).values():
+            if not (self.cluster.known[0, self.rank, :, visit.work.clock] >= visit.work.until).any():
+                self._blame(visit, begun=True)
+
+    def _blame(self, visit: Visit, *, begun: bool) -> None:
+        site = visit.work.site
+        self._hazard(L.ASYNC_PEER, site, visit.warp, visit.lane, visit.address, None, int(begun), block=visit.block)
+
     # -- what is wrong ------------------------------------------------------------------------------------------------
     def _over(self, work: Work, warp: int, table: int = 0) -> bool:
         """Whether a warp knows that work is over."""
@@ -373,22 +424,26 @@ class Follower:
                 self._hazard(L.ASYNC_EARLY, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
         step, clock = self._here.steps[warp], self._own(warp)
         if kind == L.READ:
-            here.readers[warp, granules] = self.cluster.note(Work(clock, step, site))
+            here.reading(warp)[granules] = self.cluster.note(Work(clock, step, site))
             return
-        for number in _numbers(here.readers[_WARPS:, granules]):  # of threads' reads, the race shadow knows
-            if not self._over(self.cluster.work[number], warp):
-                k = int(np.flatnonzero((here.readers[_WARPS:, granules] == number).any(axis=0))[0])
-                self._hazard(L.ASYNC_OVERWRITTEN, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
+        for who, readers in here.readers.items():
+            if who < _WARPS:  # of threads' reads, the race shadow knows
+                continue
+            for number in _numbers(readers[granules]):
+                if not self._over(self.cluster.work[number], warp):
+                    k = int(np.flatnonzero(readers[granules] == number)[0])
+                    self._hazard(L.ASYNC_OVERWRITTEN, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
         here.stored[granules] = self.cluster.note(Work(clock, step, site))
         here.copied[granules] = 0
 
     def _written(self, granules: Granules, part: slice, warp: int, site: int, offset: int, mask: int) -> None:
         """A bulk copy overwrites a part of shared memory: nobody may still read or write there."""
         lane = max((mask & 0xFFFFFFFF).bit_length() - 1, 0)
-        for number in _numbers(granules.readers[:, part]):
-            work = self.cluster.work[number]
-            if not self._over(work, warp) and work.clock != self._own(warp):
-                self._hazard(L.ASYNC_OVERWRITTEN, site, warp, lane, offset, work)
+        for readers in granules.readers.values():
+            for number in _numbers(readers[part]):
+                work = self.cluster.work[number]
+                if not self._over(work, warp) and work.clock != self._own(warp):
+                    self._hazard(L.ASYNC_OVERWRITTEN, site, warp, lane, offset, work)
         for number in _numbers(granules.copied[part]):
             if not self._over(self.cluster.work[number], warp):
                 self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, self.cluster.work[number])
@@ -402,15 +457,17 @@ class Follower:
                 self._hazard(L.ASYNC_NO_FENCE, site, warp, 0, offset, self.cluster.work[number])
 
     def _hazard(
-        self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0
-    ) -> None:
+        self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0,
+        *, block: int | None = None,
+    ) -> None:  # fmt: skip
         seen, count = site * L.HAZARD_KINDS + kind, int(self.worker.hazard_count)
         if self.seen[seen] or count == L.HAZARD_CAPACITY:
             return
         self.seen[seen] = 1
         self.hazards[count] = L.HazardRecord(
-            kind, site, self.worker.block, warp, lane, address, state, work.site if work else L.NO_SITE
-        )
+            kind, site, self.worker.block if block is None else block, warp, lane, address, state,
+            work.site if work else L.NO_SITE,
+        )  # fmt: skip
         self.worker.hazard_count = count + 1
 
     def awaited(self, offset: int) -> tuple[int, int]:
@@ -421,6 +478,8 @@ class Follower:
 
 def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:
     """The pieces of work in a part of memory."""
+    if not len(of) or (of == of[0]).all():  # what is stored as a whole is mostly read so
+        return (int(of[0]),) if len(of) and of[0] else ()
     return tuple(n for n in np.unique(of).tolist() if n)
 
 

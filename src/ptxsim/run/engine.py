@@ -361,9 +361,10 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     for w in workers:
         if w.error is not None:
             raise w.error
-    fault = next((w.struct for w in workers if w.struct.fault), None)
-    if fault is None:
+    failed = next((w for w in workers if w.struct.fault), None)
+    if failed is None:
         return
+    fault = failed.struct
     where: dict[str, Any] = {"file": launch.engine.file, "line": int(fault.fault_site)}
     block = f"block {tuple(fault.ctaid)}"
     if fault.fault == L.FAULT_BUDGET:
@@ -382,7 +383,7 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     if fault.fault == L.FAULT_PRINT:
         raise PrintLimitExceeded(f"{block} printed more than the limit of {launch.setup.print_limit:,} bytes", **where)
     if fault.fault == L.FAULT_DEADLOCK:
-        raise _deadlock(launch, fault, block, where)
+        raise _deadlock(launch, failed, block, where)
     if fault.fault == L.FAULT_TEXTURE:
         reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.engine.file)
         thread = reporter.thread(fault.texture_thread >> L.WARP_SHIFT, fault.texture_thread & (WARP - 1))
@@ -390,16 +391,26 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
 
 
-def _deadlock(launch: Launching, fault: L.WorkerState, block: str, where: dict[str, Any]) -> KernelDeadlock:
+def _deadlock(launch: Launching, failed: HostWorker, block: str, where: dict[str, Any]) -> KernelDeadlock:
+    fault = failed.struct
     reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.engine.file)
     offset = int(fault.waiting_at)
     state = ctypes.c_uint64.from_address(fault.shared + offset).value
     expected, missing = state & L.COUNT_MASK, state >> L.COUNT_BITS & L.COUNT_MASK
     thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
+    waits = f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
+    before = next((h for h in launch._hazards([failed]) if h.kind == "async-order"), None)
+    first = f"Before that, in line {before.line}: {before.message}. " if before else ""
+    announced, came = failed.follower.awaited(offset) if failed.follower else (0, 0)
+    if missing == 0 and announced != came:
+        return KernelDeadlock(
+            f"{waits}its phase expects {announced:,} bytes, {came:,} came",
+            next_step=f"{first}Announce by expect_tx what a phase's copies bring: always the bytes of whole boxes.",
+            **where,
+        )
     return KernelDeadlock(
-        f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
-        f"{expected - missing:,} of {expected:,} arrivals have come and nobody else is about to arrive",
-        next_step="Compare the count that the object was set up with to the threads that arrive in every phase.",
+        f"{waits}{expected - missing:,} of {expected:,} arrivals have come and nobody else is about to arrive",
+        next_step=f"{first}Compare the count that the object was set up with to the threads that arrive in a phase.",
         **where,
     )
 

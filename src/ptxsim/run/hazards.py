@@ -20,7 +20,8 @@ KINDS = {
     L.MISALIGNED: "misaligned", L.SHARED_MISALIGNED: "misaligned", L.WARP_SYNC: "warp-sync",
     L.WARP_MATRIX: "warp-sync", L.WARP_MEMBER: "warp-sync", L.PARAM_OUT_OF_BOUNDS: "out-of-bounds",
     L.NO_TENSOR_MAP: "out-of-bounds", **dict.fromkeys(
-        (L.ASYNC_EARLY, L.ASYNC_OVERWRITTEN, L.ASYNC_NO_FENCE, L.ASYNC_SWIZZLE, L.ASYNC_SUMS), "async-order"
+        (L.ASYNC_EARLY, L.ASYNC_OVERWRITTEN, L.ASYNC_NO_FENCE, L.ASYNC_SWIZZLE, L.ASYNC_SUMS, L.ASYNC_PEER),
+        "async-order",
     ),
 }  # fmt: skip
 """Numbers of generated code -> names of people; one name for all spaces."""
@@ -30,7 +31,7 @@ _SPACES = {
 }  # fmt: skip
 _ASYNC = {
     L.ASYNC_EARLY: "early", L.ASYNC_OVERWRITTEN: "overwritten", L.ASYNC_NO_FENCE: "fence", L.ASYNC_SWIZZLE: "swizzle",
-    L.ASYNC_SUMS: "sums",
+    L.ASYNC_SUMS: "sums", L.ASYNC_PEER: "peer",
 }  # fmt: skip
 _FAR = DEFAULT_CAPACITY  # no pointer of the kernel, moved by any index, gets there
 _DID = {L.WRITE: "write", L.READ: "read", L.ATOMIC: "atomic", L.READ_AFTER_WRITE: "read and write"}
@@ -75,7 +76,10 @@ class Reporter:
         if record.kind in _ASYNC:
             other = record.other_site < len(self.unit.sites)
             line = self.unit.sites[record.other_site].line if other else 0
-            return {"detail": _ASYNC[record.kind], "other_line": line, "size": record.state}
+            told = {"detail": _ASYNC[record.kind], "other_line": line}
+            if record.kind == L.ASYNC_SWIZZLE:
+                return told | {"size": (0, 32, 64, 128)[record.state]}
+            return told | {"other_did": "returned"} if record.kind == L.ASYNC_PEER and record.state else told
         if self._elsewhere(record, offset):
             return {"detail": "space", "array": _SPACES[self.unit.sites[record.site].space], "address": 0}
         if record.kind == L.PARAM_OUT_OF_BOUNDS:

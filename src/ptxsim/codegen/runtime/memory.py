@@ -133,9 +133,7 @@ def check_cluster(b: Helper, address: IRValue) -> None:
     offset = b.and_const(address, (1 << L.CLUSTER_WINDOW_SHIFT) - 1)
     last = b.sub(b.resize(b.worker("shared_bytes", I64), I32), SIZE)
     outside = b.or_(b.icmp("uge", rank, b.splat(blocks)), b.icmp("sgt", offset, b.splat(last)))
-    ended = b.load(I32, b.offset(b.worker("cluster", "ptr"), L.ClusterPart.ended.offset))
-    bit = b.and_const(b.binary("lshr", b.splat(ended), b.and_const(rank, 31)), 1)
-    wrong = b.and_(b.mask_bits(b.or_(outside, b.icmp("ne", bit, b.like(bit, 0)))), MASK)
+    wrong = b.and_(b.mask_bits(outside), MASK)
     with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
         lane = b.first_bit(wrong)
         b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, b.resize(b.element(b.stack(address), I32, lane), I64), i64(0))
