@@ -471,8 +471,9 @@ class Follower:
         self.worker.hazard_count = count + 1
 
     def awaited(self, offset: int) -> tuple[int, int]:
-        """(bytes announced, bytes that came) in the phase of this block's barrier object."""
-        found = self.cluster.objects.get((self.rank, offset))
+        """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs."""
+        cluster = self.clusters[self.worker.resident // self.blocks]
+        found = cluster.objects.get((int(self.worker.rank), offset))
         return (found.announced, found.came) if found else (0, 0)
 
 
