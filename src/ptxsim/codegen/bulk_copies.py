@@ -278,11 +278,26 @@ class _BoxCopy:
 
 
 def account_run(b: Helper, mode: Mode, start: IRValue, nbytes: IRValue, kind: int) -> None:
-    """Bounds and race shadow of `nbytes` of global memory from `start` on, one lane for every 4 bytes."""
+    """Bounds and race shadow of `nbytes` of global memory from `start` on: one lane for every 4 bytes, and what stands
+    out at both ends byte by byte."""
+    head = b.intrinsic("umin", b.and_const(b.sub(i64(0), start), 3), nbytes)
+    words = b.and_const(b.sub(nbytes, head), ~3)
+    _account_bytes(b, mode, start, head, kind)
+    _account_words(b, mode, b.add(start, head), words, kind)
+    _account_bytes(b, mode, b.add(b.add(start, head), words), b.sub(b.sub(nbytes, head), words), kind)
+
+
+def _account_bytes(b: Helper, mode: Mode, start: IRValue, count: IRValue, kind: int) -> None:
+    with b.loop(count) as k:
+        where = b.splat(b.add(start, k), WARP)
+        b.call(mode.access, I32, WORKER, CONTEXT, where, i32(1), i32(1), SITE, i32(kind), NULL, i32(1))
+
+
+def _account_words(b: Helper, mode: Mode, start: IRValue, nbytes: IRValue, kind: int) -> None:
     lanes = b.add(b.splat(start), constants(I64, [4 * n for n in range(WARP)]))
     with b.loop(b.lshr(b.add_const(nbytes, _LINE - 1), 7)) as line:
         done = b.shl(line, 7)
-        left = b.lshr(b.add_const(b.sub(nbytes, done), 3), 2)
+        left = b.lshr(b.sub(nbytes, done), 2)
         count = b.intrinsic("umin", left, i64(WARP))
         mask = b.resize(b.sub(b.binary("shl", i64(1), count), i64(1)), I32)
         where = b.add(lanes, b.splat(done))
