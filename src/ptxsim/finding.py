@@ -158,7 +158,7 @@ class Finding:
                 f"lets wgmma read a tile at byte {self.address} with {swizzle}, which the bulk copy{by} stored in "
                 "another layout"
             ),
-        }[self.detail]
+        }.get(self.detail, f"{place} out of order with asynchronous work")
 
     def _where(self) -> str:
         if self.detail == "tensor-map":

@@ -368,7 +368,6 @@ def _rounds(
     slots.begin_round(b)
     release = b.new_label("release")
     if in_lockstep:
-        b.store(i32(-1), slots.turn)
         lockstep_round(b, warps, slots, release, over)
     start = b.load("i64", slots.start)
     with b.loop(b.sub(i64(warps.count), start)) as further:
@@ -400,7 +399,7 @@ def _rounds(
 # ---------------------------------------------------------------- blocks in turns
 
 
-PATIENCE = 16
+PATIENCE = 2
 """Turns of all resident blocks in vain, after which the next block is let in: one of these may be waiting for it."""
 
 

@@ -149,8 +149,10 @@ class Launching:
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
 
-        self.together = self.terms.blocks if self.terms.cooperative else math.prod(self.terms.cluster)
-        """blocks that wait for each other, and run on one host thread"""
+        cluster = math.prod(self.terms.cluster)
+        waiting = self.terms.cooperative or (self.unit.in_turns and engine.ordered)
+        self.together = self.terms.blocks if waiting else cluster
+        """blocks that may wait for each other, and run on one host thread"""
 
     # -- execution ------------------------------------------------------------------------------------------------
     def execute(self, threads: int) -> LaunchRecord:
@@ -193,7 +195,7 @@ class Launching:
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
         worker = HostWorker(self.setup, self._shadows(written))
-        worker.listen(partial=self.unit.partial_order)
+        worker.listen(partial=self.unit.partial_order, most_steps=_MOST_STEPS)
         done = 0
 
         def work(worker: HostWorker) -> None:

@@ -207,15 +207,21 @@ class HostWorker:
         self.struct.follows = 1
         self.struct.on_async = ctypes.cast(self.async_listener, ctypes.c_void_p).value
 
-    def listen(self, *, partial: bool) -> None:
-        """Follows what happens before what, for the exact race shadow."""
+    def listen(self, *, partial: bool, most_steps: int) -> None:
+        """Follows what happens before what, for the exact race shadow; no block starts after so many steps."""
         self.struct.exact = 1
         self.struct.time = 1
         self.struct.landed = exact_function("ws_exact_landed")
         signals = Signals()
         rows = self._rows(np.uint32)
         self.orders = [HappensBefore(self.struct, row, signals, partial=partial) for row in rows]
-        self.listener = LISTENER(lambda *event: self.orders[self.struct.resident].event(*event))
+
+        def hear(kind: int, warp: int, mask: int, data: int | None) -> None:
+            if kind == L.Event.PAUSE and self.struct.exact_steps > most_steps:
+                self.struct.stop = 1
+            self.orders[self.struct.resident].event(kind, warp, mask, data)
+
+        self.listener = LISTENER(hear)
         self.struct.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
         for order, part in zip(self.orders, [r.part for r in self.residents] or [self.struct.part], strict=True):
             part.lane_syncs, part.known = order.lane_syncs.ctypes.data, order.table.ctypes.data

@@ -1,0 +1,233 @@
+"""Blocks that wait for each other, and clusters: they run in turns, and the oracle agrees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxsim import Memory, oracle, parse
+from ptxsim.errors import KernelDeadlock, LaunchError, StepLimitExceeded
+from warpschool.compile import compile_cuda
+
+from .engine_launch import launch
+
+CHAIN = r"""
+// Each block waits for the one that DIRECTION names, then adds itself to what that one has passed on.
+extern "C" __global__ void k(volatile int* flags, int* sums)
+{
+    const int me = DIRECTION > 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+    if (threadIdx.x == 0) {
+        if (me > 0) {
+            while (flags[me - 1] == 0) {}
+            __threadfence();
+        }
+        sums[me] = (me > 0 ? sums[me - 1] : 0) + me;
+        __threadfence();
+        flags[me] = 1;
+    }
+}
+"""
+GRID = r"""
+// A barrier of the whole grid between steps; each block reads what its neighbours have stored.
+__device__ void meet(unsigned* count, unsigned blocks)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        const unsigned mine = atomicAdd(count, 1) / blocks;
+        while (*reinterpret_cast<volatile unsigned*>(count) < (mine + 1) * blocks) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+extern "C" __global__ void k(unsigned* count, int* x)
+{
+    const int n = gridDim.x * blockDim.x, i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int step = 0; step < 3; ++step) {
+        const int next = x[(i + 33) % n];
+        meet(count, gridDim.x);
+        x[i] = next + 1;
+        meet(count, gridDim.x);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("blocks", [2, 20])
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_chain_of_blocks_in_either_direction(direction, blocks, threads):
+    ptx = compile_cuda(CHAIN.replace("DIRECTION", str(direction))).ptx
+    flags, sums = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    outcome = launch(ptx, "k", (blocks,), (32,), flags, sums, threads=threads)
+    assert not outcome.record.hazards
+    assert np.array_equal(outcome.arrays[1][:blocks], np.cumsum(np.arange(blocks)))
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+@pytest.mark.parametrize("blocks", [3, 20])
+def test_a_barrier_of_the_whole_grid(blocks, cooperative):
+    ptx = compile_cuda(GRID).ptx
+    x = np.arange(blocks * 64, dtype=np.int32)
+    outcome = launch(ptx, "k", (blocks,), (64,), np.zeros(1, np.uint32), x, cooperative=cooperative)
+    assert not outcome.record.hazards
+    assert np.array_equal(outcome.arrays[1], np.roll(x, -99) + 3)
+
+
+def test_a_flag_that_nobody_sets():
+    ptx = compile_cuda(CHAIN.replace("DIRECTION", "1").replace("flags[me] = 1;", "")).ptx
+    arrays = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    with pytest.raises((KernelDeadlock, StepLimitExceeded)):
+        launch(ptx, "k", (3,), (32,), *arrays, step_limit=1 << 16)
+
+
+# ---------------------------------------------------------------- clusters
+
+
+RANKS = r"""
+__device__ unsigned at(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
+#define READ(name, value) asm volatile("mov.u32 %0, %" name ";" : "=r"(value))
+extern "C" __global__ void CLUSTER k(unsigned* y)
+{
+    __shared__ unsigned own[32];
+    __shared__ unsigned counter;
+    const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    unsigned rank, count, x, yy, z, cx, cy, cz;
+    READ("%cluster_ctarank", rank);
+    READ("%cluster_nctarank", count);
+    READ("%cluster_ctaid.x", x);
+    READ("%cluster_ctaid.y", yy);
+    READ("%cluster_ctaid.z", z);
+    READ("%clusterid.x", cx);
+    READ("%clusterid.y", cy);
+    READ("%clusterid.z", cz);
+    if (threadIdx.x == 0) counter = 0;
+    own[threadIdx.x] = 100 * block + threadIdx.x;
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    unsigned far, found, back;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(at(&own[threadIdx.x])), "r"((rank + 1) % count));
+    asm("getctarank.shared::cluster.u32 %0, %1;" : "=r"(back) : "r"(far));
+    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(found) : "r"(far) : "memory");
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(at(&counter)), "r"(0));
+    asm volatile("red.relaxed.cluster.shared::cluster.add.u32 [%0], %1;" :: "r"(far), "r"(rank + 1) : "memory");
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    unsigned* const mine = y + 8 * (32 * block + threadIdx.x);
+    mine[0] = rank;
+    mine[1] = x + 100 * yy + 10000 * z;
+    mine[2] = cx + 100 * cy + 10000 * cz;
+    mine[3] = found;
+    mine[4] = back;
+    mine[5] = rank == 0 ? counter : 0;
+}
+"""
+
+
+def ranks(grid, cluster) -> np.ndarray:
+    """What RANKS leaves, from the definitions: [block, thread, field]."""
+    sides = np.array([*cluster, *[1] * (3 - len(cluster))])
+    shape = np.array([*grid, *[1] * (3 - len(grid))])
+    count = int(np.prod(sides))
+    blocks = int(np.prod(shape))
+    places = [(b % shape[0], b // shape[0] % shape[1], b // (shape[0] * shape[1])) for b in range(blocks)]
+    result = np.zeros((blocks, 32, 8), np.uint32)
+    weights = np.array([1, 100, 10000])
+    number = {place: b for b, place in enumerate(map(tuple, (np.array(p).tolist() for p in places)))}
+    for b, place in enumerate(places):
+        within, outer = np.array(place) % sides, np.array(place) // sides
+        rank = int(within[0] + sides[0] * (within[1] + sides[1] * within[2]))
+        following = (rank + 1) % count
+        other = (following % sides[0], following // sides[0] % sides[1], following // (sides[0] * sides[1]))
+        neighbour = number[tuple((outer * sides + np.array(other)).tolist())]
+        result[b, :, 0], result[b, :, 1], result[b, :, 2] = rank, within @ weights, outer @ weights
+        result[b, :, 3] = 100 * neighbour + np.arange(32)
+        result[b, :, 4] = following
+        result[b, :, 5] = 32 * count * (count + 1) // 2 if rank == 0 else 0
+    return result
+
+
+@pytest.mark.parametrize(("grid", "cluster"), [
+    ((4,), (2,)), ((8,), (8,)), ((4, 6), (2, 3)), ((2, 2, 4), (1, 2, 2)), ((3,), (1,)),
+])  # fmt: skip
+@pytest.mark.parametrize("given", ["by the kernel", "by the launch"])
+def test_who_is_who_in_a_cluster(grid, cluster, given):
+    sides = ", ".join(map(str, cluster))
+    by_kernel = given == "by the kernel"
+    source = RANKS.replace("CLUSTER", f"__cluster_dims__({sides})" if by_kernel else "")
+    ptx = compile_cuda(source, arch="compute_90a").ptx
+    expected = ranks(grid, cluster)
+    outcome = launch(ptx, "k", grid, (32,), np.zeros(expected.size, np.uint32), cluster=None if by_kernel else cluster)
+    assert not outcome.record.hazards, [h.message for h in outcome.record.hazards]
+    assert np.array_equal(outcome.arrays[0].reshape(expected.shape), expected)
+    if by_kernel:
+        memory = Memory()
+        y = memory.allocate(expected.nbytes, "y")
+        y.view()[:] = 0
+        oracle.run(parse(ptx).kernel("k"), grid, (32,), y.address.to_bytes(8, "little"), memory)
+        assert np.array_equal(y.view().view(np.uint32).reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize(("grid", "cluster", "says"), [
+    ((5,), (2,), "multiple"), ((4,), (2, 2), "multiple"), ((32,), (32,), "between 1 and 8"), ((4,), (0,), "cluster"),
+])  # fmt: skip
+def test_clusters_that_no_gpu_launches(grid, cluster, says):
+    ptx = compile_cuda(RANKS.replace("CLUSTER", ""), arch="compute_90a").ptx
+    with pytest.raises(LaunchError, match=says):
+        launch(ptx, "k", grid, (32,), np.zeros(8192, np.uint32), cluster=cluster)
+
+
+def test_a_rank_that_the_cluster_has_not():
+    source = RANKS.replace("CLUSTER", "__cluster_dims__(2, 1, 1)").replace("(rank + 1) % count", "7")
+    outcome = launch(compile_cuda(source, arch="compute_90a").ptx, "k", (2,), (32,), np.zeros(1024, np.uint32))
+    assert "out-of-bounds" in {h.kind for h in outcome.record.hazards}
+
+
+MULTICAST = r"""
+__device__ unsigned at(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
+extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const float* x, float* y, int mask)
+{
+    __shared__ alignas(128) float tile[64];
+    __shared__ alignas(8) unsigned long long full;
+    const int t = threadIdx.x, rank = blockIdx.x % 4;
+    if (t == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at(&full)) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                     :: "r"(at(&full)), "r"(mask >> rank & 1 ? 256 : 0) : "memory");
+    }
+    tile[t] = tile[t + 32] = -1;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    if (rank == 1 && t == 0) {
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                     "[%0], [%1], 256, [%2], %3;"
+                     :: "r"(at(tile)), "l"(x + 64 * (blockIdx.x / 4)), "r"(at(&full)), "h"(static_cast<short>(mask))
+                     : "memory");
+    }
+    unsigned over = 0;
+    while (!over) {
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(over) : "r"(at(&full)) : "memory");
+    }
+    y[64 * blockIdx.x + t] = tile[t];
+    y[64 * blockIdx.x + t + 32] = tile[t + 32];
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+"""
+
+
+@pytest.mark.parametrize("mask", [0b0001, 0b0110, 0b1111])
+def test_a_copy_for_several_blocks(mask):
+    x = np.arange(128, dtype=np.float32)
+    ptx = compile_cuda(MULTICAST, arch="compute_90a").ptx
+    outcome = launch(ptx, "k", (8,), (32,), x, np.zeros(512, np.float32), np.int32(mask))
+    assert not outcome.record.hazards, [h.message for h in outcome.record.hazards]
+    got = outcome.arrays[1].reshape(2, 4, 64)
+    for rank in range(4):
+        assert np.array_equal(got[:, rank], x.reshape(2, 64) if mask >> rank & 1 else np.full((2, 64), -1))
+
+
+def test_a_copy_for_blocks_that_are_not_there():
+    ptx = compile_cuda(MULTICAST, arch="compute_90a").ptx
+    arrays = np.zeros(128, np.float32), np.zeros(512, np.float32)
+    with pytest.raises(KernelDeadlock):  # told as out of bounds, not done, and so nobody gets what he waits for
+        launch(ptx, "k", (8,), (32,), *arrays, np.int32(0b10001))
