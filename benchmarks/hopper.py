@@ -67,7 +67,7 @@ def child(folder: Path, first: int) -> None:
         if number < first:
             continue
         (folder / "now").write_text(str(number))
-        np.savez(folder / f"{number}.npz", **one(case, gpu))  # type: ignore[arg-type]
+        np.savez(folder / f"{number}.npz", **one(case, gpu))  # type: ignore[arg-type]  # names are arrays' only
     (folder / "now").write_text("-1")
 
 
@@ -96,7 +96,7 @@ def record(folder: Path, *, seconds: float) -> None:
             if (parts / f"{number}.npz").exists() and name not in failed:
                 with np.load(parts / f"{number}.npz") as archive:
                     arrays |= {f"{name}/{k}": archive[k] for k in archive.files}
-        np.savez_compressed(folder / RECORD, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(folder / RECORD, **arrays)  # type: ignore[arg-type]  # names are arrays' only
         chip = json.loads((parts / "chip.json").read_text()) if (parts / "chip.json").exists() else {}
     recorded = len(names) - len(failed)
     (folder / ABOUT).write_text(json.dumps({**chip, "cases": recorded, "failed": failed}, indent=1) + "\n")

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ptxsim.fragments import ELEMENT_BITS, Fragment, dimensions, fragment
-from ptxsim.oracle.silicon_sums import FORMATS, silicon_product
+from ptxsim.oracle import silicon_sums
 
 FAMILIES = (
     "normal", "normal with sum", "wide", "wide with sum", "cancelling", "cancelling with sum", "subnormal",
@@ -68,7 +68,7 @@ KINDS = [
 
 def encoded(x: np.ndarray, type_: str) -> np.ndarray:
     """Bits of float64 numbers in a format, cut off below, at most its largest finite number."""
-    exponent_bits, fraction_bits = FORMATS[type_]
+    exponent_bits, fraction_bits = silicon_sums.FORMATS[type_]
     bias = (1 << exponent_bits - 1) - 1
     largest_exponent = bias if type_ != "e4m3" else 8
     magnitude, e = np.abs(x), np.frexp(np.where(x == 0, 1, x))[1] - 1
@@ -84,7 +84,7 @@ def encoded(x: np.ndarray, type_: str) -> np.ndarray:
 
 def decoded(bits: np.ndarray, type_: str) -> np.ndarray:
     """The float64 numbers that finite bits are."""
-    exponent_bits, fraction_bits = FORMATS[type_]
+    exponent_bits, fraction_bits = silicon_sums.FORMATS[type_]
     raw = bits.astype(np.int64) >> (13 if type_ == "tf32" else 0)
     fraction = raw & (1 << fraction_bits) - 1
     e = raw >> fraction_bits & (1 << exponent_bits) - 1
@@ -257,7 +257,9 @@ def compare(folder: Path) -> dict[str, object]:
         a, b, c = inputs(kind, len(recorded))
         types = (kind.ab, kind.ab, kind.d)
         pieces = [slice(k, k + 256) for k in range(0, len(a), 256)]  # a sum has many terms: not all at once
-        model = np.concatenate([silicon_product(a[p], b[p], c[p], types, kind.instruction) for p in pieces])
+        model = np.concatenate(
+            [silicon_sums.silicon_product(a[p], b[p], c[p], types, kind.instruction) for p in pieces]
+        )
         zero = np.array(0x7FFF if kind.d == "f16" else 0x7FFFFFFF, model.dtype)
         alike = (model == recorded) | ((model & zero) == 0) & ((recorded & zero) == 0)
         families = {f: float(alike[k :: len(FAMILIES)].mean()) for k, f in enumerate(FAMILIES)}

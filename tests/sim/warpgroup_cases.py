@@ -101,11 +101,8 @@ def placed(memory: np.ndarray, start: int, raw: np.ndarray, case: Case, turned: 
     return address >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | case.base << 49 | case.mode << 62
 
 
-def program(case: Case) -> str:
-    d, a = (
-        fragment("wgmma", f"m16n{case.n}k{case.k}", case.d, "d"),
-        fragment("wgmma", f"m16n{case.n}k{case.k}", case.a, "a"),
-    )
+def product(case: Case, d: Fragment, a: Fragment) -> list[str]:
+    """D and A into registers, one product, D back."""
     names = [f"%d{k}" for k in range(d.registers)]
     held = [f"%a{k}" for k in range(a.registers)]
     tail = "" if case.a in ("s8", "u8", "b1") else f", {case.signs[0]}, {case.signs[1]}"
@@ -113,7 +110,7 @@ def program(case: Case) -> str:
         tail += f", {int(case.turned[1])}" if case.in_registers else f", {int(case.turned[0])}, {int(case.turned[1])}"
     form = f"{'.satfinite' * case.saturates}{'.and.popc' * (case.a == 'b1')}"
     source = "{" + ", ".join(held) + "}" if case.in_registers else "%rd4"
-    lines = [
+    return [
         *(f"ld.global.b32 {name}, [%rd6+{4 * k}];" for k, name in enumerate(names)),
         *(f"ld.global.b32 {name}, [%rd7+{4 * k}];" for k, name in enumerate(held) if case.in_registers),
         "wgmma.fence.sync.aligned;",
@@ -122,6 +119,12 @@ def program(case: Case) -> str:
         "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;",
         *(f"st.global.b32 [%rd6+{4 * k}], {name};" for k, name in enumerate(names)),
     ]  # fmt: skip
+
+
+def program(case: Case) -> str:
+    """A kernel that fills shared memory and multiplies."""
+    shape = f"m16n{case.n}k{case.k}"
+    d, a = fragment("wgmma", shape, case.d, "d"), fragment("wgmma", shape, case.a, "a")
     return f"""
 .version 8.4
 .target sm_90a
@@ -160,7 +163,7 @@ COPY:
     @%p2 bra COPY;
     fence.proxy.async;
     bar.sync 0;
-    {" ".join(lines)}
+    {" ".join(product(case, d, a))}
     ret;
 }}
 """
