@@ -205,8 +205,12 @@ def swizzled(offset: int, swizzle: int) -> int:
 
 
 def box_bytes(tensor_map: TensorMap) -> int:
-    """Bytes of a whole box in shared memory, what lies outside of the array included: so many a copy announces."""
+    """Bytes of a whole box in shared memory, what lies outside of the array included: so many a copy announces.
+
+    The innermost dimension has no element stride: its number is ignored.
+    """
     sides = tensor_map.box
     if tensor_map.corners is None and tensor_map.steps:
-        sides = tuple(-(-side // step) for side, step in zip(sides, tensor_map.steps, strict=True))
+        steps = (1, *tensor_map.steps[1:])
+        sides = tuple(-(-side // step) for side, step in zip(sides, steps, strict=True))
     return math.prod(sides) * tensor_map.nbytes

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ptxsim import Memory, oracle, parse
+from ptxsim.errors import PtxSyntaxError
 from ptxsim.tensormap import ELEMENTS, TensorMap, TensorMapError, box_bytes, swizzled
 
 SHARED = 32 << 10
@@ -299,3 +300,11 @@ WAIT:
         assert np.array_equal(done.shared[:nbytes], array[:nbytes])
         assert np.array_equal(done.array[8192 : 8192 + nbytes], shared[16384 : 16384 + nbytes])
         assert np.array_equal(done.array[8192 + nbytes :], array[8192 + nbytes :])
+
+
+@pytest.mark.parametrize("mode, to_shared", [("im2col", False), ("im2col_no_offs", True)])
+def test_windows_have_offsets_where_they_are_loaded_and_none_where_they_are_stored(mode, to_shared):
+    """As ptxas has it: it refuses the other two."""
+    copy = load(4, 64, windows=True) if to_shared else store(4)
+    with pytest.raises(PtxSyntaxError, match="im2col_no_offs"):
+        kernel(copy.replace(".im2col", f".{mode}").replace(".tile", f".{mode}"))

@@ -7,11 +7,13 @@ everything follows: which elements there are, and where in shared memory each go
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 
 import numpy as np
 
 from ptxsim.memory import Memory
-from ptxsim.oracle.floating import flush
+from ptxsim.oracle import exact
+from ptxsim.oracle.floating import flush, narrow, wide
 from ptxsim.oracle.lanes import canonical, decode, encode
 from ptxsim.tensormap import TensorMap
 
@@ -32,7 +34,7 @@ def places(tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[i
     first, *at = coordinates
     found = []
     for _ in range(tensor_map.box[1]):
-        shifted = [p + o for p, o in zip(at, (*offsets, 0), strict=False)]
+        shifted = [p + o for p, o in zip_longest(at, offsets, fillvalue=0)]  # none for images, none in stores
         found += [(first + c, *shifted) for c in range(tensor_map.box[0])]
         for axis in range(len(at)):
             is_image = axis == len(at) - 1
@@ -103,7 +105,10 @@ def reduced(operation: str, type_name: str, old: np.ndarray, new: np.ndarray) ->
     x, y = (decode(b, base) for b in bits)
     if flushes:
         x, y = flush(x, base), flush(y, base)
-    result = _OPERATIONS[operation](x, y)
+    if operation == "add" and base == "bf16":
+        result = narrow(exact.sum_to_odd(*wide(x, y)), "bf16", "rn")
+    else:
+        result = _OPERATIONS[operation](x, y)
     if flushes:
         result = flush(result, base)
     if base in ("f16", "f32", "f64", "bf16"):
@@ -112,4 +117,4 @@ def reduced(operation: str, type_name: str, old: np.ndarray, new: np.ndarray) ->
 
 
 def _width(type_name: str) -> int:
-    return {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u64": 8, "s64": 8, "f64": 8}.get(type_name, 4)
+    return {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u64": 8, "s64": 8, "f64": 8, "b64": 8}.get(type_name, 4)

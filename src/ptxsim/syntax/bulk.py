@@ -67,10 +67,12 @@ def bulk_copy(i: Instruction) -> BulkCopy:
     if i.has("tensor") != bool(rank):
         raise NoSuchCopy("it has no dimensions")
     rest = list(i.operands)
-    windows = i.has("im2col")
+    windows = i.has("im2col") or i.has("im2col_no_offs")
     if windows and rank < 3:
         raise NoSuchCopy("windows have 3 to 5 dimensions")
     if i.has("prefetch"):
+        if i.has("im2col_no_offs"):
+            raise NoSuchCopy("windows are prefetched as .im2col")
         source = _address(rest)
         size = None if rank else rest.pop(0) if rest else None
         offsets = _offsets(rest) if windows else ()
@@ -78,6 +80,8 @@ def bulk_copy(i: Instruction) -> BulkCopy:
     if len(spaces) != 2 or spaces == ["global", "global"]:
         raise NoSuchCopy("it goes from one state space to another")
     to, origin = spaces
+    if windows and i.has("im2col_no_offs") != (to == "global"):
+        raise NoSuchCopy("windows are loaded as .im2col, with offsets, and stored as .im2col_no_offs")
     target, source = _address(rest), _address(rest)
     size = None if rank else rest.pop(0) if rest else None
     has_barrier = i.has("mbarrier::complete_tx::bytes")

@@ -655,8 +655,8 @@ FORMS: dict[str, Form] = {
     "suq": _form(queried, "b32", "width height depth array_size"),
     "cp": _form(
         copied, "b64 f16 bf16 f32 f64 u32 s32 u64 s64 b32",
-        "bulk tensor 1d 2d 3d 4d 5d tile im2col mbarrier::complete_tx::bytes multicast::cluster bulk_group read "
-        "prefetch L2 L2::cache_hint reduce add min max inc dec and or xor noftz "
+        "bulk tensor 1d 2d 3d 4d 5d tile im2col im2col_no_offs mbarrier::complete_tx::bytes multicast::cluster "
+        "bulk_group read prefetch L2 L2::cache_hint reduce add min max inc dec and or xor noftz "
         f"async ca cg mbarrier arrive noinc {_SPACES} commit_group wait_group wait_all L2::64B L2::128B L2::256B",
         (0, 1),
     ),

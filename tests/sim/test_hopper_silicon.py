@@ -1,0 +1,59 @@
+"""What came with Hopper, in small kernels: machine code and oracle agree, and both with what a GPU computed.
+
+The record is made by `benchmarks/hopper.py` on a GPU. Without it only the simulator's two ways are compared.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .hopper_cases import HopperCase, cases
+from .hopper_launch import launch, unlike
+
+RECORD = Path(__file__).parent / "data" / "silicon_hopper.npz"
+CASES = cases()
+BY_NAME = {c.name: c for c in CASES}
+TOLD: dict[str, str] = {}
+"""Cases in which simulator and silicon differ, and why it stays so."""
+
+
+def for_oracle(c: HopperCase) -> bool:
+    """The oracle is slow: of products the small ones."""
+    return not c.name.startswith("wgmma") or c.name.startswith(("wgmma_n8_", "wgmma_n16_"))
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    with np.load(RECORD) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+@pytest.mark.parametrize("name", [c.name for c in CASES if for_oracle(c)])
+def test_machine_code_and_oracle_agree(name):
+    case = BY_NAME[name]
+    found, findings = launch(case)
+    assert not findings
+    for how in ("masked", "oracle"):
+        for x, y in zip(found, launch(case, how)[0], strict=True):
+            np.testing.assert_array_equal(x.view(np.uint8), y.view(np.uint8), err_msg=how)
+
+
+@pytest.mark.skipif(not RECORD.exists(), reason="no GPU's record of these kernels: benchmarks/hopper.py makes it")
+@pytest.mark.parametrize("name", [c.name for c in CASES if c.name not in TOLD and RECORD.exists()] or ["none"])
+def test_simulator_and_silicon_agree(name, recorded):
+    case = BY_NAME[name]
+    for x, k in zip(launch(case)[0], case.written, strict=True):
+        assert unlike(case, x, recorded[f"{name}/{k}"]) == []
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas here")
+@pytest.mark.parametrize("name", [c.name for c in CASES if not c.name.startswith("wgmma")][::8])
+def test_ptxas_takes_the_cases(name, tmp_path):
+    (tmp_path / "k.ptx").write_text(BY_NAME[name].ptx)
+    command = ["ptxas", "-arch=sm_90a", str(tmp_path / "k.ptx"), "-o", str(tmp_path / "k.cubin")]
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
