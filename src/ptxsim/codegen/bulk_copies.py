@@ -399,9 +399,7 @@ class _BulkLanes:
         self.stride = b.worker("shared_stride", I64)
         self.limit = b.worker("shared_bytes", I64)
         self.own = b.worker("shared", "ptr")
-        sides = [b.load(I32, b.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
-        blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
-        self.ranks = b.select(b.icmp("eq", self.part, NULL), i32(0), blocks)
+        self.ranks = b.select(b.icmp("eq", self.part, NULL), i32(0), b.cluster_blocks())
         """blocks whose memory can be named; 0 for a kernel that knows of no cluster"""
         self.follows = b.icmp("ne", b.worker("follows", I32), i32(0))
 

@@ -7,13 +7,13 @@ does anything else (parts, ends alone, comes to another barrier) turns the block
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP, WORKER, Helper, IRValue, arg, constant, constants, i32, i64, report, tell_async
 from ptxsim.codegen.runtime.barriers import ONE_FOR_ALL
+from ptxsim.codegen.turns import Turns
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
 from ptxsim.syntax.program import Barrier
 
@@ -339,7 +339,7 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
 
     count = -(-threads // WARP)
     if unit.in_turns:
-        turns = _Turns(b, unit, first, last)
+        turns = Turns(b, unit, first, last)
 
         def rounds(over: str, pause: str) -> None:
             warps = Warps(unit, parts, b.worker("contexts", "ptr"), count)
@@ -396,162 +396,7 @@ def _rounds(
     b.br(rounds)
 
 
-# ---------------------------------------------------------------- blocks in turns
-
-
-PATIENCE = 2
-"""Turns of all resident blocks in vain, after which the next block is let in: one of these may be waiting for it."""
-
-
-class _Turns:
-    """Blocks that may wait for each other: some are resident, and each runs until it can only look at memory again.
-
-    They come in clusters, in their order, the next one when the last has ended or when all that are there have waited
-    in vain for long. So where nobody waits, blocks run one after the other, as everywhere.
-    """
-
-    def __init__(self, b: Helper, unit: Unit, first: IRValue, last: IRValue) -> None:
-        self.b, self.unit, self.last = b, unit, last
-        self.following = b.variable("i64", first)
-        """the next block to start"""
-        self.active, self.vain, self.at, self.place = (b.variable("i64", i64(0)) for _ in range(4))
-        """resident blocks; turns in vain since something happened; whose turn it is; where a cluster is let in"""
-        self.places = b.worker("resident_count", "i64")
-        self.residents = b.worker("residents", "ptr")
-        sides = [b.resize(side, "i64") for side in cluster_sides(b)]
-        self.blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
-        self.wanted = b.variable("i64", b.worker("wanted", "i64"))
-        """how many are to be resident, as long as there are enough"""
-
-    def record(self, k: IRValue, name: str = "") -> IRValue:
-        start = self.b.mul(k, i64(ctypes.sizeof(L.Resident)))
-        return self.b.offset(self.b.offset(self.residents, start), getattr(L.Resident, name).offset if name else 0)
-
-    def write(self, begin: Callable[[IRValue], None], rounds: Callable[[str, str], None]) -> None:
-        """All of it. `begin` starts a block by its number; `rounds` runs it, and goes to one of two labels."""
-        b = self.b
-        names = ("choose", "admit", "look", "here", "turn", "pause", "over", "ended")
-        choose, admit, look, here, turn, pause, over, ended = (b.new_label(name) for name in names)
-        b.br(choose)
-        b.label(choose)
-        active = b.load("i64", self.active)
-        left = b.icmp("ult", b.load("i64", self.following), self.last)
-        wanted = b.and_(b.icmp("ult", active, b.load("i64", self.wanted)), left)
-        self._find_place()
-        room = b.icmp("sge", b.load("i64", self.place), i64(0))
-        none = b.new_label("none")
-        b.branch(b.and_(wanted, room), admit, none)
-        b.label(none)
-        b.branch(b.icmp("eq", active, i64(0)), ended, look)
-        b.label(admit)
-        self._admit()
-        b.br(choose)
-        b.label(look)
-        k = b.load("i64", self.at)
-        state = b.load("i32", self.record(k, "state"))
-        self._advance(k)
-        b.branch(b.icmp("eq", state, i32(L.RESIDENT_NONE)), look, here)
-        b.label(here)
-        self._copy(WORKER, self.record(k))
-        if not self.unit.options.exact:
-            b.store(b.worker("local_time", "i32"), b.offset(WORKER, L.field("time")))
-        b.store(i32(0), b.offset(WORKER, L.field("came_further")))
-        with b.if_(b.icmp("eq", state, i32(L.RESIDENT_NEW))):
-            b.store(i32(L.RESIDENT_STARTED), self.record(k, "state"))
-            for name in ("started", "budget"):
-                b.store(i64(0), b.offset(WORKER, L.field(name)))
-            begin(b.load("i64", self.record(k, "number")))
-        b.br(turn)
-        b.label(turn)
-        rounds(over, pause)
-        b.label(pause)
-        self._pause(k)
-        b.br(choose)
-        b.label(over)
-        self._end(k)
-        b.br(choose)
-        b.label(ended)
-
-    def _copy(self, to: IRValue, origin: IRValue) -> None:
-        size = i64(ctypes.sizeof(L.BlockPart))
-        self.b.call("llvm.memcpy.p0.p0.i64", "void", to, origin, size, IRValue("i1", "false"))
-
-    def _advance(self, k: IRValue) -> None:
-        b = self.b
-        following = b.add_const(k, 1)
-        b.store(b.select(b.icmp("ult", following, self.places), following, i64(0)), self.at)
-
-    def _find_place(self) -> None:
-        """The first place of a cluster that nobody is in; -1: there is none."""
-        b = self.b
-        b.store(i64(-1), self.place)
-        with b.loop(b.binary("udiv", self.places, self.blocks)) as group:
-            start = b.mul(group, self.blocks)
-            free = b.icmp("eq", b.load("i32", self.record(start, "members")), i32(0))
-            unset = b.icmp("eq", b.load("i64", self.place), i64(-1))
-            with b.if_(b.and_(free, unset)):
-                b.store(start, self.place)
-
-    def _admit(self) -> None:
-        b = self.b
-        start, number = b.load("i64", self.place), b.load("i64", self.following)
-        with b.loop(self.blocks) as rank:
-            k = b.add(start, rank)
-            b.store(b.add(number, rank), self.record(k, "number"))
-            b.store(i32(L.RESIDENT_NEW), self.record(k, "state"))
-        b.store(b.resize(self.blocks, "i32"), self.record(start, "members"))
-        cluster = b.load("ptr", b.offset(self.record(start), L.field("cluster")))
-        threads = b.mul(b.resize(self.blocks, "i32"), i32(thread_count(self.unit.block)))
-        for name, value in (("arrived", i32(0)), ("phase", i32(0)), ("threads", threads)):
-            b.store(value, b.offset(cluster, getattr(L.ClusterPart, name).offset))
-        b.store(b.add(number, self.blocks), self.following)
-        b.store(b.add(b.load("i64", self.active), self.blocks), self.active)
-        b.store(start, self.at)
-        b.store(i64(0), self.vain)
-
-    def _settle(self) -> None:
-        """Takes what the block has spent off the launch's budget."""
-        b = self.b
-        left = b.worker("budget", "i64")
-        used = b.sub(b.worker("started", "i64"), left)
-        b.store(b.sub(b.worker("launch_budget", "i64"), used), b.offset(WORKER, L.field("launch_budget")))
-        b.store(left, b.offset(WORKER, L.field("started")))
-
-    def _pause(self, k: IRValue) -> None:
-        b = self.b
-        self._settle()
-        if self.unit.options.exact:
-            report(b, L.Event.PAUSE, i32(0), i64(0))
-        b.store(b.worker("time", "i32"), b.offset(WORKER, L.field("local_time")))
-        self._copy(self.record(k), WORKER)
-        came = b.icmp("ne", b.worker("came_further", "i32"), i32(0))
-        vain = b.select(came, i64(0), b.add_const(b.load("i64", self.vain), 1))
-        b.store(vain, self.vain)
-        active = b.load("i64", self.active)
-        with b.if_(b.icmp("ugt", vain, b.mul(active, i64(PATIENCE))), likely=False):
-            b.store(i64(0), self.vain)
-            more = b.icmp("ult", b.load("i64", self.following), self.last)
-            fits = b.icmp("ule", b.add(active, self.blocks), self.places)
-            with b.if_(b.and_(more, fits)):
-                b.store(b.add(active, self.blocks), self.wanted)
-            with b.if_(b.not_(b.and_(more, fits))):
-                b.store(i32(1), b.offset(WORKER, L.field("give_up")))
-
-    def _end(self, k: IRValue) -> None:
-        b = self.b
-        self._settle()
-        if self.unit.followed:
-            tell_async(b, L.AsyncEvent.EXIT, i32(0), i64(0))
-        b.store(i32(L.RESIDENT_NONE), self.record(k, "state"))
-        rank = b.worker("rank", "i32")
-        start = b.sub(k, b.resize(rank, "i64"))
-        b.increment(self.record(start, "members"), i32(-1))
-        b.store(b.add_const(b.load("i64", self.active), -1), self.active)
-        b.store(i64(0), self.vain)
-
-
-def cluster_sides(b: Helper) -> list[IRValue]:
-    return [b.load("i32", b.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
+# ---------------------------------------------------------------- blocks
 
 
 def _votes(unit: Unit) -> bool:
@@ -573,7 +418,7 @@ def _start_block(b: Helper, unit: Unit, number: IRValue) -> None:
     grid = [b.load("i32", b.offset(WORKER, L.field("nctaid") + 4 * k)) for k in range(3)]
     number32 = b.resize(number, "i32")
     if unit.in_turns:
-        sides = cluster_sides(b)
+        sides = b.cluster_sides()
         blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
         rank, cluster = b.binary("urem", number32, blocks), b.binary("udiv", number32, blocks)
         clusters = [b.binary("udiv", g, s) for g, s in zip(grid, sides, strict=True)]

@@ -409,6 +409,14 @@ class Helper(Builder):
     def worker(self, name: str, type_: str) -> IRValue:
         return self.load(type_, self.offset(WORKER, L.field(name)))
 
+    def cluster_sides(self) -> list[IRValue]:
+        return [self.load(I32, self.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
+
+    def cluster_blocks(self) -> IRValue:
+        """How many blocks a cluster has."""
+        x, y, z = self.cluster_sides()
+        return self.mul(self.mul(x, y), z)
+
     def warp(self) -> IRValue:
         """The warp's index in its block."""
         return self.load(I32, self.offset(CONTEXT, L.ContextLayout.WARP_INDEX))

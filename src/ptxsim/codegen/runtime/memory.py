@@ -127,8 +127,7 @@ def check_shared(b: Helper, offset: IRValue) -> None:
 @helper("ws_check_cluster", I32, WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE)
 def check_cluster(b: Helper, address: IRValue) -> None:
     """Lanes of `mask` whose access is inside the shared memory of another block of the cluster."""
-    sides = [b.load(I32, b.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
-    blocks = b.mul(b.mul(sides[0], sides[1]), sides[2])
+    blocks = b.cluster_blocks()
     rank = b.add_const(b.lshr(address, L.CLUSTER_WINDOW_SHIFT), -1)
     offset = b.and_const(address, (1 << L.CLUSTER_WINDOW_SHIFT) - 1)
     last = b.sub(b.resize(b.worker("shared_bytes", I64), I32), SIZE)
