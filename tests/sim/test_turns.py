@@ -74,6 +74,41 @@ def test_a_barrier_of_the_whole_grid(blocks, cooperative):
     assert np.array_equal(outcome.arrays[1], np.roll(x, -99) + 3)
 
 
+GROUPS = r"""
+#include <cooperative_groups.h>
+extern "C" __global__ void k(int* x)
+{
+    auto grid = cooperative_groups::this_grid();
+    const int n = grid.size(), i = grid.thread_rank();
+    for (int step = 0; step < 3; ++step) {
+        const int next = x[(i + 33) % n];
+        grid.sync();
+        x[i] = next + 1;
+        grid.sync();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("blocks", [1, 3, 20])
+def test_grid_sync_of_a_cooperative_launch(blocks, threads):
+    x = np.arange(blocks * 64, dtype=np.int32)
+    ptx = compile_cuda(GROUPS).ptx
+    outcome = launch(ptx, "k", (blocks,), (64,), x, cooperative=True, threads=threads)
+    assert not outcome.record.hazards, [h.message for h in outcome.record.hazards]
+    assert np.array_equal(outcome.arrays[0], np.roll(x, -99) + 3)
+    left_out = GROUPS.replace("x[i] = next + 1;\n        grid.sync();", "x[i] = next + 1;")
+    if blocks > 1:
+        raced = launch(compile_cuda(left_out).ptx, "k", (blocks,), (64,), x, cooperative=True)
+        assert {h.kind for h in raced.record.hazards} == {"race"}
+
+
+def test_grid_sync_needs_a_cooperative_launch():
+    with pytest.raises(LaunchError, match="not cooperative"):
+        launch(compile_cuda(GROUPS).ptx, "k", (2,), (64,), np.zeros(128, np.int32))
+
+
 def test_a_flag_that_nobody_sets():
     ptx = compile_cuda(CHAIN.replace("DIRECTION", "1").replace("flags[me] = 1;", "")).ptx
     arrays = np.zeros(64, np.int32), np.zeros(64, np.int32)

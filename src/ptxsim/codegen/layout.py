@@ -136,6 +136,7 @@ class WorkerState(ctypes.Structure):
         ("texture_thread", ctypes.c_uint32),  # warp and lane that met it
         ("texture_handle", ctypes.c_uint64),
         ("texture_place", ctypes.c_int32 * 3),  # the surface coordinates that lie outside
+        ("workspace", ctypes.c_uint64),  # of a cooperative launch: where its blocks meet
         ("follows", ctypes.c_uint32),  # whether on_async is told what the asynchronous engines do
         ("on_async", ctypes.c_void_p),
         ("notice", Notice),  # what it is told

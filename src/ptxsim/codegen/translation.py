@@ -48,7 +48,7 @@ from ptxsim.errors import KernelTooLarge
 from ptxsim.isa import TEXTURE
 from ptxsim.kernel.liveness import live_before
 from ptxsim.syntax.bulk import is_bulk
-from ptxsim.syntax.program import Barrier, Block, Immediate, Instruction, Jump, Kernel, Terminator, retargeted
+from ptxsim.syntax.program import Barrier, Block, Immediate, Instruction, Jump, Kernel, Special, Terminator, retargeted
 
 __all__ = ["Options", "Translation", "translate"]
 _LONG, _LONG_CHECKED = 1_200, 600
@@ -148,6 +148,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
         barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
         in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
+        meets_grid=any(_reads_workspace(i) for b in kernel.blocks for i in b.instructions),
         clusters=clusters,
         warpgroups=any(i.opcode == "wgmma" for b in kernel.blocks for i in b.instructions),
         asynchronous=clusters or any(i.opcode == "wgmma" or is_bulk(i) for b in kernel.blocks for i in b.instructions),
@@ -163,6 +164,10 @@ def _is_named(kernel: Kernel) -> bool:
         or any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions)
         for block in kernel.blocks
     )
+
+
+def _reads_workspace(i: Instruction) -> bool:
+    return any(isinstance(o, Special) and o.name in ("envreg1", "envreg2") for o in i.operands)
 
 
 def _has_a_name(i: Instruction) -> bool:

@@ -493,6 +493,8 @@ def special_register(t: Translator, name: str, lanes: int) -> IRValue:
         value = t.resize(t.field("dynamic_bytes" if base == "dynamic_smem_size" else "shared_bytes", "i64"), "i32")
     elif base in ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"):
         value = t.lshr(_clock(t), 32 if base.endswith("_hi") else 0)
+    elif base in ("envreg1", "envreg2"):  # the upper and the lower half of an address
+        value = t.load("i32", t.offset(WORKER, L.field("workspace") + 4 * (base == "envreg1")), invariant=True)
     else:
         known = _OF_ONE | {"ntid": t.unit.block[axis], "nwarpid": -(-thread_count(t.unit.block) // WARP)}
         if base not in known:
@@ -545,11 +547,6 @@ def _thread_index(t: Translator, axis: int, lanes: int) -> IRValue:
 
 
 def _unsupported_register(name: str) -> Exception:
-    if name.startswith("envreg"):  # cooperative groups find the grid's barrier through them
-        return UnsupportedInstruction(
-            f"no barrier of a whole grid (grid.sync() reads %{name}): blocks run one after the other, in any order",
-            next_step="End the kernel where all blocks have to meet, and go on in a second one.",
-        )
     return UnsupportedInstruction(f"the simulator does not know the special register %{name}")
 
 

@@ -111,6 +111,8 @@ class Unit:
     """whether blocks may wait for each other, so that several are resident and run in turns"""
     warpgroups: bool = False
     """whether warps multiply in fours"""
+    meets_grid: bool = False
+    """whether it looks for the workspace of a cooperative launch, in which grid.sync() counts blocks"""
     clusters: bool = False
     """whether blocks of a cluster may look into each other's shared memory or wait at the cluster's barrier"""
     asynchronous: bool = False

@@ -28,6 +28,7 @@ from ptxsim.codegen.translation import Options, translate
 from ptxsim.errors import (
     KernelDeadlock,
     KernelTrap,
+    LaunchError,
     MemoryLimitExceeded,
     PrintLimitExceeded,
     SimulationError,
@@ -51,6 +52,7 @@ _SHARES = 4
 """A host thread takes one in so many of its share of the blocks that are left."""
 _SHADOW_LIMIT = 2 << 30
 """Most memory of the exact race shadow's global part."""
+_WORKSPACE_BYTES = 64
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 _SNAPSHOT_LIMIT, _MOST_KEPT = 512 << 20, 64 << 20
@@ -108,14 +110,34 @@ class Engine:
         code = self.build(terms.block, Options(check, count, parted=parted), wide_grid=terms.grid[0] > MAX_GRID_X)
         self._refuse_giants(terms, step_limit)
         static = self.kernel.shared_bytes
-        setup = LaunchSetup(
-            code=code, terms=terms, memory=memory, variables=variables,
-            params=self._parameter_block(code, terms.params, variables),
-            shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
-            block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
-            launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
-        )  # fmt: skip
-        return Launching(self, setup).execute(threads or available_threads())
+        workspace = self._workspace(code, terms, memory)
+        try:
+            setup = LaunchSetup(
+                code=code, terms=terms, memory=memory, variables=variables, workspace=workspace,
+                params=self._parameter_block(code, terms.params, variables),
+                shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
+                block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
+                launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
+            )  # fmt: skip
+            return Launching(self, setup).execute(threads or available_threads())
+        finally:
+            if workspace is not None:
+                memory.free(workspace)
+
+    def _workspace(self, code: Code, terms: Terms, memory: Memory) -> Allocation | None:
+        """Where the blocks of a cooperative launch count who has come to grid.sync(): zero bytes to begin with."""
+        if not code.translation.unit.meets_grid:
+            return None
+        if not terms.cooperative:
+            raise LaunchError(
+                f"{self.kernel.name}: a barrier of a whole grid, grid.sync(), in a launch that is not cooperative: its "
+                "blocks need not be there at the same time",
+                next_step="Launch it with cooperative=True, or end the kernel where all blocks have to meet, and go on "
+                "in a second one.",
+            )
+        found = memory.allocate(_WORKSPACE_BYTES, "the grid's workspace")
+        found.view()[:] = 0
+        return found
 
     def _refuse_giants(self, terms: Terms, step_limit: int) -> None:
         """Every warp takes a step at least: raise StepLimitExceeded for a grid that cannot come to its end."""

@@ -58,6 +58,8 @@ class LaunchSetup:
     block_budget: int
     launch_budget: int
     print_limit: int
+    workspace: Allocation | None = None
+    """of a cooperative launch whose blocks meet"""
 
     @property
     def constants(self) -> list[Allocation]:
@@ -122,6 +124,7 @@ class HostWorker:
         s.shared_stride, s.shadow_stride = self.shared_stride, self.shadow_stride
         s.cluster_size[:] = terms.cluster
         s.other_site = L.NO_SITE
+        s.workspace = setup.workspace.address if setup.workspace is not None else 0
         s.params, s.counters = setup.params.ctypes.data, self.counters.ctypes.data
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
