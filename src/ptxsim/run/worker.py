@@ -104,16 +104,7 @@ class HostWorker:
         cell = L.EXACT_CELL_BYTES if unit.options.exact else 4
         self.shadow_stride = -(-((setup.shared_bytes >> unit.shared_granule_log2) + 16) * cell // _PAGE) * _PAGE
         self.shadow = _aligned(self.shadow_stride * self.places)
-        allocations = setup.memory.allocations
-        self.allocations = (L.Site * max(1, len(allocations)))()
-        constant = sorted(setup.constants, key=lambda a: a.address)
-        self.constants = (L.Site * max(1, len(constant)))()
-        for entry, a in zip(self.allocations, allocations, strict=False):
-            shadow = shadows.get(a.address)
-            entry.low, entry.high = a.address, a.end
-            entry.shadow = shadow.ctypes.data if shadow is not None else 0
-        for entry, a in zip(self.constants, constant, strict=False):  # no race: nobody writes there
-            entry.low, entry.high = a.address, a.end
+        self._list_arrays(shadows)
         self.shadows = shadows
         prints = any(name.startswith("print_") for name in unit.helpers)
         self.print_buffer = np.zeros(setup.print_limit if prints else 8, np.uint8)
@@ -128,8 +119,8 @@ class HostWorker:
         s.params, s.counters = setup.params.ctypes.data, self.counters.ctypes.data
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
-        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(allocations)
-        s.constants, s.constant_count = ctypes.addressof(self.constants), len(constant)
+        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
+        s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.constants)
         self.masked_counters: np.ndarray | None = None
         self.error: BaseException | None = None
         self.compile_then_run: object = None
@@ -148,6 +139,19 @@ class HostWorker:
         s.print, s.print_limit = self.print_buffer.ctypes.data, setup.print_limit
         if unit.followed:
             self._follow()
+
+    def _list_arrays(self, shadows: dict[int, np.ndarray]) -> None:
+        """What lies in global and in constant memory, as generated code looks it up."""
+        allocations = self.setup.memory.allocations
+        self.allocations = (L.Site * max(1, len(allocations)))()
+        constant = sorted(self.setup.constants, key=lambda a: a.address)
+        self.constants = (L.Site * max(1, len(constant)))()
+        for entry, a in zip(self.allocations, allocations, strict=False):
+            shadow = shadows.get(a.address)
+            entry.low, entry.high = a.address, a.end
+            entry.shadow = shadow.ctypes.data if shadow is not None else 0
+        for entry, a in zip(self.constants, constant, strict=False):  # no race: nobody writes there
+            entry.low, entry.high = a.address, a.end
 
     def _make_queues(self) -> None:
         """What blocks need that copy in the background, multiply in warpgroups, or run in turns."""
