@@ -7,6 +7,7 @@ import pytest
 
 from ptxsim import Memory, parse
 from ptxsim.errors import KernelDeadlock
+from ptxsim.run import asynchronous
 from ptxsim.tensormap import TensorMap
 from warpschool.compile import compile_cuda
 
@@ -269,3 +270,13 @@ def test_a_tile_is_read_in_the_layout_in_which_it_was_stored(mode, swizzle, wron
     record = kernel.launch((1,), (128,), tensor_map.encode() + y.address.to_bytes(8, "little"), memory)
     found = {(h.kind, h.detail, h.size) for h in record.hazards}
     assert found == ({("async-order", "swizzle", swizzle)} if wrong else set())
+
+
+@pytest.mark.parametrize("events", [0, 20])
+def test_a_launch_with_too_many_events_is_believed(events, monkeypatch):
+    monkeypatch.setattr(asynchronous, "MOST_EVENTS", events)
+    for source, blocks, expected in RIGHT.values():
+        outcome = run(source, blocks=blocks)
+        assert not outcome.record.hazards
+        assert np.array_equal(outcome.arrays[1][: len(expected)], expected)
+    assert not findings(ONCE.replace(WAIT, "")) or events

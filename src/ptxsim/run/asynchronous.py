@@ -38,6 +38,8 @@ from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct, sources, warpgroup_p
 
 CLOCKS = 512
 """Most clocks of a cluster; what has none is not followed."""
+MOST_EVENTS = 2_000_000
+"""Of a host thread: what happens after them is believed to be in order, so that a long launch comes to its end."""
 _GRANULE_LOG2 = 4
 _OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 _WARPS, _GROUPS = 32, 8
@@ -134,6 +136,7 @@ class Cluster:
         """(rank, barrier) -> what those knew that came and did not wait"""
         self.residents: dict[int, Resident] = {}
         self.work = [Work(0, 0, 0)]
+        self.numbers: dict[Work, int] = {}
 
     def clock(self, kind: str, rank: int, number: int) -> int:
         """The clock of something; CLOCKS where there are too many."""
@@ -148,8 +151,11 @@ class Cluster:
         return found
 
     def note(self, work: Work) -> int:
-        self.work.append(work)
-        return len(self.work) - 1
+        """Its number."""
+        found = self.numbers.setdefault(work, len(self.work))
+        if found == len(self.work):
+            self.work.append(work)
+        return found
 
 
 class Follower:
@@ -162,6 +168,7 @@ class Follower:
         """[place, warp, word of the context]"""
         self.warps, self.blocks = warps, blocks
         self.clusters: dict[int, Cluster] = {}
+        self.left = MOST_EVENTS
         self.strict = not _passes_on_by_atomics(unit)
         self._run = {
             L.AsyncEvent.BLOCK: self._block, L.AsyncEvent.OPEN: self._open, L.AsyncEvent.CAME: self._came,
@@ -178,7 +185,13 @@ class Follower:
         if kind == L.AsyncEvent.BLOCK and self.rank == 0:
             self.clusters[number] = Cluster(self.blocks, self.warps)
         self.cluster = self.clusters[number]
-        self._run[L.AsyncEvent(kind)](warp, mask)
+        self.left -= 1
+        if self.left >= 0 or kind == L.AsyncEvent.BLOCK:
+            self._run[L.AsyncEvent(kind)](warp, mask)
+        elif kind == L.AsyncEvent.LOAD:
+            self._initialized(*self._target(int(self.worker.notice.words[1])), int(self.worker.notice.words[2]))
+        elif kind == L.AsyncEvent.PEER:
+            self._touch(mask)
 
     # -- who knows what -----------------------------------------------------------------------------------------------
     def _block(self, warp: int, mask: int) -> None:
@@ -373,15 +386,21 @@ class Follower:
 
     # -- other blocks of the cluster ----------------------------------------------------------------------------------
     def _peer(self, warp: int, mask: int) -> None:
-        site, nbytes, kind = (int(n) for n in self.worker.notice.words[:3])
+        site = int(self.worker.notice.words[0])
         addresses = np.frombuffer(self.worker.notice.lanes, np.int32)
         work = Work(self._own(warp), self._here.steps[warp], site)
         for lane in range(WARP):
             if mask >> lane & 1:
                 rank, offset = self._target(int(addresses[lane]))
                 self._visit(rank, Visit(work, int(self.worker.block), warp, lane, offset))
-                if kind != L.READ:
-                    self._initialized(rank, offset, nbytes)
+        self._touch(mask)
+
+    def _touch(self, mask: int) -> None:
+        """What lanes write into another block's memory is no longer uninitialized."""
+        _, nbytes, kind = (int(n) for n in self.worker.notice.words[:3])
+        for lane in range(WARP):
+            if kind != L.READ and mask >> lane & 1:
+                self._initialized(*self._target(int(self.worker.notice.lanes[lane])), nbytes)
 
     def _visit(self, rank: int, visit: Visit) -> None:
         """The block must have begun, and must not end before it knows that this is over."""
