@@ -256,8 +256,8 @@ DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(
 BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
 YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 """A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
-YIELD_EVERY, YIELD_IN_TURNS = 1 << 12, 1 << 6
-"""Loop iterations between two yields, powers of 2; the second where only another block may end the waiting."""
+YIELD_EVERY = 1 << 12
+"""Loop iterations between two yields; a power of 2."""
 NAMED_BARRIERS = 32
 """16 of a program's own; one for each warpgroup, where its warps wait for their products; one of the cluster"""
 WARPGROUP_BARRIER, CLUSTER_BARRIER = 16, 31

@@ -381,8 +381,7 @@ class Translator(Builder):
         left = self.add_const(self.load("i64", at), -1)
         self.store(left, at)
         if self.unit.spin_heads:
-            every = L.YIELD_IN_TURNS if self.unit.in_turns else L.YIELD_EVERY
-            due = self.icmp("eq", self.and_const(left, every - 1), self.like(left, 0))
+            due = self.icmp("eq", self.and_const(left, L.YIELD_EVERY - 1), self.like(left, 0))
             with self.if_(due, likely=False):
                 self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))
         with self.leaving(lambda: self.icmp("slt", left, self.like(left, 0)), "spent"):
