@@ -55,6 +55,12 @@ def field(b: Helper, tensor_map: IRValue, name: str, index: int = 0) -> IRValue:
     return b.resize(value, I64, signed=name in ("lower", "upper"))
 
 
+def element_log2(b: Helper, tensor_map: IRValue) -> IRValue:
+    """log2 of the bytes of an element: a table of four bits for each type."""
+    sizes = sum((e.nbytes.bit_length() - 1) << 4 * e.number for e in ELEMENTS.values())
+    return b.and_const(b.binary("lshr", i64(sizes), b.shl(field(b, tensor_map, "elemtype"), 2)), 15)
+
+
 @cache
 def box_copy(how: str, mode: Mode, *, windows: bool) -> tuple[str, str]:
     """(name, IR) of a function (worker, context, map, coordinates, shared, to, site).
@@ -80,7 +86,7 @@ class _BoxCopy:
     def function(self) -> tuple[str, str]:
         b = self.b
         self.address = field(b, self.map, "global_address")
-        self.log2 = self._element_log2()
+        self.log2 = element_log2(b, self.map)
         bits = field(b, self.map, "swizzle_mode")  # 32, 64, 128 bytes: 1, 2, 3
         self.swizzle = b.sub(b.binary("shl", i64(1), bits), i64(1))
         self.sizes = [field(b, self.map, "global_dim", k) for k in range(MAX_RANK)]
@@ -111,12 +117,6 @@ class _BoxCopy:
         return f"ws_box_{how}_{'windows_' if windows else ''}{mode.name}"
 
     # -- the map --------------------------------------------------------------------------------------------------
-    def _element_log2(self) -> IRValue:
-        sizes = sum((e.nbytes.bit_length() - 1) << 4 * e.number for e in ELEMENTS.values())
-        b = self.b
-        number = field(b, self.map, "elemtype")
-        return b.and_const(b.binary("lshr", i64(sizes), b.shl(number, 2)), 15)
-
     def _fill(self) -> None:
         """What outside of the array is taken for, as 16 bytes."""
         b = self.b
@@ -437,8 +437,6 @@ class _BulkLanes:
     def _size(self, far: IRValue) -> IRValue:
         """Bytes of a whole box."""
         b, tensor_map = self.b, self.b.pointer(far)
-        sizes = sum((e.nbytes.bit_length() - 1) << 4 * e.number for e in ELEMENTS.values())
-        log2 = b.and_const(b.binary("lshr", i64(sizes), b.shl(field(b, tensor_map, "elemtype"), 2)), 15)
         if self.form.windows:
             count = b.mul(field(b, tensor_map, "channels"), field(b, tensor_map, "places"))
         else:
@@ -447,7 +445,7 @@ class _BulkLanes:
                 step = field(b, tensor_map, "element_stride", k)
                 side = b.add(field(b, tensor_map, "box_dim", k), b.add_const(step, -1))
                 count = b.mul(count, b.binary("udiv", side, step))
-        return b.binary("shl", count, log2)
+        return b.binary("shl", count, element_log2(b, tensor_map))
 
     # -- shared memory ----------------------------------------------------------------------------------------------
     def _memory_of(self, address: IRValue) -> IRValue:

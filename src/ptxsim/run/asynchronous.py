@@ -25,7 +25,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -341,31 +341,24 @@ class Follower:
         here.sums[warp, id(instruction)] = begun, until
         looked_up = here.operands.get((group, begun))
         if looked_up is None:
-            where = _granules(_shape_of(instruction), *(d & 0xFFFFFFFFFFFFFFFF for d in descriptors))
-            where = where[where < len(here.granules.copied)]
+            operands = [(g[g < len(here.granules.copied)], mode) for g, mode in _operands(instruction, descriptors)]
+            where = np.concatenate([g for g, _ in operands])
             copied, stored = _numbers(here.granules.copied[where]), _numbers(here.granules.stored[where])
             looked_up = here.operands[group, begun] = where, copied, stored
             here.operands.pop((group, begun - 64), None)
             work = Work(self.cluster.clock("products", self.rank, group), until, site)
             here.granules.reading(_WARPS + group)[where] = self.cluster.note(work)
-            self._same_swizzle(warp, site, instruction, descriptors)
+            for granules, mode in operands:
+                self._same_swizzle(warp, site, granules, mode)
         where, copied, stored = looked_up
         self._read_by_engine(warp, site, int(where[0]) << _GRANULE_LOG2 if len(where) else 0, copied, stored)
 
-    def _same_swizzle(self, warp: int, site: int, i: Instruction, descriptors: list[int]) -> None:
-        """Whether each operand is read in the swizzle in which its copy stored it."""
-        shape = _shape_of(i)
-        for only in ((0, 1), (1, 0)):
-            pair = [d & 0xFFFFFFFFFFFFFFFF if keep else 0 for d, keep in zip(descriptors, only, strict=True)]
-            if (only[0] and shape.a_in_registers) or not any(pair):
-                continue
-            where = _granules(shape, *pair, *only)
-            where = where[where < len(self._here.granules.copied)]
-            mode = _SWIZZLE_OF_MODE[max(pair) >> 62]
-            for number in _numbers(self._here.granules.copied[where]):
-                work = self.cluster.work[number]
-                if work.swizzle not in (-1, mode):
-                    self._hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << _GRANULE_LOG2, work, mode)
+    def _same_swizzle(self, warp: int, site: int, where: npt.NDArray[np.int64], mode: int) -> None:
+        """Whether an operand is read in the swizzle in which its copy stored it."""
+        for number in _numbers(self._here.granules.copied[where]):
+            work = self.cluster.work[number]
+            if work.swizzle not in (-1, mode):
+                self._hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << _GRANULE_LOG2, work, mode)
 
     def _commit_products(self, warp: int, mask: int) -> None:
         self._here.products[warp] = self._here.products.get(warp, 0) + 1
@@ -512,30 +505,17 @@ def _passes_on_by_atomics(unit: Unit) -> bool:
 # ---------------------------------------------------------------- where operands of wgmma lie
 
 
-@dataclass(frozen=True)
-class _Shape:
-    product: WarpgroupProduct
-    a_in_registers: bool
-    turned: tuple[bool, bool]
+def _operands(i: Instruction, descriptors: list[int]) -> list[tuple[npt.NDArray[np.int64], int]]:
+    """Granules of each operand in shared memory, and its swizzle as a tensor map names it."""
+    p, s = warpgroup_product(i), sources(i)
+    a, b = (d & 0xFFFFFFFFFFFFFFFF for d in descriptors)
+    found = [] if s.a_in_registers else [(a, ROWS, s.turned[0])]
+    found.append((b, p.columns, s.turned[1]))
+    return [(_operand(p, d, rows, turned), _SWIZZLE_OF_MODE[d >> 62]) for d, rows, turned in found]
 
 
-def _shape_of(i: Instruction) -> _Shape:
-    s = sources(i)
-    return _Shape(warpgroup_product(i), s.a_in_registers, s.turned)
-
-
-@cache
-def _granules(shape: _Shape, a: int, b: int, with_a: int = 1, with_b: int = 1) -> npt.NDArray[np.int64]:
-    """Granules of the operands in shared memory, rising."""
-    found = []
-    if with_a and not shape.a_in_registers:
-        found.append(_operand(shape.product, a, ROWS, turned=shape.turned[0]))
-    if with_b:
-        found.append(_operand(shape.product, b, shape.product.columns, turned=shape.turned[1]))
-    return np.unique(np.concatenate(found))
-
-
-def _operand(p: WarpgroupProduct, descriptor: int, rows: int, *, turned: bool) -> npt.NDArray[np.int64]:
+@lru_cache(1024)
+def _operand(p: WarpgroupProduct, descriptor: int, rows: int, turned: bool) -> npt.NDArray[np.int64]:
     """Granules of an operand of so many rows (A) or columns (B), by its descriptor (PTX ISA 9.7.15.5.1)."""
     start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
     base, mode = descriptor >> 49 & 7, descriptor >> 62
@@ -551,4 +531,4 @@ def _operand(p: WarpgroupProduct, descriptor: int, rows: int, *, turned: bool) -
         at = r % 8 * width + r // 8 * stride + piece * (16 if mode else leading)
     at = start + at
     at ^= (at // 128 - base & (0, 7, 3, 1)[mode]) * 16
-    return at.ravel() >> _GRANULE_LOG2
+    return np.unique(at >> _GRANULE_LOG2)
