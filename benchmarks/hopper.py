@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.sim.hopper_cases import HopperCase, MapOf, cases
+from tests.sim.hopper_cases import HopperCase, MapOf, cases, faults
 
 RECORD, ABOUT = "silicon_hopper.npz", "silicon_hopper.json"
 
@@ -63,7 +63,7 @@ def child(folder: Path, first: int) -> None:
 
     gpu = Gpu()
     (folder / "chip.json").write_text(json.dumps({"chip": gpu.name, "driver": gpu.driver}))
-    for number, case in enumerate(cases()):
+    for number, case in enumerate(cases() + faults()):
         if number < first:
             continue
         (folder / "now").write_text(str(number))
@@ -74,7 +74,7 @@ def child(folder: Path, first: int) -> None:
 def record(folder: Path, *, seconds: float) -> None:
     """All cases, each for at most so many seconds."""
     folder.mkdir(parents=True, exist_ok=True)
-    names, failed = [c.name for c in cases()], {}
+    names, failed = [c.name for c in cases() + faults()], {}
     with tempfile.TemporaryDirectory() as kept:
         parts, first = Path(kept), 0
         while first < len(names):
@@ -126,7 +126,7 @@ def assemble() -> int:
     refused = 0
     with tempfile.TemporaryDirectory() as folder:
         source, code = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        for case in cases():
+        for case in cases() + faults():
             source.write_text(case.ptx)
             command = ["ptxas", "-arch=sm_90a", str(source), "-o", str(code)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -104,7 +104,7 @@ class Gpu:
         strides = (ctypes.c_uint64 * 4)(*m.strides)
         steps = (ctypes.c_uint32 * 5)(*(m.steps or (1,) * m.rank))
         head = (
-            ctypes.c_void_p(start), ELEMENTS[m.element].number, ctypes.c_uint32(m.rank), ctypes.c_void_p(m.address),
+            ctypes.c_void_p(start), ELEMENTS[m.element].driver, ctypes.c_uint32(m.rank), ctypes.c_void_p(m.address),
             sizes, strides,
         )  # fmt: skip
         tail = (INTERLEAVES.index(m.interleave), SWIZZLES.index(m.swizzle), 0, int(m.fill == "nan"))

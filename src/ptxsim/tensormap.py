@@ -28,18 +28,20 @@ MAGIC = 0x7E50
 
 
 class Element(NamedTuple):
-    """A type of element: its number in PTX (`tensormap.replace.elemtype`, PTX ISA 9.7.9.28) and its size."""
+    """A type of element: its number in PTX (`tensormap.replace.elemtype`, PTX ISA 9.7.9.28), its size, and the driver's
+    number (`CUtensorMapDataType`), which is another."""
 
     number: int
     nbytes: int
+    driver: int
     is_float: bool = False
 
 
 ELEMENTS = {
-    "u8": Element(0, 1), "u16": Element(1, 2), "u32": Element(2, 4), "s32": Element(3, 4), "u64": Element(4, 8),
-    "s64": Element(5, 8), "f16": Element(6, 2, True), "f32": Element(7, 4, True), "f32.ftz": Element(8, 4, True),
-    "f64": Element(9, 8, True), "bf16": Element(10, 2, True), "tf32": Element(11, 4, True),
-    "tf32.ftz": Element(12, 4, True),
+    "u8": Element(0, 1, 0), "u16": Element(1, 2, 1), "u32": Element(2, 4, 2), "s32": Element(3, 4, 3),
+    "u64": Element(4, 8, 4), "s64": Element(5, 8, 5), "f16": Element(6, 2, 6, True), "f32": Element(7, 4, 7, True),
+    "f32.ftz": Element(8, 4, 10, True), "f64": Element(9, 8, 8, True), "bf16": Element(10, 2, 9, True),
+    "tf32": Element(11, 4, 11, True), "tf32.ftz": Element(12, 4, 12, True),
 }  # fmt: skip
 INTERLEAVES = (0, 16, 32)
 """Bytes of a slice of channels in the interleaved layouts NC/8HWC8 and NC/16HWC16; 0: none."""

@@ -157,6 +157,13 @@ def whole(nbytes: int) -> int:
 
 # ---------------------------------------------------------------- boxes of tensors
 
+_WORDS = np.array([
+    0x3F801000, 0x3F803000, 0x3F800FFF, 0x3F801001, 0xBF801000, 0xBF803000, 0x7F7FFFFF, 0xFF7FEFFF, 0x7F7FF000,
+    0x00000001, 0x807FFFFF, 0x00001000, 0x00003000, 0x80000FFF, 0x007FF000, 0x80000000,
+    0x7F800000, 0xFF800000, 0x7F800001, 0x7FC00000, 0xFFFFFFFF, 0x7F801000, 0xFFBFFFFF, 0x7F7FEFFF,
+], np.uint32)  # fmt: skip
+"""What is hard for a conversion of float32: ties, subnormals, the largest numbers, infinities and NaNs."""
+
 
 @dataclass(frozen=True)
 class Box:
@@ -187,13 +194,16 @@ class Box:
         )
 
     def array(self) -> np.ndarray:
-        """The array with the gaps between its rows."""
+        """The array with the gaps between its rows, and some bytes behind it."""
         m = self.tensor_map
         outer = m.strides[-1] * m.sizes[-1] if m.strides else m.nbytes * m.sizes[0]
-        count = -(-outer // m.nbytes)
+        count = (-(-outer // 16) * 16 + 16) // m.nbytes
         if self.bits:
             rng = np.random.default_rng(zlib.crc32(self.name.encode()))
-            return rng.integers(0, 256, count * m.nbytes, np.uint8).view(NUMPY[self.type])
+            found = rng.integers(0, 256, count * m.nbytes, np.uint8).view(NUMPY[self.type])
+            if m.nbytes == 4:
+                found[: len(_WORDS)] = _WORDS
+            return found
         return values(self.name, (count,), self.type)
 
     def coordinates(self) -> str:
@@ -203,10 +213,17 @@ class Box:
         return [f"mov.b32 %r{20 + k}, {c};" for k, c in enumerate(self.corner)]
 
 
+def in_shared(c: Box) -> int:
+    """Bytes of shared memory of a box: rows that are narrower than their swizzle may take its whole width."""
+    rows = box_bytes(c.tensor_map) // (c.box[0] * c.tensor_map.nbytes)
+    return whole(max(box_bytes(c.tensor_map), rows * c.swizzle))
+
+
 def loaded(c: Box) -> HopperCase:
+    """The box comes into shared memory; the last word there says whether the wait for its bytes ended."""
     m = c.tensor_map
     nbytes = box_bytes(m)
-    size = whole(nbytes)
+    size = in_shared(c)
     array = c.array()
     arguments = (MapOf(2, m), np.zeros(size, np.uint8), array)
     mode = "im2col" if c.corners else "tile"
@@ -215,14 +232,15 @@ def loaded(c: Box) -> HopperCase:
         *filled(size), *INIT, *c.moves(), *(f"mov.b16 %h{k}, {o};" for k, o in enumerate(c.offsets)), expects(nbytes),
         f"@%p0 cp.async.bulk.tensor.{m.rank}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes "
         f"[%r9], [%rd0, {{{c.coordinates()}}}], [%r8]{within};",
-        *WAIT, "bar.sync 0;", *dumped(size, "%rd1"),
+        *WAIT, "selp.b32 %r12, 1, 0, %p1;", f"@%p0 st.shared.b32 [%r9+{size - 4}], %r12;", "bar.sync 0;",
+        *dumped(size, "%rd1"),
     ]  # fmt: skip
     return HopperCase(f"load_{c.name}", kernel(arguments, body, shared=memory(size)), arguments, (1,))
 
 
 def stored(c: Box, operation: str = "") -> HopperCase:
     m = c.tensor_map
-    size = whole(box_bytes(m))
+    size = in_shared(c)
     data = values(f"{c.name} {operation} data", (size // m.nbytes,), c.type)
     array = c.array()
     if operation in ("inc", "dec"):  # limits near the numbers, so that some wrap
@@ -243,27 +261,29 @@ def stored(c: Box, operation: str = "") -> HopperCase:
 IMAGES = ((8, 6, 5, 3), ((0, 0), (0, 0)))
 LOADS = [
     Box("1d", "u32", (40,), (16,), (8,)),
-    Box("1d_before", "u32", (40,), (16,), (-5,)),
-    Box("1d_behind", "u16", (44,), (32,), (30,)),
+    Box("1d_before", "u32", (40,), (16,), (-4,)),
+    Box("1d_behind", "u16", (44,), (32,), (24,)),
     Box("2d", "u8", (48, 9), (32, 5), (16, 2)),
-    Box("2d_corner_before", "f16", (24, 9), (16, 6), (-3, -2)),
-    Box("2d_corner_behind", "bf16", (24, 9), (16, 6), (15, 6)),
+    Box("2d_corner_before", "f16", (24, 9), (16, 6), (-8, -2)),
+    Box("2d_corner_behind", "bf16", (28, 9), (16, 6), (16, 6)),
     Box("2d_all_outside", "f32", (12, 9), (8, 4), (40, 2)),
-    Box("3d", "f32", (12, 7, 5), (8, 3, 4), (2, 3, 3)),
-    Box("3d_before", "s32", (12, 7, 5), (8, 3, 4), (-1, -1, -2)),
-    Box("4d", "f64", (6, 5, 4, 3), (4, 3, 2, 2), (1, 3, -1, 2)),
-    Box("5d", "u16", (16, 3, 3, 3, 3), (8, 2, 2, 2, 2), (12, 2, -1, 1, 2)),
-    Box("u64", "u64", (8, 6), (6, 4), (5, -1)),
+    Box("3d", "f32", (10, 7, 5), (8, 3, 4), (4, 3, 3)),
+    Box("3d_before", "s32", (12, 7, 5), (8, 3, 4), (-4, -1, -2)),
+    Box("4d", "f64", (5, 5, 4, 3), (4, 3, 2, 2), (2, 3, -1, 2)),
+    Box("5d", "u16", (13, 3, 3, 3, 3), (8, 2, 2, 2, 2), (8, 2, -1, 1, 2)),
+    Box("u64", "u64", (9, 6), (6, 4), (4, -1)),
     Box("s64", "s64", (8, 6), (6, 4), (-2, 4)),
-    *[Box(f"nan_{t}", t, (16, 6), (16, 4), (-4, 4), fill="nan") for t in ("f16", "bf16", "f32", "f64", "tf32")],
+    *[Box(f"nan_{t}", t, (16, 6), (16, 4), (-8, 4), fill="nan")
+      for t in ("f16", "bf16", "f32", "f32.ftz", "f64", "tf32", "tf32.ftz")],
     *[Box(f"swizzle_{s}", "f16", (128, 20), (s // 2, 17), (16, 1), swizzle=s) for s in (32, 64, 128)],
-    *[Box(f"swizzle_{s}_narrow", "f16", (128, 20), (s // 4, 17), (16, 1), swizzle=s) for s in (32, 64, 128)],
-    Box("swizzle_128_odd", "u8", (256, 20), (48, 9), (16, 1), swizzle=128),
+    *[Box(f"swizzle_{s}_narrow_{n}", "u8", (256, 20), (n, 9), (16, 1), swizzle=s)
+      for s, n in ((32, 16), (64, 16), (64, 32), (64, 48), (128, 16), (128, 32), (128, 48), (128, 64), (128, 96))],
+    Box("swizzle_128_narrow_3d", "f16", (128, 5, 5), (24, 3, 3), (16, 1, 3), swizzle=128),
     Box("swizzle_128_edge", "f32", (40, 20), (32, 9), (20, -3), swizzle=128, fill="nan"),
-    Box("swizzle_64_3d", "bf16", (40, 6, 5), (32, 3, 4), (4, 4, -1), swizzle=64),
+    Box("swizzle_64_3d", "bf16", (36, 6, 5), (32, 3, 4), (8, 4, -1), swizzle=64),
     Box("steps_2d", "f16", (24, 12), (16, 6), (0, 1), (1, 2)),
-    Box("steps_2d_ragged", "f16", (24, 12), (16, 7), (3, -1), (1, 3)),
-    Box("steps_3d", "u32", (12, 9, 9), (8, 5, 8), (1, 2, 3), (1, 2, 4)),
+    Box("steps_2d_ragged", "f16", (20, 12), (16, 7), (8, -1), (1, 3)),
+    Box("steps_3d", "u32", (11, 9, 9), (8, 5, 8), (4, 2, 3), (1, 2, 4)),
     Box("steps_inner", "f32", (32, 8), (16, 4), (0, 0), (2, 1)),
     *[Box(f"any_{t}", t, (16, 16), (16, 16), (0, 0), bits="any")
       for t in ("f16", "bf16", "f32", "f32.ftz", "f64", "tf32", "tf32.ftz")],
@@ -271,7 +291,7 @@ LOADS = [
     Box("im2col_3d", "f16", (16, 9, 3), (16, 20), (0, 0, 0), corners=((0,), (-2,)), offsets=(1,)),
     Box("im2col_3d_padded", "f32", (8, 7, 3), (8, 16), (0, -1, 1), corners=((-1,), (-1,)), offsets=(0,)),
     Box("im2col_4d", "f16", (16, 6, 5, 3), (16, 20), (0, 0, 0, 0), corners=((0, 0), (-2, -2)), offsets=(1, 2)),
-    Box("im2col_4d_padded", "f16", (16, 6, 5, 3), (8, 33), (4, -1, -1, 0), corners=((-1, -1), (-1, -1)),
+    Box("im2col_4d_padded", "f16", (16, 6, 5, 3), (16, 33), (8, -1, -1, 0), corners=((-1, -1), (-1, -1)),
         offsets=(2, 0)),
     Box("im2col_4d_within", "bf16", (16, 6, 5, 3), (16, 24), (0, 2, 1, 1), corners=((-1, -1), (-1, -1)),
         offsets=(0, 1)),
@@ -283,23 +303,44 @@ LOADS = [
         offsets=(2, 1)),
     Box("im2col_5d", "u16", (8, 4, 4, 4, 2), (8, 40), (0, 0, 0, 0, 0), corners=((0, 0, 0), (-1, -1, -1)),
         offsets=(1, 0, 1)),
-    Box("im2col_5d_padded", "f32", (8, 4, 3, 3, 2), (4, 50), (2, -1, -1, -1, 0),
+    Box("im2col_5d_padded", "f32", (8, 4, 3, 3, 2), (8, 50), (4, -1, -1, -1, 0),
         corners=((-1, -1, -1), (-1, -1, -1)), offsets=(2, 1, 0)),
 ]  # fmt: skip
 STORES = [
-    Box("1d", "u32", (40,), (16,), (30,)),
-    Box("2d", "f16", (24, 9), (16, 6), (-3, -2)),
+    Box("1d", "u32", (39,), (16,), (28,)),
+    Box("2d", "f16", (21, 9), (16, 6), (8, 5)),
     Box("2d_behind", "u8", (48, 9), (32, 6), (32, 6)),
-    Box("3d", "f32", (12, 7, 5), (8, 3, 4), (6, -1, 3)),
-    Box("4d", "u16", (16, 5, 4, 3), (8, 3, 2, 2), (12, 3, -1, 2)),
-    Box("5d", "u32", (8, 3, 3, 3, 3), (4, 2, 2, 2, 2), (6, 2, -1, 1, 2)),
+    Box("3d", "f32", (10, 7, 5), (8, 3, 4), (4, 5, 3)),
+    Box("4d", "u16", (13, 5, 4, 3), (8, 3, 2, 2), (8, 3, 1, 2)),
+    Box("5d", "u32", (7, 3, 3, 3, 3), (4, 2, 2, 2, 2), (4, 2, 0, 1, 2)),
     *[Box(f"swizzle_{s}", "f16", (128, 20), (s // 2, 17), (16, 1), swizzle=s) for s in (32, 64, 128)],
-    Box("steps", "f16", (24, 12), (16, 7), (3, -1), (1, 3)),
+    *[Box(f"swizzle_{s}_narrow_{n}", "u8", (256, 20), (n, 9), (16, 1), swizzle=s)
+      for s, n in ((32, 16), (64, 48), (128, 16), (128, 96))],
+    Box("steps", "f16", (20, 12), (16, 7), (8, 7), (1, 3)),
     Box("im2col_4d", "f16", (16, 6, 5, 3), (16, 20), (0, 0, 0, 0), corners=((0, 0), (-2, -2))),
     Box("im2col_3d", "f32", (8, 7, 3), (8, 12), (4, 0, 1), corners=((0,), (0,))),
     Box("any_f32.ftz", "f32.ftz", (16, 16), (16, 16), (0, 0), bits="any"),
     Box("any_tf32", "tf32", (16, 16), (16, 16), (0, 0), bits="any"),
 ]  # fmt: skip
+UNALIGNED = [
+    *[Box(f"unaligned_{t}_{x}", t, (80, 6), (16, 4), (x, 1))
+      for t, *all_x in (("u8", 1, 8, 24), ("f16", -3, 4, 12), ("f32", -5, 1, 2, 42, 82), ("u64", 1, -3))
+      for x in all_x],
+    Box("unaligned_outside", "f32", (80, 6), (16, 4), (2, 9)),
+    Box("unaligned_1d", "f32", (80,), (16,), (2,)),
+    Box("unaligned_3d", "f16", (80, 3, 3), (16, 2, 2), (4, 0, 0)),
+    Box("unaligned_im2col", "f16", (16, 6, 5, 3), (8, 20), (4, 0, 0, 0), corners=((0, 0), (-2, -2)), offsets=(1, 2)),
+]  # fmt: skip
+"""Boxes whose innermost side begins at no multiple of 16 bytes: a GPU stops there."""
+BEFORE = [
+    Box("before_x", "f32", (24, 9), (16, 4), (-4, 2)),
+    Box("before_y", "f32", (24, 9), (16, 4), (4, -1)),
+    Box("before_outside", "f32", (24, 9), (16, 4), (4, -4)),
+    Box("before_1d", "u32", (40,), (16,), (-16,)),
+    Box("before_3d", "f16", (24, 5, 5), (16, 2, 2), (8, 2, -1)),
+    Box("before_im2col", "f16", (16, 6, 5, 3), (16, 20), (0, -1, 0, 0), corners=((-1, 0), (-2, -2))),
+]
+"""Boxes that begin before the array. A GPU loads them; it stops at their stores and reductions."""
 REDUCTIONS = [
     *(("add", t) for t in ("u32", "s32", "u64", "f32", "f16", "bf16")),
     *((o, t) for o in ("min", "max") for t in ("u32", "s32", "u64", "s64", "f16", "bf16")),
@@ -606,10 +647,10 @@ def warpgroup(c: wg.Case) -> HopperCase:
 
 def cases() -> list[HopperCase]:
     """All of them."""
-    grid = Box("sum", "u32", (16, 9), (8, 4), (-2, 7))
     return [
         *map(loaded, LOADS), *map(stored, STORES),
-        *(stored(replace(grid, name=t, type=t), operation) for operation, t in REDUCTIONS),
+        *(stored(Box(t, t, (18, 9), (16, 4), (16 // ELEMENTS[t].nbytes, 7)), operation)
+          for operation, t in REDUCTIONS),
         bulk("bytes", 256, 0, 0), bulk("bytes_apart", 48, 16, 80), bulk_out("bytes_out", 272),
         *(bulk_out(f"bytes_{o}_{t}", 128, o, t) for o, t in BULK_REDUCTIONS),
         *(cast(n, mask, tensor=t) for n, mask in ((2, 3), (2, 2), (4, 15), (4, 10)) for t in (False, True)),
@@ -618,4 +659,12 @@ def cases() -> list[HopperCase]:
         *(to_eight_bits(t, o, r) for t in ("e4m3", "e5m2") for o in ("f32", "f16x2") for r in ("", ".relu")),
         *(from_eight_bits(t, r) for t in ("e4m3", "e5m2") for r in ("", ".relu")),
         *map(warpgroup, dict.fromkeys(_products())),
+    ]  # fmt: skip
+
+
+def faults() -> list[HopperCase]:
+    """Cases at which a GPU stops with an error: the simulator says what is wrong."""
+    return [
+        *map(loaded, UNALIGNED), *map(stored, UNALIGNED), *map(stored, BEFORE),
+        *(stored(box, "add") for box in (UNALIGNED[3], *BEFORE[:5])),
     ]  # fmt: skip

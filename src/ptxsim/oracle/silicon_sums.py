@@ -26,6 +26,8 @@ _UNUSED = {"tf32": 13}
 _GROUP_BITS = 256
 """Of a row of A that are added at once."""
 _NAN = {"f16": 0x7FFF, "f32": 0x7FFFFFFF}
+_SMALLEST = -133
+"""Terms are never aligned to less: the exponent of bfloat16's smallest number."""
 _FAR = -(1 << 20)
 """The exponent of a zero: below all others."""
 
@@ -90,7 +92,7 @@ def _group(x: list[np.ndarray], y: list[np.ndarray], z: list[np.ndarray], how: A
     last = np.concatenate([xl + yl, z[1][..., None]], axis=-1)
     exponent = np.concatenate([np.maximum(xe + ye, _FAR), z[2][..., None]], axis=-1)
     largest = exponent.max(axis=-1)
-    lowest = largest - how.kept  # the exponent of the last bit that is kept
+    lowest = np.maximum(largest, _SMALLEST) - how.kept  # the exponent of the last bit that is kept
     shift = np.clip(last - lowest[..., None], -62, 62)
     kept = np.abs(significand) << np.maximum(shift, 0) >> np.maximum(-shift, 0)
     kept = np.where(exponent == _FAR, 0, kept)
@@ -135,7 +137,7 @@ def _encoded(total: np.ndarray, units: np.ndarray, exponent: np.ndarray, how: Ad
     bits = np.where(wide >> fraction_bits > 0, carries, wide)
     bits = np.where(exponent > bias, (1 << exponent_bits) - 1 << fraction_bits, bits)
     bits = np.minimum(bits, (1 << exponent_bits) - 1 << fraction_bits)
-    sign = (total < 0).astype(np.int64) << exponent_bits + fraction_bits
+    sign = ((total < 0) & (bits != 0)).astype(np.int64) << exponent_bits + fraction_bits  # what is cut to zero is +0
     return (bits | sign).astype(np.uint16 if d == "f16" else np.uint32)
 
 
