@@ -55,8 +55,9 @@ class Finding:
     lanes leave out or give another address, "member" for a lane that its own member mask leaves out; of
     asynchronous work "early" (used before the copy into it is over), "overwritten" (while it may still be read),
     "fence" (no fence.proxy.async behind a store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of
-    the cluster). `size` is that of the array, the alignment that a fragment needs, or the width of a
-    swizzle, in bytes; 0 where unknown.
+    the cluster); "box" for where a tensor's box begins, `address` being its innermost byte or its negative coordinate.
+    `size` is that of the array, the alignment that a fragment needs, or the width of a swizzle, in bytes; 0
+    where unknown.
     """
 
     kind: str
@@ -118,6 +119,11 @@ class Finding:
 
     def _alone(self) -> str:
         """What a thread does wrong by itself."""
+        if self.detail == "box" and self.kind == "out-of-bounds":
+            return (
+                f"stores a box with the coordinate {self.address}: boxes that begin before the array can be loaded; at "
+                "a store or a reduction a GPU stops with an illegal instruction"
+            )
         if self.kind == "out-of-bounds":
             return f"{_DOES[self.access]} outside {self._where()}"
         if self.kind == "warp-sync":
@@ -128,6 +134,11 @@ class Finding:
             }.get(self.detail, "takes a value from a lane that does not take part in this instruction")
         if self.kind == "async-order":
             return self._out_of_order()
+        if self.detail == "box" and self.kind == "misaligned":
+            return (
+                f"copies a box that begins at byte {self.address} of its rows: the innermost coordinate times the "
+                "size of an element must be a multiple of 16 bytes, or a GPU stops with an illegal instruction"
+            )
         if self.detail == "fragment":
             return (
                 f"{_DOES[self.access]} a fragment of {self.array} at byte {self.address}: the start and the stride of "

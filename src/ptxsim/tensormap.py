@@ -49,6 +49,12 @@ SWIZZLES = (0, 32, 64, 128)
 """Bytes of a row within which 16-byte pieces change places; 0: none. The index is PTX's number of the mode."""
 
 
+NAN_FILL = 0x7FF7
+"""Every half of what `fill="nan"` gives: so an H200 fills, elements of any size."""
+TF32_NAN = 0x7FFFE000
+"""What every NaN becomes when it is loaded as tf32."""
+
+
 class Field(NamedTuple):
     """Where something stands in the bytes: the offset of the first, the bytes of one, how many there are."""
 
@@ -204,6 +210,11 @@ def swizzled(offset: int, swizzle: int) -> int:
     places with the number of the row (of 128 bytes) among eight, four or two (PTX ISA 5.5.5)."""
     bits = {0: 0, 32: 1, 64: 2, 128: 3}[swizzle]
     return offset ^ (offset >> 7 & (1 << bits) - 1) << 4
+
+
+def row_pitch(tensor_map: TensorMap) -> int:
+    """Bytes from row to row of a box in shared memory: those of a row, or the whole width of the swizzle."""
+    return tensor_map.swizzle or tensor_map.box[0] * tensor_map.nbytes
 
 
 def box_bytes(tensor_map: TensorMap) -> int:

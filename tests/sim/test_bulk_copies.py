@@ -10,7 +10,7 @@ import pytest
 
 from ptxsim import Memory, oracle, parse
 from ptxsim.errors import PtxSyntaxError
-from ptxsim.tensormap import ELEMENTS, TensorMap, TensorMapError, box_bytes, swizzled
+from ptxsim.tensormap import ELEMENTS, NAN_FILL, TensorMap, TensorMapError, box_bytes, swizzled
 
 SHARED = 32 << 10
 NUMPY = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64,
@@ -136,8 +136,8 @@ def window(array: np.ndarray, corner, box, steps, fill) -> np.ndarray:
     return np.where(inside, found, fill)
 
 
-def drawn(seed: int):
-    """A random array, map and corner that often sticks out of it."""
+def drawn(seed: int, *, stored: bool = False):
+    """A random array, map and corner that often sticks out of it: of what is stored only behind its end."""
     rng = np.random.default_rng(seed)
     rank, name = int(rng.integers(1, 6)), rng.choice(list(NUMPY))
     size = ELEMENTS[name].nbytes
@@ -149,7 +149,8 @@ def drawn(seed: int):
     box = [16 * pieces // size, *(int(n) for n in rng.integers(1, most, rank - 1))]
     shape = [int(rng.integers(1, 5)) * 16 // size, *(int(n) for n in rng.integers(1, 12, rank - 1))]
     steps = [1, *(int(n) for n in rng.integers(1, 4, rank - 1))]
-    corner = [int(rng.integers(-b, n + 2)) for b, n in zip(box, shape, strict=True)]
+    corner = [int(rng.integers(0 if stored else -b, n + 2)) for b, n in zip(box, shape, strict=True)]
+    corner[0] -= corner[0] % (16 // size)
     dtype = np.dtype(NUMPY[name])
     array = rng.integers(0, 100, shape[::-1]).astype(dtype)
     strides = tuple(int(s) for s in array.strides[:-1][::-1])
@@ -172,8 +173,7 @@ def test_a_box_is_loaded_as_numpy_cuts_it_out(seed, by_oracle):
     done = run(load(array.ndim, nbytes), array, tensor_map, corner, shared, by_oracle=by_oracle)
     outside = np.array(0, array.dtype)
     if fill == "nan":
-        bits = (1 << 8 * array.itemsize - 1) - 1
-        outside = np.array(bits, f"u{array.itemsize}").view(array.dtype)
+        outside = np.full(array.itemsize // 2, NAN_FILL, np.uint16).view(array.dtype)[0]
     expected = window(array, corner, box, steps, outside)
     assert np.array_equal(in_order(done.shared, nbytes, swizzle), expected.reshape(-1).view(np.uint8))
     assert np.array_equal(done.array.view(np.uint8), array.view(np.uint8))
@@ -182,7 +182,7 @@ def test_a_box_is_loaded_as_numpy_cuts_it_out(seed, by_oracle):
 @pytest.mark.parametrize("by_oracle", [False, True])
 @pytest.mark.parametrize("seed", range(40, 60))
 def test_a_box_is_stored_where_the_array_is(seed, by_oracle):
-    rng, array, tensor_map, corner, box, steps, swizzle, _ = drawn(seed)
+    rng, array, tensor_map, corner, box, steps, swizzle, _ = drawn(seed, stored=True)
     nbytes = box_bytes(tensor_map(4096))
     sides = [-(-side // step) if axis else side for axis, (side, step) in enumerate(zip(box, steps, strict=True))]
     values = rng.integers(0, 100, sides[::-1]).astype(array.dtype)
@@ -215,9 +215,9 @@ def test_a_box_is_reduced_into_the_array(operation, name, by_oracle):
     def tensor_map(address: int) -> TensorMap:
         return TensorMap(address, name, (16, 6), (16 * dtype.itemsize,), (16, 4), (1, 1))
 
-    done = run(store(2, operation), array, tensor_map, (4, 3), shared, by_oracle=by_oracle)
+    done = run(store(2, operation), array, tensor_map, (8, 3), shared, by_oracle=by_oracle)
     expected = array.copy()
-    expected[3:, 4:] = REDUCTIONS[operation](array[3:, 4:], values[:3, :12]).astype(dtype)
+    expected[3:, 8:] = REDUCTIONS[operation](array[3:, 8:], values[:3, :8]).astype(dtype)
     assert np.array_equal(done.array, expected)
 
 

@@ -1,10 +1,11 @@
 """What came with Hopper, in small kernels: machine code and oracle agree, and both with what a GPU computed.
 
-The record is made by `benchmarks/hopper.py` on a GPU. Without it only the simulator's two ways are compared.
+The record is made by `benchmarks/hopper.py` on a GPU.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,14 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .hopper_cases import HopperCase, cases
+from .hopper_cases import HopperCase, cases, faults
 from .hopper_launch import launch, unlike
 
 RECORD = Path(__file__).parent / "data" / "silicon_hopper.npz"
 CASES = cases()
 BY_NAME = {c.name: c for c in CASES}
-TOLD: dict[str, str] = {}
-"""Cases in which simulator and silicon differ, and why it stays so."""
 
 
 def for_oracle(c: HopperCase) -> bool:
@@ -43,12 +42,20 @@ def test_machine_code_and_oracle_agree(name):
             np.testing.assert_array_equal(x.view(np.uint8), y.view(np.uint8), err_msg=how)
 
 
-@pytest.mark.skipif(not RECORD.exists(), reason="no GPU's record of these kernels: benchmarks/hopper.py makes it")
-@pytest.mark.parametrize("name", [c.name for c in CASES if c.name not in TOLD and RECORD.exists()] or ["none"])
+@pytest.mark.parametrize("name", BY_NAME)
 def test_simulator_and_silicon_agree(name, recorded):
     case = BY_NAME[name]
     for x, k in zip(launch(case)[0], case.written, strict=True):
         assert unlike(case, x, recorded[f"{name}/{k}"]) == []
+
+
+@pytest.mark.parametrize("case", faults(), ids=lambda c: c.name)
+def test_where_a_gpu_stops_there_is_a_finding(case):
+    _, findings = launch(case)
+    unaligned = "unaligned" in case.name
+    assert [(f.kind, f.detail) for f in findings] == [("misaligned" if unaligned else "out-of-bounds", "box")]
+    recorded = json.loads(RECORD.with_suffix(".json").read_text())["failed"]
+    assert "ILLEGAL_INSTRUCTION" in recorded[case.name]
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas here")

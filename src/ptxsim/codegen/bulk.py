@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import MemoryAccess, vector_address
-from ptxsim.codegen.bulk_copies import COORDINATES, LOAD, STORE, BulkForm, bulk_functions, reduction
+from ptxsim.codegen.boxes import COORDINATES
+from ptxsim.codegen.bulk_copies import BulkForm, bulk_functions
+from ptxsim.codegen.bulk_memory import LOAD, STORE, reduction
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.tensor import Either, tile_mode
 from ptxsim.codegen.translator import Translator

@@ -222,7 +222,7 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "linear", "pitched")
 """What kinds of images there are: PTX's geometries for arrays, and memory of the kernel's."""
 HAZARD_CAPACITY = 64
 
-HAZARD_KINDS = 20
+HAZARD_KINDS = 22
 """A launch notes each kind once per site, in a table this wide."""
 (
     RACE,
@@ -245,6 +245,8 @@ HAZARD_KINDS = 20
     ASYNC_SWIZZLE,
     ASYNC_SUMS,
     ASYNC_PEER,
+    BOX_MISALIGNED,
+    BOX_BEFORE,
 ) = range(HAZARD_KINDS)
 
 # fault codes

@@ -15,9 +15,7 @@ from ptxsim.memory import Memory
 from ptxsim.oracle import exact
 from ptxsim.oracle.floating import flush, narrow, wide
 from ptxsim.oracle.lanes import canonical, decode, encode
-from ptxsim.tensormap import TensorMap
-
-_NAN = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
+from ptxsim.tensormap import NAN_FILL, TF32_NAN, TensorMap, row_pitch
 
 
 def places(tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> np.ndarray:
@@ -46,14 +44,21 @@ def places(tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[i
 
 
 def byte_places(
-    tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...], to: int
+    tensor_map: TensorMap, coordinates: tuple[int, ...], offsets: tuple[int, ...], to: int, *, padded: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(global address, offset in shared memory, whether it is in the array) of each element of a box."""
+    """(global address, offset in shared memory, whether it is in the array) of each element of a box.
+
+    `padded`: what stands behind a row up to a multiple of 16 bytes counts as of the array.
+    """
     at = places(tensor_map, coordinates, offsets)
-    inside = np.all((at >= 0) & (at < np.array(tensor_map.sizes)), axis=1)
+    sizes = np.array(tensor_map.sizes)
+    if padded:
+        sizes[0] = -(-sizes[0] * tensor_map.nbytes // 16) * 16 // tensor_map.nbytes
+    inside = np.all((at >= 0) & (at < sizes), axis=1)
     pitches = np.array((tensor_map.nbytes, *tensor_map.strides))
     address = tensor_map.address + (at * pitches).sum(axis=1)
-    linear = to + np.arange(len(at)) * tensor_map.nbytes
+    row, place = np.divmod(np.arange(len(at)), tensor_map.box[0])
+    linear = to + row * row_pitch(tensor_map) + place * tensor_map.nbytes
     rows = {0: 0, 32: 1, 64: 3, 128: 7}[tensor_map.swizzle]
     return address, linear ^ (linear // 128 & rows) * 16, np.asarray(inside)
 
@@ -68,20 +73,31 @@ def load_box(
 ) -> None:
     """Global to shared memory; what is outside of the array is zero or NaN."""
     size = tensor_map.nbytes
-    fill = (_NAN[size] if tensor_map.fill == "nan" else 0).to_bytes(size, "little")
+    fill = np.frombuffer(NAN_FILL.to_bytes(2, "little") * 4, np.uint8)[:size] if tensor_map.fill == "nan" else 0
     for address, offset, inside in zip(*byte_places(tensor_map, coordinates, offsets, to), strict=True):
         data = _bytes(memory, int(address), size) if inside else None
-        shared[offset : offset + size] = np.frombuffer(fill, np.uint8) if data is None else data
+        if data is not None and tensor_map.element.startswith("tf32"):
+            data = _as_tf32(data)
+        shared[offset : offset + size] = fill if data is None else data
+
+
+def _as_tf32(data: np.ndarray) -> np.ndarray:
+    """The bytes of a float32 rounded to nearest even in the bits that tf32 has."""
+    bits = int(np.ascontiguousarray(data).view(np.uint32)[0])
+    is_nan = bits & 0x7FFFFFFF > 0x7F800000
+    found = TF32_NAN if is_nan else bits + 0xFFF + (bits >> 13 & 1) & 0xFFFFE000
+    return np.array([found], np.uint32).view(np.uint8)
 
 
 def store_box(
     memory: Memory, tensor_map: TensorMap, coordinates: tuple[int, ...], shared: np.ndarray, to: int, operation: str
 ) -> None:
-    """Shared to global memory: what is in the array; `operation` combines with what is there, or is ""."""
+    """Shared to global memory: what is in the array, a row's last 16 bytes whole; `operation` combines with what is
+    there, or is ""."""
     size, type_name = tensor_map.nbytes, tensor_map.element
-    for address, offset, inside in zip(*byte_places(tensor_map, coordinates, (), to), strict=True):
+    for address, offset, inside in zip(*byte_places(tensor_map, coordinates, (), to, padded=True), strict=True):
         target = _bytes(memory, int(address), size) if inside else None
-        if target is not None:
+        if target is not None and len(target) == size:
             data = shared[offset : offset + size]
             target[:] = reduced(operation, type_name, target, data) if operation else data
 

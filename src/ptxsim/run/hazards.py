@@ -19,7 +19,7 @@ KINDS = {
     L.LOCAL_OUT_OF_BOUNDS: "out-of-bounds", L.UNINITIALIZED: "uninitialized", L.DIVERGENT_BARRIER: "divergent-barrier",
     L.MISALIGNED: "misaligned", L.SHARED_MISALIGNED: "misaligned", L.WARP_SYNC: "warp-sync",
     L.WARP_MATRIX: "warp-sync", L.WARP_MEMBER: "warp-sync", L.PARAM_OUT_OF_BOUNDS: "out-of-bounds",
-    L.NO_TENSOR_MAP: "out-of-bounds", **dict.fromkeys(
+    L.NO_TENSOR_MAP: "out-of-bounds", L.BOX_MISALIGNED: "misaligned", L.BOX_BEFORE: "out-of-bounds", **dict.fromkeys(
         (L.ASYNC_EARLY, L.ASYNC_OVERWRITTEN, L.ASYNC_NO_FENCE, L.ASYNC_SWIZZLE, L.ASYNC_SUMS, L.ASYNC_PEER),
         "async-order",
     ),
@@ -90,6 +90,8 @@ class Reporter:
             return {"detail": "nowhere" if far else "", "size": allocation.nbytes if allocation is not None else 0}
         if record.kind == L.NO_TENSOR_MAP:
             return {"detail": "tensor-map"}
+        if record.kind in (L.BOX_MISALIGNED, L.BOX_BEFORE):
+            return {"detail": "box"}
         if record.kind == L.WARP_MATRIX:
             return {"detail": "address" if record.state else "part"}
         if record.kind == L.WARP_MEMBER:
