@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ptxsim.adders import FORMATS
 from ptxsim.fragments import ELEMENT_BITS, Fragment, dimensions, fragment
 from ptxsim.oracle import silicon_sums
 
@@ -68,7 +69,7 @@ KINDS = [
 
 def encoded(x: np.ndarray, type_: str) -> np.ndarray:
     """Bits of float64 numbers in a format, cut off below, at most its largest finite number."""
-    exponent_bits, fraction_bits = silicon_sums.FORMATS[type_]
+    exponent_bits, fraction_bits = FORMATS[type_]
     bias = (1 << exponent_bits - 1) - 1
     largest_exponent = bias if type_ != "e4m3" else 8
     magnitude, e = np.abs(x), np.frexp(np.where(x == 0, 1, x))[1] - 1
@@ -84,7 +85,7 @@ def encoded(x: np.ndarray, type_: str) -> np.ndarray:
 
 def decoded(bits: np.ndarray, type_: str) -> np.ndarray:
     """The float64 numbers that finite bits are."""
-    exponent_bits, fraction_bits = silicon_sums.FORMATS[type_]
+    exponent_bits, fraction_bits = FORMATS[type_]
     raw = bits.astype(np.int64) >> (13 if type_ == "tf32" else 0)
     fraction = raw & (1 << fraction_bits) - 1
     e = raw >> fraction_bits & (1 << exponent_bits) - 1

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ptxsim.adders import ORDERED, TENSOR_SUMS
 from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number
 from ptxsim.kernel.cfg import build_kernel
@@ -177,6 +178,7 @@ class SimKernel:
         print_limit: int = 1 << 20,
         cluster: Shape | None = None,
         cooperative: bool = False,
+        tensor_sums: str = ORDERED,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -185,14 +187,18 @@ class SimKernel:
         may spend, shared out evenly among its blocks, `print_limit` the bytes that it prints. `parted` runs every warp
         as if its lanes had parted, which is slower and gives the same results. `cluster` gives the blocks of a cluster
         where the kernel does not (`__cluster_dims__`); with `cooperative` all blocks are resident from the start.
+        `tensor_sums` says how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU
+        does, to the last bit and more slowly.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
         """
         terms = self.terms(grid, block, params, shared_bytes, cluster=cluster, cooperative=cooperative)
+        if tensor_sums not in TENSOR_SUMS:
+            raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
         return self.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
-            step_limit=step_limit, print_limit=print_limit,
+            step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums,
         )  # fmt: skip
 
     def listing(self, stage: str, block: Shape) -> str:

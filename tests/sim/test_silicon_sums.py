@@ -1,11 +1,20 @@
-"""The model of how tensor cores add: what studies of them have found, one case for each finding."""
+"""How tensor cores add: an H200's record, to the last bit, and one case for each finding of the studies about them."""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ptxsim.oracle.silicon_sums import adder, silicon_product
+from ptxsim import Memory, parse
+from ptxsim.adders import adder
+from ptxsim.errors import LaunchError
+from ptxsim.oracle.silicon_sums import silicon_product
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import tensor_sums
 
 
 def bits(values, type_: str) -> np.ndarray:
@@ -93,3 +102,42 @@ def test_subnormal_numbers_count():
     assert dot([2.0**-100], [2.0**-49], 0, "bf16") == 2.0**-149
     assert dot([2.0**-100], [2.0**-50], 0, "bf16") == 0
     assert dot([0], [0], 2.0**-149, "bf16") == 2.0**-149
+
+
+# ---------------------------------------------------------------- a GPU's record
+
+RECORD = Path(__file__).parent / "data" / "silicon_sums.npz"
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    with np.load(RECORD) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def simulated(kind: tensor_sums.Kind, a, b, c, how: str) -> np.ndarray:
+    memory = Memory()
+    allocations = []
+    for k, x in enumerate(tensor_sums.operands(kind, a, b, c)):
+        allocations.append(memory.allocate(x.nbytes, f"operand {k}"))
+        allocations[-1].view()[:] = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    block = 128 if kind.instruction == "wgmma" else 32
+    kernel = parse(tensor_sums.program(kind)).kernel("k")
+    record = kernel.launch(len(a), block, allocations, memory, tensor_sums=how)
+    assert not record.hazards
+    return tensor_sums.results(kind, allocations[2].view().view(np.uint32).copy())
+
+
+@pytest.mark.parametrize("kind", tensor_sums.KINDS, ids=lambda k: k.name)
+def test_every_bit_is_that_of_the_gpu(kind, recorded):
+    a, b, c, d = (recorded[f"{kind.name}/{name}"] for name in "abcd")
+    types = kind.ab, kind.ab, kind.d
+    np.testing.assert_array_equal(silicon_product(a, b, c, types, kind.instruction), d)
+    np.testing.assert_array_equal(simulated(kind, a, b, c, "hopper"), d)
+    assert (simulated(kind, a, b, c, "ordered") != d).any()  # else the record would show nothing
+
+
+def test_other_ways_to_add_are_refused():
+    kind = tensor_sums.KINDS[0]
+    with pytest.raises(LaunchError, match="ordered, hopper"):
+        simulated(kind, *tensor_sums.inputs(kind, 8), "volta")

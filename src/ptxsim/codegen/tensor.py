@@ -169,7 +169,7 @@ def _product(t: Either, i: Instruction) -> None:
     start = matrix_in_memory(t, sources[2], accumulator_form(p, "c"), "c")
     form = accumulator_form(p, "d")
     result = matrix_target(t, to, form, "d")
-    function = product_function(p, _registers(t))
+    function = product_function(p, _registers(t), tensor_sums=t.unit.options.tensor_sums)
     with whole_warp(t, i):
         if p.quarters:
             _quarters(t, p, function, *ready, start, result)
@@ -193,7 +193,7 @@ def _together(t: Either, group: Group, ready: tuple[IRValue, IRValue]) -> None:
     single = [x[1] for step in inputs for x in step[: a.stacked]]
     starts = [t.frames.current(t.frames.lists[chain[0].c]) for chain in chains]
     results = [t.frames.lists[chain[-1].d] for chain in chains]
-    function = product_function(chains[0][0].product, _registers(t), a)
+    function = product_function(chains[0][0].product, _registers(t), a, t.unit.options.tensor_sums)
     t.call_library(function, *vectors, *single, *starts, *map(t.frames.at, results))
     for m in group.members:
         t.frames.written(t.frames.lists[m.d])

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from ptxsim.adders import HOPPER, ORDERED, adder
 from ptxsim.codegen.emit import I64, WARP, Builder, Helper, IRValue, arg, constant, i64, module_text
+from ptxsim.codegen.silicon_sums import silicon_sum
 from ptxsim.fragments import Fragment, dimensions
 from ptxsim.syntax.matrices import Product
 
@@ -305,7 +307,9 @@ class Arrangement:
 ONE = Arrangement()
 
 
-def product(p: Product, registers: Registers, arrangement: Arrangement = ONE) -> tuple[str, str]:
+def product(
+    p: Product, registers: Registers, arrangement: Arrangement = ONE, tensor_sums: str = ORDERED
+) -> tuple[str, str]:
     """(name, IR) of a function (vectors, broadcast, c, d): inputs as `widen` leaves them, C and D in their forms.
 
     Of several products the function takes the vectors step by step (`deep` x `side`), then the broadcast inputs
@@ -314,7 +318,10 @@ def product(p: Product, registers: Registers, arrangement: Arrangement = ONE) ->
     m, n, k = dimensions(p.shape)
     wide, high = (m, n) if across(p) == "m" else (n, m)
     kind = p.operation or ("i" if p.d == "s32" else p.a if p.a == "f64" else "f")
-    return _product(_Product(kind, wide, high, k, p.d, p.c, p.saturates), registers, arrangement)
+    silicon = p.a if tensor_sums == HOPPER and kind == "f" else ""
+    if silicon:
+        registers = replace(registers, sums=arrangement.sums)  # one row at a time: its terms fill the registers
+    return _product(_Product(kind, wide, high, k, p.d, p.c, p.saturates, silicon), registers, arrangement)
 
 
 @dataclass(frozen=True)
@@ -328,6 +335,8 @@ class _Product:
     d: str
     c: str
     saturates: bool
+    silicon: str = ""
+    """the type of A and B where sums are those of a GPU"""
 
     @property
     def number(self) -> str:
@@ -339,7 +348,7 @@ class _Product:
         return 8 if self.number == "double" else 4
 
     def name(self, registers: Registers, a: Arrangement) -> str:
-        tail = f"{'_sat' if self.saturates else ''}_{registers.width}"
+        tail = f"{'_sat' if self.saturates else ''}{self.silicon and '_silicon_' + self.silicon}_{registers.width}"
         several = "" if a == ONE else f"_{a.side}_{a.stacked}_{a.deep}"
         return f"ws_product_{self.kind}_{self.wide}_{self.high}_{self.depth}_{self.d}_{self.c}{tail}{several}"
 
@@ -367,18 +376,26 @@ def _product(p: _Product, registers: Registers, a: Arrangement) -> tuple[str, st
         result = [b.offset(x, b.mul(chunk, i64(rows * p.wide * element_bytes(p.d)))) for x in results]
         places = _places(a, rows, per_row, lanes, p.wide)
         sums = [constant("float", 0.0, lanes) if p.kind == "i" else _started(b, start, x, lanes, p) for x in places]
-        for step, k in ((step, k) for step in range(a.deep) for k in range(steps)):
-            factors: dict[tuple[int, int], IRValue] = {}
-            pieces: dict[tuple[int, int], IRValue] = {}
-            for n, x in enumerate(places):
-                piece, factor = (x.column, x.offset % p.wide), (x.line, x.row)
-                if piece not in pieces:
-                    at = b.offset(vectors[step * a.side + x.column], p.size * (k * p.wide + piece[1]))
-                    pieces[piece] = b.load(p.number, at, lanes)
-                if factor not in factors:
-                    at = b.offset(high[step * a.stacked + x.line], p.size * (x.row * steps + k))
-                    factors[factor] = b.splat(b.load(p.number, at), lanes)
-                sums[n] = _step(b, p.kind, pieces[piece], factors[factor], sums[n])
+        for step in range(a.deep):
+            terms: list[list[tuple[IRValue, IRValue]]] = [[] for _ in places]
+            for k in range(steps):
+                factors: dict[tuple[int, int], IRValue] = {}
+                pieces: dict[tuple[int, int], IRValue] = {}
+                for n, x in enumerate(places):
+                    piece, factor = (x.column, x.offset % p.wide), (x.line, x.row)
+                    if piece not in pieces:
+                        at = b.offset(vectors[step * a.side + x.column], p.size * (k * p.wide + piece[1]))
+                        pieces[piece] = b.load(p.number, at, lanes)
+                    if factor not in factors:
+                        at = b.offset(high[step * a.stacked + x.line], p.size * (x.row * steps + k))
+                        factors[factor] = b.splat(b.load(p.number, at), lanes)
+                    if p.silicon:
+                        terms[n].append((pieces[piece], factors[factor]))
+                    else:
+                        sums[n] = _step(b, p.kind, pieces[piece], factors[factor], sums[n])
+            if p.silicon:
+                how, types = adder("mma", p.silicon, p.d), (p.silicon, p.silicon, p.d)
+                sums = [silicon_sum(b, how, types, pairs, x) for pairs, x in zip(terms, sums, strict=True)]
         _finish(b, p, [(start[x.sum], result[x.sum], x.offset) for x in places], sums)
     b.ret()
     return finished(b, p.name(registers, a), *vectors, *single, *starts, *results)

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ptxsim.adders import ORDERED
 from ptxsim.analysis.lanes import LaneAnalysis, Lanes
 from ptxsim.analysis.merging import SharedRequest
 from ptxsim.codegen import layout as L
@@ -72,6 +73,8 @@ class Options:
     """with the exact race shadow: slow, for a launch that met a race"""
     parted: bool = False
     """run every warp in `masked` from start to end: for testing it"""
+    tensor_sums: str = ORDERED
+    """one of `adders.TENSOR_SUMS`"""
 
 
 @dataclass

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxsim.adders import FORMATS, HOPPER
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.tensor import Either, matrix_in_memory, matrix_target, to_registers, uniform, whole_warp
@@ -142,7 +143,8 @@ def _compute(t: Either, i: Instruction, p: WarpgroupProduct, place: Place, steps
     result = matrix_in_memory(t, i.operands[0], form, "d")
     row = t.shl(t.resize(t.and_const(t.warp_index(), 3), "i64"), HIGH.bit_length() - 1)
     flat = [x for step in steps for x in (step.adds, step.a, step.wide)]
-    function = multiplied(p, place, len(steps), t.unit.wide_vectors)
+    silicon = t.unit.options.tensor_sums == HOPPER and p.a in FORMATS
+    function = multiplied(p, place, len(steps), t.unit.wide_vectors, silicon)
     t.call_library(function, *_shared(t), row, result, _outside(t), *flat)
     with t.if_(t.icmp("ne", t.load("i32", _outside(t)), constant("i32", 0)), likely=False):
         t.store(constant("i32", 0), _outside(t))

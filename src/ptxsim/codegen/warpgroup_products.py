@@ -15,7 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, partial
 
+from ptxsim.adders import adder
 from ptxsim.codegen.emit import I32, I64, IRValue, arg, constant, i64
+from ptxsim.codegen.silicon_sums import silicon_sum
 from ptxsim.codegen.tensor_moves import transposed
 from ptxsim.codegen.tensor_products import element_bytes, finished, library_function
 from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct
@@ -89,13 +91,16 @@ def widened(p: WarpgroupProduct, place: Place) -> tuple[str, str]:
 
 
 @cache
-def multiplied(p: WarpgroupProduct, place: Place, steps: int, wide_registers: bool) -> tuple[str, str]:
+def multiplied(
+    p: WarpgroupProduct, place: Place, steps: int, wide_registers: bool, silicon: bool = False
+) -> tuple[str, str]:
     """(name, IR) of a function (shared, limit, row, result, outside, adds0, a0, wide0, adds1, ...).
 
     `row` is the warp's first row, `result` its D as a matrix, row by row. For each step: whether D is added (i1), A as
-    a descriptor or, in registers, as a matrix row by row, and B as `widened` left it.
+    a descriptor or, in registers, as a matrix row by row, and B as `widened` left it. With `silicon` sums are those of
+    a GPU.
     """
-    return _Multiplier(p, place, steps, wide_registers).function()
+    return _Multiplier(p, place, steps, wide_registers, silicon).function()
 
 
 class _Writer:
@@ -144,13 +149,15 @@ class _Writer:
 class _Multiplier(_Writer):
     """Writes the product."""
 
-    def __init__(self, p: WarpgroupProduct, place: Place, steps: int, wide_registers: bool) -> None:
+    def __init__(self, p: WarpgroupProduct, place: Place, steps: int, wide_registers: bool, silicon: bool) -> None:
         super().__init__(p)
-        self.place, self.steps = place, steps
+        self.place, self.steps, self.silicon = place, steps, silicon
         self.lanes = 16 if wide_registers and p.columns % 16 == 0 else 8
         vectors = p.columns // self.lanes
         self.across = next(v for v in (4, 3, 2, 1) if vectors % v == 0) if wide_registers else 1 + (vectors % 2 == 0)
         self.high = 4
+        if silicon:  # a sum at a time: its terms fill the registers
+            self.across = self.high = 1
         self.row, self.result = arg(I64, "row"), arg("ptr", "result")
         self.inputs = [
             (arg("i1", f"adds{k}"), arg("ptr" if place.in_registers else I64, f"a{k}"), arg("ptr", f"wide{k}"))
@@ -180,6 +187,7 @@ class _Multiplier(_Writer):
                 self._stored(x, at)
         b.ret()
         name = f"ws_warpgroup_{p.shape}_{p.d}_{p.a}_{p.b}_{self.place.name}{self.steps}_{self.lanes}_{self.across}"
+        name += "_silicon" * self.silicon
         flat = [x for triple in self.inputs for x in triple]
         parameters = (self.shared, self.limit, self.row, self.result, self.outside, *flat)
         return finished(b, name + "_sat" * p.saturates, *parameters)
@@ -214,6 +222,8 @@ class _Multiplier(_Writer):
     def _added(self, sums: list[IRValue], factors: IRValue, whole: IRValue) -> list[IRValue]:
         """Adds one product: k by k, each number of A times the vectors of B."""
         b, p = self.b, self.p
+        if self.silicon:
+            return [self._silicon(sums[0], factors, whole)]
         exact = p.d == "s32" and p.a != "b1"  # in f32: sums of one product stay below 2^24
         totals = [constant("float", 0.0, self.lanes) for _ in sums] if exact else list(sums)
         for k in range(self.depth):
@@ -233,6 +243,16 @@ class _Multiplier(_Writer):
             return totals
         add = partial(b.intrinsic, "sadd.sat") if p.saturates else b.add
         return [add(x, b.convert("fptosi", y, "i32")) for x, y in zip(sums, totals, strict=True)]
+
+    def _silicon(self, start: IRValue, factors: IRValue, whole: IRValue) -> IRValue:
+        """Adds one product to one vector of D as a GPU does."""
+        b, p = self.b, self.p
+        pairs = [
+            (b.splat(b.load("float", b.offset(factors, 4 * k)), self.lanes),
+             b.load("float", b.offset(whole, 4 * k * p.columns), self.lanes))
+            for k in range(self.depth)
+        ]  # fmt: skip
+        return silicon_sum(b, adder("wgmma", p.a, p.d), (p.a, p.b, p.d), pairs, start)
 
     def _stored(self, x: IRValue, at: IRValue) -> None:
         b, p = self.b, self.p

@@ -1,50 +1,24 @@
-"""How a Hopper GPU's tensor cores add, as far as published studies have found out: a model of its last bits.
+"""How a Hopper GPU's tensor cores add, to the last bit.
 
 The simulator adds in order of k and rounds each step to nearest (`tensor`). Silicon does not. It takes a group of
 products, all of 32 bytes of a row, together with the accumulator. Every term is brought to the largest exponent among
 them and cut off below so many bits of fraction; then the sum is exact, and is cut off once more to the result's
 format (rounded to nearest for f16). An exponent is that of the factors, not of their product: 1.5 * 1.5 counts as
-1 * 1. A longer product is done group by group, each with the sum so far.
-
-Facts and numbers: P. Xie et al., "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores"
-(arXiv:2511.10909); F. A. Khattak and M. Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv:2512.07004).
-`benchmarks/tensor_sums.py` records what a GPU makes of chosen numbers and holds this model against it.
+1 * 1. A longer product is done group by group, each with the sum so far. `ptxsim.adders` has the numbers, and where
+they come from. `codegen.silicon_sums` does the same in machine code.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from ptxsim.fragments import ELEMENT_BITS
+from ptxsim.adders import FORMATS, SMALLEST_EXPONENT, Adder, adder
 
-FORMATS = {"f16": (5, 10), "bf16": (8, 7), "tf32": (8, 10), "e4m3": (4, 3), "e5m2": (5, 2), "f32": (8, 23)}
-"""Type -> bits of its exponent and of its fraction."""
 _UNUSED = {"tf32": 13}
 """Low bits of an element that count for nothing."""
-_GROUP_BITS = 256
-"""Of a row of A that are added at once."""
 _NAN = {"f16": 0x7FFF, "f32": 0x7FFFFFFF}
-_SMALLEST = -133
-"""Terms are never aligned to less: the exponent of bfloat16's smallest number."""
 _FAR = -(1 << 20)
 """The exponent of a zero: below all others."""
-
-
-@dataclass(frozen=True)
-class Adder:
-    """How a product adds: products of a group, bits of fraction kept of every term, and of the result."""
-
-    group: int
-    kept: int
-    result: int
-
-
-def adder(instruction: str, type_: str, d: str) -> Adder:
-    """The adder of "mma" or "wgmma" for elements of a type: 8-bit numbers go through a narrow one in `wgmma`."""
-    narrow = instruction == "wgmma" and ELEMENT_BITS[type_] == 8
-    return Adder(_GROUP_BITS // ELEMENT_BITS[type_], 13 if narrow else 25, 10 if d == "f16" else 13 if narrow else 23)
 
 
 def silicon_product(
@@ -92,7 +66,7 @@ def _group(x: list[np.ndarray], y: list[np.ndarray], z: list[np.ndarray], how: A
     last = np.concatenate([xl + yl, z[1][..., None]], axis=-1)
     exponent = np.concatenate([np.maximum(xe + ye, _FAR), z[2][..., None]], axis=-1)
     largest = exponent.max(axis=-1)
-    lowest = np.maximum(largest, _SMALLEST) - how.kept  # the exponent of the last bit that is kept
+    lowest = np.maximum(largest, SMALLEST_EXPONENT) - how.kept  # the exponent of the last bit that is kept
     shift = np.clip(last - lowest[..., None], -62, 62)
     kept = np.abs(significand) << np.maximum(shift, 0) >> np.maximum(-shift, 0)
     kept = np.where(exponent == _FAR, 0, kept)

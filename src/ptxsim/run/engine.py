@@ -104,10 +104,11 @@ class Engine:
 
     def launch(
         self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
-        threads: int | None, parted: bool, step_limit: int, print_limit: int,
+        threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str,
     ) -> LaunchRecord:  # fmt: skip
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
-        code = self.build(terms.block, Options(check, count, parted=parted), wide_grid=terms.grid[0] > MAX_GRID_X)
+        options = Options(check, count, parted=parted, tensor_sums=tensor_sums)
+        code = self.build(terms.block, options, wide_grid=terms.grid[0] > MAX_GRID_X)
         self._refuse_giants(terms, step_limit)
         static = self.kernel.shared_bytes
         workspace = self._workspace(code, terms, memory)
