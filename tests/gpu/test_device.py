@@ -53,6 +53,16 @@ extern "C" __global__ void product(const half* A, const half* B, float* C) {
 }
 """
 
+GRID_SYNC = """\
+#include <cooperative_groups.h>
+extern "C" __global__ void turned(float* x, float* y) {
+    const unsigned last = gridDim.x * blockDim.x - 1, me = blockIdx.x * blockDim.x + threadIdx.x;
+    x[me] = me * 2.0f;
+    cooperative_groups::this_grid().sync();
+    y[me] = x[last - me];
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def device():
@@ -320,3 +330,27 @@ def test_a_fault_is_reported_with_what_to_do(device) -> None:
     found = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
     assert "IllegalAddress" in found.stdout, found.stdout + found.stderr
     assert 'device="sim"' in found.stdout
+
+
+@pytest.mark.parametrize("which", ["sim", "gpu"])
+def test_blocks_meet_in_a_cooperative_launch(which):
+    on = ws.get_device(which)
+    x, y = on.zeros(1024, np.float32), on.zeros(1024, np.float32)
+    ws.RawModule(code=GRID_SYNC, device=on).get_function("turned")(8, 128, (x, y), cooperative=True)
+    np.testing.assert_array_equal(y.get(), 2.0 * np.arange(1024)[::-1])
+
+
+def test_the_simulator_adds_as_the_gpu_does():
+    """Tensor cores of Hopper, to the last bit."""
+    sim = ws.get_device("sim")
+    gpu = ws.get_device("gpu")
+    if gpu.arch != "sm_90":
+        pytest.skip("only Hopper's adders are known")
+    a, b = (RNG.standard_normal((16, 16)).astype(np.float16) for _ in "ab")
+    found = {}
+    for on, options in ((gpu, {}), (sim, {"tensor_sums": "hopper"})):
+        c = on.zeros((16, 16), np.float32)
+        product = ws.RawModule(code=WMMA, device=on).get_function("product")
+        product(1, 32, (on.asarray(a), on.asarray(b), c), **options)
+        found[on.name] = c.get().view(np.uint32)
+    np.testing.assert_array_equal(found["sim"], found["gpu"])

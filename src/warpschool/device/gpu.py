@@ -322,10 +322,12 @@ class GpuKernel:
         options: LaunchOptions,
     ) -> Outcome:
         """Enqueues the kernel and returns; a fault shows at the next copy or `synchronize`."""
+        together = {"enable_cooperative_groups": True} if options.cooperative else {}
+        function = self.function.kernel if options.cooperative else self.function
         try:
-            self.function(grid, block, tuple(arguments), shared_mem=shared_bytes, stream=stream)
+            function(grid, block, tuple(arguments), shared_mem=shared_bytes, stream=stream, **together)
         except self.device.cupy.cuda.driver.CUDADriverError as error:
-            if "INVALID_VALUE" in str(error) or "OUT_OF_RESOURCES" in str(error):
+            if any(what in str(error) for what in ("INVALID_VALUE", "OUT_OF_RESOURCES", "TOO_LARGE")):
                 raise LaunchError(f"{self.name} cannot be launched on {self.device.description}: {error}") from error
             raise DeviceFault(
                 f"{self.device.description} reported an error at a launch of {self.name}: {error}",

@@ -198,8 +198,8 @@ class Kernel:
         """Launches the kernel.
 
         Arguments: device arrays, NumPy scalars (which fix the type), Python numbers, structures as bytes or np.void.
-        `shared_mem` is dynamic shared memory in bytes. Further keywords are fields of `LaunchOptions`; only the
-        simulator looks at them. Raises ArgumentError, LaunchError, and SimulationError where the simulator stops.
+        `shared_mem` is dynamic shared memory in bytes. Further keywords are fields of `LaunchOptions`; of them a GPU
+        looks at `cooperative` alone. Raises ArgumentError, LaunchError, and SimulationError where the simulator stops.
         """
         device = self.module.device
         options = self._options(simulator)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ptxsim.adders import ORDERED, TENSOR_SUMS
 from warpschool.compile import Compiled
 from warpschool.contract.model import Dim3
 from warpschool.counters import NOT_MEASURED, Counters, UnmeasuredCounters
@@ -30,7 +31,7 @@ Shape = int | Sequence[int]
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """How the simulator runs a launch; a GPU has no use for them. None leaves the choice to the simulator."""
+    """How a launch runs. A GPU looks at `cooperative` alone. None leaves the choice to the simulator."""
 
     check: bool = True
     """look for hazards: races, out-of-bounds, uninitialised reads, divergent barriers"""
@@ -40,9 +41,17 @@ class LaunchOptions:
     """loop iterations after which a block counts as endless"""
     print_limit: int = 1 << 20
     """bytes of printf output"""
+    cooperative: bool = False
+    """all blocks are resident from the start, and may meet in grid.sync()"""
+    tensor_sums: str = ORDERED
+    """how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU does, bit for bit"""
 
     def __post_init__(self) -> None:
-        for name in ("check", "count"):
+        if self.tensor_sums not in TENSOR_SUMS:
+            raise ArgumentError(
+                f"the launch option tensor_sums = {self.tensor_sums!r} is none of {', '.join(map(repr, TENSOR_SUMS))}"
+            )
+        for name in ("check", "count", "cooperative"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
         for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0)):

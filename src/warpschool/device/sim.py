@@ -283,6 +283,8 @@ class SimLoadedKernel:
                 count=options.count,
                 threads=options.threads,
                 print_limit=options.print_limit,
+                cooperative=options.cooperative,
+                tensor_sums=options.tensor_sums,
                 **limits,
             )
         return _outcome(record, options)

@@ -233,6 +233,22 @@ def test_a_barrier_of_the_whole_grid_is_refused() -> None:
         module.get_function("k")(1, 32, (module.device.zeros(1, np.float32),))
 
 
+def test_blocks_of_a_cooperative_launch_meet() -> None:
+    body = "x[threadIdx.x] = n; cooperative_groups::this_grid().sync(); x[threadIdx.x + 32] = x[threadIdx.x];"
+    module = simple(body, "float* x, int n", "#include <cooperative_groups.h>")
+    x = module.device.zeros(64, np.float32)
+    module.get_function("k")(2, 32, (x, 3), cooperative=True)
+    assert (x.get() == 3).all()
+
+
+def test_how_tensor_cores_add_can_be_chosen() -> None:
+    module = simple("x[0] = 1.0f;")
+    x = module.device.zeros(2, np.float32)
+    module.get_function("k")(1, 1, (x, 1), tensor_sums="hopper")
+    with pytest.raises(ArgumentError, match="'ordered', 'hopper'"):
+        module.get_function("k")(1, 1, (x, 1), tensor_sums="exact")
+
+
 def test_kernels_that_are_not_there() -> None:
     module = ws.RawModule(code=MATMUL, device="sim", name="m.cu")
     with pytest.raises(ContractError, match=r"m.cu: there is no kernel 'matmull'\nDid you mean matmul\?"):

@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[3]
 WRONG_WAY: set[tuple[str, str]] = set()
 CIRCLES: set[str] = set()
 """The first module, by name, of every circle."""
-FACE = {
-    f"ptxsim.{name}"
-    for name in ("cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle", "tensormap")
-}
+_FACE = (
+    "adders", "cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle", "tensormap",
+)  # fmt: skip
+FACE = {f"ptxsim.{name}" for name in _FACE}
 """Modules of the simulator that others may import, beside the package itself."""
 JUDGE, JUDGED = "ptxsim.oracle", ("ptxsim.codegen", "ptxsim.run")
 
