@@ -18,6 +18,12 @@ _DID = {
     "access": "accessed",
 }  # fmt: skip
 _WHICH = {"misaligned": "is not aligned to the access's size", "uninitialized": "no thread of the block has written"}
+_WHY = {
+    "same-value": "both store the same value",
+    "unordered": "a relaxed or volatile access orders nothing, so the value depends on who comes first",
+    "lockstep": "volatile counts on lanes in lockstep, which no GPU since Volta promises: __syncwarp() orders them",
+}
+"""Kinds with two sides beside races, and what is to be said of them."""
 _CROWDS = {"warps": "threads of several warps", "blocks": "threads of several blocks"}
 
 
@@ -42,7 +48,8 @@ class Told:
 class Finding:
     """Something that is undefined behaviour on a GPU, with the place and the threads involved.
 
-    `kind` is "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync" or
+    `kind` is "race", "unordered" (relaxed or volatile accesses that carry data), "lockstep" (volatile shared memory
+    between lanes of a warp), "same-value" (writes that nobody can tell apart: no hazard, a note), "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync" or
     "async-order" (bulk copies and wgmma, which work beside the threads); `access` is "read", "write", "atomic" or
     "barrier". `address` is the byte offset into `array` (which may lie outside it), or into shared or local memory.
     Of a race and of a barrier the other thread is known, or the last of several.
@@ -107,7 +114,7 @@ class Finding:
             did = "has already returned" if self.other_did == "returned" else "waits at the barrier"
             why, whom = "that not all threads reach", f"thread {self.other_thread}"
             return Told(who, "waits at a barrier", whom, did, self.other_line, why)
-        if self.kind != "race":
+        if self.kind not in ("race", *_WHY):
             return Told(who, self._alone())
         does = f"{_DOES[self.access]} {self.array} at byte {self.address}"
         if self.other_did == "copy":
@@ -115,6 +122,7 @@ class Finding:
             return Told(who, does, "the copy", "is on its way", self.other_line, why)
         crosses = self.others == "blocks" or self.other_block not in (None, self.block)
         why = "no barrier orders blocks" if crosses else "without a barrier between"
+        why = _WHY.get(self.kind, why)
         return Told(who, does, self._whom(), _DID[self.other_did], self.other_line, why)
 
     def _alone(self) -> str:

@@ -41,6 +41,7 @@ class Terms:
 class LaunchRecord:
     """Counters of a launch in total and by source line, its hazards, and what it printed.
 
+    `notes` are findings that are no hazards: threads that store one value in one place.
     The names of counters are those of `ptxsim.counters.COUNTERS`; one that is not there is 0.
     """
 
@@ -50,3 +51,4 @@ class LaunchRecord:
     printed: str
     grid: Triple
     block: Triple
+    notes: tuple[Finding, ...] = ()

@@ -23,6 +23,7 @@ from ptxsim.syntax.matrices import tile
 from ptxsim.syntax.program import (
     WIDTH_BITS,
     Address,
+    Branch,
     Immediate,
     Instruction,
     Kernel,
@@ -220,6 +221,50 @@ def optimistic_loads(kernel: Kernel) -> frozenset[int]:
         loads = (i for i in instructions if i.opcode == "ld" and not expected.isdisjoint(i.written))
         found |= {id(i) for i in loads if _place(i.operands[1], places) == place}
     return frozenset(found)
+
+
+def waiting_loads(kernel: Kernel) -> frozenset[int]:
+    """Identities of the volatile and relaxed loads whose value only decides where the kernel goes on, or for how long.
+
+    Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop. Any
+    other takes the value as data.
+    """
+    uses: defaultdict[str, list[Instruction]] = defaultdict(list)
+    for i in _instructions(kernel):
+        for name in {n for o in i.sources for n in registers_in(o)}:
+            uses[name].append(i)
+    found: set[int] = set()
+    for number, block in enumerate(kernel.blocks):
+        for i in block.instructions:
+            if i.opcode == "ld" and not {"relaxed", "volatile", "mmio"}.isdisjoint(i.modifiers):
+                names = reached(i.written, lambda name: _derived(kernel, name, uses[name]))
+                predicates = {n for n in names if kernel.registers[n] == "pred"}
+                data = (i for n in names if n not in predicates for i in uses[n] if i.row.accesses or not i.written)
+                if not any(data) or _ends_a_loop(kernel, number, predicates):
+                    found.add(id(i))
+    return frozenset(found)
+
+
+def _derived(kernel: Kernel, name: str, uses: list[Instruction]) -> list[str]:
+    """Registers computed from one; of a predicate only other predicates."""
+    found = [n for i in uses if not i.row.accesses for n in i.written]
+    return [n for n in found if kernel.registers[n] == "pred"] if kernel.registers[name] == "pred" else found
+
+
+def _ends_a_loop(kernel: Kernel, number: int, predicates: set[str]) -> bool:
+    """Whether one of the predicates leads out of a loop in which a block is."""
+    for last, head in kernel.back_edges:
+        before: defaultdict[int, list[int]] = defaultdict(list)
+        for k, block in enumerate(kernel.blocks):
+            for following in block.successors:
+                before[following].append(k)
+        body = {head, *reached([last], lambda k: () if k == head else before[k])}
+        for k in body if number in body else ():
+            block = kernel.blocks[k]
+            leaves = any(following not in body for following in block.successors)
+            if leaves and isinstance(block.terminator, Branch) and block.terminator.guard.register in predicates:
+                return True
+    return False
 
 
 def _places(instructions: list[Instruction]) -> dict[str, tuple[Operand, int]]:

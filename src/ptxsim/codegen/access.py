@@ -36,6 +36,8 @@ class MemoryAccess:
     """for the exact race shadow"""
     optimistic: bool = False
     """a load whose value a compare-and-swap will verify: it counts as an atomic access"""
+    waits: bool = False
+    """a load whose value only decides where the kernel goes on"""
 
     @property
     def lane_by_lane(self) -> bool:
@@ -64,7 +66,12 @@ class MemoryAccess:
         plain = L.READ if self.is_load else L.WRITE
         if self.optimistic:
             return plain | L.STRONG_ACCESS if self.exact else L.ATOMIC
-        return plain | L.STRONG_ACCESS if self.exact and is_signal(self.instruction, self.space) else plain
+        if not self.exact:
+            return plain
+        if is_signal(self.instruction, self.space):
+            is_data = self.is_load and not self.waits and not self.instruction.has("acquire")
+            return plain | L.STRONG_ACCESS | (L.DATA_ACCESS if is_data else 0)
+        return plain | (L.VOLATILE_ACCESS if self.instruction.has("volatile") else 0)
 
 
 _SIGNALS = frozenset({"relaxed", "acquire", "release", "mmio"})
@@ -161,11 +168,22 @@ def account(
     *,
     kind: int | None = None,
     counter: IRValue = NULL,
+    values: list[IRValue] | None = None,
 ) -> IRValue:
-    """Checks and counts an access of the lanes in `mask`; those that may go on."""
+    """Checks and counts an access of the lanes in `mask`; those that may go on. `values` are what they store."""
     fixed = (constant("i32", k) for k in (a.bytes_, a.site, a.kind if kind is None else kind))
     checked = constant("i32", int(t.unit.options.check or space == "const"))
-    return t.call(t.unit.access(space), "i32", WORKER, CONTEXT, address, mask, *fixed, counter, checked)
+    told = values is not None and t.unit.options.exact
+    if told:
+        assert values is not None
+        parts, area = len(values), t.area("stored values", WARP * a.bytes_)
+        joined = values[0] if parts == 1 else t.concat(values)
+        t.store(t.shuffle(joined, [part * WARP + lane for lane in range(WARP) for part in range(parts)]), area)
+        t.store(area, t.offset(WORKER, L.field("stored")))
+    allowed = t.call(t.unit.access(space), "i32", WORKER, CONTEXT, address, mask, *fixed, counter, checked)
+    if told:
+        t.store(NULL, t.offset(WORKER, L.field("stored")))
+    return allowed
 
 
 def report_access(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue) -> None:

@@ -91,7 +91,7 @@ def general_global(
             return [t.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, lanes=WARP)]
         t.call(f"ws_store_global_{a.element}_{granule}", "void", *state, *fixed, values[0])
         return []
-    mask = account(t, a, "global", address, mask, counter=counter)
+    mask = account(t, a, "global", address, mask, counter=counter, values=values)
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):
         signal(t, address, mask, L.READS if a.is_load else L.WRITES, a.instruction)

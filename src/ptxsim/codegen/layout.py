@@ -116,6 +116,7 @@ class WorkerState(ctypes.Structure):
         ("exact", ctypes.c_uint32),  # whether the exact race shadow is in use: time has no limit
         ("came_further", ctypes.c_uint32),  # whether something happened that others may wait for
         ("exact_steps", ctypes.c_uint64),  # accesses of warps that it has looked at
+        ("stored", ctypes.c_void_p),  # what each lane is about to store, for the exact race shadow; null: not known
         ("landed", ctypes.c_void_p),  # ws_exact_landed
         ("on_sync", ctypes.c_void_p),  # called at barriers, fences and signals
         ("signal_addresses", ctypes.c_uint64 * 32),  # of the signal that on_sync is told of
@@ -222,7 +223,7 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "linear", "pitched")
 """What kinds of images there are: PTX's geometries for arrays, and memory of the kernel's."""
 HAZARD_CAPACITY = 64
 
-HAZARD_KINDS = 22
+HAZARD_KINDS = 25
 """A launch notes each kind once per site, in a table this wide."""
 (
     RACE,
@@ -247,6 +248,9 @@ HAZARD_KINDS = 22
     ASYNC_PEER,
     BOX_MISALIGNED,
     BOX_BEFORE,
+    SAME_VALUE,
+    UNORDERED,
+    LOCKSTEP,
 ) = range(HAZARD_KINDS)
 
 # fault codes
@@ -270,8 +274,9 @@ LANE_BITS, WARP_SHIFT, MANY_LANES, MANY_WARPS, KIND_SHIFT, TIME_SHIFT = 5, 5, 1 
 WRITE, READ, ATOMIC, READ_AFTER_WRITE = 0, 1, 2, 3
 UNTOUCHED, IN_FLIGHT = 0xFFFFFFFF, 0xFFFFFFFE
 """Shared memory that nobody has written in this block; that an asynchronous copy is on its way to."""
-STRONG_ACCESS = 4
-"""Flag of an access's kind: volatile or relaxed, a signal rather than data."""
+STRONG_ACCESS, DATA_ACCESS, VOLATILE_ACCESS = 4, 8, 16
+"""Flags of an access's kind, for the exact shadow: volatile or relaxed, which may race; a load of that kind whose value
+is more than a signal; volatile shared memory."""
 KIND_MASK_BELOW = MANY_WARPS - 1
 """Warp, lane and MANY_LANES of a state."""
 FLYING_STATE = 1 << TIME_SHIFT
@@ -285,7 +290,7 @@ SEVERAL_BLOCKS = (1 << 30) - 1
 MOST_BLOCKS = SEVERAL_BLOCKS - 1
 WROTE_BEFORE, PLAIN_BEFORE = 1 << 30, 1 << 31
 """What the last access, a read or an atomic, hides of its own block: a write or an atomic; an access that was none."""
-EXACT_CELL_BYTES = 80
+EXACT_CELL_BYTES = 96
 """of the exact race shadow, per granule: see `runtime.races`"""
 
 
@@ -320,6 +325,8 @@ READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
 
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Generic addresses of shared and local memory: above every host address."""
+SHARED_LIMIT = 1 << 24
+"""Above every offset into shared memory, below every address of an array."""
 NOT_SHARED = 0x7FFFFFF0
 """Stands for an address that is no offset into shared memory, but lies in another state space."""
 

@@ -58,7 +58,7 @@ def _load_or_store(t: Translator, i: Instruction) -> None:
     if size > 8:
         raise unsupported(i)
     site = t.unit.site(i, space, "read" if is_load else "write")
-    how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic}
+    how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic, "waits": id(i) in t.unit.waits}
     access = MemoryAccess(i, space, is_load, where, _elements(what), size, site, **how)
     _book(t, access)
     handlers = {

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import CONTEXT, I32, I64, KIND, SITE, WORKER, Builder, Helper, IRValue, constants, i32
+from ptxsim.codegen.emit import CONTEXT, I32, I64, KIND, SITE, WORKER, Builder, Helper, IRValue, constants, i32, i64
 
 SEVERAL_READERS = L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES
 """With the epoch as its time: the state of a granule that several warps have read."""
@@ -227,15 +227,19 @@ WRITTEN, FIRST_READ, SECOND_READ, FIRST_UPDATE, SECOND_UPDATE = range(0, 80, 16)
 """a cell's entries, 16 bytes each; a plain write clears the others, an atomic hides nothing of what came before it"""
 WHO = 4
 _TIME, _BLOCK, _SITE = 0, 8, 12
-STRONG, ATOMIC, FLYING = 1 << 11, 1 << 12, 1 << 13
-"""flags of an entry beside warp, lane and MANY_LANES: volatile or relaxed; atomic; a copy on its way"""
+_VALUE = 80
+"""where a cell has what its last write stored (i64; -1: not known)"""
+STRONG, ATOMIC, FLYING, DATA, VOLATILE = (1 << bit for bit in range(11, 16))
+"""flags of an entry beside warp, lane and MANY_LANES: volatile or relaxed; atomic; a copy on its way; read as data;
+volatile shared memory"""
+_FLAGS = ((L.STRONG_ACCESS, STRONG), (L.DATA_ACCESS, DATA), (L.VOLATILE_ACCESS, VOLATILE))
 
 
 class ExactStep:
     """One lane's access to one cell."""
 
-    def __init__(self, b: Helper, cell: IRValue, lane: IRValue) -> None:
-        self.b, self.cell = b, cell
+    def __init__(self, b: Helper, cell: IRValue, lane: IRValue, value: IRValue, race: IRValue) -> None:
+        self.b, self.cell, self.value, self.race = b, cell, value, race
         self.time, self.block = b.worker("time", I32), b.resize(b.worker("block", I64), I32)
         self.warp = b.warp()
         self.me = b.or_(b.shl(self.warp, L.WARP_SHIFT), lane)
@@ -244,8 +248,14 @@ class ExactStep:
         self.is_read = b.icmp("eq", kind, i32(L.READ))
         self.is_atomic = b.icmp("eq", kind, i32(L.ATOMIC))
         self.is_strong = b.or_(self.is_atomic, b.icmp("ne", b.and_const(KIND, L.STRONG_ACCESS), i32(0)))
+        self.is_plain_write = b.icmp("eq", KIND, i32(L.WRITE))
         flags = b.or_(b.select(self.is_strong, i32(STRONG), i32(0)), b.select(self.is_atomic, i32(ATOMIC), i32(0)))
+        for of_kind, of_entry in _FLAGS:
+            flags = b.or_(flags, b.select(self._has(KIND, of_kind), i32(of_entry), i32(0)))
         self.mine = b.or_(self.me, flags)
+
+    def _has(self, flags: IRValue, flag: int) -> IRValue:
+        return self.b.icmp("ne", self.b.and_const(flags, flag), i32(0))
 
     def entry(self, at: int) -> tuple[IRValue, IRValue, IRValue]:
         """(time, who, block) of an entry; time 0: empty"""
@@ -273,15 +283,21 @@ class ExactStep:
         b = self.b
         then, who, block = self.entry(at)
         with b.if_(b.icmp("ne", then, i32(0))):
-            before, _ = self.ordered(then, who, block)
-            was_atomic = b.icmp("ne", b.and_const(who, ATOMIC), i32(0))
-            both_strong = b.and_(self.is_strong, b.icmp("ne", b.and_const(who, STRONG), i32(0)))
+            before, same_warp = self.ordered(then, who, block)
+            was_atomic, flying = self._has(who, ATOMIC), self._has(who, FLYING)
+            both_strong = b.and_(self.is_strong, self._has(who, STRONG))
             signal = b.or_(b.or_(self.is_read, self.is_atomic), was_atomic)
             if past == L.READ:
                 signal = IRValue("i1", "true")
-            harmless = b.or_(before, b.and_(both_strong, signal))
-            flying = b.icmp("ne", b.and_const(who, FLYING), i32(0))
+            strong = b.and_(both_strong, signal)
+            data = b.or_(b.and_(self.is_read, self._has(KIND, L.DATA_ACCESS)), self._has(who, DATA))
+            harmless = b.or_(before, b.and_(strong, b.not_(data)))
             with b.if_(b.or_(flying, b.not_(harmless)), likely=False):
+                both_volatile = b.and_(self._has(KIND, L.VOLATILE_ACCESS), self._has(who, VOLATILE))
+                found = b.select(strong, i32(L.UNORDERED), self.race)
+                found = b.select(b.and_(same_warp, both_volatile), i32(L.LOCKSTEP), found)
+                found = b.select(self._same_value(who, past), i32(L.SAME_VALUE), found)
+                b.store(b.select(flying, self.race, found), b.offset(WORKER, L.field("race_kind")))
                 kind = b.select(was_atomic, i32(L.ATOMIC), i32(past))
                 state = b.or_(b.and_const(who, L.KIND_MASK_BELOW), b.shl(kind, L.KIND_SHIFT))
                 state = b.or_(state, b.select(flying, i32(L.FLYING_STATE), i32(0)))
@@ -290,6 +306,20 @@ class ExactStep:
                 lane = b.and_const(self.me, _LANE)
                 b.call("ws_race_found", "void", WORKER, CONTEXT, lane, b.or_(owner, b.resize(state, I64)), SITE)
                 b.store(i32(-1), b.offset(WORKER, L.field("other_site")))
+
+    def _same_value(self, who: IRValue, past: int) -> IRValue:
+        """Whether this access and an entry's are plain writes of one value."""
+        b = self.b
+        if past != L.WRITE:
+            return IRValue("i1", "false")
+        last = b.load(I64, b.offset(self.cell, _VALUE))
+        same = b.and_(b.icmp("eq", last, self.value), b.icmp("ne", last, i64(-1)))
+        was_plain = b.icmp("eq", b.and_const(who, STRONG | ATOMIC | VOLATILE), i32(0))
+        return b.and_(same, b.and_(was_plain, self.is_plain_write))
+
+    def keep_value(self) -> None:
+        """Remembers what this write stores."""
+        self.b.store(self.value, self.b.offset(self.cell, _VALUE))
 
     def put(self, at: int, who: IRValue | None = None) -> None:
         b = self.b

@@ -47,7 +47,8 @@ def general_shared(
     t: Translator, a: MemoryAccess, offset: IRValue, values: list[IRValue] | None, mask: IRValue, cell: int | None
 ) -> list[IRValue]:
     if t.unit.options.check or cell is not None:
-        mask = account(t, a, "shared", offset, mask, counter=NULL if cell is None else t.counter_pointer(cell))
+        counter = NULL if cell is None else t.counter_pointer(cell)
+        mask = account(t, a, "shared", offset, mask, counter=counter, values=values)
     address = t.add(t.resize(offset, "i64"), t.splat(shared_base(t)))
     results = gather_scatter(t, a, address, values, mask)
     if is_signal(a.instruction, a.space):

@@ -19,6 +19,7 @@ from ptxsim.analysis.effects import (
     pointer_roots,
     read_roots,
     spin_heads,
+    waiting_loads,
     written_roots,
 )
 from ptxsim.analysis.lanes import LaneAnalysis
@@ -142,7 +143,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         named=_is_named(kernel),
         partial_order=_is_named(kernel) or has_fences(kernel) or clusters,
         spin_heads=spin_heads(kernel),
-        optimistic=optimistic_loads(kernel),
+        optimistic=optimistic_loads(kernel), waits=waiting_loads(kernel),
         computed_floats=computed_floats(kernel),
         shared_requests=requests,
         copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),

@@ -102,6 +102,8 @@ class Unit:
     """whether barriers have names or counts, so that only some warps may wait for each other"""
     spin_heads: frozenset[int] = frozenset()
     """heads of loops that may wait for another thread"""
+    waits: frozenset[int] = frozenset()
+    """identities of loads whose value only decides where the kernel goes on"""
     optimistic: frozenset[int] = frozenset()
     """identities of loads that only guess what a compare-and-swap will find"""
     shared_requests: Mapping[int, tuple[SharedRequest, ...]] = field(default_factory=dict)

@@ -55,6 +55,8 @@ _SHADOW_LIMIT = 2 << 30
 _WORKSPACE_BYTES = 64
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
+NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
+"""The kind of finding that is no hazard; those that the exact race shadow tells."""
 _SNAPSHOT_LIMIT, _MOST_KEPT = 512 << 20, 64 << 20
 """Most memory of a snapshot, and of those that are kept for the next launch: touching new pages costs more than the
 copy."""
@@ -191,13 +193,15 @@ class Launching:
             _raise_fault(self, workers)
             record = self._account(workers)
             if before.complete and any(h.kind == "race" for h in record.hazards):
-                record = replace(record, hazards=self._looked_into(record.hazards, before, written))
+                found = self._looked_into(record.hazards, before, written)
+                notes = tuple(f for f in found if f.kind == NOTE)
+                record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
         return record
 
     def _looked_into(
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
-        """The hazards with races named exactly, or found to be none: from another run with the exact shadow."""
+        """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
         wide_grid = self.terms.grid[0] > MAX_GRID_X
         code = self.engine.build(self.terms.block, replace(self.options, exact=True), wide_grid=wide_grid)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
@@ -211,8 +215,10 @@ class Launching:
                 races, complete = again.find_races(written)
             finally:
                 after.restore()
-        if not races and not complete:
-            return hazards
+        if not complete and all(f.kind == NOTE for f in races):  # what else there may be is not known
+            noted = {f.line for f in races}
+            hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
+            return (*races, *hazards)
         return (*races, *(h for h in hazards if h.kind != "race"))
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
@@ -224,7 +230,8 @@ class Launching:
         def work(worker: HostWorker) -> None:
             nonlocal done
             while done < self.terms.blocks and not worker.struct.fault:
-                most = _ENOUGH_STEPS if worker.struct.hazard_count else _MOST_STEPS
+                kinds = {worker.hazards[k].kind for k in range(worker.struct.hazard_count)}
+                most = _ENOUGH_STEPS if kinds - {L.SAME_VALUE} else _MOST_STEPS
                 if worker.struct.exact_steps > most:
                     return
                 worker.run(done, done + self.together)
@@ -232,7 +239,7 @@ class Launching:
 
         in_threads([worker], work)
         worker.compile_then_run = None
-        found = [h for h in self._hazards([worker]) if h.kind == "race"]
+        found = [h for h in self._hazards([worker]) if h.kind in PAIRS]
         return found, done == self.terms.blocks and not worker.struct.fault
 
     def _order_shows(self, workers: list[HostWorker]) -> bool:

@@ -22,9 +22,11 @@ KINDS = {
     L.NO_TENSOR_MAP: "out-of-bounds", L.BOX_MISALIGNED: "misaligned", L.BOX_BEFORE: "out-of-bounds", **dict.fromkeys(
         (L.ASYNC_EARLY, L.ASYNC_OVERWRITTEN, L.ASYNC_NO_FENCE, L.ASYNC_SWIZZLE, L.ASYNC_SUMS, L.ASYNC_PEER),
         "async-order",
-    ),
+    ), L.SAME_VALUE: "same-value", L.UNORDERED: "unordered", L.LOCKSTEP: "lockstep",
 }  # fmt: skip
 """Numbers of generated code -> names of people; one name for all spaces."""
+_PAIRS = (L.SAME_VALUE, L.UNORDERED, L.LOCKSTEP)
+"""Kinds that only the exact shadow tells from races, in shared memory (an offset) and in global (an address)."""
 _SPACES = {
     "shared": "shared memory", "local": "local memory", "param": "the kernel's parameters", "const": "constant memory",
     "global": "global memory", "generic": "global memory",
@@ -60,14 +62,15 @@ class Reporter:
         if record.kind == L.DIVERGENT_BARRIER:
             return self._divergence(record, block, thread)
         site = self.unit.sites[record.site]
-        if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE):
+        in_shared = record.kind in _PAIRS and record.address < L.SHARED_LIMIT
+        if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE) or (record.kind in _PAIRS and not in_shared):
             array, offset = self._locate(record.address, site.space)
         else:
             array, offset = _SPACES.get(site.space, site.space), ctypes.c_int64(record.address).value
-            if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED):
+            if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED, *_PAIRS):
                 array = self.shared_array(offset)
         found = Finding(KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset)
-        if record.kind in (L.RACE, L.SHARED_RACE):
+        if record.kind in (L.RACE, L.SHARED_RACE, *_PAIRS):
             return self._race(record, found)
         return replace(found, **self._details(record, offset))
 
@@ -115,7 +118,7 @@ class Reporter:
         state, high = record.state & 0xFFFFFFFF, record.state >> 32
         owner = high & L.SEVERAL_BLOCKS
         other_block = None
-        if record.kind == L.RACE and owner not in (0, record.block + 1, L.SEVERAL_BLOCKS):
+        if found.space != "shared" and record.kind != L.SHARED_RACE and owner not in (0, record.block + 1, L.SEVERAL_BLOCKS):
             other_block = unravel(owner - 1, self.grid)
         hidden = high & (L.WROTE_BEFORE | L.PLAIN_BEFORE) and owner != record.block + 1
         told = {"blocks": owner == L.SEVERAL_BLOCKS, "warps": state & L.MANY_WARPS, "warp": state & L.MANY_LANES}

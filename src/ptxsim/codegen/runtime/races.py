@@ -279,13 +279,12 @@ def race_found(b: Helper, lane: IRValue, state: IRValue) -> None:
 
 @helper(
     "ws_exact_step", "void", WORKER, CONTEXT, arg("ptr", "cell"), arg(I32, "lane"), arg(I64, "address"),
-    arg(I32, "race"), SITE, KIND,
+    arg(I64, "value"), arg(I32, "race"), SITE, KIND,
 )  # fmt: skip
-def exact_step(b: Helper, cell: IRValue, lane: IRValue, address: IRValue, race: IRValue) -> None:
-    """One lane's access to a cell at `address`."""
+def exact_step(b: Helper, cell: IRValue, lane: IRValue, address: IRValue, value: IRValue, race: IRValue) -> None:
+    """One lane's access to a cell at `address`; `value` is what it stores, -1 where that is not known."""
     b.store(address, b.offset(WORKER, L.field("race_address")))
-    b.store(race, b.offset(WORKER, L.field("race_kind")))
-    s = ExactStep(b, cell, lane)
+    s = ExactStep(b, cell, lane, value, race)
     written, _, _ = s.entry(WRITTEN)
     updated, _, _ = s.entry(FIRST_UPDATE)
     untouched = b.icmp("eq", b.or_(written, updated), i32(0))
@@ -305,11 +304,22 @@ def exact_step(b: Helper, cell: IRValue, lane: IRValue, address: IRValue, race: 
         s.remember(FIRST_UPDATE, SECOND_UPDATE)
     with b.if_(b.not_(b.or_(s.is_read, s.is_atomic))):
         s.put(WRITTEN)
+        s.keep_value()
         for at in (FIRST_READ, SECOND_READ):
             s.empty(at)
         with b.if_(b.not_(s.is_strong)):  # what is unordered with them, or behind them, is so with this write
             for at in (FIRST_UPDATE, SECOND_UPDATE):
                 s.empty(at)
+
+
+def _stored(b: Helper, lane: IRValue, granule: IRValue, granule_log2: int) -> IRValue:
+    """What a lane is about to store in one of its granules; -1 where that is not known."""
+    values, found = b.worker("stored", "ptr"), b.variable(I64, i64(-1))
+    with b.if_(b.icmp("ne", values, NULL)):
+        at = b.add(b.mul(lane, SIZE), b.shl(granule, granule_log2))
+        value = b.load(f"i{8 << granule_log2}", b.offset(values, b.resize(at, I64)), align=1)
+        b.store(b.resize(value, I64), found)
+    return b.load(I64, found)
 
 
 def _cell(b: Helper, shadow: IRValue, index: IRValue) -> IRValue:
@@ -322,7 +332,8 @@ def exact_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
     with _each_granule(b, offset, granule_log2) as (shadow, lane, at, granule):
         cell = _cell(b, shadow, granule)
         where = b.resize(at, I64)
-        b.call("ws_exact_step", "void", WORKER, CONTEXT, cell, lane, where, i32(L.SHARED_RACE), SITE, KIND)
+        value = _stored(b, lane, b.sub(granule, b.lshr(at, granule_log2)), granule_log2)
+        b.call("ws_exact_step", "void", WORKER, CONTEXT, cell, lane, where, value, i32(L.SHARED_RACE), SITE, KIND)
 
 
 @helper("ws_exact_global_{}", "void", WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE, KIND, over=GRANULES)
@@ -339,7 +350,8 @@ def exact_global(b: Helper, address: IRValue, granule_log2: int) -> None:
                 first = b.lshr(b.sub(at, b.load(I64, entry)), granule_log2)
                 with b.loop(granules) as k:
                     cell = _cell(b, shadow, b.add(first, b.resize(k, I64)))
-                    b.call("ws_exact_step", "void", WORKER, CONTEXT, cell, lane, at, i32(L.RACE), SITE, KIND)
+                    value = _stored(b, lane, k, granule_log2)
+                    b.call("ws_exact_step", "void", WORKER, CONTEXT, cell, lane, at, value, i32(L.RACE), SITE, KIND)
 
 
 @helper(
