@@ -49,10 +49,11 @@ class Finding:
     """Something that is undefined behaviour on a GPU, with the place and the threads involved.
 
     `kind` is "race", "unordered" (relaxed or volatile accesses that carry data), "lockstep" (volatile shared memory
-    between lanes of a warp), "same-value" (writes that nobody can tell apart: no hazard, a note), "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync" or
-    "async-order" (bulk copies and wgmma, which work beside the threads); `access` is "read", "write", "atomic" or
-    "barrier". `address` is the byte offset into `array` (which may lie outside it), or into shared or local memory.
-    Of a race and of a barrier the other thread is known, or the last of several.
+    between lanes of a warp), "same-value" (writes that nobody can tell apart: no hazard, a note), "out-of-bounds",
+    "uninitialized", "divergent-barrier", "misaligned", "warp-sync" or "async-order" (bulk copies and wgmma, which work
+    beside the threads); `access` is "read", "write", "atomic" or "barrier". `address` is the byte offset into `array`
+    (which may lie outside it), or into shared or local memory. Of two sides the other thread is known, or the last of
+    several.
 
     `others` says how many there are: "thread", "warp" (several threads of one, whose first is `other_warp`),
     "warps", "blocks". `other_did`: "read", "write", "atomic", "read and write", "access" (one of them), "copy"

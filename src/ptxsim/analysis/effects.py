@@ -226,8 +226,8 @@ def optimistic_loads(kernel: Kernel) -> frozenset[int]:
 def waiting_loads(kernel: Kernel) -> frozenset[int]:
     """Identities of the volatile and relaxed loads whose value only decides where the kernel goes on, or for how long.
 
-    Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop. Any
-    other takes the value as data.
+    Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop.
+    Any other takes the value as data.
     """
     uses: defaultdict[str, list[Instruction]] = defaultdict(list)
     for i in _instructions(kernel):
@@ -253,14 +253,14 @@ def _derived(kernel: Kernel, name: str, uses: list[Instruction]) -> list[str]:
 
 def _ends_a_loop(kernel: Kernel, number: int, predicates: set[str]) -> bool:
     """Whether one of the predicates leads out of a loop in which a block is."""
+    before: defaultdict[int, list[int]] = defaultdict(list)
+    for k, block in enumerate(kernel.blocks):
+        for following in block.successors:
+            before[following].append(k)
     for last, head in kernel.back_edges:
-        before: defaultdict[int, list[int]] = defaultdict(list)
-        for k, block in enumerate(kernel.blocks):
-            for following in block.successors:
-                before[following].append(k)
-        body = {head, *reached([last], lambda k: () if k == head else before[k])}
-        for k in body if number in body else ():
-            block = kernel.blocks[k]
+        into: dict[int, list[int]] = {k: [] if k == head else before[k] for k in range(len(kernel.blocks))}
+        body = {head, *reached([last], into.__getitem__)}
+        for block in (kernel.blocks[k] for k in body if number in body):
             leaves = any(following not in body for following in block.successors)
             if leaves and isinstance(block.terminator, Branch) and block.terminator.guard.register in predicates:
                 return True

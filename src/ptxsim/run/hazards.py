@@ -25,6 +25,9 @@ KINDS = {
     ), L.SAME_VALUE: "same-value", L.UNORDERED: "unordered", L.LOCKSTEP: "lockstep",
 }  # fmt: skip
 """Numbers of generated code -> names of people; one name for all spaces."""
+_IN_SHARED = (
+    L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED, L.SAME_VALUE, L.UNORDERED, L.LOCKSTEP,
+)  # fmt: skip
 _PAIRS = (L.SAME_VALUE, L.UNORDERED, L.LOCKSTEP)
 """Kinds that only the exact shadow tells from races, in shared memory (an offset) and in global (an address)."""
 _SPACES = {
@@ -67,7 +70,7 @@ class Reporter:
             array, offset = self._locate(record.address, site.space)
         else:
             array, offset = _SPACES.get(site.space, site.space), ctypes.c_int64(record.address).value
-            if record.kind in (L.UNINITIALIZED, L.SHARED_RACE, L.SHARED_OUT_OF_BOUNDS, L.SHARED_MISALIGNED, *_PAIRS):
+            if record.kind in _IN_SHARED:
                 array = self.shared_array(offset)
         found = Finding(KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset)
         if record.kind in (L.RACE, L.SHARED_RACE, *_PAIRS):
@@ -118,7 +121,8 @@ class Reporter:
         state, high = record.state & 0xFFFFFFFF, record.state >> 32
         owner = high & L.SEVERAL_BLOCKS
         other_block = None
-        if found.space != "shared" and record.kind != L.SHARED_RACE and owner not in (0, record.block + 1, L.SEVERAL_BLOCKS):
+        in_shared = record.kind == L.SHARED_RACE or found.space == "shared"
+        if not in_shared and owner not in (0, record.block + 1, L.SEVERAL_BLOCKS):
             other_block = unravel(owner - 1, self.grid)
         hidden = high & (L.WROTE_BEFORE | L.PLAIN_BEFORE) and owner != record.block + 1
         told = {"blocks": owner == L.SEVERAL_BLOCKS, "warps": state & L.MANY_WARPS, "warp": state & L.MANY_LANES}

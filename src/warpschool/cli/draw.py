@@ -52,6 +52,8 @@ def draw_report(output: Output, report: KernelReport) -> None:
         output.heading(f"Hazards: {len(report.findings)}")
         for hazard in report.findings[:SHOWN_HAZARDS]:
             draw_hazard(output, report.source, hazard)
+    for note in report.notes:
+        output.show((f"Line {note.line}: {note.message}", "yellow"))
     if report.printed:
         output.heading("printf wrote")
         output.show(report.printed.rstrip("\n"))

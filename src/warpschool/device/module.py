@@ -352,6 +352,11 @@ class Launch:
         return self.outcome.hazards
 
     @property
+    def notes(self) -> Sequence[Any]:
+        """Findings that are no hazards: threads that store the same value in one place."""
+        return self.outcome.notes
+
+    @property
     def printed(self) -> str:
         """What the kernel's printf wrote."""
         return self.outcome.printed
@@ -381,6 +386,7 @@ class Launch:
         else:
             parts.append(f"hazards: {len(self.hazards) or 'none'}")
             parts += [f"  {h.file}:{h.line}: {h.kind}: {h.message}" for h in self.hazards]
+        parts += [f"note: {n.file}:{n.line}: {n.kind}: {n.message}" for n in self.notes]
         if self.printed and not isinstance(self.printed, UnmeasuredText):
             parts += ["printed:", *(f"  {row}" for row in self.printed.splitlines())]
         return "\n".join(parts)

@@ -69,6 +69,8 @@ class Outcome:
     lines: Mapping[int, Counters]
     hazards: Sequence[Any]
     printed: str
+    notes: Sequence[Any] = ()
+    """findings that are no hazards"""
 
 
 class ParameterInfo(Protocol):

@@ -301,4 +301,5 @@ def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
         else UnmeasuredLines("counters per line", f"counting was {off}"),
         hazards=record.hazards if options.check else UnmeasuredHazards("hazards", f"checks were {off}"),
         printed=record.printed,
+        notes=record.notes,
     )

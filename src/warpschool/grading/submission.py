@@ -36,6 +36,9 @@ Steps are cut to what is left: from one loop iteration to the next a warp passes
 """
 _PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 
+_ASKED_AS = {"unordered": "race", "lockstep": "race"}
+"""Kinds of hazards that count where a grader asks for another."""
+
 
 class _Work:
     """What is left of a check's budget of instructions."""
@@ -246,7 +249,7 @@ class Submission:
 
     def _judge_hazards(self, run: RunResult, kinds: Collection[str]) -> None:
         """Raise Judgement for the gravest hazard of these kinds (none given: of any kind)."""
-        found = [hazard for hazard in run.hazards if not kinds or hazard.kind in kinds]
+        found = [hazard for hazard in run.hazards if not kinds or _ASKED_AS.get(hazard.kind, hazard.kind) in kinds]
         if not found:
             return
         gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)

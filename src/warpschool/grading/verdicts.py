@@ -94,6 +94,8 @@ _OF_ERROR: tuple[tuple[type[Exception], Verdict], ...] = (  # subclasses before 
 _OF_HAZARD = {
     "out-of-bounds": Verdict.OOB,
     "race": Verdict.RACE,
+    "unordered": Verdict.RACE,
+    "lockstep": Verdict.RACE,
     "async-order": Verdict.RACE,
     "divergent-barrier": Verdict.SYNC,
     "warp-sync": Verdict.SYNC,

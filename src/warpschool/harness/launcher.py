@@ -78,6 +78,11 @@ class RunResult:
         return tuple(hazard for launch in self.launches for hazard in launch.hazards)
 
     @property
+    def notes(self) -> tuple[Any, ...]:
+        """Findings of all launches that are no hazards, in order."""
+        return tuple(note for launch in self.launches for note in launch.notes)
+
+    @property
     def printed(self) -> str:
         """What printf wrote, launch by launch."""
         return "".join(launch.printed for launch in self.launches)

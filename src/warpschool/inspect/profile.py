@@ -59,6 +59,8 @@ class KernelReport:
     counters: Counters
     lines: Mapping[int, Counters]
     hazards: tuple[Any, ...]
+    notes: tuple[Any, ...]
+    """findings that are no hazards"""
     printed: str
     estimate: model.Estimate
     seconds: float
@@ -88,6 +90,7 @@ class KernelReport:
             "counters": self.counters.plain(), "derived": derived(self.counters),
             "lines": {str(line): {k: v for k, v in c.plain().items() if v} for line, c in self.lines.items()},
             "hazards": [hazard.to_dict() for hazard in self.hazards],
+            "notes": [note.to_dict() for note in self.notes],
             "printed": self.printed,
             "estimate": asdict(self.estimate) | {"agreement": asdict(model.agreement())},
             "seconds": round(self.seconds, 3),
@@ -118,7 +121,8 @@ def make_report(run: RunResult, program: Program, *, gpu: str = REPORT_GPU, seco
     return KernelReport(
         name=contract.name, title=contract.title, source=contract.source, case=case_text(run.plan), gpu=spec.name,
         launches=tuple(_launch_report(launch, program, spec) for launch in run.launches),
-        counters=run.counters, lines=run.lines, hazards=tuple(run.hazards), printed=run.printed,
+        counters=run.counters, lines=run.lines, printed=run.printed,
+        hazards=tuple(run.hazards), notes=distinct(run.notes),
         estimate=full_gpu_estimate(run.counters, spec, array_bytes=array_bytes(run.plan)), seconds=seconds,
     )  # fmt: skip
 

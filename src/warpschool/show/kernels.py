@@ -119,6 +119,7 @@ def kernel_section(report: KernelReport, *, level: int = 3) -> str:
         more = f" (the first {SHOWN_HAZARDS} shown)" if number > SHOWN_HAZARDS else ""
         parts.append(f"<h{level}>Hazards: {number}{more}</h{level}>")
         parts += [_hazard(report, hazard) for hazard in report.findings[:SHOWN_HAZARDS]]
+    parts += [f'<p class="soft">Line {n.line}: {escape(n.message)}.</p>' for n in report.notes]
     if report.printed:
         parts.append(f"<h{level}>printf wrote</h{level}><pre>{escape(report.printed)}</pre>")
     parts.append(annotated_source(report.source, report.lines, name=report.name))

@@ -1,0 +1,142 @@
+"""What the memory model says beside races: equal values, relaxed accesses that carry data, warps in lockstep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpschool as ws
+
+ATOMIC = "#include <cuda/atomic>\nusing Int = cuda::atomic_ref<int, cuda::thread_scope_device>;\n"
+RELAXED = "cuda::std::memory_order_relaxed"
+
+
+def launched(body: str, *arrays: np.ndarray, blocks: int = 1, threads: int = 64, before: str = "", **options):
+    """The launch of a kernel with int arrays p, q, ...; (its hazards' kinds and lines, its notes', the arrays)."""
+    names = ", ".join(f"int* {name}" for name, _ in zip("pqr", arrays, strict=False))
+    module = ws.RawModule(code=f'{before}extern "C" __global__ void k({names}) {{\n{body}\n}}\n', device="sim")
+    given = [module.device.asarray(x) for x in arrays]
+    launch = module.get_function("k")(blocks, threads, given, **options)
+    above = before.count("\n") + 1
+    hazards, notes = ([(f.kind, f.line - above) for f in found] for found in (launch.hazards, launch.notes))
+    return hazards, notes, [x.get() for x in given]
+
+
+# ---------------------------------------------------------------- one value
+
+
+@pytest.mark.parametrize(("body", "threads"), [
+    ("__shared__ int s[2]; s[threadIdx.x / 32] = 7; __syncthreads(); p[threadIdx.x] = s[threadIdx.x / 32];", 64),
+    ("if (threadIdx.x % 3 == 0) p[0] = 1;", 64),
+    ("p[0] = blockIdx.x / 8;", 32),
+    ("reinterpret_cast<int4*>(p)[threadIdx.x / 2] = make_int4(1, 2, 3, 4);", 32),
+    ("reinterpret_cast<bool*>(p)[threadIdx.x / 4] = true;", 64),
+])  # fmt: skip
+def test_threads_that_store_one_value_are_noted(body, threads):
+    hazards, notes, _ = launched(body, np.zeros(64, np.int32), blocks=2, threads=threads)
+    assert hazards == []
+    assert {kind for kind, _ in notes} == {"same-value"}
+
+
+@pytest.mark.parametrize("body", [
+    "p[threadIdx.x / 2] = threadIdx.x % 2;",
+    "p[0] = 7; __syncwarp(); p[1] = p[0];",  # who reads may read before another writes
+    "__shared__ int s; s = threadIdx.x / 32; __syncthreads(); p[0] = s;",
+    "reinterpret_cast<int2*>(p)[0] = make_int2(1, threadIdx.x);",
+    "if (threadIdx.x < 2) { p[threadIdx.x] = 1; } else { p[0] = 1; p[1] = 2; }",
+])  # fmt: skip
+def test_other_values_are_races(body):
+    hazards, _, _ = launched(body, np.zeros(64, np.int32))
+    assert {kind for kind, _ in hazards} == {"race"}
+
+
+def test_a_note_tells_both_threads():
+    module = ws.RawModule(code='extern "C" __global__ void k(int* p) { *p = 1; }', device="sim")
+    launch = module.get_function("k")(1, 2, (module.device.zeros(1, np.int32),))
+    said = "writes p at byte 0, which thread (0, 0, 0) wrote in line 1: both store the same value"
+    assert said in str(launch)
+    assert launch.notes[0].to_dict()["kind"] == "same-value"
+
+
+# ---------------------------------------------------------------- relaxed accesses
+
+
+SUM = f"""__shared__ int s[256];
+const int t = threadIdx.x;
+Int mine(s[t]);
+mine.store(p[t], {RELAXED});
+BARRIER
+for (int d = 128; d > 0; d /= 2) {{
+    if (t < d) {{ Int other(s[t + d]);
+        mine.store(mine.load({RELAXED}) + other.load({RELAXED}), {RELAXED}); }}
+    BARRIER
+}}
+if (t == 0) q[0] = mine.load({RELAXED});"""
+
+
+def test_relaxed_accesses_that_carry_data_are_unordered():
+    data = np.arange(256, dtype=np.int32)
+    text = SUM.replace("BARRIER", "")
+    hazards, _, _ = launched(text, data, np.zeros(1, np.int32), threads=256, before=ATOMIC)
+    assert hazards
+    assert {kind for kind, _ in hazards} == {"unordered"}
+    text = SUM.replace("BARRIER", "__syncthreads();")
+    hazards, _, found = launched(text, data, np.zeros(1, np.int32), threads=256, before=ATOMIC)
+    assert hazards == []
+    assert found[1][0] == data.sum()
+
+
+WAIT = f"while (flag.load({RELAXED}) == 0) {{}}"
+
+
+@pytest.mark.parametrize("look", [
+    WAIT,
+    f"if (flag.load({RELAXED}) == 0) return;",
+    "int seen; do { seen = *(volatile int*)q; } while ((seen & 1) == 0); p[70 + threadIdx.x] = seen;",
+])  # fmt: skip
+def test_who_looks_for_a_signal_is_not_accused(look):
+    body = f"""Int flag(q[0]);
+if (blockIdx.x == 0) {{ if (threadIdx.x == 0) flag.store(1, {RELAXED}); return; }}
+{look}"""
+    assert launched(body, np.zeros(140, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)[0] == []
+
+
+def test_counters_are_not_accused():
+    body = f"Int sum(q[0]); p[sum.fetch_add(1, {RELAXED})] = 1;"
+    assert launched(body, np.zeros(64, np.int32), np.zeros(1, np.int32), before=ATOMIC)[0] == []
+
+
+def test_an_accumulator_that_is_read_too_early_is_unordered():
+    body = f"Int sum(q[0]); sum.fetch_add(1, {RELAXED}); p[threadIdx.x] = sum.load({RELAXED});"
+    hazards, _, _ = launched(body, np.zeros(64, np.int32), np.zeros(1, np.int32), before=ATOMIC)
+    assert {kind for kind, _ in hazards} == {"unordered"}
+
+
+# ---------------------------------------------------------------- lockstep
+
+
+FOLD = """__shared__ SHARED int s[64];
+const int t = threadIdx.x;
+s[t] = p[t];
+__syncthreads();
+if (t < 32) {
+STEPS
+}
+if (t == 0) q[0] = s[0];"""
+
+
+def folded(shared: str, sync: str):
+    steps = "\n".join(f"s[t] += s[t + {d}];{sync}" for d in (32, 16, 8, 4, 2, 1))
+    if sync:
+        steps = "\n".join(f"int v{d} = s[t + {d}];{sync} s[t] += v{d};{sync}" for d in (32, 16, 8, 4, 2, 1))
+    text = FOLD.replace("SHARED", shared).replace("STEPS", steps)
+    return launched(text, np.ones(64, np.int32), np.zeros(1, np.int32))
+
+
+def test_volatile_code_of_a_warp_is_told_as_what_it_is():
+    hazards, _, _ = folded("volatile", "")
+    assert {kind for kind, _ in hazards} == {"lockstep"}
+    assert {kind for kind, _ in folded("", "")[0]} == {"race"}
+    hazards, _, found = folded("volatile", " __syncwarp();")
+    assert hazards == []
+    assert found[1][0] == 64
