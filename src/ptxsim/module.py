@@ -179,6 +179,7 @@ class SimKernel:
         cluster: Shape | None = None,
         cooperative: bool = False,
         tensor_sums: str = ORDERED,
+        order: int | None = None,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -188,7 +189,8 @@ class SimKernel:
         as if its lanes had parted, which is slower and gives the same results. `cluster` gives the blocks of a cluster
         where the kernel does not (`__cluster_dims__`); with `cooperative` all blocks are resident from the start.
         `tensor_sums` says how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU
-        does, to the last bit and more slowly.
+        does, to the last bit and more slowly. `order` is the seed of an order in which blocks, and the warps of each,
+        take their turns, the same on every machine; None is by number. What is right only in one order shows.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -198,7 +200,7 @@ class SimKernel:
             raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
         return self.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
-            step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums,
+            step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order,
         )  # fmt: skip
 
     def listing(self, stage: str, block: Shape) -> str:

@@ -108,6 +108,7 @@ def test_every_kind_has_a_name_a_sentence_a_verdict_and_a_line_in_the_schema():
     assert sorted(KINDS) == list(range(HAZARD_KINDS))
     kinds = set(KINDS.values())
     assert len({finding(kind).message for kind in kinds}) == len(kinds)
+    kinds.remove("same-value")  # a note: no verdict
     assert all(verdict_of_hazard(kind) for kind in kinds)
     schema = result_schema()["properties"]["finding"]["anyOf"][0]
     told = schema["properties"]["kind"]["description"]

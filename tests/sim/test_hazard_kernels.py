@@ -17,7 +17,7 @@ from .engine_launch import Outcome, launch
 
 KERNELS = Path(__file__).parent / "kernels"
 CORRECT, WRONG = (sorted((KERNELS / folder).glob("*.cu")) for folder in ("correct", "wrong"))
-KINDS = {"RACE": "race", "SYNC": "divergent-barrier", "UNINIT": "uninitialized"}
+KINDS = {"RACE": "race", "LOCKSTEP": "lockstep", "SYNC": "divergent-barrier", "UNINIT": "uninitialized"}
 SIZE = 2048
 
 

@@ -140,3 +140,51 @@ def test_volatile_code_of_a_warp_is_told_as_what_it_is():
     hazards, _, found = folded("volatile", " __syncwarp();")
     assert hazards == []
     assert found[1][0] == 64
+
+
+# ---------------------------------------------------------------- orders
+
+
+def ranks(order: int | None) -> list[np.ndarray]:
+    """In which place each warp and each block comes."""
+    body = """if (threadIdx.x % 32 == 0) p[blockIdx.x * 8 + threadIdx.x / 32] = atomicAdd(q, 1);"""
+    return launched(body, np.zeros(64, np.int32), np.zeros(1, np.int32), blocks=8, threads=256, order=order)[2][:1]
+
+
+def test_blocks_and_warps_take_their_turns_in_a_seeded_order():
+    (by_number,), (first,), (again,), (other,) = ranks(None), ranks(1), ranks(1), ranks(2)
+    np.testing.assert_array_equal(by_number, range(64))
+    np.testing.assert_array_equal(first, again)
+    assert sorted(first) == sorted(other) == [*range(64)]
+    assert (first != other).any()
+    firsts = first.reshape(8, 8)
+    assert (np.argsort(firsts.min(axis=1)) != range(8)).any()  # blocks
+    assert any((np.argsort(row) != range(8)).any() for row in firsts)  # warps
+
+
+def test_the_order_is_the_same_on_every_machine():
+    (found,) = ranks(7)
+    assert found[:8].tolist() == [33, 32, 37, 39, 38, 34, 36, 35]
+
+
+def test_right_only_in_one_order_shows():
+    """A chain from warp to warp through relaxed accesses that look for no data: only their order makes it right."""
+    body = f"""Int next(q[0]);
+const int w = threadIdx.x / 32;
+if (threadIdx.x % 32 == 0 && next.load({RELAXED}) == w) {{ next.store(w + 1, {RELAXED}); }}"""
+    results = set()
+    for order in (None, 1, 2, 3):
+        arrays = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        _, _, found = launched(body, *arrays, threads=256, before=ATOMIC, order=order)
+        results.add(int(found[1][0]))
+    assert 8 in results
+    assert len(results) > 1
+
+
+def test_results_of_right_kernels_do_not_depend_on_the_order():
+    text = SUM.replace("BARRIER", "__syncthreads();")
+    data = np.arange(256, dtype=np.int32)
+    for order in range(4):
+        hazards, _, found = launched(text, data, np.zeros(1, np.int32), threads=256, before=ATOMIC, order=order)
+        assert hazards == []
+        assert found[1][0] == data.sum()

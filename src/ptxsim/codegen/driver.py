@@ -330,7 +330,7 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
     b.label("entry")
     slots = Slots.allocate(b, votes=_votes(unit), in_turns=unit.in_turns)
     in_lockstep = threads % WARP == 0 and not slots.votes and not unit.options.parted and not unit.named
-    in_lockstep = in_lockstep and not unit.options.exact and not unit.barrier_objects
+    in_lockstep = in_lockstep and not unit.options.exact and not unit.barrier_objects and not unit.options.reordered
 
     def begin(warps: Warps, number: IRValue) -> None:
         _start_block(b, unit, number)
@@ -371,7 +371,10 @@ def _rounds(
         lockstep_round(b, warps, slots, release, over)
     start = b.load("i64", slots.start)
     with b.loop(b.sub(i64(warps.count), start)) as further:
-        run_warp(b, warps, b.add(start, further), slots)
+        warp = b.add(start, further)
+        if unit.options.reordered:
+            warp = b.resize(b.element(b.worker("order", "ptr"), "i32", warp), "i64")
+        run_warp(b, warps, warp, slots)
     alive, waiting = b.load("i32", slots.alive), b.new_label("waiting")
     b.branch(b.icmp("ne", alive, i32(0)), waiting, over, then=waiting)
     if unit.named:

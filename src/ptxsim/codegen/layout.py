@@ -117,6 +117,7 @@ class WorkerState(ctypes.Structure):
         ("came_further", ctypes.c_uint32),  # whether something happened that others may wait for
         ("exact_steps", ctypes.c_uint64),  # accesses of warps that it has looked at
         ("stored", ctypes.c_void_p),  # what each lane is about to store, for the exact race shadow; null: not known
+        ("order", ctypes.c_void_p),  # in which warps take their turns (u32), where code asks for it
         ("landed", ctypes.c_void_p),  # ws_exact_landed
         ("on_sync", ctypes.c_void_p),  # called at barriers, fences and signals
         ("signal_addresses", ctypes.c_uint64 * 32),  # of the signal that on_sync is told of

@@ -75,6 +75,8 @@ class Options:
     """run every warp in `masked` from start to end: for testing it"""
     tensor_sums: str = ORDERED
     """one of `adders.TENSOR_SUMS`"""
+    reordered: bool = False
+    """warps take their turns in the worker's order instead of by number"""
 
 
 @dataclass

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,10 @@ class Engine:
 
     def launch(
         self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
-        threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str,
+        threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str, order: int | None,
     ) -> LaunchRecord:  # fmt: skip
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
-        options = Options(check, count, parted=parted, tensor_sums=tensor_sums)
+        options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=order is not None)
         code = self.build(terms.block, options, wide_grid=terms.grid[0] > MAX_GRID_X)
         self._refuse_giants(terms, step_limit)
         static = self.kernel.shared_bytes
@@ -120,7 +121,7 @@ class Engine:
                 params=self._parameter_block(code, terms.params, variables),
                 shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
                 block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
-                launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
+                launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit, order=order,
             )  # fmt: skip
             return Launching(self, setup).execute(threads or available_threads())
         finally:
@@ -183,7 +184,8 @@ class Launching:
     def execute(self, threads: int) -> LaunchRecord:
         written = self._allocations(self.setup.code.translation.written_roots)
         read = self._allocations(self.setup.code.translation.read_roots)
-        parallel = min(threads, self.terms.blocks // self.together) if not self.engine.ordered else 1
+        by_turns = self.engine.ordered or self.setup.order is not None
+        parallel = 1 if by_turns else min(threads, self.terms.blocks // self.together)
         changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
         with Snapshot.of(changed if parallel > 1 or self.options.check else None) as before:
             workers = self._run(parallel if before.complete else 1, written)
@@ -234,6 +236,7 @@ class Launching:
                 most = _ENOUGH_STEPS if kinds - {L.SAME_VALUE} else _MOST_STEPS
                 if worker.struct.exact_steps > most:
                     return
+                worker.reorder(done)
                 worker.run(done, done + self.together)
                 done += self.together
 
@@ -279,7 +282,7 @@ class Launching:
                 file=self.engine.file,
                 line=_first_line(self.engine.kernel),
             ) from None
-        ranges, lock = block_ranges(self.terms.blocks, count, self.together), threading.Lock()
+        ranges, lock = self._ranges(count), threading.Lock()
 
         def work(worker: HostWorker) -> None:
             while not worker.struct.fault:
@@ -287,12 +290,21 @@ class Launching:
                     blocks = next(ranges, None)
                 if blocks is None:
                     return
+                worker.reorder(blocks.start)
                 worker.run(blocks.start, blocks.stop)
 
         in_threads(workers, work)
         for worker in workers:
             worker.compile_then_run = None  # it refers to the worker: do not leave that to the garbage collector
         return workers
+
+    def _ranges(self, count: int) -> Iterator[range]:
+        """What workers run one after the other: large ranges of blocks, or in a seeded order as few as may be."""
+        if self.setup.order is None:
+            return block_ranges(self.terms.blocks, count, self.together)
+        firsts = [*range(0, self.terms.blocks, self.together)]
+        Random(self.setup.order).shuffle(firsts)
+        return (range(first, min(first + self.together, self.terms.blocks)) for first in firsts)
 
     def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:
         """Race shadow of each allocation that may be written: one u64 per granule (8 in the exact shadow), zero,

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
+from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,6 +59,8 @@ class LaunchSetup:
     block_budget: int
     launch_budget: int
     print_limit: int
+    order: int | None = None
+    """seed of the order in which blocks and warps take their turns"""
     workspace: Allocation | None = None
     """of a cooperative launch whose blocks meet"""
 
@@ -121,6 +124,8 @@ class HostWorker:
         s.hazard_seen = self.seen.ctypes.data
         s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
         s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.constants)
+        self.order = np.arange(terms.warps, dtype=np.uint32)
+        s.order = self.order.ctypes.data
         self.masked_counters: np.ndarray | None = None
         self.error: BaseException | None = None
         self.compile_then_run: object = None
@@ -232,6 +237,13 @@ class HostWorker:
         self.struct.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
         for order, part in zip(self.orders, [r.part for r in self.residents] or [self.struct.part], strict=True):
             part.lane_syncs, part.known = order.lane_syncs.ctypes.data, order.table.ctypes.data
+
+    def reorder(self, first: int) -> None:
+        """Deals out the turns of the warps anew for the blocks from `first` on, where the launch has a seeded order."""
+        if self.setup.order is not None:
+            turns = [*range(len(self.order))]
+            Random(self.setup.order << 32 | first).shuffle(turns)
+            self.order[:] = turns
 
     def run(self, first: int, last: int) -> None:
         """Runs blocks first..last-1; releases the GIL."""

@@ -41,6 +41,8 @@ class LaunchOptions:
     """loop iterations after which a block counts as endless"""
     print_limit: int = 1 << 20
     """bytes of printf output"""
+    order: int | None = None
+    """seed of an order in which blocks and warps take their turns; None: by number"""
     cooperative: bool = False
     """all blocks are resident from the start, and may meet in grid.sync()"""
     tensor_sums: str = ORDERED
@@ -54,7 +56,7 @@ class LaunchOptions:
         for name in ("check", "count", "cooperative"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
-        for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0)):
+        for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0), ("order", 0)):
             value = getattr(self, name)
             is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
             if (value is not None or name == "print_limit") and not (is_whole and value >= least):

@@ -285,6 +285,7 @@ class SimLoadedKernel:
                 print_limit=options.print_limit,
                 cooperative=options.cooperative,
                 tensor_sums=options.tensor_sums,
+                order=options.order,
                 **limits,
             )
         return _outcome(record, options)

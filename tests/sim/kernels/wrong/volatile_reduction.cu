@@ -7,12 +7,12 @@ extern "C" __global__ void k(const float* x, float* y, int* state, int n)
     s[t] = x[i];
     __syncthreads();
     if (t < 32) {
-        s[t] += s[t + 32];  // expect: RACE
-        s[t] += s[t + 16];  // expect: RACE
-        s[t] += s[t + 8];  // expect: RACE
-        s[t] += s[t + 4];  // expect: RACE
-        s[t] += s[t + 2];  // expect: RACE
-        s[t] += s[t + 1];  // expect: RACE
+        s[t] += s[t + 32];  // expect: LOCKSTEP
+        s[t] += s[t + 16];  // expect: LOCKSTEP
+        s[t] += s[t + 8];  // expect: LOCKSTEP
+        s[t] += s[t + 4];  // expect: LOCKSTEP
+        s[t] += s[t + 2];  // expect: LOCKSTEP
+        s[t] += s[t + 1];  // expect: LOCKSTEP
     }
     if (t == 0) y[0] = s[0];
 }
