@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +78,10 @@ SECOND_RUN = (*(METRICS[name] for name in NOISY), *REASONS.values())
 # ---------------------------------------------------------------- the simulator's half
 
 
-def make_plan(folder: Path, *, known: dict | None = None) -> None:
+def make_plan(folder: Path, *, known: dict | None = None, anew: Sequence[str] = ()) -> None:
     """Runs every case on the simulator and writes what a GPU needs to repeat it, and what to expect.
 
-    A launch that the `known` record has with the same PTX stays as it is there.
+    A launch that the `known` record has with the same PTX stays as it is there, unless its case is to be run `anew`.
     """
     from fidelity_cases import all_cases, record
 
@@ -95,7 +95,8 @@ def make_plan(folder: Path, *, known: dict | None = None) -> None:
     given, left = Store(), Store()
     recorded = _by_name(known["launches"]) if known else {}
     for name, launch in _by_name([vars(launch) for launch in launches]).items():
-        if name in recorded and recorded[name]["ptx"] == digest(launch["ptx"]):
+        stays = name in recorded and not any(part in launch["case"] for part in anew)
+        if stays and recorded[name]["ptx"] == digest(launch["ptx"]):
             order.append(_today(recorded[name], launch))
             continue
         order.append(len(rows))
@@ -327,13 +328,14 @@ def main() -> None:
     parser.add_argument("--no-ncu", action="store_true", help="compare outputs alone")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no further run on the GPU after this time")
     parser.add_argument("--record", type=Path, help="plan: leave out what this record has")
+    parser.add_argument("--anew", action="append", default=[], help="plan: cases with this in their name all the same")
     parser.add_argument("--out", type=Path, default=RESULTS / "fidelity.json")
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = a.folder or Path(temporary)
         ncu = None if a.no_ncu else find_ncu()
         if a.part in (None, "plan"):
-            make_plan(folder, known=json.loads(a.record.read_text()) if a.record else None)
+            make_plan(folder, known=json.loads(a.record.read_text()) if a.record else None, anew=a.anew)
         if a.part in (None, "gpu"):
             if ncu is None and not a.no_ncu:
                 print("no ncu on this machine: outputs are compared, counters are not", file=sys.stderr)
