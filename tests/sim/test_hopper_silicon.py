@@ -17,6 +17,7 @@ from .hopper_cases import HopperCase, cases, faults
 from .hopper_launch import launch, unlike
 
 RECORD = Path(__file__).parent / "data" / "silicon_hopper.npz"
+ABOUT = json.loads(RECORD.with_suffix(".json").read_text())
 CASES = cases()
 BY_NAME = {c.name: c for c in CASES}
 
@@ -35,7 +36,7 @@ def recorded():
 @pytest.mark.parametrize("name", [c.name for c in CASES if for_oracle(c)])
 def test_machine_code_and_oracle_agree(name):
     case = BY_NAME[name]
-    found, findings = launch(case)
+    found, findings, _ = launch(case)
     assert not findings
     for how in ("masked", "oracle"):
         for x, y in zip(found, launch(case, how)[0], strict=True):
@@ -45,17 +46,19 @@ def test_machine_code_and_oracle_agree(name):
 @pytest.mark.parametrize("name", BY_NAME)
 def test_simulator_and_silicon_agree(name, recorded):
     case = BY_NAME[name]
-    for x, k in zip(launch(case)[0], case.written, strict=True):
-        assert unlike(case, x, recorded[f"{name}/{k}"]) == []
+    found, _, counters = launch(case, tensor_sums="hopper")
+    for x, k in zip(found, case.written, strict=True):
+        assert unlike(x, recorded[f"{name}/{k}"]) == []
+    theirs = ABOUT["counters"][name]
+    assert {k: counters.get(k, 0) for k in theirs} == theirs
 
 
 @pytest.mark.parametrize("case", faults(), ids=lambda c: c.name)
 def test_where_a_gpu_stops_there_is_a_finding(case):
-    _, findings = launch(case)
+    _, findings, _ = launch(case)
     unaligned = "unaligned" in case.name
     assert [(f.kind, f.detail) for f in findings] == [("misaligned" if unaligned else "out-of-bounds", "box")]
-    recorded = json.loads(RECORD.with_suffix(".json").read_text())["failed"]
-    assert "ILLEGAL_INSTRUCTION" in recorded[case.name]
+    assert "ILLEGAL_INSTRUCTION" in ABOUT["failed"][case.name]
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas here")
