@@ -203,7 +203,8 @@ def _hopper(found: dict[str, Any]) -> list[str]:
         "Small kernels of bulk copies, tensor maps, clusters, barrier objects and wgmma (`tests/sim/hopper_cases.py`), "
         "recorded by `python benchmarks/hopper.py record` and `count`; `hopper.py compare` holds today's simulator "
         "against the record.", "",
-        "| kernels | launches | values compared | launches that differ | counters compared |", "|---|---:|---:|---:|---:|",
+        "| kernels | launches | values compared | launches that differ | counters compared |",
+        "|---|---:|---:|---:|---:|",
     ]  # fmt: skip
     for name, family in found["families"].items():
         cells = (f"{family.get(key, 0):,}" for key in ("launches", "values", "differ", "counters"))

@@ -54,7 +54,12 @@ def order_of(i: Instruction) -> Order:
     found = Order.NOBODY
     for modifier in i.modifiers:
         found |= STRONG.get(modifier, Order.NOBODY)
-    return i.row.order | (found if i.row.has_result else found & ~Order.WAITS)
+    found = i.row.order | (found if i.row.has_result else found & ~Order.WAITS)
+    return found & ~Order.BLOCKS if not _WITHIN_CLUSTERS.isdisjoint(i.modifiers) else found
+
+
+_WITHIN_CLUSTERS = frozenset({"proxy", "mbarrier_init"})
+"""Modifiers of fences that order shared memory for asynchronous engines, and nothing between clusters."""
 
 
 def blocks_in_order(kernel: Kernel) -> bool:

@@ -146,7 +146,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         optimistic=optimistic_loads(kernel), waits=waiting_loads(kernel),
         computed_floats=computed_floats(kernel),
         shared_requests=requests,
-        copies_async=any(i.opcode == "cp" for b in kernel.blocks for i in b.instructions),
+        copies_async=any(i.opcode == "cp" and not is_bulk(i) for b in kernel.blocks for i in b.instructions),
         barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
         in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
         meets_grid=any(_reads_workspace(i) for b in kernel.blocks for i in b.instructions),

@@ -116,12 +116,14 @@ class Engine:
         static = self.kernel.shared_bytes
         workspace = self._workspace(code, terms, memory)
         try:
+            waiting = terms.cooperative or (code.translation.unit.in_turns and self.ordered)
             setup = LaunchSetup(
-                code=code, terms=terms, memory=memory, variables=variables, workspace=workspace,
+                code=code, terms=terms, memory=memory, variables=variables, workspace=workspace, order=order,
                 params=self._parameter_block(code, terms.params, variables),
                 shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
                 block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
-                launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit, order=order,
+                launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
+                together=terms.blocks if waiting else math.prod(terms.cluster),
             )  # fmt: skip
             return Launching(self, setup).execute(threads or available_threads())
         finally:
@@ -174,11 +176,7 @@ class Launching:
         self.engine, self.setup, self.terms = engine, setup, setup.terms
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
-
-        cluster = math.prod(self.terms.cluster)
-        waiting = self.terms.cooperative or (self.unit.in_turns and engine.ordered)
-        self.together = self.terms.blocks if waiting else cluster
-        """blocks that may wait for each other, and run on one host thread"""
+        self.together = setup.together
 
     # -- execution ------------------------------------------------------------------------------------------------
     def execute(self, threads: int) -> LaunchRecord:

@@ -59,6 +59,8 @@ class LaunchSetup:
     block_budget: int
     launch_budget: int
     print_limit: int
+    together: int = 1
+    """blocks that may wait for each other, and run on one host thread"""
     order: int | None = None
     """seed of the order in which blocks and warps take their turns"""
     workspace: Allocation | None = None
@@ -177,7 +179,7 @@ class HostWorker:
             return 1
         cluster = math.prod(terms.cluster)
         each = unit.context.size * terms.warps + 2 * self.setup.shared_bytes + 3 * _PAGE
-        most = terms.blocks if terms.cooperative else min(terms.blocks, _MOST_RESIDENT)
+        most = terms.blocks if terms.cooperative else min(self.setup.together, _MOST_RESIDENT)
         if terms.cooperative and each * most > _MOST_RESIDENT_BYTES:
             raise MemoryLimitExceeded(
                 f"{terms.blocks:,} blocks that wait for each other take {each * most >> 20:,} MB on the simulator",
