@@ -203,12 +203,38 @@ class _BoxCopy:
         begin = b.load(I64, self.position)
         if self.mode.check:
             self._account(base, inside, first)
+        if self.how in (LOAD, STORE):  # most rows are whole, and need no rounding
+            plain = b.icmp("ult", self.number, i64(ELEMENTS["tf32"].number))
+            whole = b.icmp("ule", b.add(first, self.inner), self.row_bytes)
+            whole = b.and_(b.and_(inside, plain), b.and_(whole, b.icmp("sge", first, i64(0))))
+            with b.if_(whole, likely=True), b.loop(b.lshr(self.inner, 4)) as number:
+                self._copy_piece(*self._places_of(base, begin, first, number)[1:])
+            with b.if_(b.not_(whole), likely=False):
+                self._pieces(base, begin, inside, first)
+        else:
+            self._pieces(base, begin, inside, first)
+        b.store(b.add(begin, self.pitch), self.position)
+
+    def _places_of(
+        self, base: IRValue, begin: IRValue, first: IRValue, number: IRValue
+    ) -> tuple[IRValue, IRValue, IRValue]:
+        """Where a piece of a row is: from the array's row on, in global and in shared memory."""
+        b = self.b
+        at = b.shl(number, 4)
+        place, logical = b.add(first, at), b.add(begin, at)
+        moved = b.xor(logical, b.shl(b.and_(b.lshr(logical, 7), self.swizzle), 4))
+        return place, b.pointer(b.add(base, place)), b.offset(self.shared, moved)
+
+    def _copy_piece(self, memory: IRValue, local: IRValue) -> None:
+        b = self.b
+        origin, target = (memory, local) if self.how == LOAD else (local, memory)
+        b.store(b.load("i8", origin, _PIECE, align=1), target, align=1)
+
+    def _pieces(self, base: IRValue, begin: IRValue, inside: IRValue, first: IRValue) -> None:
+        """A row piece by piece, some of which may be outside of the array."""
+        b = self.b
         with b.loop(b.lshr(self.inner, 4)) as number:
-            at = b.shl(number, 4)
-            place = b.add(first, at)
-            logical = b.add(begin, at)
-            moved = b.xor(logical, b.shl(b.and_(b.lshr(logical, 7), self.swizzle), 4))
-            memory, local = b.pointer(b.add(base, place)), b.offset(self.shared, moved)
+            place, memory, local = self._places_of(base, begin, first, number)
             some = b.and_(inside, b.icmp("ult", place, self.row_bytes))  # negative ones are large
             whole = b.and_(some, b.icmp("ule", b.add_const(place, _PIECE), self.row_bytes))
             all_, part, done = b.new_label("whole"), b.new_label("part"), b.new_label("moved")
@@ -220,7 +246,6 @@ class _BoxCopy:
             self._move_partly(some, b.sub(self.row_bytes, place), memory, local)
             b.br(done)
             b.label(done)
-        b.store(b.add(begin, self.pitch), self.position)
 
     def _move_partly(self, some: IRValue, left: IRValue, memory: IRValue, local: IRValue) -> None:
         """A piece outside of the array, or the last of its row, of which `left` bytes are in the array."""

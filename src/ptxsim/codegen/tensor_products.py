@@ -127,9 +127,14 @@ def _mover(name: str, source: str, sources: np.ndarray, target: str, targets: np
     origin, to = arg("ptr", source), arg("ptr", target)
     runs = _runs(sources.reshape(-1).tolist(), targets.reshape(-1).tolist(), unit)
     constants = ""
+    is_pack = source == "lanes"
+    period = _period(targets if is_pack else sources)
     if len(runs) <= _MOST_RUNS:
         for at, place, size in runs:
             copy_bytes(b, b.offset(origin, at), b.offset(to, place), size)
+    elif period is not None and unit == 4:
+        lanes, matrix = (origin, to) if is_pack else (to, origin)
+        _move_pairs(b, (targets if is_pack else sources), period, lanes, matrix, is_pack=is_pack)
     else:
         tables = [offset_table(f"{name}.{k}", t.reshape(-1)) for k, t in enumerate((sources, targets))]
         constants = "\n".join(text for _, text in tables)
@@ -138,6 +143,46 @@ def _mover(name: str, source: str, sources: np.ndarray, target: str, targets: np
             b.store(b.load(f"i{8 * unit}", b.offset(origin, here)), b.offset(to, there))
     b.ret()
     return finished(b, name, origin, to, constants=constants)
+
+
+_PAIR_LANES = 4
+"""Lanes whose pairs of elements lie together in a row of an accumulator (PTX ISA 9.7.14.5 and 9.7.15.5)."""
+
+
+def _period(places: np.ndarray) -> int | None:
+    """After how many registers the places of 4-byte elements repeat at a fixed distance, if registers come in pairs of
+    neighbours, and lanes in fours; else None. `places` has the shape (registers, 32, 1)."""
+    if places.ndim != 3 or places.shape[2] != 1 or places.shape[0] % 2:
+        return None
+    at = places[..., 0]
+    fours = at[::2].reshape(-1, WARP // _PAIR_LANES, _PAIR_LANES)
+    if (at[1::2] != at[::2] + 4).any() or (np.diff(fours, axis=2) != 8).any():
+        return None
+    for period in (2, 4):
+        steps = at[period:] - at[:-period]
+        if len(steps) and (steps == steps.flat[0]).all():
+            return period
+    return None
+
+
+def _move_pairs(
+    b: Helper, places: np.ndarray, period: int, lanes: IRValue, matrix: IRValue, *, is_pack: bool
+) -> None:
+    """Registers of all lanes to a matrix or back, two registers and eight runs of eight elements at a time."""
+    at = places[..., 0]
+    step, count, run = int(at[period, 0] - at[0, 0]), 2 * WARP, 2 * _PAIR_LANES
+    with b.loop(i64(len(at) // period)) as k:
+        inner, outer = b.offset(lanes, b.mul(k, i64(4 * WARP * period))), b.offset(matrix, b.mul(k, i64(step)))
+        for register in range(0, period, 2):
+            starts = [b.offset(outer, int(at[register, lane])) for lane in range(0, WARP, _PAIR_LANES)]
+            where = b.offset(inner, 4 * WARP * register)
+            if is_pack:
+                pairs = b.shuffle(b.load("i32", where, count), [n // 2 + n % 2 * WARP for n in range(count)])
+                for n, start in enumerate(starts):
+                    b.store(b.shuffle(pairs, range(n * run, (n + 1) * run)), start, align=4)
+            else:
+                pairs = b.concat([b.load("i32", start, run, align=4) for start in starts])
+                b.store(b.shuffle(pairs, [*range(0, count, 2), *range(1, count, 2)]), where)
 
 
 def library_function() -> Helper:
