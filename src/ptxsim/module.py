@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ptxsim.adders import ORDERED, TENSOR_SUMS
+from ptxsim.analysis.effects import order_may_show
 from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number
 from ptxsim.kernel.cfg import build_kernel
@@ -157,6 +158,12 @@ class SimKernel:
 
                 self._engine = Engine(self.body, self.file)
             return self._engine
+
+    @property
+    def order_may_show(self) -> bool:
+        """Whether threads may talk to each other without a barrier: `launch(..., order=...)` may then give something
+        else."""
+        return order_may_show(self.body)
 
     def prepare(self, grid: Shape, block: Shape, *, check: bool = True, count: bool = True) -> None:
         """Makes the machine code that such a launch needs."""

@@ -69,6 +69,11 @@ def blocks_in_order(kernel: Kernel) -> bool:
     )
 
 
+def order_may_show(kernel: Kernel) -> bool:
+    """Whether threads may talk to each other without a barrier, so that the order of blocks or warps could show."""
+    return any(Order.BLOCKS in order_of(i) or Order.WAITS in order_of(i) for i in _instructions(kernel))
+
+
 def has_fences(kernel: Kernel) -> bool:
     """Whether threads may be ordered by fences, acquires and releases."""
     return any(Order.FENCE in order_of(i) for i in _instructions(kernel))
@@ -84,9 +89,48 @@ def in_clusters(kernel: Kernel) -> bool:
 
 
 def spin_heads(kernel: Kernel) -> frozenset[int]:
-    """Heads of loops in kernels whose threads may wait for each other by looking at memory."""
-    may_wait = any(Order.WAITS in order_of(i) for i in _instructions(kernel))
-    return frozenset(head for _, head in kernel.back_edges) if may_wait else frozenset()
+    """Heads of loops in which threads may wait for each other by looking at memory.
+
+    In such a loop something that is read where others may write decides a branch: what an atomic, a volatile or relaxed
+    load or a look at a barrier object gives, or with a fence in the loop any load.
+    """
+    heads, uses = set(), _uses(kernel)
+    for head, body in _loops(kernel):
+        inside = [i for k in body for i in kernel.blocks[k].instructions]
+        fenced = any(Order.FENCE in order_of(i) for i in inside)
+        looks = (i for i in inside if Order.WAITS in order_of(i) or (fenced and i.opcode == "ld"))
+        names = reached((n for i in looks for n in i.written), lambda name: _computed(uses[name]))
+        decides = {name for k in body if (name := _branched_on(kernel, k))}
+        decides |= {i.guard.register for i in inside if i.guard is not None}
+        if not decides.isdisjoint(names):
+            heads.add(head)
+    return frozenset(heads)
+
+
+def _loops(kernel: Kernel) -> Iterator[tuple[int, set[int]]]:
+    """(head, blocks) of every loop: those that come back to its head without passing it."""
+    before: defaultdict[int, list[int]] = defaultdict(list)
+    for k, block in enumerate(kernel.blocks):
+        for following in block.successors:
+            before[following].append(k)
+    for last, head in sorted(kernel.back_edges):
+        into: dict[int, list[int]] = {k: [] if k == head else before[k] for k in range(len(kernel.blocks))}
+        yield head, {head, *reached([last], into.__getitem__)}
+
+
+def _branched_on(kernel: Kernel, number: int) -> str:
+    """The predicate that decides where a block goes on; "" for none."""
+    end = kernel.blocks[number].terminator
+    return end.guard.register if isinstance(end, Branch) else ""
+
+
+def _uses(kernel: Kernel) -> defaultdict[str, list[Instruction]]:
+    """register -> instructions that take it as a source."""
+    uses: defaultdict[str, list[Instruction]] = defaultdict(list)
+    for i in _instructions(kernel):
+        for name in {n for o in i.sources for n in registers_in(o)}:
+            uses[name].append(i)
+    return uses
 
 
 # ---------------------------------------------------------------- what is accessed
@@ -234,11 +278,7 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
     Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop.
     Any other takes the value as data.
     """
-    uses: defaultdict[str, list[Instruction]] = defaultdict(list)
-    for i in _instructions(kernel):
-        for name in {n for o in i.sources for n in registers_in(o)}:
-            uses[name].append(i)
-    found: set[int] = set()
+    uses, found = _uses(kernel), set[int]()
     for number, block in enumerate(kernel.blocks):
         for i in block.instructions:
             if i.opcode == "ld" and not {"relaxed", "volatile", "mmio"}.isdisjoint(i.modifiers):
@@ -250,24 +290,23 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
     return frozenset(found)
 
 
+def _computed(uses: list[Instruction]) -> list[str]:
+    """Registers that these instructions compute."""
+    return [n for i in uses if not i.row.accesses for n in i.written]
+
+
 def _derived(kernel: Kernel, name: str, uses: list[Instruction]) -> list[str]:
     """Registers computed from one; of a predicate only other predicates."""
-    found = [n for i in uses if not i.row.accesses for n in i.written]
+    found = _computed(uses)
     return [n for n in found if kernel.registers[n] == "pred"] if kernel.registers[name] == "pred" else found
 
 
 def _ends_a_loop(kernel: Kernel, number: int, predicates: set[str]) -> bool:
     """Whether one of the predicates leads out of a loop in which a block is."""
-    before: defaultdict[int, list[int]] = defaultdict(list)
-    for k, block in enumerate(kernel.blocks):
-        for following in block.successors:
-            before[following].append(k)
-    for last, head in kernel.back_edges:
-        into: dict[int, list[int]] = {k: [] if k == head else before[k] for k in range(len(kernel.blocks))}
-        body = {head, *reached([last], into.__getitem__)}
-        for block in (kernel.blocks[k] for k in body if number in body):
-            leaves = any(following not in body for following in block.successors)
-            if leaves and isinstance(block.terminator, Branch) and block.terminator.guard.register in predicates:
+    for _, body in _loops(kernel):
+        for k in body if number in body else ():
+            leaves = any(following not in body for following in kernel.blocks[k].successors)
+            if leaves and _branched_on(kernel, k) in predicates:
                 return True
     return False
 

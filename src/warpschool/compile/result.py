@@ -86,6 +86,8 @@ _NOISE = re.compile(
     r"^(Remark: The warnings can be suppressed|\d+ errors? detected| and \d+ catastrophic|\d+ catastrophic|"
     r"Compilation terminated|Error limit reached|At end of source)"
 )
+_END = re.compile(r"^At end of source: error: (.*)$")
+_OPENED = re.compile(r'^\S+\((\d+)\): note #\d+-D: to match this ("\S+")')
 _CARET = re.compile(r"^\s+\^\s*$")
 _CANDIDATE = re.compile(r"(?i)\bnote #\d+-D: ")
 _QUOTED = re.compile(r'"([^"\n]+)"')
@@ -161,6 +163,8 @@ def _head(row: str, name: str) -> Diagnostic | None:
         if match["file"] == "ptx input":
             return Diagnostic(name, 0, 0, severity, f"ptxas, line {match['line']} of the PTX: {message}")
         return Diagnostic(match["file"], int(match["line"]), 0, severity, message)
+    if end := _END.match(row):
+        return Diagnostic(name, 0, 0, "error", end[1])
     if bare := _BARE.match(row):
         severity = "warning" if bare["severity"] == "warning" else "error"
         return Diagnostic(name if bare["tool"] == "ptxas" else "", 0, 0, severity, bare["message"])
@@ -169,6 +173,11 @@ def _head(row: str, name: str) -> Diagnostic | None:
 
 def _finish(head: Diagnostic, tail: list[str], name: str, lines: list[str]) -> Diagnostic:
     """Take the quoted line and its caret out of the rows after a message; what is left are notes."""
+    opened = next(((k, found) for k, row in enumerate(tail) if (found := _OPENED.match(row))), None)
+    if opened is not None and not head.line:  # a missing bracket is told where the other one stands
+        line, what = opened[1].groups()
+        message = f"{head.message} to match this {what}, and the file ends without one"
+        head, tail = replace(head, line=int(line), message=message), tail[opened[0] + 1 :]
     quoted, column, notes = "", 0, list(tail)
     for index, row in enumerate(tail):
         if index and _CARET.match(row):

@@ -255,7 +255,11 @@ def foreign_file(log: str, *, name: str, folders: Iterable[Path]) -> bool:
     """Whether a message in the log is about a file that is neither the source nor one of CUDA's headers."""
     known = tuple(f"{folder}/" for folder in folders)
     files = re.findall(r"^(\S[^\n]*?)\(\d+\): ", log, re.MULTILINE)
-    return any(file != name and not file.startswith(known) for file in files)
+    return any(file not in (name, *_BUILT_IN) and not file.startswith(known) for file in files)
+
+
+_BUILT_IN = ("__nv_nvrtc_builtin_header.h", "builtin_types.h")
+"""What NVRTC calls the header that it has built in: `__shfl_sync` without its mask is told there."""
 
 
 def _refusal(source: str, name: str, offset: int, word: str, why: tuple[str, str]) -> PolicyError:

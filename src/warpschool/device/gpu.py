@@ -308,6 +308,8 @@ class GpuKernel:
                 f"beside the kernel's {static:,} static bytes"
             ) from error
 
+    order_may_show = False
+
     def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
         """The driver has done it when the kernel was loaded."""
 

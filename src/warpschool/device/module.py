@@ -228,6 +228,11 @@ class Kernel:
 
         return run()
 
+    @property
+    def order_may_show(self) -> bool:
+        """Whether blocks or warps that take their turns in another order may give another result (`order=`)."""
+        return self._loaded.order_may_show
+
     def prepare(self, grid: int | Sequence[int], block: int | Sequence[int], **simulator: Any) -> None:
         """Translates for this shape of blocks now rather than at the first launch; threads may do so side by side.
 

@@ -117,6 +117,10 @@ class LoadedKernel(Protocol):
     def max_dynamic_shared_bytes(self) -> int:
         """Most dynamic shared memory that a launch may ask for."""
 
+    @property
+    def order_may_show(self) -> bool:
+        """Whether the launch option `order` may give other results; always False on a GPU, which takes its own."""
+
     def allow_dynamic_shared(self, nbytes: int) -> None:
         """Raises the limit for dynamic shared memory; LaunchError where the chip has less."""
 

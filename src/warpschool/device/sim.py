@@ -256,6 +256,10 @@ class SimLoadedKernel:
             "max_dynamic_shared_size_bytes": self.max_dynamic_shared_bytes,
         }
 
+    @property
+    def order_may_show(self) -> bool:
+        return self.sim.order_may_show
+
     def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
         self.sim.prepare(grid, block, check=options.check, count=options.count)
 

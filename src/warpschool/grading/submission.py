@@ -36,6 +36,11 @@ Steps are cut to what is left: from one loop iteration to the next a warp passes
 """
 _PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 
+_ORDERS = (1, 2)
+"""Seeds of the orders in which a run is repeated whose outcome could depend on it."""
+_OTHER_ORDER = (
+    "so with blocks and warps in another order than by number: a GPU promises none, only barriers order threads"
+)
 _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 """Kinds of hazards that count where a grader asks for another."""
 
@@ -125,6 +130,8 @@ class Submission:
         if hazards:
             self._judge_hazards(run, ())
         self._judge_inputs(run)
+        if run.order_may_show:
+            run = replace(run, in_other_orders=self._in_other_orders(sizes, arrays, constants, hazards=hazards))
         if not self.on_gpu or self.not_on_gpu or run.hazards:
             return run
         try:
@@ -144,18 +151,22 @@ class Submission:
 
         `k`, `accumulator`, `scale`, `extra_ulp` and `promoted_every`: see `warpschool.harness.compare.tolerance_for`.
         """
-        for name, reference in expected.items():
-            if name not in run.outputs:
-                raise GradingError(f"'{name}' is no output", next_step=f"There is {', '.join(run.outputs)}.")
-            got = run.outputs[name]
-            tolerance = tolerance_for(
-                got.dtype, k, accumulator, scale=scale, extra_ulp=extra_ulp, promoted_every=promoted_every
-            )
-            result = compare(got, reference, tolerance=tolerance, name=name)
-            if not result.ok:
-                judgement = Judgement(Verdict.WA, str(result), case=_case(run))
-                judgement.wrong = result.map
-                raise judgement
+        for one in (run, *run.in_other_orders):
+            for name, reference in expected.items():
+                if one is not run and name not in one.outputs:
+                    continue  # a grader has made it of the run's outputs
+                if name not in one.outputs:
+                    raise GradingError(f"'{name}' is no output", next_step=f"There is {', '.join(one.outputs)}.")
+                got = one.outputs[name]
+                tolerance = tolerance_for(
+                    got.dtype, k, accumulator, scale=scale, extra_ulp=extra_ulp, promoted_every=promoted_every
+                )
+                result = compare(got, reference, tolerance=tolerance, name=name)
+                if not result.ok:
+                    said = str(result) if one is run else f"{result}\n{_OTHER_ORDER}"
+                    judgement = Judgement(Verdict.WA, said, case=_case(run))
+                    judgement.wrong = result.map
+                    raise judgement
 
     def counters(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
@@ -211,9 +222,23 @@ class Submission:
 
     # ---------------------------------------------------------------- inside
 
+    def _in_other_orders(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None, *,
+        hazards: bool,
+    ) -> tuple[RunResult, ...]:  # fmt: skip
+        """The same runs with blocks and warps that take their turns in seeded orders: a GPU promises none."""
+        found = []
+        for seed in _ORDERS:
+            run = self._run("sim", sizes, arrays, constants, order=seed)
+            if hazards:
+                self._judge_hazards(run, ())
+            self._judge_inputs(run)
+            found.append(run)
+        return tuple(found)
+
     def _run(
         self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike],
-        constants: Mapping[str, int] | None,
+        constants: Mapping[str, int] | None, **simulator: Any,
     ) -> RunResult:  # fmt: skip
         key = (device, tuple(sorted((constants or {}).items())))
         if key not in self._programs:
@@ -221,7 +246,7 @@ class Submission:
                 _Metered(self.contract, self._work, constants=constants) if device == "sim"
                 else Program(self.contract, device=device, constants=constants)
             )  # fmt: skip
-        run = self._guarded(lambda: self._programs[key].run(sizes, arrays))
+        run = self._guarded(lambda: self._programs[key].run(sizes, arrays, **simulator))
         if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
             found = ((_atomics(counters), line) for line, counters in run.lines.items())
             self._atomics = max(self._atomics, *found)

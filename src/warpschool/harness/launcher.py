@@ -57,6 +57,8 @@ class RunResult:
     plan: Plan
     device: Device = field(repr=False)
     overwritten: tuple[str, ...] = ()
+    in_other_orders: tuple[RunResult, ...] = ()
+    """the same run with blocks and warps in other orders, where somebody has asked for it"""
 
     @property
     def counters(self) -> Counters:
@@ -76,6 +78,11 @@ class RunResult:
     def hazards(self) -> tuple[Any, ...]:
         """The hazards of all launches, in order. Raises NotMeasured on a device that looks for none."""
         return tuple(hazard for launch in self.launches for hazard in launch.hazards)
+
+    @property
+    def order_may_show(self) -> bool:
+        """Whether the order of blocks and warps could have led to another result."""
+        return any(launch.call.kernel.order_may_show for launch in self.launches)
 
     @property
     def notes(self) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from warpschool.compile import compile_cuda, resource_usage
 from warpschool.compile.result import parse_log, render
-from warpschool.errors import CompileError
+from warpschool.errors import CompileError, PolicyError
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +117,20 @@ Compilation terminated.
 def test_parsing_never_fails():
     for log in ("", "\n\n", "k.cu(): error: x", "k.cu(99999999999999999999): error: x\n  y\n  ^\n", "  ^\n" * 5):
         render(parse_log(log, name="k.cu", source="a\nb"))
+
+
+def test_a_missing_brace_is_told_where_its_partner_stands():
+    with pytest.raises(CompileError) as caught:
+        compile_cuda('extern "C" __global__ void k(float* x) {\n    if (x[0] > 1) {\n x[1] = 2;\n}\n', name="k.cu")
+    (found,) = caught.value.diagnostics
+    assert (found.line, found.column) == (1, 40)
+    assert found.message == 'expected a "}" to match this "{", and the file ends without one'
+    assert "NVRTC_ERROR" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ["__shfl_sync(x[0], 1)", "tex2D<float3>(0, 1.0f)", "__ldg(3)", "__syncwarp(1, 2, 3)"])
+def test_a_wrong_call_of_what_the_compiler_has_built_in_is_a_compile_error(call):
+    with pytest.raises(CompileError) as caught:
+        compile_cuda(f'extern "C" __global__ void k(float* x) {{\n    x[1] = {call};\n}}\n', name="k.cu")
+    assert not isinstance(caught.value, PolicyError)
+    assert any(d.line == 2 for d in caught.value.diagnostics)
