@@ -218,8 +218,6 @@ _TABLE: list[Row] = [
         "dp4a": ("four-way byte dot product and accumulate",
                  {**_DOT, "tally": dict.fromkeys(("u32", "s32"), "dot_instructions")}),
         "dp2a": ("two-way half-word dot product and accumulate", _DOT),
-        "vabsdiff2": "two absolute differences of 16-bit numbers, packed or summed",
-        "vabsdiff4": "four absolute differences of bytes, packed or summed",
     }, **_LANE_BY_LANE),
     *_rows(VALUE, "9.7.2", {
         "addc": "add with carry", "subc": "subtract with borrow", "madc": "multiply and add with carry",
@@ -254,6 +252,21 @@ _TABLE: list[Row] = [
         "mapa": ("address of a variable in another block's shared memory",
                  {**_OTHER, "pointer": Pointer.ANYWHERE, "variants": {"shared::cluster": _POINTS}}),
         "getctarank": ("rank of the block whose shared memory an address is in", _OTHER),
+    }, **_LANE_BY_LANE),
+    *_rows(VALUE, "9.7.17", {
+        "vadd": "video: sum of bytes, halves or words; a second operation or merge with the third source",
+        "vsub": "video: difference", "vabsdiff": "video: absolute difference", "vmin": "video: minimum",
+        "vmax": "video: maximum", "vshl": "video: shift left", "vshr": "video: shift right",
+        "vmad": "video: product and sum, scaled down by 7 or 15 bits",
+        "vset": "video: comparison that gives 0 or 1",
+        **{
+            f"v{name}{parts}": f"video: {'two' if parts == 2 else 'four'} {what} of "
+            f"{'halves' if parts == 2 else 'bytes'}, packed or summed"
+            for parts in (2, 4) for name, what in (
+                ("add", "sums"), ("sub", "differences"), ("avrg", "averages"), ("absdiff", "absolute differences"),
+                ("min", "minima"), ("max", "maxima"), ("set", "comparisons"),
+            )
+        },
     }, **_LANE_BY_LANE),
     *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"},
            result=Likeness.OF_ADDRESS, pointer=Pointer.MEMORY, counted=BY_SPACE, accesses=(READS,), granule="element",

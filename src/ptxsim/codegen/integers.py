@@ -192,24 +192,6 @@ def _dot(b: Builder, i: Instruction, x: IRValue, y: IRValue, total: IRValue) -> 
     return total
 
 
-@value("vabsdiff2", "vabsdiff4", operands=lambda i: ("b32", "b32", "b32"))
-def _vabsdiff(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
-    """Part by part; `.add` sums the differences onto the third operand."""
-    bits = 8 if i.opcode == "vabsdiff4" else 16
-    most = (1 << bits) - 1
-    result = z if i.has("add") else b.like(x, 0)
-    pairs = zip(_parts(b, x, i.types[1][0] == "s", bits), _parts(b, y, i.types[2][0] == "s", bits), strict=True)
-    for k, (p, q) in enumerate(pairs):
-        difference = b.sub(b.intrinsic("smax", p, q), b.intrinsic("smin", p, q))
-        if i.has("add"):
-            result = b.add(result, difference)
-            continue
-        if i.has("sat"):
-            difference = b.intrinsic("umin", difference, b.like(x, most >> 1 if i.types[0][0] == "s" else most))
-        result = b.or_(result, b.shl(b.and_const(difference, most), bits * k))
-    return result
-
-
 @value("bfind")
 def _bfind(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     width = WIDTH_BITS[i.type]

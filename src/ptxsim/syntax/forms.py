@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ptxsim.syntax import bulk, matrices, warpgroup as warpgroups
+from ptxsim.syntax import bulk, matrices, video as videos, warpgroup as warpgroups
 from ptxsim.syntax.program import (
     FLOAT8_TYPES,
     FLOAT_TYPES,
@@ -325,6 +325,17 @@ def on_surface(i: Instruction) -> list[Need]:
     return [moved, _place(i)] if i.row.has_result else [_place(i), moved]
 
 
+def seen(i: Instruction) -> list[Need]:
+    """A video instruction: words of which it takes parts."""
+    if not {"u32", "s32"}.issuperset(i.types):
+        raise FormError("its types are .u32 and .s32")
+    try:
+        videos.packed_video(i) if i.opcode in videos.PACKED else videos.scalar_video(i)
+    except videos.NoSuchSelection as error:
+        raise FormError(str(error)) from None
+    return [result(32), *[source(32)] * (len(i.operands) - 1)]
+
+
 def nothing(i: Instruction) -> list[Need]:
     return []
 
@@ -350,7 +361,7 @@ EXCLUSIVE = (
     ROUNDING | {"approx", "full"}, COMPARISONS | {"wide"}, _BOOLEANS, _words("v2 v4 v8"), _words("clamp wrap"),
     _words("l r"), _SHUFFLES, _PROPERTIES, _PERMUTATIONS, _words("weak volatile relaxed acquire release acq_rel sc"),
     _words("cta cluster gpu sys gl"), _words("launch_dependents wait"),
-    _words("commit_group wait_group wait_all ca cg mbarrier"), _words("trap clamp zero"), _QUERIES,
+    _words("commit_group wait_group wait_all ca cg mbarrier"), _words("trap clamp zero"), _QUERIES, _words("shr7 shr15"),
 )  # fmt: skip
 """Of each of these an instruction has one at most."""
 
@@ -391,6 +402,8 @@ REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], 
     "tld4": ((_words("r g b a"), bool), (_words("2d"), bool), (_words("v4"), bool)),
     **dict.fromkeys(("suld", "sust"), ((frozenset(GEOMETRIES), bool), (_words("b"), bool))),
     **dict.fromkeys(("txq", "suq"), ((_QUERIES, bool),)),
+    **dict.fromkeys(("vset", "vset2", "vset4"), ((COMPARISONS, bool),)),
+    **dict.fromkeys(("vshl", "vshr"), ((_words("clamp wrap"), bool),)),
 }  # fmt: skip
 """Opcode -> sets of which an instruction has exactly one, where the condition holds."""
 _ONLY_IF_REQUIRED = {"setp": _BOOLEANS, "set": _BOOLEANS, "mul": _PARTS, "mad": _PARTS, "lop3": _words("and or")}
@@ -403,7 +416,7 @@ def _some_float(i: Instruction) -> bool:
 def _saturates(i: Instruction) -> bool:
     if i.opcode in ("mad", "mad24"):
         return i.type == "f32" or (i.type == "s32" and i.has("hi"))
-    if i.opcode in ("cvt", "vabsdiff2", "vabsdiff4") or i.type in ("f32", "f16", "f16x2"):
+    if i.opcode == "cvt" or i.opcode in videos.VIDEO or i.type in ("f32", "f16", "f16x2"):
         return True
     return i.type == "s32" and i.opcode in ("add", "sub") and not i.has("cc")
 
@@ -601,7 +614,12 @@ FORMS: dict[str, Form] = {
     "elect": _form(lambda i: [result(32, beside=True), source(32)], "", "sync", (0,)),
     "createpolicy": _form(policy, "b64", f"fractional range cvt L2 global {_CACHE}"),
     "pmevent": _form(lambda i: [Need("number")], "", "mask", (0,)),
-    **dict.fromkeys(("vabsdiff2", "vabsdiff4"), _form(same(3), "u32 s32", "add sat", (3,))),
+    **dict.fromkeys(("vadd", "vsub", "vabsdiff", "vmin", "vmax"), _form(seen, "u32 s32", "sat add min max", (3,))),
+    **dict.fromkeys(("vshl", "vshr"), _form(seen, "u32", "sat clamp wrap add min max", (3,))),
+    "vmad": _form(seen, "u32 s32", "sat shr7 shr15 po", (3,)),
+    "vset": _form(seen, "u32 s32", "eq ne lt le gt ge add min max", (2,)),
+    **dict.fromkeys(videos.PACKED, _form(seen, "u32 s32", "sat add", (3,))),
+    **dict.fromkeys(("vset2", "vset4"), _form(seen, "u32 s32", "eq ne lt le gt ge add", (2,))),
     "activemask": _form(widths(32), "b32"),
     "bra": _form(nothing, "", "uni", (0,)),
     "brx": _form(lambda i: [source(32)], "", "idx uni", (0,)),
@@ -675,7 +693,7 @@ class Checker:
         form = FORMS.get(i.opcode)
         if form is None:
             return
-        key = (i.opcode, i.modifiers, *map(type, i.operands))
+        key = (i.opcode, i.modifiers, i.selectors, *map(type, i.operands))
         needs = self.needs.get(key)
         if needs is None:
             _check_modifiers(i, form)
