@@ -14,8 +14,8 @@ from ptxsim.codegen.floating import (
     FloatOp,
     add_float,
     divide_float,
-    flush,
     fma_float,
+    inputs,
     max_float,
     min_float,
     mul_float,
@@ -136,18 +136,18 @@ def divide(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> tuple[IRValue,
 @value("abs")
 def _abs(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
-        return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", v), x)
+        return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", *inputs(b, i, v)), x)
     if is_float(i.type):
-        return b.intrinsic("fabs", flush(b, x) if i.has("ftz") else x)
+        return b.intrinsic("fabs", *inputs(b, i, x))
     return b.intrinsic("abs", x, IRValue("i1", "false"))
 
 
 @value("neg")
 def _neg(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
-        return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {v}"), x)
+        return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {inputs(b, i, v)[0]}"), x)
     if is_float(i.type):
-        x = flush(b, x) if i.has("ftz") else x
+        (x,) = inputs(b, i, x)
         return b.let(x.type, x.lanes, f"fneg {x}")
     return b.sub(b.like(x, 0), x)
 

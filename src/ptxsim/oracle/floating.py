@@ -148,6 +148,12 @@ def _sign(i: Instruction, x: np.ndarray) -> np.ndarray:
     return canonical(change(_sources(i, x)[0]), i.type)
 
 
+def extreme(is_least: bool, x: np.ndarray, y: np.ndarray, type_name: str) -> np.ndarray:
+    """The smaller or larger of two: -0 < +0, and a NaN loses against a number."""
+    wins = (np.less if is_least else np.greater)(x, y) | ((x == y) & (np.signbit(x) == is_least))
+    return canonical(np.where((wins & ~np.isnan(x)) | np.isnan(y), x, y), type_name)
+
+
 @value("min.float", "max.float")
 def _extreme(i: Instruction, *xs: np.ndarray) -> np.ndarray:
     """-0 < +0; a NaN loses against a number unless .NaN is given."""

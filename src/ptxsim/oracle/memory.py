@@ -18,7 +18,7 @@ from ptxsim.analysis.merging import SharedRequest
 from ptxsim.limits import WARP
 from ptxsim.oracle import exact
 from ptxsim.oracle.boxes import load_box, reduced, store_box
-from ptxsim.oracle.floating import flush, narrow, wide
+from ptxsim.oracle.floating import extreme, flush, narrow, wide
 from ptxsim.oracle.lanes import (
     PACKED,
     PARAM_WINDOW,
@@ -213,8 +213,6 @@ _OPERATIONS: dict[str, Operation] = {
     "add": np.add,
     "min": np.minimum,
     "max": np.maximum,
-    "min.float": np.fmin,
-    "max.float": np.fmax,
 }
 
 
@@ -225,8 +223,8 @@ def _operation(i: Instruction, space: str) -> Operation:
     type_name = PACKED.get(i.type, i.type)
     if type_name not in FLOAT_TYPES or name not in ("add", "min", "max"):
         return _OPERATIONS[name]
-    if name != "add":
-        return _OPERATIONS[f"{name}.float"]
+    if name != "add":  # as the instructions min and max, for both halves of a pair
+        return lambda old, new: extreme(name == "min", old, new, type_name)
     if type_name == "f32" and space == "global" and not i.has("noftz"):
         return lambda old, new: canonical(flush(flush(old, "f32") + flush(new, "f32"), "f32"), "f32")
     if type_name == "bf16":

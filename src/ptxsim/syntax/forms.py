@@ -140,7 +140,24 @@ def moved(i: Instruction) -> list[Need]:
     return [_listed("to", WIDTH_BITS[i.type], to), _listed("of", WIDTH_BITS[i.type], of)]
 
 
+PACKED_INTEGERS = _words("u2 s2 u4 s4 u8 s8 u16 s16")
+"""What cvt.pack makes of two numbers."""
+
+
+def _packed(i: Instruction) -> list[Need]:
+    wanted = [m for m in i.modifiers if m not in ("pack", "sat")]
+    if wanted[0] not in PACKED_INTEGERS or wanted[1:] != (["s32"] if wanted[0][1:] == "16" else ["s32", "b32"]):
+        raise FormError("it packs two .s32 into one of .u16, .s16, or with a third source .b32 of .u8, .u4, .u2")
+    if i.modifiers[:2] != ("pack", "sat"):
+        raise FormError("it needs '.sat'")
+    return [result(32), *[source(32)] * (2 if wanted[0][1:] == "16" else 3)]
+
+
 def converted(i: Instruction) -> list[Need]:
+    if i.has("pack"):
+        return _packed(i)
+    if len(i.types) != 2:
+        raise FormError("it has the wrong number of types")
     to, of = (WIDTH_BITS[t] for t in i.types)
     sources = 2 if len(i.operands) == 3 else 1
     if not FLOAT8_TYPES.isdisjoint(i.types):
@@ -167,9 +184,23 @@ def element(role: str, i: Instruction) -> Need:
 def atomic(i: Instruction) -> list[Need]:
     if i.type == "b128" and not (i.has("cas") or i.has("exch")):
         raise UnknownForm("the type '.b128' but for cas and exch")
+    if _count(i) > 1:
+        _check_vector_atomic(i)
+    elif i.type in FLOAT_TYPES and (i.has("min") or i.has("max")):
+        raise FormError("numbers of this type have a minimum in vectors alone")
     sources = 2 if i.has("cas") else 1
     exact = [Need(role, WIDTH_BITS[i.type], count=_count(i)) for role in ("to", *["of"] * sources)]
     return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
+
+
+def _check_vector_atomic(i: Instruction) -> None:
+    """Vectors of 16 bytes at most in global memory: f32 is added, halves have a minimum and maximum, too (sm_90)."""
+    if i.space not in ("global", "generic"):
+        raise FormError("vectors are reduced in global memory alone")
+    if i.type not in ("f32", *_HALVES) or _count(i) * WIDTH_BITS[i.type] > 128:
+        raise FormError("there is no such vector")
+    if not (i.has("add") or (i.type != "f32" and (i.has("min") or i.has("max")))):
+        raise FormError("this operation takes no vectors")
 
 
 def barrier(i: Instruction) -> list[Need]:
@@ -427,6 +458,12 @@ def _clips(i: Instruction) -> bool:
     return any(t in _HALVES or t in FLOAT8_TYPES or t == "tf32" for t in i.types)
 
 
+def _narrowed(i: Instruction) -> bool:
+    """Conversions of f32 that may end at the largest number in place of infinity."""
+    rounds = "rna" if i.types[0] == "tf32" else "rn rz"
+    return i.types[0] in (*_HALVES, "tf32") and i.type == "f32" and any(i.has(m) for m in rounds.split())
+
+
 CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
     **dict.fromkeys(ROUNDING, _some_float),
     **dict.fromkeys(("rz", "rm", "rp"), lambda i: i.opcode == "cvt" or (_some_float(i) and i.type not in _HALVES)),
@@ -438,7 +475,7 @@ CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
     "ftz": lambda i: any(t in ("f32", "f16", "f16x2", "bf16", "bf16x2", "f64") for t in i.types),
     "sat": _saturates,
     "relu": _clips,
-    "satfinite": lambda i: i.opcode != "cvt" or i.types[0] in FLOAT8_TYPES,
+    "satfinite": lambda i: i.opcode != "cvt" or i.types[0] in FLOAT8_TYPES or _narrowed(i),
     **dict.fromkeys(
         _BOOLEANS, lambda i: i.opcode not in ("atom", "red") or (i.type[0] == "b" and i.type not in FLOAT_TYPES)
     ),
@@ -525,7 +562,7 @@ def _form(rule: Rule, types: str = "", modifiers: str = "", counts: tuple[int, .
 
 _CARRY = "u32 s32 u64 s64"
 _MEMORY = f"{_SPACES} {_CACHE} {_ORDER} v2 v4 v8 unified"
-_ATOMIC = f"{_SPACES} {_ORDER} {_BOOLEAN} add inc dec min max noftz v2 v4"
+_ATOMIC = f"{_SPACES} {_ORDER} {_BOOLEAN} add inc dec min max noftz v2 v4 v8"
 
 _MATRIX = "sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128"
 _PRODUCT = (
@@ -591,7 +628,7 @@ FORMS: dict[str, Form] = {
     "isspacep": _form(lambda i: [result(1), source(64)], "", _SPACES, (0,)),
     "cvt": Form(
         converted, _ANY_TYPE | FLOAT8_TYPES | {"tf32"},
-        _words(_ROUND, "rna rni rzi rmi rpi ftz sat satfinite relu"), (2,),
+        _words(_ROUND, "rna rni rzi rmi rpi ftz sat satfinite relu pack u2 s2 u4 s4"), (1, 2, 3),
     ),
     "ld": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
     "ldu": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE, _words("global v2 v4")),
