@@ -311,7 +311,7 @@ _TABLE: list[Row] = [
         "mma": {"counted": "tensor", "accesses": ()},
     }),
     *_rows(TENSOR, "9.7.14.5", {
-        "mma": ("mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, int8, int4, b1",
+        "mma": ("mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, e4m3, e5m2, int8, int4, b1",
                 {"counted": "tensor"}),
         "ldmatrix": ("ldmatrix: one, two or four 8 x 8 matrices from shared memory, also transposed",
                      {**_MOVES_MATRIX, "accesses": (AddressUse(reads=True, space="shared"),)}),

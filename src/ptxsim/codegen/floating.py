@@ -438,6 +438,8 @@ def _to_int64(b: Builder, x: IRValue) -> IRValue:
 
 _EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(12)]
 _LOG2 = [2 / math.log(2) / (2 * k + 1) for k in range(10)]
+_TURNS = float.fromhex("0x1.45f306p-3")
+"""1 / (2 pi) as an f32."""
 _SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)]
 _COS = [(-1) ** k / math.factorial(2 * k) for k in range(8)]
 
@@ -470,10 +472,21 @@ def log2_double(b: Builder, x: IRValue) -> IRValue:
     return b.select(b.or_(b.fcmp("olt", x, b.like(x, 0.0)), b.fcmp("uno", x, x)), nan, result)
 
 
+def _within_turns(b: Builder, x: IRValue) -> IRValue:
+    """Angles beyond 100 pi, for which PTX states no error, as an H200 takes them: in turns, cut to f32."""
+    turns = widen(b, rounded(b, b.binary("fmul", x, b.like(x, _TURNS)), "float", "rz"), "double")
+    part = b.intrinsic("copysign", b.binary("fsub", turns, b.intrinsic("trunc", turns)), x)
+    far = b.fcmp("ogt", b.intrinsic("fabs", x), b.like(x, 100 * math.pi))
+    return b.select(far, b.binary("fmul", part, b.like(x, 2 * math.pi)), x)
+
+
 def _sincos(quarter: int) -> Callable[[Builder, IRValue], IRValue]:
     """sin(x + quarter * pi/2) after reduction by pi/2 in two parts."""
 
     def compute(b: Builder, x: IRValue) -> IRValue:
+        x = _within_turns(b, x)
+        tiny = b.fcmp("olt", b.intrinsic("fabs", x), b.like(x, 2.0**-126))
+        zero = b.intrinsic("copysign", b.like(x, 0.0), x)
         turns = b.intrinsic("roundeven", b.binary("fmul", x, b.like(x, 2 / math.pi)))
         high, low = 1.5707963267948966, 6.123233995736766e-17
         r = b.intrinsic("fma", turns, b.like(x, -high), x)
@@ -485,7 +498,8 @@ def _sincos(quarter: int) -> Callable[[Builder, IRValue], IRValue]:
         odd = b.icmp("ne", b.and_const(quadrant, 1), b.like(quadrant, 0))
         result = b.select(odd, cosine, sine)
         negative = b.icmp("ne", b.and_const(quadrant, 2), b.like(quadrant, 0))
-        return b.select(negative, b.let("double", x.lanes, f"fneg {result}"), result)
+        result = b.select(negative, b.let("double", x.lanes, f"fneg {result}"), result)
+        return result if quarter else b.select(tiny, zero, result)
 
     return compute
 

@@ -693,7 +693,7 @@ FORMS: dict[str, Form] = {
     "wmma": _form(
         fragments, _MATRIX_TYPES, f"{_PRODUCT} load store mma a b c d {_SPACES}", tuple(range(5)),
     ),
-    "mma": _form(fragments, _MATRIX_TYPES, _PRODUCT, tuple(range(5))),
+    "mma": _form(fragments, _MATRIX_TYPES, f"{_PRODUCT} e4m3 e5m2", tuple(range(5))),
     "ldmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "stmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "movmatrix": _form(widths(32, 32), "b16", "sync aligned m8n8 trans"),

@@ -42,8 +42,6 @@ _BY_MODIFIER = {
     ("mma", "kind::mxf8f6f4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
     ("mma", "kind::mxf4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
     ("mma", "kind::mxf4nvf4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
-    ("mma", "e4m3"): ("tensor-core product of 8-bit floats", _ADA),
-    ("mma", "e5m2"): ("tensor-core product of 8-bit floats", _ADA),
     ("ldmatrix", "m16n16"): ("load of 8-bit matrices", _BLACKWELL),
     ("ldmatrix", "m8n16"): ("load of 8-bit matrices", _BLACKWELL),
     ("stmatrix", "m16n8"): ("store of 8-bit matrices", _BLACKWELL),
