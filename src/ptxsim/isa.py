@@ -189,6 +189,9 @@ _AT_BARRIER = {"red": {"has_result": True}, "arrive": {"flow": Flow.NEXT}}
 _HAS_RESULT = {"has_result": True}
 _ENDS, _NO_RESULT = {"flow": Flow.END}, {"has_result": False}
 
+_SENT = {"async": {"accesses": (IN_SHARED, IN_SHARED), "order": Order.FENCE | Order.WAITS | Order.PINS, "granule": 4}}
+"""What goes to another block's shared memory and tells a barrier object."""
+
 _TABLE: list[Row] = [
     *_rows(VALUE, "9.7.1", {
         "add": ("sum (integer, saturating s32, floating point with rounding modes, ftz, sat; packed f16x2)",
@@ -271,8 +274,9 @@ _TABLE: list[Row] = [
     *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"},
            result=Likeness.OF_ADDRESS, pointer=Pointer.MEMORY, counted=BY_SPACE, accesses=(READS,), granule="element",
            order=Order.NOBODY),
-    *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, has_result=False, counted=BY_SPACE,
-           accesses=(WRITES,), granule="element", order=Order.PINS),
+    *_rows(STORE, "9.7.9.11", {
+        "st": "store, also vectors of up to 16 bytes; st.async to shared memory of the cluster, with a barrier object",
+    }, has_result=False, counted=BY_SPACE, accesses=(WRITES,), granule="element", order=Order.PINS, variants=_SENT),
     *_rows(EFFECT, "9.7.9.25", {
         "cp": "cp.async from global to shared memory; groups or a barrier object to wait for it; bulk copies, "
               "reductions and boxes of tensors, also for all blocks of a cluster",
@@ -281,10 +285,12 @@ _TABLE: list[Row] = [
         "bulk": {"accesses": None, "order": Order.FENCE | Order.WAITS | Order.PINS},
         "prefetch": {"accesses": (), "order": Order.NOBODY},
     }, accesses=(AddressUse(writes=True, space="shared"), AddressUse(reads=True, space="global"))),
-    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result"}, counted=BY_SPACE, accesses=(UPDATES,),
+    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result, also on vectors of floating-point numbers"}, counted=BY_SPACE, accesses=(UPDATES,),
            granule="element", order=Order.BLOCKS | Order.WAITS | Order.PINS),
-    *_rows(ATOMIC, "9.7.13.6", {"red": "atomic reduction without result"}, has_result=False, counted=BY_SPACE,
-           accesses=(UPDATES,), granule="element", order=Order.BLOCKS | Order.PINS),
+    *_rows(ATOMIC, "9.7.13.6", {
+        "red": "atomic reduction without result; red.async in shared memory of the cluster, with a barrier object",
+    }, has_result=False, counted=BY_SPACE, accesses=(UPDATES,), granule="element", order=Order.BLOCKS | Order.PINS,
+           variants=_SENT),
     *_rows(ATOMIC, "9.7.13.15", {
         "mbarrier": "barrier object in shared memory: init, inval, arrive, arrive_drop, test_wait, try_wait, "
                     "pending_count; expect_tx, complete_tx, arrive.expect_tx",

@@ -69,10 +69,10 @@ def bulk_functions(form: BulkForm, mode: Mode) -> dict[str, str]:
 
 @cache
 def _bulk_lanes(form: BulkForm, mode: Mode) -> tuple[str, str]:
-    return _BulkLanes(form, mode).function()
+    return BulkLanes(form, mode).function()
 
 
-class _BulkLanes:
+class BulkLanes:
     """Writes such a function."""
 
     def __init__(self, form: BulkForm, mode: Mode) -> None:

@@ -22,6 +22,7 @@ from ptxsim.codegen.access import (
     stored_values,
     vector_address,
 )
+from ptxsim.codegen.async_stores import send
 from ptxsim.codegen.clusters import cluster_hosts, general_cluster, translate_cluster
 from ptxsim.codegen.emit import (
     ADDRESS,
@@ -57,6 +58,8 @@ from ptxsim.syntax.program import Address, Instruction, Operand, Sink, Symbol, V
 @handles("ld", "ldu", "st")
 def _load_or_store(t: Translator, i: Instruction) -> None:
     """A load or store of any space."""
+    if i.has("async"):
+        return send(t, i)
     is_load = i.opcode != "st"
     if i.space == "param":
         return _load_parameter(t, i)
@@ -232,6 +235,8 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "c
 @handles("atom", "red")
 def _atomic(t: Translator, i: Instruction) -> None:
     """atom and red, on global, shared and generic addresses."""
+    if i.has("async"):
+        return send(t, i)
     has_result = i.opcode == "atom"
     operands = i.operands[1:] if has_result else i.operands
     where = operands[0]

@@ -193,6 +193,29 @@ def atomic(i: Instruction) -> list[Need]:
     return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
 
 
+_SENT_SUMS = {
+    "add": "u32 s32 u64 s64", "min": "u32 s32", "max": "u32 s32", "inc": "u32", "dec": "u32",
+    **dict.fromkeys(("and", "or", "xor"), "b32"),
+}  # fmt: skip
+
+
+def sent(i: Instruction) -> list[Need]:
+    """st.async and red.async: where to, what, and the barrier object that hears of it."""
+    if not i.has("mbarrier::complete_tx::bytes"):
+        raise FormError("it needs '.mbarrier::complete_tx::bytes'")
+    if i.space != "cluster":
+        raise UnknownForm("generic addresses, only '.shared::cluster',")
+    if i.opcode == "red":
+        operation = next((m for m in _SENT_SUMS if i.has(m)), "")
+        if not (i.has("relaxed") and i.has("cluster")):
+            raise FormError("it needs '.relaxed.cluster'")
+        if i.type not in _SENT_SUMS.get(operation, "") or _count(i) > 1:
+            raise FormError("there is no such reduction")
+    elif WIDTH_BITS[i.type] not in (32, 64) or i.type[-2:] == "x2" or _count(i) * WIDTH_BITS[i.type] > 128:
+        raise FormError("it sends 4, 8 or 16 bytes")
+    return [Need("at"), Need("of", WIDTH_BITS[i.type], count=_count(i)), Need("at")]
+
+
 def _check_vector_atomic(i: Instruction) -> None:
     """Vectors of 16 bytes at most in global memory: f32 is added, halves have a minimum and maximum, too (sm_90)."""
     if i.space not in ("global", "generic"):
@@ -632,9 +655,15 @@ FORMS: dict[str, Form] = {
     ),
     "ld": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
     "ldu": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE, _words("global v2 v4")),
-    "st": Form(lambda i: [Need("at"), element("of", i)], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
+    "st": Form(
+        lambda i: sent(i) if i.has("async") else [Need("at"), element("of", i)], _ANY_TYPE | {"b128"},
+        _words(_MEMORY, "async mbarrier::complete_tx::bytes"),
+    ),
     "atom": _form(atomic, f"{_BITS} b128 u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
-    "red": _form(atomic, f"b32 b64 u32 s32 u64 s64 {_FLOAT}", _ATOMIC),
+    "red": _form(
+        lambda i: sent(i) if i.has("async") else atomic(i), f"b32 b64 u32 s32 u64 s64 {_FLOAT}",
+        f"{_ATOMIC} async mbarrier::complete_tx::bytes",
+    ),
     "shfl": _form(
         lambda i: [result(32, beside=True), *[source(32)] * (4 if i.has("sync") else 3)], "b32",
         "sync up down bfly idx",

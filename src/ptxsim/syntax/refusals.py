@@ -34,8 +34,6 @@ _BY_MODIFIER = {
     ("tld4", "a2d"): ("gather from a layered texture", _ANY),
     **dict.fromkeys((("tex", m) for m in ("2dms", "a2dms")), ("fetch from a multisampled texture", _ANY)),
     **dict.fromkeys(((op, "p") for op in ("suld", "sust")), ("formatted surface access", _ANY)),
-    ("st", "async"): ("thread-block cluster store", _CLUSTERS),
-    ("red", "async"): ("thread-block cluster reduction", _CLUSTERS),
     ("mma", "sp"): ("sparse tensor-core product", _AMPERE),
     ("mma", "sp::ordered_metadata"): ("sparse tensor-core product", _AMPERE),
     ("mma", "kind::f8f6f4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
