@@ -135,9 +135,12 @@ def _mov(b: Builder, i: Instruction, *xs: IRValue) -> IRValue | tuple[IRValue, .
     return xs[0]
 
 
+_WINDOWS = {"shared": L.SHARED_WINDOW, "cluster": L.SHARED_WINDOW, "local": L.LOCAL_WINDOW}
+
+
 @value("cvta")
 def _cvta(b: Builder, i: Instruction, x: IRValue) -> IRValue:
-    window = {"shared": L.SHARED_WINDOW, "local": L.LOCAL_WINDOW}.get(i.space)
+    window = _WINDOWS.get(i.space)
     if window is None:
         return x
     return b.and_const(x, window - 1) if i.has("to") else b.or_(x, b.like(x, window))
@@ -145,10 +148,7 @@ def _cvta(b: Builder, i: Instruction, x: IRValue) -> IRValue:
 
 @value("isspacep", operands=lambda i: ("u64",))
 def _isspacep(b: Builder, i: Instruction, x: IRValue) -> IRValue:
-    if i.space not in ("global", "shared", "local"):
-        raise unsupported(i)
-    high = b.lshr(x, 56)
-    wanted = {"global": 0, "shared": L.SHARED_WINDOW >> 56, "local": L.LOCAL_WINDOW >> 56}[i.space]
+    high, wanted = b.lshr(x, 56), _WINDOWS.get(i.space, 0) >> 56
     return b.icmp("eq", high, b.like(high, wanted))
 
 

@@ -477,6 +477,8 @@ def special_register(t: Translator, name: str, lanes: int) -> IRValue:
     """A special register as i32 (clocks: i64)."""
     base = name.split(".")[0]
     axis = "xyz".find(name[-1]) if "." in name else 0
+    if axis < 0:  # what would be the fourth side of a shape: one place, and everybody is there
+        return constant("i32", int(base[0] == "n" or base == "cluster_nctaid"), lanes)
     if base == "tid":
         return _thread_index(t, axis, lanes)
     if base == "laneid" or base.startswith("lanemask"):

@@ -19,7 +19,7 @@ from ptxsim.adders import adder
 from ptxsim.codegen.emit import I32, I64, IRValue, arg, constant, i64
 from ptxsim.codegen.silicon_sums import silicon_sum
 from ptxsim.codegen.tensor_moves import transposed
-from ptxsim.codegen.tensor_products import element_bytes, finished, library_function
+from ptxsim.codegen.tensor_products import eight_bit_floats, element_bytes, finished, library_function
 from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct
 
 HIGH = 16

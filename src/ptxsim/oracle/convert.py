@@ -32,16 +32,14 @@ def _mov(lanes: ActiveLanes, i: Instruction) -> None:
 
 @value("cvta")
 def _cvta(i: Instruction, x: np.ndarray) -> np.ndarray:
-    window = WINDOWS.get(i.space, 0)
+    window = WINDOWS.get("shared" if i.space == "cluster" else i.space, 0)
     wide = x.astype(np.uint64)
     return wide & np.uint64(window - 1) if i.has("to") and window else wide | np.uint64(window)
 
 
 @value("isspacep", sources=lambda i: ("u64",), result=lambda i: "pred")
 def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
-    if i.space == "const":
-        raise unsupported(i, "constant memory has no window of its own")
-    return x >> np.uint64(56) == WINDOWS.get(i.space, 0) >> 56
+    return x >> np.uint64(56) == WINDOWS.get("shared" if i.space == "cluster" else i.space, 0) >> 56
 
 
 # ---------------------------------------------------------------- cvt

@@ -440,7 +440,7 @@ REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], 
     "match": ((_words("any all"), bool), (_words("sync"), bool)),
     "redux": ((_words("add min max and or xor"), bool), (_words("sync"), bool)),
     "atom": ((_OPERATIONS, bool),), "red": ((_OPERATIONS, bool),),
-    "cvta": ((_ADDRESS_SPACES, bool),), "isspacep": ((_ADDRESS_SPACES, bool),),
+    **dict.fromkeys(("cvta", "isspacep"), ((_ADDRESS_SPACES | {"shared::cluster"}, bool),)),
     "cvt": ((_words("rn"), _float8), (_words("satfinite"), lambda i: i.types[0] in FLOAT8_TYPES)),
     "dp2a": ((_words("lo hi"), bool),), "brx": ((_words("idx"), bool),),
     "cp": (
@@ -610,7 +610,7 @@ FORMS: dict[str, Form] = {
     "abs": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
     "neg": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
     **dict.fromkeys(("min", "max"), _form(
-        lambda i: same(3 if len(i.operands) == 4 else 2)(i), f"{_INT} {_PACKED_INT} {_FLOAT}",
+        lambda i: same(3 if len(i.operands) == 4 and i.type == "f32" else 2)(i), f"{_INT} {_PACKED_INT} {_FLOAT}",
         "ftz NaN xorsign abs relu",
     )),
     "popc": _form(widths(32, None), "b32 b64"), "clz": _form(widths(32, None), "b32 b64"),
@@ -678,7 +678,7 @@ FORMS: dict[str, Form] = {
     ),
     "redux": _form(widths(32, 32, 32), "u32 s32 b32", f"sync add min max {_BOOLEAN}"),
     "elect": _form(lambda i: [result(32, beside=True), source(32)], "", "sync", (0,)),
-    "createpolicy": _form(policy, "b64", f"fractional range cvt L2 global {_CACHE}"),
+    "createpolicy": _form(policy, "b64", f"fractional range cvt L2 global L2::evict_unchanged {_CACHE}"),
     "pmevent": _form(lambda i: [Need("number")], "", "mask", (0,)),
     **dict.fromkeys(("vadd", "vsub", "vabsdiff", "vmin", "vmax"), _form(seen, "u32 s32", "sat add min max", (3,))),
     **dict.fromkeys(("vshl", "vshr"), _form(seen, "u32", "sat clamp wrap add min max", (3,))),
@@ -707,7 +707,7 @@ FORMS: dict[str, Form] = {
     "getctarank": _form(lambda i: [result(32), source(WIDTH_BITS[i.type])], "u32 u64", "shared::cluster"),
     "membar": _form(nothing, "", "cta gl sys gpu proxy alias", (0,)),
     "fence": _form(
-        fence, "", f"{_ORDER} {_SPACES} proxy alias async generic mbarrier_init tensormap::generic "
+        fence, "", f"{_ORDER} {_SPACES} proxy alias async async::generic generic mbarrier_init tensormap::generic "
         "sync_restrict::shared::cta sync_restrict::shared::cluster", (0,),
     ),
     "prefetch": _form(
@@ -801,6 +801,8 @@ class Checker:
         if role == "number":
             return isinstance(operand, Immediate)
         if role == "of":
+            if width == 1 and isinstance(operand, Special):
+                return operand.name == "is_explicit_cluster"
             return isinstance(operand, Immediate) or (width != 1 and isinstance(operand, Special | Symbol))
         if isinstance(operand, ResultPair) and need.beside:
             return self.fits(Need("to", width), operand.first) and self.fits(Need("to", 1), operand.second)
