@@ -186,22 +186,31 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
     """Registers that f32 arithmetic writes, and those that such a register is copied to: they may hold its NaNs.
 
     A GPU gives one NaN, 0x7FFFFFFF; the host keeps payloads and sets signs. Nobody can tell while the value stays a
-    number, so it is put right only where its bits are looked at: stored, shuffled, moved to an integer register.
+    number, so it is put right only where its bits are looked at: stored, shuffled, moved to an integer register. Not so
+    in registers that something else writes, too: there a NaN is put right when it is written (`gives_nans`).
     """
     found: set[str] = set()
+    others: set[str] = set()
     copies: list[tuple[str, list[str]]] = []
     for block in kernel.blocks:
         for i in block.instructions:
-            if i.opcode not in VALUES or not i.types or i.types[0] not in ("f32", "b32"):
-                continue
-            if i.opcode in KEEPS_PAYLOADS:
+            if i.opcode in KEEPS_PAYLOADS and i.opcode in VALUES and i.types and i.types[0] in ("f32", "b32"):
                 sources = [o.name for o in i.operands[1:] if isinstance(o, Register)]
                 copies += [(name, sources) for name in i.written]
-            elif i.types[0] == "f32":
+            elif i.opcode in VALUES and i.types and i.types[0] == "f32":
                 found |= {name for name in i.written if kernel.registers[name] != "pred"}
+            else:
+                others.update(i.written)
     while fresh := {name for name, sources in copies if name not in found and not found.isdisjoint(sources)}:
         found |= fresh
-    return frozenset(found)
+    return frozenset(found - others)
+
+
+def gives_nans(i: Instruction, computed: frozenset[str]) -> bool:
+    """Whether an instruction may write a NaN of f32 arithmetic to a register that is not among the computed ones."""
+    if not i.types or i.types[0] != "f32" or computed.issuperset(i.written):
+        return False
+    return i.opcode not in KEEPS_PAYLOADS or not computed.isdisjoint(i.read)
 
 
 def canonical_bits(b: Builder, bits: IRValue) -> IRValue:

@@ -32,7 +32,7 @@ from ptxsim.codegen.emit import (
     float_constant,
     tell_async,
 )
-from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan
+from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan, gives_nans
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
@@ -275,6 +275,8 @@ class Translator(Builder):
         result = VALUES[i.opcode].handler(self, i, *sources)
         if isinstance(result, IRValue) and result.type in ("half", "bfloat") and i.opcode not in KEEPS_PAYLOADS:
             result = canonical_nan(self, result)
+        if isinstance(result, IRValue) and result.type == "float" and gives_nans(i, self.unit.computed_floats):
+            result = canonical_bits(self, self.bitcast(result, "i32"))
         self.write(i.operands[0], result, own or Lanes())
 
     def write(self, target: Operand, result: IRValue | tuple[IRValue, ...], own: Lanes) -> None:
