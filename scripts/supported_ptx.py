@@ -17,9 +17,9 @@ KINDS = {
 def page() -> str:
     lines = [
         "# Supported PTX", "",
-        "Every instruction of the PTX ISA (version 9.0, up to sm_90a): those that the simulator executes, with the ISA's",
-        "section numbers, and [those that it refuses](#refused). A refused one raises an error that names it, its source",
-        "line, the reason, and the GPU that has it.", "",
+        "Every instruction of the PTX ISA (version 9.0, up to sm_90a): those that the simulator executes, with the",
+        "ISA's section numbers, and [those that it refuses](#refused). A refused one raises an error that names it, its",
+        "source line, the reason, and the GPU that has it.", "",
         "*Written by `scripts/supported_ptx.py` from `ptxsim.isa`.*", "",
     ]  # fmt: skip
     for kind, heading in KINDS.items():
@@ -39,8 +39,8 @@ def _refused() -> list[str]:
         reasons.setdefault((row.what, row.why, row.gpu), []).append(f"`{name}`")
     return [
         "## Refused", "",
-        "With a dot, an instruction with this modifier. Scalar video instructions follow the PTX ISA; what ptxas makes of",
-        "some of them for sm_90 (saturation of whole words, merges into `.h1`, scaled products) gives other numbers.", "",
+        "With a dot, an instruction with this modifier. Scalar video instructions follow the PTX ISA; what ptxas makes",
+        "of some of them for sm_90 (words that saturate, merges into `.h1`, scaled products) gives other numbers.", "",
         "| instruction | what it is | why | GPUs that have it |", "|---|---|---|---|",
         *(f"| {', '.join(names)} | {what} | {why} | {gpu or 'any'} |" for (what, why, gpu), names in reasons.items()),
         "",

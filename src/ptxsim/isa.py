@@ -285,7 +285,8 @@ _TABLE: list[Row] = [
         "bulk": {"accesses": None, "order": Order.FENCE | Order.WAITS | Order.PINS},
         "prefetch": {"accesses": (), "order": Order.NOBODY},
     }, accesses=(AddressUse(writes=True, space="shared"), AddressUse(reads=True, space="global"))),
-    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result, also on vectors of floating-point numbers"}, counted=BY_SPACE, accesses=(UPDATES,),
+    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result, also on vectors of floating-point numbers"},
+           counted=BY_SPACE, accesses=(UPDATES,),
            granule="element", order=Order.BLOCKS | Order.WAITS | Order.PINS),
     *_rows(ATOMIC, "9.7.13.6", {
         "red": "atomic reduction without result; red.async in shared memory of the cluster, with a barrier object",
@@ -428,7 +429,7 @@ REFUSED: dict[str, Refused] = {
     "suld.p": _FORMATTED, "sust.p": _FORMATTED,
     "fma.oob": Refused("product that takes NaNs outside of a tensor for zeros",
                        "which operands count is not on record", CLUSTERS),
-    "mma.sp": _SPARSE, "mma.sp::ordered_metadata": _SPARSE, "wgmma.sp": _SPARSE,
+    "mma.sp": _SPARSE, "mma.sp::ordered_metadata": _SPARSE, "wgmma.sp": replace(_SPARSE, gpu=HOPPER),
     **dict.fromkeys(
         [f"mma.{kind}" for kind in ("kind::f8f6f4", "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4")], _NEW_PRODUCT,
     ),

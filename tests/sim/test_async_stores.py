@@ -1,4 +1,4 @@
-"""st.async and red.async: values and sums that blocks of a cluster send each other, by machine code and by the oracle."""
+"""st.async and red.async: values and sums that blocks of a cluster send each other, by machine code and the oracle."""
 
 from __future__ import annotations
 

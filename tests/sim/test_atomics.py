@@ -40,7 +40,8 @@ def test_sums_in_global_memory_flush_and_those_in_shared_memory_do_not():
         shared.format(add_shared) + keep + add_global, add_global + shared.format(add_shared) + keep,
         shared.format("cvta.shared.u64 %d2, s; red.add.f32 [%d2], %r2;") + keep + "red.add.f32 [%d1], %r2;",
     ):  # fmt: skip
-        body = f"mov.u32 %r2, {TINY};" + body.replace("cvta.shared.u64 %d2, s;", "mov.u64 %d2, s; cvta.shared.u64 %d2, %d2;")
+        body = body.replace("cvta.shared.u64 %d2, s;", "mov.u64 %d2, s; cvta.shared.u64 %d2, %d2;")
+        body = f"mov.u32 %r2, {TINY};{body}"
         assert both(body, np.zeros(2, np.uint32)).tolist() == [0, TINY]
 
 
@@ -56,8 +57,8 @@ def test_vectors_of_halves(operation, wanted, kind):
     """A NaN loses against a number, and -0 is below +0."""
     before, own = _halves(1.0, 0.0, np.nan, 3.0), _halves(-2.0, -0.0, 1.0, 5.0)
     out = np.concatenate([before, own, np.zeros(4, np.uint16)])
-    load, store, vector = ("ld.global.v4.u16 {%h1, %h2, %h3, %h4}, [%d1+8];", "{%h5, %h6, %h7, %h8}", "{%h1, %h2, %h3, %h4}")
-    width = "v4.u16"
+    load, width = "ld.global.v4.u16 {%h1, %h2, %h3, %h4}, [%d1+8];", "v4.u16"
+    store, vector = "{%h5, %h6, %h7, %h8}", "{%h1, %h2, %h3, %h4}"
     if kind == "v2.f16x2":
         load, store, vector, width = "ld.global.v2.u32 {%r1, %r2}, [%d1+8];", "{%r5, %r6}", "{%r1, %r2}", "v2.u32"
     body = f"{load} atom.global.{operation}.noftz.{kind} {store}, [%d1], {vector}; st.global.{width} [%d1+16], {store};"
@@ -78,7 +79,8 @@ def test_eight_halves_of_many_threads(kind):
 
 
 def test_vectors_of_f32():
-    moves = "".join(f"mov.f32 %r{k}, 0f{bits};" for k, bits in enumerate(("3F800000", "40000000", "40400000", "00000003"), 1))
+    numbers = "3F800000", "40000000", "40400000", "00000003"
+    moves = "".join(f"mov.f32 %r{k}, 0f{bits};" for k, bits in enumerate(numbers, 1))
     body = f"{moves} red.global.add.v4.f32 [%d1], {{%r1, %r2, %r3, %r4}};"
     assert both(body, np.zeros(4, np.float32), 32).tolist() == [32.0, 64.0, 96.0, 0.0]
 

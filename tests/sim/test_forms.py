@@ -103,7 +103,9 @@ def _problems(folder: Path, lines: list[str]) -> list[str]:
 
 def test_every_opcode_has_a_form():
     """Opcodes that are executed, and those that are refused."""
-    written = {word.split(".")[0] for own in SECTIONS.values() for line in own for word in re.findall(r"[a-z]\w+", line)}
+    written = {
+        word.split(".")[0] for own in SECTIONS.values() for line in own for word in re.findall(r"[a-z]\w+", line)
+    }
     assert INSTRUCTIONS.keys() | {name for name in REFUSED if "." not in name} <= written
 
 

@@ -140,7 +140,8 @@ def test_parts_are_taken_in_a_function_that_is_inlined():
 @pytest.mark.parametrize(
     "line",
     [
-        "vadd.u32.u32.u32 %r1, %r2.b4, %r3;", "vadd.u32.u32.u32 %r1, %r2.h2, %r3;", "vadd.u32.u32.u32 %r1.b0, %r2, %r3;",
+        "vadd.u32.u32.u32 %r1, %r2.b4, %r3;", "vadd.u32.u32.u32 %r1, %r2.h2, %r3;",
+        "vadd.u32.u32.u32 %r1.b0, %r2, %r3;",
         "vadd.u32.u32.u32.add %r1, %r2, %r3;", "vadd.u32.u32.u32.add.min %r1, %r2, %r3, %r4;",
         "vadd.u32.u32.u32.add %r1.b0, %r2, %r3, %r4;", "vadd.u32.u32.u32 %r1, -%r2, %r3;",
         "vadd.u16.u32.u32 %r1, %r2, %r3;", "vadd2.u32.u32.u32.sat.add %r1, %r2, %r3, %r4;",
@@ -148,7 +149,8 @@ def test_parts_are_taken_in_a_function_that_is_inlined():
         "vadd4.u32.u32.u32 %r1, %r2.b10, %r3, %r4;", "vadd4.u32.u32.u32 %r1, %r2, %r3, %r4.b0;",
         "vmad.u32.u32.u32.po %r1, -%r2, %r3, %r4;", "vmad.u32.u32.u32 %r1, -%r2, %r3, -%r4;",
         "vmad.u32.u32.u32 %r1.b0, %r2, %r3, %r4;", "vset.u32.u32 %r1, %r2, %r3;", "vshl.u32.u32.u32 %r1, %r2, %r3;",
-        "vshl.u32.u32.s32.clamp %r1, %r2, %r3;", "cvt.pack.sat.u8.s32 %r1, %r2, %r3;", "cvt.pack.u16.s32 %r1, %r2, %r3;",
+        "vshl.u32.u32.s32.clamp %r1, %r2, %r3;", "cvt.pack.sat.u8.s32 %r1, %r2, %r3;",
+        "cvt.pack.u16.s32 %r1, %r2, %r3;",
         "add.u32 %r1, %r2.b0, %r3;",
     ],
 )  # fmt: skip

@@ -14,7 +14,6 @@ from ptxsim.codegen.access import MemoryAccess, vector_address
 from ptxsim.codegen.bulk_copies import BulkForm, BulkLanes
 from ptxsim.codegen.bulk_memory import reduction
 from ptxsim.codegen.emit import CONTEXT, I32, I64, MASK, SITE, WARP, WORKER, Helper, IRValue, constant, i32, i64
-from ptxsim.codegen.tensor import tile_mode
 from ptxsim.codegen.tensor_moves import Mode
 from ptxsim.codegen.tensor_products import finished
 from ptxsim.codegen.translator import Translator
@@ -52,7 +51,7 @@ def send(t: Translator, i: Instruction) -> None:
     area, step = t.area("async values", 32 * WARP), WARP * bytes_of(i.type)
     for k, element in enumerate(elements):
         t.store(t.source(element, f"b{8 * bytes_of(i.type)}", WARP), t.offset(area, k * step), align=8)
-    mode = tile_mode(t, "shared")
+    mode = Mode("shared", t.unit.options.check, t.unit.options.count, t.unit.shared_granule_log2, t.unit.options.exact)
     name, text = _lanes(sent, mode)
     t.unit.library[name] = text
     t.call(name, "void", WORKER, CONTEXT, t.active, to, by, area, constant("i32", len(t.unit.sites) - 2))

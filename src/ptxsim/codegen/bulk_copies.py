@@ -212,9 +212,7 @@ class BulkLanes:
             at = b.splat(b.add(b.convert("ptrtoint", memory, I64), offset))
             none, fewer = constant(I32, 0, WARP), b.splat(b.resize(b.sub(i64(0), size), I32))
             mask = b.binary("shl", i32(1), lane)
-            b.call(
-                "ws_mbarrier_arrive", I64, WORKER, CONTEXT, at, mask, none, i32(0), i32(0), fewer, lanes=WARP
-            )
+            b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, at, mask, none, i32(0), i32(0), fewer, lanes=WARP)
         with b.if_(b.not_(inside), likely=False):
             b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, offset, i64(0))
 

@@ -90,9 +90,7 @@ def _vmad(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRV
 def _fields(b: Builder, x: IRValue, y: IRValue, chosen: tuple[int, ...], width: int, type_: str) -> list[IRValue]:
     """The chosen parts of y:x, extended to 32 bits."""
     op, each = "ashr" if type_[0] == "s" else "lshr", 32 // width
-    return [
-        b.binary(op, b.shl((x, y)[k // each], 32 - width * (k % each + 1)), b.like(x, 32 - width)) for k in chosen
-    ]
+    return [b.binary(op, b.shl((x, y)[k // each], 32 - width * (k % each + 1)), b.like(x, 32 - width)) for k in chosen]
 
 
 @value(*PACKED, operands=lambda i: ("b32", "b32", "b32"))

@@ -71,7 +71,8 @@ def _pack(lanes: ActiveLanes, i: Instruction) -> None:
     to = next(m for m in i.modifiers if m not in ("pack", "sat"))
     width = int(to[1:])
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
-    upper, lower = (np.clip(lanes.read(o, "s32").astype(np.int64), low, high) & (1 << width) - 1 for o in i.operands[1:3])
+    numbers = (np.clip(lanes.read(o, "s32").astype(np.int64), low, high) for o in i.operands[1:3])
+    upper, lower = (x & (1 << width) - 1 for x in numbers)
     rest = lanes.read(i.operands[3], "u32").astype(np.int64) if len(i.operands) == 4 else 0
     lanes.write(i.operands[0], wrapped(rest << 2 * width | upper << width | lower, "b32"), "b32")
 

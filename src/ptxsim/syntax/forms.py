@@ -415,7 +415,8 @@ EXCLUSIVE = (
     ROUNDING | {"approx", "full"}, COMPARISONS | {"wide"}, _BOOLEANS, _words("v2 v4 v8"), _words("clamp wrap"),
     _words("l r"), _SHUFFLES, _PROPERTIES, _PERMUTATIONS, _words("weak volatile relaxed acquire release acq_rel sc"),
     _words("cta cluster gpu sys gl"), _words("launch_dependents wait"),
-    _words("commit_group wait_group wait_all ca cg mbarrier"), _words("trap clamp zero"), _QUERIES, _words("shr7 shr15"),
+    _words("commit_group wait_group wait_all ca cg mbarrier"), _words("trap clamp zero"), _QUERIES,
+    _words("shr7 shr15"),
 )  # fmt: skip
 """Of each of these an instruction has one at most."""
 

@@ -146,7 +146,7 @@ class Instruction:
     """Labels: of bra and brx.idx, and of the place behind a call on the stack."""
     origin: InstructionOrigin = InstructionOrigin.TEXT
     selectors: tuple[str, ...] = ()
-    """For each operand of a video instruction, which part of it is meant (`syntax.video`); empty where all are whole."""
+    """For each operand of a video instruction, the part that is meant (`syntax.video`); empty where all are whole."""
 
     @property
     def row(self) -> Row:

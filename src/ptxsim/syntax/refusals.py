@@ -43,7 +43,7 @@ def too_new(instruction: Instruction, target: str, version: str = "") -> Refused
 
 def _older(version: str, than: tuple[int, int]) -> bool:
     numbers = re.match(r"(\d+)\.(\d+)", version)
-    return bool(numbers) and (int(numbers[1]), int(numbers[2])) < than
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) < than
 
 
 def refusal(instruction: Instruction) -> Refused | None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from ptxsim.syntax.program import Instruction, Register
 
 SCALAR = frozenset({"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset"})
-PACKED = frozenset(f"v{name}{parts}" for name in ("add", "sub", "avrg", "absdiff", "min", "max", "set") for parts in "24")
+_PACKED = ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset")
+PACKED = frozenset(f"{name}{parts}" for name in _PACKED for parts in "24")
 VIDEO = SCALAR | PACKED
 _SELECTED = re.compile(r"(-?)\s*([\w$%]++)(?:\.([bh]\d{1,4}))?", re.ASCII)
 _NEGATED = "-"
