@@ -35,7 +35,8 @@ WMMA_SHAPES = {
 }  # fmt: skip
 MMA_SHAPES = {
     "m8n8k4": "f64 f16", "m16n8k4": "tf32 f64", "m16n8k8": "f16 bf16 tf32 f64",
-    "m16n8k16": "f16 bf16 f64 s8 u8", "m8n8k16": "s8 u8", "m16n8k32": "s8 u8 s4 u4", "m8n8k32": "s4 u4",
+    "m16n8k16": "f16 bf16 f64 s8 u8 e4m3 e5m2", "m8n8k16": "s8 u8",
+    "m16n8k32": "s8 u8 s4 u4 e4m3 e5m2", "m8n8k32": "s4 u4",
     "m16n8k64": "s4 u4", "m8n8k128": "b1", "m16n8k128": "b1", "m16n8k256": "b1",
 }  # fmt: skip
 """Shape of the product -> types of A and B. `fragment` also takes the accumulators' types."""

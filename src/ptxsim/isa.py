@@ -189,6 +189,9 @@ _AT_BARRIER = {"red": {"has_result": True}, "arrive": {"flow": Flow.NEXT}}
 _HAS_RESULT = {"has_result": True}
 _ENDS, _NO_RESULT = {"flow": Flow.END}, {"has_result": False}
 
+_SENT = {"async": {"accesses": (IN_SHARED, IN_SHARED), "order": Order.FENCE | Order.WAITS | Order.PINS, "granule": 4}}
+"""What goes to another block's shared memory and tells a barrier object."""
+
 _TABLE: list[Row] = [
     *_rows(VALUE, "9.7.1", {
         "add": ("sum (integer, saturating s32, floating point with rounding modes, ftz, sat; packed f16x2)",
@@ -218,8 +221,6 @@ _TABLE: list[Row] = [
         "dp4a": ("four-way byte dot product and accumulate",
                  {**_DOT, "tally": dict.fromkeys(("u32", "s32"), "dot_instructions")}),
         "dp2a": ("two-way half-word dot product and accumulate", _DOT),
-        "vabsdiff2": "two absolute differences of 16-bit numbers, packed or summed",
-        "vabsdiff4": "four absolute differences of bytes, packed or summed",
     }, **_LANE_BY_LANE),
     *_rows(VALUE, "9.7.2", {
         "addc": "add with carry", "subc": "subtract with borrow", "madc": "multiply and add with carry",
@@ -255,11 +256,27 @@ _TABLE: list[Row] = [
                  {**_OTHER, "pointer": Pointer.ANYWHERE, "variants": {"shared::cluster": _POINTS}}),
         "getctarank": ("rank of the block whose shared memory an address is in", _OTHER),
     }, **_LANE_BY_LANE),
+    *_rows(VALUE, "9.7.17", {
+        "vadd": "video: sum of bytes, halves or words; a second operation or merge with the third source",
+        "vsub": "video: difference", "vabsdiff": "video: absolute difference", "vmin": "video: minimum",
+        "vmax": "video: maximum", "vshl": "video: shift left", "vshr": "video: shift right",
+        "vmad": "video: product and sum, scaled down by 7 or 15 bits",
+        "vset": "video: comparison that gives 0 or 1",
+        **{
+            f"v{name}{parts}": f"video: {'two' if parts == 2 else 'four'} {what} of "
+            f"{'halves' if parts == 2 else 'bytes'}, packed or summed"
+            for parts in (2, 4) for name, what in (
+                ("add", "sums"), ("sub", "differences"), ("avrg", "averages"), ("absdiff", "absolute differences"),
+                ("min", "minima"), ("max", "maxima"), ("set", "comparisons"),
+            )
+        },
+    }, **_LANE_BY_LANE),
     *_rows(LOAD, "9.7.9.8", {"ld": "load, also vectors of up to 16 bytes", "ldu": "load read-only data"},
            result=Likeness.OF_ADDRESS, pointer=Pointer.MEMORY, counted=BY_SPACE, accesses=(READS,), granule="element",
            order=Order.NOBODY),
-    *_rows(STORE, "9.7.9.11", {"st": "store, also vectors of up to 16 bytes"}, has_result=False, counted=BY_SPACE,
-           accesses=(WRITES,), granule="element", order=Order.PINS),
+    *_rows(STORE, "9.7.9.11", {
+        "st": "store, also vectors of up to 16 bytes; st.async to shared memory of the cluster, with a barrier object",
+    }, has_result=False, counted=BY_SPACE, accesses=(WRITES,), granule="element", order=Order.PINS, variants=_SENT),
     *_rows(EFFECT, "9.7.9.25", {
         "cp": "cp.async from global to shared memory; groups or a barrier object to wait for it; bulk copies, "
               "reductions and boxes of tensors, also for all blocks of a cluster",
@@ -268,10 +285,13 @@ _TABLE: list[Row] = [
         "bulk": {"accesses": None, "order": Order.FENCE | Order.WAITS | Order.PINS},
         "prefetch": {"accesses": (), "order": Order.NOBODY},
     }, accesses=(AddressUse(writes=True, space="shared"), AddressUse(reads=True, space="global"))),
-    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result"}, counted=BY_SPACE, accesses=(UPDATES,),
+    *_rows(ATOMIC, "9.7.13.5", {"atom": "atomic operation with result, also on vectors of floating-point numbers"},
+           counted=BY_SPACE, accesses=(UPDATES,),
            granule="element", order=Order.BLOCKS | Order.WAITS | Order.PINS),
-    *_rows(ATOMIC, "9.7.13.6", {"red": "atomic reduction without result"}, has_result=False, counted=BY_SPACE,
-           accesses=(UPDATES,), granule="element", order=Order.BLOCKS | Order.PINS),
+    *_rows(ATOMIC, "9.7.13.6", {
+        "red": "atomic reduction without result; red.async in shared memory of the cluster, with a barrier object",
+    }, has_result=False, counted=BY_SPACE, accesses=(UPDATES,), granule="element", order=Order.BLOCKS | Order.PINS,
+           variants=_SENT),
     *_rows(ATOMIC, "9.7.13.15", {
         "mbarrier": "barrier object in shared memory: init, inval, arrive, arrive_drop, test_wait, try_wait, "
                     "pending_count; expect_tx, complete_tx, arrive.expect_tx",
@@ -298,7 +318,7 @@ _TABLE: list[Row] = [
         "mma": {"counted": "tensor", "accesses": ()},
     }),
     *_rows(TENSOR, "9.7.14.5", {
-        "mma": ("mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, int8, int4, b1",
+        "mma": ("mma.sync in every dense shape and type up to sm_90: f16, bf16, tf32, f64, e4m3, e5m2, int8, int4, b1",
                 {"counted": "tensor"}),
         "ldmatrix": ("ldmatrix: one, two or four 8 x 8 matrices from shared memory, also transposed",
                      {**_MOVES_MATRIX, "accesses": (AddressUse(reads=True, space="shared"),)}),
@@ -356,3 +376,72 @@ _TABLE: list[Row] = [
 INSTRUCTIONS: dict[str, Row] = {row.opcode: row for row in _TABLE}
 UNKNOWN = Row("", CONTROL, "", "an instruction that is refused", has_result=False)
 """What is believed of an instruction that is not in the table, until it is refused: a row that says nothing."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An instruction, or one with a modifier, that is known and not executed."""
+
+    what: str
+    """what it is, behind "a": a thread-block cluster instruction"""
+    why: str
+    gpu: str = ""
+    """what runs it; empty: any GPU"""
+
+
+HOPPER = "an sm_90a GPU (Hopper: H100, H200)"
+CLUSTERS = "an sm_90 or newer GPU (Hopper, Blackwell)"
+BLACKWELL = "an sm_100a GPU (Blackwell: B200)"
+BLACKWELL_GEFORCE = "an sm_120a GPU (Blackwell: GeForce RTX 50)"
+AMPERE = "an sm_80 or newer GPU (Ampere and later)"
+_TOO_NEW = "what is simulated ends with sm_90a"
+_NO_MIPMAPS = "textures have one level here"
+_NO_CUBES = "textures have one to three dimensions here, and layers"
+_SPARSE = Refused("sparse tensor-core product", "products are dense here", AMPERE)
+_FORMATTED = Refused("formatted surface access", "surfaces are accessed by their bytes (.b)")
+_NOT_KEPT = Refused("query", "texture and surface objects do not keep it here")
+_NEW_FLOATS = Refused("conversion of 4-, 6- and 8-bit floats", _TOO_NEW, BLACKWELL)
+_NEW_PRODUCT = Refused("tensor-core product of 4- to 8-bit floats", _TOO_NEW, BLACKWELL_GEFORCE)
+_LEVEL = Refused("texture fetch from a mipmap", _NO_MIPMAPS)
+_STACK_ROOM = Refused("run-time stack allocation", "how much local memory a thread has is fixed before it starts")
+_CUBE = Refused("fetch from a cubemap", _NO_CUBES)
+_MULTISAMPLED = Refused("fetch from a multisampled texture", "a texel has one sample here")
+
+REFUSED: dict[str, Refused] = {
+    "tcgen05": Refused("tensor-memory matrix instruction", _TOO_NEW, BLACKWELL),
+    "clusterlaunchcontrol": Refused("thread-block cluster instruction", _TOO_NEW, BLACKWELL),
+    "tensormap": Refused("change of a tensor map in the kernel", "maps are made by the host here", HOPPER),
+    "multimem": Refused("multi-GPU memory instruction", "there is one GPU here", CLUSTERS),
+    "istypep": Refused("texture query", "textures are objects by their handles here, no references"),
+    "sured": Refused("surface reduction", "surfaces are loaded and stored here"),
+    **dict.fromkeys(("alloca", "stacksave", "stackrestore"), _STACK_ROOM),
+    **dict.fromkeys(("tex.level", "tex.grad", "tex.base", "txq.level"), _LEVEL),
+    **dict.fromkeys(("tex.cube", "tex.acube", "tld4.cube", "tld4.acube"), _CUBE),
+    "tld4.a2d": Refused("gather from a layered texture", "gathers are from plain 2d textures here"),
+    **dict.fromkeys(("tex.2dms", "tex.a2dms", "txq.num_samples"), _MULTISAMPLED),
+    "tex.v2": Refused("texture fetch of pairs of halves", "fetches give four values of 32 bits here"),
+    "txq.num_mipmap_levels": _LEVEL,
+    **dict.fromkeys(
+        [f"txq.{q}" for q in ("channel_data_type", "channel_order", "filter_mode", "addr_mode_0", "addr_mode_1",
+                              "addr_mode_2", "force_unnormalized_coords")]
+        + [f"suq.{q}" for q in ("channel_data_type", "channel_order", "memory_layout")], _NOT_KEPT,
+    ),
+    "suld.p": _FORMATTED, "sust.p": _FORMATTED,
+    "fma.oob": Refused("product that takes NaNs outside of a tensor for zeros",
+                       "which operands count is not on record", CLUSTERS),
+    "mma.sp": _SPARSE, "mma.sp::ordered_metadata": _SPARSE, "wgmma.sp": replace(_SPARSE, gpu=HOPPER),
+    **dict.fromkeys(
+        [f"mma.{kind}" for kind in ("kind::f8f6f4", "kind::mxf8f6f4", "kind::mxf4", "kind::mxf4nvf4")], _NEW_PRODUCT,
+    ),
+    **dict.fromkeys(("ldmatrix.m16n16", "ldmatrix.m8n16"), Refused("load of 8-bit matrices", _TOO_NEW, BLACKWELL)),
+    "stmatrix.m16n8": Refused("store of 8-bit matrices", _TOO_NEW, BLACKWELL),
+    "ldu.b128": Refused("load of 16 bytes at once", "ldu loads 8 bytes at most here, or vectors"),
+    **dict.fromkeys([f"isspacep.{s}" for s in ("const", "param", "param::entry")],
+                    Refused("test for constant or parameter memory", "they have no windows of generic addresses here")),
+    **dict.fromkeys([f"cvt.{t}" for t in ("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "rs")], _NEW_FLOATS),
+    **dict.fromkeys([f"{op}.f32x2" for op in ("add", "sub", "mul", "fma")],
+                    Refused("operation on two f32", _TOO_NEW, BLACKWELL)),
+    "redux.f32": Refused("reduction of f32 over a warp", _TOO_NEW, BLACKWELL),
+    "st.bulk": Refused("bulk initialisation of shared memory", _TOO_NEW, BLACKWELL),
+}  # fmt: skip
+"""What is not executed, by opcode, or by opcode and modifier."""

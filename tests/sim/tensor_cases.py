@@ -11,7 +11,10 @@ from ptxsim.fragments import ELEMENT_BITS, MMA_SHAPES, WMMA_SHAPES, Fragment, di
 from ptxsim.syntax.matrices import Product
 
 HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n"
-_ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
+_ACCUMULATORS = {
+    "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",),
+    "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,9 @@ class Case:
 
 def _types(a: str) -> Iterator[tuple[str, str, str]]:
     """(d, b, c) that go with a type of A."""
-    partner = {"s8": "u8", "u8": "u8", "s4": "s4", "u4": "s4"}.get(a, a)
+    partner = {"s8": "u8", "u8": "u8", "s4": "s4", "u4": "s4", "e4m3": "e5m2"}.get(a, a)
     for d in _ACCUMULATORS.get(a, ("s32",)):
-        for c in _ACCUMULATORS.get(a, ("s32",)):
+        for c in (d,) if a in ("e4m3", "e5m2") else _ACCUMULATORS.get(a, ("s32",)):
             yield d, partner, c
 
 
@@ -52,7 +55,7 @@ def _forms(kind: str, shape: str, d: str, a: str, b: str, c: str) -> list[Case]:
         layouts = [(x, y) for x in ("row", "col") for y in ("row", "col")]
     found = []
     for x, y in layouts:
-        for saturates in (False, True) if ELEMENT_BITS[a] in (4, 8) else (False,):
+        for saturates in (False, True) if a in ("s8", "u8", "s4", "u4") else (False,):
             for operation in ("xor", "and") if a == "b1" else ("",):
                 if (kind, operation) == ("wmma", "and") and shape != "m8n8k128":
                     continue
@@ -177,6 +180,9 @@ def words(rng: np.random.Generator, held: Fragment, special: bool) -> np.ndarray
         return rng.integers(-span, span, shape).astype(np.int64).astype(np.int32).view(np.uint32)
     if special:
         return rng.integers(0, 1 << 63, shape, np.uint64).astype(dtype) ^ _notable(rng, held, shape).view(dtype)
+    if held.type in ("e4m3", "e5m2"):  # from a few hundredths to some dozens
+        codes = rng.integers(0x28, 0x50, (*shape, held.elements)) | rng.integers(0, 2, (*shape, held.elements)) << 7
+        return codes.astype(np.uint8).view(dtype).reshape(shape)
     numbers = rng.standard_normal((*shape, held.elements))
     return packed(numbers, held.type).view(dtype).reshape(shape)
 

@@ -69,10 +69,10 @@ def bulk_functions(form: BulkForm, mode: Mode) -> dict[str, str]:
 
 @cache
 def _bulk_lanes(form: BulkForm, mode: Mode) -> tuple[str, str]:
-    return _BulkLanes(form, mode).function()
+    return BulkLanes(form, mode).function()
 
 
-class _BulkLanes:
+class BulkLanes:
     """Writes such a function."""
 
     def __init__(self, form: BulkForm, mode: Mode) -> None:
@@ -212,9 +212,7 @@ class _BulkLanes:
             at = b.splat(b.add(b.convert("ptrtoint", memory, I64), offset))
             none, fewer = constant(I32, 0, WARP), b.splat(b.resize(b.sub(i64(0), size), I32))
             mask = b.binary("shl", i32(1), lane)
-            b.call(
-                "ws_mbarrier_arrive", I64, WORKER, CONTEXT, at, mask, none, i32(0), i32(0), fewer, lanes=WARP
-            )
+            b.call("ws_mbarrier_arrive", I64, WORKER, CONTEXT, at, mask, none, i32(0), i32(0), fewer, lanes=WARP)
         with b.if_(b.not_(inside), likely=False):
             b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, offset, i64(0))
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import Builder, IRValue, mangled
 from ptxsim.codegen.floating import (
+    INFINITY,
+    MAGNITUDE,
     canonical_nan,
     direction,
     flush,
@@ -18,7 +20,7 @@ from ptxsim.codegen.floating import (
     two_sum,
     widen,
 )
-from ptxsim.codegen.values import LLVM_TYPE, VALUES, ValueRow, is_float, unsupported, value
+from ptxsim.codegen.values import LLVM_TYPE, VALUES, ValueRow, bits_of, is_float, unsupported, value
 from ptxsim.syntax.program import FLOAT8_TYPES, WIDTH_BITS, Instruction, ResultPair, Vector
 
 _FLOAT_COMPARE = {
@@ -72,7 +74,7 @@ def _half_of(xs: tuple[IRValue, ...], b: Builder, i: Instruction, shift: int) ->
 @value("set", operands=_compare_types)
 def _set(b: Builder, i: Instruction, x: IRValue, y: IRValue, other: IRValue | None = None) -> IRValue:
     if i.type in ("f16x2", "bf16x2"):
-        return _set_packed(b, i, x, y)
+        return _set_packed(b, i, x, y, other)
     result = _combine(b, i, _compare(b, i, x, y), other)
     to = i.types[0]
     if is_float(to):
@@ -81,12 +83,14 @@ def _set(b: Builder, i: Instruction, x: IRValue, y: IRValue, other: IRValue | No
     return b.convert("sext", result, LLVM_TYPE[to])
 
 
-def _set_packed(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
+def _set_packed(b: Builder, i: Instruction, x: IRValue, y: IRValue, other: IRValue | None) -> IRValue:
     """Both halves compared; the result is 1.0 or all ones per half."""
     element = "bfloat" if i.type == "bf16x2" else "half"
     lanes = 2 * max(1, x.lanes)
     p, q = (b.let(element, lanes, f"bitcast {v} to <{lanes} x {element}>") for v in (x, y))
-    holds = _compare(b, i, p, q)
+    if other is not None:  # one for both halves
+        other = b.shuffle(other, [k // 2 for k in range(lanes)]) if other.lanes else b.splat(other, 2)
+    holds = _combine(b, i, _compare(b, i, p, q), other)
     is_number = i.types[0] in ("f16x2", "bf16x2")
     result = b.select(holds, b.like(p, 1.0), b.like(p, 0.0)) if is_number else b.convert("sext", holds, "i16")
     return b.let("i32", x.lanes, f"bitcast {result} to {x.ir_type}")
@@ -131,9 +135,12 @@ def _mov(b: Builder, i: Instruction, *xs: IRValue) -> IRValue | tuple[IRValue, .
     return xs[0]
 
 
+_WINDOWS = {"shared": L.SHARED_WINDOW, "cluster": L.SHARED_WINDOW, "local": L.LOCAL_WINDOW}
+
+
 @value("cvta")
 def _cvta(b: Builder, i: Instruction, x: IRValue) -> IRValue:
-    window = {"shared": L.SHARED_WINDOW, "local": L.LOCAL_WINDOW}.get(i.space)
+    window = _WINDOWS.get(i.space)
     if window is None:
         return x
     return b.and_const(x, window - 1) if i.has("to") else b.or_(x, b.like(x, window))
@@ -141,20 +148,21 @@ def _cvta(b: Builder, i: Instruction, x: IRValue) -> IRValue:
 
 @value("isspacep", operands=lambda i: ("u64",))
 def _isspacep(b: Builder, i: Instruction, x: IRValue) -> IRValue:
-    if i.space not in ("global", "shared", "local"):
-        raise unsupported(i)
-    high = b.lshr(x, 56)
-    wanted = {"global": 0, "shared": L.SHARED_WINDOW >> 56, "local": L.LOCAL_WINDOW >> 56}[i.space]
+    high, wanted = b.lshr(x, 56), _WINDOWS.get(i.space, 0) >> 56
     return b.icmp("eq", high, b.like(high, wanted))
 
 
 # ---------------------------------------------------------------- cvt
 
 
-@value("cvt", operands=lambda i: (i.type,) * (len(i.operands) - 1))
+def _cvt_types(i: Instruction) -> tuple[str, ...]:
+    return ("s32", "s32", "b32")[: len(i.operands) - 1] if i.has("pack") else (i.type,) * (len(i.operands) - 1)
+
+
+@value("cvt", operands=_cvt_types)
 def _cvt(b: Builder, i: Instruction, x: IRValue, *more: IRValue) -> IRValue:
-    if len(i.types) < 2:
-        raise unsupported(i)
+    if i.has("pack"):
+        return _pack_integers(b, i, x, *more)
     to, of = i.types[0], i.type
     if not FLOAT8_TYPES.isdisjoint((to, of)):
         return _convert_float8(b, i, x, *more)
@@ -198,7 +206,16 @@ def _float_to_float(b: Builder, i: Instruction, x: IRValue, to: str, of: str) ->
         x = flush(b, x)
     if i.has("relu"):
         x = relu(b, x)
+    if i.has("satfinite"):
+        x = _finite(b, x)
     return saturate(b, x) if i.has("sat") else x
+
+
+def _finite(b: Builder, x: IRValue) -> IRValue:
+    """Infinities become the largest number of their sign (`.satfinite`)."""
+    bits = bits_of(b, x)
+    infinite = b.icmp("eq", b.and_const(bits, MAGNITUDE[x.type]), b.like(bits, INFINITY[x.type]))
+    return b.bitcast(b.select(infinite, b.add_const(bits, -1), bits), x.type)
 
 
 def _int_to_float(b: Builder, i: Instruction, x: IRValue, to: str, of: str) -> IRValue:
@@ -262,8 +279,21 @@ def _pack_halves(b: Builder, i: Instruction, to: str, x: IRValue, *more: IRValue
         half = rounded(b, v, target, direction(i))
         if i.has("relu"):
             half = relu(b, half)
+        if i.has("satfinite"):
+            half = _finite(b, half)
         parts.append(b.resize(b.bitcast(canonical_nan(b, half), "i16"), "i32"))
     return b.or_(parts[0], b.shl(parts[1], 16))
+
+
+def _pack_integers(b: Builder, i: Instruction, x: IRValue, y: IRValue, rest: IRValue | None = None) -> IRValue:
+    """cvt.pack: two clamped numbers side by side, the second one lowest; the third source moves up to make room."""
+    to = next(m for m in i.modifiers if m not in ("pack", "sat"))
+    width, kind = int(to[1:]), to[0]
+    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if kind == "s" else (0, (1 << width) - 1)
+    p, q = (b.intrinsic("smin", b.intrinsic("smax", v, b.like(v, low)), b.like(v, high)) for v in (x, y))
+    mask = (1 << width) - 1
+    pair = b.or_(b.and_const(q, mask), b.shl(b.and_const(p, mask), width))
+    return pair if rest is None else b.or_(pair, b.shl(rest, 2 * width))
 
 
 def _to_tf32(b: Builder, i: Instruction, x: IRValue) -> IRValue:
@@ -279,7 +309,12 @@ def _to_tf32(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     infinite = b.icmp("eq", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
     nan = b.icmp("ugt", b.and_const(bits, 0x7FFFFFFF), b.like(bits, 0x7F800000))
     nans = b.and_const(bits, ~0x1FFF) if i.has("rna") else b.like(bits, 0x7FFFE000)
-    return b.select(nan, nans, b.select(infinite, bits, cleared))
+    result = b.select(nan, nans, b.select(infinite, bits, cleared))
+    if not i.has("satfinite"):
+        return result
+    # infinity, and like an H200 what is no number, become what is one step below
+    over = b.icmp("uge", b.and_const(result, 0x7FFFFFFF), b.like(bits, 0x7F800000))
+    return b.select(over, b.add_const(result, -0x2000), result)
 
 
 @dataclass(frozen=True)

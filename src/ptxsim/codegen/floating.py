@@ -186,22 +186,31 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
     """Registers that f32 arithmetic writes, and those that such a register is copied to: they may hold its NaNs.
 
     A GPU gives one NaN, 0x7FFFFFFF; the host keeps payloads and sets signs. Nobody can tell while the value stays a
-    number, so it is put right only where its bits are looked at: stored, shuffled, moved to an integer register.
+    number, so it is put right only where its bits are looked at: stored, shuffled, moved to an integer register. Not so
+    in registers that something else writes, too: there a NaN is put right when it is written (`gives_nans`).
     """
     found: set[str] = set()
+    others: set[str] = set()
     copies: list[tuple[str, list[str]]] = []
     for block in kernel.blocks:
         for i in block.instructions:
-            if i.opcode not in VALUES or not i.types or i.types[0] not in ("f32", "b32"):
-                continue
-            if i.opcode in KEEPS_PAYLOADS:
+            if i.opcode in KEEPS_PAYLOADS and i.opcode in VALUES and i.types and i.types[0] in ("f32", "b32"):
                 sources = [o.name for o in i.operands[1:] if isinstance(o, Register)]
                 copies += [(name, sources) for name in i.written]
-            elif i.types[0] == "f32":
+            elif i.opcode in VALUES and i.types and i.types[0] == "f32":
                 found |= {name for name in i.written if kernel.registers[name] != "pred"}
+            else:
+                others.update(i.written)
     while fresh := {name for name, sources in copies if name not in found and not found.isdisjoint(sources)}:
         found |= fresh
-    return frozenset(found)
+    return frozenset(found - others)
+
+
+def gives_nans(i: Instruction, computed: frozenset[str]) -> bool:
+    """Whether an instruction may write a NaN of f32 arithmetic to a register that is not among the computed ones."""
+    if not i.types or i.types[0] != "f32" or computed.issuperset(i.written):
+        return False
+    return i.opcode not in KEEPS_PAYLOADS or not computed.isdisjoint(i.read)
 
 
 def canonical_bits(b: Builder, bits: IRValue) -> IRValue:
@@ -438,6 +447,8 @@ def _to_int64(b: Builder, x: IRValue) -> IRValue:
 
 _EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(12)]
 _LOG2 = [2 / math.log(2) / (2 * k + 1) for k in range(10)]
+_TURNS = float.fromhex("0x1.45f306p-3")
+"""1 / (2 pi) as an f32."""
 _SIN = [(-1) ** k / math.factorial(2 * k + 1) for k in range(8)]
 _COS = [(-1) ** k / math.factorial(2 * k) for k in range(8)]
 
@@ -470,10 +481,21 @@ def log2_double(b: Builder, x: IRValue) -> IRValue:
     return b.select(b.or_(b.fcmp("olt", x, b.like(x, 0.0)), b.fcmp("uno", x, x)), nan, result)
 
 
+def _within_turns(b: Builder, x: IRValue) -> IRValue:
+    """Angles beyond 100 pi, for which PTX states no error, as an H200 takes them: in turns, cut to f32."""
+    turns = widen(b, rounded(b, b.binary("fmul", x, b.like(x, _TURNS)), "float", "rz"), "double")
+    part = b.intrinsic("copysign", b.binary("fsub", turns, b.intrinsic("trunc", turns)), x)
+    far = b.fcmp("ogt", b.intrinsic("fabs", x), b.like(x, 100 * math.pi))
+    return b.select(far, b.binary("fmul", part, b.like(x, 2 * math.pi)), x)
+
+
 def _sincos(quarter: int) -> Callable[[Builder, IRValue], IRValue]:
     """sin(x + quarter * pi/2) after reduction by pi/2 in two parts."""
 
     def compute(b: Builder, x: IRValue) -> IRValue:
+        x = _within_turns(b, x)
+        tiny = b.fcmp("olt", b.intrinsic("fabs", x), b.like(x, 2.0**-126))
+        zero = b.intrinsic("copysign", b.like(x, 0.0), x)
         turns = b.intrinsic("roundeven", b.binary("fmul", x, b.like(x, 2 / math.pi)))
         high, low = 1.5707963267948966, 6.123233995736766e-17
         r = b.intrinsic("fma", turns, b.like(x, -high), x)
@@ -485,7 +507,8 @@ def _sincos(quarter: int) -> Callable[[Builder, IRValue], IRValue]:
         odd = b.icmp("ne", b.and_const(quadrant, 1), b.like(quadrant, 0))
         result = b.select(odd, cosine, sine)
         negative = b.icmp("ne", b.and_const(quadrant, 2), b.like(quadrant, 0))
-        return b.select(negative, b.let("double", x.lanes, f"fneg {result}"), result)
+        result = b.select(negative, b.let("double", x.lanes, f"fneg {result}"), result)
+        return result if quarter else b.select(tiny, zero, result)
 
     return compute
 

@@ -14,8 +14,8 @@ from ptxsim.codegen.floating import (
     FloatOp,
     add_float,
     divide_float,
-    flush,
     fma_float,
+    inputs,
     max_float,
     min_float,
     mul_float,
@@ -136,18 +136,18 @@ def divide(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> tuple[IRValue,
 @value("abs")
 def _abs(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
-        return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", v), x)
+        return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", *inputs(b, i, v)), x)
     if is_float(i.type):
-        return b.intrinsic("fabs", flush(b, x) if i.has("ftz") else x)
+        return b.intrinsic("fabs", *inputs(b, i, x))
     return b.intrinsic("abs", x, IRValue("i1", "false"))
 
 
 @value("neg")
 def _neg(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
-        return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {v}"), x)
+        return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {inputs(b, i, v)[0]}"), x)
     if is_float(i.type):
-        x = flush(b, x) if i.has("ftz") else x
+        (x,) = inputs(b, i, x)
         return b.let(x.type, x.lanes, f"fneg {x}")
     return b.sub(b.like(x, 0), x)
 
@@ -190,24 +190,6 @@ def _dot(b: Builder, i: Instruction, x: IRValue, y: IRValue, total: IRValue) -> 
     for p, q in zip(numbers, bytes_, strict=True):
         total = b.add(total, b.mul(p, q))
     return total
-
-
-@value("vabsdiff2", "vabsdiff4", operands=lambda i: ("b32", "b32", "b32"))
-def _vabsdiff(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
-    """Part by part; `.add` sums the differences onto the third operand."""
-    bits = 8 if i.opcode == "vabsdiff4" else 16
-    most = (1 << bits) - 1
-    result = z if i.has("add") else b.like(x, 0)
-    pairs = zip(_parts(b, x, i.types[1][0] == "s", bits), _parts(b, y, i.types[2][0] == "s", bits), strict=True)
-    for k, (p, q) in enumerate(pairs):
-        difference = b.sub(b.intrinsic("smax", p, q), b.intrinsic("smin", p, q))
-        if i.has("add"):
-            result = b.add(result, difference)
-            continue
-        if i.has("sat"):
-            difference = b.intrinsic("umin", difference, b.like(x, most >> 1 if i.types[0][0] == "s" else most))
-        result = b.or_(result, b.shl(b.and_const(difference, most), bits * k))
-    return result
 
 
 @value("bfind")

@@ -22,10 +22,12 @@ from ptxsim.codegen.access import (
     stored_values,
     vector_address,
 )
+from ptxsim.codegen.async_stores import send
 from ptxsim.codegen.clusters import cluster_hosts, general_cluster, translate_cluster
 from ptxsim.codegen.emit import (
     ADDRESS,
     CONTEXT,
+    I32,
     MASK,
     WARP,
     WORKER,
@@ -37,7 +39,15 @@ from ptxsim.codegen.emit import (
     constants,
     i32,
 )
-from ptxsim.codegen.floating import add_float, canonical_bits, flush, narrow, packed_half, widen
+from ptxsim.codegen.floating import (
+    add_float,
+    canonical_bits,
+    canonical_nan,
+    flush,
+    max_float,
+    min_float,
+    packed_half,
+)
 from ptxsim.codegen.global_memory import general_global, sector_cell, translate_global
 from ptxsim.codegen.shared_memory import conflict_cell, general_shared, shared_base, translate_shared
 from ptxsim.codegen.translator import UNIFORM, Translator
@@ -48,6 +58,8 @@ from ptxsim.syntax.program import Address, Instruction, Operand, Sink, Symbol, V
 @handles("ld", "ldu", "st")
 def _load_or_store(t: Translator, i: Instruction) -> None:
     """A load or store of any space."""
+    if i.has("async"):
+        return send(t, i)
     is_load = i.opcode != "st"
     if i.space == "param":
         return _load_parameter(t, i)
@@ -223,6 +235,8 @@ _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "c
 @handles("atom", "red")
 def _atomic(t: Translator, i: Instruction) -> None:
     """atom and red, on global, shared and generic addresses."""
+    if i.has("async"):
+        return send(t, i)
     has_result = i.opcode == "atom"
     operands = i.operands[1:] if has_result else i.operands
     where = operands[0]
@@ -238,10 +252,12 @@ def _atomic(t: Translator, i: Instruction) -> None:
         t.count(f"global_{'atomic' if has_result else 'reduction'}_requests", i.source.line, per_warp=1)
     own_stretch(t)
     address, mask = host_addresses(t, a)
+    kept = [_keeps_subnormals(t, a)] if _flushes(i.type, operation) else []
     name = _operation(t, i, operation)
     for k, parts in enumerate(zip(*elements, strict=True)):
         vectors = [t.source(o, i.type, WARP) for o in parts]
-        old = t.call(name, vectors[0].type, t.add_const(address, k * a.element_bytes), mask, *vectors, lanes=WARP)
+        at = t.add_const(address, k * a.element_bytes)
+        old = t.call(name, vectors[0].type, at, mask, *kept, *vectors, lanes=WARP)
         if has_result and not isinstance(i.operands[0], Sink):
             t.write(_elements(i.operands[0])[k], old, Lanes())
     signal(t, address, mask, L.UPDATES, i)
@@ -250,6 +266,19 @@ def _atomic(t: Translator, i: Instruction) -> None:
 def _elements(operand: Operand) -> tuple[Operand, ...]:
     """The elements of a vector atomic's operand; one for a scalar's."""
     return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def _flushes(type_: str, operation: str) -> bool:
+    """Whether global memory's adders flush subnormal numbers (those of shared memory keep them)."""
+    return (type_, operation) == ("f32", "add")
+
+
+def _keeps_subnormals(t: Translator, a: MemoryAccess) -> IRValue:
+    """The lanes whose address is in shared memory: a generic one may lead either way."""
+    if a.space != "generic":
+        return constant("i32", -1 if a.space in ("shared", "cluster") else 0)
+    window = t.lshr(vector_address(t, a, "i64"), 56)
+    return t.mask_bits(t.icmp("eq", window, t.like(window, L.SHARED_WINDOW >> 56)))
 
 
 def host_addresses(t: Translator, a: MemoryAccess, kind: int = L.ATOMIC) -> tuple[IRValue, IRValue]:
@@ -282,6 +311,7 @@ def _operation(t: Translator, i: Instruction, operation: str) -> str:
     """The function that performs one atomic operation for a warp."""
     kind = LLVM_TYPE[i.type]
     values = [arg(kind, f"value{k}", WARP) for k in range(2 if operation == "cas" else 1)]
+    kept = [arg(I32, "kept")] if _flushes(i.type, operation) else []
 
     def body(b: Helper) -> None:
         addresses, result = b.stack(ADDRESS), b.stack(IRValue(kind, "zeroinitializer", WARP))
@@ -290,10 +320,22 @@ def _operation(t: Translator, i: Instruction, operation: str) -> str:
             pointer = b.pointer(b.element(addresses, "i64", lane))
             old = b.load(kind, pointer)
             b.set_element(result, old, lane)
-            b.store(_combine(b, i, operation, i.type, old, [b.element(s, kind, lane) for s in slots]), pointer)
+            new = _combine(b, i, operation, i.type, old, [b.element(s, kind, lane) for s in slots])
+            if kept:
+                flushed = _flushed_sum(b, old, b.element(slots[0], kind, lane))
+                new = b.select(b.lane_active(lane, kept[0]), new, flushed)
+            b.store(new, pointer)
         b.ret(b.load(kind, result, WARP, align=64))
 
-    return t.helper(f"atomic_{operation}_{i.type}", f"<{WARP} x {kind}>", (ADDRESS, MASK, *values), body)
+    return t.helper(f"atomic_{operation}_{i.type}", f"<{WARP} x {kind}>", (ADDRESS, MASK, *kept, *values), body)
+
+
+def _flushed_sum(b: Builder, x: IRValue, y: IRValue) -> IRValue:
+    return _canonical(b, flush(b, b.binary("fadd", flush(b, x), flush(b, y))))
+
+
+def _canonical(b: Builder, x: IRValue) -> IRValue:
+    return b.bitcast(canonical_bits(b, b.bitcast(x, "i32")), "float")
 
 
 def _combine(b: Builder, i: Instruction, operation: str, type_: str, old: IRValue, values: list[IRValue]) -> IRValue:
@@ -304,19 +346,12 @@ def _combine(b: Builder, i: Instruction, operation: str, type_: str, old: IRValu
     if operation == "cas":
         raw = [b.bitcast(v, f"i{8 * bytes_of(type_)}") if is_float(type_) else v for v in (old, x)]
         return b.select(b.icmp("eq", *raw), values[1], old)
-    if type_ in ("f16x2", "bf16x2"):
-        return packed_half(b, i, add_float, old, x)
+    if type_ in ("f16", "bf16", "f16x2", "bf16x2"):
+        of_halves = {"add": add_float, "min": min_float, "max": max_float}[operation]
+        return packed_half(b, i, of_halves, old, x) if type_[-2:] == "x2" else canonical_nan(b, of_halves(b, i, old, x))
     if is_float(type_):
-        if operation != "add":
-            raise unsupported(i)
-        if type_ in ("f16", "bf16"):
-            return narrow(b, b.binary("fadd", widen(b, old, "float"), widen(b, x, "float")), old.type)
         total = b.binary("fadd", old, x)
-        if type_ == "f64":
-            return total
-        if i.space != "shared":  # global memory's adders flush subnormals
-            total = flush(b, b.binary("fadd", flush(b, old), flush(b, x)))
-        return b.bitcast(canonical_bits(b, b.bitcast(total, "i32")), "float")
+        return total if type_ == "f64" else _canonical(b, total)
     if operation in ("min", "max"):
         return b.intrinsic(("s" if type_[0] == "s" else "u") + operation, old, x)
     if operation == "inc":

@@ -262,13 +262,13 @@ WIDE, NARROW = Registers(16, 16, 4), Registers(8, 8, 1)
 # ---------------------------------------------------------------- inputs
 
 
-_BITS = {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "tf32": 32}
+_BITS = {"s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "s4": 4, "u4": 4, "tf32": 32}
 """Bits of the inputs that have not 16."""
 
 
 def widens_in_order(form: MatrixForm) -> bool:
     """Whether a product takes an input of this form widened element by element, in the order in which they lie."""
-    return form.held.type in ("f16", "bf16", "tf32", "s8", "u8")
+    return form.held.type in ("f16", "bf16", "tf32", "s8", "u8", "e4m3", "e5m2")
 
 
 def widen(form: MatrixForm, p: Product, operand: str) -> tuple[str, str] | None:
@@ -323,10 +323,25 @@ def as_float(b: Builder, type_: str, at: IRValue, count: int) -> IRValue:
         return b.bitcast(b.and_const(b.load("i32", at, count), 0xFFFFE000), "float")
     if type_ in ("s8", "u8"):
         return b.convert("sitofp", b.resize(b.load("i8", at, count), "i32", signed=type_ == "s8"), "float")
+    if type_ in ("e4m3", "e5m2"):
+        return eight_bit_floats(b, b.load("i8", at, count), type_)
     pairs = b.load("i8", at, count // 2)
     both = b.shuffle(b.shl(pairs, 4), [n for k in range(count // 2) for n in (k, count // 2 + k)], pairs)
     shift = "ashr" if type_ == "s4" else "lshr"  # each number is now in the high half of a byte
     return b.convert("sitofp", b.resize(b.binary(shift, both, b.like(both, 4)), "i32", type_ == "s4"), "float")
+
+
+def eight_bit_floats(b: Builder, raw: IRValue, type_: str) -> IRValue:
+    """Bytes as f32. e5m2 is the upper half of an f16; e4m3 is one with another exponent, and two NaNs, no infinity."""
+    wide = b.resize(raw, "i16")
+    if type_ == "e5m2":
+        return b.convert("fpext", b.bitcast(b.shl(wide, 8), "half"), "float")
+    magnitude = b.and_const(wide, 0x7F)
+    half = b.or_(b.shl(b.and_const(wide, 0x80), 8), b.shl(magnitude, 7))
+    value = b.convert("fpext", b.bitcast(half, "half"), "float")
+    scaled = b.binary("fmul", value, b.like(value, 256.0))
+    nan = b.bitcast(constant("i32", 0x7FC00000, value.lanes), "float")
+    return b.select(b.icmp("eq", magnitude, b.like(magnitude, 0x7F)), nan, scaled)
 
 
 # ---------------------------------------------------------------- the product
@@ -363,7 +378,8 @@ def product(
     m, n, k = dimensions(p.shape)
     wide, high = (m, n) if across(p) == "m" else (n, m)
     kind = p.operation or ("i" if p.d == "s32" else p.a if p.a == "f64" else "f")
-    silicon = p.a if tensor_sums == HOPPER and kind == "f" else ""
+    # how an H200 adds 8-bit floats in mma, which it has no pipe of its own for, is not on record
+    silicon = p.a if tensor_sums == HOPPER and kind == "f" and p.a not in ("e4m3", "e5m2") else ""
     if silicon:
         registers = replace(registers, sums=arrangement.sums)  # one row at a time: its terms fill the registers
     return _product(_Product(kind, wide, high, k, p.d, p.c, p.saturates, silicon), registers, arrangement)

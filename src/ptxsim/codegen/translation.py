@@ -33,6 +33,7 @@ from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
     memory,
     tensor,
     textures,
+    video,
     warp,
     warpgroup,
 )

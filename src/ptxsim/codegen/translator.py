@@ -32,7 +32,7 @@ from ptxsim.codegen.emit import (
     float_constant,
     tell_async,
 )
-from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan
+from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan, gives_nans
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
@@ -275,6 +275,8 @@ class Translator(Builder):
         result = VALUES[i.opcode].handler(self, i, *sources)
         if isinstance(result, IRValue) and result.type in ("half", "bfloat") and i.opcode not in KEEPS_PAYLOADS:
             result = canonical_nan(self, result)
+        if isinstance(result, IRValue) and result.type == "float" and gives_nans(i, self.unit.computed_floats):
+            result = canonical_bits(self, self.bitcast(result, "i32"))
         self.write(i.operands[0], result, own or Lanes())
 
     def write(self, target: Operand, result: IRValue | tuple[IRValue, ...], own: Lanes) -> None:
@@ -477,6 +479,8 @@ def special_register(t: Translator, name: str, lanes: int) -> IRValue:
     """A special register as i32 (clocks: i64)."""
     base = name.split(".")[0]
     axis = "xyz".find(name[-1]) if "." in name else 0
+    if axis < 0:  # what would be the fourth side of a shape: one place, and everybody is there
+        return constant("i32", int(base[0] == "n" or base == "cluster_nctaid"), lanes)
     if base == "tid":
         return _thread_index(t, axis, lanes)
     if base == "laneid" or base.startswith("lanemask"):

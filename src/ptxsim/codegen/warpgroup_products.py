@@ -19,7 +19,7 @@ from ptxsim.adders import adder
 from ptxsim.codegen.emit import I32, I64, IRValue, arg, constant, i64
 from ptxsim.codegen.silicon_sums import silicon_sum
 from ptxsim.codegen.tensor_moves import transposed
-from ptxsim.codegen.tensor_products import element_bytes, finished, library_function
+from ptxsim.codegen.tensor_products import eight_bit_floats, element_bytes, finished, library_function
 from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct
 
 HIGH = 16
@@ -127,20 +127,7 @@ class _Writer:
             return b.bitcast(b.shl(b.resize(b.bitcast(raw, "i16", count // 2), "i32"), 16), "float")
         if type_ in ("s8", "u8"):
             return b.convert("sitofp", b.resize(raw, "i32", signed=type_ == "s8"), "float")
-        return self._eight_bits(raw, type_)
-
-    def _eight_bits(self, raw: IRValue, type_: str) -> IRValue:
-        """e5m2 is the upper half of an f16; e4m3 is one with another exponent, and two NaNs but no infinity."""
-        b = self.b
-        wide = b.resize(raw, "i16")
-        if type_ == "e5m2":
-            return b.convert("fpext", b.bitcast(b.shl(wide, 8), "half"), "float")
-        magnitude = b.and_const(wide, 0x7F)
-        half = b.or_(b.shl(b.and_const(wide, 0x80), 8), b.shl(magnitude, 7))
-        value = b.convert("fpext", b.bitcast(half, "half"), "float")
-        scaled = b.binary("fmul", value, b.like(value, 256.0))
-        nan = b.bitcast(constant("i32", 0x7FC00000, value.lanes), "float")
-        return b.select(b.icmp("eq", magnitude, b.like(magnitude, 0x7F)), nan, scaled)
+        return eight_bit_floats(b, raw, type_)
 
     def signed(self, x: IRValue, sign: int) -> IRValue:
         return x if sign > 0 else self.b.let(x.type, x.lanes, f"fneg {x}")

@@ -148,7 +148,8 @@ class _Inliner:
         elif suffix or frame.blocks:
             operands = tuple([self.rename(frame, o) for o in i.operands])
             targets = tuple([t + suffix for t in i.targets])
-            i = Instruction(i.opcode, i.modifiers, operands, guard, self.source(frame, i), i.ptx_line, targets)
+            place = self.source(frame, i), i.ptx_line, targets
+            i = Instruction(i.opcode, i.modifiers, operands, guard, *place, selectors=i.selectors)
         if not frame.blocks:
             self.code.append(i)
         else:
@@ -159,7 +160,7 @@ class _Inliner:
         key = (i.opcode, i.modifiers)
         if key not in self.checked:
             self.checked.add(key)
-            if (refusal(i) or too_new(i, self.module.target)) is not None:
+            if (refusal(i) or too_new(i, self.module.target, self.module.version)) is not None:
                 raise unsupported(self.module, i.with_(source=self.source(frame, i)))
         try:
             checker.check(i)

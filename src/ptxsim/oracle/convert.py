@@ -32,16 +32,14 @@ def _mov(lanes: ActiveLanes, i: Instruction) -> None:
 
 @value("cvta")
 def _cvta(i: Instruction, x: np.ndarray) -> np.ndarray:
-    window = WINDOWS.get(i.space, 0)
+    window = WINDOWS.get("shared" if i.space == "cluster" else i.space, 0)
     wide = x.astype(np.uint64)
     return wide & np.uint64(window - 1) if i.has("to") and window else wide | np.uint64(window)
 
 
 @value("isspacep", sources=lambda i: ("u64",), result=lambda i: "pred")
 def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
-    if i.space == "const":
-        raise unsupported(i, "constant memory has no window of its own")
-    return x >> np.uint64(56) == WINDOWS.get(i.space, 0) >> 56
+    return x >> np.uint64(56) == WINDOWS.get("shared" if i.space == "cluster" else i.space, 0) >> 56
 
 
 # ---------------------------------------------------------------- cvt
@@ -49,6 +47,9 @@ def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
 
 @handler("cvt")
 def _cvt(lanes: ActiveLanes, i: Instruction) -> None:
+    if i.has("pack"):
+        _pack(lanes, i)
+        return
     to, source = i.types
     xs = [lanes.read(o, "u16" if source in FLOAT8_TYPES else source) for o in i.operands[1:]]
     x = np.stack(np.broadcast_arrays(*xs[::-1]), axis=-1) if len(xs) == 2 else xs[0]  # cvt.f16x2.f32 d, upper, lower
@@ -65,6 +66,17 @@ def _cvt(lanes: ActiveLanes, i: Instruction) -> None:
     lanes.write(i.operands[0], result, "u16" if to in FLOAT8_TYPES else to)
 
 
+def _pack(lanes: ActiveLanes, i: Instruction) -> None:
+    """cvt.pack d, a, b, c: c's bits, then a's clamped number, then b's (9.7.9.22)."""
+    to = next(m for m in i.modifiers if m not in ("pack", "sat"))
+    width = int(to[1:])
+    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
+    numbers = (np.clip(lanes.read(o, "s32").astype(np.int64), low, high) for o in i.operands[1:3])
+    upper, lower = (x & (1 << width) - 1 for x in numbers)
+    rest = lanes.read(i.operands[3], "u32").astype(np.int64) if len(i.operands) == 4 else 0
+    lanes.write(i.operands[0], wrapped(rest << 2 * width | upper << width | lower, "b32"), "b32")
+
+
 def _converted(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
     if source == "f32" and i.has("ftz"):
         x = flush(x, "f32")
@@ -79,17 +91,27 @@ def _integral(i: Instruction, x: np.ndarray) -> np.ndarray:
 
 
 def _float_to_float(i: Instruction, x: np.ndarray, to: str, source: str) -> np.ndarray:
-    if i.has("satfinite"):
-        raise unsupported(i)
     mode = first_of(i, "rn", "rna", "rz", "rm", "rp") or "rn"
     if to == "tf32":
         result = _to_tf32(x, mode)
+        if i.has("satfinite"):  # of what is no number an H200 takes one step away, too
+            bits = result.view(np.uint32)
+            result = np.where(np.isfinite(result), bits, bits - np.uint32(0x2000)).astype(np.uint32).view(np.float32)
         return relu(result) if i.has("relu") else result
     if to == source and not first_of(i, *exact.INTEGER_MODES) and not i.has("sat") and not i.has("ftz"):
         return x
     wide = _integral(i, x.astype(np.float64))
     result = wide if to == "f64" else narrow(wide, to, mode)
-    return finish_conversion(i, result, to)
+    return _finite(i, finish_conversion(i, result, to), to)
+
+
+def _finite(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
+    """`.satfinite`: the largest number in place of infinity; what is no number stays so."""
+    if not i.has("satfinite"):
+        return x
+    f = exact.FORMATS[to]
+    largest = x.dtype.type(np.ldexp(1 - 2.0**-f.precision, f.largest))
+    return np.where(np.isinf(x), np.copysign(largest, x), x)
 
 
 def _to_tf32(x: np.ndarray, mode: str) -> np.ndarray:

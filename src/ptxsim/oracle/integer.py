@@ -147,20 +147,6 @@ def _extreme(i: Instruction, *xs: np.ndarray) -> np.ndarray:
     return np.maximum(found, 0) if i.has("relu") else found
 
 
-@value("vabsdiff2", "vabsdiff4", sources=lambda i: ("b32", "b32", "b32"))
-def _vabsdiff(i: Instruction, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Part by part; `.add` sums the differences onto the third operand."""
-    size = 1 if i.opcode == "vabsdiff4" else 2
-    kinds = [f"{'i' if t[0] == 's' else 'u'}{size}" for t in i.types[1:]]
-    p, q = (np.ascontiguousarray(v[..., None]).view(k).astype(np.int64) for v, k in zip((x, y), kinds, strict=True))
-    difference = np.abs(p - q)
-    if i.has("add"):
-        return (difference.sum(axis=-1) + z).astype(np.uint32)
-    if i.has("sat"):
-        difference = np.minimum(difference, (1 << 8 * size - (i.types[0][0] == "s")) - 1)
-    return np.ascontiguousarray(difference.astype(f"u{size}")).view(np.uint32)[..., 0]
-
-
 # ---------------------------------------------------------------- bits
 
 

@@ -18,7 +18,7 @@ from ptxsim.analysis.merging import SharedRequest
 from ptxsim.limits import WARP
 from ptxsim.oracle import exact
 from ptxsim.oracle.boxes import load_box, reduced, store_box
-from ptxsim.oracle.floating import flush, narrow, wide
+from ptxsim.oracle.floating import extreme, flush, narrow, wide
 from ptxsim.oracle.lanes import (
     PACKED,
     PARAM_WINDOW,
@@ -189,6 +189,9 @@ def _integer_type(type_name: str) -> str:
 
 @handler("st")
 def _st(lanes: ActiveLanes, i: Instruction) -> None:
+    if i.has("async"):
+        _send(lanes, i)
+        return
     width = bytes_of(i.type)
     places = Places(lanes, i, i.operands[0], width * _elements(i))
     places.count(i, "store")
@@ -213,8 +216,6 @@ _OPERATIONS: dict[str, Operation] = {
     "add": np.add,
     "min": np.minimum,
     "max": np.maximum,
-    "min.float": np.fmin,
-    "max.float": np.fmax,
 }
 
 
@@ -225,8 +226,8 @@ def _operation(i: Instruction, space: str) -> Operation:
     type_name = PACKED.get(i.type, i.type)
     if type_name not in FLOAT_TYPES or name not in ("add", "min", "max"):
         return _OPERATIONS[name]
-    if name != "add":
-        return _OPERATIONS[f"{name}.float"]
+    if name != "add":  # as the instructions min and max, for both halves of a pair
+        return lambda old, new: extreme(name == "min", old, new, type_name)
     if type_name == "f32" and space == "global" and not i.has("noftz"):
         return lambda old, new: canonical(flush(flush(old, "f32") + flush(new, "f32"), "f32"), "f32")
     if type_name == "bf16":
@@ -237,6 +238,9 @@ def _operation(i: Instruction, space: str) -> Operation:
 @handler("atom", "red")
 def _atom(lanes: ActiveLanes, i: Instruction) -> None:
     """Lane after lane: the old value goes to the destination, the operation's result to memory."""
+    if i.has("async"):
+        _send(lanes, i)
+        return
     returns = i.opcode == "atom"
     memory, *values = i.operands[1:] if returns else i.operands
     width, count = bytes_of(i.type), _elements(i)
@@ -337,6 +341,19 @@ def changed_object(state: int, count: int, nbytes: int, drops: int = 0) -> int:
     if missing <= 0 and not outstanding:
         missing, phase = expected, phase + 1
     return expected | (missing & _COUNT) << _FIELD | outstanding << 2 * _FIELD | (phase & 7) << _PHASE
+
+
+def _send(lanes: ActiveLanes, i: Instruction) -> None:
+    """st.async and red.async: what they send is there at once, and the barrier object has its bytes (9.7.9.12)."""
+    width, count = bytes_of(i.type), _elements(i)
+    sources = np.stack([lanes.each(e, f"u{8 * width}") for e in elements_of(i.operands[1])], axis=-1)
+    operation = _operation(i, "shared") if i.opcode == "red" else lambda old, new: new
+    for mask, view, index in Places(lanes, i, i.operands[0], width * count).chunks():
+        for (row, lane), at in zip(np.argwhere(mask), index, strict=True):
+            old, new = (decode(x, i.type) for x in (view[at].view(f"u{width}"), sources[row, lane]))
+            view[at] = np.ascontiguousarray(encode(operation(old, new), i.type)).view(np.uint8)
+    arrivals, nbytes = np.zeros(lanes.mask.shape, int), np.full(lanes.mask.shape, -width * count)
+    change_object(lanes, i, Sink(), i.operands[2], arrivals, nbytes)
 
 
 # ---------------------------------------------------------------- asynchronous copies

@@ -294,14 +294,15 @@ class Follower:
         there = self.cluster.residents.get(rank)
         if there is None:
             return
-        part = slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
-        self._written(there.granules, part, warp, site, offset, mask)
         clock = self.cluster.object(*self._target(by)).clock
         work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
-        there.granules.copied[part] = self.cluster.note(work)
-        there.granules.stored[part] = 0
-        for readers in there.granules.readers.values():
-            readers[part] = 0
+        if nbytes >> _GRANULE_LOG2:  # of less, as st.async sends it, others may have sent the rest
+            part = slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
+            self._written(there.granules, part, warp, site, offset, mask)
+            there.granules.copied[part] = self.cluster.note(work)
+            there.granules.stored[part] = 0
+            for readers in there.granules.readers.values():
+                readers[part] = 0
         if rank != self.rank:
             self._visit(rank, Visit(work, int(self.worker.block), warp, (mask & 0xFFFFFFFF).bit_length() - 1, offset))
         self._initialized(rank, offset, nbytes)

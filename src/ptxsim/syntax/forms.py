@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ptxsim.syntax import bulk, matrices, warpgroup as warpgroups
+from ptxsim.syntax import bulk, matrices, video as videos, warpgroup as warpgroups
 from ptxsim.syntax.program import (
     FLOAT8_TYPES,
     FLOAT_TYPES,
@@ -140,7 +140,24 @@ def moved(i: Instruction) -> list[Need]:
     return [_listed("to", WIDTH_BITS[i.type], to), _listed("of", WIDTH_BITS[i.type], of)]
 
 
+PACKED_INTEGERS = _words("u2 s2 u4 s4 u8 s8 u16 s16")
+"""What cvt.pack makes of two numbers."""
+
+
+def _packed(i: Instruction) -> list[Need]:
+    wanted = [m for m in i.modifiers if m not in ("pack", "sat")]
+    if wanted[0] not in PACKED_INTEGERS or wanted[1:] != (["s32"] if wanted[0][1:] == "16" else ["s32", "b32"]):
+        raise FormError("it packs two .s32 into one of .u16, .s16, or with a third source .b32 of .u8, .u4, .u2")
+    if i.modifiers[:2] != ("pack", "sat"):
+        raise FormError("it needs '.sat'")
+    return [result(32), *[source(32)] * (2 if wanted[0][1:] == "16" else 3)]
+
+
 def converted(i: Instruction) -> list[Need]:
+    if i.has("pack"):
+        return _packed(i)
+    if len(i.types) != 2:
+        raise FormError("it has the wrong number of types")
     to, of = (WIDTH_BITS[t] for t in i.types)
     sources = 2 if len(i.operands) == 3 else 1
     if not FLOAT8_TYPES.isdisjoint(i.types):
@@ -167,9 +184,46 @@ def element(role: str, i: Instruction) -> Need:
 def atomic(i: Instruction) -> list[Need]:
     if i.type == "b128" and not (i.has("cas") or i.has("exch")):
         raise UnknownForm("the type '.b128' but for cas and exch")
+    if _count(i) > 1:
+        _check_vector_atomic(i)
+    elif i.type in FLOAT_TYPES and (i.has("min") or i.has("max")):
+        raise FormError("numbers of this type have a minimum in vectors alone")
     sources = 2 if i.has("cas") else 1
     exact = [Need(role, WIDTH_BITS[i.type], count=_count(i)) for role in ("to", *["of"] * sources)]
     return [exact[0], Need("at"), *exact[1:]] if i.opcode == "atom" else [Need("at"), *exact[1:]]
+
+
+_SENT_SUMS = {
+    "add": "u32 s32 u64 s64", "min": "u32 s32", "max": "u32 s32", "inc": "u32", "dec": "u32",
+    **dict.fromkeys(("and", "or", "xor"), "b32"),
+}  # fmt: skip
+
+
+def sent(i: Instruction) -> list[Need]:
+    """st.async and red.async: where to, what, and the barrier object that hears of it."""
+    if not i.has("mbarrier::complete_tx::bytes"):
+        raise FormError("it needs '.mbarrier::complete_tx::bytes'")
+    if i.space != "cluster":
+        raise UnknownForm("generic addresses, only '.shared::cluster',")
+    if i.opcode == "red":
+        operation = next((m for m in _SENT_SUMS if i.has(m)), "")
+        if not (i.has("relaxed") and i.has("cluster")):
+            raise FormError("it needs '.relaxed.cluster'")
+        if i.type not in _SENT_SUMS.get(operation, "") or _count(i) > 1:
+            raise FormError("there is no such reduction")
+    elif WIDTH_BITS[i.type] not in (32, 64) or i.type[-2:] == "x2" or _count(i) * WIDTH_BITS[i.type] > 128:
+        raise FormError("it sends 4, 8 or 16 bytes")
+    return [Need("at"), Need("of", WIDTH_BITS[i.type], count=_count(i)), Need("at")]
+
+
+def _check_vector_atomic(i: Instruction) -> None:
+    """Vectors of 16 bytes at most in global memory: f32 is added, halves have a minimum and maximum, too (sm_90)."""
+    if i.space not in ("global", "generic"):
+        raise FormError("vectors are reduced in global memory alone")
+    if i.type not in ("f32", *_HALVES) or _count(i) * WIDTH_BITS[i.type] > 128:
+        raise FormError("there is no such vector")
+    if not (i.has("add") or (i.type != "f32" and (i.has("min") or i.has("max")))):
+        raise FormError("this operation takes no vectors")
 
 
 def barrier(i: Instruction) -> list[Need]:
@@ -325,6 +379,17 @@ def on_surface(i: Instruction) -> list[Need]:
     return [moved, _place(i)] if i.row.has_result else [_place(i), moved]
 
 
+def seen(i: Instruction) -> list[Need]:
+    """A video instruction: words of which it takes parts."""
+    if not {"u32", "s32"}.issuperset(i.types):
+        raise FormError("its types are .u32 and .s32")
+    try:
+        videos.packed_video(i) if i.opcode in videos.PACKED else videos.scalar_video(i)
+    except videos.NoSuchSelection as error:
+        raise FormError(str(error)) from None
+    return [result(32), *[source(32)] * (len(i.operands) - 1)]
+
+
 def nothing(i: Instruction) -> list[Need]:
     return []
 
@@ -351,6 +416,7 @@ EXCLUSIVE = (
     _words("l r"), _SHUFFLES, _PROPERTIES, _PERMUTATIONS, _words("weak volatile relaxed acquire release acq_rel sc"),
     _words("cta cluster gpu sys gl"), _words("launch_dependents wait"),
     _words("commit_group wait_group wait_all ca cg mbarrier"), _words("trap clamp zero"), _QUERIES,
+    _words("shr7 shr15"),
 )  # fmt: skip
 """Of each of these an instruction has one at most."""
 
@@ -375,7 +441,7 @@ REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], 
     "match": ((_words("any all"), bool), (_words("sync"), bool)),
     "redux": ((_words("add min max and or xor"), bool), (_words("sync"), bool)),
     "atom": ((_OPERATIONS, bool),), "red": ((_OPERATIONS, bool),),
-    "cvta": ((_ADDRESS_SPACES, bool),), "isspacep": ((_ADDRESS_SPACES, bool),),
+    **dict.fromkeys(("cvta", "isspacep"), ((_ADDRESS_SPACES | {"shared::cluster"}, bool),)),
     "cvt": ((_words("rn"), _float8), (_words("satfinite"), lambda i: i.types[0] in FLOAT8_TYPES)),
     "dp2a": ((_words("lo hi"), bool),), "brx": ((_words("idx"), bool),),
     "cp": (
@@ -391,6 +457,8 @@ REQUIRED: dict[str, tuple[tuple[frozenset[str], Callable[[Instruction], bool]], 
     "tld4": ((_words("r g b a"), bool), (_words("2d"), bool), (_words("v4"), bool)),
     **dict.fromkeys(("suld", "sust"), ((frozenset(GEOMETRIES), bool), (_words("b"), bool))),
     **dict.fromkeys(("txq", "suq"), ((_QUERIES, bool),)),
+    **dict.fromkeys(("vset", "vset2", "vset4"), ((COMPARISONS, bool),)),
+    **dict.fromkeys(("vshl", "vshr"), ((_words("clamp wrap"), bool),)),
 }  # fmt: skip
 """Opcode -> sets of which an instruction has exactly one, where the condition holds."""
 _ONLY_IF_REQUIRED = {"setp": _BOOLEANS, "set": _BOOLEANS, "mul": _PARTS, "mad": _PARTS, "lop3": _words("and or")}
@@ -403,7 +471,7 @@ def _some_float(i: Instruction) -> bool:
 def _saturates(i: Instruction) -> bool:
     if i.opcode in ("mad", "mad24"):
         return i.type == "f32" or (i.type == "s32" and i.has("hi"))
-    if i.opcode in ("cvt", "vabsdiff2", "vabsdiff4") or i.type in ("f32", "f16", "f16x2"):
+    if i.opcode == "cvt" or i.opcode in videos.VIDEO or i.type in ("f32", "f16", "f16x2"):
         return True
     return i.type == "s32" and i.opcode in ("add", "sub") and not i.has("cc")
 
@@ -412,6 +480,12 @@ def _clips(i: Instruction) -> bool:
     if i.opcode in ("min", "max"):
         return i.type in ("s32", "s16x2", *_HALVES)
     return any(t in _HALVES or t in FLOAT8_TYPES or t == "tf32" for t in i.types)
+
+
+def _narrowed(i: Instruction) -> bool:
+    """Conversions of f32 that may end at the largest number in place of infinity."""
+    rounds = "rna" if i.types[0] == "tf32" else "rn rz"
+    return i.types[0] in (*_HALVES, "tf32") and i.type == "f32" and any(i.has(m) for m in rounds.split())
 
 
 CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
@@ -425,7 +499,7 @@ CONDITIONS: dict[str, Callable[[Instruction], bool]] = {
     "ftz": lambda i: any(t in ("f32", "f16", "f16x2", "bf16", "bf16x2", "f64") for t in i.types),
     "sat": _saturates,
     "relu": _clips,
-    "satfinite": lambda i: i.opcode != "cvt" or i.types[0] in FLOAT8_TYPES,
+    "satfinite": lambda i: i.opcode != "cvt" or i.types[0] in FLOAT8_TYPES or _narrowed(i),
     **dict.fromkeys(
         _BOOLEANS, lambda i: i.opcode not in ("atom", "red") or (i.type[0] == "b" and i.type not in FLOAT_TYPES)
     ),
@@ -512,7 +586,7 @@ def _form(rule: Rule, types: str = "", modifiers: str = "", counts: tuple[int, .
 
 _CARRY = "u32 s32 u64 s64"
 _MEMORY = f"{_SPACES} {_CACHE} {_ORDER} v2 v4 v8 unified"
-_ATOMIC = f"{_SPACES} {_ORDER} {_BOOLEAN} add inc dec min max noftz v2 v4"
+_ATOMIC = f"{_SPACES} {_ORDER} {_BOOLEAN} add inc dec min max noftz v2 v4 v8"
 
 _MATRIX = "sync aligned row col m16n16k16 m32n8k16 m8n32k16 m16n16k8 m8n8k4 m8n8k32 m8n8k128"
 _PRODUCT = (
@@ -537,7 +611,7 @@ FORMS: dict[str, Form] = {
     "abs": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
     "neg": _form(same(1), f"s16 s32 s64 {_FLOAT}", "ftz"),
     **dict.fromkeys(("min", "max"), _form(
-        lambda i: same(3 if len(i.operands) == 4 else 2)(i), f"{_INT} {_PACKED_INT} {_FLOAT}",
+        lambda i: same(3 if len(i.operands) == 4 and i.type == "f32" else 2)(i), f"{_INT} {_PACKED_INT} {_FLOAT}",
         "ftz NaN xorsign abs relu",
     )),
     "popc": _form(widths(32, None), "b32 b64"), "clz": _form(widths(32, None), "b32 b64"),
@@ -578,13 +652,19 @@ FORMS: dict[str, Form] = {
     "isspacep": _form(lambda i: [result(1), source(64)], "", _SPACES, (0,)),
     "cvt": Form(
         converted, _ANY_TYPE | FLOAT8_TYPES | {"tf32"},
-        _words(_ROUND, "rna rni rzi rmi rpi ftz sat satfinite relu"), (2,),
+        _words(_ROUND, "rna rni rzi rmi rpi ftz sat satfinite relu pack u2 s2 u4 s4"), (1, 2, 3),
     ),
     "ld": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
     "ldu": Form(lambda i: [element("to", i), Need("at")], _ANY_TYPE, _words("global v2 v4")),
-    "st": Form(lambda i: [Need("at"), element("of", i)], _ANY_TYPE | {"b128"}, _words(_MEMORY)),
+    "st": Form(
+        lambda i: sent(i) if i.has("async") else [Need("at"), element("of", i)], _ANY_TYPE | {"b128"},
+        _words(_MEMORY, "async mbarrier::complete_tx::bytes"),
+    ),
     "atom": _form(atomic, f"{_BITS} b128 u32 s32 u64 s64 {_FLOAT}", f"{_ATOMIC} cas exch"),
-    "red": _form(atomic, f"b32 b64 u32 s32 u64 s64 {_FLOAT}", _ATOMIC),
+    "red": _form(
+        lambda i: sent(i) if i.has("async") else atomic(i), f"b32 b64 u32 s32 u64 s64 {_FLOAT}",
+        f"{_ATOMIC} async mbarrier::complete_tx::bytes",
+    ),
     "shfl": _form(
         lambda i: [result(32, beside=True), *[source(32)] * (4 if i.has("sync") else 3)], "b32",
         "sync up down bfly idx",
@@ -599,9 +679,14 @@ FORMS: dict[str, Form] = {
     ),
     "redux": _form(widths(32, 32, 32), "u32 s32 b32", f"sync add min max {_BOOLEAN}"),
     "elect": _form(lambda i: [result(32, beside=True), source(32)], "", "sync", (0,)),
-    "createpolicy": _form(policy, "b64", f"fractional range cvt L2 global {_CACHE}"),
+    "createpolicy": _form(policy, "b64", f"fractional range cvt L2 global L2::evict_unchanged {_CACHE}"),
     "pmevent": _form(lambda i: [Need("number")], "", "mask", (0,)),
-    **dict.fromkeys(("vabsdiff2", "vabsdiff4"), _form(same(3), "u32 s32", "add sat", (3,))),
+    **dict.fromkeys(("vadd", "vsub", "vabsdiff", "vmin", "vmax"), _form(seen, "u32 s32", "sat add min max", (3,))),
+    **dict.fromkeys(("vshl", "vshr"), _form(seen, "u32", "sat clamp wrap add min max", (3,))),
+    "vmad": _form(seen, "u32 s32", "sat shr7 shr15 po", (3,)),
+    "vset": _form(seen, "u32 s32", "eq ne lt le gt ge add min max", (2,)),
+    **dict.fromkeys(videos.PACKED, _form(seen, "u32 s32", "sat add", (3,))),
+    **dict.fromkeys(("vset2", "vset4"), _form(seen, "u32 s32", "eq ne lt le gt ge add", (2,))),
     "activemask": _form(widths(32), "b32"),
     "bra": _form(nothing, "", "uni", (0,)),
     "brx": _form(lambda i: [source(32)], "", "idx uni", (0,)),
@@ -623,7 +708,7 @@ FORMS: dict[str, Form] = {
     "getctarank": _form(lambda i: [result(32), source(WIDTH_BITS[i.type])], "u32 u64", "shared::cluster"),
     "membar": _form(nothing, "", "cta gl sys gpu proxy alias", (0,)),
     "fence": _form(
-        fence, "", f"{_ORDER} {_SPACES} proxy alias async generic mbarrier_init tensormap::generic "
+        fence, "", f"{_ORDER} {_SPACES} proxy alias async async::generic generic mbarrier_init tensormap::generic "
         "sync_restrict::shared::cta sync_restrict::shared::cluster", (0,),
     ),
     "prefetch": _form(
@@ -638,7 +723,7 @@ FORMS: dict[str, Form] = {
     "wmma": _form(
         fragments, _MATRIX_TYPES, f"{_PRODUCT} load store mma a b c d {_SPACES}", tuple(range(5)),
     ),
-    "mma": _form(fragments, _MATRIX_TYPES, _PRODUCT, tuple(range(5))),
+    "mma": _form(fragments, _MATRIX_TYPES, f"{_PRODUCT} e4m3 e5m2", tuple(range(5))),
     "ldmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "stmatrix": _form(matrix_move, "b16", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta"),
     "movmatrix": _form(widths(32, 32), "b16", "sync aligned m8n8 trans"),
@@ -675,7 +760,7 @@ class Checker:
         form = FORMS.get(i.opcode)
         if form is None:
             return
-        key = (i.opcode, i.modifiers, *map(type, i.operands))
+        key = (i.opcode, i.modifiers, i.selectors, *map(type, i.operands))
         needs = self.needs.get(key)
         if needs is None:
             _check_modifiers(i, form)
@@ -717,6 +802,8 @@ class Checker:
         if role == "number":
             return isinstance(operand, Immediate)
         if role == "of":
+            if width == 1 and isinstance(operand, Special):
+                return operand.name == "is_explicit_cluster"
             return isinstance(operand, Immediate) or (width != 1 and isinstance(operand, Special | Symbol))
         if isinstance(operand, ResultPair) and need.beside:
             return self.fits(Need("to", width), operand.first) and self.fits(Need("to", 1), operand.second)

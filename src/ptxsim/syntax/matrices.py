@@ -25,7 +25,12 @@ from ptxsim.limits import WARP
 from ptxsim.syntax.program import Instruction
 
 _TYPES = frozenset(ELEMENT_BITS)
-_ACCUMULATORS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
+_ACCUMULATORS = {
+    "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",),
+    "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32"),
+}  # fmt: skip
+_ALIKE = ({"s8", "u8"}, {"s4", "u4"}, {"e4m3", "e5m2"})
+"""Types of A and B that go together."""
 _INTEGERS = frozenset({"s8", "u8", "s4", "u4", "b1"})
 
 
@@ -107,11 +112,11 @@ def _product(opcode: str, modifiers: tuple[str, ...]) -> Product:
 
 
 def _check_types(inputs: list[str], d: str, a: str, b: str, c: str) -> None:
-    alike = a == b or {a, b} in ({"s8", "u8"}, {"s4", "u4"})
+    alike = a == b or {a, b} in _ALIKE
     if a not in inputs or b not in inputs or not alike:
         raise NoSuchMatrix("these types")
     allowed = _ACCUMULATORS.get(a, ("s32",))
-    if d not in allowed or c not in allowed:
+    if d not in allowed or c not in allowed or (a in ("e4m3", "e5m2") and c != d):
         raise NoSuchMatrix("these accumulators")
 
 

@@ -38,7 +38,8 @@ SPECIAL_REGISTERS = frozenset(
     + ["total_smem_size", "dynamic_smem_size", "aggr_smem_size", "is_explicit_cluster"]
     + ["cluster_ctarank", "cluster_nctarank", "current_graph_exec"]
     + [f"envreg{k}" for k in range(32)]
-    + [f"pm{k}" for k in range(8)]
+    + [f"pm{k}{half}" for k in range(8) for half in ("", "_64")]
+    + [f"reserved_smem_offset_{what}" for what in ("begin", "end", "cap", "0", "1")]
 )
 """Special registers by name, without the percent sign (PTX ISA, section 10)."""
 
@@ -269,7 +270,9 @@ def _shown(text: str) -> str:
 
 
 def check_register_type(type_name: str) -> None:
-    if type_name not in WIDTH_BITS or type_name in ("b8", "u8", "s8"):
+    if type_name in ("b8", "u8", "s8"):
+        raise OperandError(f"there are no registers of type '.{type_name}' here: 16 bits are the least")
+    if type_name not in WIDTH_BITS:
         raise OperandError(f"there are no registers of type '.{_shown(type_name)}'")
 
 

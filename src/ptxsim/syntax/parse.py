@@ -35,6 +35,7 @@ from ptxsim.syntax.program import (
     Vector,
 )
 from ptxsim.syntax.refusals import refusal
+from ptxsim.syntax.video import VIDEO, split_selector
 
 _WORD = re.compile(r"\s*+(\.?[\w$%]++|.)", re.ASCII)
 _LINE = re.compile(r"[^\n]*+")
@@ -339,19 +340,25 @@ class _Body:
         reader = self.reader
         self.line = line = reader.line_at(match.start(_OPCODE))
         operands: tuple[Operand, ...]
+        selectors: tuple[str, ...] = ()
         if opcode in ("bra", "brx"):
             operands = self.branch(opcode, operand_text)
         elif opcode == "call":
             operands = self.call(operand_text)
         elif not known:
             operands = ()  # refused when a kernel that uses it is built
+        elif opcode in VIDEO:
+            pairs = [split_selector(piece) for piece in _pieces(operand_text)]
+            operands = tuple([self.operand(piece, modifiers) for piece, _ in pairs])
+            selectors = tuple([selector for _, selector in pairs])
         else:
             cache = names.scope.cache
             try:
                 operands = tuple([cache[piece] for piece in _pieces(operand_text)])
             except KeyError:
                 operands = tuple([self.operand(piece, modifiers) for piece in _pieces(operand_text)])
-        self.body.append(Instruction(opcode, modifiers, operands, guard, reader.source, line))
+        made = Instruction(opcode, modifiers, operands, guard, reader.source, line)
+        self.body.append(replace(made, selectors=selectors) if any(selectors) else made)
 
     def operand(self, piece: str, modifiers: tuple[str, ...]) -> Operand:
         if piece[:1] == "!":

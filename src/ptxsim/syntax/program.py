@@ -145,6 +145,8 @@ class Instruction:
     targets: tuple[str, ...] = ()
     """Labels: of bra and brx.idx, and of the place behind a call on the stack."""
     origin: InstructionOrigin = InstructionOrigin.TEXT
+    selectors: tuple[str, ...] = ()
+    """For each operand of a video instruction, the part that is meant (`syntax.video`); empty where all are whole."""
 
     @property
     def row(self) -> Row:

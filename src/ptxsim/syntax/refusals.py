@@ -5,99 +5,70 @@ from __future__ import annotations
 import re
 
 from ptxsim.errors import PtxSyntaxError, UnsupportedInstruction
-from ptxsim.isa import INSTRUCTIONS
+from ptxsim.isa import CLUSTERS, HOPPER, INSTRUCTIONS, REFUSED, Refused
 from ptxsim.syntax.program import Instruction, PtxFile, SourceLine
 
-_HOPPER = "an sm_90a GPU (Hopper: H100, H200)"
-_CLUSTERS = "an sm_90 or newer GPU (Hopper, Blackwell)"
-_BLACKWELL = "an sm_100a GPU (Blackwell: B200)"
-_BLACKWELL_GEFORCE = "an sm_120a GPU (Blackwell: GeForce RTX 50)"
-_ADA = "an sm_89 or newer GPU (Ada, Hopper and later)"
-_AMPERE = "an sm_80 or newer GPU (Ampere and later)"
-_ANY = "any CUDA GPU"
-
-_BY_OPCODE = {
-    "tcgen05": ("tensor-memory matrix instruction", _BLACKWELL),
-    "clusterlaunchcontrol": ("thread-block cluster instruction", _BLACKWELL),
-    "tensormap": ("change of a tensor map in the kernel", _HOPPER),
-    "multimem": ("multi-GPU memory instruction", _CLUSTERS),
-    "cp": ("asynchronous copy", _AMPERE),
-    "istypep": ("texture query", _ANY),
-    "sured": ("surface reduction", _ANY),
-    "alloca": ("run-time stack allocation", _ANY),
-    "stacksave": ("run-time stack allocation", _ANY),
-    "stackrestore": ("run-time stack allocation", _ANY),
-}
-_BY_MODIFIER = {
-    **dict.fromkeys((("tex", m) for m in ("level", "grad")), ("texture fetch from a mipmap", _ANY)),
-    **dict.fromkeys(((op, m) for op in ("tex", "tld4") for m in ("cube", "acube")), ("fetch from a cubemap", _ANY)),
-    ("tld4", "a2d"): ("gather from a layered texture", _ANY),
-    **dict.fromkeys((("tex", m) for m in ("2dms", "a2dms")), ("fetch from a multisampled texture", _ANY)),
-    **dict.fromkeys(((op, "p") for op in ("suld", "sust")), ("formatted surface access", _ANY)),
-    ("st", "async"): ("thread-block cluster store", _CLUSTERS),
-    ("red", "async"): ("thread-block cluster reduction", _CLUSTERS),
-    ("mma", "sp"): ("sparse tensor-core product", _AMPERE),
-    ("mma", "sp::ordered_metadata"): ("sparse tensor-core product", _AMPERE),
-    ("mma", "kind::f8f6f4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
-    ("mma", "kind::mxf8f6f4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
-    ("mma", "kind::mxf4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
-    ("mma", "kind::mxf4nvf4"): ("tensor-core product of 4- to 8-bit floats", _BLACKWELL_GEFORCE),
-    ("mma", "e4m3"): ("tensor-core product of 8-bit floats", _ADA),
-    ("mma", "e5m2"): ("tensor-core product of 8-bit floats", _ADA),
-    ("ldmatrix", "m16n16"): ("load of 8-bit matrices", _BLACKWELL),
-    ("ldmatrix", "m8n16"): ("load of 8-bit matrices", _BLACKWELL),
-    ("stmatrix", "m16n8"): ("store of 8-bit matrices", _BLACKWELL),
-}
-
+_NEWEST = "an sm_100 or newer GPU (Blackwell)"
 
 _HOPPERS = {
-    ("mbarrier", "expect_tx"): ("transaction count of a bulk copy (TMA)", _CLUSTERS),
-    ("mbarrier", "complete_tx"): ("transaction count of a bulk copy (TMA)", _CLUSTERS),
-    ("prefetch", "tensormap"): ("tensor memory access (TMA)", _CLUSTERS),
-    ("cp", "bulk"): ("bulk asynchronous copy (TMA)", _CLUSTERS),
-    ("barrier", "cluster"): ("thread-block cluster barrier", _CLUSTERS),
-    ("wgmma", ""): ("warp-group matrix product", _HOPPER),
-    ("setmaxnreg", ""): ("register reallocation between warps", _HOPPER),
-    ("mapa", ""): ("thread-block cluster instruction", _CLUSTERS),
-    ("getctarank", ""): ("thread-block cluster instruction", _CLUSTERS),
+    ("mbarrier", "expect_tx"): ("transaction count of a bulk copy (TMA)", CLUSTERS),
+    ("mbarrier", "complete_tx"): ("transaction count of a bulk copy (TMA)", CLUSTERS),
+    ("prefetch", "tensormap"): ("tensor memory access (TMA)", CLUSTERS),
+    ("cp", "bulk"): ("bulk asynchronous copy (TMA)", CLUSTERS),
+    ("barrier", "cluster"): ("thread-block cluster barrier", CLUSTERS),
+    ("wgmma", ""): ("warp-group matrix product", HOPPER),
+    ("setmaxnreg", ""): ("register reallocation between warps", HOPPER),
+    ("mapa", ""): ("thread-block cluster instruction", CLUSTERS),
+    ("getctarank", ""): ("thread-block cluster instruction", CLUSTERS),
 }
 """What earlier GPUs have not, by opcode and modifier ("" for all forms)."""
 
 
-def too_new(instruction: Instruction, target: str) -> tuple[str, str] | None:
-    """What an instruction is and which GPU runs it, if those of a target do not; else None."""
+def too_new(instruction: Instruction, target: str, version: str = "") -> Refused | None:
+    """What an instruction is and which GPU or PTX version has it, if those of a module do not; else None."""
     digits = re.match(r"sm_(\d+)(a?)", target)
     number, specific = (int(digits[1]), bool(digits[2])) if digits else (0, False)
     for modifier in ("", *instruction.modifiers):
         found = _HOPPERS.get((instruction.opcode, modifier))
         if modifier == "shared::cluster":
-            found = found or ("thread-block cluster memory access", _CLUSTERS)
-        if found and (number < 90 or (found[1] is _HOPPER and not (number == 90 and specific))):
-            return found
+            found = found or ("thread-block cluster memory access", CLUSTERS)
+        if found and (number < 90 or (found[1] is HOPPER and not (number == 90 and specific))):
+            return Refused(found[0], "", found[1])
+    if instruction.opcode in ("min", "max") and len(instruction.operands) == 4 and number < 100:
+        return Refused(f"{instruction.opcode}imum of three", "", _NEWEST)
+    if instruction.opcode == "wgmma" and {"s8", "u8"} <= set(instruction.modifiers) and _older(version, (8, 4)):
+        return Refused("product of signed and unsigned bytes", "the file says an earlier version", "PTX ISA 8.4")
     return None
 
 
-def refusal(instruction: Instruction) -> tuple[str, str] | None:
-    """What an instruction is and which GPU runs it, if the simulator does not; else None."""
+def _older(version: str, than: tuple[int, int]) -> bool:
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) < than
+
+
+def refusal(instruction: Instruction) -> Refused | None:
+    """What an instruction is, why the simulator does not execute it, and which GPU does; None if it does."""
     for modifier in instruction.modifiers:
-        found = _BY_MODIFIER.get((instruction.opcode, modifier))
+        found = REFUSED.get(f"{instruction.opcode}.{modifier}")
         if found:
             return found
     if instruction.opcode in INSTRUCTIONS:
         return None
-    return _BY_OPCODE.get(instruction.opcode, ("", ""))
+    return REFUSED.get(instruction.opcode, Refused("", ""))
 
 
 def unsupported(
     module: PtxFile, instruction: Instruction, what: str = "", *, next_step: str = ""
 ) -> UnsupportedInstruction:
     """The error for `instruction`; `what` replaces the usual text."""
-    name, gpu = refusal(instruction) or too_new(instruction, module.target) or ("", "")
+    known = refusal(instruction) or too_new(instruction, module.target, module.version) or Refused("", "")
     if not what:
-        described = f", a {name}" if name else ""
-        described = described.replace(", a asynchronous", ", an asynchronous")
-        what = f"the simulator does not execute '{instruction.full_name[:60]}'{described}"
+        article = "an" if known.what[:1] in "aeiou" else "a"
+        described = f", {article} {known.what}" if known.what else ""
+        reason = f": {known.why}" if known.why else ""
+        what = f"the simulator does not execute '{instruction.full_name[:60]}'{described}{reason}"
     if not next_step:
+        gpu = known.gpu or ("any CUDA GPU" if known.what else "")
         next_step = f"It needs {gpu}." if gpu else "Write it without this instruction, or run it on a GPU."
     return refused(module, instruction.source, what, next_step)
 
