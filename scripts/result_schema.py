@@ -28,6 +28,10 @@ checked here and counts neither in the score nor in its maximum.
 BUDGETS = """
 ## What a verdict does not depend on
 
+In which order blocks and warps happen to run: a GPU promises none. Where the outcome could depend on it, because threads
+talk to each other through atomics, volatile or relaxed accesses, a run is repeated in two other orders, seeded and so the
+same on every machine, and every one has to be right.
+
 How busy or how fast the machine is: what ends a submission is counted, and the same count ends it everywhere.
 
 | what is counted | limit | the most that a right submission needs | past it |
