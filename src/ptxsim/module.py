@@ -187,6 +187,7 @@ class SimKernel:
         cooperative: bool = False,
         tensor_sums: str = ORDERED,
         order: int | None = None,
+        handoffs: bool = False,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -198,6 +199,7 @@ class SimKernel:
         `tensor_sums` says how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU
         does, to the last bit and more slowly. `order` is the seed of an order in which blocks, and the warps of each,
         take their turns, the same on every machine; None is by number. What is right only in one order shows.
+        `handoffs`, with checks: keep what warps hand to each other through barrier objects.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -207,7 +209,7 @@ class SimKernel:
             raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
         return self.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
-            step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order,
+            step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order, handoffs=handoffs,
         )  # fmt: skip
 
     def listing(self, stage: str, block: Shape) -> str:

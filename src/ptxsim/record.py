@@ -38,6 +38,22 @@ class Terms:
 
 
 @dataclass(frozen=True)
+class Handoff:
+    """What a warp did that another waits for, or may have to: by barrier objects (mbarrier) in shared memory.
+
+    `kind` is "copy" (a bulk copy that tells an object of its bytes), "arrive" and "wait" (at an object, to its end), or
+    "multiply" (`wgmma`; no object). `place` is (block, offset) of the object, `phase` the one that is meant, from 1.
+    """
+
+    kind: str
+    block: int
+    warp: int
+    line: int
+    place: tuple[int, int] = (0, 0)
+    phase: int = 0
+
+
+@dataclass(frozen=True)
 class LaunchRecord:
     """Counters of a launch in total and by source line, its hazards, and what it printed.
 
@@ -52,3 +68,5 @@ class LaunchRecord:
     grid: Triple
     block: Triple
     notes: tuple[Finding, ...] = ()
+    handoffs: tuple[Handoff, ...] = ()
+    """in the order in which they were simulated, where somebody asked for them"""

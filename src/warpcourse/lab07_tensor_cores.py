@@ -1,4 +1,5 @@
-"""Lab 07: how fast every mapping of one product is, from recorded runs: CPU, float, half, 8 bits, tensor cores.
+"""Lab 07: who waits for whom in a pipeline, and how fast every mapping of one product is, from recorded runs: CPU,
+float, half, 8 bits, tensor cores.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import matplotlib.pyplot as plt
 
 from warpcourse.ladder import Measured, measured
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED, say_nothing
+from warpcourse.pipelines import draw_pipeline, schedule
 from warpschool.course import Course
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.notebook.runs import own_contract
 from warpschool.recorded import results
 from warpschool.show.figures import Picture
 
@@ -64,6 +68,14 @@ def _host(course: Course) -> tuple[Speed, ...]:
         return ()
     size, time_ms = found[0]["host_matmul_size"], found[0]["host_matmul_ms"]
     return (Speed("NumPy", "CPU, float", 2e-9 * size**3 / time_ms, size, f"its host, {found[0]['host']}", True),)
+
+
+def own_pipeline(step: str, *, tiles: int = 10) -> Picture:
+    """Who waits for whom in the student's own kernel of a step, run on the simulator over so many tiles of K."""
+    program = Program(own_contract(step), device="sim")
+    sizes = {"M": 256, "N": 256, "K": 64 * tiles}
+    run = program.run(sizes, random_inputs(program.contract.bind(sizes)), handoffs=True)
+    return draw_pipeline(schedule(run.launches[0].handoffs))
 
 
 _KINDS = {

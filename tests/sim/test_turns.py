@@ -266,3 +266,14 @@ def test_a_copy_for_blocks_that_are_not_there():
     arrays = np.zeros(128, np.float32), np.zeros(512, np.float32)
     with pytest.raises(KernelDeadlock):  # told as out of bounds, not done, and so nobody gets what he waits for
         launch(ptx, "k", (8,), (32,), *arrays, np.int32(0b10001))
+
+
+def test_what_blocks_hand_to_each_other_is_kept_where_it_is_asked_for():
+    ptx = compile_cuda(MULTICAST, arch="compute_90a").ptx
+    arguments = np.arange(128, dtype=np.float32), np.zeros(512, np.float32), np.int32(0b0110)
+    handed = launch(ptx, "k", (8,), (32,), *arguments, handoffs=True).record.handoffs
+    copies = [h for h in handed if h.kind == "copy"]
+    assert {h.place[0] for h in copies} == {1, 2, 5, 6}, "the blocks of the mask, in both clusters"
+    assert all(h.block in (1, 5) and h.phase == 1 and h.line for h in copies)
+    assert {(h.block, h.place[0]) for h in handed if h.kind == "wait" and h.phase == 1} == {(k, k) for k in range(8)}
+    assert launch(ptx, "k", (8,), (32,), *arguments).record.handoffs == ()

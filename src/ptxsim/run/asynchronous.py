@@ -33,6 +33,7 @@ import numpy.typing as npt
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
 from ptxsim.limits import WARP
+from ptxsim.record import Handoff
 from ptxsim.syntax.program import Instruction
 from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct, sources, warpgroup_product
 
@@ -169,6 +170,8 @@ class Follower:
         self.warps, self.blocks = warps, blocks
         self.clusters: dict[int, Cluster] = {}
         self.left = MOST_EVENTS
+        self.handoffs: list[Handoff] | None = None
+        """what warps hand to each other, where somebody wants to see it"""
         self.strict = not _passes_on_by_atomics(unit)
         self._run = {
             L.AsyncEvent.BLOCK: self._block, L.AsyncEvent.OPEN: self._open, L.AsyncEvent.CAME: self._came,
@@ -192,6 +195,12 @@ class Follower:
             self._initialized(*self._target(int(self.worker.notice.words[1])), int(self.worker.notice.words[2]))
         elif kind == L.AsyncEvent.PEER:
             self._touch(mask)
+
+    def _tell(self, kind: str, warp: int, site: int = -1, place: tuple[int, int] = (0, 0), phase: int = 0) -> None:
+        if self.handoffs is not None:
+            line = self.unit.sites[site].line if site >= 0 else 0
+            first = int(self.worker.block) - self.rank
+            self.handoffs.append(Handoff(kind, first + self.rank, warp, line, (first + place[0], place[1]), phase))
 
     # -- who knows what -----------------------------------------------------------------------------------------------
     def _block(self, warp: int, mask: int) -> None:
@@ -268,6 +277,8 @@ class Follower:
         completed, counted = (int(self.worker.notice.words[k]) for k in range(2))
         mine = self._given_away(warp) if counted & 0xFFFFFFFF else None
         for lane, found in self._objects(mask).items():
+            if counted >> lane & 1:
+                self._tell("arrive", warp, place=self._lane_place(lane), phase=int(self.cluster.now[found.clock]) + 1)
             change = int(self.worker.notice.lanes[lane])
             found.announced += max(change, 0)
             found.came -= min(change, 0)
@@ -279,7 +290,13 @@ class Follower:
                 found.given[:, found.clock] = self.cluster.now[found.clock]
                 found.announced = found.came = 0
 
+    def _lane_place(self, lane: int) -> tuple[int, int]:
+        return self._place(int(self.worker.signal_addresses[lane]))
+
     def _waited(self, warp: int, mask: int) -> None:
+        if self.handoffs is not None:
+            for place, seen in {self._lane_place(lane): seen for lane, seen in self._objects(mask).items()}.items():
+                self._tell("wait", warp, place=place, phase=int(self.cluster.now[seen.clock]))
         for found in {id(found): found for found in self._objects(mask).values()}.values():
             self._learn(warp, found.given)
 
@@ -295,6 +312,7 @@ class Follower:
         if there is None:
             return
         clock = self.cluster.object(*self._target(by)).clock
+        self._tell("copy", warp, site, self._target(by), int(self.cluster.now[clock]) + 1)
         work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
         if nbytes >> _GRANULE_LOG2:  # of less, as st.async sends it, others may have sent the rest
             part = slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
@@ -337,6 +355,7 @@ class Follower:
         site, number, *descriptors = (int(n) for n in self.worker.notice.words[:4])
         here, group, begun = self._here, warp // 4, self._here.begun.get(warp, 0)
         here.begun[warp] = begun + 1
+        self._tell("multiply", warp, site)
         instruction = self.unit.products[number]
         until = here.products.get(warp, 0) + 1
         here.sums[warp, id(instruction)] = begun, until

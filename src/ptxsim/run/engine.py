@@ -108,6 +108,7 @@ class Engine:
     def launch(
         self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
         threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str, order: int | None,
+        handoffs: bool,
     ) -> LaunchRecord:  # fmt: skip
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
         options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=order is not None)
@@ -123,7 +124,7 @@ class Engine:
                 shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
                 block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
                 launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
-                together=terms.blocks if waiting else math.prod(terms.cluster),
+                handoffs=handoffs, together=terms.blocks if waiting else math.prod(terms.cluster),
             )  # fmt: skip
             return Launching(self, setup).execute(threads or available_threads())
         finally:
@@ -338,7 +339,10 @@ class Launching:
             totals.update(names)
         told = self._hazards(workers)
         printed = _printed([w.printed() for w in workers], self.setup.memory)
-        return LaunchRecord(dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block)
+        handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
+        return LaunchRecord(
+            dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed
+        )
 
 
 def _printed(buffers: list[bytes], memory: Memory) -> str:

@@ -61,6 +61,8 @@ class LaunchSetup:
     print_limit: int
     together: int = 1
     """blocks that may wait for each other, and run on one host thread"""
+    handoffs: bool = False
+    """whether to keep what warps hand to each other"""
     order: int | None = None
     """seed of the order in which blocks and warps take their turns"""
     workspace: Allocation | None = None
@@ -217,6 +219,7 @@ class HostWorker:
         self.follower = Follower(
             self.struct, unit, self.hazards, self.seen, self._rows(np.uint32), terms.warps, math.prod(terms.cluster)
         )
+        self.follower.handoffs = [] if self.setup.handoffs else None
         self.async_listener = LISTENER(self.follower.event)
         self.struct.follows = 1
         self.struct.on_async = ctypes.cast(self.async_listener, ctypes.c_void_p).value

@@ -362,6 +362,11 @@ class Launch:
         return self.outcome.notes
 
     @property
+    def handoffs(self) -> Sequence[Any]:
+        """What warps handed to each other through barrier objects, of a launch with `handoffs=True`."""
+        return self.outcome.handoffs
+
+    @property
     def printed(self) -> str:
         """What the kernel's printf wrote."""
         return self.outcome.printed

@@ -45,6 +45,8 @@ class LaunchOptions:
     """seed of an order in which blocks and warps take their turns; None: by number"""
     cooperative: bool = False
     """all blocks are resident from the start, and may meet in grid.sync()"""
+    handoffs: bool = False
+    """keep what warps hand to each other through barrier objects, with checks: `Launch.handoffs`"""
     tensor_sums: str = ORDERED
     """how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU does, bit for bit"""
 
@@ -53,7 +55,7 @@ class LaunchOptions:
             raise ArgumentError(
                 f"the launch option tensor_sums = {self.tensor_sums!r} is none of {', '.join(map(repr, TENSOR_SUMS))}"
             )
-        for name in ("check", "count", "cooperative"):
+        for name in ("check", "count", "cooperative", "handoffs"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
         for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0), ("order", 0)):
@@ -73,6 +75,8 @@ class Outcome:
     printed: str
     notes: Sequence[Any] = ()
     """findings that are no hazards"""
+    handoffs: Sequence[Any] = ()
+    """what warps hand to each other (`ptxsim.record.Handoff`), where it was asked for"""
 
 
 class ParameterInfo(Protocol):

@@ -290,6 +290,7 @@ class SimLoadedKernel:
                 cooperative=options.cooperative,
                 tensor_sums=options.tensor_sums,
                 order=options.order,
+                handoffs=options.handoffs,
                 **limits,
             )
         return _outcome(record, options)
@@ -307,4 +308,5 @@ def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
         hazards=record.hazards if options.check else UnmeasuredHazards("hazards", f"checks were {off}"),
         printed=record.printed,
         notes=record.notes,
+        handoffs=record.handoffs,
     )
