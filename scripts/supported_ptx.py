@@ -18,8 +18,8 @@ def page() -> str:
     lines = [
         "# Supported PTX", "",
         "Every instruction of the PTX ISA (version 9.0, up to sm_90a): those that the simulator executes, with the",
-        "ISA's section numbers, and [those that it refuses](#refused). A refused one raises an error that names it, its",
-        "source line, the reason, and the GPU that has it.", "",
+        "ISA's section numbers, and [those that it refuses](#refused). A refused one raises an error that names it,",
+        "its source line, the reason, and the GPU that has it.", "",
         "*Written by `scripts/supported_ptx.py` from `ptxsim.isa`.*", "",
     ]  # fmt: skip
     for kind, heading in KINDS.items():

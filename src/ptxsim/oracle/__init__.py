@@ -3,8 +3,8 @@
 It is the reference that the translated code is tested against. Every thread is a lane of NumPy arrays of shape
 (warps, 32); every instruction has one small handler (`integer`, `floating`, `convert`, `memory`, `tensor`, `textures`,
 `video`, `warp`, `warpgroup`, `clusters`, `control`); `machine` moves the lanes through the basic blocks in min-PC
-order. Nothing is cached, nothing is skipped: counters come from every lane's address, and rounding is exact where NumPy lacks a mode.
-Of the translator it knows nothing, so that it judges independently.
+order. Nothing is cached, nothing is skipped: counters come from every lane's address, and rounding is exact where NumPy
+lacks a mode. Of the translator it knows nothing, so that it judges independently.
 """
 
 from ptxsim.oracle import (  # noqa: F401  (they register handlers)
