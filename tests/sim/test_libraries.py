@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ptxsim.errors import UnsupportedInstruction
 from warpschool.compile import compile_cuda
 
 from . import engine_launch
@@ -115,3 +116,13 @@ def test_a_ring_of_blocks():
     ranks = np.array([[1], [2], [3], [0]], np.uint32)
     wanted = np.roll(X.reshape(4, THREADS), -1, axis=0) + ranks + 40 + 100 * threads + 100000 * 512
     assert (found == wanted.astype(np.uint32)).all()
+
+
+@pytest.mark.parametrize(
+    "line", ["out[0] = (malloc(8) != nullptr);", "int* p = new int[4]; out[0] = (p != nullptr); delete[] p;"]
+)
+def test_the_heap_is_refused_in_words(line):
+    ptx = compile_cuda(f'extern "C" __global__ void k(unsigned* out) {{ {line} }}', name="heap.cu").ptx
+    with pytest.raises(UnsupportedInstruction, match=r"heap\.cu:1: the simulator has no function 'malloc'") as caught:
+        engine_launch.launch(ptx, "k", (1,), (1,), np.zeros(1, np.uint32))
+    assert "need a GPU" in caught.value.next_step
