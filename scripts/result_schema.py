@@ -28,9 +28,9 @@ checked here and counts neither in the score nor in its maximum.
 BUDGETS = """
 ## What a verdict does not depend on
 
-In which order blocks and warps happen to run: a GPU promises none. Where the outcome could depend on it, because threads
-talk to each other through atomics, volatile or relaxed accesses, a run is repeated in two other orders, seeded and so the
-same on every machine, and every one has to be right.
+In which order blocks and warps happen to run: a GPU promises none. Where the outcome could depend on it, because
+threads talk to each other through atomics, volatile or relaxed accesses, a run is repeated in two other orders, seeded
+and so the same on every machine, and every one has to be right.
 
 How busy or how fast the machine is: what ends a submission is counted, and the same count ends it everywhere.
 
