@@ -58,15 +58,16 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_hazards_are_the_same(name):
-    text = f'__constant__ int table[64]; extern "C" __global__ void k(int* p) {{ const int t = threadIdx.x; {WRONG[name]} }}'
-    ptx = compile_cuda(text, name="wrong.cu").ptx
+    body = f"{{ const int t = threadIdx.x; {WRONG[name]} }}"
+    ptx = compile_cuda(f'__constant__ int table[64]; extern "C" __global__ void k(int* p) {body}', name="wrong.cu").ptx
     found = [launch(ptx, "k", (2,), (64,), np.zeros(64, np.int32), tier=t).record for t in ("stencils", "compiled")]
     assert found[0].hazards
     assert found[0] == found[1]
 
 
 def test_a_loop_without_end_is_told_the_same():
-    ptx = compile_cuda('extern "C" __global__ void k(volatile int* p)\n{\n    while (p[0] == 0)\n        p[1] = 2;\n}').ptx
+    text = 'extern "C" __global__ void k(volatile int* p)\n{\n    while (p[0] == 0)\n        p[1] = 2;\n}'
+    ptx = compile_cuda(text).ptx
     said = []
     for tier in ("stencils", "compiled"):
         with pytest.raises(StepLimitExceeded) as end:

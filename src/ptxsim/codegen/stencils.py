@@ -127,7 +127,7 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
     """How an instruction is a use of a stencil; None where it has to be translated in place."""
     if i.guard is not None or i.has("cc") or id(i) in unit.early_uses or id(i) in unit.shared_requests:
         return None
-    if i.opcode not in VALUES and (i.opcode not in _MEMORY or unit.followed or unit.options.exact or i.has("async")):
+    if i.opcode not in VALUES and (i.opcode not in _MEMORY or unit.followed or i.has("async")):
         return None
     canon = _Canon(unit.kernel, i.opcode in _OPEN)
     holed = [canon.operand(o) for o in i.operands]
@@ -148,6 +148,7 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
             return None
         o = unit.options
         about += f" {space} {unit.global_granule_log2} {unit.shared_granule_log2} {o.check} {o.count}"
+        about += f" {o.exact} {unit.partial_order}" if o.exact else ""
         about += f" {id(i) in unit.optimistic} {id(i) in unit.waits}"
     return Use(about, plain, tuple(canon.registers), tuple(canon.constants), canon.displacement)
 

@@ -135,6 +135,13 @@ class Engine:
         assert record is not None
         return record
 
+    def exact(self, terms: Terms, options: Options) -> Code:
+        """The code that names races exactly. That takes its time, and so a long kernel's is made of stencils."""
+        wide_grid, exact = terms.grid[0] > MAX_GRID_X, replace(options, exact=True)
+        if tiers.is_long(self.kernel) and can_outline(self.kernel, terms.block, wide_grid):
+            return self._outlined((terms.block, exact, wide_grid))
+        return self.build(terms.block, exact, wide_grid=wide_grid)
+
     def _outlined(self, key: _Key) -> Code:
         """The code made of stencils that does what `key` says."""
         block, options, wide_grid = key
@@ -259,8 +266,7 @@ class Launching:
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
-        wide_grid = self.terms.grid[0] > MAX_GRID_X
-        code = self.engine.build(self.terms.block, replace(self.options, exact=True), wide_grid=wide_grid)
+        code = self.engine.exact(self.terms, self.options)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
         again = Launching(self.engine, replace(self.setup, code=code, params=params))
         granules = sum(a.nbytes >> self.unit.global_granule_log2 for a in written)
