@@ -58,8 +58,9 @@ class Outlined(Masked):
 
     def instruction(self, i: Instruction) -> None:
         use = use_of(self.unit, i)
-        if use is not None:
-            self._call(i, use, stencil_for(self.unit, i, use))
+        stencil = stencil_for(self.unit, use.form) if use is not None else None
+        if use is not None and stencil is not None:
+            self._call(i, use, stencil)
             return
         super().instruction(i)
         for name in sorted(self.defined):
