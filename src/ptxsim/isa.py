@@ -349,7 +349,7 @@ _TABLE: list[Row] = [
         "ret": ("return", _ENDS), "exit": ("end of the thread", _ENDS),
     }, has_result=False, counted="control", **_IN_REGISTERS),
     *_rows(CONTROL, "9.7.12.5", {
-        "call": "call of a device function (inlined), vprintf, __assertfail",
+        "call": "call of a device function (inlined), vprintf, __assertfail, malloc, free",
     }, result=Likeness.FROM_SOURCES, pointer=Pointer.NOWHERE, counted="control", accesses=(), order=Order.PINS),
     *_rows(CONTROL, "9.7.13.1", {
         "setmaxnreg": ("registers of a warp: a request that changes nothing here",
@@ -374,6 +374,10 @@ _TABLE: list[Row] = [
 ]  # fmt: skip
 
 INSTRUCTIONS: dict[str, Row] = {row.opcode: row for row in _TABLE}
+HEAP_CALL = replace(
+    INSTRUCTIONS["call"], result=Likeness.VARYING, pointer=Pointer.ANYWHERE, order=Order.BLOCKS | Order.PINS
+)
+"""A call of malloc or free: no two lanes get the same, and who comes first decides who gets what."""
 UNKNOWN = Row("", CONTROL, "", "an instruction that is refused", has_result=False)
 """What is believed of an instruction that is not in the table, until it is refused: a row that says nothing."""
 

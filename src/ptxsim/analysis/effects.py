@@ -26,6 +26,7 @@ from ptxsim.syntax.program import (
     Branch,
     Immediate,
     Instruction,
+    InstructionOrigin,
     Kernel,
     Operand,
     Register,
@@ -72,6 +73,11 @@ def blocks_in_order(kernel: Kernel) -> bool:
 def order_may_show(kernel: Kernel) -> bool:
     """Whether threads may talk to each other without a barrier, so that the order of blocks or warps could show."""
     return any(Order.BLOCKS in order_of(i) or Order.WAITS in order_of(i) for i in _instructions(kernel))
+
+
+def uses_heap(kernel: Kernel) -> bool:
+    """Whether it calls malloc or free."""
+    return any(i.origin is InstructionOrigin.HEAP for i in _instructions(kernel))
 
 
 def has_fences(kernel: Kernel) -> bool:

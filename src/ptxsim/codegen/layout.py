@@ -142,6 +142,14 @@ class WorkerState(ctypes.Structure):
         ("follows", ctypes.c_uint32),  # whether on_async is told what the asynchronous engines do
         ("on_async", ctypes.c_void_p),
         ("notice", Notice),  # what it is told
+        ("heap_low", ctypes.c_uint64),  # the stretch of the device heap; 0 and 0 where there is none
+        ("heap_high", ctypes.c_uint64),
+        ("heap_owners", ctypes.c_void_p),  # u32 for every 16 bytes of it: which of heap_sites, plus 1
+        ("heap_sites", ctypes.c_void_p),  # Site each
+        ("heap_moment", ctypes.c_uint64),  # how often the heap has changed
+        ("heap_values", ctypes.c_uint64 * 32),  # sizes or addresses that lanes hand to on_heap; addresses come back
+        ("heap_alignments", ctypes.c_uint64 * 32),
+        ("on_heap", ctypes.c_void_p),  # called by malloc and free
     ]
 
 

@@ -34,6 +34,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
 from ptxsim.limits import WARP
 from ptxsim.record import Handoff
+from ptxsim.run.hazards import note
 from ptxsim.syntax.program import Instruction
 from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct, sources, warpgroup_product
 
@@ -492,15 +493,11 @@ class Follower:
         self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0,
         *, block: int | None = None,
     ) -> None:  # fmt: skip
-        seen, count = site * L.HAZARD_KINDS + kind, int(self.worker.hazard_count)
-        if self.seen[seen] or count == L.HAZARD_CAPACITY:
-            return
-        self.seen[seen] = 1
-        self.hazards[count] = L.HazardRecord(
+        record = L.HazardRecord(
             kind, site, self.worker.block if block is None else block, warp, lane, address, state,
             work.site if work else L.NO_SITE,
         )  # fmt: skip
-        self.worker.hazard_count = count + 1
+        note(self.worker, self.hazards, self.seen, record)
 
     def awaited(self, offset: int) -> tuple[int, int]:
         """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs."""

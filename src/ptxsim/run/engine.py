@@ -12,6 +12,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.effects import blocks_in_order
+from ptxsim.analysis.effects import blocks_in_order, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
@@ -115,6 +116,8 @@ class Engine:
         code = self.build(terms.block, options, wide_grid=terms.grid[0] > MAX_GRID_X)
         self._refuse_giants(terms, step_limit)
         static = self.kernel.shared_bytes
+        if uses_heap(self.kernel):
+            memory.device_heap()
         workspace = self._workspace(code, terms, memory)
         try:
             waiting = terms.cooperative or (code.translation.unit.in_turns and self.ordered)
@@ -186,6 +189,8 @@ class Launching:
         by_turns = self.engine.ordered or self.setup.order is not None
         parallel = 1 if by_turns else min(threads, self.terms.blocks // self.together)
         changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
+        heap = self.setup.memory.heap
+        heap_before = heap.state() if heap is not None else None
         with Snapshot.of(changed if parallel > 1 or self.options.check else None) as before:
             workers = self._run(parallel if before.complete else 1, written)
             if len(workers) > 1 and self._order_shows(workers):
@@ -194,7 +199,8 @@ class Launching:
             _raise_fault(self, workers)
             record = self._account(workers)
             if before.complete and any(h.kind == "race" for h in record.hazards):
-                found = self._looked_into(record.hazards, before, written)
+                with heap.back_at(heap_before) if heap is not None and heap_before is not None else nullcontext():
+                    found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
                 record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
         return record
@@ -258,11 +264,11 @@ class Launching:
         memory = self.setup.memory
         for root in roots:
             if root == "?":
-                return list(memory.allocations)
+                return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
             kind, _, rest = root.partition("+" if root.startswith("param") else " ")
             if kind == "param":
                 pointer = int(self.setup.params[int(rest) : int(rest) + 8].view(np.uint64)[0])
-                allocation = memory.find(pointer) or memory.nearest(pointer)
+                allocation = memory.containing(pointer) or memory.nearest(pointer)
             else:
                 allocation = self.setup.variables.get(rest)
             if allocation is not None:

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, UNKNOWN, Row
+from ptxsim.isa import BY_SPACE, BY_TYPE, HEAP_CALL, INSTRUCTIONS, UNKNOWN, Row
 
 WIDTH_BITS = {
     "pred": 1,
@@ -130,6 +130,8 @@ class InstructionOrigin(Enum):
     """a call that is left for the stack, and the trap where the stack is full"""
     POINTER = auto()
     """the trap where a call's pointer leads to no function"""
+    HEAP = auto()
+    """a call of the device heap's functions"""
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,8 @@ class Instruction:
     @property
     def row(self) -> Row:
         """What the table of instructions says of it."""
+        if self.origin is InstructionOrigin.HEAP:
+            return HEAP_CALL
         row = INSTRUCTIONS.get(self.opcode, UNKNOWN)
         return row.of(self.modifiers) if row.variants else row
 
