@@ -261,6 +261,11 @@ class Variable:
     """`.extern .shared x[]`: starts where static shared memory ends."""
 
 
+RESERVED, RESERVED_BYTES = "reserved area", 288
+"""The part of shared memory that libraries may use behind a kernel's back, at %reserved_smem_offset_1: as a variable of
+the kernel's that begins as zeros. Cooperative groups count on as many bytes for tiles of several warps."""
+
+
 def source_name(name: str) -> str:
     """The source name inside a mangled one: _ZZ6matmulE5tileA -> tileA."""
     tail = name.rsplit("E", 1)[-1] if name.startswith("_ZZ") else name
