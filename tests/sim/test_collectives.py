@@ -1,4 +1,4 @@
-"""Cooperative groups' collectives, group by group, against NumPy; the engine's lanes together and parted, and the oracle."""
+"""Cooperative groups' collectives against NumPy: lanes of the engine together and parted, and the oracle."""
 
 from __future__ import annotations
 
