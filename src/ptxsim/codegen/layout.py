@@ -30,6 +30,7 @@ class BlockPart(ctypes.Structure):
         ("pending", ctypes.c_void_p),  # cp.async: a queue per warp
         ("cluster", ctypes.c_void_p),  # ClusterPart
         ("known", ctypes.c_void_p),  # per warp: pointer to pairs of times, and their number (see ordering)
+        ("acquired", ctypes.c_void_p),  # the same of what may be read
         ("lane_syncs", ctypes.c_void_p),  # u32 per warp, lane and other lane (see ordering)
         ("budget", ctypes.c_int64),  # loop iterations (per warp) left for this block
         ("started", ctypes.c_int64),  # budget with which it started, or went on
@@ -306,7 +307,7 @@ EXACT_CELL_BYTES = 96
 class Event(IntEnum):
     """What code with the exact race shadow tells the worker's listener (`run.ordering`)."""
 
-    BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL, PAUSE = range(7)
+    BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL, PAUSE, MEET = range(8)
 
 
 class AsyncEvent(IntEnum):
@@ -329,8 +330,8 @@ class AsyncEvent(IntEnum):
     ) = range(17)  # fmt: skip
 
 
-READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
-"""flags of a signal; the last two: at a barrier object, an arrival, and one that ends the phase"""
+READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES, ACQUIRES = 1, 2, 4, 8, 16, 32, 64
+"""flags of a signal; ARRIVES and COMPLETES: at a barrier object, an arrival, and one that ends the phase"""
 
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Generic addresses of shared and local memory: above every host address."""

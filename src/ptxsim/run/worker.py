@@ -259,6 +259,7 @@ class HostWorker:
         self.struct.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
         for order, part in zip(self.orders, [r.part for r in self.residents] or [self.struct.part], strict=True):
             part.lane_syncs, part.known = order.lane_syncs.ctypes.data, order.table.ctypes.data
+            part.acquired = order.acquired_table.ctypes.data
 
     def reorder(self, first: int) -> None:
         """Deals out the turns of the warps anew for the blocks from `first` on, where the launch has a seeded order."""
