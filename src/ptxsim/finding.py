@@ -20,7 +20,7 @@ _DID = {
 _WHICH = {"misaligned": "is not aligned to the access's size", "uninitialized": "no thread of the block has written"}
 _WHY = {
     "same-value": "both store the same value",
-    "unordered": "relaxed and volatile accesses order nothing unless fences stand on both sides, so who comes first decides",
+    "unordered": "relaxed and volatile accesses order nothing without fences on both sides, so who is first decides",
     "lockstep": "volatile counts on lanes in lockstep, which no GPU since Volta promises: __syncwarp() orders them",
 }
 """Kinds with two sides beside races, and what is to be said of them."""
