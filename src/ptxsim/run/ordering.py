@@ -99,7 +99,8 @@ class HappensBefore:
                 assert data is not None
                 addresses = _ADDRESSES.from_address(data)
                 lanes = mask & 0xFFFFFFFF
-                self.signal(warp, {a for k, a in enumerate(addresses) if lanes >> k & 1}, mask >> 32)
+                told = {a for k, a in enumerate(addresses) if lanes >> k & 1}
+                self.signal(warp, told, mask >> 32, together=lanes.bit_count() > len(told))
         self.worker.time += 1
 
     # -- events -----------------------------------------------------------------------------------------------------
@@ -174,8 +175,8 @@ class HappensBefore:
         if whole_gpu:
             self.fenced[warp] = everything
 
-    def signal(self, warp: int, addresses: set[int], flags: int) -> None:
-        """An atomic, or a volatile or relaxed access."""
+    def signal(self, warp: int, addresses: set[int], flags: int, *, together: bool = False) -> None:
+        """An atomic, or a volatile or relaxed access; `together`: several lanes at one address."""
         now = self.worker.time
         if flags & (RELEASES | ARRIVES):
             self._release(warp, whole_gpu=True)
@@ -190,7 +191,10 @@ class HappensBefore:
             if flags & UPDATES:
                 first = address not in self.updated[warp]
                 self.updated[warp].add(address)
-                self.signals.given[address] = self._given(warp, found, ((now, now + 1),) if first else ())
+                given = self._given(warp, found, ((now, now + 1),) if first else ())
+                self.signals.given[address] = given
+                if together and flags & RELEASES and flags & ACQUIRES:  # the last lane knows what the others gave
+                    self._hear(warp, given, acquires=True)
             elif flags & WRITES:
                 self.signals.given[address] = self._given(warp, None)
 
