@@ -16,6 +16,7 @@ from ptxsim.isa import Flow
 from ptxsim.kernel.calls import BACK, flatten
 from ptxsim.kernel.inline import Flat
 from ptxsim.kernel.liveness import TooManyLive, find_live
+from ptxsim.kernel.tensormaps import lowered
 from ptxsim.limits import MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES
 from ptxsim.syntax.operands import align_up
 from ptxsim.syntax.program import (
@@ -67,7 +68,7 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
     if not function.is_entry:
         raise KeyError(entry)
     flat = _with_reserved(flatten(module, function))
-    drafts = _split(_without_guards(flat.code))
+    drafts = _split(_without_guards(lowered(flat.code, flat.registers)))
     first = _simplify(drafts)
     try:
         order = min_pc_order(_within_functions(drafts), first)
