@@ -319,7 +319,8 @@ CHANGES = """
     .shared .align 128 .b8 changed[128];
     .reg .b64 %from, %to, %wide; .reg .b32 %s, %n, %w;
     mov.u32 %s, changed; ld.param.u64 %to, [at]; add.u64 %to, %to, 128; mov.u32 %n, %tid.x;
-    mul.wide.u32 %wide, %n, 4; add.u64 %from, %to, %wide; ld.global.b32 %w, [%from+128]; mad.lo.u32 %n, %n, 4, %s; st.shared.b32 [%n], %w;
+    mul.wide.u32 %wide, %n, 4; add.u64 %from, %to, %wide; ld.global.b32 %w, [%from+128];
+    mad.lo.u32 %n, %n, 4, %s; st.shared.b32 [%n], %w;
     bar.warp.sync -1;
     @%p1 bra CHANGED;
     CHANGE
