@@ -90,7 +90,7 @@ class Recorder:
         params = kernel.packed(params)
         for p in kernel.params:
             raw = params[p.offset : p.offset + p.size_bytes]
-            found = memory.find(int.from_bytes(raw, "little")) if p.size_bytes == 8 else None
+            found = memory.containing(int.from_bytes(raw, "little")) if p.size_bytes == 8 else None
             if found is None:
                 arguments.append(("bytes", raw))
                 continue

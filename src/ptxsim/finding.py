@@ -12,7 +12,7 @@ from typing import Any
 
 Triple = tuple[int, int, int]
 
-_DOES = {"write": "writes", "read": "reads", "atomic": "updates"}
+_DOES = {"write": "writes", "read": "reads", "atomic": "updates", "free": "frees"}
 _DID = {
     "write": "wrote", "read": "read", "atomic": "updated atomically", "read and write": "wrote and read",
     "access": "accessed",
@@ -20,7 +20,7 @@ _DID = {
 _WHICH = {"misaligned": "is not aligned to the access's size", "uninitialized": "no thread of the block has written"}
 _WHY = {
     "same-value": "both store the same value",
-    "unordered": "a relaxed or volatile access orders nothing, so the value depends on who comes first",
+    "unordered": "relaxed and volatile accesses order nothing without fences on both sides, so who is first decides",
     "lockstep": "volatile counts on lanes in lockstep, which no GPU since Volta promises: __syncwarp() orders them",
 }
 """Kinds with two sides beside races, and what is to be said of them."""
@@ -51,16 +51,17 @@ class Finding:
     `kind` is "race", "unordered" (relaxed or volatile accesses that carry data), "lockstep" (volatile shared memory
     between lanes of a warp), "same-value" (writes that nobody can tell apart: no hazard, a note), "out-of-bounds",
     "uninitialized", "divergent-barrier", "misaligned", "warp-sync" or "async-order" (bulk copies and wgmma, which work
-    beside the threads); `access` is "read", "write", "atomic" or "barrier". `address` is the byte offset into `array`
-    (which may lie outside it), or into shared or local memory. Of two sides the other thread is known, or the last of
-    several.
+    beside the threads); `access` is "read", "write", "atomic", "free" (of a block that `malloc` gave) or "barrier".
+    `address` is the byte offset into `array` (which may lie outside it), or into shared or local memory. Of two sides
+    the other thread is known, or the last of several.
 
     `others` says how many there are: "thread", "warp" (several threads of one, whose first is `other_warp`),
     "warps", "blocks". `other_did`: "read", "write", "atomic", "read and write", "access" (one of them), "copy"
     (asynchronous, still on its way), "returned", "waits" (at another barrier). `detail` is what the kind does not
     tell: "nowhere" for an address far from every array, "space" for one in another state space than that of the
-    access, "fragment" for a matrix that is not aligned, "part" and "address" for a matrix instruction that some
-    lanes leave out or give another address, "member" for a lane that its own member mask leaves out; of
+    access, "freed" for a block of the heap that `other_line` has freed, "no-block" for an address to free that
+    `malloc` did not give, "fragment" for a matrix that is not aligned, "part" and "address" for a matrix instruction
+    that some lanes leave out or give another address, "member" for a lane that its own member mask leaves out; of
     asynchronous work "early" (used before the copy into it is over), "overwritten" (while it may still be read),
     "fence" (no fence.proxy.async behind a store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of
     the cluster); "box" for where a tensor's box begins, `address` being its innermost byte or its negative coordinate.
@@ -133,6 +134,12 @@ class Finding:
                 f"stores a box with the coordinate {self.address}: boxes that begin before the array can be loaded; at "
                 "a store or a reduction a GPU stops with an illegal instruction"
             )
+        if self.detail == "freed":
+            already = " already" if self.access == "free" else ""
+            where = "" if self.access == "free" else f" at byte {self.address}"
+            return f"{_DOES[self.access]} {self.array}{where}, which line {self.other_line} has freed{already}"
+        if self.detail == "no-block":
+            return f"frees an address that malloc did not give: byte {self.address} of {self.array}"
         if self.kind == "out-of-bounds":
             return f"{_DOES[self.access]} outside {self._where()}"
         if self.kind == "warp-sync":

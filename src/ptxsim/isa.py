@@ -349,7 +349,7 @@ _TABLE: list[Row] = [
         "ret": ("return", _ENDS), "exit": ("end of the thread", _ENDS),
     }, has_result=False, counted="control", **_IN_REGISTERS),
     *_rows(CONTROL, "9.7.12.5", {
-        "call": "call of a device function (inlined), vprintf, __assertfail",
+        "call": "call of a device function (inlined), vprintf, __assertfail, malloc, free",
     }, result=Likeness.FROM_SOURCES, pointer=Pointer.NOWHERE, counted="control", accesses=(), order=Order.PINS),
     *_rows(CONTROL, "9.7.13.1", {
         "setmaxnreg": ("registers of a warp: a request that changes nothing here",
@@ -363,6 +363,7 @@ _TABLE: list[Row] = [
                          {"result": Likeness.UNIFORM, "pointer": Pointer.NOWHERE}),
     }, **_HINT),
     *_rows(EFFECT, "9.7.13.4", {
+        "tensormap": "change of a tensor map in memory (replace), and its copy to global memory (cp_fenceproxy)",
         "membar": ("memory fence", _FENCE | _OTHER), "fence": ("memory fence", _FENCE | _OTHER),
         "prefetch": "prefetch hint", "prefetchu": "prefetch hint", "discard": "cache hint",
         "applypriority": "cache hint", "nanosleep": ("pause", {"order": Order.PINS}), "griddepcontrol": "no effect",
@@ -373,7 +374,13 @@ _TABLE: list[Row] = [
     }, has_result=False, **_HINT),
 ]  # fmt: skip
 
+LOWERED = frozenset({"tensormap"})
+"""Instructions that a kernel has no more once it is built: others stand in their place (`ptxsim.kernel`)."""
 INSTRUCTIONS: dict[str, Row] = {row.opcode: row for row in _TABLE}
+HEAP_CALL = replace(
+    INSTRUCTIONS["call"], result=Likeness.VARYING, pointer=Pointer.ANYWHERE, order=Order.BLOCKS | Order.PINS
+)
+"""A call of malloc or free: no two lanes get the same, and who comes first decides who gets what."""
 UNKNOWN = Row("", CONTROL, "", "an instruction that is refused", has_result=False)
 """What is believed of an instruction that is not in the table, until it is refused: a row that says nothing."""
 
@@ -410,7 +417,6 @@ _MULTISAMPLED = Refused("fetch from a multisampled texture", "a texel has one sa
 REFUSED: dict[str, Refused] = {
     "tcgen05": Refused("tensor-memory matrix instruction", _TOO_NEW, BLACKWELL),
     "clusterlaunchcontrol": Refused("thread-block cluster instruction", _TOO_NEW, BLACKWELL),
-    "tensormap": Refused("change of a tensor map in the kernel", "maps are made by the host here", HOPPER),
     "multimem": Refused("multi-GPU memory instruction", "there is one GPU here", CLUSTERS),
     "istypep": Refused("texture query", "textures are objects by their handles here, no references"),
     "sured": Refused("surface reduction", "surfaces are loaded and stored here"),

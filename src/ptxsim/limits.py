@@ -23,6 +23,8 @@ STATIC_SHARED_LIMIT = 48 * KIB
 """Bytes of shared memory that a kernel may declare; more is dynamic, and asked for at the launch."""
 CONSTANT_LIMIT = 64 * KIB
 """Bytes of constant memory that the variables of a file may take."""
+HEAP_BYTES = 8 * MIB
+"""What a kernel's `malloc` and `new` may have at a time: cudaLimitMallocHeapSize where nobody sets it."""
 
 
 @dataclass(frozen=True)

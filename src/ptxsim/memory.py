@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptxsim.errors import MemoryLimitExceeded
+from ptxsim.heap import DeviceHeap, HeapBlock
+from ptxsim.limits import HEAP_BYTES
 
 ALIGNMENT = 256
 """cudaMalloc's alignment in bytes."""
@@ -48,11 +50,16 @@ class Allocation:
 class Memory:
     """An arena of device memory.
 
-    `limit_bytes` bounds the bytes that are allocated at one time; more raises MemoryLimitExceeded.
+    `limit_bytes` bounds the bytes that are allocated at one time; more raises MemoryLimitExceeded. `heap_bytes` is what
+    kernels may have by `malloc` and `new` (cudaLimitMallocHeapSize).
     """
 
-    def __init__(self, *, limit_bytes: int = 3 << 30) -> None:
-        self.limit_bytes = limit_bytes
+    def __init__(self, *, limit_bytes: int = 3 << 30, heap_bytes: int = HEAP_BYTES) -> None:
+        self.limit_bytes, self.heap_bytes = limit_bytes, heap_bytes
+        self.heap: DeviceHeap | None = None
+        """None until a kernel is launched that allocates"""
+        self.heap_memory: Allocation | None = None
+        """the stretch of the arena in which the heap lies"""
         self.used_bytes = 0
         capacity = DEFAULT_CAPACITY
         while True:  # a process with an address-space limit gets a smaller arena
@@ -85,30 +92,48 @@ class Memory:
         self.used_bytes += nbytes
         return allocation
 
+    def device_heap(self) -> DeviceHeap:
+        """The heap, made when first asked for. Raises MemoryLimitExceeded."""
+        if self.heap is None:
+            self.heap_memory = self.allocate(DeviceHeap.stretch(self.heap_bytes), "the device heap")
+            self.heap = DeviceHeap(self.heap_bytes, self.heap_memory.address, self.heap_memory.view())
+        return self.heap
+
     def free(self, allocation: Allocation) -> None:
         """Gives an allocation back; pointers into it are out of bounds from now on."""
         self._allocations.remove(allocation)
         self.used_bytes -= allocation.nbytes
 
-    def find(self, address: int) -> Allocation | None:
-        """The allocation that holds `address`."""
+    def find(self, address: int) -> Allocation | HeapBlock | None:
+        """The allocation, or block of the heap, that holds `address`."""
+        if self.heap is not None and self.heap.holds(address):
+            return self.heap.find(address)
+        return self.containing(address)
+
+    def containing(self, address: int) -> Allocation | None:
+        """The stretch of the arena that holds `address`: an allocation, or the heap as a whole."""
         k = bisect.bisect_right(self._allocations, address, key=lambda a: a.address) - 1
         if k >= 0 and address < self._allocations[k].end:
             return self._allocations[k]
         return None
 
     def nearest(self, address: int) -> Allocation | None:
-        """The allocation closest to `address`: the one that an out-of-bounds access most likely meant."""
+        """The allocation closest to `address`, not in the heap: what an out-of-bounds access most likely meant."""
         return min(
-            self._allocations,
+            self.allocations,
             key=lambda a: max(a.address - address, address - a.end + 1, 0),
             default=None,
         )
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
-        """All live allocations in address order."""
-        return tuple(self._allocations)
+        """All live allocations in address order; the heap is none."""
+        return tuple(a for a in self._allocations if a is not self.heap_memory)
+
+    @property
+    def arrays(self) -> tuple[Allocation | HeapBlock, ...]:
+        """All that a kernel may access: allocations, and the blocks of the heap."""
+        return (*self.allocations, *(self.heap.blocks if self.heap is not None else ()))
 
     def _place(self, nbytes: int) -> int:
         """First address at which `nbytes` fit with a gap on both sides."""

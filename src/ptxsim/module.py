@@ -27,7 +27,7 @@ from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GR
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
-from ptxsim.syntax.program import FLOAT_TYPES, WIDTH_BITS, Block, Param, PtxFile
+from ptxsim.syntax.program import FLOAT_TYPES, RESERVED, RESERVED_BYTES, WIDTH_BITS, Block, Param, PtxFile
 
 if TYPE_CHECKING:
     from ptxsim.run.engine import Engine
@@ -247,7 +247,7 @@ class SimKernel:
             raise LaunchError(
                 f"{self.name}: a block of {threads} threads, but __launch_bounds__ promises at most {bound}"
             )
-        static = self.body.shared_bytes
+        static = self.body.shared_bytes - (RESERVED_BYTES if RESERVED in self.body.variables else 0)
         if static > STATIC_SHARED_LIMIT or static + shared_bytes > self.shared_limit or shared_bytes < 0:
             raise LaunchError(
                 f"{self.name}: {static:,} bytes of static and {shared_bytes:,} of dynamic shared memory; "

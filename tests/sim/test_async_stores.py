@@ -107,10 +107,22 @@ def test_reductions_of_many_threads_on_one_word(how, operation, expected):
         assert (found[32 * block + 1 :][:31] == 7).all()
 
 
-def test_who_looks_before_the_object_is_done_is_told():
-    send = f"st.async.shared::cluster.{SEND}.v4.b32 [%to], {{%v, %v, %v, %v}}, [%by];"
-    _, hazards = run(kernel(send, 512, size=16, wait=False), "whole")
+@pytest.mark.parametrize(("form", "size"), [
+    ("v4.b32 [%to], {%v, %v, %v, %v}", 16), ("v2.b32 [%to], {%v, %v}", 8), ("u32 [%to], %v", 4),
+])  # fmt: skip
+def test_who_looks_before_the_object_is_done_is_told(form, size):
+    send = f"st.async.shared::cluster.{SEND}.{form}, [%by];"
+    _, hazards = run(kernel(send, 32 * size, size=size, wait=False), "whole")
     assert ("async-order", "early") in {(h.kind, h.detail) for h in hazards}
+    assert not run(kernel(send, 32 * size, size=size), "whole")[1]
+
+
+def test_what_lies_beside_a_small_value_may_be_used_meanwhile():
+    """Every other word is sent to; the thread looks at the one behind its own."""
+    send = f"st.async.shared::cluster.{SEND}.u32 [%to], %v, [%by]; add.u32 %at, %at, 4; st.shared.u32 [%at], %t;"
+    found, hazards = run(kernel(send, 128, size=8, wait=False), "whole")
+    assert {h.detail for h in hazards} == {"peer"}  # nobody waits before the end either
+    assert (found == np.tile(np.arange(32), 2)).all()
 
 
 def test_a_value_beside_the_memory_is_told():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from ptxsim import Memory, oracle, parse
-from ptxsim.errors import PtxSyntaxError
+from ptxsim.errors import PtxSyntaxError, UnsupportedInstruction
 from ptxsim.tensormap import ELEMENTS, NAN_FILL, TensorMap, TensorMapError, box_bytes, swizzled
 
 SHARED = 32 << 10
@@ -22,8 +22,9 @@ REDUCTIONS = {
 }  # fmt: skip
 
 
-def kernel(copies: str, *, maps: int = 1):
-    """A kernel (maps..., data, corner) whose thread 0 does `copies`; shared memory comes from `data` and goes back."""
+def kernel(copies: str, *, maps: int = 1, together: str = ""):
+    """A kernel (maps..., data, corner) whose thread 0 does `copies`, behind what all threads do `together`; shared
+    memory comes from `data` and goes back."""
     params = [*(f".param .align 64 .b8 map{k}[128]" for k in range(maps)), ".param .u64 data", ".param .u64 at"]
     return parse(f"""
 .version 8.3
@@ -54,6 +55,7 @@ FILL:
     setp.lt.u32 %p2, %r4, {SHARED};
     @%p2 bra FILL;
     fence.proxy.async.shared::cta;
+    {together}
     @%p1 bra DONE;
     mbarrier.init.shared::cta.b64 [%r3], 1;
     {" ".join(f"mov.b64 %rd{5 + k}, map{k}; cvta.param.u64 %rd{5 + k}, %rd{5 + k};" for k in range(maps))}
@@ -308,3 +310,103 @@ def test_windows_have_offsets_where_they_are_loaded_and_none_where_they_are_stor
     copy = load(4, 64, windows=True) if to_shared else store(4)
     with pytest.raises(PtxSyntaxError, match="im2col_no_offs"):
         kernel(copy.replace(".im2col", f".{mode}").replace(".tile", f".{mode}"))
+
+
+# ---------------------------------------------------------------- maps that the kernel changes
+
+CHANGES = """
+    {
+    .shared .align 128 .b8 changed[128];
+    .reg .b64 %from, %to, %wide; .reg .b32 %s, %n, %w;
+    mov.u32 %s, changed; ld.param.u64 %to, [at]; add.u64 %to, %to, 128; mov.u32 %n, %tid.x;
+    mul.wide.u32 %wide, %n, 4; add.u64 %from, %to, %wide; ld.global.b32 %w, [%from+128];
+    mad.lo.u32 %n, %n, 4, %s; st.shared.b32 [%n], %w;
+    bar.warp.sync -1;
+    @%p1 bra CHANGED;
+    CHANGE
+CHANGED:
+    bar.warp.sync -1;
+    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%to], [%s], 128;
+    bar.warp.sync -1;
+    fence.proxy.tensormap::generic.acquire.gpu [%to], 128;
+    }
+"""
+HERE = "tensormap.replace.tile"
+FIELD_CHANGES = {
+    "global_address": f"ld.param.u64 %wide, [at]; {HERE}.global_address.shared::cta.b1024.b64 [%s], %wide;",
+    "global_dim": f"mov.u32 %w, 5; {HERE}.global_dim.shared::cta.b1024.b32 [%s], 0, %w;",
+    "global_stride": f"mov.u64 %wide, 128; {HERE}.global_stride.shared::cta.b1024.b64 [%s], 0, %wide;",
+    "box_dim": f"{HERE}.box_dim.shared::cta.b1024.b32 [%s], 1, 2;",
+    "element_stride": f"mov.u32 %w, 2; {HERE}.element_stride.shared::cta.b1024.b32 [%s], 1, %w;",
+    "rank": f"mov.u32 %w, 0; {HERE}.rank.shared::cta.b1024.b32 [%s], %w;",
+    "elemtype": f"{HERE}.elemtype.shared::cta.b1024.b32 [%s], 7;",
+    "swizzle_mode": f"{HERE}.swizzle_mode.shared::cta.b1024.b32 [%s], 1;",
+    "fill_mode": f"{HERE}.fill_mode.shared::cta.b1024.b32 [%s], 1;",
+}
+"""Field -> what changes it in the copy of a map in shared memory, at %s."""
+
+
+def _changed(name: str, tensor_map: TensorMap, at: int) -> TensorMap:
+    """The map that the driver would have made."""
+    return {
+        "global_address": lambda: replace(tensor_map, address=at),
+        "global_dim": lambda: replace(tensor_map, sizes=(5, tensor_map.sizes[1])),
+        "global_stride": lambda: replace(tensor_map, strides=(128,)),
+        "box_dim": lambda: replace(tensor_map, box=(8, 2)),
+        "element_stride": lambda: replace(tensor_map, steps=(1, 2)),
+        "rank": lambda: replace(tensor_map, sizes=tensor_map.sizes[:1], strides=(), box=tensor_map.box[:1]),
+        "elemtype": lambda: replace(tensor_map, element="f32"),
+        "swizzle_mode": lambda: replace(tensor_map, swizzle=32),
+        "fill_mode": lambda: replace(tensor_map, element="f32", fill="nan"),
+    }[name]()
+
+
+@pytest.mark.parametrize("by_oracle", [False, True], ids=["engine", "oracle"])
+@pytest.mark.parametrize("name", FIELD_CHANGES)
+def test_a_changed_map_is_the_one_that_the_driver_makes(name, by_oracle):
+    memory = Memory()
+    x, data, at = memory.allocate(4096, "x"), memory.allocate(SHARED, "data"), memory.allocate(512, "at")
+    x.view()[:] = np.arange(4096) % 251
+    at.view()[:] = np.arange(512) % 241
+    at.view()[:32] = 0
+    data.view()[:] = 0
+    element = "f32" if name == "fill_mode" else "u32"
+    tensor_map = TensorMap(x.address, element, (8, 16), (64,), box=(8, 4))
+    made = kernel("", together=CHANGES.replace("CHANGE\n", FIELD_CHANGES[name] + "\n"))
+    at.view()[256:384] = np.frombuffer(tensor_map.encode(), np.uint8)
+    parameters = [bytes(128), data, at]
+    if by_oracle:
+        oracle.run(made, 1, 32, parameters, memory)
+    else:
+        record = made.launch(1, 32, parameters, memory)
+        assert not record.hazards, record.hazards
+    assert TensorMap.decode(bytes(at.view()[128:256])) == _changed(name, tensor_map, at.address)
+
+
+@pytest.mark.parametrize("change", [
+    f"{HERE}.box_dim.shared::cta.b1024.b32 [%s], 5, 2;", f"{HERE}.elemtype.shared::cta.b1024.b32 [%s], 13;",
+    f"{HERE}.global_dim.shared::cta.b1024.b64 [%s], 0, %wide;", f"{HERE}.lower.shared::cta.b1024.b32 [%s], 0, 2;",
+    f"{HERE}.box_dim.shared::cta.b1024.b32 [%s], 1, 2; {HERE}.box_dim.shared::cta.b1024.b32 [%s], 9, 2;",
+])  # fmt: skip
+def test_changes_of_what_no_map_has_are_refused(change):
+    with pytest.raises((UnsupportedInstruction, PtxSyntaxError), match="tensormap"):
+        kernel("", together=CHANGES.replace("CHANGE\n", change + "\n"))
+
+
+@pytest.mark.parametrize("by_oracle", [False, True], ids=["engine", "oracle"])
+def test_a_copy_goes_by_the_changed_map(by_oracle):
+    memory = Memory()
+    x, data, at = memory.allocate(4096, "x"), memory.allocate(SHARED, "data"), memory.allocate(512, "at")
+    x.view()[:] = np.arange(4096) % 251
+    data.view()[:] = at.view()[:] = 0
+    tensor_map = TensorMap(x.address, "u32", (8, 16), (64,), box=(8, 4))
+    at.view()[256:384] = np.frombuffer(tensor_map.encode(), np.uint8)
+    together = CHANGES.replace("CHANGE\n", FIELD_CHANGES["box_dim"] + FIELD_CHANGES["global_stride"] + "\n")
+    made = kernel(f"add.u64 %rd5, %rd2, 128; {load(2, 64)}", together=together)
+    if by_oracle:
+        oracle.run(made, 1, 32, [bytes(128), data, at], memory)
+    else:
+        record = made.launch(1, 32, [bytes(128), data, at], memory)
+        assert not record.hazards, record.hazards
+    rows = x.view().reshape(-1, 128)[:2, :32]
+    assert (data.view()[:64] == rows.reshape(-1)).all() and not data.view()[64:128].any()

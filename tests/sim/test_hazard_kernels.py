@@ -17,7 +17,10 @@ from .engine_launch import Outcome, launch
 
 KERNELS = Path(__file__).parent / "kernels"
 CORRECT, WRONG = (sorted((KERNELS / folder).glob("*.cu")) for folder in ("correct", "wrong"))
-KINDS = {"RACE": "race", "LOCKSTEP": "lockstep", "SYNC": "divergent-barrier", "UNINIT": "uninitialized"}
+KINDS = {
+    "RACE": "race", "UNORDERED": "unordered", "LOCKSTEP": "lockstep", "SYNC": "divergent-barrier",
+    "UNINIT": "uninitialized",
+}  # fmt: skip
 SIZE = 2048
 
 
@@ -55,6 +58,6 @@ def test_wrong_kernel_is_named(path):
     for h in found:
         told = f"lines {h.line} and {h.other_line}: {h.message}"
         assert h.line in lines, told
-        if h.kind == "race":
+        if h.kind in ("race", "unordered"):
             assert h.other_line in lines or "on its way" in h.message, told
             assert h.other_thread is not None and h.other_block is not None, told

@@ -11,6 +11,7 @@ from ptxsim.errors import UnsupportedInstruction
 from warpschool.compile import compile_cuda
 
 from . import engine_launch
+from .oracle_launch import entry
 
 HERE = Path(__file__).parent / "libraries"
 THREADS, ITEMS = 128, 4
@@ -118,11 +119,9 @@ def test_a_ring_of_blocks():
     assert (found == wanted.astype(np.uint32)).all()
 
 
-@pytest.mark.parametrize(
-    "line", ["out[0] = (malloc(8) != nullptr);", "int* p = new int[4]; out[0] = (p != nullptr); delete[] p;"]
-)
-def test_the_heap_is_refused_in_words(line):
-    ptx = compile_cuda(f'extern "C" __global__ void k(unsigned* out) {{ {line} }}', name="heap.cu").ptx
-    with pytest.raises(UnsupportedInstruction, match=r"heap\.cu:1: the simulator has no function 'malloc'") as caught:
-        engine_launch.launch(ptx, "k", (1,), (1,), np.zeros(1, np.uint32))
+def test_launches_from_a_kernel_are_refused_in_words():
+    declared = ".extern .func (.param .b32 r) cudaLaunchDeviceV2(.param .b64 a, .param .b64 b);"
+    body = "{ .param .b32 r; .param .b64 a, b; call (r), cudaLaunchDeviceV2, (a, b); } ret;"
+    with pytest.raises(UnsupportedInstruction, match="the simulator has no function 'cudaLaunchDeviceV2'") as caught:
+        engine_launch.launch(entry(body, declarations=declared), "k", (1,), (1,), np.zeros(1, np.uint32))
     assert "need a GPU" in caught.value.next_step

@@ -119,6 +119,52 @@ def test_an_accumulator_that_is_read_too_early_is_unordered():
     assert {kind for kind, _ in hazards} == {"unordered"}
 
 
+PASSED_ON = """if (blockIdx.x == 0) {
+    p[threadIdx.x] = threadIdx.x; __threadfence(); __syncthreads();
+    if (threadIdx.x == 0) atomicExch(q, 1); return; }
+WAIT
+r[threadIdx.x] = TAKEN;"""
+VOLATILE, BY_ATOMICS = "while (*(volatile int*)q == 0) {}", "while (atomicAdd(q, 0) == 0) {}"
+
+
+def passed_on(wait: str, taken: str = "p[threadIdx.x]"):
+    body = PASSED_ON.replace("WAIT", wait).replace("TAKEN", taken)
+    arrays = np.zeros(64, np.int32), np.zeros(1, np.int32), np.zeros(64, np.int32)
+    hazards, _, found = launched(body, *arrays, blocks=2, before=ATOMIC)
+    assert (found[2] == range(64)).all()
+    return hazards
+
+
+@pytest.mark.parametrize("wait", [VOLATILE, BY_ATOMICS, f"Int flag(*q); while (flag.load({RELAXED}) == 0) {{}}"])
+@pytest.mark.parametrize("taken", ["p[threadIdx.x]", "((volatile int*)p)[threadIdx.x]"])
+def test_data_read_behind_a_signal_without_a_fence_is_unordered(wait, taken):
+    assert passed_on(wait, taken) == [("unordered", 5)]
+
+
+@pytest.mark.parametrize("wait", [
+    f"{VOLATILE} __threadfence();",
+    f"{BY_ATOMICS} cuda::atomic_thread_fence(cuda::std::memory_order_acquire);",
+    "Int flag(*q); while (flag.load(cuda::std::memory_order_acquire) == 0) {}",
+    f"if (threadIdx.x == 0) {VOLATILE} __syncthreads();",
+    f"if (threadIdx.x % 32 == 0) {BY_ATOMICS} __syncwarp();",
+])  # fmt: skip
+def test_data_that_was_acquired_is_not(wait):
+    assert passed_on(wait) == []
+
+
+@pytest.mark.parametrize("store", [
+    "*(volatile int*)q = threadIdx.x;",
+    f"Int(*q).store(threadIdx.x, {RELAXED});",
+    "if (threadIdx.x < 32) atomicExch(q, threadIdx.x); else *(volatile int*)q = threadIdx.x;",
+])  # fmt: skip
+def test_strong_stores_to_one_place_are_no_race(store):
+    """Which of them stays is open, as it is of relaxed exchanges."""
+    assert launched(store, np.zeros(1, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)[0] == []
+    mixed = f"if (blockIdx.x == 0 && threadIdx.x == 0) *q = 7; else {{ {store} }}"
+    hazards, _, _ = launched(mixed, np.zeros(1, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)
+    assert {kind for kind, _ in hazards} == {"race"}
+
+
 # ---------------------------------------------------------------- lockstep
 
 

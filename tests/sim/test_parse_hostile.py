@@ -100,10 +100,10 @@ def test_unknown_instructions_are_kept_for_the_kernel_that_uses_them():
     .entry good() { ret; }
     .entry bad() { .reg .b64 %rd<3>;
       tcgen05.mma.cta_group::1.kind::f16 [%rd1, {%r5, %r6}], [%rd2];
-      tensormap.replace.tile.box_dim.global.b1024.b32 [%q1], 0, 64; ret; }"""
+      multimem.red.relaxed.gpu.global.add.u32 [%q1], %q2; ret; }"""
     )
     module = parse(text)
-    assert [i.opcode for i in module.functions["bad"].body] == ["tcgen05", "tensormap", "ret"]
+    assert [i.opcode for i in module.functions["bad"].body] == ["tcgen05", "multimem", "ret"]
     build_kernel(module, "good")
     with pytest.raises(UnsupportedInstruction, match=r"tcgen05"):
         build_kernel(module, "bad")

@@ -27,6 +27,7 @@ from ptxsim.syntax.program import (
     Branch,
     Immediate,
     Instruction,
+    InstructionOrigin,
     Kernel,
     Operand,
     Register,
@@ -53,7 +54,7 @@ def _instructions(kernel: Kernel) -> Iterator[Instruction]:
 
 def order_of(i: Instruction) -> Order:
     """To whom it may show when an instruction is executed, its modifiers included."""
-    return _order(i.opcode, i.modifiers)
+    return i.row.order if i.origin is InstructionOrigin.HEAP else _order(i.opcode, i.modifiers)
 
 
 @lru_cache(maxsize=4096)
@@ -79,6 +80,11 @@ def blocks_in_order(kernel: Kernel) -> bool:
 def order_may_show(kernel: Kernel) -> bool:
     """Whether threads may talk to each other without a barrier, so that the order of blocks or warps could show."""
     return any(Order.BLOCKS in order_of(i) or Order.WAITS in order_of(i) for i in _instructions(kernel))
+
+
+def uses_heap(kernel: Kernel) -> bool:
+    """Whether it calls malloc or free."""
+    return any(i.origin is InstructionOrigin.HEAP for i in _instructions(kernel))
 
 
 def has_fences(kernel: Kernel) -> bool:

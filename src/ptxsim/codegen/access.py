@@ -417,7 +417,8 @@ def store_shape(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue, val
         t.store(big, t.pointer(t.add_const(base, start)), align=a.element_bytes)
 
 
-_ORDERS = frozenset({"release", "acq_rel", "sc"})
+_RELEASES = frozenset({"release", "acq_rel", "sc"})
+_ACQUIRES = frozenset({"acquire", "acq_rel", "sc"})
 
 
 def own_stretch(t: Translator) -> None:
@@ -430,6 +431,8 @@ def signal(t: Translator, address: IRValue, mask: IRValue, flags: int, i: Instru
     """Reports an atomic or a volatile access at host addresses `address` by the lanes of `mask`, to `run.ordering`."""
     if not (t.unit.options.exact and t.unit.partial_order):
         return
-    if not _ORDERS.isdisjoint(i.modifiers):
+    if not _RELEASES.isdisjoint(i.modifiers):
         flags |= L.RELEASES
+    if not _ACQUIRES.isdisjoint(i.modifiers):
+        flags |= L.ACQUIRES
     report_signal(t, t.warp_index, address, mask, flags)

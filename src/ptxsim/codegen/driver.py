@@ -15,7 +15,7 @@ from ptxsim.codegen.emit import WARP, WORKER, Helper, IRValue, arg, constant, co
 from ptxsim.codegen.runtime.barriers import ONE_FOR_ALL
 from ptxsim.codegen.turns import Turns
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
-from ptxsim.syntax.program import Barrier
+from ptxsim.syntax.program import RESERVED, RESERVED_BYTES, Barrier
 
 _C = L.ContextLayout
 
@@ -458,6 +458,17 @@ def _start_block(b: Helper, unit: Unit, number: IRValue) -> None:
         states = b.shl(b.lshr(b.add_const(size, (1 << granule) - 1), granule), 2)
         for name, length in (("shared", size), ("shadow", states)):
             b.fill(b.worker(name, "ptr"), -1, length)
+    if RESERVED in unit.kernel.variables:
+        _clear_reserved(b, unit)
+
+
+def _clear_reserved(b: Helper, unit: Unit) -> None:
+    """The area that libraries share begins as zeros, which somebody has written."""
+    offset = unit.kernel.variables[RESERVED].offset
+    b.fill(b.offset(b.worker("shared", "ptr"), offset), 0, i64(RESERVED_BYTES))
+    if unit.options.check and not unit.options.exact:
+        first, granules = offset >> unit.shared_granule_log2, RESERVED_BYTES >> unit.shared_granule_log2
+        b.fill(b.offset(b.worker("shadow", "ptr"), 4 * first), 0, i64(4 * granules))
 
 
 def _clear_exact_shadow(b: Helper, unit: Unit) -> None:

@@ -30,6 +30,7 @@ class BlockPart(ctypes.Structure):
         ("pending", ctypes.c_void_p),  # cp.async: a queue per warp
         ("cluster", ctypes.c_void_p),  # ClusterPart
         ("known", ctypes.c_void_p),  # per warp: pointer to pairs of times, and their number (see ordering)
+        ("acquired", ctypes.c_void_p),  # the same of what may be read
         ("lane_syncs", ctypes.c_void_p),  # u32 per warp, lane and other lane (see ordering)
         ("budget", ctypes.c_int64),  # loop iterations (per warp) left for this block
         ("started", ctypes.c_int64),  # budget with which it started, or went on
@@ -142,6 +143,14 @@ class WorkerState(ctypes.Structure):
         ("follows", ctypes.c_uint32),  # whether on_async is told what the asynchronous engines do
         ("on_async", ctypes.c_void_p),
         ("notice", Notice),  # what it is told
+        ("heap_low", ctypes.c_uint64),  # the stretch of the device heap; 0 and 0 where there is none
+        ("heap_high", ctypes.c_uint64),
+        ("heap_owners", ctypes.c_void_p),  # u32 for every 16 bytes of it: which of heap_sites, plus 1
+        ("heap_sites", ctypes.c_void_p),  # Site each
+        ("heap_moment", ctypes.c_uint64),  # how often the heap has changed
+        ("heap_values", ctypes.c_uint64 * 32),  # sizes or addresses that lanes hand to on_heap; addresses come back
+        ("heap_alignments", ctypes.c_uint64 * 32),
+        ("on_heap", ctypes.c_void_p),  # called by malloc and free
     ]
 
 
@@ -298,7 +307,7 @@ EXACT_CELL_BYTES = 96
 class Event(IntEnum):
     """What code with the exact race shadow tells the worker's listener (`run.ordering`)."""
 
-    BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL, PAUSE = range(7)
+    BLOCK, RUN, OPEN, ARRIVE, FENCE, SIGNAL, PAUSE, MEET = range(8)
 
 
 class AsyncEvent(IntEnum):
@@ -321,8 +330,8 @@ class AsyncEvent(IntEnum):
     ) = range(17)  # fmt: skip
 
 
-READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES = 1, 2, 4, 8, 16, 32
-"""flags of a signal; the last two: at a barrier object, an arrival, and one that ends the phase"""
+READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES, ACQUIRES = 1, 2, 4, 8, 16, 32, 64
+"""flags of a signal; ARRIVES and COMPLETES: at a barrier object, an arrival, and one that ends the phase"""
 
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Generic addresses of shared and local memory: above every host address."""

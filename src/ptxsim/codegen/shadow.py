@@ -293,16 +293,14 @@ class ExactStep:
         with b.if_(b.icmp("ne", then, i32(0))):
             before, same_warp = self.ordered(then, who, block)
             was_atomic, flying = self._has(who, ATOMIC), self._has(who, FLYING)
-            both_strong = b.and_(self.is_strong, self._has(who, STRONG))
-            signal = b.or_(b.or_(self.is_read, self.is_atomic), was_atomic)
-            if past == L.READ:
-                signal = IRValue("i1", "true")
-            strong = b.and_(both_strong, signal)
+            strong = b.and_(self.is_strong, self._has(who, STRONG))
             data = b.or_(b.and_(self.is_read, self._has(KIND, L.DATA_ACCESS)), self._has(who, DATA))
-            harmless = b.or_(before, b.and_(strong, b.not_(data)))
+            unread = b.and_(before, self._not_acquired(then, who, same_warp)) if past == L.WRITE else None
+            fine = b.and_(before, b.not_(unread)) if unread else before
+            harmless = b.or_(fine, b.and_(strong, b.not_(data)))
             with b.if_(b.or_(flying, b.not_(harmless)), likely=False):
                 both_volatile = b.and_(self._has(KIND, L.VOLATILE_ACCESS), self._has(who, VOLATILE))
-                found = b.select(strong, i32(L.UNORDERED), self.race)
+                found = b.select(b.or_(strong, unread) if unread else strong, i32(L.UNORDERED), self.race)
                 found = b.select(b.and_(same_warp, both_volatile), i32(L.LOCKSTEP), found)
                 found = b.select(self._same_value(who, past), i32(L.SAME_VALUE), found)
                 b.store(b.select(flying, self.race, found), b.offset(WORKER, L.field("race_kind")))
@@ -314,6 +312,14 @@ class ExactStep:
                 lane = b.and_const(self.me, _LANE)
                 b.call("ws_race_found", "void", WORKER, CONTEXT, lane, b.or_(owner, b.resize(state, I64)), SITE)
                 b.store(i32(-1), b.offset(WORKER, L.field("other_site")))
+
+    def _not_acquired(self, then: IRValue, who: IRValue, same_warp: IRValue) -> IRValue:
+        """Whether this access reads as data what a warp stored plainly of which its own has only heard."""
+        b = self.b
+        plain = b.icmp("eq", b.and_const(who, STRONG | ATOMIC), i32(0))
+        takes = b.or_(b.not_(self.is_strong), self._has(KIND, L.DATA_ACCESS))
+        known = b.call("ws_acquired", "i1", WORKER, self.warp, then)
+        return b.and_(b.and_(self.is_read, takes), b.and_(plain, b.and_(b.not_(same_warp), b.not_(known))))
 
     def _same_value(self, who: IRValue, past: int) -> IRValue:
         """Whether this access and an entry's are plain writes of one value."""

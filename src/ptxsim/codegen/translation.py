@@ -19,6 +19,7 @@ from ptxsim.analysis.effects import (
     pointer_roots,
     read_roots,
     spin_heads,
+    uses_heap,
     waiting_loads,
     written_roots,
 )
@@ -129,10 +130,10 @@ def translate(
 
 def can_outline(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> bool:
     """Whether code made of stencils does for a kernel; not where engines work beside its threads, or blocks wait for
-    each other, or tensor cores do most of the work."""
+    each other, or tensor cores do most of the work; and not where the device heap would have to be put back."""
     unit = _known(kernel, block, wide_grid)
     tensors = any(i.opcode in ("wmma", "mma") for b in kernel.blocks for i in b.instructions)
-    return not (unit.in_turns or unit.asynchronous or unit.warpgroups or tensors)
+    return not (unit.in_turns or unit.asynchronous or unit.warpgroups or tensors or uses_heap(kernel))
 
 
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:

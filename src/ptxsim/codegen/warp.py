@@ -24,6 +24,7 @@ from ptxsim.codegen.emit import (
     report,
     tell_async,
 )
+from ptxsim.codegen.heap import call_heap
 from ptxsim.codegen.translator import UNIFORM, Translator, barrier_operands
 from ptxsim.codegen.values import handles, unsupported
 from ptxsim.syntax.program import Immediate, Instruction, InstructionOrigin, Operand, Register, ResultPair, Symbol
@@ -258,7 +259,7 @@ _MOST_ARGUMENT_BYTES = 256
 
 @handles("call")
 def _call(t: Translator, i: Instruction) -> None:
-    """A call to vprintf(format, arguments) or __assertfail(message, file, line, function, size)."""
+    """A call to vprintf(format, arguments), __assertfail(message, file, line, function, size), or of the heap."""
     callee = next((o for o in i.operands if isinstance(o, Symbol)), None)
     name = callee.name if callee else "?"
     arguments = i.operands[i.operands.index(callee) + 1 :] if callee else ()
@@ -268,6 +269,8 @@ def _call(t: Translator, i: Instruction) -> None:
             t.write(i.operands[0], constant("i32", 0, WARP), Lanes())
     elif name == "__assertfail":
         t.end(L.FAULT_ASSERT, i.source.line)
+    elif i.origin is InstructionOrigin.HEAP:
+        call_heap(t, i, name, arguments)
     else:
         raise unsupported(i, f"calls {name}, which is not part of the program")
 

@@ -16,9 +16,12 @@ from ptxsim.isa import Flow
 from ptxsim.kernel.calls import BACK, flatten
 from ptxsim.kernel.inline import Flat
 from ptxsim.kernel.liveness import TooManyLive, find_live
+from ptxsim.kernel.tensormaps import lowered
 from ptxsim.limits import MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES
 from ptxsim.syntax.operands import align_up
 from ptxsim.syntax.program import (
+    RESERVED,
+    RESERVED_BYTES,
     STACK_POINTER,
     Barrier,
     Block,
@@ -31,6 +34,7 @@ from ptxsim.syntax.program import (
     PtxFile,
     Return,
     SourceLine,
+    Special,
     Switch,
     Symbol,
     Terminator,
@@ -63,8 +67,8 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
     function = module.functions[entry]
     if not function.is_entry:
         raise KeyError(entry)
-    flat = flatten(module, function)
-    drafts = _split(_without_guards(flat.code))
+    flat = _with_reserved(flatten(module, function))
+    drafts = _split(_without_guards(lowered(flat.code, flat.registers)))
     first = _simplify(drafts)
     try:
         order = min_pc_order(_within_functions(drafts), first)
@@ -90,6 +94,20 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
         max_threads=function.max_threads,
         cluster=function.cluster,
     )
+
+
+def _with_reserved(flat: Flat) -> Flat:
+    """The code with a variable in place of the register that says where reserved shared memory lies."""
+    where, variable = Special("reserved_smem_offset_1"), Symbol(RESERVED)
+    if not any(isinstance(i, Instruction) and where in i.operands for i in flat.code):
+        return flat
+    code = [
+        i.with_(operands=tuple(variable if o == where else o for o in i.operands))
+        if isinstance(i, Instruction) and where in i.operands else i
+        for i in flat.code
+    ]  # fmt: skip
+    reserved = Variable(RESERVED, "shared", "b8", RESERVED_BYTES, 16)
+    return Flat(code, flat.registers, {**flat.variables, RESERVED: reserved})
 
 
 def _within(limit: int, size: int, what: str, module: PtxFile, flat: Flat) -> None:

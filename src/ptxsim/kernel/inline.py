@@ -37,8 +37,9 @@ from ptxsim.syntax.refusals import misformed, refusal, refused, too_new, unsuppo
 MAX_INSTRUCTIONS = 300_000
 """Most instructions of a kernel once its calls are inlined."""
 
-EXTERNAL_FUNCTIONS = {"vprintf": 2, "__assertfail": 5}
-"""Functions of the CUDA runtime that the simulator provides, with their number of arguments."""
+HEAP_FUNCTIONS = {"malloc": 1, "free": 1, "__nv_aligned_device_malloc": 2}
+EXTERNAL_FUNCTIONS = {"vprintf": 2, "__assertfail": 5, **HEAP_FUNCTIONS}
+"""Functions of the CUDA runtime that the simulator provides, with their number of arguments: all, and the heap's."""
 
 
 @dataclass
@@ -267,27 +268,30 @@ class _Inliner:
                 self.module,
                 i,
                 f"the simulator has no function '{name[:60]}'",
-                next_step="Device-side library calls such as malloc or launches of other kernels need a GPU.",
+                next_step="Calls of the CUDA runtime, such as launches of other kernels, need a GPU.",
             )
         values: list[Operand] = []
+        sizes = (8,) if name in HEAP_FUNCTIONS else (4, 8)
         for k, argument in enumerate(arguments.elements):
-            value, modifiers, at = self.scalar(frame, i, argument, f"argument{k}")
+            value, modifiers, at = self.scalar(frame, i, argument, f"argument{k}", sizes)
             self.append(Instruction("ld", modifiers, (value, at), None, i.source, i.ptx_line))
             values.append(value)
         result: Operand = Sink()
         if returned.elements:
-            result, modifiers, at = self.scalar(frame, i, returned.elements[0], "result")
-        self.code.append(Instruction("call", ("uni",), (result, Symbol(name), *values), None, i.source, i.ptx_line))
+            result, modifiers, at = self.scalar(frame, i, returned.elements[0], "result", sizes)
+        origin = InstructionOrigin.HEAP if name in HEAP_FUNCTIONS else InstructionOrigin.TEXT
+        operands = (result, Symbol(name), *values)
+        self.code.append(Instruction("call", ("uni",), operands, None, i.source, i.ptx_line, origin=origin))
         if returned.elements:
             self.append(Instruction("st", modifiers, (at, result), None, i.source, i.ptx_line))
 
     def scalar(
-        self, frame: _FunctionCopy, i: Instruction, operand: Operand, name: str
+        self, frame: _FunctionCopy, i: Instruction, operand: Operand, name: str, sizes: tuple[int, ...]
     ) -> tuple[Register, tuple[str, ...], Address]:
         """A new register for an argument or result, and how and where its parameter block is accessed."""
         block = self.block(frame, i, operand, 0)
         size = self.parameters.blocks[block].size
-        if size not in (4, 8):
+        if size not in sizes:
             raise unsupported(self.module, i, "an argument of this call has the wrong size")
         register = Register(f"%{name}@{self.calls}{self.tag}")
         self.registers[register.name] = f"b{8 * size}"

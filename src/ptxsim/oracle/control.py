@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.errors import KernelTrap
+from ptxsim.heap import HEAP_ALIGNMENT
 from ptxsim.limits import WARP
 from ptxsim.oracle.clusters import arrive
 from ptxsim.oracle.lanes import WINDOWS, ActiveLanes, handler, unsupported
 from ptxsim.printf import formatted
-from ptxsim.syntax.program import Instruction, InstructionOrigin, Symbol
+from ptxsim.syntax.program import Instruction, InstructionOrigin, Operand, Symbol
 
 _MAX_STRING = 1 << 16
 
@@ -69,6 +70,9 @@ def _call(lanes: ActiveLanes, i: Instruction) -> None:
             lanes.launch.printed.append(text)
         lanes.write(result, np.zeros(lanes.mask.shape, np.uint32), "b32")
         return
+    if i.origin is InstructionOrigin.HEAP:
+        _heap(lanes, i, callee.name, result, values)
+        return
     if callee.name != "__assertfail":
         raise unsupported(i, f"there is no function '{callee.name}'")
     row, lane = np.argwhere(lanes.mask)[0]
@@ -77,6 +81,22 @@ def _call(lanes: ActiveLanes, i: Instruction) -> None:
     raise KernelTrap(
         f"assertion `{message}` failed in {function}, {_first_thread(lanes)}", file=file, line=int(values[2][row, lane])
     )
+
+
+def _heap(lanes: ActiveLanes, i: Instruction, name: str, result: Operand, values: list[np.ndarray]) -> None:
+    """malloc and free, thread by thread."""
+    heap, line = lanes.launch.memory.device_heap(), i.source.line
+    given = np.zeros(lanes.mask.shape, np.uint64)
+    for row, lane in np.argwhere(lanes.mask):
+        value = int(values[0][row, lane])
+        if name == "free":
+            heap.free(value, line)
+        else:
+            alignment = int(values[1][row, lane]) if len(values) > 1 else HEAP_ALIGNMENT
+            block = heap.allocate(value, line, alignment)
+            given[row, lane] = block.address if block is not None else 0
+    if name != "free":
+        lanes.write(result, given, "b64")
 
 
 def _first_thread(lanes: ActiveLanes) -> str:

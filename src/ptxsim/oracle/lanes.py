@@ -24,6 +24,7 @@ from ptxsim.oracle.counters import Counts
 from ptxsim.record import Terms
 from ptxsim.syntax.program import (
     FLOAT_TYPES,
+    RESERVED,
     WIDTH_BITS,
     Immediate,
     Instruction,
@@ -186,6 +187,8 @@ class ThreadState:
         }
         self.carry = np.zeros(self.shape, np.bool_)
         self.shared = np.full((len(blocks), launch.shared_bytes), 0xFF, np.uint8)
+        if (reserved := launch.kernel.variables.get(RESERVED)) is not None:
+            self.shared[:, reserved.offset : reserved.offset + reserved.size_bytes] = 0
         self.local = np.full((self.shape[0] * WARP, launch.kernel.local_bytes), 0xFF, np.uint8)
         self.pc = np.zeros(self.shape, np.int64)
         self.done = number >= launch.terms.threads

@@ -151,7 +151,7 @@ class Places:
 
     def global_chunks(self, mask: np.ndarray, step: np.ndarray, constants: frozenset[int] | None) -> Iterator[Chunk]:
         """In all arrays, or in those at the addresses of variables in constant memory."""
-        for a in self.lanes.launch.memory.allocations:
+        for a in self.lanes.launch.memory.arrays:
             if constants is not None and a.address not in constants:
                 continue
             inside = mask & (self.address >= np.uint64(a.address))

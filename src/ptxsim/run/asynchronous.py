@@ -34,6 +34,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
 from ptxsim.limits import WARP
 from ptxsim.record import Handoff
+from ptxsim.run.hazards import note
 from ptxsim.syntax.program import Instruction
 from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct, sources, warpgroup_product
 
@@ -41,7 +42,7 @@ CLOCKS = 512
 """Most clocks of a cluster; what has none is not followed."""
 MOST_EVENTS = 2_000_000
 """Of a host thread: what happens after them is believed to be in order, so that a long launch comes to its end."""
-_GRANULE_LOG2 = 4
+_GRANULE_LOG2, _WORD_LOG2 = 4, 2
 _OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 _WARPS, _GROUPS = 32, 8
 _STORES = _WARPS + _GROUPS
@@ -95,6 +96,8 @@ class Granules:
         self.stored = np.zeros(count, np.int32)
         self.readers: dict[int, npt.NDArray[np.int32]] = {}
         """by who reads: a warp, a warpgroup's products, bulk stores"""
+        self.sent: dict[int, int] = {}
+        """word -> the last value of less than a granule that was sent there (st.async), beside what others use"""
 
     def reading(self, who: int) -> npt.NDArray[np.int32]:
         found = self.readers.get(who)
@@ -314,7 +317,10 @@ class Follower:
         clock = self.cluster.object(*self._target(by)).clock
         self._tell("copy", warp, site, self._target(by), int(self.cluster.now[clock]) + 1)
         work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
-        if nbytes >> _GRANULE_LOG2:  # of less, as st.async sends it, others may have sent the rest
+        if not nbytes >> _GRANULE_LOG2:
+            words = range(offset >> _WORD_LOG2, -(-(offset + nbytes) >> _WORD_LOG2))
+            there.granules.sent.update(dict.fromkeys(words, self.cluster.note(work)))
+        else:
             part = slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
             self._written(there.granules, part, warp, site, offset, mask)
             there.granules.copied[part] = self.cluster.note(work)
@@ -454,6 +460,8 @@ class Follower:
             if not self._over(self.cluster.work[number], warp):
                 k = int(np.flatnonzero(here.copied[granules] == number)[0])
                 self._hazard(L.ASYNC_EARLY, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
+        if here.sent:
+            self._still_sent(warp, site, own, lanes, nbytes)
         step, clock = self._here.steps[warp], self._own(warp)
         if kind == L.READ:
             here.reading(warp)[granules] = self.cluster.note(Work(clock, step, site))
@@ -467,6 +475,18 @@ class Follower:
                     self._hazard(L.ASYNC_OVERWRITTEN, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
         here.stored[granules] = self.cluster.note(Work(clock, step, site))
         here.copied[granules] = 0
+
+    def _still_sent(
+        self, warp: int, site: int, own: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], nbytes: int
+    ) -> None:
+        """Threads access words to which small values may be on their way."""
+        sent = self._here.granules.sent
+        for lane, offset in zip(lanes.tolist(), own.tolist(), strict=True):
+            for word in range(offset >> _WORD_LOG2, -(-(offset + nbytes) >> _WORD_LOG2)):
+                work = self.cluster.work[sent.get(word, 0)]
+                if word in sent and not self._over(work, warp):
+                    self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, work)
+                    return
 
     def _written(self, granules: Granules, part: slice, warp: int, site: int, offset: int, mask: int) -> None:
         """A bulk copy overwrites a part of shared memory: nobody may still read or write there."""
@@ -492,15 +512,11 @@ class Follower:
         self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0,
         *, block: int | None = None,
     ) -> None:  # fmt: skip
-        seen, count = site * L.HAZARD_KINDS + kind, int(self.worker.hazard_count)
-        if self.seen[seen] or count == L.HAZARD_CAPACITY:
-            return
-        self.seen[seen] = 1
-        self.hazards[count] = L.HazardRecord(
+        record = L.HazardRecord(
             kind, site, self.worker.block if block is None else block, warp, lane, address, state,
             work.site if work else L.NO_SITE,
         )  # fmt: skip
-        self.worker.hazard_count = count + 1
+        note(self.worker, self.hazards, self.seen, record)
 
     def awaited(self, offset: int) -> tuple[int, int]:
         """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs."""

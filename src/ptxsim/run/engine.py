@@ -12,6 +12,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.effects import blocks_in_order
+from ptxsim.analysis.effects import blocks_in_order, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
@@ -45,7 +46,7 @@ from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.textures import complaint
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads, in_threads, interruptible
-from ptxsim.syntax.program import Kernel
+from ptxsim.syntax.program import RESERVED, Kernel
 
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
@@ -166,6 +167,8 @@ class Engine:
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
         static = self.kernel.shared_bytes
+        if uses_heap(self.kernel):
+            memory.device_heap()
         workspace = self._workspace(code, terms, memory)
         try:
             waiting = terms.cooperative or (code.translation.unit.in_turns and self.ordered)
@@ -240,6 +243,8 @@ class Launching:
         by_turns = self.engine.ordered or self.setup.order is not None
         parallel = 1 if by_turns else min(threads, self.terms.blocks // self.together)
         changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
+        heap = self.setup.memory.heap
+        heap_before = heap.state() if heap is not None else None
         keeps = parallel > 1 or self.options.check or self._cut_short is not None
         with Snapshot.of(changed if keeps else None) as before:
             if not before.complete:
@@ -257,7 +262,8 @@ class Launching:
             _raise_fault(self, workers)
             record = self._account(workers)
             if before.complete and any(h.kind == "race" for h in record.hazards):
-                found = self._looked_into(record.hazards, before, written)
+                with heap.back_at(heap_before) if heap is not None and heap_before is not None else nullcontext():
+                    found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
                 record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
         return record
@@ -320,11 +326,11 @@ class Launching:
         memory = self.setup.memory
         for root in roots:
             if root == "?":
-                return list(memory.allocations)
+                return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
             kind, _, rest = root.partition("+" if root.startswith("param") else " ")
             if kind == "param":
                 pointer = int(self.setup.params[int(rest) : int(rest) + 8].view(np.uint64)[0])
-                allocation = memory.find(pointer) or memory.nearest(pointer)
+                allocation = memory.containing(pointer) or memory.nearest(pointer)
             else:
                 allocation = self.setup.variables.get(rest)
             if allocation is not None:
@@ -382,6 +388,8 @@ class Launching:
         for w in workers:
             for k in range(w.struct.hazard_count):
                 found = reporter.finding(w.hazards[k])
+                if found.array == f"shared {RESERVED}":  # a library's own, where shuffles order what fences should
+                    continue
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 

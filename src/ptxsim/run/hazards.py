@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
 from ptxsim.finding import Finding, Triple
+from ptxsim.heap import HeapBlock
 from ptxsim.limits import WARP
 from ptxsim.memory import DEFAULT_CAPACITY, Allocation, Memory
 from ptxsim.syntax.program import Barrier, WarpBarrier, source_name
@@ -40,6 +43,17 @@ _ASYNC = {
 }  # fmt: skip
 _FAR = DEFAULT_CAPACITY  # no pointer of the kernel, moved by any index, gets there
 _DID = {L.WRITE: "write", L.READ: "read", L.ATOMIC: "atomic", L.READ_AFTER_WRITE: "read and write"}
+
+
+def note(
+    worker: L.WorkerState, hazards: ctypes.Array[L.HazardRecord], seen: np.ndarray, record: L.HazardRecord
+) -> None:
+    """Notes a hazard among those of generated code, once for each site and kind."""
+    place, count = record.site * L.HAZARD_KINDS + record.kind, int(worker.hazard_count)
+    if not seen[place] and count < L.HAZARD_CAPACITY:
+        seen[place] = 1
+        hazards[count] = record
+        worker.hazard_count = count + 1
 
 
 def unravel(index: int, shape: Triple) -> Triple:
@@ -91,7 +105,12 @@ class Reporter:
         if record.kind == L.PARAM_OUT_OF_BOUNDS:
             return {"size": self.unit.kernel.param_bytes}
         if record.kind == L.OUT_OF_BOUNDS:
-            allocation = self._nearest(record.address, self.unit.sites[record.site].space)
+            site = self.unit.sites[record.site]
+            allocation = self._nearest(record.address, site.space, record.state)
+            if isinstance(allocation, HeapBlock):
+                return self._of_heap(allocation, site.access, record)
+            if site.access == "free":
+                return {"detail": "no-block", "size": allocation.nbytes if allocation is not None else 0}
             far = allocation is not None and abs(offset) > _FAR
             return {"detail": "nowhere" if far else "", "size": allocation.nbytes if allocation is not None else 0}
         if record.kind == L.NO_TENSOR_MAP:
@@ -105,6 +124,13 @@ class Reporter:
         if record.kind in (L.MISALIGNED, L.SHARED_MISALIGNED) and record.state:
             return {"detail": "fragment", "size": record.state}
         return {}
+
+    def _of_heap(self, block: HeapBlock, access: str, record: L.HazardRecord) -> dict[str, Any]:
+        """What is wrong with an access of a block of the device heap, or of the gap behind it, or with freeing it."""
+        told = {"array": block.name, "address": record.address - block.address, "size": block.nbytes}
+        if 0 < block.died <= record.state:
+            return told | {"detail": "freed", "other_line": block.freed_line}
+        return told | {"detail": "no-block"} if access == "free" else told
 
     def _elsewhere(self, record: L.HazardRecord, offset: int) -> bool:
         """Whether an address lies in another state space than that of the access."""
@@ -168,11 +194,14 @@ class Reporter:
         """(array, byte offset) of a global or constant address: the array that holds it or the nearest one."""
         found = self._nearest(address, space)
         if found is None:
-            return "global memory", address
+            heap = self.memory.heap
+            return "any block of the heap" if heap and heap.holds(address) else "global memory", address
         return found.name or "an array", address - found.address
 
-    def _nearest(self, address: int, space: str) -> Allocation | None:
-        """The array that holds an address, or the one next to it."""
+    def _nearest(self, address: int, space: str, moment: int = 0) -> Allocation | HeapBlock | None:
+        """The array that holds an address, or the one next to it; of the heap the block there, at a moment."""
+        if self.memory.heap is not None and self.memory.heap.holds(address):
+            return self.memory.heap.meant(address, moment)
         if space == "const":
             return min(self.constants, key=lambda a: max(a.address - address, address - a.end + 1, 0), default=None)
         return self.memory.find(address) or self.memory.nearest(address)

@@ -5,12 +5,14 @@ warp. For every warp this keeps the set of stretches that it is ordered behind:
 
 - a barrier makes its warps know what each of them knew and did;
 - a fence notes what its warp knows; an atomic or a volatile or relaxed store behind it gives that away at its address
-  (an atomic itself too: who resets a counter has seen it), and who reads it there (atomic, volatile, relaxed) knows it
-  from then on. `__threadfence_block` gives it to the same block only. What a barrier joins includes what was fenced:
-  fence, barrier, one thread's atomic is fine;
+  (an atomic itself too: who resets a counter has seen it), and who reads it there (atomic, volatile, relaxed) has heard
+  of it from then on. `__threadfence_block` gives it to the same block only. What a barrier joins includes what was
+  fenced: fence, barrier, one thread's atomic is fine;
+- what a warp has heard of it may read only once it has acquired it: by reading with acquire, by a fence behind the
+  reading, or by a barrier (`__syncwarp` too). What it writes comes behind what it has heard of in any case;
 - an arrival at a barrier object gives away what its warp knows to those that then find the phase over.
 
-No fence is asked for on the reading side. Sets are tuples of pairs (low, high), rising and apart.
+Sets are tuples of pairs (low, high), rising and apart.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.layout import ARRIVES, COMPLETES, READS, RELEASES, UPDATES, WRITES
+from ptxsim.codegen.layout import ACQUIRES, ARRIVES, COMPLETES, READS, RELEASES, UPDATES, WRITES
 
 Stretches = tuple[tuple[int, int], ...]
 LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
@@ -62,12 +64,12 @@ class Signals:
 
 
 class HappensBefore:
-    """Hears what a block's warps do to be ordered, and keeps their `known` tables."""
+    """Hears what a block's warps do to be ordered, and keeps their tables of what they have heard of and acquired."""
 
     def __init__(self, worker: L.WorkerState, contexts: np.ndarray, signals: Signals, *, partial: bool) -> None:
         self.worker, self.contexts, self.signals, self.partial = worker, contexts, signals, partial
         self.warps = len(contexts)
-        self.table = np.zeros((self.warps, 2), np.uint64)
+        self.table, self.acquired_table = (np.zeros((self.warps, 2), np.uint64) for _ in range(2))
         self.lane_syncs = np.zeros((self.warps, 32, 32), np.uint32)
         """[warp, lane, other lane]: up to when the other lane's accesses come first, by barriers of some lanes"""
         self.arrays: dict[int, tuple[Stretches, np.ndarray]] = {}
@@ -88,6 +90,8 @@ class HappensBefore:
                 self.arrive(warp, mask)
             case L.Event.FENCE:
                 self.fence(warp, whole_gpu=bool(mask))
+            case L.Event.MEET:
+                self._acquire_all(warp)
             case L.Event.PAUSE:
                 self._close()
                 self.running = -1
@@ -95,7 +99,8 @@ class HappensBefore:
                 assert data is not None
                 addresses = _ADDRESSES.from_address(data)
                 lanes = mask & 0xFFFFFFFF
-                self.signal(warp, {a for k, a in enumerate(addresses) if lanes >> k & 1}, mask >> 32)
+                told = {a for k, a in enumerate(addresses) if lanes >> k & 1}
+                self.signal(warp, told, mask >> 32, together=lanes.bit_count() > len(told))
         self.worker.time += 1
 
     # -- events -----------------------------------------------------------------------------------------------------
@@ -111,6 +116,7 @@ class HappensBefore:
 
     def _reset(self) -> None:
         self.known: list[Stretches] = [()] * self.warps
+        self.acquired: list[Stretches] = [()] * self.warps
         self.own: list[Stretches] = [()] * self.warps
         self.fenced: list[Stretches] = [()] * self.warps
         self.fenced_in_block: list[Stretches] = [()] * self.warps
@@ -119,7 +125,7 @@ class HappensBefore:
         """addresses that a warp has updated since its last fence or barrier: the first time is given away there"""
         self.arrivals: dict[int, tuple[Stretches, Stretches, Stretches]] = {}
         self.running = -1
-        self.table[:] = 0
+        self.table[:] = self.acquired_table[:] = 0
         self.arrays.clear()
 
     def run(self, warp: int) -> None:
@@ -134,6 +140,7 @@ class HappensBefore:
             everything = ((self.started, now),)
             for warp in range(self.warps):
                 self._know(warp, everything)
+                self._acquire_all(warp)
                 self._synced(warp, now)
             return
         self._close()
@@ -146,6 +153,7 @@ class HappensBefore:
             in_block = union(passed_by[2], *(self.fenced_in_block[w] for w in members))
             for w in members:
                 self._know(w, joined)
+                self._acquire_all(w)
                 self._synced(w, now)
                 self.own[w], self.fenced[w], self.fenced_in_block[w], self.updated[w] = (), fenced, in_block, set()
 
@@ -156,6 +164,10 @@ class HappensBefore:
         self.arrivals[number] = (union(old[0], mine[0]), union(old[1], mine[1]), union(old[2], mine[2]))
 
     def fence(self, warp: int, *, whole_gpu: bool) -> None:
+        self._acquire_all(warp)
+        self._release(warp, whole_gpu=whole_gpu)
+
+    def _release(self, warp: int, *, whole_gpu: bool) -> None:
         everything = self._all(warp)
         self.updated[warp] = set()
         self.fenced_in_block[warp] = everything
@@ -163,11 +175,11 @@ class HappensBefore:
         if whole_gpu:
             self.fenced[warp] = everything
 
-    def signal(self, warp: int, addresses: set[int], flags: int) -> None:
-        """An atomic, or a volatile or relaxed access."""
+    def signal(self, warp: int, addresses: set[int], flags: int, *, together: bool = False) -> None:
+        """An atomic, or a volatile or relaxed access; `together`: several lanes at one address."""
         now = self.worker.time
         if flags & (RELEASES | ARRIVES):
-            self.fence(warp, whole_gpu=True)
+            self._release(warp, whole_gpu=True)
             self.worker.time += 1
         for address in addresses:
             if flags & (ARRIVES | COMPLETES):
@@ -175,22 +187,31 @@ class HappensBefore:
                 continue
             found = self.signals.given.get(address)
             if found is not None and flags & (READS | UPDATES):
-                self._acquire(warp, found)
+                self._hear(warp, found, acquires=bool(flags & ACQUIRES))
             if flags & UPDATES:
                 first = address not in self.updated[warp]
                 self.updated[warp].add(address)
-                self.signals.given[address] = self._given(warp, found, ((now, now + 1),) if first else ())
+                given = self._given(warp, found, ((now, now + 1),) if first else ())
+                self.signals.given[address] = given
+                if together and flags & RELEASES and flags & ACQUIRES:  # the last lane knows what the others gave
+                    self._hear(warp, given, acquires=True)
             elif flags & WRITES:
                 self.signals.given[address] = self._given(warp, None)
 
     # -- knowledge --------------------------------------------------------------------------------------------------
-    def _acquire(self, warp: int, found: _Signal) -> None:
+    def _hear(self, warp: int, found: _Signal, *, acquires: bool) -> None:
         learned = found.everybody
         if found.block == self.worker.block:
             learned = union(learned, found.in_block)
             if warp in found.warps:
                 self._synced(warp, found.warps[warp])
         self._know(warp, union(self.known[warp], learned))
+        if acquires:
+            self._acquire(warp, union(self.acquired[warp], learned))
+
+    def _acquire_all(self, warp: int) -> None:
+        """The warp may read what it has heard of."""
+        self._acquire(warp, self.known[warp])
 
     def _meet(self, warp: int, address: int, *, over: bool) -> None:
         """At a barrier object, what an arrival gives away is learnt by those that find its phase over."""
@@ -217,13 +238,20 @@ class HappensBefore:
         return new
 
     def _know(self, warp: int, stretches: Stretches) -> None:
-        if stretches == self.known[warp]:
-            return
-        self.known[warp] = stretches
+        if stretches != self.known[warp]:
+            self.known[warp] = stretches
+            self._list(self.table, warp, stretches)
+
+    def _acquire(self, warp: int, stretches: Stretches) -> None:
+        if stretches != self.acquired[warp]:
+            self.acquired[warp] = stretches
+            self._list(self.acquired_table, warp, stretches)
+
+    def _list(self, table: np.ndarray, warp: int, stretches: Stretches) -> None:
         cached = self.arrays.get(id(stretches))
         if cached is None:
             cached = self.arrays[id(stretches)] = (stretches, np.array(stretches, np.uint32).reshape(-1, 2))
-        self.table[warp] = cached[1].ctypes.data, len(cached[1])
+        table[warp] = cached[1].ctypes.data, len(cached[1])
 
     def _close(self) -> None:
         """Books the running warp's stretch so far."""

@@ -26,6 +26,8 @@ from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import Terms
 from ptxsim.run.asynchronous import Follower
+from ptxsim.run.hazards import note
+from ptxsim.run.heap import HeapView
 from ptxsim.run.ordering import LISTENER, HappensBefore, Signals
 from ptxsim.run.textures import records
 
@@ -150,6 +152,21 @@ class HostWorker:
         s.print, s.print_limit = self.print_buffer.ctypes.data, setup.print_limit
         if unit.followed:
             self._follow()
+        self.heap = self._heap_view(shadows)
+
+    def _heap_view(self, shadows: dict[int, np.ndarray]) -> HeapView | None:
+        """What blocks see of the device heap, where there is one."""
+        memory, unit = self.setup.memory, self.setup.code.translation.unit
+        if memory.heap is None:
+            return None
+
+        def wrong(site: int, warp: int, lane: int, address: int) -> None:
+            moment, s = self.struct.heap_moment, self.struct
+            record = L.HazardRecord(L.OUT_OF_BOUNDS, site, s.block, warp, lane, address, moment, L.NO_SITE)
+            if unit.options.check:
+                note(s, self.hazards, self.seen, record)
+
+        return HeapView(memory.heap, self.struct, unit, self.sites, shadows.get(memory.heap.address), wrong)
 
     def _list_arrays(self, shadows: dict[int, np.ndarray]) -> None:
         """What lies in global and in constant memory, as generated code looks it up."""
@@ -244,6 +261,7 @@ class HostWorker:
         self.struct.on_sync = ctypes.cast(self.listener, ctypes.c_void_p).value
         for order, part in zip(self.orders, [r.part for r in self.residents] or [self.struct.part], strict=True):
             part.lane_syncs, part.known = order.lane_syncs.ctypes.data, order.table.ctypes.data
+            part.acquired = order.acquired_table.ctypes.data
 
     def reorder(self, first: int) -> None:
         """Deals out the turns of the warps anew for the blocks from `first` on, where the launch has a seeded order."""

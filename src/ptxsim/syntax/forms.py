@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ptxsim.isa import LOWERED
 from ptxsim.syntax import bulk, matrices, video as videos, warpgroup as warpgroups
 from ptxsim.syntax.program import (
     FLOAT8_TYPES,
@@ -28,6 +29,7 @@ from ptxsim.syntax.program import (
     Vector,
     elements_of,
 )
+from ptxsim.tensormap import BYTES, ELEMENTS, FIELDS
 
 
 def _words(*texts: str) -> frozenset[str]:
@@ -331,6 +333,40 @@ def fence(i: Instruction) -> list[Need]:
     return [Need("at"), Need("number")] if i.has("tensormap::generic") and i.has("acquire") else []
 
 
+def map_change(i: Instruction) -> list[Need]:
+    """A field of a tensor map by its name, one of several by its number; or the copy of a whole map."""
+    if i.has("cp_fenceproxy"):
+        if not {"release", "tensormap::generic", "sync", "aligned"} <= set(i.modifiers):
+            raise UnknownForm("these modifiers")
+        _of_at_most(i, 2, BYTES, least=BYTES)
+        return [Need("at"), Need("at"), Need("number")]
+    names = [m for m in i.modifiers if m in FIELDS]
+    if len(names) != 1 or not i.has("replace") or not i.has("tile") or not i.has("b1024"):
+        raise UnknownForm("these modifiers")
+    (name,) = names
+    wide = name in ("global_address", "global_stride")
+    if i.types != ("b64" if wide else "b32",):
+        raise UnknownForm("this type")
+    if (limit := _MAP_MODES.get(name)) is not None:
+        _of_at_most(i, 1, limit)
+        return [Need("at"), Need("number")]
+    if FIELDS[name].times == 1:
+        return [Need("at"), source(64 if wide else 32)]
+    _of_at_most(i, 1, FIELDS[name].times - 1)
+    return [Need("at"), Need("number"), source(64 if wide else 32)]
+
+
+_MAP_MODES = {"elemtype": len(ELEMENTS) - 1, "interleave_layout": 2, "swizzle_mode": 3, "fill_mode": 1}
+"""Fields whose new number is written in the instruction, and the largest that there is."""
+
+
+def _of_at_most(i: Instruction, operand: int, most: int, least: int = 0) -> None:
+    """Raises UnknownForm for another number."""
+    value = i.operands[operand] if operand < len(i.operands) else None
+    if isinstance(value, Immediate) and not least <= value.bits <= most:
+        raise UnknownForm("this number")
+
+
 def matrix_move(i: Instruction) -> list[Need]:
     count = next((int(m[1:]) for m in i.modifiers if m in ("x1", "x2", "x4")), 0)
     if not count or not i.has("m8n8"):
@@ -526,7 +562,7 @@ def problem(i: Instruction) -> str:
     for group in EXCLUSIVE:
         if len(group & chosen) > 1:
             return f"'.{' and .'.join(sorted(group & chosen))}' exclude each other"
-    if len(chosen & _ADDRESS_SPACES) > (2 if i.opcode == "cp" else 1):
+    if len(chosen & _ADDRESS_SPACES) > (2 if i.opcode in ("cp", "tensormap") else 1):
         return "it names several state spaces"
     for group, holds in REQUIRED.get(i.opcode, ()):
         count = len(group & chosen)
@@ -711,6 +747,12 @@ FORMS: dict[str, Form] = {
         fence, "", f"{_ORDER} {_SPACES} proxy alias async async::generic generic mbarrier_init tensormap::generic "
         "sync_restrict::shared::cta sync_restrict::shared::cluster", (0,),
     ),
+    "tensormap": _form(
+        map_change, "b32 b64",
+        "replace tile global_address rank box_dim global_dim global_stride element_stride elemtype interleave_layout "
+        "swizzle_mode fill_mode b1024 cp_fenceproxy global shared::cta tensormap::generic release cta cluster gpu sys "
+        "sync aligned", (0, 1),
+    ),
     "prefetch": _form(
         lambda i: [Need("at")], "", f"{_SPACES} local L1 L2 L2::evict_last L2::evict_normal tensormap", (0,),
     ),
@@ -767,7 +809,7 @@ class Checker:
             needs = tuple(form.rule(i))
             if len(needs) != len(i.operands):
                 raise FormError(f"{len(i.operands)} operands are the wrong number")
-            if Vector not in key:  # a vector's length is part of the form, but not of the key
+            if Vector not in key and i.opcode not in LOWERED:  # lengths and numbers are of the form, not of the key
                 self.needs[key] = needs
         for need, operand in zip(needs, i.operands, strict=True):
             if not self.fits(need, operand):

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
-from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, UNKNOWN, Row
+from ptxsim.isa import BY_SPACE, BY_TYPE, HEAP_CALL, INSTRUCTIONS, UNKNOWN, Row
 
 WIDTH_BITS = {
     "pred": 1,
@@ -130,6 +130,8 @@ class InstructionOrigin(Enum):
     """a call that is left for the stack, and the trap where the stack is full"""
     POINTER = auto()
     """the trap where a call's pointer leads to no function"""
+    HEAP = auto()
+    """a call of the device heap's functions"""
 
 
 @lru_cache(maxsize=4096)
@@ -158,6 +160,8 @@ class Instruction:
     @property
     def row(self) -> Row:
         """What the table of instructions says of it."""
+        if self.origin is InstructionOrigin.HEAP:
+            return HEAP_CALL
         return row_of(self.opcode, self.modifiers)
 
     @cached_property
@@ -261,6 +265,11 @@ class Variable:
     offset: int = 0
     external: bool = False
     """`.extern .shared x[]`: starts where static shared memory ends."""
+
+
+RESERVED, RESERVED_BYTES = "reserved area", 288
+"""The part of shared memory that libraries may use behind a kernel's back, at %reserved_smem_offset_1: as a variable of
+the kernel's that begins as zeros. Cooperative groups count on as many bytes for tiles of several warps."""
 
 
 def source_name(name: str) -> str:

@@ -14,6 +14,8 @@ _HOPPERS = {
     ("mbarrier", "expect_tx"): ("transaction count of a bulk copy (TMA)", CLUSTERS),
     ("mbarrier", "complete_tx"): ("transaction count of a bulk copy (TMA)", CLUSTERS),
     ("prefetch", "tensormap"): ("tensor memory access (TMA)", CLUSTERS),
+    ("tensormap", "replace"): ("change of a tensor map", HOPPER),
+    ("tensormap", "cp_fenceproxy"): ("change of a tensor map", CLUSTERS),
     ("cp", "bulk"): ("bulk asynchronous copy (TMA)", CLUSTERS),
     ("barrier", "cluster"): ("thread-block cluster barrier", CLUSTERS),
     ("wgmma", ""): ("warp-group matrix product", HOPPER),

@@ -172,6 +172,7 @@ _FORBIDDEN = (
     (_PROBE, ("asking whether a file exists is not allowed", "Include the CUDA header that you need directly.")),
 )
 
+_CURAND = "cuRAND's headers come with a package of their own: pip install 'warpschool[curand]' (nvidia-curand, 75 MB)."
 _ADVICE = {
     "stdio.h": "printf needs no header in device code: remove this line.",
     "cstdio": "printf needs no header in device code: remove this line.",
@@ -186,6 +187,7 @@ _ADVICE = {
     "limits": "Use <cuda/std/limits>.",
     "limits.h": "Use <cuda/std/climits>.",
     "climits": "Use <cuda/std/climits>.",
+    **dict.fromkeys(("curand_kernel.h", "curand.h"), _CURAND),
     "iostream": "Streams do not exist on the device: use printf, which needs no header.",
 }
 _CUDA_ONLY = "A kernel file stands alone: only CUDA's own headers (such as <cuda_fp16.h> or <mma.h>) can be included."

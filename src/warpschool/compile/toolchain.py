@@ -95,7 +95,7 @@ def _toolchain_in(root: Path, origin: str) -> Toolchain | str:
     if library is None:
         return "no libnvrtc.so"
     folders = [root / "include", *root.glob("targets/*/include"),
-               *(root / part / "include" for part in ("cuda_runtime", "cuda_nvcc", "cuda_crt", "cuda_cccl")),
+               *(root / part / "include" for part in ("cuda_runtime", "cuda_nvcc", "cuda_crt", "cuda_cccl", "curand")),
                root / "include/cccl", root / "cuda_cccl/include/cccl"]  # fmt: skip
     includes = tuple(dict.fromkeys(f for f in folders if f.is_dir()))
     for header, package in (("cuda_fp16.h", "nvidia-cuda-runtime"), ("crt/mma.h", "nvidia-cuda-crt"),

@@ -310,7 +310,8 @@ _NOTES = {
     "Finding": {
         "kind": "race, unordered, lockstep, out-of-bounds, uninitialized, divergent-barrier, misaligned, warp-sync or "
         "async-order",
-        "access": "read, write, atomic or barrier", "address": "byte offset into the array, or into shared memory",
+        "access": "read, write, atomic, free or barrier",
+        "address": "byte offset into the array, or into shared memory",
         "others": "how many the other side is: thread, warp, warps, blocks", "other_warp": "that warp's first thread",
         "other_did": "read, write, atomic, read and write, access (one of them), copy, returned or waits",
         "detail": "what the kind does not tell", "size": "of the array, or the alignment asked for, in bytes",

@@ -12,7 +12,7 @@ from functools import cache
 
 from ptxsim.codegen import floating
 from ptxsim.codegen.emit import Helper, RuntimeFunction, module_text
-from ptxsim.codegen.runtime import barriers, control, copies, memory, races, textures
+from ptxsim.codegen.runtime import barriers, control, copies, heap, memory, races, textures
 
 
 def _module(functions: Iterable[RuntimeFunction]) -> tuple[str, tuple[str, ...]]:
@@ -38,8 +38,9 @@ def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
         ),
         "exact": (
             races.known, races.race_found, races.exact_step, races.landed, races.exact_shared, races.exact_global,
-            races.exact_flight, races.exact_access,
+            races.exact_flight, races.exact_access, heap.exact_freed,
         ),
+        "heap": (heap.freed,),
     }  # fmt: skip
     return {group: _module(functions) for group, functions in groups.items()}
 

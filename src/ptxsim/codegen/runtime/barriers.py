@@ -17,6 +17,7 @@ from ptxsim.codegen.emit import (
     helper,
     i32,
     i64,
+    report,
     tell_async,
 )
 
@@ -50,6 +51,8 @@ def warp_sync(b: Helper, masks: IRValue) -> None:
             with b.loop(i32(WARP)) as other, b.if_(b.lane_active(other, b.element(slots, I32, lane))):
                 b.set_element(row, later, other)
     b.br(done, then=done)
+    with b.if_(b.icmp("ne", exact, i32(0)), likely=False):
+        report(b, L.Event.MEET, b.warp(), i64(0))
 
 
 @helper("ws_block_barrier", "void", WORKER, arg(I32, "granule_log2"))

@@ -291,7 +291,7 @@ def mbarrier_waited(b: Helper, address: IRValue, over: IRValue) -> None:
     """
     at = b.offset(WORKER, L.field("failed_waits"))
     met, failed = b.and_(MASK, over), b.and_(MASK, b.not_(over))
-    _tell(b, address, met, L.READS)
+    _tell(b, address, met, L.READS | L.ACQUIRES)
     following = b.and_(b.icmp("ne", b.worker("follows", I32), i32(0)), b.icmp("ne", met, i32(0)))
     with b.if_(following, likely=False):
         b.store(address, b.offset(WORKER, L.field("signal_addresses")), align=8)

@@ -32,6 +32,7 @@ from ptxsim.codegen.emit import (
     i32,
     i64,
 )
+from ptxsim.heap import HEAP_ALIGNMENT
 
 
 @helper("ws_hazard", "void", WORKER, CONTEXT, KIND, SITE, arg(I32, "lane"), arg(I64, "address"), arg(I64, "state"))
@@ -55,6 +56,7 @@ def hazard(b: Helper, lane: IRValue, address: IRValue, state: IRValue) -> None:
         b.store(b.add(count, i64(1)), count_at)
 
 
+_HEAP_UNIT_LOG2 = HEAP_ALIGNMENT.bit_length() - 1
 _TABLES = {"ws_find": ("allocations", "allocation_count"), "ws_find_const": ("constants", "constant_count")}
 
 
@@ -72,7 +74,26 @@ def find(b: Helper, address: IRValue, name: str) -> None:
         inside = b.and_(inside, b.icmp("ult", address, high))  # an address just below 2^64 has its end at 0
         with b.leaving(inside, "found", "further", None):
             b.ret(entry)
+    if name == "ws_find":
+        _find_in_heap(b, address, end)
     b.ret(NULL)
+
+
+def _in_heap(b: Helper, address: IRValue) -> IRValue:
+    low, high = b.worker("heap_low", I64), b.worker("heap_high", I64)
+    return b.and_(b.icmp("uge", address, low), b.icmp("ult", address, high))
+
+
+def _find_in_heap(b: Helper, address: IRValue, end: IRValue) -> None:
+    """Returns the entry of the heap's block that holds [address, end), if there is one."""
+    with b.if_(_in_heap(b, address), likely=False):
+        unit = b.lshr(b.sub(address, b.worker("heap_low", I64)), _HEAP_UNIT_LOG2)
+        owner = b.load(I32, b.offset(b.worker("heap_owners", "ptr"), b.shl(unit, 2)))
+        with b.if_(b.icmp("ne", owner, i32(0))):
+            place = b.mul(b.resize(b.add_const(owner, -1), I64), i64(ctypes.sizeof(L.Site)))
+            entry = b.offset(b.worker("heap_sites", "ptr"), place)
+            with b.if_(b.icmp("ule", end, b.load(I64, b.offset(entry, L.Site.high.offset)))):
+                b.leave(entry)
 
 
 @helper(
@@ -100,7 +121,7 @@ def check_global(b: Helper, address: IRValue, _space: str, find: str) -> None:
         entry = b.call(find, "ptr", WORKER, a, SIZE)
         missing = b.icmp("eq", entry, NULL)
         with b.if_(missing):
-            b.hazard(i32(L.OUT_OF_BOUNDS), lane, a, i64(0))
+            b.hazard(i32(L.OUT_OF_BOUNDS), lane, a, b.load(I64, b.offset(WORKER, L.field("heap_moment"))))
         with b.if_(b.not_(b.or_(missing, misaligned))):
             b.store(b.or_(b.load(I32, ok), b.binary("shl", i32(1), lane)), ok)
             for part in (0, 8, 16):

@@ -327,10 +327,11 @@ def store_global(
     b.call(f"ws_scatter_{type_}", "void", address, ok, value)
 
 
-@helper("ws_known", "i1", WORKER, arg(I32, "warp"), arg(I32, "then"))
-def known(b: Helper, warp: IRValue, then: IRValue) -> None:
-    """Whether the stretch `then` is among those that a warp is ordered behind: pairs [low, high), rising."""
-    row = b.offset(b.worker("known", "ptr"), b.shl(b.resize(warp, I64), 4))
+@helper("ws_{}", "i1", WORKER, arg(I32, "warp"), arg(I32, "then"), over=(("known",), ("acquired",)))
+def known(b: Helper, warp: IRValue, then: IRValue, table: str) -> None:
+    """Whether the stretch `then` is among those that a warp is ordered behind, or whose writes it may read: pairs
+    [low, high), rising."""
+    row = b.offset(b.worker(table, "ptr"), b.shl(b.resize(warp, I64), 4))
     pairs, count = b.load("ptr", row), b.load(I64, b.offset(row, 8))
     with b.loop(count) as k:
         pair = b.offset(pairs, b.shl(b.sub(b.add_const(count, -1), k), 3))  # the latest are asked for most

@@ -12,6 +12,7 @@ extern "C" __global__ void k(const float* x, float* y, int* state, int n)
     if (t == 0) {
         const int b = blockIdx.x;
         if (b > 0) while (atomicAdd(&state[b - 1], 0) == 0) { }
+        __threadfence();
         before = b > 0 ? y[b - 1] : 0;
         y[b] = before + sums[0] + sums[1];
         __threadfence();

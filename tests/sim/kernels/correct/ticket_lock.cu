@@ -6,6 +6,7 @@ extern "C" __global__ void k(const float* x, float* y, int* state, int n)
     if (t == 0) {
         const int ticket = atomicAdd(&state[0], 1);
         while (atomicAdd(&state[1], 0) != ticket) { }
+        __threadfence();
         y[0] = y[0] * 0.5f + x[i];
         __threadfence();
         atomicAdd(&state[1], 1);
