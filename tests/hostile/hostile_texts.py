@@ -151,14 +151,12 @@ NAMES: dict[str, str] = {
     }.items()
 }
 """Names of students and files: no slash in them."""
-HARMFUL_TAGS = frozenset(
-    "script iframe frame frameset object embed applet form input button select textarea base meta link style template "
-    "svg math video audio source marquee body html head map area slot noscript".split()
-)
-HARMFUL_ATTRIBUTES = frozenset(
-    "style id name srcdoc formaction action ping target srcset background data-toggle data-link data-html http-equiv "
-    "popover shadowrootmode xlink:href download".split()
-)
+HARMFUL_TAGS = frozenset([
+    "script", "iframe", "frame", "frameset", "object", "embed", "applet", "form", "input", "button", "select", "textarea", "base", "meta", "link", "style", "template", "svg", "math", "video", "audio", "source", "marquee", "body", "html", "head", "map", "area", "slot", "noscript",
+])  # fmt: skip
+HARMFUL_ATTRIBUTES = frozenset([
+    "style", "id", "name", "srcdoc", "formaction", "action", "ping", "target", "srcset", "background", "data-toggle", "data-link", "data-html", "http-equiv", "popover", "shadowrootmode", "xlink:href", "download",
+])  # fmt: skip
 LEGITIMATE = """\
 ## Why it is faster
 

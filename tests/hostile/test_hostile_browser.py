@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.cookiejar
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,11 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
-from warpschool.course import Course
 
 from . import hostile_texts as corpus
 
@@ -26,67 +23,19 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("nbgrader", reason="formgrader needs the extra 'teach'")
 
 WAIT_S = 450
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-STEP = "lab00_first_kernels/01_saxpy"
 CALLS = "window.__ran = []; window.ran = (name) => { window.__ran.push(name); };"
 FORMGRADER = "return typeof FormGrader === 'function' && typeof formgrader === 'object' && formgrader.loaded === true"
 CLICK = "for (const a of document.querySelectorAll('.rendered_html a')) if (!/^https?:/.test(a.href)) a.click();"
 HOVER = """
 for (const e of document.querySelectorAll('.rendered_html *'))
-  for (const kind of ['mouseover', 'focus', 'load', 'error', 'toggle', 'beforetoggle']) e.dispatchEvent(new Event(kind));
+  for (const kind of ['mouseover', 'focus', 'load', 'error', 'toggle', 'beforetoggle'])
+    e.dispatchEvent(new Event(kind));
 """
 
 
-def marked(cell, name, **marks):
-    kinds = {"grade": False, "solution": False, "task": False, "locked": False, "schema_version": 3}
-    cell["id"] = name
-    cell.metadata["nbgrader"] = {**kinds, "grade_id": name, **marks}
-    return cell
-
-
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
-    """A class with one hand-in, graded: each attack in a cell of its own below the question."""
-    from warpschool.classroom.config import make_class
-    from warpschool.classroom.nbgrader_app import ClassApp
-    from warpschool.classroom.rounds import grade_class
-
-    root = tmp_path_factory.mktemp("hostile") / "course"
-    make_class(root, Course.find())
-    answer = new_markdown_cell("*Your answer:*")
-    answer["id"] = "m-explain-answer"
-    question = marked(new_markdown_cell("Why $x<y$?"), "m-explain", task=True, locked=True, points=3)
-    notebook = new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "3", "language": "python"}})
-    starter = Course.find().step(STEP).starter.read_text("utf-8")
-    notebook.cells = [
-        marked(new_markdown_cell("# A lab"), "m-title", locked=True),
-        marked(new_code_cell(f"%%kernel {STEP}\n{starter}"), "m-kernel", solution=True),
-        marked(new_code_cell(f'# It works.\nws.check_cell("{STEP}", points=4)'), "m-check", grade=True, locked=True, points=4),
-        question, answer,
-    ]  # fmt: skip
-    folder = root / "source" / "mini"
-    folder.mkdir()
-    nbformat.write(notebook, folder / "mini.ipynb")
-    app = ClassApp(root)
-    app.convert("release", "mini")
-    own = nbformat.read(root / "release" / "mini" / "mini.ipynb", as_version=4)
-    own.cells[1].source = f"%%kernel {STEP}\n#error {' '.join(corpus.MARKUP.values())}".replace("\n\t", " ")
-    own.cells[-1].source = corpus.LEGITIMATE.replace("PICTURE", PNG)
-    own.cells += [new_markdown_cell(text) for text in corpus.TEXTS.values()]
-    place = root / "submitted" / "eve" / "mini"
-    place.mkdir(parents=True)
-    nbformat.write(own, place / "mini.ipynb")
-    (place / "evil.js").write_text(corpus.RUN.format("script of a file"))
-    (place / "evil.html").write_text("<script>document.title = 'ran'</script><p>a page of the student's</p>")
-    (place / "plot.png").write_bytes(__import__("base64").b64decode(PNG))
-    grade_class(app, "mini")
-    with app.gradebook() as gradebook:
-        return root, gradebook.find_submission_notebook("mini", "mini", "eve").id
-
-
-@pytest.fixture(scope="module")
-def server(graded, tmp_path_factory):
-    root, _ = graded
+def server(hostile_class, tmp_path_factory):
+    root = hostile_class.root
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -128,10 +77,10 @@ def answers(address) -> bool:
 
 
 @pytest.fixture
-def page(chrome, server, graded):
+def page(chrome, server, hostile_class):
     """formgrader's page of the hand-in, with a function in it that the attacks call."""
     listener = chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": CALLS})
-    address = f"{server}/formgrader/submissions/{graded[1]}/"
+    address = f"{server}/formgrader/submissions/{hostile_class.submission}/"
     chrome.get(address)
     yield address
     chrome.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", listener)
@@ -142,7 +91,7 @@ def test_no_script_of_a_hand_in_ran(page, chrome):
     chrome.execute_script(HOVER)
     chrome.execute_script(CLICK)
     time.sleep(2)
-    assert chrome.current_url.split("#")[0] == page
+    assert re.split("[#?]", chrome.current_url)[0] == page
     assert chrome.execute_script("return window.__ran") == []
     assert "evil.invalid" not in chrome.execute_script(
         "return performance.getEntriesByType('resource').map((e) => e.name).join(' ')"
@@ -187,6 +136,18 @@ def test_scores_and_comments_of_instructors_work(page, chrome):
     ]  # fmt: skip
     chrome.execute_script("toggle_name(true)")
     assert chrome.execute_script("return $('a.name-shown').is(':visible')")
+
+
+def test_the_feedback_page_runs_nothing(chrome, hostile_class):
+    listener = chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": CALLS})
+    try:
+        chrome.get(hostile_class.feedback.as_uri())
+        chrome.execute_script(HOVER.replace(".rendered_html *", "body *"))
+        time.sleep(1)
+        assert chrome.execute_script("return window.__ran") == []
+        assert chrome.current_url == hostile_class.feedback.as_uri()
+    finally:
+        chrome.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", listener)
 
 
 def test_a_file_of_a_hand_in_runs_nothing(page, chrome, server):

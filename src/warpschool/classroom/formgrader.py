@@ -16,7 +16,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from bleach import clean
-from jinja2 import pass_context
+from jinja2 import DictLoader, pass_context
 from jupyter_server.utils import url_path_join
 from nbconvert.exporters import HTMLExporter
 from nbconvert.preprocessors.sanitize import SanitizeHTML
@@ -28,10 +28,11 @@ from nbgrader.server_extensions.formgrader.base import BaseHandler
 from warpschool.grading.assignment import marks
 from warpschool.show.page import escape
 
-TAGS = frozenset(
-    "a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd li ol p pre q s "
-    "samp small span strong sub summary sup table tbody td tfoot th thead tr tt u ul".split()
-)
+TAGS = frozenset([
+    "a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "del", "details", "div", "dl", "dt", "em", "h1", "h2",
+    "h3", "h4", "h5", "h6", "hr", "i", "img", "ins", "kbd", "li", "ol", "p", "pre", "q", "s", "samp", "small", "span",
+    "strong", "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul",
+])  # fmt: skip
 _ATTRIBUTES = {
     "*": {"title", "align"},
     "a": {"href"},
@@ -43,6 +44,8 @@ _ATTRIBUTES = {
 _CODE_CLASS = re.compile(r"highlight(?: hl-[\w-]+)?|[a-z]{1,2}\d?")
 """Pygments' classes; any other might be one that formgrader's own scripts look for. So might an id be: none stays."""
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+")
+_BESIDE = re.compile(r"[^/\\:\s][^\\:]*")
+"""A picture beside the notebook. One on another server would tell when it is looked at, one of this server may act."""
 _SCHEMES = frozenset({"http", "https", "mailto", "data"})
 _FILES_POLICY = "sandbox; default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'"
 _SHOWN_OF_STUDENTS = ("student", "first_name", "last_name", "notebook_path")
@@ -57,8 +60,10 @@ def sanitised(html: str) -> str:
 def _is_harmless(tag: str, name: str, value: str) -> bool:
     if name == "class":
         return all(_CODE_CLASS.fullmatch(part) for part in value.split())
+    if (tag, name) == ("img", "src"):
+        return _PICTURE.fullmatch(value.strip()) is not None or _BESIDE.fullmatch(value.strip()) is not None
     if value.strip().lower().startswith("data:"):
-        return (tag, name) == ("img", "src") and _PICTURE.fullmatch(value.strip()) is not None
+        return False
     return name in _ATTRIBUTES["*"] or name in _ATTRIBUTES.get(tag, ())
 
 
@@ -84,11 +89,35 @@ class SanitizeHandIn(SanitizeHTML):
         return sanitised(html_str)
 
 
+_MATHJAX = r"""{%- macro mathjax() -%}
+<script>
+window.MathJax = {
+  messageStyle: "none",
+  TeX: {equationNumbers: {autoNumber: "AMS", useLabelIds: true}},
+  tex2jax: {
+    inlineMath: [["$", "$"], ["\\(", "\\)"]], displayMath: [["$$", "$$"], ["\\[", "\\]"]],
+    processEscapes: true, processEnvironments: true,
+  },
+  "HTML-CSS": {availableFonts: [], imageFont: null, preferredFont: null, webFont: "STIX-Web"},
+  Safe: {allow: {URLs: "none", classes: "none", cssIDs: "none", styles: "none", fontsize: "none", require: "none"}},
+};
+</script>
+<script src="MATHJAX_SCRIPT"></script>
+{%- endmacro -%}
+"""
+"""In place of nbconvert's: there MathJax is another server's, and evaluates a text, which the policy forbids."""
+
+
 class HandInPage(HTMLExporter):
     """formgrader's exporter with the sanitiser in it; the template stays nbgrader's."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, mathjax: str = "", **options: Any) -> None:
+        """`mathjax`: where MathJax's script is, "" for nbconvert's own choice of a server."""
         super().__init__(**options)
+        if mathjax:
+            self.mathjax_url = mathjax
+        macro = _MATHJAX.replace("MATHJAX_SCRIPT", escape(self.mathjax_url))
+        self.extra_loaders = [DictLoader({"mathjax.html.j2": macro})]
         self.register_preprocessor(SanitizeHandIn(), enabled=True)
 
     @pass_context
@@ -170,9 +199,11 @@ class _Shown:
 
     def from_filename(self, filename: str, resources: Mapping[str, Any]) -> tuple[str, Any]:
         handler = self._handler
-        exporter = HandInPage(config=handler.settings["nbgrader_exporter"].config)
-        if handler.mathjax_url:  # a server with jupyter-server-mathjax needs no other one for its mathematics
-            exporter.mathjax_url = f"{handler.mathjax_url}?config={handler.settings.get('mathjax_config', '')}"
+        own = handler.mathjax_url  # a server with jupyter-server-mathjax needs no other one for its mathematics
+        exporter = HandInPage(
+            config=handler.settings["nbgrader_exporter"].config,
+            mathjax=f"{own}?config={handler.settings.get('mathjax_config', '')}" if own else "",
+        )
         html, found, scripts = exporter.page(filename, resources)
         rules = policy(
             scripts, host=handler.request.host, base_url=handler.base_url,
