@@ -1,6 +1,7 @@
 """The child process of a check: `python -m warpschool.grading.child`, a job on stdin, a result on stdout.
 
-Everything else that is printed goes to stderr. The parent kills this process when its time is over.
+Everything else that is printed goes to stderr. The parent kills this process when its time is over. It is confined: it
+reads what Python, the compiler and the course's files need, and writes into folders that only this check uses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from warpschool.grading.confinement import SYSTEM, confine
 from warpschool.grading.limits import Limits
 
 _PR_SET_PDEATHSIG = 1
@@ -25,8 +27,11 @@ def main() -> int:
     os.dup2(2, 1)  # whatever pytest or a library prints must not mix with the answer
     _die_with_parent()
     job = json.loads(sys.stdin.read())
+    on_gpu = job["device"] == "gpu"
+    if not on_gpu:  # a GPU's driver needs more than this leaves; before there are threads
+        confine(readable=[*SYSTEM, *job["readable"]], writable=job["writable"])
     limits = Limits(**job["limits"])
-    limits.apply(on_gpu=job["device"] == "gpu")
+    limits.apply(on_gpu=on_gpu)
     text = _run(job)
     limits.require_memory()
     with os.fdopen(answer, "w", encoding="utf-8") as file:
@@ -45,12 +50,14 @@ def _die_with_parent() -> None:
 def _run(job: dict[str, Any]) -> str:
     import pytest
 
+    from ptxsim import cache
     from warpschool.course import Course
     from warpschool.errors import GradingError
     from warpschool.grading import plugin
     from warpschool.grading.result import make_result
     from warpschool.grading.runner import provenance
 
+    cache.write_only_to(Path(job["cache"]) if job["cache"] else None)
     course = Course(Path(job["root"]))
     step = course.step(job["step"])
     if step.grader is None:
@@ -59,7 +66,7 @@ def _run(job: dict[str, Any]) -> str:
         base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"]
     ))  # fmt: skip
     options = [
-        "--noconftest", "--rootdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
+        "--noconftest", "--rootdir", str(step.grader.parent), "--confcutdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
         "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
     ]  # fmt: skip
     with course.adopted():  # graders find the modules of this course's labs, and no other's
@@ -68,7 +75,7 @@ def _run(job: dict[str, Any]) -> str:
         raise GradingError(f"pytest ended with {code} on {step.grader}")
     if not recorder.criteria:
         raise GradingError(f"{step.grader} has no criteria")
-    about = provenance(step, device=job["device_text"], secret=job["secret"], **recorder.circumstances)
+    about = provenance(step, device=job["device_text"], cases=job["cases"], **recorder.circumstances)
     return make_result(
         step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
     ).to_json()

@@ -34,7 +34,7 @@ class Limits:
     """`wall_s` is kept by the parent; the others by the kernel. `memory_bytes` is address space, simulator only.
 
     `threads` of the simulator, 0 for as many as there are cores; `resident_bytes` is the most memory in use at any
-    moment, 0 for no limit.
+    moment, 0 for no limit; without `may_cache` what was compiled is not kept for another check of the same source.
     """
 
     wall_s: float = WALL_S
@@ -43,6 +43,7 @@ class Limits:
     file_bytes: int = 64 << 20
     threads: int = 0
     resident_bytes: int = 0
+    may_cache: bool = True
 
     def apply(self, *, on_gpu: bool) -> None:
         """Set the limits of this process and of all that it starts."""

@@ -25,7 +25,7 @@ from warpschool.grading.assignment import KERNEL, PYTHON, Assignment, GradedCell
 from warpschool.grading.handin import HandIn, answers, digest, drawn_cells, reassembled
 from warpschool.grading.jobs import KernelJob, Policy, PythonJob, PythonOutcome
 from warpschool.grading.result import FORMAT as RESULT_FORMAT, CellOutcome, Result
-from warpschool.grading.runner import provenance
+from warpschool.grading.runner import cases_of, provenance
 from warpschool.grading.verdicts import Verdict, worst
 
 FORMAT = 1
@@ -215,7 +215,7 @@ def mixed_versions(records: Mapping[str, Record], today: Mapping[str, str]) -> d
 
 def versions_today(assignment: Assignment, policy: Policy, course: Course) -> dict[str, str]:
     """Return what this machine would grade with: the library's and compiler's versions, cases, points, content."""
-    made = {name: provenance(course.step(name), device="", secret=policy.secret) for name in assignment.steps}
+    made = {name: provenance(course.step(name), device="", cases=cases_of(policy.secret)) for name in assignment.steps}
     return _versions(made) | _promised(assignment, policy)
 
 

@@ -14,29 +14,38 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ptxsim import cache
 from ptxsim.counters import VERSION as COUNTERS_VERSION
-from warpschool.compile import DEFAULT_ARCH, compiler_report
+from warpschool.compile import DEFAULT_ARCH, compiler_report, find_toolchain
 from warpschool.course import Course, Step
 from warpschool.device import get_device
-from warpschool.errors import CourseError, GradingError, WarpschoolError
+from warpschool.errors import CompilerMissing, CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import Limits
 from warpschool.grading.result import Criterion, Result, make_result
-from warpschool.grading.sandbox import Finished, module_path, run_isolated
-from warpschool.grading.secret import fingerprint
+from warpschool.grading.sandbox import Finished, module_path, python_folders, run_isolated
+from warpschool.grading.secret import fingerprint, secret_of
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
 from warpschool.version import __version__
 
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 ISOLATION = "child process with limits of memory, time and file size"
+PUBLIC_CASES = "public"
+
+
+def cases_of(secret: str) -> str:
+    """Return what results say of their cases."""
+    return f"secret, {fingerprint(secret)}" if secret else PUBLIC_CASES
 
 
 def content_hash(step: Step) -> str:
@@ -73,7 +82,7 @@ def _hash_of(root: Path, paths: Iterable[Path]) -> str:
 
 
 def provenance(
-    step: Step, *, device: str, nvrtc: str = "", arch: str = "", secret: str = "", not_on_gpu: str = ""
+    step: Step, *, device: str, nvrtc: str = "", arch: str = "", cases: str = PUBLIC_CASES, not_on_gpu: str = ""
 ) -> dict[str, str]:
     """Return the versions and places that a result names; results that differ in them are not compared."""
     lacking = {"not_on_gpu": not_on_gpu} if not_on_gpu else {}
@@ -82,7 +91,7 @@ def provenance(
         | library_versions(nvrtc)
         | {
             "content": content_hash(step),
-            "cases": f"secret, {fingerprint(secret)}" if secret else "public",
+            "cases": cases,
             "arch": arch or DEFAULT_ARCH,
             "device": device,
             "isolation": ISOLATION,
@@ -105,6 +114,9 @@ def library_versions(nvrtc: str = "") -> dict[str, str]:
 
 CHILD = "warpschool.grading.child"
 DEFAULT_SEED = 0
+_OWN, _MOST_OWN = "checks", 64
+_CONTENT = ("grader", "kernels", "solutions", "labs", "benchmarks/results")
+"""Folders of a course that graders read; a class may stand beside them in the same folder."""
 _USUAL_LIMITS = Limits()
 _SHOWN_BYTES = 2000
 _OUT_OF_MEMORY = ("MemoryError", "out of memory", "bad_alloc", "Cannot allocate memory")
@@ -136,27 +148,72 @@ def check_source(
     chosen = get_device(device)
     job = {
         "root": str(step.grader.parents[2]), "step": step.name, "name": source.name, "device": chosen.name,
-        "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed), "secret": secret,
-        "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
+        "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed),
+        "secret": secret_of(secret, step.name), "cases": cases_of(secret), "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    child = run_isolated(
-        CHILD, json.dumps(job), wall_s=limits.wall_s, in_bubblewrap=False, environment=_environment(limits.threads)
-    )
+    child = _run_child(job, step, source, limits, chosen.name)
     if child.code == 0:
         with contextlib.suppress(GradingError):
             return Result.from_json(child.answer.decode("utf-8", "replace"))
     verdict, seen = _verdict_of_end(child)
-    made = provenance(step, device=chosen.description, secret=secret)
+    made = provenance(step, device=chosen.description, cases=cases_of(secret))
     return no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
 
 
-def _environment(threads: int) -> dict[str, str]:
-    """The caller's environment without what would change pytest; relative module paths still mean the same folders."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+def _run_child(job: dict[str, Any], step: Step, source: Source, limits: Limits, device: str) -> Finished:
+    """Run the job in a child that may write into a folder of its own, and keep what it compiles for this source only.
+
+    Whatever a source could do to what its child leaves behind, it does to itself alone.
+    """
+    root = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
+    content = (root.root / name for name in _CONTENT)
+    with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as scratch:
+        own = _own_cache(source) if limits.may_cache else ""
+        places = {
+            "readable": [*map(str, (*python_folders(), *_toolchain(), *content, root.modules, *cache.folders()))],
+            "writable": [scratch, own] if own else [scratch], "cache": own,
+        }  # fmt: skip
+        environment = _environment(limits.threads, scratch, on_gpu=device == "gpu")
+        return run_isolated(
+            CHILD, json.dumps(job | places), wall_s=limits.wall_s, in_bubblewrap=False, environment=environment
+        )
+
+
+def _toolchain() -> tuple[Path, ...]:
+    """What a compilation reads; without a compiler the child says what is missing."""
+    with contextlib.suppress(CompilerMissing):
+        return find_toolchain().readable
+    return ()
+
+
+def _own_cache(source: Source) -> str:
+    """A folder for what is compiled of this source; "" where none can be made. Only the newest of them are kept."""
+    place = cache.writable_folder(_OWN)
+    if place is None:
+        return ""
+    with contextlib.suppress(OSError):
+        old = sorted(place.iterdir(), key=lambda path: path.stat().st_mtime)[:-_MOST_OWN]
+        for folder in old:
+            shutil.rmtree(folder, ignore_errors=True)
+        own = place / source.sha256[:32]
+        own.mkdir(exist_ok=True)
+        os.utime(own)
+        return str(own)
+    return ""
+
+
+def _environment(threads: int, scratch: str, *, on_gpu: bool) -> dict[str, str]:
+    """What of the caller's environment a check needs: a driver may need anything, the simulator little."""
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH",
+            "XDG_CACHE_HOME", "CUDA_PATH", "CUDA_HOME")  # fmt: skip
+    environment = {
+        key: value for key, value in os.environ.items()
+        if key in kept or key.startswith("WARPSCHOOL_") or (on_gpu and not key.startswith("PYTEST_"))
+    }  # fmt: skip
     if threads:
         environment |= {"WARPSCHOOL_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
-    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "TMPDIR": scratch}
     return environment | module_path() | own
 
 

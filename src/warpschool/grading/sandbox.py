@@ -183,7 +183,7 @@ def _bubblewrap() -> list[str]:
     """The command that closes everything off; see the module's text."""
     options = [shutil.which("bwrap") or "bwrap", *_NAMESPACES]
     options += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
-    for path in dict.fromkeys([*_SYSTEM, *map(str, _python_folders())]):
+    for path in dict.fromkeys([*_SYSTEM, *map(str, python_folders())]):
         if os.path.exists(path):
             options += ["--ro-bind", path, path]
     course = Course.find()
@@ -198,8 +198,8 @@ def _bubblewrap() -> list[str]:
     return [*options, "--unsetenv", "WARPSCHOOL_CACHE"]
 
 
-def _python_folders() -> list[Path]:
-    """The interpreter, its packages, and where the library is imported from."""
+def python_folders() -> list[Path]:
+    """Return the folders of the interpreter, its packages, and where the library is imported from."""
     package = Path(__file__).resolve().parents[2]
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent, package]
     found += [Path(folder) for folder in site.getsitepackages()]
