@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import faulthandler
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from warpschool.grading.confinement import SYSTEM, confine
-from warpschool.grading.limits import Limits
+from warpschool.grading.limits import FAULT, Limits
 
 _PR_SET_PDEATHSIG = 1
 
@@ -24,6 +25,7 @@ _PR_SET_PDEATHSIG = 1
 def main() -> int:
     """Read the job, run the step's tests, write the result."""
     answer = os.dup(1)
+    faulthandler.enable(os.dup(2))  # where it crashed tells what did; pytest puts a file in the place of stderr
     os.dup2(2, 1)  # whatever pytest or a library prints must not mix with the answer
     _die_with_parent()
     job = json.loads(sys.stdin.read())
@@ -32,11 +34,11 @@ def main() -> int:
         confine(readable=[*SYSTEM, *job["readable"]], writable=job["writable"])
     limits = Limits(**job["limits"])
     limits.apply(on_gpu=on_gpu)
-    text = _run(job)
+    text, has_failed = _run(job)
     limits.require_memory()
     with os.fdopen(answer, "w", encoding="utf-8") as file:
         file.write(text)
-    return 0
+    return FAULT if has_failed else 0
 
 
 def _die_with_parent() -> None:
@@ -47,7 +49,8 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _run(job: dict[str, Any]) -> str:
+def _run(job: dict[str, Any]) -> tuple[str, bool]:
+    """The result, and whether an exception of the grader's own is in it, that no submission should bring about."""
     import pytest
 
     from ptxsim import cache
@@ -76,9 +79,10 @@ def _run(job: dict[str, Any]) -> str:
     if not recorder.criteria:
         raise GradingError(f"{step.grader} has no criteria")
     about = provenance(step, device=job["device_text"], cases=job["cases"], **recorder.circumstances)
-    return make_result(
+    result = make_result(
         step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
-    ).to_json()
+    )
+    return result.to_json(), recorder.has_failed
 
 
 if __name__ == "__main__":

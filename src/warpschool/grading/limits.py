@@ -27,6 +27,8 @@ docs/reference/verdicts.md has the margins: the slowest right check takes 35 s o
 allow ends within a third of the limit. Elapsed time, which other programs stretch, is for a child that hangs: its end
 is the grader's fault, never a student's.
 """
+FAULT = 70
+"""How a check's process ends that has a result, but one in which the grader failed as nobody foresaw."""
 
 
 @dataclass(frozen=True)

@@ -198,10 +198,18 @@ def assemble(
             scores.append(_score(cell, Verdict.SKIP, "", 0.0, "No response."))
     return Record(
         assignment.name, student, handin.sha256, tuple(scores), results,
-        {name: asdict(item) for name, item in outcome.cells.items()}, handin.problem, handin.notes,
+        {name: asdict(item) for name, item in outcome.cells.items()}, handin.problem, (*handin.notes, *_crashes(results)),
         _versions({step: result.provenance for step, result in results.items()}) | _promised(assignment, policy),
         dict(assignment.kernel_cells), drawings={name: asdict(item) for name, item in outcome.drawings.items()},
     )  # fmt: skip
+
+
+def _crashes(results: Mapping[str, Result]) -> list[str]:
+    """What a grader should know of kernels that crashed what ran them: a person may want to look."""
+    return [
+        f"{step} crashed the simulator twice ({result.crash}): {result.verdict} without a person's look"
+        for step, result in results.items() if result.crash
+    ]  # fmt: skip
 
 
 def mixed_versions(records: Mapping[str, Record], today: Mapping[str, str]) -> dict[str, dict[str, str]]:

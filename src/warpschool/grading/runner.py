@@ -30,7 +30,7 @@ from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import CompilerMissing, CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import criteria_of
-from warpschool.grading.limits import Limits
+from warpschool.grading.limits import FAULT, Limits
 from warpschool.grading.result import Criterion, Result, make_result
 from warpschool.grading.sandbox import Finished, module_path, python_folders, run_isolated
 from warpschool.grading.secret import fingerprint, secret_of
@@ -142,23 +142,67 @@ def check_source(
     step: Step, source: Source, *, device: str = "auto", seed: int | None = None, limits: Limits = _USUAL_LIMITS,
     secret: str = "",
 ) -> Result:  # fmt: skip
-    """Grade a source that has been found already; see `check`."""
+    """Grade a source that has been found already; see `check`.
+
+    A crash is run again. One that comes back, and does not with the step's own reference, is the submission's.
+    """
+    first = _attempt(step, source, device, seed, limits, secret)
+    if not first.crash:
+        return first.result
+    again = _attempt(step, source, device, seed, limits, secret)
+    if not again.crash or again.crash != first.crash:
+        return again.result
+    return _crashed(again, step, source) if _control_is_fine(step, device, seed, limits, secret) else again.result
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One child's result; `crash` is how it ended where it should not have, `in_compiler` whether code was made."""
+
+    result: Result
+    crash: str = ""
+    in_compiler: bool = False
+
+
+def _attempt(
+    step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str
+) -> _Attempt:
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     chosen = get_device(device)
     job = {
         "root": str(step.grader.parents[2]), "step": step.name, "name": source.name, "device": chosen.name,
         "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed),
-        "secret": secret_of(secret, step.name), "cases": cases_of(secret), "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
+        "secret": secret_of(secret, step.name), "cases": cases_of(secret),
+        "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
     child = _run_child(job, step, source, limits, chosen.name)
-    if child.code == 0:
+    if child.code in (0, FAULT):
         with contextlib.suppress(GradingError):
-            return Result.from_json(child.answer.decode("utf-8", "replace"))
-    verdict, seen = _verdict_of_end(child)
+            result = Result.from_json(child.answer.decode("utf-8", "replace"))
+            return _Attempt(result, "an exception" if child.code == FAULT else "")
+    verdict, seen, is_crash = _verdict_of_end(child)
     made = provenance(step, device=chosen.description, cases=cases_of(secret))
-    return no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
+    result = no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
+    return _Attempt(result, _end_of(child) if is_crash else "", "llvmlite" in child.log)
+
+
+def _control_is_fine(step: Step, device: str, seed: int | None, limits: Limits, secret: str) -> bool:
+    """Whether the same check judges the step's reference, or where there is none its starter."""
+    path = step.solution or step.starter
+    if path is None:
+        return False
+    control = _attempt(step, Source(path.read_bytes(), path.name, "control"), device, seed, limits, secret)
+    return not control.crash and control.result.is_grade
+
+
+def _crashed(attempt: _Attempt, step: Step, source: Source) -> Result:
+    """The result of a submission that crashes what runs it: a verdict, and a note that somebody should look."""
+    verdict = Verdict.CLE if attempt.in_compiler else Verdict.RTE
+    seen = f"the process that runs the kernel ended with {attempt.crash}, twice; the step's own kernel runs in it"
+    about = {**attempt.result.provenance, "crash": attempt.crash}
+    return no_result(step, source, verdict, seen, seed=attempt.result.seed, provenance=about)
 
 
 def _run_child(job: dict[str, Any], step: Step, source: Source, limits: Limits, device: str) -> Finished:
@@ -230,20 +274,24 @@ def no_result(
     return make_result(step.name, criteria, seed=seed, source=about, provenance=provenance, whole=whole)
 
 
-def _verdict_of_end(child: Finished) -> tuple[Verdict, str]:
-    log = child.log[-_SHOWN_BYTES:]
-    code = signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+def _end_of(child: Finished) -> str:
+    return signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+
+
+def _verdict_of_end(child: Finished) -> tuple[Verdict, str, bool]:
+    """What a child without a result stands for, and whether that is a crash."""
+    log, code = child.log[-_SHOWN_BYTES:], _end_of(child)
     overloaded = "the check ran out of time and was stopped: does it hang, or is this machine overloaded?"
     ends = {
         # kernels end by their budgets; elapsed time says how busy the machine is
-        (Verdict.SE, overloaded): child.timed_out,
-        (Verdict.TLE, "the check used up its processor time and was stopped"): child.code == -signal.SIGXCPU,
+        (Verdict.SE, overloaded, False): child.timed_out,
+        (Verdict.TLE, "the check used up its processor time and was stopped", False): code == "SIGXCPU",
         # none of the limits does that
-        (Verdict.SE, "the check was killed from outside: is this machine out of memory?"): code == "SIGKILL",
-        (Verdict.MLE, "the check needed more memory than it may use and was stopped"): any(
+        (Verdict.SE, "the check was killed from outside: is this machine out of memory?", False): code == "SIGKILL",
+        (Verdict.MLE, "the check needed more memory than it may use and was stopped", False): any(
             words in log for words in _OUT_OF_MEMORY
         ),
-        (Verdict.SE, f"the grading process ended with {code}\n{log}".rstrip()): True,
+        (Verdict.SE, f"the grading process ended with {code}\n{log}".rstrip(), True): True,
     }
     return next(end for end, is_so in ends.items() if is_so)
 

@@ -30,6 +30,7 @@ _NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-dro
 _HIDDEN = ("solutions", "grader")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
 _TRIAL_S = 300.0
+_MOST_LOG_BYTES = 16_000
 _END_S = 60.0
 
 
@@ -159,7 +160,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(file: IO[bytes]) -> str:
-    file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_LOG_BYTES))
     return file.read().decode("utf-8", "replace")
 
 
