@@ -74,7 +74,7 @@ ATTEMPTS = """
         attempt("a process's way out", lambda: subprocess.run(["cat", GIVEN["secret"]], check=True, capture_output=True)
                 if subprocess.run(["cat", GIVEN["secret"]], capture_output=True).returncode == 0 else open("/none"))
         libc = ctypes.CDLL(None, use_errno=True)
-        done += [name for name, call in (("ptrace", lambda: libc.ptrace(16, os.getppid(), 0, 0)),
+        done += [name for name, call in (("ptrace", lambda: libc.ptrace(0x4206, os.getppid(), 0, 0)),
                                          ("unshare", lambda: libc.unshare(0x10000000))) if call() == 0]
         done += [name for name in os.environ if name.startswith("WARPSCHOOL_TEST_CANARY")]
         assert not done, f"ESCAPED: {done}"
