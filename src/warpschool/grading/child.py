@@ -68,8 +68,9 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
     recorder = plugin.CriteriaRecorder(plugin.GradingSetup(
         base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"]
     ))  # fmt: skip
+    folder = str(step.grader.parent)
     options = [
-        "--noconftest", "--rootdir", str(step.grader.parent), "--confcutdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
+        "--noconftest", "--rootdir", folder, "--confcutdir", folder, "-c", os.devnull, "--assert=plain",
         "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
     ]  # fmt: skip
     with course.adopted():  # graders find the modules of this course's labs, and no other's

@@ -1,8 +1,8 @@
 """What a process that runs a submission can still do once something in it went wrong: next to nothing.
 
 `confine` closes this process, and all that it starts, off from files (Landlock), the network, other processes and the
-parts of the kernel that nothing here needs (Landlock and seccomp). It is called before any thread is there, for both
-hold for the thread that calls and for what that one starts. Imports the standard library only.
+parts of the kernel that nothing here needs (Landlock and seccomp). It is called before any thread is there, for
+Landlock holds for the thread that calls and for what that one starts. Imports the standard library only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-_NO_NEW_PRIVS, _SET_SECCOMP, _FILTER = 38, 22, 2
+_NO_NEW_PRIVS = 38
+_SECCOMP, _SET_FILTER, _ALL_THREADS = {"x86_64": 317, "aarch64": 277}, 1, 1
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _VERSION_WANTED = 1
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
@@ -25,11 +26,11 @@ _RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 _NETWORK_SINCE, _SCOPES_SINCE = 4, 6
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-_ABOUT_THE_MACHINE = (
+SYSTEM = (
     "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/sys/devices/system/cpu", "/sys/devices/system/node",
-    "/sys/fs/cgroup", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives", "/etc/fonts", "/usr", "/lib", "/lib64", "/bin",
+    "/sys/fs/cgroup", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives", "/etc/fonts", "/usr", "/lib",
+    "/lib64", "/bin",
 )  # fmt: skip
-SYSTEM = _ABOUT_THE_MACHINE
 """What any Python process reads of the system."""
 
 
@@ -43,7 +44,7 @@ def confinement_problem() -> str:
     """What of the confinement this machine's kernel does not offer, in one line; "" where it is whole."""
     version = landlock_version()
     if not version:
-        return "this kernel has no Landlock (Linux 5.13 or newer): a submission that escapes the simulator could read files"
+        return "this kernel has no Landlock (Linux 5.13): a submission that escapes the simulator could read files"
     if not _sock_filters(processes=True):
         return f"no system call filter is known for {platform.machine()}: a submission that escapes could open sockets"
     return ""
@@ -69,10 +70,9 @@ def filter_calls(*, processes: bool) -> bool:
     code = b"".join(struct.pack("<HBBI", *row) for row in rows)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("@HP", len(rows), ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
+    if ctypes.CDLL(None).prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
         return False
-    return libc.prctl(_SET_SECCOMP, _FILTER, ctypes.create_string_buffer(program, len(program)), 0, 0) == 0
+    return _syscall(_SECCOMP[platform.machine()], _SET_FILTER, _ALL_THREADS, program) == 0
 
 
 # ---------------------------------------------------------------- files

@@ -89,8 +89,8 @@ def _lower(which: int, value: int, *, grace: int = 0) -> None:
 # ---------------------------------------------------------------- steps of a student's Python
 
 
-MOST_STEPS = 1 << 30
-"""Nodes of its syntax tree that a student's Python may run: half a minute to a minute of it, on any machine."""
+MOST_STEPS = 1 << 28
+"""Nodes of its syntax tree that a student's Python may run: a quarter of a minute of it at most."""
 MOST_SLEEP_S = 60.0
 """What all its calls of `time.sleep` may ask for together."""
 EXIT_CODE = 119

@@ -290,7 +290,7 @@ class CriteriaRecorder(_Outcomes):
         loaded = self._submission
         if loaded is None:
             return {}
-        return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu}
+        return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu, **loaded.spent}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load the submission before the first test: what fails here is said once, about the whole file."""

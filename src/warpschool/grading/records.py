@@ -198,7 +198,8 @@ def assemble(
             scores.append(_score(cell, Verdict.SKIP, "", 0.0, "No response."))
     return Record(
         assignment.name, student, handin.sha256, tuple(scores), results,
-        {name: asdict(item) for name, item in outcome.cells.items()}, handin.problem, (*handin.notes, *_crashes(results)),
+        {name: asdict(item) for name, item in outcome.cells.items()}, handin.problem,
+        (*handin.notes, *_crashes(results)),
         _versions({step: result.provenance for step, result in results.items()}) | _promised(assignment, policy),
         dict(assignment.kernel_cells), drawings={name: asdict(item) for name, item in outcome.drawings.items()},
     )  # fmt: skip

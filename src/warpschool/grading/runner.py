@@ -82,12 +82,17 @@ def _hash_of(root: Path, paths: Iterable[Path]) -> str:
 
 
 def provenance(
-    step: Step, *, device: str, nvrtc: str = "", arch: str = "", cases: str = PUBLIC_CASES, not_on_gpu: str = ""
+    step: Step, *, device: str, nvrtc: str = "", arch: str = "", cases: str = PUBLIC_CASES, not_on_gpu: str = "",
+    **spent: str,
 ) -> dict[str, str]:
-    """Return the versions and places that a result names; results that differ in them are not compared."""
+    """Return the versions and places that a result names; results that differ in them are not compared.
+
+    `spent`: what the check cost, in counts.
+    """
     lacking = {"not_on_gpu": not_on_gpu} if not_on_gpu else {}
     return (
         lacking
+        | spent
         | library_versions(nvrtc)
         | {
             "content": content_hash(step),
