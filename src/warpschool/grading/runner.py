@@ -82,7 +82,13 @@ def _hash_of(root: Path, paths: Iterable[Path]) -> str:
 
 
 def provenance(
-    step: Step, *, device: str, nvrtc: str = "", arch: str = "", cases: str = PUBLIC_CASES, not_on_gpu: str = "",
+    step: Step,
+    *,
+    device: str,
+    nvrtc: str = "",
+    arch: str = "",
+    cases: str = PUBLIC_CASES,
+    not_on_gpu: str = "",
     **spent: str,
 ) -> dict[str, str]:
     """Return the versions and places that a result names; results that differ in them are not compared.
@@ -169,9 +175,7 @@ class _Attempt:
     in_compiler: bool = False
 
 
-def _attempt(
-    step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str
-) -> _Attempt:
+def _attempt(step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str) -> _Attempt:
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     chosen = get_device(device)

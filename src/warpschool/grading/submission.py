@@ -43,9 +43,9 @@ Steps are cut to what is left: from one loop iteration to the next a warp passes
 """
 LAUNCH_LIMIT = 1 << 10
 """Launches of a check together; graded cases need fewer than 1 << 8."""
-KERNEL_LIMIT, TRANSLATION_LIMIT = 20_000, 80_000
+KERNEL_LIMIT, TRANSLATION_LIMIT = 15_000, 40_000
 """Instructions of one kernel with its calls inlined, and of all that is translated for a check: a kernel counts anew
-for each shape of its blocks and each value of its constants. Graded cases need a quarter."""
+for each shape of its blocks and each value of its constants. Graded cases need 5,000 and 16,000."""
 _PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 
 _ORDERS = (1, 2)
