@@ -22,6 +22,21 @@ _MOST_ENTRIES = 4096
 _STALE_S = 3600.0
 
 
+class _Place:
+    """Where this process writes, if that is not the user's cache folder; see `write_only_to`."""
+
+    is_elsewhere = False
+    folder: Path | None = None
+
+
+def write_only_to(folder: Path | None) -> None:
+    """Read the user's cache from now on, but write into this folder, or nowhere.
+
+    For a process whose work may turn against it: what it leaves is read by nobody who was not told this folder.
+    """
+    _Place.is_elsewhere, _Place.folder = True, folder
+
+
 def content_key(*parts: str) -> str:
     """A hash of several texts that no other list of texts shares."""
     digest = hashlib.sha256(f"warpschool compile {_FORMAT}".encode())
@@ -42,7 +57,7 @@ def cache_root() -> Path:
 
 def load(kind: str, key: str) -> dict[str, Any] | None:
     """The entry `key`, or None if no whole, unharmed one can be read."""
-    for folder in _folders(kind):
+    for folder in (*_folders(kind), *_own_folder(kind)):
         try:
             checksum, body = (folder / f"{key}.json").read_bytes().split(b"\n", 1)
             if checksum.decode() == hashlib.sha256(body).hexdigest():
@@ -58,7 +73,8 @@ def store(kind: str, key: str, entry: dict[str, Any]) -> bool:
     """Write an entry so that other processes see all of it or nothing; False where no folder takes it."""
     body = json.dumps(entry, sort_keys=True).encode()
     data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
-    return any(_write(folder, f"{key}.json", data) for folder in _folders(kind))
+    places = _own_folder(kind) if _Place.is_elsewhere else _folders(kind)
+    return any(_write(folder, f"{key}.json", data) for folder in places)
 
 
 def writable_folder(kind: str) -> Path | None:
@@ -73,12 +89,21 @@ def writable_folder(kind: str) -> Path | None:
     return None
 
 
+def folders() -> list[Path]:
+    """The folders in which entries of all kinds may be."""
+    return [folder.parent for folder in _folders("any")]
+
+
 def _folders(kind: str) -> Iterator[Path]:
     """Where entries may be: the user's cache folder, then a private temporary one."""
     yield cache_root() / kind
     fallback = _private_temporary(tempfile.gettempdir(), os.getuid())
     if fallback is not None:
         yield fallback / kind
+
+
+def _own_folder(kind: str) -> list[Path]:
+    return [_Place.folder / kind] if _Place.folder is not None else []
 
 
 @functools.cache

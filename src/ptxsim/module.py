@@ -21,7 +21,7 @@ import numpy as np
 from ptxsim.adders import ORDERED, TENSOR_SUMS
 from ptxsim.analysis.effects import order_may_show
 from ptxsim.errors import KernelTooLarge, LaunchError
-from ptxsim.kernel.calls import function_number
+from ptxsim.kernel.calls import function_number, inlined_size
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
 from ptxsim.memory import Allocation, Memory
@@ -73,6 +73,10 @@ class Module:
     def params(self, entry: str) -> tuple[Param, ...]:
         """Parameters of a kernel, of one that the simulator cannot run too."""
         return self.program.functions[entry].params
+
+    def instructions(self, entry: str) -> int:
+        """How many instructions a kernel has with its calls inlined: what translating it costs grows with them."""
+        return inlined_size(self.program, self.program.functions[entry])
 
     def kernel(self, name: str, *, file: str = "") -> SimKernel:
         """A kernel to launch; `file` is what messages call its source.

@@ -7,6 +7,7 @@ configure(get_config(), __file__)
 from __future__ import annotations
 
 import secrets
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,10 @@ def configure(config: Any, file: str | Path, *, source: str = "source") -> None:
     config.AssignLatePenalties.plugin_class = LatePenalty
     config.GenerateFeedback.exporter_class = FeedbackExporter
     config.GenerateFeedback.preprocessors = []
+    if "nbgrader.server_extensions.formgrader" in sys.modules:  # a Jupyter server reads this file
+        from warpschool.classroom import formgrader
+
+        formgrader.protect()
 
 
 # ---------------------------------------------------------------- a new class

@@ -5,6 +5,7 @@ What only graders may see is not in it: no question's mark scheme, no rubric, no
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,11 +99,22 @@ class FeedbackExporter(Exporter):
         found = self._init_resources(resources)
         found["output_extension"] = self.file_extension
         about = found["nbgrader"]
-        folder = folder_of(coursedir_of(self))
+        coursedir = coursedir_of(self)
+        folder = folder_of(coursedir)
+        _clear(Path(coursedir.format_path(coursedir.feedback_directory, about["student"], about["assignment"])))
         text = feedback_page(
             folder, about["db_url"], assignment=about["assignment"], student=about["student"], notebook=Path(filename)
         )
         return text, found
+
+
+def _clear(folder: Path) -> None:
+    """Remove what nbgrader has copied there of the hand-in: a page of the student's would pass for the teacher's."""
+    for path in folder.glob("*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def feedback_page(folder: ClassFolder, db_url: str, *, assignment: str, student: str, notebook: Path) -> str:

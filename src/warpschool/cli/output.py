@@ -25,7 +25,7 @@ from warpschool import errors
 from warpschool.atomic import write_file
 from warpschool.cli.options import AsJson, Plain
 from warpschool.show.progress import Bar, progress
-from warpschool.show.table import Table
+from warpschool.show.table import Table, printable
 
 PLAIN_WIDTH = 120
 Part = str | Text | tuple[str, str]
@@ -45,7 +45,7 @@ class Output:
     def show(self, *parts: Part, style: str = "") -> None:
         """Print one line or block of text; nothing with --json."""
         if not self.as_json:
-            self.console.print(Text.assemble(*parts, style=style), soft_wrap=self.plain)
+            self.console.print(Text.assemble(*map(_printable, parts), style=style), soft_wrap=self.plain)
 
     def heading(self, text: str) -> None:
         """Print a heading with an empty line above."""
@@ -71,6 +71,13 @@ class Output:
         return progress(
             total, what, shown=not self.as_json, live=self.is_live, console=self.errors, transient=transient
         )
+
+
+def _printable(part: Part) -> Part:
+    """The part as a terminal may get it: names of files and students are anybody's text."""
+    if isinstance(part, Text):
+        return part
+    return printable(part) if isinstance(part, str) else (printable(part[0]), part[1])
 
 
 def make_console(stream: TextIO, *, plain: bool) -> Console:

@@ -294,8 +294,26 @@ def _show_folder(output: Output, graded: list[tuple[Submitted, Result]], foreign
         for item, result in graded
     )  # fmt: skip
     output.table(Table("", ("student", "step", "verdict", "points", "of"), rows, frozenset(["points", "of"])))
+    _show_costs(output, [(item.student, result) for item, result in graded])
     if foreign:
         output.show(f"Left alone, for they belong to no graded step: {', '.join(foreign)}", style="yellow")
+
+
+def _show_costs(output: Output, results: list[tuple[str, Result]]) -> None:
+    """The dearest checks, and what this machine lacks to close them off."""
+    from warpschool.grading.confinement import confinement_problem
+    from warpschool.grading.costs import most_expensive
+
+    rows = tuple(
+        (who, result.step, f"{cost.share:.0%}", f"{cost.executed:,}", f"{cost.translated:,}", f"{cost.launches:,}")
+        for who, result, cost in most_expensive(results)
+    )
+    if rows:
+        output.heading("Most expensive")
+        head = ("student", "step", "of a budget", "executed", "translated", "launches")
+        output.table(Table("", head, rows, frozenset(head[2:])))
+    if problem := confinement_problem():
+        output.show(f"Note: {problem}.", style="yellow")
 
 
 class _Verdicts:
@@ -316,9 +334,7 @@ class _Verdicts:
         self.bar.advance()
 
 
-def _grade_lab(
-    lab: str, *, folder: Path, students: list[str], regrade: bool, where: Where, output: Output
-) -> None:
+def _grade_lab(lab: str, *, folder: Path, students: list[str], regrade: bool, where: Where, output: Output) -> None:
     """Grade an assignment of a class into its gradebook; the class part of `warpschool grade`."""
     app, name = _class(folder, lab)
     from warpschool.classroom.rounds import grade_class
@@ -348,6 +364,7 @@ def _show_round(output: Output, done: Round) -> None:
     if rows := tuple(_row(student, record) for student, record in done.graded.items()):
         head = ("student", "points", "of", "verdicts", "waits for a person", "notes")
         output.table(Table("", head, rows, frozenset(["points", "of"])))
+    _show_costs(output, [(student, r) for student, record in done.graded.items() for r in record.results.values()])
     if done.changes:
         output.heading("Changed scores")
         columns = ("student", "cell", "before", "after", "of")
@@ -411,6 +428,7 @@ def _classes(folder: Path, labs: list[str]) -> tuple[ClassApp, list[str]]:
 def _require_nbgrader() -> None:
     if importlib.util.find_spec("nbgrader") is None:
         raise ToolMissing("nbgrader is not installed", next_step=_INSTALL)
+
 
 # ---------------------------------------------------------------- likeness, new labs
 

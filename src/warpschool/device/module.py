@@ -137,6 +137,10 @@ class RawModule:
         """Compiles now rather than at first use. Raises CompileError."""
         self._loaded  # noqa: B018 - the property does the work
 
+    def instructions(self, entry: str) -> int:
+        """How many instructions of PTX a kernel has with its calls inlined. Raises CompileError."""
+        return int(self._loaded.program.instructions(entry))
+
     def get_function(self, name: str) -> Kernel:
         """The kernel `name`. Raises CompileError, or EntryError where there is no such kernel."""
         entries = self.entries

@@ -1,12 +1,14 @@
 """The child process of a check: `python -m warpschool.grading.child`, a job on stdin, a result on stdout.
 
-Everything else that is printed goes to stderr. The parent kills this process when its time is over.
+Everything else that is printed goes to stderr. The parent kills this process when its time is over. It is confined: it
+reads what Python, the compiler and the course's files need, and writes into folders that only this check uses.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
+import faulthandler
 import json
 import os
 import signal
@@ -14,7 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from warpschool.grading.limits import Limits
+from warpschool.grading.confinement import SYSTEM, confine
+from warpschool.grading.limits import FAULT, Limits
 
 _PR_SET_PDEATHSIG = 1
 
@@ -22,16 +25,20 @@ _PR_SET_PDEATHSIG = 1
 def main() -> int:
     """Read the job, run the step's tests, write the result."""
     answer = os.dup(1)
+    faulthandler.enable(os.dup(2))  # where it crashed tells what did; pytest puts a file in the place of stderr
     os.dup2(2, 1)  # whatever pytest or a library prints must not mix with the answer
     _die_with_parent()
     job = json.loads(sys.stdin.read())
+    on_gpu = job["device"] == "gpu"
+    if not on_gpu:  # a GPU's driver needs more than this leaves; before there are threads
+        confine(readable=[*SYSTEM, *job["readable"]], writable=job["writable"])
     limits = Limits(**job["limits"])
-    limits.apply(on_gpu=job["device"] == "gpu")
-    text = _run(job)
+    limits.apply(on_gpu=on_gpu)
+    text, has_failed = _run(job)
     limits.require_memory()
     with os.fdopen(answer, "w", encoding="utf-8") as file:
         file.write(text)
-    return 0
+    return FAULT if has_failed else 0
 
 
 def _die_with_parent() -> None:
@@ -42,15 +49,18 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _run(job: dict[str, Any]) -> str:
+def _run(job: dict[str, Any]) -> tuple[str, bool]:
+    """The result, and whether an exception of the grader's own is in it, that no submission should bring about."""
     import pytest
 
+    from ptxsim import cache
     from warpschool.course import Course
     from warpschool.errors import GradingError
     from warpschool.grading import plugin
     from warpschool.grading.result import make_result
     from warpschool.grading.runner import provenance
 
+    cache.write_only_to(Path(job["cache"]) if job["cache"] else None)
     course = Course(Path(job["root"]))
     step = course.step(job["step"])
     if step.grader is None:
@@ -58,8 +68,9 @@ def _run(job: dict[str, Any]) -> str:
     recorder = plugin.CriteriaRecorder(plugin.GradingSetup(
         base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"]
     ))  # fmt: skip
+    folder = str(step.grader.parent)
     options = [
-        "--noconftest", "--rootdir", str(step.grader.parent), "-c", os.devnull, "--assert=plain",
+        "--noconftest", "--rootdir", folder, "--confcutdir", folder, "-c", os.devnull, "--assert=plain",
         "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
     ]  # fmt: skip
     with course.adopted():  # graders find the modules of this course's labs, and no other's
@@ -68,10 +79,11 @@ def _run(job: dict[str, Any]) -> str:
         raise GradingError(f"pytest ended with {code} on {step.grader}")
     if not recorder.criteria:
         raise GradingError(f"{step.grader} has no criteria")
-    about = provenance(step, device=job["device_text"], secret=job["secret"], **recorder.circumstances)
-    return make_result(
+    about = provenance(step, device=job["device_text"], cases=job["cases"], **recorder.circumstances)
+    result = make_result(
         step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
-    ).to_json()
+    )
+    return result.to_json(), recorder.has_failed
 
 
 if __name__ == "__main__":

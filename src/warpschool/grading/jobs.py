@@ -26,7 +26,7 @@ from warpschool.device import get_device
 from warpschool.errors import GradingError, OutputError
 from warpschool.grading.limits import Limits
 from warpschool.grading.result import CellOutcome, Drawing, Result
-from warpschool.grading.runner import check_source, library_versions, modules_hash, no_result, provenance
+from warpschool.grading.runner import cases_of, check_source, library_versions, modules_hash, no_result, provenance
 from warpschool.grading.verdicts import Verdict, worst
 from warpschool.harness.source import Source
 
@@ -34,7 +34,7 @@ FORMAT = 2
 ATTEMPTS = 3
 """How often a job is tried whose outcome is a fault of the grader."""
 ORIGIN = "submission"
-BATCH_LIMITS = Limits(memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20)
+BATCH_LIMITS = Limits(memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20, may_cache=False)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def from_wire(data: Mapping[str, Any]) -> Job:
 @functools.lru_cache(maxsize=4096)
 def _versions(root: str, step: str, device: str, secret: str) -> dict[str, str]:
     """Everything but source and seed that the outcome depends on; looked at once in each process."""
-    return provenance(_step(root, step), device=get_device(device).description, secret=secret)
+    return provenance(_step(root, step), device=get_device(device).description, cases=cases_of(secret))
 
 
 @functools.cache

@@ -27,6 +27,8 @@ docs/reference/verdicts.md has the margins: the slowest right check takes 35 s o
 allow ends within a third of the limit. Elapsed time, which other programs stretch, is for a child that hangs: its end
 is the grader's fault, never a student's.
 """
+FAULT = 70
+"""How a check's process ends that has a result, but one in which the grader failed as nobody foresaw."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Limits:
     """`wall_s` is kept by the parent; the others by the kernel. `memory_bytes` is address space, simulator only.
 
     `threads` of the simulator, 0 for as many as there are cores; `resident_bytes` is the most memory in use at any
-    moment, 0 for no limit.
+    moment, 0 for no limit; without `may_cache` what was compiled is not kept for another check of the same source.
     """
 
     wall_s: float = WALL_S
@@ -43,6 +45,7 @@ class Limits:
     file_bytes: int = 64 << 20
     threads: int = 0
     resident_bytes: int = 0
+    may_cache: bool = True
 
     def apply(self, *, on_gpu: bool) -> None:
         """Set the limits of this process and of all that it starts."""
@@ -86,8 +89,8 @@ def _lower(which: int, value: int, *, grace: int = 0) -> None:
 # ---------------------------------------------------------------- steps of a student's Python
 
 
-MOST_STEPS = 1 << 30
-"""Nodes of its syntax tree that a student's Python may run: half a minute to a minute of it, on any machine."""
+MOST_STEPS = 1 << 28
+"""Nodes of its syntax tree that a student's Python may run: a quarter of a minute of it at most."""
 MOST_SLEEP_S = 60.0
 """What all its calls of `time.sleep` may ask for together."""
 EXIT_CODE = 119

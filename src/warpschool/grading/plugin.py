@@ -23,7 +23,7 @@ import pytest
 
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course, Step
-from warpschool.errors import CourseError, GradingError
+from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.folders import Submitted, find_submissions
 from warpschool.grading.result import Criterion
@@ -255,6 +255,11 @@ class _Outcomes:
         return min(self._outcomes[key], key=lambda outcome: outcome.verdict.rank, default=None)
 
 
+def _is_unforeseen(error: BaseException, told: Judgement) -> bool:
+    """Whether a fault of the grader is of none of the project's own kinds."""
+    return told.verdict is Verdict.SE and not isinstance(error, WarpschoolError | Judgement)
+
+
 def _key(item: pytest.Item) -> tuple[Path, str]:
     return item.path, item.name.split("[")[0]
 
@@ -273,6 +278,8 @@ class CriteriaRecorder(_Outcomes):
         super().__init__()
         self.setup = setup
         self.whole: Criterion | None = None
+        self.has_failed = False
+        """whether something raised what nobody foresaw"""
         self._submission: Submission | None = None
         self._measured: defaultdict[tuple[Path, str], list[str]] = defaultdict(list)
         self._lines = (setup.source or b"").decode("utf-8", errors="replace").split("\n")
@@ -283,7 +290,7 @@ class CriteriaRecorder(_Outcomes):
         loaded = self._submission
         if loaded is None:
             return {}
-        return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu}
+        return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu, **loaded.spent}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load the submission before the first test: what fails here is said once, about the whole file."""
@@ -294,12 +301,15 @@ class CriteriaRecorder(_Outcomes):
             self._submission = session.config.stash[_SESSION].submission(_step(session.items[0].path))
         except Exception as error:  # whatever it is, it must become a verdict
             told = judge(error)
+            self.has_failed |= _is_unforeseen(error, told)
             self.whole = Criterion("", "", 0, 0, told.verdict, **told.observed | {"code": self._code(told.line)})
             session.items.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
         report = yield from super().pytest_runtest_makereport(item, call)
+        if call.excinfo is not None:
+            self.has_failed |= _is_unforeseen(call.excinfo.value, self._outcomes[_key(item)][-1])
         self._measured[_key(item)] += item.config.stash[_SESSION].measured()
         return report
 

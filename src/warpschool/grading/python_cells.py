@@ -27,7 +27,7 @@ from warpschool.grading.sandbox import Finished, bubblewrap_problem, run_isolate
 from warpschool.grading.verdicts import Verdict, readable
 
 CHILD = "warpschool.grading.python_child"
-LIMITS = Limits(memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20)
+LIMITS = Limits(cpu_s=60, memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20)
 MOST_PICTURES = 4
 AS_DATA = "the student's Python was read as data, not run"
 SANDBOX = "bubblewrap: no network, no other files, an empty home; the check ran outside of it"

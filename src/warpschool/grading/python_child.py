@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from warpschool.grading.calls import SandboxFunction, Wire, decoded, encoded, serve
+from warpschool.grading.confinement import filter_calls
 from warpschool.grading.limits import Limits, limit_steps
 
 MOST_TEXT = 4000
@@ -57,6 +58,7 @@ def _within(limits: Limits, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., Any]]]:
     """What the job asks for, and the functions that are to be served."""
+    from warpschool.compile import compiler_report
     from warpschool.grading.cell import grade_with
     from warpschool.notebook.cells import remember
 
@@ -65,6 +67,9 @@ def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., A
         remember(step, source)
     shell = _shell()
     if job["check"] is None:  # here run the student's cells
+        if any("warpschool" in source for source in job["cells"]):
+            compiler_report()  # while a process may be started: kernels of these cells need the compiler's
+        filter_calls(processes=False)
         shell.ast_transformers.append(limit_steps())
     shell.user_ns.update({name: decoded(value) for name, value in job["values"].items()})
     if job["pipes"]:

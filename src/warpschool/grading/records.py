@@ -25,7 +25,7 @@ from warpschool.grading.assignment import KERNEL, PYTHON, Assignment, GradedCell
 from warpschool.grading.handin import HandIn, answers, digest, drawn_cells, reassembled
 from warpschool.grading.jobs import KernelJob, Policy, PythonJob, PythonOutcome
 from warpschool.grading.result import FORMAT as RESULT_FORMAT, CellOutcome, Result
-from warpschool.grading.runner import provenance
+from warpschool.grading.runner import cases_of, provenance
 from warpschool.grading.verdicts import Verdict, worst
 
 FORMAT = 1
@@ -198,10 +198,19 @@ def assemble(
             scores.append(_score(cell, Verdict.SKIP, "", 0.0, "No response."))
     return Record(
         assignment.name, student, handin.sha256, tuple(scores), results,
-        {name: asdict(item) for name, item in outcome.cells.items()}, handin.problem, handin.notes,
+        {name: asdict(item) for name, item in outcome.cells.items()}, handin.problem,
+        (*handin.notes, *_crashes(results)),
         _versions({step: result.provenance for step, result in results.items()}) | _promised(assignment, policy),
         dict(assignment.kernel_cells), drawings={name: asdict(item) for name, item in outcome.drawings.items()},
     )  # fmt: skip
+
+
+def _crashes(results: Mapping[str, Result]) -> list[str]:
+    """What a grader should know of kernels that crashed what ran them: a person may want to look."""
+    return [
+        f"{step} crashed the simulator twice ({result.crash}): {result.verdict} without a person's look"
+        for step, result in results.items() if result.crash
+    ]  # fmt: skip
 
 
 def mixed_versions(records: Mapping[str, Record], today: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -215,7 +224,7 @@ def mixed_versions(records: Mapping[str, Record], today: Mapping[str, str]) -> d
 
 def versions_today(assignment: Assignment, policy: Policy, course: Course) -> dict[str, str]:
     """Return what this machine would grade with: the library's and compiler's versions, cases, points, content."""
-    made = {name: provenance(course.step(name), device="", secret=policy.secret) for name in assignment.steps}
+    made = {name: provenance(course.step(name), device="", cases=cases_of(policy.secret)) for name in assignment.steps}
     return _versions(made) | _promised(assignment, policy)
 
 

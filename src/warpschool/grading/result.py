@@ -80,6 +80,11 @@ class Result(Observed):
         return self.provenance.get("not_on_gpu", "")
 
     @property
+    def crash(self) -> str:
+        """How the process ended that ran the kernel, where the kernel brought that about; "" otherwise."""
+        return self.provenance.get("crash", "")
+
+    @property
     def max_score(self) -> float:
         return round(float(sum(criterion.weight for criterion in self._counted)), 9)
 

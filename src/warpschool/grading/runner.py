@@ -14,29 +14,38 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ptxsim import cache
 from ptxsim.counters import VERSION as COUNTERS_VERSION
-from warpschool.compile import DEFAULT_ARCH, compiler_report
+from warpschool.compile import DEFAULT_ARCH, compiler_report, find_toolchain
 from warpschool.course import Course, Step
 from warpschool.device import get_device
-from warpschool.errors import CourseError, GradingError, WarpschoolError
+from warpschool.errors import CompilerMissing, CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import criteria_of
-from warpschool.grading.limits import Limits
+from warpschool.grading.limits import FAULT, Limits
 from warpschool.grading.result import Criterion, Result, make_result
-from warpschool.grading.sandbox import Finished, module_path, run_isolated
-from warpschool.grading.secret import fingerprint
+from warpschool.grading.sandbox import Finished, module_path, python_folders, run_isolated
+from warpschool.grading.secret import fingerprint, secret_of
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
 from warpschool.version import __version__
 
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 ISOLATION = "child process with limits of memory, time and file size"
+PUBLIC_CASES = "public"
+
+
+def cases_of(secret: str) -> str:
+    """Return what results say of their cases."""
+    return f"secret, {fingerprint(secret)}" if secret else PUBLIC_CASES
 
 
 def content_hash(step: Step) -> str:
@@ -73,16 +82,27 @@ def _hash_of(root: Path, paths: Iterable[Path]) -> str:
 
 
 def provenance(
-    step: Step, *, device: str, nvrtc: str = "", arch: str = "", secret: str = "", not_on_gpu: str = ""
+    step: Step,
+    *,
+    device: str,
+    nvrtc: str = "",
+    arch: str = "",
+    cases: str = PUBLIC_CASES,
+    not_on_gpu: str = "",
+    **spent: str,
 ) -> dict[str, str]:
-    """Return the versions and places that a result names; results that differ in them are not compared."""
+    """Return the versions and places that a result names; results that differ in them are not compared.
+
+    `spent`: what the check cost, in counts.
+    """
     lacking = {"not_on_gpu": not_on_gpu} if not_on_gpu else {}
     return (
         lacking
+        | spent
         | library_versions(nvrtc)
         | {
             "content": content_hash(step),
-            "cases": f"secret, {fingerprint(secret)}" if secret else "public",
+            "cases": cases,
             "arch": arch or DEFAULT_ARCH,
             "device": device,
             "isolation": ISOLATION,
@@ -105,6 +125,9 @@ def library_versions(nvrtc: str = "") -> dict[str, str]:
 
 CHILD = "warpschool.grading.child"
 DEFAULT_SEED = 0
+_OWN, _MOST_OWN = "checks", 64
+_CONTENT = ("grader", "kernels", "solutions", "labs", "benchmarks/results")
+"""Folders of a course that graders read; a class may stand beside them in the same folder."""
 _USUAL_LIMITS = Limits()
 _SHOWN_BYTES = 2000
 _OUT_OF_MEMORY = ("MemoryError", "out of memory", "bad_alloc", "Cannot allocate memory")
@@ -130,33 +153,120 @@ def check_source(
     step: Step, source: Source, *, device: str = "auto", seed: int | None = None, limits: Limits = _USUAL_LIMITS,
     secret: str = "",
 ) -> Result:  # fmt: skip
-    """Grade a source that has been found already; see `check`."""
+    """Grade a source that has been found already; see `check`.
+
+    A crash is run again. One that comes back, and does not with the step's own reference, is the submission's.
+    """
+    first = _attempt(step, source, device, seed, limits, secret)
+    if not first.crash:
+        return first.result
+    again = _attempt(step, source, device, seed, limits, secret)
+    if not again.crash or again.crash != first.crash:
+        return again.result
+    return _crashed(again, step, source) if _control_is_fine(step, device, seed, limits, secret) else again.result
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One child's result; `crash` is how it ended where it should not have, `in_compiler` whether code was made."""
+
+    result: Result
+    crash: str = ""
+    in_compiler: bool = False
+
+
+def _attempt(step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str) -> _Attempt:
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     chosen = get_device(device)
     job = {
         "root": str(step.grader.parents[2]), "step": step.name, "name": source.name, "device": chosen.name,
-        "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed), "secret": secret,
+        "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed),
+        "secret": secret_of(secret, step.name), "cases": cases_of(secret),
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    child = run_isolated(
-        CHILD, json.dumps(job), wall_s=limits.wall_s, in_bubblewrap=False, environment=_environment(limits.threads)
-    )
-    if child.code == 0:
+    child = _run_child(job, step, source, limits, chosen.name)
+    if child.code in (0, FAULT):
         with contextlib.suppress(GradingError):
-            return Result.from_json(child.answer.decode("utf-8", "replace"))
-    verdict, seen = _verdict_of_end(child)
-    made = provenance(step, device=chosen.description, secret=secret)
-    return no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
+            result = Result.from_json(child.answer.decode("utf-8", "replace"))
+            return _Attempt(result, "an exception" if child.code == FAULT else "")
+    verdict, seen, is_crash = _verdict_of_end(child)
+    made = provenance(step, device=chosen.description, cases=cases_of(secret))
+    result = no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
+    return _Attempt(result, _end_of(child) if is_crash else "", "llvmlite" in child.log)
 
 
-def _environment(threads: int) -> dict[str, str]:
-    """The caller's environment without what would change pytest; relative module paths still mean the same folders."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+def _control_is_fine(step: Step, device: str, seed: int | None, limits: Limits, secret: str) -> bool:
+    """Whether the same check judges the step's reference, or where there is none its starter."""
+    path = step.solution or step.starter
+    if path is None:
+        return False
+    control = _attempt(step, Source(path.read_bytes(), path.name, "control"), device, seed, limits, secret)
+    return not control.crash and control.result.is_grade
+
+
+def _crashed(attempt: _Attempt, step: Step, source: Source) -> Result:
+    """The result of a submission that crashes what runs it: a verdict, and a note that somebody should look."""
+    verdict = Verdict.CLE if attempt.in_compiler else Verdict.RTE
+    seen = f"the process that runs the kernel ended with {attempt.crash}, twice; the step's own kernel runs in it"
+    about = {**attempt.result.provenance, "crash": attempt.crash}
+    return no_result(step, source, verdict, seen, seed=attempt.result.seed, provenance=about)
+
+
+def _run_child(job: dict[str, Any], step: Step, source: Source, limits: Limits, device: str) -> Finished:
+    """Run the job in a child that may write into a folder of its own, and keep what it compiles for this source only.
+
+    Whatever a source could do to what its child leaves behind, it does to itself alone.
+    """
+    root = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
+    content = (root.root / name for name in _CONTENT)
+    with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as scratch:
+        own = _own_cache(source) if limits.may_cache else ""
+        places = {
+            "readable": [*map(str, (*python_folders(), *_toolchain(), *content, root.modules, *cache.folders()))],
+            "writable": [scratch, own] if own else [scratch], "cache": own,
+        }  # fmt: skip
+        environment = _environment(limits.threads, scratch, on_gpu=device == "gpu")
+        return run_isolated(
+            CHILD, json.dumps(job | places), wall_s=limits.wall_s, in_bubblewrap=False, environment=environment
+        )
+
+
+def _toolchain() -> tuple[Path, ...]:
+    """What a compilation reads; without a compiler the child says what is missing."""
+    with contextlib.suppress(CompilerMissing):
+        return find_toolchain().readable
+    return ()
+
+
+def _own_cache(source: Source) -> str:
+    """A folder for what is compiled of this source; "" where none can be made. Only the newest of them are kept."""
+    place = cache.writable_folder(_OWN)
+    if place is None:
+        return ""
+    with contextlib.suppress(OSError):
+        old = sorted(place.iterdir(), key=lambda path: path.stat().st_mtime)[:-_MOST_OWN]
+        for folder in old:
+            shutil.rmtree(folder, ignore_errors=True)
+        own = place / source.sha256[:32]
+        own.mkdir(exist_ok=True)
+        os.utime(own)
+        return str(own)
+    return ""
+
+
+def _environment(threads: int, scratch: str, *, on_gpu: bool) -> dict[str, str]:
+    """What of the caller's environment a check needs: a driver may need anything, the simulator little."""
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH",
+            "XDG_CACHE_HOME", "CUDA_PATH", "CUDA_HOME")  # fmt: skip
+    environment = {
+        key: value for key, value in os.environ.items()
+        if key in kept or key.startswith("WARPSCHOOL_") or (on_gpu and not key.startswith("PYTEST_"))
+    }  # fmt: skip
     if threads:
         environment |= {"WARPSCHOOL_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
-    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
+    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "TMPDIR": scratch}
     return environment | module_path() | own
 
 
@@ -173,20 +283,24 @@ def no_result(
     return make_result(step.name, criteria, seed=seed, source=about, provenance=provenance, whole=whole)
 
 
-def _verdict_of_end(child: Finished) -> tuple[Verdict, str]:
-    log = child.log[-_SHOWN_BYTES:]
-    code = signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+def _end_of(child: Finished) -> str:
+    return signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+
+
+def _verdict_of_end(child: Finished) -> tuple[Verdict, str, bool]:
+    """What a child without a result stands for, and whether that is a crash."""
+    log, code = child.log[-_SHOWN_BYTES:], _end_of(child)
     overloaded = "the check ran out of time and was stopped: does it hang, or is this machine overloaded?"
     ends = {
         # kernels end by their budgets; elapsed time says how busy the machine is
-        (Verdict.SE, overloaded): child.timed_out,
-        (Verdict.TLE, "the check used up its processor time and was stopped"): child.code == -signal.SIGXCPU,
+        (Verdict.SE, overloaded, False): child.timed_out,
+        (Verdict.TLE, "the check used up its processor time and was stopped", False): code == "SIGXCPU",
         # none of the limits does that
-        (Verdict.SE, "the check was killed from outside: is this machine out of memory?"): code == "SIGKILL",
-        (Verdict.MLE, "the check needed more memory than it may use and was stopped"): any(
+        (Verdict.SE, "the check was killed from outside: is this machine out of memory?", False): code == "SIGKILL",
+        (Verdict.MLE, "the check needed more memory than it may use and was stopped", False): any(
             words in log for words in _OUT_OF_MEMORY
         ),
-        (Verdict.SE, f"the grading process ended with {code}\n{log}".rstrip()): True,
+        (Verdict.SE, f"the grading process ended with {code}\n{log}".rstrip(), True): True,
     }
     return next(end for end, is_so in ends.items() if is_so)
 

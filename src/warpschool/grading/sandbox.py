@@ -30,6 +30,7 @@ _NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-dro
 _HIDDEN = ("solutions", "grader")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts")
 _TRIAL_S = 300.0
+_MOST_LOG_BYTES = 16_000
 _END_S = 60.0
 
 
@@ -159,7 +160,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(file: IO[bytes]) -> str:
-    file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_LOG_BYTES))
     return file.read().decode("utf-8", "replace")
 
 
@@ -183,7 +184,7 @@ def _bubblewrap() -> list[str]:
     """The command that closes everything off; see the module's text."""
     options = [shutil.which("bwrap") or "bwrap", *_NAMESPACES]
     options += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
-    for path in dict.fromkeys([*_SYSTEM, *map(str, _python_folders())]):
+    for path in dict.fromkeys([*_SYSTEM, *map(str, python_folders())]):
         if os.path.exists(path):
             options += ["--ro-bind", path, path]
     course = Course.find()
@@ -198,8 +199,8 @@ def _bubblewrap() -> list[str]:
     return [*options, "--unsetenv", "WARPSCHOOL_CACHE"]
 
 
-def _python_folders() -> list[Path]:
-    """The interpreter, its packages, and where the library is imported from."""
+def python_folders() -> list[Path]:
+    """Return the folders of the interpreter, its packages, and where the library is imported from."""
     package = Path(__file__).resolve().parents[2]
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent, package]
     found += [Path(folder) for folder in site.getsitepackages()]

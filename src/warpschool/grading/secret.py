@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import hmac
 import math
 import struct
 import zlib
@@ -55,6 +56,14 @@ def secret_words(secret: str) -> list[int]:
 def fingerprint(secret: str) -> str:
     """Return what results say of a secret: enough to tell two apart, too little to find one."""
     return hashlib.sha256(b"fingerprint\0" + secret.encode()).hexdigest()[:16] if secret else ""
+
+
+def secret_of(secret: str, step: str) -> str:
+    """Return what the process that checks one step's submission gets of the class's secret; "" for none.
+
+    Who reads that process's memory learns this step's cases, not the secret and not those of any other step.
+    """
+    return hmac.digest(secret.encode(), step.encode(), "sha256").hex() if secret else ""
 
 
 def read_secret(path: Path) -> str:

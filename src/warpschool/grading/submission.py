@@ -19,7 +19,14 @@ from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_u
 from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
-from warpschool.errors import DeviceLacks, GradingError, StepLimitExceeded, WarpschoolError
+from warpschool.errors import (
+    DeviceLacks,
+    GradingError,
+    KernelTooLarge,
+    SimulationError,
+    StepLimitExceeded,
+    WarpschoolError,
+)
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, verdict_of_hazard
 from warpschool.harness.compare import compare, tolerance_for
@@ -34,6 +41,11 @@ WORK_LIMIT = 1 << 31
 
 Steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once at most.
 """
+LAUNCH_LIMIT = 1 << 10
+"""Launches of a check together; graded cases need fewer than 1 << 8."""
+KERNEL_LIMIT, TRANSLATION_LIMIT = 15_000, 40_000
+"""Instructions of one kernel with its calls inlined, and of all that is translated for a check: a kernel counts anew
+for each shape of its blocks and each value of its constants. Graded cases need 5,000 and 16,000."""
 _PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 
 _ORDERS = (1, 2)
@@ -46,9 +58,36 @@ _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 
 
 class _Work:
-    """What is left of a check's budget of instructions."""
+    """What is left of a check's budgets, which count and never look at a clock: the same on every machine."""
 
-    left = WORK_LIMIT
+    def __init__(self) -> None:
+        self.left = WORK_LIMIT
+        self.launches = 0
+        self.translated: dict[tuple[int, str, tuple[int, ...]], int] = {}
+
+    def launch(self, program: int, launch: LaunchPlan, instructions: int) -> None:
+        """Take a launch from the budgets; raises KernelTooLarge or StepLimitExceeded."""
+        self.launches += 1
+        if self.launches > LAUNCH_LIMIT:
+            raise StepLimitExceeded(f"this check makes more than {LAUNCH_LIMIT:,} launches")
+        key = (program, launch.entry, tuple(launch.block))
+        if key in self.translated:
+            return
+        if instructions > KERNEL_LIMIT:
+            what = f"{launch.entry} has {instructions:,} instructions with its calls inlined; at most {KERNEL_LIMIT:,}"
+            raise KernelTooLarge(what, next_step="Unroll less, and call fewer functions from each other.")
+        self.translated[key] = instructions
+        if sum(self.translated.values()) > TRANSLATION_LIMIT:
+            what = f"all kernels, each once for each shape of its blocks, have over {TRANSLATION_LIMIT:,} instructions"
+            raise KernelTooLarge(what, next_step="Use fewer shapes of blocks, or shorter kernels.")
+
+    @property
+    def spent(self) -> dict[str, str]:
+        """What a result says of what its check cost."""
+        return {
+            "launches": str(self.launches), "translated": str(sum(self.translated.values())),
+            "executed": str(WORK_LIMIT - self.left),
+        }  # fmt: skip
 
 
 class _Metered(Program):
@@ -61,6 +100,11 @@ class _Metered(Program):
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
+        try:
+            self._work.launch(id(self), launch, self.module.instructions(launch.entry))
+        except SimulationError as error:
+            error.place(self.contract.name, launch.line)
+            raise
         instructions = self.module.ptx.count(";")
         full, left = (min(STEP_LIMIT, work // (_PART * instructions)) for work in (WORK_LIMIT, self._work.left))
         try:
@@ -99,6 +143,11 @@ class Submission:
     @property
     def source(self) -> str:
         return self.contract.source
+
+    @property
+    def spent(self) -> dict[str, str]:
+        """What its runs on the simulator have cost so far, in counts: `launches`, `translated`, `executed`."""
+        return self._work.spent
 
     def inputs(
         self, sizes: Mapping[str, float], rng: np.random.Generator, *, constants: Mapping[str, int] | None = None,

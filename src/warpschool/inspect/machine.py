@@ -21,6 +21,7 @@ from warpschool.compile import compiler_report
 from warpschool.course import Course
 from warpschool.device import get_device, gpu_problem
 from warpschool.errors import WarpschoolError
+from warpschool.grading.confinement import confinement_problem, landlock_version
 from warpschool.grading.sandbox import bubblewrap_problem
 from warpschool.harness.launcher import run_kernel
 from warpschool.harness.source import personal_copy
@@ -134,6 +135,12 @@ def _sandbox() -> Ability:
     return Ability("sandbox", "ok", "bubblewrap")
 
 
+def _confinement() -> Ability:
+    if problem := confinement_problem():
+        return Ability("confinement", "no", problem, "Only for grading others' kernels: use a newer Linux for that.")
+    return Ability("confinement", "ok", f"Landlock {landlock_version()} and a filter of system calls around each check")
+
+
 def _package(what: str, module: str, name: str, extra: str) -> Ability:
     if importlib.util.find_spec(module) is None:
         return Ability(what, "no", f"{name} is not installed", f"pip install 'warpschool[{extra}]'")
@@ -149,5 +156,5 @@ _LOOKS: tuple[Callable[[], Ability], ...] = (
     _python, _compiler, _simulator, _gpu, _course, _cache,
     partial(_package, "notebooks", "jupyterlab", "JupyterLab", "lab"),
     partial(_package, "teaching", "nbgrader", "nbgrader", "teach"),
-    partial(_package, "workers", "distributed", "Dask", "cluster"), _sandbox, _terminal,
+    partial(_package, "workers", "distributed", "Dask", "cluster"), _sandbox, _confinement, _terminal,
 )  # fmt: skip

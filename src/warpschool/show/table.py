@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -9,6 +10,13 @@ from typing import Any, Self
 from warpschool.show.columns import percent
 from warpschool.show.page import escape, scrolling
 from warpschool.show.theme import TERMINAL
+
+_COMMANDS = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def printable(text: str) -> str:
+    """A text without characters that command a terminal, turn the writing around or cannot be written at all."""
+    return "".join(c if c in "\t\n" or unicodedata.category(c) not in _COMMANDS else "\ufffd" for c in text)
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ class Table:
     def text(self) -> str:
         """The table in plain text, its caption above and its note below."""
         heads = [name.replace("-\n", "").replace("\n", " ") for name in self.head]
-        cells = [heads, *([str(cell) for cell in row] for row in self.rows)]
+        cells = [heads, *([printable(str(cell)) for cell in row] for row in self.rows)]
         widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
         lines = []
         for row in cells:
@@ -111,7 +119,10 @@ class Table:
                 name, justify="right" if name in self.numbers else "left", overflow="fold", vertical="bottom"
             )
         for row in self.rows:
-            texts = (c if isinstance(c, Text) else Text(str(c), TERMINAL.get(getattr(c, "kind", ""), "")) for c in row)
+            texts = (
+                c if isinstance(c, Text) else Text(printable(str(c)), TERMINAL.get(getattr(c, "kind", ""), ""))
+                for c in row
+            )
             table.add_row(*texts)
         return table
 
