@@ -99,7 +99,16 @@ class KernelTooLarge(SimulationError):
 
 
 class StepLimitExceeded(SimulationError):
-    """A block ran more loop iterations than its budget: most likely an endless loop."""
+    """A block ran more loop iterations than its budget: most likely an endless loop.
+
+    `warp_instructions` is what the launch had executed until then; 0 where nothing was counted.
+    """
+
+    def __init__(
+        self, message: str, *, file: str = "", line: int = 0, next_step: str = "", warp_instructions: int = 0
+    ) -> None:
+        super().__init__(message, file=file, line=line, next_step=next_step)
+        self.warp_instructions = warp_instructions
 
 
 class MemoryLimitExceeded(SimulationError):

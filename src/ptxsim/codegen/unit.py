@@ -40,6 +40,8 @@ class CounterPlan:
     """(cell of an execution count, name, source line, factor)"""
     direct: list[tuple[int, str, int]] = field(default_factory=list)
     """(cell, name, source line)"""
+    executions: list[tuple[int, int]] = field(default_factory=list)
+    """(number of a basic block, cell of an execution count)"""
 
     def cell(self, count: int = 1) -> int:
         """Reserves `count` neighbouring cells; returns the first."""

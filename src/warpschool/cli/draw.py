@@ -11,7 +11,7 @@ from warpschool.inspect.profile import KernelReport
 from warpschool.model import agreement
 from warpschool.show.columns import percent, shares, used_columns
 from warpschool.show.kernels import SHOWN_HAZARDS, kernel_facts
-from warpschool.show.notes import note_on
+from warpschool.show.notes import note_below
 from warpschool.show.source import coloured_text, excerpt
 from warpschool.show.table import Table
 
@@ -33,7 +33,7 @@ def draw_hazard(output: Output, source: str, found: Finding) -> None:
 
 
 def _draw(output: Output, source: str, line: int, message: str, array: str) -> None:
-    note = note_on(source, line, message, array=array) if line and "\n" not in message else None
+    note = note_below(source, line, message, array=array)
     drawn = excerpt(source, [note], around=2) if note is not None else None
     for row in drawn.terminal(output.console.width) if drawn is not None else message.splitlines():
         output.show(row if isinstance(row, Text) else f"    {row}")

@@ -14,6 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,13 @@ class _GradingSession:
         if step.name not in self._loaded:
             try:
                 source, name = self._source(step)
-                self._loaded[step.name] = load_submission(
+                loaded = load_submission(
                     source, name=name, step=_contract_of(step), on_gpu=self.setup.on_gpu,
                     may_use_atomics=_uses_atomics(step),
                 )  # fmt: skip
+                if step.solution is not None:
+                    loaded.reference = partial(self.reference, step)
+                self._loaded[step.name] = loaded
             except Judgement as judgement:
                 self._loaded[step.name] = judgement
         found = self._loaded[step.name]

@@ -30,11 +30,15 @@ _MOST_MEASURED = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
 WORK_LIMIT = 1 << 31
-"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26.
-
-Steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once at most.
-"""
-_PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
+"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26."""
+ENDLESS_WORK = 1 << 24
+"""Instructions of warps that any launch may execute: half a second to two seconds of them."""
+MOST_ENDLESS_WORK = 1 << 26
+GENEROUS = 64
+"""A launch that executes more than `ENDLESS_WORK` is endless once it has executed this many times the instructions
+that the reference's whole run on the same inputs takes; at `MOST_ENDLESS_WORK` twice as many are enough."""
+_MOST_GROWTH = 64
+"""Steps are allowed little by little, since what one of them costs is not known before: so many times as many."""
 
 _ORDERS = (1, 2)
 """Seeds of the orders in which a run is repeated whose outcome could depend on it."""
@@ -46,9 +50,10 @@ _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 
 
 class _Work:
-    """What is left of a check's budget of instructions."""
+    """What is left of a check's budget of instructions, and the line of a loop that did not come to its end."""
 
     left = WORK_LIMIT
+    endless_line = 0
 
 
 class _Metered(Program):
@@ -58,19 +63,42 @@ class _Metered(Program):
         super().__init__(contract, device="sim", constants=constants)
         self._work = work
 
+    def run_metered(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], simulator: Mapping[str, Any],
+        reference_work: Callable[[], int],
+    ) -> RunResult:  # fmt: skip
+        """Run within what `ENDLESS_WORK` and `GENEROUS` allow; raises StepLimitExceeded as well as what `run` raises.
+
+        `reference_work` is asked only where a launch takes more than most do. After one endless loop the others get a
+        quarter of `ENDLESS_WORK`: a check is not made to wait for each of its criteria.
+        """
+        left, allowed = self._work.left, ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 4
+        steps = max(1, min(STEP_LIMIT, ENDLESS_WORK // max(1, self.module.ptx.count(";"))))
+        while True:
+            try:
+                return self.run(sizes, arrays, **simulator, step_limit=steps)
+            except StepLimitExceeded as error:
+                if self._work.left < 0:
+                    raise
+                self._work.left = left  # what ran before the launch that took too long runs again
+                done = error.warp_instructions
+                if done >= allowed and not self._work.endless_line:
+                    needed = reference_work()
+                    allowed = max(2 * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
+                if done >= allowed or steps == STEP_LIMIT:
+                    self._work.endless_line = self._work.endless_line or error.line
+                    raise
+                growth = min(_MOST_GROWTH, allowed // max(1, done) + 1)
+                steps = min(STEP_LIMIT, max(2, growth) * steps)
+
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
-        instructions = self.module.ptx.count(";")
-        full, left = (min(STEP_LIMIT, work // (_PART * instructions)) for work in (WORK_LIMIT, self._work.left))
-        try:
-            done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": max(1, left)})
-        except StepLimitExceeded as error:
-            if left == full:
-                raise
-            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=error.file, line=error.line) from error
+        done = super()._launch(launch, plan, arrays, simulator)
         self._work.left -= done.counters.warp_instructions
+        if self._work.left < 0:
+            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
+            raise StepLimitExceeded(what, file=plan.contract.name, line=launch.line, warp_instructions=WORK_LIMIT)
         return done
 
 
@@ -89,6 +117,8 @@ class Submission:
         self.not_on_gpu = ""
         """why the GPU could not run it, once it has been tried"""
         self.measured: list[str] = []
+        self.reference: Callable[[], Submission] | None = None
+        """the step's reference, by which it is judged what is endless; without one, `ENDLESS_WORK` alone says it"""
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
         self._work = _Work()
 
@@ -246,11 +276,33 @@ class Submission:
                 _Metered(self.contract, self._work, constants=constants) if device == "sim"
                 else Program(self.contract, device=device, constants=constants)
             )  # fmt: skip
-        run = self._guarded(lambda: self._programs[key].run(sizes, arrays, **simulator))
+        run = self._guarded(lambda: self._ran(self._programs[key], sizes, arrays, constants, simulator))
         if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
             found = ((_atomics(counters), line) for line, counters in run.lines.items())
             self._atomics = max(self._atomics, *found)
         return run
+
+    def _ran(
+        self, program: Program, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike],
+        constants: Mapping[str, int] | None, simulator: Mapping[str, Any],
+    ) -> RunResult:  # fmt: skip
+        if isinstance(program, _Metered):
+            return program.run_metered(sizes, arrays, simulator, lambda: self._needed(sizes, arrays, constants))
+        return program.run(sizes, arrays)
+
+    def _needed(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None
+    ) -> int:
+        """Instructions of warps that the reference takes for this run.
+
+        Without a reference that takes the same inputs, as many as `ENDLESS_WORK` allows.
+        """
+        if self.reference is None:
+            return ENDLESS_WORK
+        try:
+            return self.reference()._run("sim", sizes, arrays, constants).counters.warp_instructions
+        except Judgement:
+            return ENDLESS_WORK
 
     def _hold(self, seen: str, *, is_met: bool, line: int) -> None:
         self._measure(seen)

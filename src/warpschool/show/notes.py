@@ -25,6 +25,14 @@ def note_on(source: str, line: int, message: str, *, array: str = "") -> Note | 
     return Note(line, message, *_mark(rows[line - 1].expandtabs(4).rstrip(), array))
 
 
+def note_below(source: str, line: int, message: str, *, array: str = "") -> Note | None:
+    """Return a message as a note on its line; None also for one that quotes the line itself, as a compiler's does."""
+    note = note_on(source, line, message, array=array)
+    if note is None or "\n" not in message:
+        return note
+    return None if source.split("\n")[line - 1].strip() in message else note
+
+
 def finding_notes(source: str, found: Finding, *, number: int = 0, kind: str = "", more: str = "") -> list[Note]:
     """Return the notes for one finding: two where it names two threads, at most one else; none without a line.
 
@@ -55,7 +63,7 @@ def observed_notes(source: str, about: Observed) -> list[Note]:
     """Return the notes for what a criterion saw; none without a line, and for what quotes the source itself."""
     if about.finding is not None:
         return finding_notes(source, about.finding, more=about.message.removeprefix(about.finding.message))
-    note = note_on(source, about.line, about.message) if "\n" not in about.message else None
+    note = note_below(source, about.line, about.message)
     return [note] if note else []
 
 
