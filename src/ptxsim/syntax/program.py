@@ -437,6 +437,8 @@ class Kernel:
     max_threads: int | None = None
     cluster: tuple[int, int, int] | None = None
     """blocks of a cluster, where the kernel says so"""
+    undefined: tuple[int, ...] = ()
+    """source lines where some path reads a register that nothing has written before"""
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
 

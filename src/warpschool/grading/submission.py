@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
+from warpschool.compile.reading import loop_around, unset_variable
 from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.errors import DeviceLacks, GradingError, StepLimitExceeded, WarpschoolError
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, verdict_of_hazard
-from warpschool.harness.compare import compare, tolerance_for
+from warpschool.harness.compare import Comparison, compare, is_poison, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
 from warpschool.harness.source import MAX_SOURCE_BYTES
 
@@ -31,8 +32,8 @@ STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
 WORK_LIMIT = 1 << 31
 """Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26."""
-ENDLESS_WORK = 1 << 24
-"""Instructions of warps that any launch may execute: half a second to two seconds of them."""
+ENDLESS_WORK = 1 << 23
+"""Instructions of warps that any launch may execute: a quarter of a second to one second of them."""
 MOST_ENDLESS_WORK = 1 << 26
 GENEROUS = 64
 """A launch that executes more than `ENDLESS_WORK` is endless once it has executed this many times the instructions
@@ -47,6 +48,11 @@ _OTHER_ORDER = (
 )
 _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 """Kinds of hazards that count where a grader asks for another."""
+
+
+_NO_START = "{0} is added to without a start value: before the launch it holds NaN (integers: 0x7f7f...), not zero"
+_FAR_OFF = 1e8
+"""No right result of a step is as large; half of what integers without a value begin with."""
 
 
 class _Work:
@@ -69,10 +75,10 @@ class _Metered(Program):
     ) -> RunResult:  # fmt: skip
         """Run within what `ENDLESS_WORK` and `GENEROUS` allow; raises StepLimitExceeded as well as what `run` raises.
 
-        `reference_work` is asked only where a launch takes more than most do. After one endless loop the others get a
-        quarter of `ENDLESS_WORK`: a check is not made to wait for each of its criteria.
+        `reference_work` is asked only where a launch takes more than most do. After one endless loop the others get an
+        eighth of `ENDLESS_WORK`: a check is not made to wait for each of its criteria.
         """
-        left, allowed = self._work.left, ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 4
+        left, allowed = self._work.left, ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 8
         steps = max(1, min(STEP_LIMIT, ENDLESS_WORK // max(1, self.module.ptx.count(";"))))
         while True:
             try:
@@ -193,10 +199,7 @@ class Submission:
                 )
                 result = compare(got, reference, tolerance=tolerance, name=name)
                 if not result.ok:
-                    said = str(result) if one is run else f"{result}\n{_OTHER_ORDER}"
-                    judgement = Judgement(Verdict.WA, said, case=_case(run))
-                    judgement.wrong = result.map
-                    raise judgement
+                    raise self._wrong(run, result, got, note="" if one is run else _OTHER_ORDER)
 
     def counters(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
@@ -282,6 +285,42 @@ class Submission:
             self._atomics = max(self._atomics, *found)
         return run
 
+    def _wrong(self, run: RunResult, result: Comparison, got: np.ndarray, *, note: str) -> Judgement:
+        """The judgement for wrong elements: what they have in common, and whence that may come."""
+        unset = self._unset(run)
+        lines = [*str(result).splitlines(), *([note] if note else [])]
+        if unset and _looks_unset(got, result):
+            said, line = unset
+            judgement = Judgement(Verdict.UNINIT, f"{said}\n{lines[0]}", file=self.name, line=line, case=_case(run))
+        else:
+            no_start = result.cause in ("nan", "") and self._starts_show(run, result.name, got)
+            lines[1:1] = [_NO_START.format(result.name)] if no_start else []
+            judgement = Judgement(Verdict.WA, "\n".join([*lines, *([unset[0]] if unset else [])]), case=_case(run))
+            judgement.cause = "no-start" if no_start else result.cause
+        judgement.wrong = result.map
+        return judgement
+
+    def _unset(self, run: RunResult) -> tuple[str, int] | None:
+        """What is to be said of a variable that is read before it has a value, and the line; None without one."""
+        lines = sorted({line for launch in run.launches for line in launch.call.kernel.undefined_lines})
+        if not lines:
+            return None
+        name, declared = unset_variable(self.source, lines[0])
+        if not name:
+            return f"line {lines[0]} may read a variable before it has a value", lines[0]
+        return f"'{name}', declared without a value in line {declared}, is read before it has one", lines[0]
+
+    def _starts_show(self, run: RunResult, name: str, got: np.ndarray) -> bool:
+        """Whether what the output holds before the launch decides over what it holds afterwards."""
+        if run.from_zero is None:
+            return False
+        try:
+            other = run.from_zero()[name]
+        except (WarpschoolError, KeyError):
+            return False
+        unlike = ~((other == got) | (np.isnan(other) & np.isnan(got) if other.dtype.kind == "f" else False))
+        return bool(np.any(unlike & ~is_poison(got)))
+
     def _ran(
         self, program: Program, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike],
         constants: Mapping[str, int] | None, simulator: Mapping[str, Any],
@@ -322,7 +361,11 @@ class Submission:
         except DeviceLacks:  # whether it matters, `run` decides
             raise
         except (WarpschoolError, MemoryError) as error:
-            raise judge(error, has_inline_asm="asm" in self.source) from error
+            told = judge(error, has_inline_asm="asm" in self.source)
+            if isinstance(error, StepLimitExceeded):
+                line = loop_around(self.source, told.line)
+                raise Judgement(told.verdict, told.said, file=told.file, line=line) from error
+            raise told from error
 
     def _judge_hazards(self, run: RunResult, kinds: Collection[str]) -> None:
         """Raise Judgement for the gravest hazard of these kinds (none given: of any kind)."""
@@ -330,6 +373,10 @@ class Submission:
         if not found:
             return
         gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
+        unset = self._unset(run)
+        if unset and gravest.kind == "out-of-bounds":
+            said = f"{unset[0]}: {gravest.message}"
+            raise Judgement(Verdict.UNINIT, said, file=self.name, line=unset[1], case=_case(run))
         raise Judgement(
             verdict_of_hazard(gravest.kind), "", file=self.name, line=gravest.line, case=_case(run),
             finding=gravest, more=len(found) - 1,
@@ -422,6 +469,15 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
 def _atomics(counters: Counters) -> int:
     """Atomic operations on global and shared memory, counted once a warp."""
     return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
+
+
+def _looks_unset(got: np.ndarray, result: Comparison) -> bool:
+    """Whether some wrong element is as far off as what variables without a value begin with (`kernel.undefined`)."""
+    if got.dtype.itemsize < 4:
+        return True
+    wrong = [result.worst.got] if result.worst is not None else []
+    values = np.abs([*wrong, *(mismatch.got for mismatch in result.first)])
+    return not bool(np.all(values < _FAR_OFF))
 
 
 def _case(run: RunResult) -> Case:
