@@ -40,6 +40,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "Who wrote the element of the tile that your thread reads?",

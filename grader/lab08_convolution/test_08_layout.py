@@ -65,6 +65,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "Who fills the tile, and who reads it?",

@@ -21,6 +21,7 @@ from __future__ import annotations
 import linecache
 import os
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 _LIBRARIES = tuple(str(Path(__file__).parent.parent / name) + os.sep for name in ("ptxsim", "warpschool", "warpcourse"))
@@ -101,14 +102,15 @@ class KernelTooLarge(SimulationError):
 class StepLimitExceeded(SimulationError):
     """A block ran more loop iterations than its budget: most likely an endless loop.
 
-    `warp_instructions` is what the launch had executed until then; 0 where nothing was counted.
+    `counted` is what the launch had done until then, by the counters' plain names; empty where nothing was counted.
     """
 
     def __init__(
-        self, message: str, *, file: str = "", line: int = 0, next_step: str = "", warp_instructions: int = 0
-    ) -> None:
+        self, message: str, *, file: str = "", line: int = 0, next_step: str = "",
+        counted: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(message, file=file, line=line, next_step=next_step)
-        self.warp_instructions = warp_instructions
+        self.counted = counted or {}
 
 
 class MemoryLimitExceeded(SimulationError):

@@ -57,7 +57,6 @@ _SHADOW_LIMIT = 2 << 30
 _WORKSPACE_BYTES = 64
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
-_EXECUTED = "warp_instructions"
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
 """The kind of finding that is no hazard; those that the exact race shadow tells."""
 _SNAPSHOT_LIMIT, _MOST_KEPT = 512 << 20, 64 << 20
@@ -435,8 +434,10 @@ def _spent(launch: Launching, workers: list[HostWorker], failed: HostWorker, blo
     masked = setup.code.masked_plan
     if masked is not None:
         counted += [(masked.executions, w.masked_counters) for w in workers if w.masked_counters is not None]
-    work = sum(names[_EXECUTED] for names in launch._counted(workers).values() if _EXECUTED in names)
-    where: dict[str, Any] = {"file": launch.engine.file, "warp_instructions": work}
+    totals: Counter[str] = Counter()
+    for names in launch._counted(workers).values():
+        totals.update(names)
+    where: dict[str, Any] = {"file": launch.engine.file, "counted": totals}
     if fault.started < setup.block_budget:
         return StepLimitExceeded(
             f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}",

@@ -1,9 +1,11 @@
-"""Which loop of a nest does not come to its end: told from how often each basic block ran until the budget was spent."""
+"""Which loop of a nest does not come to its end: told from how often each block ran until the budget was spent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ptxsim.codegen.translator import last_line
 from ptxsim.syntax.program import Block
@@ -11,7 +13,7 @@ from ptxsim.syntax.program import Block
 
 @dataclass(frozen=True)
 class Loop:
-    """The blocks `head` to `latch`, which are contiguous (`kernel.cfg` numbers them so); `line` is where it goes back."""
+    """The blocks `head` to `latch`, contiguous as `kernel.cfg` numbers them; `line` is where it goes back."""
 
     head: int
     latch: int
@@ -25,10 +27,10 @@ class Loop:
 
 def loops_of(blocks: Sequence[Block]) -> tuple[Loop, ...]:
     """The loops of a kernel, outer ones before those inside them."""
-    back = [(s, b.index) for b in blocks for s in b.successors if s <= b.index]
+    back = [(s, b.index) for b in blocks for s in b.successors if s <= b.index]  # `Kernel.back_edges`, turned round
     latches = {head: max(latch for h, latch in back if h == head) for head, _ in back}
     return tuple(
-        Loop(head, latch, _line(blocks[latch]), frozenset(_line(blocks[k]) for h, k in back if head <= h and k <= latch))
+        Loop(head, latch, _line(blocks[latch]), frozenset(_line(blocks[k]) for _, k in back if head <= k <= latch))
         for head, latch in sorted(latches.items(), key=lambda loop: (loop[0], -loop[1]))
     )
 
@@ -51,7 +53,7 @@ def endless_line(blocks: Sequence[Block], runs: Mapping[int, int], spent_at: int
     return max(around, key=rounds).line or spent_at
 
 
-def executions(counted: Iterable[tuple[Sequence[tuple[int, int]], Sequence[int]]]) -> dict[int, int]:
+def executions(counted: Iterable[tuple[Sequence[tuple[int, int]], np.ndarray]]) -> dict[int, int]:
     """Executions of each block, of what a plan's `executions` say of its counters, several plans added up."""
     runs: dict[int, int] = {}
     for places, cells in counted:

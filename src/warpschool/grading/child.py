@@ -70,8 +70,9 @@ def _run(job: dict[str, Any]) -> str:
         raise GradingError(f"{step.grader} has no criteria")
     about = provenance(step, device=job["device_text"], secret=job["secret"], **recorder.circumstances)
     return make_result(
-        step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
-    ).to_json()
+        step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole,
+        warnings=recorder.warnings,
+    ).to_json()  # fmt: skip
 
 
 if __name__ == "__main__":

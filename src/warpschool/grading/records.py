@@ -285,6 +285,7 @@ _NOTES = {
         **_OBSERVED,
         "step": "labNN_topic/NN_idea", "verdict": "the gravest of all criteria's", "seed": "of all random inputs",
         "source": "name, sha256 and origin of what was graded",
+        "warnings": "what the compiler warns of, each with its line in front; nothing of it is judged",
         "provenance": "versions and places; results that differ in them are not compared",
     },
     "Record": {

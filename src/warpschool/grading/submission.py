@@ -22,18 +22,19 @@ from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.errors import DeviceLacks, GradingError, StepLimitExceeded, WarpschoolError
 from warpschool.grading.secret import in_secret_case
-from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, verdict_of_hazard
+from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, readable, verdict_of_hazard
 from warpschool.harness.compare import Comparison, compare, is_poison, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
 from warpschool.harness.source import MAX_SOURCE_BYTES
 
 _MOST_MEASURED = 8
+_MOST_WARNINGS = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
 WORK_LIMIT = 1 << 31
 """Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26."""
 ENDLESS_WORK = 1 << 23
-"""Instructions of warps that any launch may execute: a quarter of a second to one second of them."""
+"""Instructions of warps, or other work that takes as long, that any launch may do: in a quarter to one second."""
 MOST_ENDLESS_WORK = 1 << 26
 GENEROUS = 64
 """A launch that executes more than `ENDLESS_WORK` is endless once it has executed this many times the instructions
@@ -53,6 +54,15 @@ _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 _NO_START = "{0} is added to without a start value: before the launch it holds NaN (integers: 0x7f7f...), not zero"
 _FAR_OFF = 1e8
 """No right result of a step is as large; half of what integers without a value begin with."""
+
+
+_COSTS = {"warp_instructions": 1.0, "async_copy_requests": 128.0, "tensor_operations": 1 / 256}
+"""What the simulator takes for one of each, in instructions of warps."""
+
+
+def _work(counted: Mapping[str, int]) -> int:
+    """Instructions of warps that take as long as what was counted."""
+    return round(sum(cost * counted.get(name, 0) for name, cost in _COSTS.items()))
 
 
 class _Work:
@@ -87,7 +97,7 @@ class _Metered(Program):
                 if self._work.left < 0:
                     raise
                 self._work.left = left  # what ran before the launch that took too long runs again
-                done = error.warp_instructions
+                done = _work(error.counted)
                 if done >= allowed and not self._work.endless_line:
                     needed = reference_work()
                     allowed = max(2 * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
@@ -104,7 +114,7 @@ class _Metered(Program):
         self._work.left -= done.counters.warp_instructions
         if self._work.left < 0:
             what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=plan.contract.name, line=launch.line, warp_instructions=WORK_LIMIT)
+            raise StepLimitExceeded(what, file=plan.contract.name, line=launch.line)
         return done
 
 
@@ -120,6 +130,8 @@ class Submission:
         self.nvrtc = nvrtc
         self.arch = arch
         self.on_gpu = on_gpu
+        self.warnings: tuple[str, ...] = ()
+        """what the compiler warns of, with its lines"""
         self.not_on_gpu = ""
         """why the GPU could not run it, once it has been tried"""
         self.measured: list[str] = []
@@ -339,7 +351,8 @@ class Submission:
         if self.reference is None:
             return ENDLESS_WORK
         try:
-            return self.reference()._run("sim", sizes, arrays, constants).counters.warp_instructions
+            counters = self.reference()._run("sim", sizes, arrays, constants).counters
+            return _work({name: getattr(counters, name) for name in _COSTS})
         except Judgement:
             return ENDLESS_WORK
 
@@ -432,9 +445,12 @@ def load_submission(
             require_same_entries(contract, step)
     except WarpschoolError as error:
         raise judge(error, has_inline_asm="asm" in text) from error
-    return Submission(
+    loaded = Submission(
         contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu, may_use_atomics=may_use_atomics
     )
+    told = (f"line {found.line}: {readable(found.message)}" for found in compiled.warnings if found.line)
+    loaded.warnings = tuple(dict.fromkeys(told))[:_MOST_WARNINGS]
+    return loaded
 
 
 def _arch(text: str, name: str) -> str:

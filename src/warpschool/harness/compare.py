@@ -297,7 +297,7 @@ CAUSES = (
 
 
 def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndarray) -> tuple[str, str]:
-    """Return one of `CAUSES`, and one line about the wrong elements (`bad`), or "" where there is no pattern."""
+    """Return one of `CAUSES`, and a line about the wrong elements (`bad`), or "" without a pattern."""
     cause, moved = _moved(actual, expected, bound)
     if moved:
         return cause, moved
@@ -313,8 +313,8 @@ def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndar
 def _is_edge(bad: Mask) -> bool:
     """Whether all that is wrong lies behind the last multiple of a tile along some axis."""
     for axis, length in enumerate(bad.shape):
-        lines = np.flatnonzero(bad.any(axis=tuple(a for a in range(bad.ndim) if a != axis)))
-        if lines.size and any(lines[0] >= length // tile * tile > 0 and length % tile for tile in _TILES):
+        found = np.flatnonzero(bad.any(axis=tuple(a for a in range(bad.ndim) if a != axis)))
+        if found.size and any(found[0] >= length // tile * tile > 0 and length % tile for tile in _TILES):
             return True
     return False
 
@@ -338,7 +338,7 @@ def _moved(actual: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> tuple
 
 
 def _rearrangements(order: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield each cause and name with, per element of the result in memory order, the element that stands there (-1: free)."""
+    """Yield each cause and name with, per element in memory order, the element that stands there (-1: free)."""
     if order.ndim >= 2 and min(order.shape[-2:]) > 1:
         rows, columns = order.shape[-2:]
         words = "transposed (element [row, column] holds what belongs to [column, row])"

@@ -138,8 +138,8 @@ class Program:
 
         Sizes that are plain dimensions of a given array may be left out. Outputs start as NaN (integers: as 0x7f bytes)
         unless the header says Zeroed, or all of them at zero with `from_zero`; `__device__` variables start anew.
-        Further keywords are fields of `warpschool.device.LaunchOptions`. Raises ContractError, ArgumentError, CompileError, LaunchError,
-        SimulationError.
+        Further keywords are fields of `warpschool.device.LaunchOptions`. Raises ContractError, ArgumentError,
+        CompileError, LaunchError, SimulationError.
         """
         hosts = {key: np.asarray(value) for key, value in arrays.items()}
         inferred = self.contract.sizes_of({key: host.shape for key, host in hosts.items()})

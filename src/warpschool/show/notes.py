@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ptxsim import Finding
-from warpschool.grading.verdicts import Observed
+from warpschool.grading.result import Criterion
+from warpschool.grading.verdicts import Observed, case_words
 from warpschool.show.source import Note
 
 _SIGNS = (("①", "②"), ("③", "④"), ("⑤", "⑥"), ("⑦", "⑧"))
@@ -65,6 +66,16 @@ def observed_notes(source: str, about: Observed) -> list[Note]:
         return finding_notes(source, about.finding, more=about.message.removeprefix(about.finding.message))
     note = note_below(source, about.line, about.message)
     return [note] if note else []
+
+
+def briefly(criterion: Criterion) -> str:
+    """What a criterion saw, in one line: sizes, line, the message's first words, and the pattern if there is one."""
+    first = criterion.message.split("\n")[0]
+    case = f"at {case_words(criterion.case)}" if criterion.case else ""
+    line = f"line {criterion.line}" if criterion.line else ""
+    where = ", ".join(filter(None, (case, line)))
+    pattern = f": {criterion.wrong.pattern}" if criterion.wrong is not None and criterion.wrong.pattern else ""
+    return f"{where}: {first}{pattern}" if where else f"{first}{pattern}"
 
 
 def hazard_notes(source: str, hazards: Iterable[Finding]) -> list[Note]:
