@@ -29,6 +29,8 @@ class AccessSite:
     space: str
     access: str
     """"read", "write" or "atomic" """
+    calls: tuple[int, ...] = ()
+    """lines of the calls around it, the nearest first"""
 
 
 @dataclass
@@ -170,7 +172,7 @@ class Unit:
         return f"ws_{'exact_' if exact else ''}access_{space}_{granule}"
 
     def site(self, instruction: Instruction, space: str, access: str) -> int:
-        self.sites.append(AccessSite(instruction.source.line, space, access))
+        self.sites.append(AccessSite(instruction.source.line, space, access, instruction.source.calls))
         return len(self.sites) - 1
 
 

@@ -42,7 +42,7 @@ from ptxsim.memory import Allocation, Memory
 from ptxsim.printf import formatted
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.run.hazards import Reporter
-from ptxsim.run.loops import endless_line, executions
+from ptxsim.run.loops import calls_at, endless_line, executions
 from ptxsim.run.textures import complaint
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads, in_threads, interruptible
 from ptxsim.syntax.program import Kernel
@@ -412,7 +412,9 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     if failed is None:
         return
     fault = failed.struct
-    where: dict[str, Any] = {"file": launch.engine.file, "line": int(fault.fault_site)}
+    line = int(fault.fault_site)
+    calls = calls_at(launch.unit.kernel.blocks, line)
+    where: dict[str, Any] = {"file": launch.engine.file, "line": line, "calls": calls}
     block = f"block {tuple(fault.ctaid)}"
     if fault.fault == L.FAULT_BUDGET:
         raise _spent(launch, workers, failed, block)
@@ -444,11 +446,12 @@ def _spent(launch: Launching, workers: list[HostWorker], failed: HostWorker, blo
             next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
             line=int(fault.fault_site), **where,
         )  # fmt: skip
+    line = endless_line(launch.unit.kernel.blocks, executions(counted), int(fault.fault_site))
     return StepLimitExceeded(
         f"{block} ran this loop until its budget of {setup.block_budget:,} iterations was used up: "
         "most likely it never ends",
         next_step=_WAITING if launch.unit.spin_heads else _ENDLESS,
-        line=endless_line(launch.unit.kernel.blocks, executions(counted), int(fault.fault_site)), **where,
+        line=line, calls=calls_at(launch.unit.kernel.blocks, line), **where,
     )  # fmt: skip
 
 

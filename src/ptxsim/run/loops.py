@@ -62,6 +62,12 @@ def executions(counted: Iterable[tuple[Sequence[tuple[int, int]], np.ndarray]]) 
     return runs
 
 
+def calls_at(blocks: Sequence[Block], line: int) -> tuple[int, ...]:
+    """The lines that called the helper in which a line stands; () where it stands in none, or in one called twice."""
+    found = {i.source.calls for block in blocks for i in block.executed if i.source.line == line}
+    return found.pop() if len(found) == 1 else ()
+
+
 def _line(block: Block) -> int:
     """The line of the branch that ends a block."""
     instruction = getattr(block.terminator, "instruction", None)

@@ -315,6 +315,8 @@ _NOTES = {
         "others": "how many the other side is: thread, warp, warps, blocks", "other_warp": "that warp's first thread",
         "other_did": "read, write, atomic, read and write, access (one of them), copy, returned or waits",
         "detail": "what the kind does not tell", "size": "of the array, or the alignment asked for, in bytes",
+        "calls": "lines that called the helper in which it happened, the nearest first",
+        "other_calls": "those of the other side",
     },
     "WrongMap": {
         "name": "the array", "shape": "its dimensions", "height": "rows after folding", "columns": "likewise",

@@ -132,6 +132,8 @@ class Submission:
         self.on_gpu = on_gpu
         self.warnings: tuple[str, ...] = ()
         """what the compiler warns of, with its lines"""
+        self.unset: tuple[tuple[int, str], ...] = ()
+        """line and name of variables that the compiler saw read before they have a value"""
         self.not_on_gpu = ""
         """why the GPU could not run it, once it has been tried"""
         self.measured: list[str] = []
@@ -314,10 +316,13 @@ class Submission:
 
     def _unset(self, run: RunResult) -> tuple[str, int] | None:
         """What is to be said of a variable that is read before it has a value, and the line; None without one."""
-        lines = sorted({line for launch in run.launches for line in launch.call.kernel.undefined_lines})
-        if not lines:
+        lines = {line for launch in run.launches for line in launch.call.kernel.undefined_lines}
+        named = dict(self.unset)
+        if not (lines := sorted({*lines, *named})):
             return None
         name, declared = unset_variable(self.source, lines[0])
+        if not name and lines[0] in named:
+            return f"'{named[lines[0]]}' is read before it has a value", lines[0]
         if not name:
             return f"line {lines[0]} may read a variable before it has a value", lines[0]
         return f"'{name}', declared without a value in line {declared}, is read before it has one", lines[0]
@@ -450,6 +455,7 @@ def load_submission(
     )
     told = (f"line {found.line}: {readable(found.message)}" for found in compiled.warnings if found.line)
     loaded.warnings = tuple(dict.fromkeys(told))[:_MOST_WARNINGS]
+    loaded.unset = compiled.unset
     return loaded
 
 

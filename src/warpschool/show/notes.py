@@ -43,7 +43,7 @@ def finding_notes(source: str, found: Finding, *, number: int = 0, kind: str = "
     told = found.told
     note = note_on(source, found.line, f"{kind}{found.message}{more}", array=found.variable)
     if note is None or not told.is_pair or (found.other_did == "copy" and not told.line):
-        return [note] if note else []
+        return [note, *call_notes(source, found.calls)] if note else []
     there = note_on(source, told.line, "", array=found.variable) or replace(note, start=0, width=0)
     if there.line == note.line:  # one mark is enough
         there = replace(there, start=0, width=0)
@@ -57,7 +57,14 @@ def finding_notes(source: str, found: Finding, *, number: int = 0, kind: str = "
     return [
         replace(note, text=f"{first} {kind}{told.who} {told.does}{glue}{told.why}{more}"),
         replace(there, text=f"{second} {whom} {told.did}{it}{here}", is_second=True),
+        *call_notes(source, (*found.calls, *found.other_calls)),
     ]
+
+
+def call_notes(source: str, calls: Iterable[int]) -> list[Note]:
+    """Return a note on each line that called the helper in which something happened."""
+    found = (note_on(source, line, "called here") for line in dict.fromkeys(calls))
+    return [replace(note, is_second=True) for note in found if note is not None]
 
 
 def observed_notes(source: str, about: Observed) -> list[Note]:

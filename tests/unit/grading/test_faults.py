@@ -44,6 +44,14 @@ def test_the_largest_of_nothing_cannot_come_out_right_by_luck(begins, verdict):
     assert result.verdict == verdict
 
 
+def test_a_variable_that_the_compiler_has_folded_away_is_named_by_its_warning():
+    """Of `undefined + x` nothing is left in the PTX but a NaN."""
+    result = naive("C[row * N + col] = sum;", "float more; more += sum; C[row * N + col] = more;")
+    assert (result.verdict, result.criteria[0].line) == (Verdict.UNINIT, 23)
+    assert "'more', declared without a value in line 23" in result.criteria[0].seen
+    assert 'line 23: variable "more" is used before its value is set' in result.warnings
+
+
 def test_what_is_added_to_without_a_start_is_told_from_what_is_never_written():
     added, never = naive("C[row * N + col] = sum;", "C[row * N + col] += sum;"), naive("C[row * N + col] = sum;", "")
     assert "C is added to without a start value" in added.criteria[0].seen
