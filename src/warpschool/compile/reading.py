@@ -15,6 +15,7 @@ _TYPE = (
     r"(?:float|double|int|unsigned|long|short|char|bool|(?:__)?half2?|size_t|u?int\d+_t|(?:float|int|uint)[234])"
 )
 _DECLARED = re.compile(rf"(?<![\w(,])(?:unsigned\s+|long\s+)?{_TYPE}\s+(?P<names>[^;(){{}}=]*(?:=[^;]*)?);")
+_DYNAMIC = re.compile(r"\bextern\b[^;{}]*\b__shared__\b[^;{}]*?\b(?P<name>\w+)\s*\[\s*\]\s*;")
 _NAME = re.compile(r"\s*\*?\s*(?P<name>[A-Za-z_]\w*)\s*(?P<size>(?:\[[^\]]*\]\s*)*)(?P<value>=.*)?\s*", re.DOTALL)
 
 
@@ -61,6 +62,12 @@ def _closing(code: str, opened: int) -> int:
         if not depth:
             return at
     return len(code) - 1
+
+
+def dynamic_shared(source: str) -> str:
+    """The name of the array in dynamic shared memory that a source declares; "" where it declares none."""
+    match = _DYNAMIC.search(blank(source, strings=True))
+    return match["name"] if match is not None else ""
 
 
 def unset_variable(source: str, line: int) -> tuple[str, int]:

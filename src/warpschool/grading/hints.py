@@ -121,6 +121,11 @@ _NEVER = (
     "row = blockIdx.y * blockDim.y + threadIdx.y; col = blockIdx.x * blockDim.x + threadIdx.x; C[...] = sum",
 )
 _OF_CAUSE: Mapping[str, Hints] = {
+    "dynamic-shared": (
+        "`extern __shared__` declares an array without a size. Who says how large it is?",
+        "The launch does: the header's Launch line, by shared= and a number of bytes.",
+        "// Launch:  matmul block=(256) grid=(cdiv(N, 256)) shared=256 * 4",
+    ),
     "transposed": (
         "The numbers are right and stand in the wrong places: rows and columns have changed places.",
         "Look at the store's index, or at those of both inputs: x runs along columns, and a row has COLS elements.",
@@ -211,7 +216,7 @@ def fault_hints(told: Judgement, *, of_step: Mapping[Verdict, Hints]) -> Hints:
 
     `of_step`: what the step's own criteria say about some verdicts.
     """
-    if told.verdict is Verdict.WA:
+    if told.verdict is Verdict.WA or told.cause:
         return _OF_CAUSE.get(told.cause, ())
     if told.verdict in of_step:
         return of_step[told.verdict]

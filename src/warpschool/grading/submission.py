@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptxsim import Finding
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
-from warpschool.compile.reading import loop_around, unset_variable
+from warpschool.compile.reading import dynamic_shared, loop_around, unset_variable
 from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
@@ -395,10 +396,24 @@ class Submission:
         if unset and gravest.kind == "out-of-bounds":
             said = f"{unset[0]}: {gravest.message}"
             raise Judgement(Verdict.UNINIT, said, file=self.name, line=unset[1], case=_case(run))
-        raise Judgement(
-            verdict_of_hazard(gravest.kind), "", file=self.name, line=gravest.line, case=_case(run),
-            finding=gravest, more=len(found) - 1,
+        dynamic = self._dynamic_shared(run, gravest)
+        judgement = Judgement(
+            verdict_of_hazard(gravest.kind), f"{gravest.message}: {dynamic}" if dynamic else "", file=self.name,
+            line=gravest.line, case=_case(run), finding=None if dynamic else gravest, more=len(found) - 1,
         )  # fmt: skip
+        judgement.cause = "dynamic-shared" if dynamic else ""
+        raise judgement
+
+    def _dynamic_shared(self, run: RunResult, hazard: Finding) -> str:
+        """What is to be said of an access behind all shared memory where the kernel declares some without a size."""
+        declared = dynamic_shared(self.source)
+        launch = next((launch for launch in run.launches if hazard in launch.hazards), None)
+        is_behind = hazard.kind == "out-of-bounds" and hazard.space == "shared" and not hazard.variable
+        if not declared or launch is None or not is_behind:
+            return ""
+        given = f"shared={launch.shared_mem} bytes" if launch.shared_mem else "none"
+        where = f"the header's Launch line of {launch.kernel}"
+        return f"'{declared}' has the bytes that `shared=` in {where} gives it: {given}"
 
     def _judge_inputs(self, run: RunResult) -> None:
         if run.overwritten:
@@ -453,7 +468,8 @@ def load_submission(
     loaded = Submission(
         contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu, may_use_atomics=may_use_atomics
     )
-    told = (f"line {found.line}: {readable(found.message)}" for found in compiled.warnings if found.line)
+    own = (found for found in compiled.warnings if found.line and found.file == name)
+    told = (f"line {found.line}: {readable(found.message)}" for found in own)
     loaded.warnings = tuple(dict.fromkeys(told))[:_MOST_WARNINGS]
     loaded.unset = compiled.unset
     return loaded

@@ -164,7 +164,7 @@ class Judgement(AssertionError, Observed):
     wrong: WrongMap | None = None
     """where an output is wrong, if that is what was seen"""
     cause = ""
-    """what wrong elements have in common: one of `harness.compare.CAUSES`, or "no-start"."""
+    """what wrong elements have in common: one of `harness.compare.CAUSES`, "no-start", or "dynamic-shared"."""
 
     def __init__(
         self, verdict: Verdict, said: str, *, file: str = "", line: int = 0, fraction: float = 0.0,

@@ -297,7 +297,7 @@ CAUSES = (
 
 
 def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndarray) -> tuple[str, str]:
-    """Return one of `CAUSES`, and a line about the wrong elements (`bad`), or "" without a pattern."""
+    """Return one of `CAUSES`, and a line about the wrong elements (`bad`), "" without a pattern."""
     cause, moved = _moved(actual, expected, bound)
     if moved:
         return cause, moved

@@ -113,7 +113,7 @@ def found(kind: str, **more) -> Finding:
     ("verdict", "finding", "words"),
     [
         (Verdict.RACE, found("race", other_did="write", other_line=5, other_thread=(1, 0, 0)), "lines 5 and 7"),
-        (Verdict.RACE, found("race", other_did="write", others="blocks", space="global", array="C"), "of different blocks"),
+        (Verdict.RACE, found("race", other_did="write", others="blocks", space="global"), "of different blocks"),
         (Verdict.RACE, found("race", other_did="copy"), "cp.async"),
         (Verdict.RACE, found("lockstep", other_did="write"), "volatile"),
         (Verdict.RACE, found("unordered", other_did="write"), "__threadfence"),
@@ -174,3 +174,17 @@ def test_the_loop_around_a_line(line, loop):
 @pytest.mark.parametrize(("line", "variable"), [(7, ("last", 4)), (9, ("found", 4)), (11, ("", 0)), (99, ("", 0))])
 def test_the_variable_that_was_declared_without_a_value(line, variable):
     assert unset_variable(LOOPS, line) == variable
+
+
+DYNAMIC = "extern __shared__ float held[];\n    held[threadIdx.y * TILE + threadIdx.x] = 0.0f;\n    float sum = 0.0f;"
+
+
+@pytest.mark.parametrize(("launch", "given"), [("", "gives it: none"), (" shared=512", "gives it: shared=512 bytes")])
+def test_dynamic_shared_memory_that_nobody_has_asked_for_names_the_launch_line(launch, given):
+    grid = "grid=(cdiv(N, TILE), cdiv(M, TILE))"
+    source = NAIVE.solution.read_text("utf-8").replace(grid, f"{grid}{launch}")
+    result = ws.check(NAIVE.name, source.replace("float sum = 0.0f;", DYNAMIC), device="sim")
+    first = result.criteria[0]
+    assert (first.verdict, first.line) == (Verdict.OOB, 17)
+    assert "'held' has the bytes that `shared=`" in first.seen and given in first.seen
+    assert "shared=" in first.hint[1]
