@@ -53,6 +53,8 @@ _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 
 
 _NO_START = "{0} is added to without a start value: before the launch it holds NaN (integers: 0x7f7f...), not zero"
+_NEAR = 1 << 16
+"""Bytes behind shared memory up to which an access is for an array that is larger than its launch says."""
 _FAR_OFF = 1e8
 """No right result of a step is as large; half of what integers without a value begin with."""
 
@@ -409,7 +411,7 @@ class Submission:
         declared = dynamic_shared(self.source)
         launch = next((launch for launch in run.launches if hazard in launch.hazards), None)
         is_behind = hazard.kind == "out-of-bounds" and hazard.space == "shared" and not hazard.variable
-        if not declared or launch is None or not is_behind:
+        if not declared or launch is None or not is_behind or hazard.address > launch.shared_mem + _NEAR:
             return ""
         given = f"shared={launch.shared_mem} bytes" if launch.shared_mem else "none"
         where = f"the header's Launch line of {launch.kernel}"

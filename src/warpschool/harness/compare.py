@@ -293,7 +293,7 @@ CAUSES = (
     "transposed", "shifted-row", "shifted", "reversed", "unwritten", "nan", "zero", "factor", "offset", "truncated",
     "constant", "edge", "place", "",
 )  # fmt: skip
-"""What wrong elements may have in common; "edge" and "place" are about where they stand, "" is nothing that is known."""
+"""What wrong elements may have in common; "edge" and "place" say where they stand, "" is nothing that is known."""
 
 
 def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndarray) -> tuple[str, str]:
