@@ -319,9 +319,10 @@ class Submission:
 
     def _unset(self, run: RunResult) -> tuple[str, int] | None:
         """What is to be said of a variable that is read before it has a value, and the line; None without one."""
-        lines = {line for launch in run.launches for line in launch.call.kernel.undefined_lines}
+        known = {line for launch in run.launches for line in launch.call.kernel.undefined_lines}
         named = dict(self.unset)
-        if not (lines := sorted({*lines, *named})):
+        lines = sorted({*known, *named})
+        if not lines:
             return None
         name, declared = unset_variable(self.source, lines[0])
         if not name and lines[0] in named:
