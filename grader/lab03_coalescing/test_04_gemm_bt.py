@@ -27,6 +27,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right answers at ragged sizes",
+    about="OOB",
     weight=2,
     hint=[
         "Which element of Bt does a thread load, and which element of C does it compute? They have different guards.",

@@ -28,6 +28,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right answers at ragged sizes",
+    about="OOB",
     weight=2,
     hint=[
         "The block's threads load the whole tile in several rounds. Does each round have its own guard?",

@@ -28,6 +28,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right answers at ragged sizes",
+    about="OOB",
     weight=2,
     hint=[
         "Which row of A, which row of Bt and which k belong to element i of a tile? Compare those three.",

@@ -51,6 +51,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right at ragged sizes",
+    about="OOB",
     weight=3,
     hint=[
         "How many channels, filters and places do the last blocks have?",

@@ -144,7 +144,14 @@ def test_every_cause_of_wrong_elements_but_a_mere_place_has_hints_of_its_own():
     assert len({texts for texts in hints.values() if texts}) == len(CAUSES) - 2
 
 
-def test_a_step_that_knows_more_about_a_fault_is_heard():
+def test_a_step_that_knows_more_about_a_fault_is_heard_wherever_it_is_seen():
+    source = NAIVE.solution.read_text("utf-8").replace("k < K", "k <= K")
+    first = ws.check(NAIVE.name, source, device="sim").criteria[0]
+    assert first.verdict is Verdict.OOB and first.title == "Right answers"
+    assert first.hint[0] == "Which threads have no element of C to compute?"
+
+
+def test_the_hints_of_a_criterion_about_a_fault_are_for_that_fault_alone():
     told = Judgement(Verdict.RACE, "", finding=found("race", other_did="write"))
     assert fault_hints(told, of_step={Verdict.RACE: ("its own",)}) == ("its own",)
     assert fault_hints(Judgement(Verdict.PERF, "too much"), of_step={Verdict.RACE: ("its own",)}) == ()
