@@ -241,9 +241,7 @@ def show_result(output: Output, result: Result, source: str) -> None:
             hinted.add(criterion.hint)
 
 
-def _show_criterion(
-    output: Output, criterion: Criterion, source: str, *, in_full: bool, with_hint: bool
-) -> None:
+def _show_criterion(output: Output, criterion: Criterion, source: str, *, in_full: bool, with_hint: bool) -> None:
     """One criterion; of one that failed at the line of another in the same way, what it saw itself, in a line."""
     from warpschool.cli.draw import draw_observed
     from warpschool.show.notes import briefly

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from warpschool.compile.source import blank, line_of
 
 _LOOP = re.compile(r"\b(?P<word>for|while|do)\b")
-_TYPE = (
-    r"(?:float|double|int|unsigned|long|short|char|bool|(?:__)?half2?|size_t|u?int\d+_t|(?:float|int|uint)[234])"
-)
+_TYPE = r"(?:float|double|int|unsigned|long|short|char|bool|(?:__)?half2?|size_t|u?int\d+_t|(?:float|int|uint)[234])"
 _DECLARED = re.compile(rf"(?<![\w(,])(?:unsigned\s+|long\s+)?{_TYPE}\s+(?P<names>[^;(){{}}=]*(?:=[^;]*)?);")
 _DYNAMIC = re.compile(r"\bextern\b[^;{}]*\b__shared__\b[^;{}]*?\b(?P<name>\w+)\s*\[\s*\]\s*;")
 _NAME = re.compile(r"\s*\*?\s*(?P<name>[A-Za-z_]\w*)\s*(?P<size>(?:\[[^\]]*\]\s*)*)(?P<value>=.*)?\s*", re.DOTALL)

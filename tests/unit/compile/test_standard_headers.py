@@ -35,7 +35,7 @@ def test_names_of_standard_headers_need_none(body, stored, before):
 
 @pytest.mark.parametrize("header", HEADERS)
 def test_harmless_standard_headers_are_taken(header):
-    body = "x[0] = sqrtf(x[1]) + INFINITY; assert(n > 0); printf(\"%d\\n\", n);"
+    body = 'x[0] = sqrtf(x[1]) + INFINITY; assert(n > 0); printf("%d\\n", n);'
     assert ".entry k(" in ptx(body, before=f"#include <{header}>\n#include <cuda_fp16.h>\n")
 
 
