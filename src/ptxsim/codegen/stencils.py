@@ -1,0 +1,291 @@
+"""Instructions as functions that many kernels share.
+
+A *stencil* is what `masked` makes of one instruction, with holes in place of all that differs from one use to the
+next: the places of its registers, its constants, its displacement, the numbers of its sites and counters. They are
+parameters of a function, so that the same machine code serves every `fma.rn.f32` of every kernel: it is compiled once
+for a machine and kept in the compile cache. A kernel made of calls of them starts at once, and runs a few times slower.
+
+Whatever makes a difference to the code but is no hole belongs to the stencil's key. What is not known here to be
+independent of the kernel around it has no stencil: it is translated in place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+from ptxsim.analysis.lanes import VARYING, LaneAnalysis, Lanes
+from ptxsim.codegen import layout as L
+from ptxsim.codegen.access import space_of
+from ptxsim.codegen.emit import CONTEXT, MASK, WARP, WORKER, IRValue, arg, module_text
+from ptxsim.codegen.masked import Masked
+from ptxsim.codegen.unit import CounterPlan, Options, Unit
+from ptxsim.codegen.values import LLVM_TYPE, VALUES
+from ptxsim.errors import UnsupportedInstruction
+from ptxsim.syntax.program import (
+    Address,
+    Block,
+    Immediate,
+    Instruction,
+    InstructionOrigin,
+    Kernel,
+    Operand,
+    PtxFile,
+    Register,
+    ResultPair,
+    Return,
+    Sink,
+    Special,
+    Vector,
+    parts_of,
+)
+
+_OPEN = frozenset({
+    "add", "sub", "mul", "mad", "fma", "and", "or", "xor", "setp", "selp", "mov", "min", "max",
+})  # fmt: skip
+"""Instructions whose constants are holes: their handlers treat them like registers. Those of others are in the key."""
+_MEMORY = frozenset({"ld", "ldu", "st"})
+_SPACES = frozenset({"global", "shared", "const", "generic"})
+_EXECUTIONS, _LANES = 0, 1
+"""The first two cells of a stencil's own plan: how often its block runs, and for how many lanes."""
+
+
+@dataclass(frozen=True)
+class Stencil:
+    """A function, and what each of its uses has to give and to count."""
+
+    name: str
+    text: str
+    per_block: tuple[tuple[int, str, int], ...]
+    """(_EXECUTIONS or _LANES, counter, factor)"""
+    cells: tuple[str, ...]
+    """counters of its own cells, side by side"""
+    sites: tuple[tuple[str, str], ...]
+    """(space, access) of the sites that it names"""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a stencil is made of: an instruction with its holes, and what of its kernel makes a difference."""
+
+    name: str
+    """opcode and modifiers"""
+    operands: tuple[Operand, ...]
+    """registers are numbered in the order in which they are named"""
+    selectors: tuple[str, ...]
+    added: bool
+    """whether it is the simulator's own, which no counter counts"""
+    registers: tuple[str, ...]
+    """their types; with a ~ where a register holds a number that was computed"""
+    space: str = ""
+    """of memory that is accessed; "" for none"""
+    flags: tuple[str, ...] = ()
+    """of an access: "optimistic", "waits" """
+
+
+@dataclass(frozen=True)
+class Use:
+    """One instruction as a form and the fillings of its holes."""
+
+    form: Form
+    registers: tuple[str, ...]
+    constants: tuple[int, ...]
+    displacement: int | None
+
+
+@dataclass
+class _Canon:
+    """Operands without what differs from use to use."""
+
+    opens: bool
+    registers: list[str] = field(default_factory=list)
+    constants: list[int] = field(default_factory=list)
+    displacement: int | None = None
+
+    def operand(self, o: Operand) -> Operand | None:
+        """The operand with its holes; None where it has no such form."""
+        match o:
+            case Register(name):
+                if name not in self.registers:
+                    self.registers.append(name)
+                return Register(f"%{self.registers.index(name)}")
+            case Immediate(bits):
+                if not self.opens:
+                    return o
+                self.constants.append(bits)
+                return Special(f"{_HOLE}{len(self.constants) - 1}")
+            case Vector(elements):
+                parts = [self.operand(e) for e in elements]
+                return Vector(tuple(p for p in parts if p is not None)) if None not in parts else None
+            case ResultPair(first, second):
+                a, b = self.operand(first), self.operand(second)
+                return None if a is None or b is None else ResultPair(a, b)
+            case Address(Register() as base, offset, ()):
+                self.displacement = offset
+                inner = self.operand(base)
+                assert isinstance(inner, Register)
+                return Address(inner)
+            case Sink():
+                return o
+        return None
+
+
+_HOLE = "hole "
+"""Begins the name of what stands for a constant that each use gives; no PTX text can spell it."""
+
+
+class _Unknown(LaneAnalysis):
+    """What is known of the lanes of a register of any kernel."""
+
+    def __init__(self) -> None:
+        pass
+
+    def of(self, _name: str) -> Lanes:
+        return VARYING
+
+
+def use_of(unit: Unit, i: Instruction) -> Use | None:
+    """How an instruction is a use of a stencil; None where it has to be translated in place."""
+    if i.guard is not None or i.has("cc") or id(i) in unit.early_uses or id(i) in unit.shared_requests:
+        return None
+    is_access = i.opcode in _MEMORY
+    if i.opcode not in VALUES and (not is_access or unit.followed or i.has("async")):
+        return None
+    canon = _Canon(i.opcode in _OPEN)
+    holed = [canon.operand(o) for o in i.operands]
+    operands = tuple(o for o in holed if o is not None)
+    if len(operands) < len(holed):
+        return None
+    types = tuple(unit.kernel.registers[n] + "~" * (n in unit.computed_floats) for n in canon.registers)
+    form = Form(i.full_name, operands, i.selectors, i.added, types)
+    if is_access:
+        where = i.operands[0] if i.opcode == "st" else i.operands[1]
+        if not isinstance(where, Address):
+            return None
+        space = space_of(unit, i, where)
+        if space not in _SPACES or (space == "generic" and (unit.clusters or unit.kernel.local_bytes)):
+            return None
+        flags = ("optimistic", unit.optimistic), ("waits", unit.waits)
+        form = replace(form, space=space, flags=tuple(name for name, ids in flags if id(i) in ids))
+    return Use(form, tuple(canon.registers), tuple(canon.constants), canon.displacement)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What of a unit its stencils depend on, beside their forms."""
+
+    wide_vectors: bool
+    check: bool = False
+    count: bool = False
+    exact: bool = False
+    partial_order: bool = False
+    granules: tuple[int, int] = (2, 2)
+    """log2 of those of global and of shared memory"""
+
+
+def _setting(unit: Unit, form: Form) -> _Setting:
+    if not form.space:
+        return _Setting(unit.wide_vectors)
+    o = unit.options
+    granules = unit.global_granule_log2, unit.shared_granule_log2
+    return _Setting(unit.wide_vectors, o.check, o.count, o.exact, o.exact and unit.partial_order, granules)
+
+
+_known: dict[tuple[Form, _Setting], Stencil | None] = {}
+
+
+def stencil_for(unit: Unit, form: Form) -> Stencil | None:
+    """The stencil of a form, written when it is first asked for; None where its handler refuses it."""
+    key = form, _setting(unit, form)
+    if key not in _known:
+        try:
+            _known[key] = _Writer(*key).stencil()
+        except UnsupportedInstruction:  # in place, its line will be named
+            _known[key] = None
+    return _known[key]
+
+
+def _lone(form: Form, setting: _Setting) -> Unit:
+    """A unit whose kernel is one instruction."""
+    opcode, *modifiers = form.name.split(".")
+    origin = InstructionOrigin.ADDED if form.added else InstructionOrigin.TEXT
+    i = Instruction(opcode, tuple(modifiers), form.operands, origin=origin, selectors=form.selectors)
+    names = [f"%{k}" for k in range(len(form.registers))]
+    kernel = Kernel(
+        name="stencil", module=PtxFile({}, {}, {}), params=(), param_bytes=0,
+        registers={name: type_.rstrip("~") for name, type_ in zip(names, form.registers, strict=True)},
+        blocks=[Block(0, [i], Return(i))], variables={}, shared_bytes=0, local_bytes=0,
+    )  # fmt: skip
+    roots = {"shared": "shared", "global": "param+0", "generic": "?"}.get(form.space)
+    base = next((o.base for o in form.operands if isinstance(o, Address)), None)
+    global_granule, shared_granule = setting.granules
+    return Unit(
+        kernel, (WARP, 1, 1), _Unknown(), Options(setting.check, setting.count, setting.exact),
+        L.context_layout(kernel, lambda _name: WARP),
+        {base.name: frozenset({roots})} if roots and isinstance(base, Register) else {},
+        plan=CounterPlan(2), global_granule_log2=global_granule, shared_granule_log2=shared_granule,
+        computed_floats=frozenset(n for n, t in zip(names, form.registers, strict=True) if t.endswith("~")),
+        optimistic=frozenset({id(i)} if "optimistic" in form.flags else ()),
+        waits=frozenset({id(i)} if "waits" in form.flags else ()),
+        partial_order=setting.partial_order, wide_vectors=setting.wide_vectors,
+    )  # fmt: skip
+
+
+def _parameters(form: Form, stencil: Stencil) -> list[IRValue]:
+    """The parameters behind the warp's context, the worker and the active lanes: see `Use` and `Stencil`."""
+    found = [arg("i64", f"o{k}") for k in range(len(form.registers))]
+    holes = sum(isinstance(part, Special) for o in form.operands for part in parts_of(o))
+    found += [arg("i64", f"k{k}") for k in range(holes)]
+    found += [arg("i64", "displacement")] if any(isinstance(o, Address) for o in form.operands) else []
+    found += [arg("i32", f"site{k}") for k in range(len(stencil.sites))]
+    return [*found, arg("i64", "cells")] if stencil.cells else found
+
+
+class _Writer(Masked):
+    """Writes the function of one stencil."""
+
+    def __init__(self, form: Form, setting: _Setting) -> None:
+        super().__init__(_lone(form, setting))
+        self.made_of, self.setting = form, setting
+
+    def slot(self, register: str, lanes: int = WARP) -> IRValue:
+        return self.offset(CONTEXT, arg("i64", f"o{register[1:]}"))
+
+    def source(self, operand: Operand, type_: str, lanes: int) -> IRValue:
+        if not isinstance(operand, Special):
+            return super().source(operand, type_, lanes)
+        value = self.reinterpret(arg("i64", f"k{operand.name.removeprefix(_HOLE)}"), LLVM_TYPE[type_])
+        return self.splat(value, lanes) if lanes else value
+
+    def displaced(self, value: IRValue, displacement: int) -> IRValue:
+        return self.add(value, self.splat(self.resize(arg("i64", "displacement"), value.type), value.lanes))
+
+    def site_number(self, site: int) -> IRValue:
+        return arg("i32", f"site{site}")
+
+    def counter_pointer(self, cell: int) -> IRValue:
+        return self.offset(self.offset(self.field("masked_counters", "ptr"), arg("i64", "cells")), 8 * (cell - 2))
+
+    def stencil(self) -> Stencil:
+        """The function, named by what it does, and what it counts."""
+        (block,) = self.kernel.blocks
+        self.start_block(block)
+        self.execution_cell, self.lanes_cell = _EXECUTIONS, _LANES
+        self.here = MASK
+        self.label("entry")
+        self.mask = self.bits_mask(MASK)
+        self.instruction(block.instructions[0])
+        for name in sorted(self.defined):
+            self._blend(name)
+        self.ret()
+        self.lines[1:1] = self.area_lines()
+        plan, sites = self.unit.plan, self.unit.sites
+        number = hashlib.sha256(f"{self.made_of} {self.setting}".encode()).hexdigest()[:24]
+        made = Stencil(
+            f"ws_stencil_{number}", "",
+            tuple((cell, name, factor) for cell, name, _, factor in plan.per_block),
+            tuple(name for _, name, _ in sorted(plan.direct)), tuple((site.space, site.access) for site in sites),
+        )  # fmt: skip
+        listed = ", ".join(map(str, (CONTEXT, WORKER, MASK, *_parameters(self.made_of, made))))
+        text = self.function(f"void @{made.name}({listed})")
+        return replace(made, text=module_text([text, *self.unit.helpers.values()], self.declared, self.unit.helpers))
