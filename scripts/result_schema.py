@@ -25,6 +25,34 @@ checked here and counts neither in the score nor in its maximum.
 | verdict | meaning | whose move |
 |---|---|---|
 """
+TOLD = """
+## What is told beside a verdict
+
+- **Its own figure for each criterion.** A counter over its budget is told with count and limit. While the kernel is
+  wrong, what it takes says nothing: a criterion that counts then has the verdict of the fault, no points, and says
+  "not judged until the answers are right" (until no race is left, until the kernel comes to its end, ...). What is
+  within its budget keeps its points.
+- **Hints for what was seen**, in three levels. A race in shared memory has others than one between blocks or with a
+  copy that is still on its way; so have barriers that not all threads reach, member masks, indices before an array,
+  behind it and far from every array, other state spaces, misaligned vectors, endless loops, dynamic shared memory
+  that no `shared=` asks for. Wrong results have hints for what they have in common: transposed, shifted by a row or
+  by elements, reversed, never written, added to without a start value, NaN, zero, a factor, an amount, cut off to
+  whole numbers, one value everywhere, the last tile only. A step that knows more has a criterion that is `about` the
+  fault; where nothing is known, the criterion's own hints stand.
+- **Both ends of a call.** What happens inside a helper is told at the helper's line and at the lines that called it,
+  whether the compiler has inlined it or not, on both sides of a race; not for functions that call themselves, or
+  through pointers.
+- **The loop that never ends**, of loops inside each other the one whose iterations do not stop, with its code.
+- **Variables without a value.** What nothing has written begins with large numbers whose sign differs from lane to
+  lane: no sum, count or largest value that it takes part in comes out right. Where results are wrong for it, the
+  verdict is UNINIT, with the variable's name and where it was declared. What the compiler has folded away is told as
+  far as the compiler warns of it.
+- **The compiler's warnings** on the file's own lines, `warnings` of the result. They cost nothing.
+
+Standard headers need not be avoided: `<stdint.h>`, `<cstdint>`, `<math.h>`, `<cmath>`, `<float.h>`, `<cfloat>`,
+`<limits.h>`, `<climits>`, `<limits>`, `<stdio.h>`, `<assert.h>` and their like are taken, with what of them exists on
+a GPU; and `INFINITY`, `NAN`, `FLT_MAX`, `INT_MAX`, `uint32_t` and such names are there without any.
+"""
 BUDGETS = """
 ## What a verdict does not depend on
 
@@ -36,13 +64,18 @@ How busy or how fast the machine is: what ends a submission is counted, and the 
 
 | what is counted | limit | the most that a right submission needs | past it |
 |---|---|---|---|
-| loop iterations of a block's warps; warps of a launch | 2^23, at most 2^29 / the file's instructions | a tenth | TLE |
+| instructions of warps of a launch that is not at its end | 2^23, or 64 reference runs | 1 reference run | TLE |
+| the same after a check's first endless loop | 2^20 | | TLE |
+| loop iterations of a block's warps; warps of a launch | 2^23 | 2^17 | TLE |
 | instructions of warps, all launches of a check together | 2^31 | 2^26 | TLE |
 | steps of a student's Python: nodes of its syntax tree that run | 2^30 | | TLE |
 | seconds that its calls of `time.sleep` ask for together | 60 | 0 | TLE |
 | source, PTX | 256 KB, 4 MB | | CLE |
 | what `printf` writes in a launch | 1 MB | | OLE |
 | memory in use, at its peak | 800 MB | 400 MB | MLE |
+
+A reference run is what the step's own reference takes on the same inputs; 64 of them are cut to 2^26 instructions, but
+not below 2 of them. Products on tensor cores and asynchronous copies stand for as many instructions as take their time.
 
 Time stands behind these counts, for what cannot be counted. It is processor time where it can be a student's verdict,
 which other programs hardly change, with a margin:
@@ -93,7 +126,7 @@ MOVES = {"SE": "the teacher's", "SKIP": "a person's, or a GPU's", "AC": "nobody'
 
 def page() -> str:
     rows = (f"| {v} | {v.meaning} | {MOVES.get(v, 'the student' + chr(39) + 's')} |\n" for v in Verdict)
-    return ABOUT + "".join(rows) + BUDGETS + RESULTS
+    return ABOUT + "".join(rows) + TOLD + BUDGETS + RESULTS
 
 
 def main() -> None:

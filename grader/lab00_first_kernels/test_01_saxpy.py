@@ -36,6 +36,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "The guard",
+    about="OOB",
     weight=2,
     hint=[
         "n = 1000 needs 4 blocks of 256 threads, and that is 24 threads too many. What do they do?",

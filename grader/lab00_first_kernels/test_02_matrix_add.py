@@ -35,6 +35,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Both guards",
+    about="OOB",
     weight=2,
     hint=[
         "A block can reach past the last row, past the last column, or both.",

@@ -59,6 +59,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "Warps of a block run in any order. Which value may be read before its writer has written it?",

@@ -26,6 +26,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right answers at ragged sizes",
+    about="OOB",
     weight=2,
     hint=[
         "The tile is cut off at two edges of A. Is it cut off at the same threads when At is written?",
@@ -40,6 +41,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "Who wrote the element of the tile that your thread reads?",

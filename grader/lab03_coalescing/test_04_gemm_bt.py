@@ -27,6 +27,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right answers at ragged sizes",
+    about="OOB",
     weight=2,
     hint=[
         "Which element of Bt does a thread load, and which element of C does it compute? They have different guards.",
@@ -41,6 +42,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",

@@ -28,6 +28,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right answers at ragged sizes",
+    about="OOB",
     weight=2,
     hint=[
         "The block's threads load the whole tile in several rounds. Does each round have its own guard?",
@@ -42,6 +43,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",

@@ -28,6 +28,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right answers at ragged sizes",
+    about="OOB",
     weight=2,
     hint=[
         "Which row of A, which row of Bt and which k belong to element i of a tile? Compare those three.",
@@ -42,6 +43,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",

@@ -44,6 +44,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "Two buffers: one is read while the other one is filled. When may the filled one be read?",

@@ -58,6 +58,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "A tile has two dangers: somebody reads it before it is full, and somebody fills it while it is still read.",

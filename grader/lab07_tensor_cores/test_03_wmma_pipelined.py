@@ -43,6 +43,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "A thread that has waited knows that its own copies have landed. Whose copies does it read?",

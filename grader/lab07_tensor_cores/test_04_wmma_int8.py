@@ -58,6 +58,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "A thread that has waited knows that its own copies have landed. Whose copies does it read?",

@@ -50,6 +50,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "Two buffers: one is read while the other one is filled. When may the filled one be read?",

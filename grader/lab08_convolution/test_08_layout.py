@@ -51,6 +51,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Right at ragged sizes",
+    about="OOB",
     weight=3,
     hint=[
         "How many channels, filters and places do the last blocks have?",
@@ -65,6 +66,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "Who fills the tile, and who reads it?",

@@ -35,6 +35,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "Padding and ragged sizes",
+    about="OOB",
     weight=3,
     hint=[
         "Which pixels of a tile may be outside the image, and on which sides?",

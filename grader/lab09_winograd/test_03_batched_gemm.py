@@ -48,6 +48,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "Two buffers: one is read while the other one is filled. Which one does `store` get?",

@@ -48,6 +48,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "Who reads tileV, and which warps write it?",

@@ -26,6 +26,7 @@ def test_correct(kernel, rng):
 
 @criterion(
     "The guard",
+    about="OOB",
     weight=2,
     hint=[
         "How many threads does the last block have too many?",

@@ -41,6 +41,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "Who copied the elements of your window?",

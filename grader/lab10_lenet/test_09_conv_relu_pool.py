@@ -50,6 +50,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "A stage is filled by copies that run on. Where are they awaited, and by whom?",

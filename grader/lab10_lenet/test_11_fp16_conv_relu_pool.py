@@ -58,6 +58,7 @@ def test_features(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "The results take the place of the tiles in shared memory. Who may still be reading those?",

@@ -72,6 +72,7 @@ def test_infinite(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "The next image takes the place of this one. Who may still be reading it?",

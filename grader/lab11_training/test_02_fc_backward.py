@@ -76,6 +76,7 @@ def test_slope(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "Who still reads a tile when the next one is loaded?",

@@ -67,6 +67,7 @@ def test_slope(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "If every result adds its share to the pixels of its window, who else adds to the same pixel?",

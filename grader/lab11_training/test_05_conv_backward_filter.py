@@ -81,6 +81,7 @@ def test_slope(kernel, rng):
 
 @criterion(
     "No race, and the same numbers on every run",
+    about="RACE",
     weight=2,
     hint=[
         "In which order do atomic additions of several blocks arrive?",

@@ -53,6 +53,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "A stage is read while the next one is filled. What keeps them apart?",

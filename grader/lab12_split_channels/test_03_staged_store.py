@@ -54,6 +54,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=2,
     hint=[
         "Three things happen to the same floats: stages were read there, results are stored, results are loaded.",

@@ -54,6 +54,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race, and the same sum every time",
+    about="RACE",
     weight=3,
     hint=[
         "When may the groups' sums be added? And in which order?",

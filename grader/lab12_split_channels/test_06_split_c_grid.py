@@ -55,6 +55,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race, and the same sum every time",
+    about="RACE",
     weight=3,
     hint=[
         "In which order do blocks finish? In which order are their results added?",

@@ -53,6 +53,7 @@ def test_odd(kernel, rng):
 
 @criterion(
     "No race, and the same sum every time",
+    about="RACE",
     weight=1,
     hint=[
         "What keeps the stage that is read from being overwritten?",

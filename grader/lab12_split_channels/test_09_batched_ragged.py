@@ -67,6 +67,7 @@ def test_images(kernel, rng):
 
 @criterion(
     "No race, and the same sum every time",
+    about="RACE",
     weight=1,
     hint=[
         "What keeps the stage that is read from being overwritten?",

@@ -61,6 +61,7 @@ def test_parts(kernel, rng):
 
 @criterion(
     "No race, no atomics",
+    about="RACE",
     weight=1,
     hint=[
         "Two blocks have sums of the same number of dU. Do they write to the same place?",

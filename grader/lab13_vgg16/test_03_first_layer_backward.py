@@ -62,6 +62,7 @@ def test_channels(kernel, rng):
 
 @criterion(
     "No race",
+    about="RACE",
     weight=1,
     hint=[
         "Who writes gradients, and who reads them?",

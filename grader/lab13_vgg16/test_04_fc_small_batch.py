@@ -45,6 +45,7 @@ def test_ragged(kernel, rng):
 
 @criterion(
     "No race, no atomics",
+    about="RACE",
     weight=1,
     hint=[
         "Blocks of different parts have the same tile of y. Where do they write?",

@@ -21,7 +21,10 @@ from __future__ import annotations
 import linecache
 import os
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from ptxsim.finding import called_words
 
 _LIBRARIES = tuple(str(Path(__file__).parent.parent / name) + os.sep for name in ("ptxsim", "warpschool", "warpcourse"))
 """Frames in these are ours, not those of whoever calls."""
@@ -69,12 +72,18 @@ class TextureError(PtxsimError, ValueError):
 
 
 class SimulationError(PtxsimError):
-    """The simulator stopped a kernel; `file` and `line` are the student's where known."""
+    """The simulator stopped a kernel; `file` and `line` are the student's where known.
 
-    def __init__(self, message: str, *, file: str = "", line: int = 0, next_step: str = "") -> None:
-        super().__init__(_placed(message, file, line), next_step=next_step)
+    `calls`: where the line stands in a helper, the lines that called it; the message says them.
+    """
+
+    def __init__(
+        self, message: str, *, file: str = "", line: int = 0, next_step: str = "", calls: Sequence[int] = ()
+    ) -> None:
+        super().__init__(_placed(f"{message}{called_words(calls)}", file, line), next_step=next_step)
         self.file = file
         self.line = line
+        self.calls = tuple(calls)
 
     def place(self, file: str, line: int) -> None:
         """Names the place where the launch was asked for, if the message names none yet."""
@@ -99,7 +108,17 @@ class KernelTooLarge(SimulationError):
 
 
 class StepLimitExceeded(SimulationError):
-    """A block ran more loop iterations than its budget: most likely an endless loop."""
+    """A block ran more loop iterations than its budget: most likely an endless loop.
+
+    `counted` is what the launch had done until then, by the counters' plain names; empty where nothing was counted.
+    """
+
+    def __init__(
+        self, message: str, *, file: str = "", line: int = 0, next_step: str = "",
+        calls: Sequence[int] = (), counted: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(message, file=file, line=line, next_step=next_step, calls=calls)
+        self.counted = counted or {}
 
 
 class MemoryLimitExceeded(SimulationError):

@@ -6,7 +6,7 @@ can put each thread's part at its own line, `Finding.message` is the whole sente
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +25,13 @@ _WHY = {
 }
 """Kinds with two sides beside races, and what is to be said of them."""
 _CROWDS = {"warps": "threads of several warps", "blocks": "threads of several blocks"}
+
+
+def called_words(calls: Sequence[int]) -> str:
+    """Who called the helper in which something happened: " (called in line 17)", "" without a call."""
+    if not calls:
+        return ""
+    return f" (called in line {', from line '.join(map(str, calls))})"
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ class Finding:
     "fence" (no fence.proxy.async behind a store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of
     the cluster); "box" for where a tensor's box begins, `address` being its innermost byte or its negative coordinate.
     `size` is that of the array, the alignment that a fragment needs, or the width of a swizzle, in bytes; 0
-    where unknown.
+    where unknown. `calls` and `other_calls`: where `line` and `other_line` stand in a helper, the lines that called it,
+    the nearest first.
     """
 
     kind: str
@@ -86,6 +94,8 @@ class Finding:
     other_did: str = ""
     detail: str = ""
     size: int = 0
+    calls: tuple[int, ...] = ()
+    other_calls: tuple[int, ...] = ()
 
     @property
     def variable(self) -> str:
@@ -96,8 +106,12 @@ class Finding:
     @property
     def message(self) -> str:
         """The whole sentence."""
+        return f"{self._sentence}{called_words(self.calls)}"
+
+    @property
+    def _sentence(self) -> str:
         told = self.told
-        at = f" in line {told.line}" if told.line else ""
+        at = f" in line {told.line}{called_words(self.other_calls)}" if told.line else ""
         if not told.is_pair:
             return f"{told.who} {told.does}"
         if self.kind == "divergent-barrier":

@@ -49,6 +49,34 @@ def test_an_endless_loop_ends_at_its_block_and_line():
     assert said.startswith(("3:", "4:")), said
 
 
+NEST = """extern "C" __global__ void k(int* y, int n) {
+    int sum = 0;
+    for (int i = 0; i < n; i = 1) {
+        #pragma unroll 1
+        for (int j = 0; j < n; j = j + 1)
+            y[j] = sum = sum * 3 + (sum >> 5) + i;
+        #pragma unroll 1
+        for (int j = threadIdx.x; j < n; j = j + 1)
+            y[j] = sum = sum * 5 + (sum >> 3) + i;
+    }
+    y[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "line"),
+    [("i = 1", "i = 1", 3), ("j = j + 1", "j = n - 1 - n / 9", 5), ("threadIdx.x; j < n; j = j + 1", "0; j < n; j = n - 1", 8)],
+)
+def test_of_loops_inside_each_other_the_one_that_never_ends_is_blamed(was, now, line):
+    right_outer = NEST if line == 3 else NEST.replace("i = 1", "i = i + 1")
+    text = ptx(right_outer.replace(was, now, 1))
+    with pytest.raises(StepLimitExceeded) as found:
+        launch(text, "k", (8,), (64,), np.zeros(512, np.int32), np.int32(50), step_limit=20_000)
+    assert found.value.line in (line, line + 1), found.value
+    assert found.value.counted["warp_instructions"] > 20_000
+
+
 def test_many_blocks_share_the_budget_of_a_launch():
     """No block exceeds its own share, all together exceed 16 times the limit, at the same block for any threads."""
     text, arguments = ptx(LOOP), (np.zeros(64 * 64, np.int32), np.int32(4000))

@@ -113,6 +113,18 @@ def test_inlined_code_of_the_same_file_keeps_its_line():
     assert lines(text) == [(1, 10), (1, 4), (1, 4)]
 
 
+def test_inlined_code_names_the_calls_around_it():
+    text = """.loc 1 10 0
+    I; .loc 1 8 5, function_name $x, inlined_at 1 17 5
+    I; .loc 1 4 5, function_name $y, inlined_at 1 8 5
+    I; .loc 2 60 1, function_name $z, inlined_at 1 4 5
+    I; .loc 1 18 1
+    I;"""
+    registers = ".reg .b32 %r1; "
+    found = [i.source.calls for i in body(registers + text.replace("I;", "mov.u32 %r1, 0;"))]
+    assert found == [(), (17,), (8, 17), (8, 17), ()]
+
+
 def test_circular_inlining_ends():
     text = """.loc 1 1 1
     I; .loc 2 5 5, function_name a, inlined_at 3 6 6

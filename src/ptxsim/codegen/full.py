@@ -129,6 +129,7 @@ class Full(Translator):
             self._guard(block.instructions[0])
         if self.unit.options.count:
             self.execution_cell = self.unit.plan.cell()
+            self.unit.plan.executions.append((block.index, self.execution_cell))
             self.bump(self.execution_cell, constant("i64", 1))
         for self.position, i in enumerate(block.instructions):
             self.count_instruction(i)

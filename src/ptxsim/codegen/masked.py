@@ -99,6 +99,7 @@ class Masked(Translator):
             self._yield(block)
         if self.unit.options.count:
             self.execution_cell = self.unit.plan.cell(2)
+            self.unit.plan.executions.append((block.index, self.execution_cell))
             self.lanes_cell = self.execution_cell + 1
             self.count_execution()
         for self.position, i in enumerate(block.instructions):

@@ -29,6 +29,8 @@ class AccessSite:
     space: str
     access: str
     """"read", "write" or "atomic" """
+    calls: tuple[int, ...] = ()
+    """lines of the calls around it, the nearest first"""
 
 
 @dataclass
@@ -40,6 +42,8 @@ class CounterPlan:
     """(cell of an execution count, name, source line, factor)"""
     direct: list[tuple[int, str, int]] = field(default_factory=list)
     """(cell, name, source line)"""
+    executions: list[tuple[int, int]] = field(default_factory=list)
+    """(number of a basic block, cell of an execution count)"""
     _made: tuple[list[tuple[int, str]], np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def cell(self, count: int = 1) -> int:
@@ -184,7 +188,7 @@ class Unit:
         return f"ws_{'exact_' if exact else ''}access_{space}_{granule}"
 
     def site(self, instruction: Instruction, space: str, access: str) -> int:
-        self.sites.append(AccessSite(instruction.source.line, space, access))
+        self.sites.append(AccessSite(instruction.source.line, space, access, instruction.source.calls))
         return len(self.sites) - 1
 
 

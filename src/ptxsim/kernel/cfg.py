@@ -17,6 +17,7 @@ from ptxsim.kernel.calls import BACK, flatten
 from ptxsim.kernel.inline import Flat
 from ptxsim.kernel.liveness import TooManyLive, find_live
 from ptxsim.kernel.tensormaps import lowered
+from ptxsim.kernel.undefined import filled, undefined_reads
 from ptxsim.limits import MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES
 from ptxsim.syntax.operands import align_up
 from ptxsim.syntax.program import (
@@ -68,15 +69,12 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
     if not function.is_entry:
         raise KeyError(entry)
     flat = _with_reserved(flatten(module, function))
-    drafts = _split(_without_guards(lowered(flat.code, flat.registers)))
-    first = _simplify(drafts)
-    try:
-        order = min_pc_order(_within_functions(drafts), first)
-        # behind them the blocks to which only a return leads that no call asks for
-        blocks = _renumbered(drafts, reached(order, lambda k: successors(drafts[k].end)))
-        find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
-    except (TooTangled, TooManyLive) as e:
-        raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
+    blocks = _blocks(module, entry, flat)
+    undefined = undefined_reads(blocks, blocks[0].live_in - {STACK_POINTER})
+    first_values, more = filled(list(undefined), flat.registers)
+    if first_values:
+        flat = replace(flat, code=[*first_values, *flat.code], registers=flat.registers | more)
+        blocks = _blocks(module, entry, flat)
     variables, shared_bytes, local_bytes = _placed(_variables(module, flat))
     param_bytes = max((p.offset + p.size_bytes for p in function.params), default=0)
     _within(MAX_LOCAL_BYTES, local_bytes, "local memory per thread", module, flat)
@@ -93,6 +91,7 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
         local_bytes=local_bytes,
         max_threads=function.max_threads,
         cluster=function.cluster,
+        undefined=tuple(sorted({source.line for source in undefined.values() if source.line})),
     )
 
 
@@ -108,6 +107,20 @@ def _with_reserved(flat: Flat) -> Flat:
     ]  # fmt: skip
     reserved = Variable(RESERVED, "shared", "b8", RESERVED_BYTES, 16)
     return Flat(code, flat.registers, {**flat.variables, RESERVED: reserved})
+
+
+def _blocks(module: PtxFile, entry: str, flat: Flat) -> list[Block]:
+    """The code in basic blocks, in their order, liveness known."""
+    drafts = _split(_without_guards(lowered(flat.code, flat.registers)))
+    first = _simplify(drafts)
+    try:
+        order = min_pc_order(_within_functions(drafts), first)
+        # behind them the blocks to which only a return leads that no call asks for
+        blocks = _renumbered(drafts, reached(order, lambda k: successors(drafts[k].end)))
+        find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
+    except (TooTangled, TooManyLive) as e:
+        raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
+    return blocks
 
 
 def _within(limit: int, size: int, what: str, module: PtxFile, flat: Flat) -> None:

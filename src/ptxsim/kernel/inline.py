@@ -173,8 +173,10 @@ class _Inliner:
 
     def source(self, frame: _FunctionCopy, i: Instruction) -> SourceLine:
         """An instruction's line; functions of other files than the kernel's carry the line of their call."""
-        own = not frame.suffix or (i.source.line and i.source.file == self.home_file)
-        return i.source if own else frame.call
+        if not frame.call.line:
+            return i.source
+        own = i.source.line and i.source.file == self.home_file
+        return i.source.called_from(frame.call) if own else frame.call
 
     # ---------------------------------------------------------------- names
 

@@ -44,6 +44,7 @@ from ptxsim.printf import formatted
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
+from ptxsim.run.loops import calls_at, endless_line, executions
 from ptxsim.run.textures import complaint
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads, in_threads, interruptible
 from ptxsim.syntax.program import RESERVED, Kernel
@@ -484,21 +485,12 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     if failed is None:
         return
     fault = failed.struct
-    where: dict[str, Any] = {"file": launch.engine.file, "line": int(fault.fault_site)}
+    line = int(fault.fault_site)
+    calls = calls_at(launch.unit.kernel.blocks, line)
+    where: dict[str, Any] = {"file": launch.engine.file, "line": line, "calls": calls}
     block = f"block {tuple(fault.ctaid)}"
     if fault.fault == L.FAULT_BUDGET:
-        if fault.started < launch.setup.block_budget:
-            raise StepLimitExceeded(
-                f"the launch has used up its budget of {launch.setup.launch_budget:,} loop iterations in {block}",
-                next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
-                **where,
-            )
-        raise StepLimitExceeded(
-            f"{block} ran this loop until its budget of {launch.setup.block_budget:,} iterations was used up: "
-            "most likely it never ends",
-            next_step=_WAITING if launch.unit.spin_heads else _ENDLESS,
-            **where,
-        )
+        raise _spent(launch, workers, failed, block)
     if fault.fault == L.FAULT_PRINT:
         raise PrintLimitExceeded(f"{block} printed more than the limit of {launch.setup.print_limit:,} bytes", **where)
     if fault.fault == L.FAULT_DEADLOCK:
@@ -508,6 +500,32 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
         thread = reporter.thread(fault.texture_thread >> L.WARP_SHIFT, fault.texture_thread & (WARP - 1))
         raise KernelTrap(f"thread {thread} of {block} {complaint(fault, launch.setup.memory)}", **where)
     raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
+
+
+def _spent(launch: Launching, workers: list[HostWorker], failed: HostWorker, block: str) -> StepLimitExceeded:
+    """The error for a budget of loop iterations that is used up, at the loop that has used it up."""
+    fault, setup = failed.struct, launch.setup
+    counted = [(launch.unit.plan.executions, w.counters) for w in workers]
+    masked = setup.code.masked_plan
+    if masked is not None:
+        counted += [(masked.executions, w.masked_counters) for w in workers if w.masked_counters is not None]
+    totals: Counter[str] = Counter()
+    for names in launch._counted(workers).values():
+        totals.update(names)
+    where: dict[str, Any] = {"file": launch.engine.file, "counted": totals}
+    if fault.started < setup.block_budget:
+        return StepLimitExceeded(
+            f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}",
+            next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
+            line=int(fault.fault_site), **where,
+        )  # fmt: skip
+    line = endless_line(launch.unit.kernel.blocks, executions(counted), int(fault.fault_site))
+    return StepLimitExceeded(
+        f"{block} ran this loop until its budget of {setup.block_budget:,} iterations was used up: "
+        "most likely it never ends",
+        next_step=_WAITING if launch.unit.spin_heads else _ENDLESS,
+        line=line, calls=calls_at(launch.unit.kernel.blocks, line), **where,
+    )  # fmt: skip
 
 
 def _deadlock(launch: Launching, failed: HostWorker, block: str, where: dict[str, Any]) -> KernelDeadlock:

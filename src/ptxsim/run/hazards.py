@@ -15,7 +15,7 @@ from ptxsim.finding import Finding, Triple
 from ptxsim.heap import HeapBlock
 from ptxsim.limits import WARP
 from ptxsim.memory import DEFAULT_CAPACITY, Allocation, Memory
-from ptxsim.syntax.program import Barrier, WarpBarrier, source_name
+from ptxsim.syntax.program import Barrier, SourceLine, WarpBarrier, source_name
 
 KINDS = {
     L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",
@@ -86,7 +86,10 @@ class Reporter:
             array, offset = _SPACES.get(site.space, site.space), ctypes.c_int64(record.address).value
             if record.kind in _IN_SHARED:
                 array = self.shared_array(offset)
-        found = Finding(KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset)
+        found = Finding(
+            KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset,
+            calls=site.calls,
+        )  # fmt: skip
         if record.kind in (L.RACE, L.SHARED_RACE, *_PAIRS):
             return self._race(record, found)
         return replace(found, **self._details(record, offset))
@@ -154,7 +157,8 @@ class Reporter:
         told = {"blocks": owner == L.SEVERAL_BLOCKS, "warps": state & L.MANY_WARPS, "warp": state & L.MANY_LANES}
         others = next((name for name, holds in told.items() if holds), "thread")
         warp, lane = state >> L.WARP_SHIFT & 31, state & 31
-        line = self.unit.sites[record.other_site].line if record.other_site < len(self.unit.sites) else 0
+        other = self.unit.sites[record.other_site] if record.other_site < len(self.unit.sites) else None
+        line = other.line if other is not None else 0
         is_copy = state == L.IN_FLIGHT or (line and state & L.FLYING_STATE)
         several = others != "thread"
         if line:  # the exact shadow: of several threads it names the last
@@ -163,6 +167,7 @@ class Reporter:
             found, other_thread=None if several else self.thread(warp, lane), other_block=other_block, other_line=line,
             others=others, other_warp=self.thread(warp, 0) if others == "warp" else None,
             other_did="copy" if is_copy else "access" if hidden else _DID[state >> L.KIND_SHIFT & 3],
+            other_calls=other.calls if other is not None else (),
         )  # fmt: skip
 
     def _divergence(self, record: L.HazardRecord, block: Triple, thread: Triple) -> Finding:
@@ -175,17 +180,18 @@ class Reporter:
         else:
             other = self.thread(record.warp, record.address)
             gone, place = state == L.EXITED, state & (L.MAX_BLOCKS - 1)
+        here, there = self._barrier(record.site), SourceLine() if gone else self._barrier(place)
         return Finding(
-            "divergent-barrier", self._barrier_line(record.site), self.file, block, thread, "barrier", "",
-            other_thread=other, other_line=0 if gone else self._barrier_line(place),
-            other_did="returned" if gone else "waits",
+            "divergent-barrier", here.line, self.file, block, thread, "barrier", "", other_thread=other,
+            other_line=there.line, other_did="returned" if gone else "waits", calls=here.calls,
+            other_calls=there.calls,
         )  # fmt: skip
 
-    def _barrier_line(self, target: int) -> int:
-        """Line of the barrier behind which block `target` lies."""
+    def _barrier(self, target: int) -> SourceLine:
+        """The barrier behind which block `target` lies."""
         ends = (b.terminator for b in self.unit.kernel.blocks)
         barriers = (t for t in ends if isinstance(t, Barrier | WarpBarrier) and t.target == target)
-        return next((t.instruction.source.line for t in barriers), 0)
+        return next((t.instruction.source for t in barriers), SourceLine())
 
     def thread(self, warp: int, lane: int) -> Triple:
         return unravel(warp * WARP + lane, self.unit.block)

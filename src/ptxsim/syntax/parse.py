@@ -466,7 +466,17 @@ class _Body:
             file, line, _ = call
             call = self.inlined.get(call)
         if line:
-            self.reader.source = SourceLine(file, line)
+            self.reader.source = SourceLine(file, line, self.calls(call))
+
+    def calls(self, call: tuple[int, int, int] | None) -> tuple[int, ...]:
+        """Lines of the function's own file that a place was inlined at, the nearest first."""
+        lines: list[int] = []
+        for _ in range(MAX_INLINE_DEPTH):
+            if call is None:
+                break
+            lines += [call[1]] if call[0] == self.home_file else []
+            call = self.inlined.get(call)
+        return tuple(lines)
 
     def directive(self, word: str) -> None:
         reader = self.reader

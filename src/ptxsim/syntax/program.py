@@ -113,10 +113,18 @@ class Guard:
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """A line of CUDA C++: index into `PtxFile.files` and 1-based line. Code inlined from a header carries the line of
-    its call."""
+    its call.
+
+    `calls`: the lines of the same file that called the function around it, the nearest first.
+    """
 
     file: int = 0
     line: int = 0
+    calls: tuple[int, ...] = ()
+
+    def called_from(self, call: SourceLine) -> SourceLine:
+        """The same line in a copy of its function for this call."""
+        return replace(self, calls=(*self.calls, call.line, *call.calls)) if self.line and call.line else self
 
 
 class InstructionOrigin(Enum):
@@ -452,6 +460,8 @@ class Kernel:
     max_threads: int | None = None
     cluster: tuple[int, int, int] | None = None
     """blocks of a cluster, where the kernel says so"""
+    undefined: tuple[int, ...] = ()
+    """source lines where some path reads a register that nothing has written before"""
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
 

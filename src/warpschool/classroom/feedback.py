@@ -25,9 +25,9 @@ from warpschool.grading.records import CellScore, CellState, Record
 from warpschool.grading.result import Criterion, Result
 from warpschool.grading.verdicts import case_words
 from warpschool.harness.source import Source
-from warpschool.show.notes import observed_notes
+from warpschool.show.notes import briefly, observed_notes
 from warpschool.show.page import escape, facts, page, slug
-from warpschool.show.results import met_cell
+from warpschool.show.results import alike, met_cell
 from warpschool.show.source import Note, marked_source
 from warpschool.show.table import Cell, Table
 
@@ -213,6 +213,8 @@ def _step(step: str, result: Result, source: str | None, comments: dict[str, str
     kind = "good" if result.ok else "bad"
     yield f'<h2 id="{slug(step)}">{escape(step)}</h2>'
     yield f'<p><span class="{kind}">{escape(result.verdict)}: {escape(result.verdict.meaning)}</span></p>'
+    for warning in result.warnings:
+        yield f"<p>The compiler warns: {escape(warning)}</p>"
     if result.seen:
         yield f"<pre>{escape(result.seen)}</pre>"
     else:
@@ -235,17 +237,16 @@ def _counted(criterion: Criterion) -> tuple[str, ...]:
 
 
 def _findings(result: Result) -> Iterator[str]:
-    """What was seen for each failed criterion; those that failed alike, at the same line, are told once."""
-    alike: dict[tuple[str, int], list[Criterion]] = {}
-    for c in result.criteria:
-        if not c.ok:
-            alike.setdefault((str(c.verdict), c.line), []).append(c)
-    for group in alike.values():
+    """What was seen for each failed criterion; those that failed alike, at the same line, are told together."""
+    for group in alike(result.criteria):
         first = group[0]
-        hints = first.hint[:HINTS] if len(group) == 1 else tuple(c.hint[0] for c in group if c.hint)
+        distinct = list(dict.fromkeys(c.hint for c in group if c.hint))
+        hints = distinct[0][:HINTS] if len(distinct) == 1 else tuple(hint[0] for hint in distinct)
         yield f"<h3>{escape(', '.join(c.title for c in group))}</h3>"
         if first.seen and first.seen != "not run":
             yield f'<pre class="answer">{escape(first.seen)}</pre>'
+        for c in group[1:]:
+            yield f"<p>{escape(c.title)}: {escape(briefly(c))}</p>" if c.seen not in ("", first.seen) else ""
         if hints:
             yield f"<p>Hints:</p><ul>{''.join(f'<li>{escape(hint)}</li>' for hint in hints)}</ul>"
 

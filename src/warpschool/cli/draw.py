@@ -11,7 +11,7 @@ from warpschool.inspect.profile import KernelReport
 from warpschool.model import agreement
 from warpschool.show.columns import percent, shares, used_columns
 from warpschool.show.kernels import SHOWN_HAZARDS, kernel_facts
-from warpschool.show.notes import note_on
+from warpschool.show.notes import call_notes, note_below
 from warpschool.show.source import coloured_text, excerpt
 from warpschool.show.table import Table
 
@@ -24,17 +24,18 @@ def draw_observed(output: Output, source: str, about: Observed) -> None:
     if about.case:
         output.show("    at ", case_words(about.case), style="dim")
     array = about.finding.variable if about.finding is not None else ""
-    _draw(output, source, about.line, about.message, array)
+    _draw(output, source, about.line, about.message, array, about.finding)
 
 
 def draw_hazard(output: Output, source: str, found: Finding) -> None:
     """A hazard of a run on its source line."""
-    _draw(output, source, found.line, f"{found.kind}: {found.message}", found.variable)
+    _draw(output, source, found.line, f"{found.kind}: {found.message}", found.variable, found)
 
 
-def _draw(output: Output, source: str, line: int, message: str, array: str) -> None:
-    note = note_on(source, line, message, array=array) if line and "\n" not in message else None
-    drawn = excerpt(source, [note], around=2) if note is not None else None
+def _draw(output: Output, source: str, line: int, message: str, array: str, found: Finding | None) -> None:
+    note = note_below(source, line, message, array=array)
+    calls = call_notes(source, found.calls) if found is not None else []
+    drawn = excerpt(source, [note, *calls], around=2) if note is not None else None
     for row in drawn.terminal(output.console.width) if drawn is not None else message.splitlines():
         output.show(row if isinstance(row, Text) else f"    {row}")
 

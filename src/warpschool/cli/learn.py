@@ -222,6 +222,8 @@ def show_result(output: Output, result: Result, source: str) -> None:
     output.show(f"checked: {result.source.get('name', '')} ({result.source.get('origin', '')})", style="dim")
     if result.not_on_gpu:
         output.show(f"on the simulator alone, as this GPU cannot run it: {result.not_on_gpu}", style="dim")
+    for warning in result.warnings:
+        output.show(("the compiler warns: ", "yellow"), warning)
     from warpschool.cli.draw import draw_observed
 
     if result.seen:
@@ -229,17 +231,20 @@ def show_result(output: Output, result: Result, source: str) -> None:
         draw_observed(output, source, result)
         output.show()
         return
-    shown: dict[tuple[str, int], str] = {}
+    shown: set[tuple[str, int]] = set()
+    hinted: set[tuple[str, ...]] = set()
     for criterion in result.criteria:
         key = (str(criterion.verdict), criterion.line)
-        _show_criterion(output, criterion, source, like=shown.get(key, ""))
-        shown.setdefault(key, criterion.title)
+        _show_criterion(output, criterion, source, in_full=key not in shown, with_hint=criterion.hint not in hinted)
+        if not criterion.ok:
+            shown.add(key)
+            hinted.add(criterion.hint)
 
 
-def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: str) -> None:
-    """One criterion; one that failed like an earlier one (`like`) at the same line is told in a line."""
+def _show_criterion(output: Output, criterion: Criterion, source: str, *, in_full: bool, with_hint: bool) -> None:
+    """One criterion; of one that failed at the line of another in the same way, what it saw itself, in a line."""
     from warpschool.cli.draw import draw_observed
-    from warpschool.grading.verdicts import case_words
+    from warpschool.show.notes import briefly
 
     mark = Text("ok", style="bold green") if criterion.ok else Text(str(criterion.verdict), style="bold red")
     mark.pad_right(max(0, 7 - len(mark)))
@@ -247,18 +252,17 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, like: 
     output.show(mark, points, (criterion.title, "" if criterion.ok else "bold"))
     if criterion.ok:
         return
-    if like:
-        case = case_words(criterion.case)
-        where = f" in line {criterion.line}" if criterion.line else ""
-        output.show(f"    the same{where} as in '{like}'{f', at {case}' if case else ''}", style="dim")
-        return
-    draw_observed(output, source, criterion)
-    if criterion.wrong is not None and criterion.wrong.wrong < criterion.wrong.count:
+    is_counted = str(criterion.verdict) == "PERF"
+    if in_full or (is_counted and criterion.line):
+        draw_observed(output, source, criterion)
+    else:
+        output.show("    ", briefly(criterion))
+    if in_full and criterion.wrong is not None and criterion.wrong.wrong < criterion.wrong.count:
         for row in str(criterion.wrong).splitlines():
             output.show("    ", row, style="dim")
-    if criterion.counts and str(criterion.verdict) == "PERF":
+    if criterion.counts and is_counted:
         output.show(f"    counted: {criterion.counts}", style="dim")
-    if criterion.hint:
+    if criterion.hint and with_hint:
         output.show(("    hint: ", "bold cyan"), criterion.hint[0])
 
 

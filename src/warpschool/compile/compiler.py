@@ -8,8 +8,15 @@ from pathlib import PurePath
 
 from ptxsim import cache
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, parse_log, render
-from warpschool.compile.source import check_options, cleared_source, foreign_file, normalise, override_constants
-from warpschool.compile.toolchain import Toolchain, find_toolchain
+from warpschool.compile.source import (
+    check_options,
+    cleared_source,
+    foreign_file,
+    normalise,
+    override_constants,
+    standard_options,
+)
+from warpschool.compile.toolchain import STANDARD, Toolchain, find_toolchain
 from warpschool.compile.worker import TOO_MUCH, Answer, pool
 from warpschool.errors import CompileError, CompileLimitError, CompilerMissing, PolicyError, WarpschoolError
 
@@ -124,7 +131,7 @@ class _Job:
         self.key = cache.content_key(self.source, self.name, arch, self.toolchain.identity, *self.options)
 
     def run(self) -> Compiled:
-        code = cleared_source(self.source, name=self.name, folders=self.toolchain.includes)
+        code = cleared_source(self.source, name=self.name, folders=self.toolchain.folders)
         found = cache.load("compile", self.key) or {}
         cached = {"ptx", "nvrtc", "log"} <= found.keys()
         if not cached:
@@ -142,8 +149,8 @@ class _Job:
         )
 
     def _compile(self, code: str) -> dict[str, str]:
-        answer, worker = pool.compile(self.toolchain, code.encode(), self.name, self._all_options(), self.limits)
-        if foreign_file(answer.log, name=self.name, folders=self.toolchain.includes):
+        answer, worker = pool.compile(self.toolchain, code.encode(), self.name, self._all_options(code), self.limits)
+        if foreign_file(answer.log, name=self.name, folders=self.toolchain.folders):
             raise PolicyError(f"{self.name} made the compiler read a file that is not one of CUDA's headers")
         log = self._tidy(answer.log)
         if answer.result == "NVRTC_ERROR_OUT_OF_MEMORY":
@@ -161,16 +168,17 @@ class _Job:
             )
         return {"ptx": self._tidy(answer.ptx), "nvrtc": worker.version, "log": log}
 
-    def _all_options(self) -> list[str]:
+    def _all_options(self, code: str) -> list[str]:
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]
         verbose = ["--ptxas-options=-v"] if self.arch.startswith("sm_") else []
         includes = [f"-I{folder}" for folder in self.toolchain.includes]
-        return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *includes, *self.options]
+        ours = standard_options(code, folder=STANDARD)
+        return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *includes, *ours, *self.options]
 
     def _tidy(self, text: str) -> str:
         """Names that do not depend on the machine: the source's own, and `<mma.h>` for a header of CUDA's."""
         text = text.replace("\0", "").replace(f'"/{self.name}"', f'"{self.name}"')
-        for folder in sorted(self.toolchain.includes, key=lambda f: -len(str(f))):
+        for folder in sorted(self.toolchain.folders, key=lambda f: -len(str(f))):
             text = re.sub(rf"{re.escape(str(folder))}/([^\s\"(),]+)", r"<\1>", text)
         return text
 

@@ -48,6 +48,12 @@ class Compiled:
         """The compiler's warnings, on the student's own lines."""
         return tuple(d for d in parse_log(self.log, name=self.name, source=self.source) if d.severity == "warning")
 
+    @property
+    def unset(self) -> tuple[tuple[int, str], ...]:
+        """Line and name of each variable that the compiler saw read before it has a value."""
+        found = ((d.line, _UNSET.match(d.message)) for d in self.warnings)
+        return tuple((line, match[1]) for line, match in found if match is not None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
@@ -90,6 +96,7 @@ _END = re.compile(r"^At end of source: error: (.*)$")
 _OPENED = re.compile(r'^\S+\((\d+)\): note #\d+-D: to match this ("\S+")')
 _CARET = re.compile(r"^\s+\^\s*$")
 _CANDIDATE = re.compile(r"(?i)\bnote #\d+-D: ")
+_UNSET = re.compile(r'variable "(\w+)" is used before its value is set')
 _QUOTED = re.compile(r'"([^"\n]+)"')
 _ADVICE = (
     (re.compile(r"^A function without execution space annotations"),

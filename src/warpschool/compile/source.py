@@ -174,21 +174,13 @@ _FORBIDDEN = (
 
 _CURAND = "cuRAND's headers come with a package of their own: pip install 'warpschool[curand]' (nvidia-curand, 75 MB)."
 _ADVICE = {
-    "stdio.h": "printf needs no header in device code: remove this line.",
-    "cstdio": "printf needs no header in device code: remove this line.",
-    "assert.h": "assert needs no header in device code: remove this line.",
-    "cassert": "assert needs no header in device code: remove this line.",
-    "math.h": "The math functions need no header in device code: remove this line.",
-    "cmath": "The math functions need no header in device code: remove this line.",
-    "stdint.h": "Use <cuda/std/cstdint>.",
-    "cstdint": "Use <cuda/std/cstdint>.",
-    "float.h": "Use <cuda/std/cfloat>.",
-    "cfloat": "Use <cuda/std/cfloat>.",
-    "limits": "Use <cuda/std/limits>.",
-    "limits.h": "Use <cuda/std/climits>.",
-    "climits": "Use <cuda/std/climits>.",
     **dict.fromkeys(("curand_kernel.h", "curand.h"), _CURAND),
     "iostream": "Streams do not exist on the device: use printf, which needs no header.",
+    "vector": "Containers do not exist on the device: use an array whose size is known, in registers or shared memory.",
+    "algorithm": "min and max need no header in device code; other algorithms are in <cuda/std/algorithm>.",
+    "utility": "Use <cuda/std/utility>.",
+    "type_traits": "Use <cuda/std/type_traits>.",
+    "array": "Use <cuda/std/array>.",
 }
 _CUDA_ONLY = "A kernel file stands alone: only CUDA's own headers (such as <cuda_fp16.h> or <mma.h>) can be included."
 
@@ -233,6 +225,30 @@ def _check_include(source: str, name: str, offset: int, word: str, rest: str, fo
     if not any((folder / header).is_file() for folder in folders):
         found = _diagnostic(source, name, offset, f'there is no header "{header}" for device code', word=header)
         raise CompileError(str(found), diagnostics=(found,), next_step=_ADVICE.get(header, _CUDA_ONLY))
+
+
+# ---------------------------------------------------------------- names of standard headers
+
+_GUARDED = re.compile(r"defined\(WARPSCHOOL_(?!ALL\b|HAS_)(\w+)\)")
+_OWN_NAME = r"#\s*define\s+{0}\b|\busing\s+{0}\b|\btypedef\b[^;]*\b{0}\s*;|\b(?:class|struct|enum|typename)\s+{0}\b"
+_INCLUDED = re.compile(r"#\s*include\s*[<\"]([^>\"\n]+)[>\"]")
+
+
+def standard_options(code: str, *, folder: Path) -> list[str]:
+    """What the compiler must be told so that `INFINITY`, `uint32_t` and their like are there where a source uses them.
+
+    Names that the source declares itself stay its own. `code` has no comments. Nothing is told to most sources, whose
+    PTX stays what it was.
+    """
+    header = folder / "warpschool_standard.h"
+    words = set(re.findall(r"[A-Za-z_]\w*", code))
+    known = _GUARDED.findall(header.read_text("utf-8"))
+    used = [name for name in known if name in words and not re.search(_OWN_NAME.format(name), code)]
+    includes = any((folder / name).is_file() for name in _INCLUDED.findall(code))
+    if not used and not includes:
+        return []
+    early = [f"--pre-include={header}", *(f"-DWARPSCHOOL_{name}" for name in used)] if used else []
+    return [f"-I{folder}", "-diag-suppress=47", *early]  # 47: CUDA's own headers define some once more
 
 
 def check_options(options: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import sys
@@ -15,6 +16,10 @@ from warpschool.errors import CompilerMissing
 _HOW = (
     "Install it with: pip install nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl cuda-bindings"
 )
+
+
+STANDARD = Path(__file__).with_name("include")
+"""Our own headers: harmless parts of C++'s standard ones, of which NVRTC has none."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,17 @@ class Toolchain:
     @property
     def identity(self) -> str:
         """What a cached result depends on, besides source, options and architecture."""
-        return f"nvrtc {self.nvrtc} build {self.build} headers {self.headers}"
+        return f"nvrtc {self.nvrtc} build {self.build} headers {self.headers} standard {_standard_version()}"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of all headers that a source may include: CUDA's, then our own."""
+        return (*self.includes, STANDARD)
 
     @property
     def readable(self) -> tuple[Path, ...]:
         """The folders that a compilation has to read."""
-        return (*dict.fromkeys(p.resolve() for p in (self.library.parent, *self.includes)),)
+        return (*dict.fromkeys(p.resolve() for p in (self.library.parent, *self.folders)),)
 
 
 @functools.cache
@@ -123,6 +133,13 @@ def _nvrtc_version(library: Path) -> str:
         if match := re.search(r"\.so\.(\d+\.\d+)", beside.name):
             return match[1]
     return library.name.rpartition(".")[2]
+
+
+@functools.cache
+def _standard_version() -> str:
+    """A hash of our own headers."""
+    texts = (path.name.encode() + path.read_bytes() for path in sorted(STANDARD.iterdir()))
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:12]
 
 
 def _header_version(includes: tuple[Path, ...]) -> str:

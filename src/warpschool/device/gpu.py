@@ -309,6 +309,7 @@ class GpuKernel:
             ) from error
 
     order_may_show = False
+    undefined_lines = ()
 
     def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
         """The driver has done it when the kernel was loaded."""

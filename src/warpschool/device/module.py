@@ -237,6 +237,11 @@ class Kernel:
         """Whether blocks or warps that take their turns in another order may give another result (`order=`)."""
         return self._loaded.order_may_show
 
+    @property
+    def undefined_lines(self) -> tuple[int, ...]:
+        """Source lines where a variable may be read before it has a value, as the simulator knows them."""
+        return self._loaded.undefined_lines
+
     def prepare(self, grid: int | Sequence[int], block: int | Sequence[int], **simulator: Any) -> None:
         """Translates for this shape of blocks now rather than at the first launch; threads may do so side by side.
 

@@ -125,6 +125,10 @@ class LoadedKernel(Protocol):
     def order_may_show(self) -> bool:
         """Whether the launch option `order` may give other results; always False on a GPU, which takes its own."""
 
+    @property
+    def undefined_lines(self) -> tuple[int, ...]:
+        """Source lines where a variable may be read before it has a value; none are known on a GPU."""
+
     def allow_dynamic_shared(self, nbytes: int) -> None:
         """Raises the limit for dynamic shared memory; LaunchError where the chip has less."""
 

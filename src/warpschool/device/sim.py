@@ -260,6 +260,10 @@ class SimLoadedKernel:
     def order_may_show(self) -> bool:
         return self.sim.order_may_show
 
+    @property
+    def undefined_lines(self) -> tuple[int, ...]:
+        return self.sim.body.undefined
+
     def prepare(self, grid: Dim3, block: Dim3, options: LaunchOptions) -> None:
         self.sim.prepare(grid, block, check=options.check, count=options.count)
 

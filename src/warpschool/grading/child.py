@@ -81,8 +81,9 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
         raise GradingError(f"{step.grader} has no criteria")
     about = provenance(step, device=job["device_text"], cases=job["cases"], **recorder.circumstances)
     result = make_result(
-        step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole
-    )
+        step.name, recorder.criteria, seed=job["seed"], source=job["about"], provenance=about, whole=recorder.whole,
+        warnings=recorder.warnings,
+    )  # fmt: skip
     return result.to_json(), recorder.has_failed
 
 

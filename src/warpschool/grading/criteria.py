@@ -29,19 +29,25 @@ class CriterionInfo:
     weight: float
     hint: tuple[str, ...]
     counts: str
+    about: Verdict | None = None
+    """the fault that it is about: its hints are given wherever the step's kernels show that fault"""
 
 
 def criterion(
-    title: str, *, weight: float = 1, hint: Sequence[str] = (), counts: str = ""
+    title: str, *, weight: float = 1, hint: Sequence[str] = (), counts: str = "", about: str = ""
 ) -> Callable[[Callable[..., Any]], Any]:
     """Mark a test function as one graded criterion.
 
     `weight` is its share of the step's points, `hint` up to three hints (a nudge, where to look, pseudocode), `counts`
-    says what is counted and why. Raises GradingError for a criterion that could not be shown or scored.
+    says what is counted and why, `about` is the verdict of the one fault that the hints are about ("RACE"). Raises
+    GradingError for a criterion that could not be shown or scored.
     """
     if not title or not weight > 0 or isinstance(hint, str) or len(hint) > HINT_LEVELS:
         raise GradingError(f"criterion {title!r}: it needs a title, a positive weight and at most {HINT_LEVELS} hints")
-    return pytest.mark.criterion(title=title, weight=weight, hint=tuple(hint), counts=counts)
+    if about and about not in tuple(Verdict):
+        raise GradingError(f"criterion {title!r}: '{about}' is no verdict", next_step=f"One of {', '.join(Verdict)}.")
+    fault = Verdict(about) if about else None
+    return pytest.mark.criterion(title=title, weight=weight, hint=tuple(hint), counts=counts, about=fault)
 
 
 def partial(fraction: float, why: str, *, line: int = 0) -> NoReturn:

@@ -13,8 +13,9 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,11 @@ from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.folders import Submitted, find_submissions
+from warpschool.grading.hints import fault_hints
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
-from warpschool.grading.verdicts import Judgement, Verdict, judge, readable
+from warpschool.grading.verdicts import Judgement, Observed, Verdict, judge, readable
 
 _SESSION = pytest.StashKey["_GradingSession"]()
 
@@ -60,10 +62,13 @@ class _GradingSession:
         if step.name not in self._loaded:
             try:
                 source, name = self._source(step)
-                self._loaded[step.name] = load_submission(
+                loaded = load_submission(
                     source, name=name, step=_contract_of(step), on_gpu=self.setup.on_gpu,
                     may_use_atomics=_uses_atomics(step),
                 )  # fmt: skip
+                if step.solution is not None:
+                    loaded.reference = partial(self.reference, step)
+                self._loaded[step.name] = loaded
             except Judgement as judgement:
                 self._loaded[step.name] = judgement
         found = self._loaded[step.name]
@@ -266,9 +271,38 @@ def _key(item: pytest.Item) -> tuple[Path, str]:
 
 def _criterion(info: CriterionInfo, told: Judgement, **more: Any) -> Criterion:
     return Criterion(
-        info.id, info.title, info.weight, told.fraction, told.verdict, counts=info.counts, hint=info.hint,
-        secret=told.secret, **told.observed | more,
+        info.id, info.title, info.weight, told.fraction, told.verdict, counts=info.counts, secret=told.secret,
+        **{"hint": info.hint, **told.observed, **more},
     )  # fmt: skip
+
+
+_UNTIL = {
+    Verdict.OOB: "no access leaves its array", Verdict.RACE: "no race is left",
+    Verdict.SYNC: "all threads reach the barriers", Verdict.UNINIT: "everything is written before it is read",
+    Verdict.TLE: "the kernel comes to its end", Verdict.WA: "the answers are right",
+}  # fmt: skip
+_COUNTED = (Verdict.PERF, Verdict.PC)
+_NO_FAULT = (Verdict.AC, Verdict.SKIP, Verdict.SE)
+
+
+def without_false_budgets(criteria: Sequence[Criterion]) -> tuple[Criterion, ...]:
+    """The criteria, those that count in words of their own while the kernel is wrong: what a wrong kernel takes says
+    nothing, neither that it is too much nor that it is within the budget's reach."""
+    wrong = [c for c in criteria if not c.counts and c.verdict not in (*_COUNTED, *_NO_FAULT)]
+    if not wrong:
+        return tuple(criteria)
+    first = min(wrong, key=lambda c: c.verdict.rank)
+    return tuple(_unjudged(c, first) if c.counts and c.verdict not in _NO_FAULT else c for c in criteria)
+
+
+def _unjudged(criterion: Criterion, wrong: Criterion) -> Criterion:
+    """A criterion that nothing can be said about yet; a graver verdict of its own stays."""
+    verdict = min(criterion.verdict, wrong.verdict, key=lambda v: v.rank)
+    if verdict is not wrong.verdict:
+        return criterion
+    said = f"not judged until {_UNTIL.get(verdict, 'the kernel runs')}"
+    nothing = Observed(said=said).observed
+    return replace(criterion, verdict=verdict, fraction=0.0, hint=(), measured=(), wrong=None, **nothing)
 
 
 class CriteriaRecorder(_Outcomes):
@@ -291,6 +325,11 @@ class CriteriaRecorder(_Outcomes):
         if loaded is None:
             return {}
         return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu, **loaded.spent}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the compiler warns of, where the submission could be loaded."""
+        return self._submission.warnings if self._submission is not None else ()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load the submission before the first test: what fails here is said once, about the whole file."""
@@ -316,14 +355,18 @@ class CriteriaRecorder(_Outcomes):
     @property
     def criteria(self) -> tuple[Criterion, ...]:
         """The criteria in their order, whether they were run or not."""
-        return tuple(self._told(key, info) for key, info in self._infos.items())
+        return without_false_budgets([self._told(key, info) for key, info in self._infos.items()])
 
     def _told(self, key: tuple[Path, str], info: CriterionInfo) -> Criterion:
         if self.whole is not None:
             told = Judgement(self.whole.verdict, "not run")
         else:
             told = self._gravest(key) or Judgement(Verdict.SE, "this criterion was not run")
-        return _criterion(info, told, measured=tuple(self._measured[key]), wrong=told.wrong, code=self._code(told.line))
+        of_step = {one.about: one.hint for one in self._infos.values() if one.about is not None and one.hint}
+        return _criterion(
+            info, told, measured=tuple(self._measured[key]), wrong=told.wrong, code=self._code(told.line),
+            hint=info.hint if told.secret else fault_hints(told, of_step=of_step) or info.hint,
+        )  # fmt: skip
 
     def _code(self, line: int) -> str:
         return readable(self._lines[line - 1].rstrip()[:200]) if 1 <= line <= len(self._lines) else ""

@@ -294,6 +294,7 @@ _NOTES = {
         **_OBSERVED,
         "step": "labNN_topic/NN_idea", "verdict": "the gravest of all criteria's", "seed": "of all random inputs",
         "source": "name, sha256 and origin of what was graded",
+        "warnings": "what the compiler warns of, each with its line in front; nothing of it is judged",
         "provenance": "versions and places; results that differ in them are not compared",
     },
     "Record": {
@@ -324,6 +325,8 @@ _NOTES = {
         "others": "how many the other side is: thread, warp, warps, blocks", "other_warp": "that warp's first thread",
         "other_did": "read, write, atomic, read and write, access (one of them), copy, returned or waits",
         "detail": "what the kind does not tell", "size": "of the array, or the alignment asked for, in bytes",
+        "calls": "lines that called the helper in which it happened, the nearest first",
+        "other_calls": "those of the other side",
     },
     "WrongMap": {
         "name": "the array", "shape": "its dimensions", "height": "rows after folding", "columns": "likewise",

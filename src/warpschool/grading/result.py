@@ -63,6 +63,8 @@ class Result(Observed):
     seed: int
     source: Mapping[str, str]
     provenance: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+    """what the compiler warns of, each with its line in front; nothing of it is judged"""
 
     @property
     def score(self) -> float:
@@ -188,6 +190,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "finding": lambda data: None if data is None else Finding.from_dict(data),
     "hint": tuple,
     "measured": tuple,
+    "warnings": tuple,
     "wrong": lambda data: None if data is None else _wrong_map(data),
 }
 """The fields that JSON has no types for."""
@@ -205,13 +208,14 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_result(
     step: str, criteria: Sequence[Criterion], *, seed: int, source: Mapping[str, str], provenance: Mapping[str, str],
-    whole: Criterion | None = None,
+    whole: Criterion | None = None, warnings: Sequence[str] = (),
 ) -> Result:  # fmt: skip
     """Return the result of these criteria; `whole` is what ended the check before any of them ran."""
     verdict = worst(criterion.verdict for criterion in (*criteria, *([whole] if whole else [])))
     return Result(
-        step, verdict, tuple(criteria), seed, dict(source), dict(provenance), **(whole.observed if whole else {})
-    )
+        step, verdict, tuple(criteria), seed, dict(source), dict(provenance), tuple(warnings),
+        **(whole.observed if whole else {}),
+    )  # fmt: skip
 
 
 def to_text(result: Result, *, hints: int = 1, provenance: bool = True) -> str:
@@ -220,6 +224,7 @@ def to_text(result: Result, *, hints: int = 1, provenance: bool = True) -> str:
         f"{result.step}: {result.verdict} ({result.verdict.meaning}), {result.score:g} of {result.max_score:g}",
         f"checked: {result.source.get('name', '?')}, {result.source.get('origin', '?')}",
         *_seen(result),
+        *(f"the compiler warns: {warning}" for warning in result.warnings),
     ]
     for criterion in result.criteria:
         mark = "ok  " if criterion.ok else f"{criterion.verdict:4}"

@@ -352,14 +352,18 @@ def state_of(step: Step) -> StepState:
 
 
 def hints_for(step: Step) -> tuple[dict[str, tuple[str, ...]], bool]:
-    """(criterion -> its hints, whether they are for what the last check found wrong); before a check for everything."""
+    """(criterion -> its hints, whether they are for what the last check found wrong); before a check for everything.
+
+    A criterion that waits for others to be right has none of its own.
+    """
     try:
         result = last_result(step.name, find_source(step))
     except WarpschoolError:  # nobody has started
         result = None
     if result is None:
         return {info.title: tuple(info.hint) for info in criteria_of(step)}, False
-    return {c.title: tuple(c.hint) for c in result.criteria if not c.ok}, True
+    wrong = {c.title: tuple(c.hint) for c in result.criteria if not c.ok}
+    return {title: hints for title, hints in wrong.items() if hints} or wrong, True
 
 
 def saved_sources(find: Callable[[], Source]) -> Iterator[Source | WarpschoolError]:

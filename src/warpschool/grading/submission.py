@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ptxsim import Finding
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
+from warpschool.compile.reading import dynamic_shared, loop_around, unset_variable
 from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
@@ -28,12 +30,13 @@ from warpschool.errors import (
     WarpschoolError,
 )
 from warpschool.grading.secret import in_secret_case
-from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, verdict_of_hazard
-from warpschool.harness.compare import compare, tolerance_for
+from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, readable, verdict_of_hazard
+from warpschool.harness.compare import Comparison, compare, is_poison, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
 from warpschool.harness.source import MAX_SOURCE_BYTES
 
 _MOST_MEASURED = 8
+_MOST_WARNINGS = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
 WORK_LIMIT = 1 << 31
@@ -47,6 +50,14 @@ KERNEL_LIMIT, TRANSLATION_LIMIT = 15_000, 40_000
 """Instructions of one kernel with its calls inlined, and of all that is translated for a check: a kernel counts anew
 for each shape of its blocks and each value of its constants. Graded cases need 5,000 and 16,000."""
 _PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
+ENDLESS_WORK = 1 << 23
+"""Instructions of warps, or other work that takes as long, that any launch may do: in a quarter to one second."""
+MOST_ENDLESS_WORK = 1 << 26
+GENEROUS = 64
+"""A launch that executes more than `ENDLESS_WORK` is endless once it has executed this many times the instructions
+that the reference's whole run on the same inputs takes; at `MOST_ENDLESS_WORK` twice as many are enough."""
+_MOST_GROWTH = 64
+"""Steps are allowed little by little, since what one of them costs is not known before: so many times as many."""
 
 _ORDERS = (1, 2)
 """Seeds of the orders in which a run is repeated whose outcome could depend on it."""
@@ -57,18 +68,37 @@ _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 """Kinds of hazards that count where a grader asks for another."""
 
 
+_NO_START = "{0} is added to without a start value: before the launch it holds NaN (integers: 0x7f7f...), not zero"
+_NEAR = 1 << 16
+"""Bytes behind shared memory up to which an access is for an array that is larger than its launch says."""
+_FAR_OFF = 1e8
+"""No right result of a step is as large; half of what integers without a value begin with."""
+
+
+_COSTS = {"warp_instructions": 1.0, "async_copy_requests": 128.0, "tensor_operations": 1 / 256}
+"""What the simulator takes for one of each, in instructions of warps."""
+
+
+def _work(counted: Mapping[str, int]) -> int:
+    """Instructions of warps that take as long as what was counted."""
+    return round(sum(cost * counted.get(name, 0) for name, cost in _COSTS.items()))
+
+
 class _Work:
     """What is left of a check's budgets, which count and never look at a clock: the same on every machine."""
 
     def __init__(self) -> None:
         self.left = WORK_LIMIT
         self.launches = 0
+        self.endless_line = 0
+        """of a loop that did not come to its end"""
         self.translated: dict[tuple[int, str, tuple[int, ...]], int] = {}
 
     def launch(self, program: int, launch: LaunchPlan, instructions: int) -> None:
         """Take a launch from the budgets; raises KernelTooLarge or StepLimitExceeded."""
         self.launches += 1
         if self.launches > LAUNCH_LIMIT:
+            self.left = -1
             raise StepLimitExceeded(f"this check makes more than {LAUNCH_LIMIT:,} launches")
         key = (program, launch.entry, tuple(launch.block))
         if key in self.translated:
@@ -97,6 +127,35 @@ class _Metered(Program):
         super().__init__(contract, device="sim", constants=constants)
         self._work = work
 
+    def run_metered(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], simulator: Mapping[str, Any],
+        reference_work: Callable[[], int],
+    ) -> RunResult:  # fmt: skip
+        """Run within what `ENDLESS_WORK` and `GENEROUS` allow; raises StepLimitExceeded as well as what `run` raises.
+
+        `reference_work` is asked only where a launch takes more than most do. After one endless loop the others get an
+        eighth of `ENDLESS_WORK`: a check is not made to wait for each of its criteria.
+        """
+        left, launches = self._work.left, self._work.launches
+        allowed = ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 8
+        steps = max(1, min(STEP_LIMIT, ENDLESS_WORK // max(1, self.module.ptx.count(";"))))
+        while True:
+            try:
+                return self.run(sizes, arrays, **simulator, step_limit=steps)
+            except StepLimitExceeded as error:
+                if self._work.left < 0:
+                    raise
+                self._work.left, self._work.launches = left, launches  # what ran before that launch runs again
+                done = _work(error.counted)
+                if done >= allowed and not self._work.endless_line:
+                    needed = reference_work()
+                    allowed = max(2 * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
+                if done >= allowed or steps == STEP_LIMIT:
+                    self._work.endless_line = self._work.endless_line or error.line
+                    raise
+                growth = min(_MOST_GROWTH, allowed // max(1, done) + 1)
+                steps = min(STEP_LIMIT, max(2, growth) * steps)
+
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
@@ -105,16 +164,20 @@ class _Metered(Program):
         except SimulationError as error:
             error.place(self.contract.name, launch.line)
             raise
-        instructions = self.module.ptx.count(";")
-        full, left = (min(STEP_LIMIT, work // (_PART * instructions)) for work in (WORK_LIMIT, self._work.left))
+        asked = simulator.get("step_limit", STEP_LIMIT)
+        left = max(1, self._work.left // (_PART * max(1, self.module.ptx.count(";"))))
         try:
-            done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": max(1, left)})
+            done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": min(asked, left)})
         except StepLimitExceeded as error:
-            if left == full:
+            if asked <= left:
                 raise
+            self._work.left = -1
             what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
             raise StepLimitExceeded(what, file=error.file, line=error.line) from error
         self._work.left -= done.counters.warp_instructions
+        if self._work.left < 0:
+            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
+            raise StepLimitExceeded(what, file=plan.contract.name, line=launch.line)
         return done
 
 
@@ -130,9 +193,15 @@ class Submission:
         self.nvrtc = nvrtc
         self.arch = arch
         self.on_gpu = on_gpu
+        self.warnings: tuple[str, ...] = ()
+        """what the compiler warns of, with its lines"""
+        self.unset: tuple[tuple[int, str], ...] = ()
+        """line and name of variables that the compiler saw read before they have a value"""
         self.not_on_gpu = ""
         """why the GPU could not run it, once it has been tried"""
         self.measured: list[str] = []
+        self.reference: Callable[[], Submission] | None = None
+        """the step's reference, by which it is judged what is endless; without one, `ENDLESS_WORK` alone says it"""
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
         self._work = _Work()
 
@@ -212,10 +281,7 @@ class Submission:
                 )
                 result = compare(got, reference, tolerance=tolerance, name=name)
                 if not result.ok:
-                    said = str(result) if one is run else f"{result}\n{_OTHER_ORDER}"
-                    judgement = Judgement(Verdict.WA, said, case=_case(run))
-                    judgement.wrong = result.map
-                    raise judgement
+                    raise self._wrong(run, result, got, note="" if one is run else _OTHER_ORDER)
 
     def counters(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
@@ -295,11 +361,74 @@ class Submission:
                 _Metered(self.contract, self._work, constants=constants) if device == "sim"
                 else Program(self.contract, device=device, constants=constants)
             )  # fmt: skip
-        run = self._guarded(lambda: self._programs[key].run(sizes, arrays, **simulator))
+        run = self._guarded(lambda: self._ran(self._programs[key], sizes, arrays, constants, simulator))
         if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
             found = ((_atomics(counters), line) for line, counters in run.lines.items())
             self._atomics = max(self._atomics, *found)
         return run
+
+    def _wrong(self, run: RunResult, result: Comparison, got: np.ndarray, *, note: str) -> Judgement:
+        """The judgement for wrong elements: what they have in common, and whence that may come."""
+        unset = self._unset(run)
+        lines = [*str(result).splitlines(), *([note] if note else [])]
+        if unset and _looks_unset(got, result):
+            said, line = unset
+            judgement = Judgement(Verdict.UNINIT, f"{said}\n{lines[0]}", file=self.name, line=line, case=_case(run))
+        else:
+            no_start = result.cause in ("nan", "") and self._starts_show(run, result.name, got)
+            lines[1:1] = [_NO_START.format(result.name)] if no_start else []
+            judgement = Judgement(Verdict.WA, "\n".join([*lines, *([unset[0]] if unset else [])]), case=_case(run))
+            judgement.cause = "no-start" if no_start else result.cause
+        judgement.wrong = result.map
+        return judgement
+
+    def _unset(self, run: RunResult) -> tuple[str, int] | None:
+        """What is to be said of a variable that is read before it has a value, and the line; None without one."""
+        known = {line for launch in run.launches for line in launch.call.kernel.undefined_lines}
+        named = dict(self.unset)
+        lines = sorted({*known, *named})
+        if not lines:
+            return None
+        name, declared = unset_variable(self.source, lines[0])
+        if not name and lines[0] in named:
+            return f"'{named[lines[0]]}' is read before it has a value", lines[0]
+        if not name:
+            return f"line {lines[0]} may read a variable before it has a value", lines[0]
+        return f"'{name}', declared without a value in line {declared}, is read before it has one", lines[0]
+
+    def _starts_show(self, run: RunResult, name: str, got: np.ndarray) -> bool:
+        """Whether what the output holds before the launch decides over what it holds afterwards."""
+        if run.from_zero is None:
+            return False
+        try:
+            other = run.from_zero()[name]
+        except (WarpschoolError, KeyError):
+            return False
+        unlike = ~((other == got) | (np.isnan(other) & np.isnan(got) if other.dtype.kind == "f" else False))
+        return bool(np.any(unlike & ~is_poison(got)))
+
+    def _ran(
+        self, program: Program, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike],
+        constants: Mapping[str, int] | None, simulator: Mapping[str, Any],
+    ) -> RunResult:  # fmt: skip
+        if isinstance(program, _Metered):
+            return program.run_metered(sizes, arrays, simulator, lambda: self._needed(sizes, arrays, constants))
+        return program.run(sizes, arrays)
+
+    def _needed(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None
+    ) -> int:
+        """Instructions of warps that the reference takes for this run.
+
+        Without a reference that takes the same inputs, as many as `ENDLESS_WORK` allows.
+        """
+        if self.reference is None:
+            return ENDLESS_WORK
+        try:
+            counters = self.reference()._run("sim", sizes, arrays, constants).counters
+            return _work({name: getattr(counters, name) for name in _COSTS})
+        except Judgement:
+            return ENDLESS_WORK
 
     def _hold(self, seen: str, *, is_met: bool, line: int) -> None:
         self._measure(seen)
@@ -319,7 +448,11 @@ class Submission:
         except DeviceLacks:  # whether it matters, `run` decides
             raise
         except (WarpschoolError, MemoryError) as error:
-            raise judge(error, has_inline_asm="asm" in self.source) from error
+            told = judge(error, has_inline_asm="asm" in self.source)
+            if isinstance(error, StepLimitExceeded):
+                line = loop_around(self.source, told.line)
+                raise Judgement(told.verdict, told.said, file=told.file, line=line) from error
+            raise told from error
 
     def _judge_hazards(self, run: RunResult, kinds: Collection[str]) -> None:
         """Raise Judgement for the gravest hazard of these kinds (none given: of any kind)."""
@@ -327,10 +460,28 @@ class Submission:
         if not found:
             return
         gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
-        raise Judgement(
-            verdict_of_hazard(gravest.kind), "", file=self.name, line=gravest.line, case=_case(run),
-            finding=gravest, more=len(found) - 1,
+        unset = self._unset(run)
+        if unset and gravest.kind == "out-of-bounds":
+            said = f"{unset[0]}: {gravest.message}"
+            raise Judgement(Verdict.UNINIT, said, file=self.name, line=unset[1], case=_case(run))
+        dynamic = self._dynamic_shared(run, gravest)
+        judgement = Judgement(
+            verdict_of_hazard(gravest.kind), f"{gravest.message}: {dynamic}" if dynamic else "", file=self.name,
+            line=gravest.line, case=_case(run), finding=None if dynamic else gravest, more=len(found) - 1,
         )  # fmt: skip
+        judgement.cause = "dynamic-shared" if dynamic else ""
+        raise judgement
+
+    def _dynamic_shared(self, run: RunResult, hazard: Finding) -> str:
+        """What is to be said of an access behind all shared memory where the kernel declares some without a size."""
+        declared = dynamic_shared(self.source)
+        launch = next((launch for launch in run.launches if hazard in launch.hazards), None)
+        is_behind = hazard.kind == "out-of-bounds" and hazard.space == "shared" and not hazard.variable
+        if not declared or launch is None or not is_behind or hazard.address > launch.shared_mem + _NEAR:
+            return ""
+        given = f"shared={launch.shared_mem} bytes" if launch.shared_mem else "none"
+        where = f"the header's Launch line of {launch.kernel}"
+        return f"'{declared}' has the bytes that `shared=` in {where} gives it: {given}"
 
     def _judge_inputs(self, run: RunResult) -> None:
         if run.overwritten:
@@ -382,9 +533,14 @@ def load_submission(
             require_same_entries(contract, step)
     except WarpschoolError as error:
         raise judge(error, has_inline_asm="asm" in text) from error
-    return Submission(
+    loaded = Submission(
         contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu, may_use_atomics=may_use_atomics
     )
+    own = (found for found in compiled.warnings if found.line and found.file == name)
+    told = (f"line {found.line}: {readable(found.message)}" for found in own)
+    loaded.warnings = tuple(dict.fromkeys(told))[:_MOST_WARNINGS]
+    loaded.unset = compiled.unset
+    return loaded
 
 
 def _arch(text: str, name: str) -> str:
@@ -419,6 +575,15 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
 def _atomics(counters: Counters) -> int:
     """Atomic operations on global and shared memory, counted once a warp."""
     return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
+
+
+def _looks_unset(got: np.ndarray, result: Comparison) -> bool:
+    """Whether some wrong element is as far off as what variables without a value begin with (`kernel.undefined`)."""
+    if got.dtype.itemsize < 4:
+        return True
+    wrong = [result.worst.got] if result.worst is not None else []
+    values = np.abs([*wrong, *(mismatch.got for mismatch in result.first)])
+    return not bool(np.all(values < _FAR_OFF))
 
 
 def _case(run: RunResult) -> Case:

@@ -57,7 +57,7 @@ _MEANINGS = {
     Verdict.OOB: "an access outside an array",
     Verdict.RACE: "two threads access the same memory without order",
     Verdict.SYNC: "a barrier that not all threads reach",
-    Verdict.UNINIT: "shared memory is read before it is written",
+    Verdict.UNINIT: "shared memory or a variable is read before it is written",
     Verdict.RTE: "the kernel stopped with an error",
     Verdict.LE: "the launch is impossible",
     Verdict.TLE: "the kernel does not come to an end",
@@ -163,6 +163,8 @@ class Judgement(AssertionError, Observed):
     secret = False
     wrong: WrongMap | None = None
     """where an output is wrong, if that is what was seen"""
+    cause = ""
+    """what wrong elements have in common: one of `harness.compare.CAUSES`, "no-start", or "dynamic-shared"."""
 
     def __init__(
         self, verdict: Verdict, said: str, *, file: str = "", line: int = 0, fraction: float = 0.0,

@@ -127,6 +127,8 @@ class Comparison:
     tolerance: Tolerance
     name: str = "result"
     map: WrongMap | None = field(default=None, repr=False)
+    cause: str = ""
+    """one of `CAUSES`: what the pattern is, for a program"""
 
     def __bool__(self) -> bool:
         return self.ok
@@ -172,10 +174,10 @@ def compare(
         Mismatch(place, wanted[place].item(), got[place].item(), float(bound[place]))
         for place in (tuple(int(i) for i in index) for index in (*places[:_SHOWN], worst))
     )
-    pattern = describe(got, wanted, bad, bound)
+    cause, pattern = describe(got, wanted, bad, bound)
     return Comparison(
         False, len(places), got.size, tuple(first), gravest, pattern, tolerance, name,
-        wrong_map(bad, name=name, pattern=pattern),
+        wrong_map(bad, name=name, pattern=pattern), cause,
     )  # fmt: skip
 
 
@@ -287,85 +289,111 @@ def is_poison(array: np.ndarray) -> Mask:
     return np.ascontiguousarray(array).view(bits) == poison(array.dtype).view(bits)[0]
 
 
-def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndarray) -> str:
-    """Return one line about the wrong elements (`bad`), or "" where there is no pattern."""
-    moved = _moved(actual, expected, bound)
+CAUSES = (
+    "transposed", "shifted-row", "shifted", "reversed", "unwritten", "nan", "zero", "factor", "offset", "truncated",
+    "constant", "edge", "place", "",
+)  # fmt: skip
+"""What wrong elements may have in common; "edge" and "place" say where they stand, "" is nothing that is known."""
+
+
+def describe(actual: np.ndarray, expected: np.ndarray, bad: Mask, bound: np.ndarray) -> tuple[str, str]:
+    """Return one of `CAUSES`, and a line about the wrong elements (`bad`), "" without a pattern."""
+    cause, moved = _moved(actual, expected, bound)
     if moved:
-        return moved
-    what, which = _common_value(actual, expected, bad)
+        return cause, moved
+    cause, what, which = _common_value(actual, expected, bad)
     where = _where(which)
-    if what and where:
-        return f"{what}: {where}"
-    return what or ("" if which.all() else where)  # that all are wrong is no pattern
+    if what:
+        return cause, f"{what}: {where}" if where else what
+    if which.all() or not where:  # that all are wrong is no pattern
+        return "", ""
+    return "edge" if _is_edge(bad) else "place", where
+
+
+def _is_edge(bad: Mask) -> bool:
+    """Whether all that is wrong lies behind the last multiple of a tile along some axis."""
+    for axis, length in enumerate(bad.shape):
+        found = np.flatnonzero(bad.any(axis=tuple(a for a in range(bad.ndim) if a != axis)))
+        if found.size and any(found[0] >= length // tile * tile > 0 and length % tile for tile in _TILES):
+            return True
+    return False
 
 
 # ------------------------------------------------------------------------------------------------ right, but elsewhere
 
 
-def _moved(actual: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> str:
+def _moved(actual: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> tuple[str, str]:
     """Name the rearrangement that turns the expected values into the actual ones."""
     if not 4 <= actual.size <= _MOST_MOVED or actual.ndim == 0:
-        return ""
-    for name, source in _rearrangements(np.arange(actual.size).reshape(actual.shape)):
+        return "", ""
+    for cause, name, source in _rearrangements(np.arange(actual.size).reshape(actual.shape)):
         inside = source >= 0
         index = source[inside]
         allowed = bound.ravel()[index]
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.abs(actual.astype(np.float64).ravel()[inside] - expected.astype(np.float64).ravel()[index])
             if np.all(error <= allowed):
-                return name
-    return ""
+                return cause, name
+    return "", ""
 
 
-def _rearrangements(order: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield each name with, per element of the result in memory order, the element that stands there (-1: free)."""
+def _rearrangements(order: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yield each cause and name with, per element in memory order, the element that stands there (-1: free)."""
     if order.ndim >= 2 and min(order.shape[-2:]) > 1:
         rows, columns = order.shape[-2:]
-        yield "transposed (element [row, column] holds what belongs to [column, row])", order.swapaxes(-1, -2).ravel()
+        words = "transposed (element [row, column] holds what belongs to [column, row])"
+        yield "transposed", words, order.swapaxes(-1, -2).ravel()
         for tile in _TILES:
             if rows % tile == 0 and columns % tile == 0 and (rows, columns) != (tile, tile):
                 tiles = order.reshape(*order.shape[:-2], rows // tile, tile, columns // tile, tile)
-                yield f"rows and columns swapped inside each {tile} x {tile} tile", tiles.swapaxes(-3, -1).ravel()
+                words = f"rows and columns swapped inside each {tile} x {tile} tile"
+                yield "transposed", words, tiles.swapaxes(-3, -1).ravel()
     flat = order.ravel()
     distances = {n: f"{n} element{'s' if n > 1 else ''}" for n in range(1, min(_MOST_SHIFT, flat.size // 2) + 1)}
     if order.ndim >= 2 and order.shape[-2] > 1:
         distances.setdefault(order.shape[-1], "one row")
     for distance, words in distances.items():
         free = np.full(distance, -1)
-        yield f"shifted by {words} towards the end", np.concatenate([free, flat[:-distance]])
-        yield f"shifted by {words} towards the start", np.concatenate([flat[distance:], free])
-    yield "in reverse order", flat[::-1]
+        cause = "shifted-row" if words == "one row" else "shifted"
+        yield cause, f"shifted by {words} towards the end", np.concatenate([free, flat[:-distance]])
+        yield cause, f"shifted by {words} towards the start", np.concatenate([flat[distance:], free])
+    yield "reversed", "in reverse order", flat[::-1]
 
 
 # ------------------------------------------------------------------------------------------------ a common value
 
 
-def _common_value(actual: np.ndarray, expected: np.ndarray, bad: Mask) -> tuple[str, Mask]:
-    """Return what the wrong values have in common, and the elements for which that holds."""
+def _common_value(actual: np.ndarray, expected: np.ndarray, bad: Mask) -> tuple[str, str, Mask]:
+    """Return the cause, what the wrong values have in common, and the elements for which that holds."""
     value = "NaN" if actual.dtype.kind == "f" else f"{poison(actual.dtype)[0]}"
-    unwritten = f"never written, or added to without a start value (still {value}, as before the launch)"
-    for words, which in ((unwritten, bad & is_poison(actual)), ("NaN", bad & np.isnan(actual))):
+    unwritten = f"never written (still {value}, as before the launch)"
+    for cause, words, which in (
+        ("unwritten", unwritten, bad & is_poison(actual)), ("nan", "NaN", bad & np.isnan(actual)),
+    ):  # fmt: skip
         if which.any():
-            return words if which.sum() == bad.sum() else f"{words} (others are wrong too)", which
+            return cause, words if which.sum() == bad.sum() else f"{words} (others are wrong too)", which
     got, wanted = actual[bad].astype(np.float64), expected[bad].astype(np.float64)
     if np.all(got == 0):
-        return "zero", bad
+        return "zero", "zero", bad
     if bad.sum() < 3:
-        return "", bad
-    return _relation(got, wanted), bad
+        return "", "", bad
+    return *_relation(got, wanted), bad
 
 
-def _relation(got: np.ndarray, wanted: np.ndarray) -> str:
-    """Return the factor, the offset or the constant that explains all values, or ""."""
+def _relation(got: np.ndarray, wanted: np.ndarray) -> tuple[str, str]:
+    """Return the cause and the factor, the offset or the constant that explains all values, or ""."""
     if np.all(np.isfinite(got)):
+        if np.any(got) and np.array_equal(got, np.trunc(got)) and np.all(np.abs(got - wanted) < 1.001):
+            return "truncated", "cut off to whole numbers"
         if np.all(wanted != 0) and np.ptp(wanted) > 0:
             factor, spread = _middle(got / wanted)
             if spread <= 1e-3 * abs(factor):
-                return f"off by a factor of {factor:.4g}"
+                return "factor", f"off by a factor of {factor:.4g}"
         offset, spread = _middle(got - wanted)
         if offset and np.ptp(wanted) > 10 * spread and spread <= 1e-3 * abs(offset):
-            return f"off by {offset:+.4g}"
-    return f"the same value, {got[0]:.7g}, everywhere" if got.size > 3 and np.all(got == got[0]) else ""
+            return "offset", f"off by {offset:+.4g}"
+    is_one = got.size > 3 and np.all(got == got[0])
+    return ("constant", f"the same value, {got[0]:.7g}, everywhere") if is_one else ("", "")
 
 
 def _middle(values: np.ndarray) -> tuple[float, float]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ class RunResult:
     overwritten: tuple[str, ...] = ()
     in_other_orders: tuple[RunResult, ...] = ()
     """the same run with blocks and warps in other orders, where somebody has asked for it"""
+    from_zero: Callable[[], Mapping[str, np.ndarray]] | None = field(default=None, repr=False)
+    """runs it once more, with outputs that start at zero instead of NaN; its outputs"""
 
     @property
     def counters(self) -> Counters:
@@ -127,13 +130,16 @@ class Program:
             self._kernels[name] = self.module.get_function(name)
         return self._kernels[name]
 
-    def run(self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], **simulator: Any) -> RunResult:
+    def run(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, from_zero: bool = False,
+        **simulator: Any,
+    ) -> RunResult:  # fmt: skip
         """Run the whole file once: allocate, poison, fill constants, launch in order, fetch.
 
         Sizes that are plain dimensions of a given array may be left out. Outputs start as NaN (integers: as 0x7f bytes)
-        unless the header says Zeroed; `__device__` variables start anew. Further keywords are fields of
-        `warpschool.device.LaunchOptions`. Raises ContractError, ArgumentError, CompileError, LaunchError,
-        SimulationError.
+        unless the header says Zeroed, or all of them at zero with `from_zero`; `__device__` variables start anew.
+        Further keywords are fields of `warpschool.device.LaunchOptions`. Raises ContractError, ArgumentError,
+        CompileError, LaunchError, SimulationError.
         """
         hosts = {key: np.asarray(value) for key, value in arrays.items()}
         inferred = self.contract.sizes_of({key: host.shape for key, host in hosts.items()})
@@ -141,7 +147,10 @@ class Program:
         hosts = _checked(plan, hosts)
         device = self.module.device
         self._reset_variables()
-        on_device = {name: _allocated(plan, device, array, hosts.get(name)) for name, array in plan.arrays.items()}
+        on_device = {
+            name: _allocated(plan, device, array, hosts.get(name), from_zero=from_zero)
+            for name, array in plan.arrays.items()
+        }
         _fill_constants(plan, self.module, hosts)
         launches = tuple(self._launch(launch, plan, on_device, simulator) for launch in plan.launches)
         device.synchronize()
@@ -151,7 +160,8 @@ class Program:
             if array.direction == "in" and device.asnumpy(on_device[name]).tobytes() != hosts[name].tobytes()
         )
         outputs = {name: device.asnumpy(on_device[name]) for name, array in plan.arrays.items() if array.is_result}
-        return RunResult(outputs, launches, plan, device, overwritten)
+        again = partial(self.run, sizes, arrays, from_zero=True, **simulator)
+        return RunResult(outputs, launches, plan, device, overwritten, from_zero=lambda: again().outputs)
 
     def enqueue(
         self, sizes: Mapping[str, float], arrays: Mapping[str, DeviceArray], **launching: Any
@@ -243,12 +253,14 @@ def _needed(array: ArrayPlan) -> str:
     return f"{array.dtype}{list(array.shape) if array.shape is not None else ''}"
 
 
-def _allocated(plan: Plan, device: Device, array: ArrayPlan, host: np.ndarray | None) -> DeviceArray:
+def _allocated(
+    plan: Plan, device: Device, array: ArrayPlan, host: np.ndarray | None, *, from_zero: bool
+) -> DeviceArray:
     shape = array.shape or ()
     try:
         if host is not None:
             return device.asarray(host, name=array.name)
-        if array.zeroed:
+        if array.zeroed or from_zero:
             return device.zeros(shape, array.dtype, name=array.name)
         on_device = device.empty(shape, array.dtype, name=array.name)  # refuses what is too large before the host tries
         on_device.set(np.full(shape, poison(array.dtype)[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -14,7 +14,7 @@ from warpschool.grading.result import Criterion, Result
 from warpschool.grading.verdicts import Observed, case_words
 from warpschool.harness.compare import WrongMap
 from warpschool.show.exhibit import Exhibit, View
-from warpschool.show.notes import diagnostic_notes, note_on, observed_notes
+from warpschool.show.notes import briefly, diagnostic_notes, note_on, observed_notes
 from warpschool.show.page import details, escape, notebook_box
 from warpschool.show.source import Excerpt, ExcerptLine, Note, coloured_lines, marked_source
 from warpschool.show.svg import Svg
@@ -74,6 +74,7 @@ def result_html(result: Result, *, source: str = "") -> str:
     )
     if result.not_on_gpu:
         head += f"<p>On the simulator alone, as this GPU cannot run it: {escape(result.not_on_gpu)}</p>"
+    head += "".join(f"<p>The compiler warns: {escape(warning)}</p>" for warning in result.warnings)
     if result.seen:
         return notebook_box(head + _observed(result, source))
     rows = [[_title(c), met_cell(c), f"{c.points:g} of {c.weight:g}"] for c in result.criteria]
@@ -106,13 +107,19 @@ def met_cell(criterion: Criterion) -> Cell:
     return Cell("✓ met", "good") if criterion.ok else Cell(f"✗ {criterion.verdict}", "bad")
 
 
-def _failures(criteria: Sequence[Criterion], source: str) -> str:
-    """What was seen for each failed criterion; those that failed alike, at the same line, are told once."""
-    alike: dict[tuple[str, int], list[Criterion]] = {}
+def alike(criteria: Iterable[Criterion]) -> list[list[Criterion]]:
+    """The failed criteria in groups that can be told together: one verdict at one line. What was counted is told for
+    each criterion by itself."""
+    groups: dict[tuple[str, int, str], list[Criterion]] = {}
     for criterion in criteria:
         if not criterion.ok:
-            alike.setdefault((str(criterion.verdict), criterion.line), []).append(criterion)
-    return "".join(_failed(group, source) for group in alike.values())
+            own = criterion.seen if criterion.verdict == "PERF" or criterion.counts else ""
+            groups.setdefault((str(criterion.verdict), criterion.line, own), []).append(criterion)
+    return list(groups.values())
+
+
+def _failures(criteria: Sequence[Criterion], source: str) -> str:
+    return "".join(_failed(group, source) for group in alike(criteria))
 
 
 def _failed(group: list[Criterion], source: str) -> str:
@@ -122,9 +129,12 @@ def _failed(group: list[Criterion], source: str) -> str:
     if first.verdict == "PERF" and first.counts:
         counted = f'<p class="soft">Counted: {escape(first.counts)}.</p>'
     picture = mismatch_exhibit(first.wrong).html() if first.wrong else ""
-    hints = "".join(hints_html(c.hint, about=c.title if len(group) > 1 else "") for c in group)
+    once = {c.hint: c for c in reversed(group)}
+    hints = "".join(hints_html(c.hint, about=c.title if len(once) > 1 else "") for c in group if once[c.hint] is c)
+    unlike = (c for c in group[1:] if c.seen != first.seen)
+    others = "".join(f'<p class="soft">{escape(c.title)}: {escape(briefly(c))}</p>' for c in unlike)
     # hints before the map: it is tall, and who looks for help must not have to scroll
-    return f'<p class="failed"><b>{escape(titles)}</b></p>{_observed(first, source)}{counted}{hints}{picture}'
+    return f'<p class="failed"><b>{escape(titles)}</b></p>{_observed(first, source)}{others}{counted}{hints}{picture}'
 
 
 def _observed(about: Observed, source: str) -> str:

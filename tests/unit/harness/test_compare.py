@@ -128,7 +128,7 @@ def scaled(index, factor):
     return edit
 
 
-NEVER = "never written, or added to without a start value (still NaN, as before the launch)"
+NEVER = "never written (still NaN, as before the launch)"
 POISON = poison(np.dtype("float32"))[0]
 EVERYWHERE = (slice(None), slice(None))
 

@@ -1,0 +1,73 @@
+"""Names of C++'s standard headers are there where a source uses them, and nothing changes where it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpschool.compile import compile_cuda
+from warpschool.compile.source import standard_options
+from warpschool.compile.toolchain import STANDARD
+from warpschool.errors import CompileError, PolicyError
+
+HEADERS = sorted(path.name for path in STANDARD.iterdir() if path.name != "warpschool_standard.h")
+CUDA = "#include <cuda_fp16.h>\n#include <mma.h>\n#include <cuda/std/cstdint>\n#include <cuda/std/cmath>\n"
+
+
+def ptx(body: str, *, before: str = "") -> str:
+    return compile_cuda(f'{before}extern "C" __global__ void k(float* x, int n)\n{{\n    {body}\n}}\n').ptx
+
+
+@pytest.mark.parametrize("before", ["", CUDA], ids=["alone", "with CUDA's headers"])
+@pytest.mark.parametrize(
+    ("body", "stored"),
+    [
+        ("constexpr float most = INFINITY; x[0] = -most;", "-8388608"),
+        ("x[0] = FLT_MAX;", "2139095039"),
+        ("x[0] = __int_as_float(INT_MIN + n * 0 + INT_MAX);", "-1"),
+        ("uint32_t a = 3; uint8_t b = 4; x[0] = a + b;", "1088421888"),
+        ("x[0] = __uint_as_float(UINT32_MAX);", "-1"),
+        ("uint a = 7; x[0] = a;", "1088421888"),
+    ],
+)
+def test_names_of_standard_headers_need_none(body, stored, before):
+    assert f"mov.u32 \t%r1, {stored};" in ptx(body, before=before)
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_harmless_standard_headers_are_taken(header):
+    body = 'x[0] = sqrtf(x[1]) + INFINITY; assert(n > 0); printf("%d\\n", n);'
+    assert ".entry k(" in ptx(body, before=f"#include <{header}>\n#include <cuda_fp16.h>\n")
+
+
+def test_what_stands_in_namespace_std_is_there():
+    before = "#include <cstdint>\n#include <cmath>\n#include <limits>\n"
+    body = "std::uint32_t a = n; x[0] = std::sqrt(x[1]) + a; x[1] = std::numeric_limits<float>::infinity();"
+    assert "sqrt.rn.f32" in ptx(body, before=before)
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        ("typedef unsigned long uint64_t;\n", "uint64_t a = n; x[0] = a;"),
+        ("#define INFINITY 1e30f\n", "x[0] = INFINITY;"),
+        ("template <typename uint> __device__ float f(uint a) { return a; }\n", "x[0] = f(n);"),
+    ],
+)
+def test_names_that_a_source_declares_stay_its_own(before, body):
+    compiled = compile_cuda(f'{before}extern "C" __global__ void k(float* x, int n)\n{{\n    {body}\n}}\n')
+    assert not compiled.warnings
+
+
+def test_most_sources_are_compiled_as_ever():
+    """Their PTX, and so their counts, must not depend on headers that they do not use."""
+    code = 'extern "C" __global__ void k(float* x) { x[0] = 1; }'
+    assert standard_options(code, folder=STANDARD) == []
+    assert standard_options("#include <mma.h>\n" + code, folder=STANDARD) == []
+    assert "-DWARPSCHOOL_NAN" in standard_options(code.replace("1", "NAN"), folder=STANDARD)
+
+
+@pytest.mark.parametrize("call", ["tex2D(x, 1)", "surf2Dwrite(1.0f, 3, 4)", "__shfl_sync(n, 1)", "tex2D<float>(3, 1)"])
+def test_a_wrong_call_of_what_the_compiler_has_built_in_is_an_error_of_the_source(call):
+    with pytest.raises(CompileError, match="matches the argument list") as caught:
+        ptx(f"x[0] = 1; {call};")
+    assert not isinstance(caught.value, PolicyError) and caught.value.diagnostics[0].line == 3
