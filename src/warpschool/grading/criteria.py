@@ -11,8 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-import pytest
-
 from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.verdicts import Judgement, Verdict
@@ -41,6 +39,8 @@ def criterion(
     """
     if not title or not weight > 0 or isinstance(hint, str) or len(hint) > HINT_LEVELS:
         raise GradingError(f"criterion {title!r}: it needs a title, a positive weight and at most {HINT_LEVELS} hints")
+    import pytest  # here, because who only reads results needs none of it
+
     return pytest.mark.criterion(title=title, weight=weight, hint=tuple(hint), counts=counts)
 
 
