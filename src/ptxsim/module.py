@@ -12,6 +12,7 @@ import re
 import struct
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -43,6 +44,14 @@ _KINDS = {t: "f" if t in FLOAT_TYPES else "iub" for t in WIDTH_BITS if t in FLOA
 def parse(text: str) -> Module:
     """Parses a PTX file. Raises PtxSyntaxError."""
     return Module(parse_text(text))
+
+
+def prepare() -> None:
+    """Load what launches need, and make machine code of what every kernel calls: for a process that waits for work."""
+    import ptxsim.run.engine
+    from ptxsim.codegen import jit
+
+    jit.prepare()
 
 
 class Module:
@@ -159,7 +168,7 @@ class SimKernel:
                 self._engine = Engine(self.body, self.file)
             return self._engine
 
-    @property
+    @cached_property
     def order_may_show(self) -> bool:
         """Whether threads may talk to each other without a barrier: `launch(..., order=...)` may then give something
         else."""

@@ -1,4 +1,7 @@
-"""The parent's side of compilation: worker processes that can be killed, and the few that wait for work."""
+"""The parent's side of compilation: worker processes that can be killed, and the few that wait for work.
+
+A process may lend a waiting worker to a fork of its own, which cannot wait for it as for a child: see `WorkerPool.lend`.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ _SIZES = struct.Struct("<4I")
 _START_LIMIT_S = 300.0
 _LAST_BREATH_S = 60.0
 _MOST_COMPILATIONS = 500  # a worker is replaced after so many: NVRTC keeps some memory of each
+_LENT_COMPILATIONS = 20  # what a loan counts for: most are fewer
 _MOST_IDLE = 2
 _SPENT_RESULTS = ("NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_INTERNAL_ERROR", "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE")
 
@@ -45,6 +49,7 @@ class CompilerProcess:
 
     def __init__(self, toolchain: Toolchain) -> None:
         self.compilations = 0
+        self.is_borrowed = False
         on_main = threading.current_thread() is threading.main_thread()
         command = [
             *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
@@ -130,6 +135,9 @@ class CompilerProcess:
 
     def _ended_by(self) -> int | None:
         """The exit status of a process that has closed its output; None if it lives on."""
+        if self.is_borrowed:
+            self._process.returncode = _status_of(self.pid, _LAST_BREATH_S)
+            return self._process.returncode
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_BREATH_S)
         return self._process.returncode
@@ -145,7 +153,8 @@ class CompilerProcess:
     @property
     def healthy(self) -> bool:
         """Whether this worker can take another request."""
-        return self._process.poll() is None and self.compilations < _MOST_COMPILATIONS
+        alive = _is_open(self._out) if self.is_borrowed else self._process.poll() is None
+        return alive and self.compilations < _MOST_COMPILATIONS
 
     def kill(self) -> None:
         """End the process group at once and reap it."""
@@ -153,7 +162,10 @@ class CompilerProcess:
             # A worker that has died by itself keeps its id until the wait below, so the group is still ours.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            if self.is_borrowed:
+                self._process.returncode = -signal.SIGKILL
+            else:
+                self._process.wait()
         self.abandon()
 
     def abandon(self) -> None:
@@ -201,6 +213,26 @@ def _wait(fd: int, event: int, deadline: float) -> None:
     left_ms = (deadline - time.monotonic()) * 1000
     if left_ms <= 0 or not poll.poll(left_ms):
         raise TimeoutError
+
+
+def _is_open(fd: int) -> bool:
+    """Whether somebody holds the other end of a pipe that there is nothing to be read from."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return not poll.poll(0)
+
+
+def _status_of(pid: int, patience_s: float) -> int | None:
+    """The exit status of a process that its parent, another one, has not taken note of yet; None if it lives on."""
+    with suppress(OSError, ValueError, IndexError):
+        handle = os.pidfd_open(pid)
+        try:
+            _wait(handle, select.POLLIN, time.monotonic() + patience_s)
+            stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+        finally:
+            os.close(handle)
+        return os.waitstatus_to_exitcode(int(stat.rpartition(")")[2].split()[-1]))
+    return None
 
 
 def _fields(data: bytearray, most: int) -> list[bytes] | None:
@@ -262,12 +294,42 @@ class WorkerPool:
             self._give(toolchain, worker)
             return worker
 
+    def lend(self) -> tuple[Toolchain, CompilerProcess] | None:
+        """A waiting worker, for one fork of this process: it borrows what is lent before it, and others cannot take it.
+
+        The fork has to come back well before `take_back`: what died in the middle of a request leaves a worker that
+        would give its answer to the next.
+        """
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def borrow(self, toolchain: Toolchain, worker: CompilerProcess) -> None:
+        """In the fork: use a worker that the process before the fork has lent."""
+        worker.is_borrowed = True
+        self._idle.append((toolchain, worker))
+
+    def take_back(self, toolchain: Toolchain, worker: CompilerProcess, *, is_well: bool) -> None:
+        """Let a worker wait again that was lent; `is_well`: the fork has come to its own end."""
+        worker.compilations += _LENT_COMPILATIONS
+        if is_well:
+            self._give(toolchain, worker)
+        else:
+            worker.kill()
+
+    def idle_pids(self) -> list[int]:
+        """The waiting workers' process ids."""
+        with self._lock:
+            return [worker.pid for _, worker in self._idle]
+
     def close(self) -> None:
-        """Kill the waiting workers."""
+        """Kill the waiting workers, and let go of one that is borrowed."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, worker in idle:
-            worker.kill()
+            if worker.is_borrowed:
+                worker.abandon()
+            else:
+                worker.kill()
 
     def after_fork(self) -> None:
         """In a forked child: the workers are the parent's; let go of them, without a lock that nobody will open."""

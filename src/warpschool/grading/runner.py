@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -29,11 +30,12 @@ from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import Limits
 from warpschool.grading.result import Criterion, Result, make_result
-from warpschool.grading.sandbox import Finished, module_path, run_isolated
+from warpschool.grading.sandbox import MOST_ANSWER_BYTES, Finished, module_path, run_isolated
 from warpschool.grading.secret import fingerprint
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
 from warpschool.version import __version__
+from warpschool.warm import client as warm
 
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 ISOLATION = "child process with limits of memory, time and file size"
@@ -114,7 +116,7 @@ def check(
     step: str, source_or_path: str | bytes | Path | None = None, *, device: str = "auto", seed: int | None = None,
     limits: Limits = _USUAL_LIMITS, course: Course | None = None, secret: str = "",
 ) -> Result:  # fmt: skip
-    """Grade a kernel file for a step.
+    """Grade a kernel file of one's own for a step.
 
     Without a source, the step's last-run notebook cell is taken, else its file in the nearest personal copy, else, in a
     checkout, its file in kernels/. Raises CourseError for an unknown step or a missing file, DeviceUnavailable for a
@@ -123,14 +125,18 @@ def check(
     """
     found = (course or Course.find()).step(step)
     source = find_source(found, source_or_path, otherwise=f'Name a file: ws.check("{found}", "FILE.cu")')
-    return check_source(found, source, device=device, seed=seed, limits=limits, secret=secret)
+    is_own = limits == _USUAL_LIMITS and not secret
+    return check_source(found, source, device=device, seed=seed, limits=limits, secret=secret, is_own=is_own)
 
 
 def check_source(
     step: Step, source: Source, *, device: str = "auto", seed: int | None = None, limits: Limits = _USUAL_LIMITS,
-    secret: str = "",
+    secret: str = "", is_own: bool = False,
 ) -> Result:  # fmt: skip
-    """Grade a source that has been found already; see `check`."""
+    """Grade a source that has been found already; see `check`.
+
+    `is_own`: of whoever asks, so that a warm process may do it; what others hand in gets a new interpreter.
+    """
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     chosen = get_device(device)
@@ -140,15 +146,42 @@ def check_source(
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    child = run_isolated(
-        CHILD, json.dumps(job), wall_s=limits.wall_s, in_bubblewrap=False, environment=_environment(limits.threads)
-    )
+    child = _finished(json.dumps(job), limits, is_own=is_own)
     if child.code == 0:
         with contextlib.suppress(GradingError):
             return Result.from_json(child.answer.decode("utf-8", "replace"))
     verdict, seen = _verdict_of_end(child)
     made = provenance(step, device=chosen.description, secret=secret)
     return no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
+
+
+def _finished(job: str, limits: Limits, *, is_own: bool) -> Finished:
+    """How the child ended that was given this job."""
+    environment = _environment(limits.threads)
+    child = _in_warm_process(job, environment, limits.wall_s) if is_own else None
+    if child is None:
+        child = run_isolated(CHILD, job, wall_s=limits.wall_s, in_bubblewrap=False, environment=environment)
+        if is_own:
+            warm.start()  # for the next one
+    return child
+
+
+def _in_warm_process(job: str, environment: Mapping[str, str], wall_s: float) -> Finished | None:
+    """How a fork of the warm process ended; None where there is none, or it failed."""
+    with contextlib.ExitStack() as opened:
+        question, answer, log = files = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        question.write(job.encode())
+        question.seek(0)
+        numbers = question.fileno(), answer.fileno(), log.fileno()
+        timed_out = False
+        try:
+            code = warm.run(warm.GRADER, files=numbers, folder="/", environment=environment, timeout_s=wall_s)
+        except TimeoutError:
+            timed_out, code = True, -int(signal.SIGKILL)
+        if code is None:
+            return None
+        _, answered, said = (file.seek(0) or file.read() for file in files)
+        return Finished(answered[:MOST_ANSWER_BYTES], code, said.decode("utf-8", "replace"), timed_out)
 
 
 def _environment(threads: int) -> dict[str, str]:
@@ -209,7 +242,7 @@ class StepState:
 
 def check_and_remember(step: Step, source: Source, *, device: str = "auto", seed: int | None = None) -> Result:
     """Check a source and keep its result; a disk that does not take it is no failure."""
-    result = check_source(step, source, device=device, seed=seed)
+    result = check_source(step, source, device=device, seed=seed, is_own=True)
     if result.is_grade:
         cache.store(_KIND, _key(result.step, source.sha256), result.to_dict())
     return result
