@@ -1,6 +1,6 @@
 """The parent's side of compilation: worker processes that can be killed, and the few that wait for work.
 
-A process may lend a waiting worker to a fork of its own, which cannot wait for it as for a child: see `WorkerPool.lend`.
+A process may lend a waiting worker to a fork of its own, which cannot wait for it as for a child: `WorkerPool.lend`.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def _finished(job: str, limits: Limits, *, is_own: bool) -> Finished:
 def _in_warm_process(job: str, environment: Mapping[str, str], wall_s: float) -> Finished | None:
     """How a fork of the warm process ended; None where there is none, or it failed."""
     with contextlib.ExitStack() as opened:
-        question, answer, log = files = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        question, answer, log = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         question.write(job.encode())
         question.seek(0)
         numbers = question.fileno(), answer.fileno(), log.fileno()
@@ -180,8 +180,9 @@ def _in_warm_process(job: str, environment: Mapping[str, str], wall_s: float) ->
             timed_out, code = True, -int(signal.SIGKILL)
         if code is None:
             return None
-        _, answered, said = (file.seek(0) or file.read() for file in files)
-        return Finished(answered[:MOST_ANSWER_BYTES], code, said.decode("utf-8", "replace"), timed_out)
+        answer.seek(0)
+        log.seek(0)
+        return Finished(answer.read(MOST_ANSWER_BYTES), code, log.read().decode("utf-8", "replace"), timed_out)
 
 
 def _environment(threads: int) -> dict[str, str]:

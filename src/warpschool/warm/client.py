@@ -64,13 +64,13 @@ def run(
             return None
 
 
-def report() -> dict[str, Any] | None:
-    """What the warm process that fits this one says about itself; None where none runs."""
+def reports() -> list[dict[str, Any]]:
+    """What this user's warm processes say about themselves; `fits` is said of the one that this process would ask."""
     return _told({"about": True})
 
 
-def stop() -> dict[str, Any] | None:
-    """Let the warm process end when its last check has; returns what it said about itself."""
+def stop() -> list[dict[str, Any]]:
+    """Let this user's warm processes end, when their last checks have; returns what they said about themselves."""
     return _told({"stop": True})
 
 
@@ -115,8 +115,10 @@ def _connected() -> socket.socket | None:
     if not place.is_wanted():
         return None
     path = _address[0] if _address else place.socket_path()
-    if path is None:
-        return None
+    return _connection_to(path) if path is not None else None
+
+
+def _connection_to(path: str) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(_REQUEST_S)
     try:
@@ -163,15 +165,17 @@ def _ask(
 
 
 def circumstances() -> dict[str, Any]:
-    """What else of a process a fork takes over: umask, limits, processors, niceness."""
+    """What else of a process a fork takes over: umask, limits, processors, niceness, the name it was called by."""
     import resource
 
-    limits = {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")}
+    kinds = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         umask = next((line.split()[1] for line in file if line.startswith("Umask:")), "22")
     return {
-        "umask": int(umask, 8), "limits": limits, "processors": sorted(os.sched_getaffinity(0)),
+        "umask": int(umask, 8), "limits": [(kind, resource.getrlimit(kind)) for kind in sorted(kinds)],
+        "processors": sorted(os.sched_getaffinity(0)),
         "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+        "program": [sys.argv[0], getattr(sys.modules["__main__"], "__package__", None)],
     }  # fmt: skip
 
 
@@ -194,20 +198,22 @@ def _answers(connection: socket.socket) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lines)
 
 
-def _told(question: dict[str, Any]) -> dict[str, Any] | None:
-    connection = _connected()
-    if connection is None:
-        return None
-    with connection:
-        try:
+def _told(question: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each process in the folder answers."""
+    folder, fitting, found = place.private_folder(), place.socket_path(), []
+    for name in sorted(os.listdir(folder)) if folder else ():
+        connection = _connection_to(f"{folder}/{name}") if not name.endswith(".lock") else None
+        if connection is None:
+            continue
+        with connection, contextlib.suppress(OSError, ValueError):
             send(connection, question)
-            return next(_answers(connection), None)
-        except (OSError, ValueError):
-            return None
+            about = next(_answers(connection), None)
+            found += [about | {"fits": f"{folder}/{name}" == fitting}] if about else []
+    return found
 
 
 class _Signals:
-    """Ctrl-C and Ctrl-Z go over the connection, while this lasts; `ignored` are the signals that this process ignores."""
+    """Ctrl-C and Ctrl-Z go over the connection while this lasts; `ignored` lists what this process ignores."""
 
     def __init__(self, connection: socket.socket, wanted: bool) -> None:
         signals = (signal.SIGINT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)

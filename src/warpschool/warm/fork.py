@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from types import ModuleType
 from typing import Any, NoReturn, TextIO
 
 from warpschool.warm import client
@@ -37,7 +38,8 @@ def become(request: dict[str, Any], files: list[int], server: str) -> None:
     for file in files:
         os.close(file)
     _take_limits(request)
-    _take_environment(request["environment"], request["words"])
+    _take_environment(request["environment"])
+    _take_name(*request["program"], request["words"])
     client.serve_from(server)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,22 +52,32 @@ def _take_limits(request: dict[str, Any]) -> None:
     os.umask(request["umask"])
     os.sched_setaffinity(0, request["processors"])
     os.setpriority(os.PRIO_PROCESS, 0, request["niceness"])
-    for name, limits in request["limits"].items():
-        which = getattr(resource, name)
-        if resource.getrlimit(which) != tuple(limits):
-            resource.setrlimit(which, tuple(limits))
+    for kind, limits in request["limits"]:
+        if resource.getrlimit(kind) != tuple(limits):
+            resource.setrlimit(kind, tuple(limits))
 
 
-def _take_environment(environment: dict[str, str], words: list[str]) -> None:
+def _take_name(path: str, package: str | None, words: list[str]) -> None:
+    """Usage messages say how the program was called."""
+    sys.argv = [path, *words]
+    main = ModuleType("__main__")
+    main.__package__ = package
+    sys.modules["__main__"] = main
+
+
+def _take_environment(environment: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
-    sys.argv = ["warpschool", *words]
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     at_once = bool(environment.get("PYTHONUNBUFFERED"))
-    sys.stdin = sys.__stdin__ = _stream(0, sys.stdin, "r")
-    sys.stdout = sys.__stdout__ = _stream(1, sys.stdout, "w", at_once=at_once)
-    sys.stderr = sys.__stderr__ = _stream(2, sys.stderr, "w", at_once=at_once, by_lines=True)
+    streams = {
+        "stdin": _stream(0, sys.stdin, "r"), "stdout": _stream(1, sys.stdout, "w", at_once=at_once),
+        "stderr": _stream(2, sys.stderr, "w", at_once=at_once, by_lines=True),
+    }  # fmt: skip
+    for name, stream in streams.items():
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()  # forks must not draw the same; `random` sees to that itself
@@ -79,7 +91,7 @@ def _stream(number: int, like: TextIO, mode: str, *, at_once: bool = False, by_l
 
 
 def finish(module: str) -> NoReturn:
-    """Run the module's `main`, and end as an interpreter that ran nothing else; what the server holds stays untouched."""
+    """Run the module's `main`, and end as an interpreter does that ran nothing else."""
     code = _outcome(module)
     threading._shutdown()  # type: ignore[attr-defined] # joins threads as the interpreter does before it ends
     atexit._run_exitfuncs()

@@ -1,6 +1,6 @@
-"""The warm process: `python -P -m warpschool.warm.server SOCKET [IDLE_S]`. One thread; every request runs in a fork.
+"""The warm process: `python -P -m warpschool.warm.server SOCKET [IDLE_S [LOOK_S]]`.
 
-It ends by itself: after a quarter of an hour without a request, and when a file of its packages has changed or gone.
+It has one thread, and every request runs in a fork. It ends by itself: after a quarter of an hour without a request, and when a file of its packages has changed or gone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from warpschool.warm.client import COMMAND, COMMANDS, CONTINUE, GRADER, INTERRUP
 from warpschool.warm.fork import become, finish
 
 IDLE_S = 900.0
-_LOOK_S = 60.0  # how often it looks whether it is out of date
+LOOK_S = 60.0  # how often it looks whether it is out of date
 _ASKING_S = 5.0  # for a whole request, which is sent at once
 _MOST_BYTES = 16 << 20
 _FILES = 4
@@ -56,14 +56,13 @@ class _Check:
 class Server:
     """Listens, forks, tells how forks ended."""
 
-    def __init__(self, path: str, listener: socket.socket, idle_s: float) -> None:
-        self._path, self._listener, self._idle_s = path, listener, idle_s
+    def __init__(self, path: str, listener: socket.socket, idle_s: float, look_s: float) -> None:
+        self._path, self._listener, self._idle_s, self._look_s = path, listener, idle_s, look_s
         self._checks: dict[int, _Check] = {}
         self._selector = selectors.DefaultSelector()
         self._is_open = True
         self._served = 0
         self._last = time.monotonic()
-        self._began = time.time()
         self._file = os.stat(path).st_ino
         wake, self._woken = socket.socketpair()
         for end in (wake, self._woken):
@@ -78,7 +77,7 @@ class Server:
         """Answer until there is nothing left to wait for; in a fork this does not return."""
         looked = time.monotonic()
         while self._is_open or self._checks:
-            for key, _ in self._selector.select(min(self._idle_s, _LOOK_S)):
+            for key, _ in self._selector.select(min(self._idle_s, self._look_s)):
                 key.data(key.fileobj)
             now = time.monotonic()
             if self._checks:
@@ -87,7 +86,7 @@ class Server:
             _keep_compiler()
             if now - self._last >= self._idle_s:
                 self._close()
-            if now - looked >= _LOOK_S:
+            if now - looked >= self._look_s:
                 looked = now
                 if place.socket_path() != self._path or not self._is_reachable():
                     self._close()
@@ -216,8 +215,8 @@ class Server:
         spent_s = sum(usage.ru_utime + usage.ru_stime for usage in used) + sum(map(_spent_s, pool.idle_pids()))
         return {
             "pid": os.getpid(), "memory_bytes": memory, "served": self._served, "running": len(self._checks),
-            "age_s": round(time.time() - self._began, 1), "idle_s": self._idle_s,
-            "cpu_s": round(spent_s, 3),
+            "waits_s": self._idle_s,
+            "cpu_s": round(spent_s, 3), "compilers": pool.idle_pids(),
         }  # fmt: skip
 
 
@@ -288,8 +287,8 @@ def _gave_up_rights(pid: int) -> tuple[bool, bool]:
 
 def main() -> None:
     """Load, then listen, unless another one does already."""
-    path = sys.argv[1]
-    idle_s = float(sys.argv[2]) if len(sys.argv) > 2 else IDLE_S
+    path, *given = sys.argv[1:]
+    times = [*map(float, given), *(IDLE_S, LOOK_S)[len(given) :]]
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # a fork takes it, once it has its handler
     if place.socket_path() != path:
         return
@@ -307,7 +306,7 @@ def main() -> None:
             os.unlink(path)
         listener.bind(path)
         listener.listen(16)
-        Server(path, listener, idle_s).serve()
+        Server(path, listener, *times).serve()
     os.unlink(f"{path}.lock")
 
 
