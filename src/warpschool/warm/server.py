@@ -1,6 +1,7 @@
 """The warm process: `python -P -m warpschool.warm.server SOCKET [IDLE_S [LOOK_S]]`.
 
-It has one thread, and every request runs in a fork. It ends by itself: after a quarter of an hour without a request, and when a file of its packages has changed or gone.
+It has one thread, and every request runs in a fork. It ends by itself: after a quarter of an hour without a request,
+and when a file of its packages has changed or gone.
 """
 
 from __future__ import annotations
