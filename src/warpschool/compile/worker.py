@@ -1,6 +1,6 @@
 """The parent's side of compilation: worker processes that can be killed, and the few that wait for work.
 
-A process may lend a waiting worker to a fork of its own, which cannot wait for it as for a child: `WorkerPool.lend`.
+A process may lend a waiting worker to a fork of its own: `WorkerPool.lend`.
 """
 
 from __future__ import annotations
@@ -135,9 +135,8 @@ class CompilerProcess:
 
     def _ended_by(self) -> int | None:
         """The exit status of a process that has closed its output; None if it lives on."""
-        if self.is_borrowed:
-            self._process.returncode = _status_of(self.pid, _LAST_BREATH_S)
-            return self._process.returncode
+        if self.is_borrowed:  # only its parent is told
+            return None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_BREATH_S)
         return self._process.returncode
@@ -222,19 +221,6 @@ def _is_open(fd: int) -> bool:
     return not poll.poll(0)
 
 
-def _status_of(pid: int, patience_s: float) -> int | None:
-    """The exit status of a process that its parent, another one, has not taken note of yet; None if it lives on."""
-    with suppress(OSError, ValueError, IndexError):
-        handle = os.pidfd_open(pid)
-        try:
-            _wait(handle, select.POLLIN, time.monotonic() + patience_s)
-            stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-        finally:
-            os.close(handle)
-        return os.waitstatus_to_exitcode(int(stat.rpartition(")")[2].split()[-1]))
-    return None
-
-
 def _fields(data: bytearray, most: int) -> list[bytes] | None:
     """The fields of a whole frame, None while some of it is missing."""
     if len(data) < _SIZES.size:
@@ -260,7 +246,13 @@ class WorkerPool:
         with self._slots:
             worker = self._take(toolchain)
             try:
-                answer = worker.compile(source, name, options, limits)
+                try:
+                    answer = worker.compile(source, name, options, limits)
+                except (CompileLimitError, CompilerMissing):
+                    if not worker.is_borrowed:
+                        raise
+                    worker = CompilerProcess(toolchain)  # of our own, whose end tells the reason
+                    answer = worker.compile(source, name, options, limits)
                 if answer.result in _SPENT_RESULTS:
                     worker.kill()
             finally:

@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -39,7 +40,8 @@ def become(request: dict[str, Any], files: list[int], server: str) -> None:
         os.close(file)
     _take_limits(request)
     _take_environment(request["environment"])
-    _take_name(*request["program"], request["words"])
+    path, package = request["program"]
+    _take_name(path, package, request["words"])
     client.serve_from(server)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -78,6 +80,7 @@ def _take_environment(environment: dict[str, str]) -> None:
     for name, stream in streams.items():
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    tempfile.tempdir = None
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()  # forks must not draw the same; `random` sees to that itself
