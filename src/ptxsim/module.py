@@ -197,6 +197,7 @@ class SimKernel:
         tensor_sums: str = ORDERED,
         order: int | None = None,
         handoffs: bool = False,
+        tier: str = "auto",
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -208,7 +209,9 @@ class SimKernel:
         `tensor_sums` says how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU
         does, to the last bit and more slowly. `order` is the seed of an order in which blocks, and the warps of each,
         take their turns, the same on every machine; None is by number. What is right only in one order shows.
-        `handoffs`, with checks: keep what warps hand to each other through barrier objects.
+        `handoffs`, with checks: keep what warps hand to each other through barrier objects. `tier` is "stencils", code
+        that is made at once, "compiled", which runs several times faster, or "auto", which begins a long kernel with
+        the first and compiles it when its launches have taken a while; what comes out is the same.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -216,9 +219,12 @@ class SimKernel:
         terms = self.terms(grid, block, params, shared_bytes, cluster=cluster, cooperative=cooperative)
         if tensor_sums not in TENSOR_SUMS:
             raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
+        if tier not in ("auto", "stencils", "compiled"):
+            raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of auto, stencils, compiled")
         return self.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
             step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order, handoffs=handoffs,
+            tier=tier,
         )  # fmt: skip
 
     def listing(self, stage: str, block: Shape) -> str:

@@ -62,6 +62,7 @@ def launch(text: str, rng: random.Random) -> str:
         record = kernel.launch(
             grid, block, arguments, memory, shared_bytes=rng.choice((0, 0, 64, 1024)), parted=parted,
             threads=rng.choice((1, 2)), step_limit=STEP_LIMIT, print_limit=PRINT_LIMIT,
+            tier=rng.choice(("auto", "stencils")),
         )  # fmt: skip
     except WarpschoolError as error:
         if error.__cause__ is not None:

@@ -1,6 +1,7 @@
 """Every lane-by-lane instruction on the translated simulator against what a GPU computed for it, bit by bit.
 
-The same cases and the same recording as for the oracle; each runs with all lanes together and with lanes parted.
+The same cases and the same recording as for the oracle; each runs with all lanes together, with lanes parted, and as
+stencils.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def parsed():
     return parse(module())
 
 
-def computed(parsed_module, number: int, parted: bool) -> list[np.ndarray]:
+def computed(parsed_module, number: int, how: str) -> list[np.ndarray]:
     """The engine's results of a case as uint64 arrays."""
     case = CASES[number]
     memory = Memory()
@@ -40,24 +41,27 @@ def computed(parsed_module, number: int, parted: bool) -> list[np.ndarray]:
     for array, w in zip(arrays, words, strict=True):
         array.view()[:] = w.view(np.uint8)
     kernel = parsed_module.kernel(f"case_{number}")
-    kernel.launch(1, THREADS, arrays, memory, check=False, count=False, parted=parted)
+    kernel.launch(
+        1, THREADS, arrays, memory, check=False, count=False, parted=how == "parted",
+        tier="stencils" if how == "stencils" else "compiled",
+    )  # fmt: skip
     return list(arrays[1].view().view(np.uint64).reshape(2, THREADS)[: len(case.results)])
 
 
-@pytest.mark.parametrize("parted", [False, True], ids=["together", "parted"])
+@pytest.mark.parametrize("how", ["together", "parted", "stencils"])
 @pytest.mark.parametrize(
     "first", [pytest.param(n, marks=pytest.mark.slow if n % 300 else ()) for n in range(0, len(CASES), 100)]
 )
-def test_every_case_equals_silicon(first, parted, parsed, recorded):
+def test_every_case_equals_silicon(first, how, parsed, recorded):
     for number in range(first, min(first + 100, len(CASES))):
         case = CASES[number]
         if not in_table(case):
             continue
         if case.name in UNSUPPORTED:
             with pytest.raises(UnsupportedInstruction, match=re.escape(case.name)):
-                computed(parsed, number, parted)
+                computed(parsed, number, how)
             continue
-        for k, (ours, kind) in enumerate(zip(computed(parsed, number, parted), case.results, strict=True)):
+        for k, (ours, kind) in enumerate(zip(computed(parsed, number, how), case.results, strict=True)):
             theirs = recorded[f"{case.name}/{k}"]
             wrong = differences(case, ours, theirs, kind)
             seen = [([hex(int(s[t])) for s in inputs(case)], hex(int(ours[t])), hex(int(theirs[t]))) for t in wrong[:3]]

@@ -230,7 +230,7 @@ def test_random_kernel(seed):
     x = np.random.default_rng(seed).integers(0, 200, 257).astype(np.uint32)
     arguments = [x, np.zeros(grid * threads * WORDS, np.uint32), np.int32(len(x))]
     expected = oracle_launch.launch(ptx, "k", (grid,), program.block, *arguments)
-    for options in ({}, {"parted": True}, {"check": False, "threads": 1}):
+    for options in ({}, {"parted": True}, {"check": False, "threads": 1}, {"tier": "stencils"}):
         ours = engine_launch.launch(ptx, "k", (grid,), program.block, *arguments, **options)
         assert not ours.record.hazards, f"{ours.record.hazards[0].message}\n{source}"
         words = zip(ours.arrays[1].reshape(-1, WORDS), expected.arrays[1].reshape(-1, WORDS), strict=True)

@@ -79,11 +79,18 @@ def test_relaxed_accesses_that_carry_data_are_unordered():
     text = SUM.replace("BARRIER", "")
     hazards, _, _ = launched(text, data, np.zeros(1, np.int32), threads=256, before=ATOMIC)
     assert hazards
-    assert {kind for kind, _ in hazards} == {"unordered"}
+    assert {kind for kind, _ in hazards} == {"unordered", "uninitialized"}
     text = SUM.replace("BARRIER", "__syncthreads();")
     hazards, _, found = launched(text, data, np.zeros(1, np.int32), threads=256, before=ATOMIC)
     assert hazards == []
     assert found[1][0] == data.sum()
+
+
+def test_whole_warps_that_read_shared_memory_by_generic_addresses_are_watched():
+    text = "__shared__ int s[256]; const int t = threadIdx.x; Int mine(s[t]); mine.store(p[t], RELAXED);"
+    text += "if (t < 128) { Int other(s[t + 128]); p[t] = other.load(RELAXED); }"
+    hazards, _, _ = launched(text.replace("RELAXED", RELAXED), np.zeros(256, np.int32), threads=256, before=ATOMIC)
+    assert {kind for kind, _ in hazards} == {"unordered", "uninitialized"}
 
 
 WAIT = f"while (flag.load({RELAXED}) == 0) {{}}"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from ptxsim.isa import STRONG, AddressUse, Order, Pointer
 from ptxsim.syntax.matrices import tile
@@ -35,6 +36,7 @@ from ptxsim.syntax.program import (
     elements_of,
     reached,
     registers_in,
+    row_of,
 )
 
 Roots = frozenset[str]
@@ -51,11 +53,16 @@ def _instructions(kernel: Kernel) -> Iterator[Instruction]:
 
 def order_of(i: Instruction) -> Order:
     """To whom it may show when an instruction is executed, its modifiers included."""
-    found = i.row.order
-    for modifier in i.modifiers:
-        if modifier in STRONG:  # few are, and a union of flags takes a microsecond
-            found |= STRONG[modifier] if i.row.has_result else STRONG[modifier] & ~Order.WAITS
-    return found & ~Order.BLOCKS if not _WITHIN_CLUSTERS.isdisjoint(i.modifiers) else found
+    return _order(i.opcode, i.modifiers)
+
+
+@lru_cache(maxsize=4096)
+def _order(opcode: str, modifiers: tuple[str, ...]) -> Order:
+    row, found = row_of(opcode, modifiers), Order.NOBODY
+    for modifier in modifiers:
+        found |= STRONG.get(modifier, Order.NOBODY)
+    found = row.order | (found if row.has_result else found & ~Order.WAITS)
+    return found & ~Order.BLOCKS if not _WITHIN_CLUSTERS.isdisjoint(modifiers) else found
 
 
 _WITHIN_CLUSTERS = frozenset({"proxy", "mbarrier_init"})

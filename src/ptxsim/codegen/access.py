@@ -16,6 +16,7 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, report_signal, tell_async
 from ptxsim.codegen.translator import UNIFORM, Translator
+from ptxsim.codegen.unit import Unit
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of
 
 HALF = WARP // 2
@@ -85,11 +86,11 @@ def is_signal(i: Instruction, space: str) -> bool:
     return not _SIGNALS.isdisjoint(i.modifiers) or (i.has("volatile") and space != "shared")
 
 
-def space_of(t: Translator, i: Instruction, where: Address) -> str:
+def space_of(unit: Unit, i: Instruction, where: Address) -> str:
     """The space of an access; of a generic one the only space from which its pointer can come, if there is one."""
     if i.space != "generic" or not isinstance(where.base, Register):
         return i.space
-    roots = t.unit.pointers.get(where.base.name, frozenset())
+    roots = unit.pointers.get(where.base.name, frozenset())
     spaces = {r if r in ("shared", "local") else "global" for r in roots}
     return spaces.pop() if len(spaces) == 1 and "?" not in roots else "generic"
 
@@ -103,7 +104,7 @@ def vector_address(t: Translator, a: MemoryAccess, kind: str) -> IRValue:
     """Addresses of all lanes as `kind` (i64 global, i32 shared offsets)."""
     base = a.address.base
     value = t.resize(t.get(base.name, WARP) if isinstance(base, Register) else t.source(base, "u64", 0), kind)
-    return t.add_const(value if value.lanes else t.splat(value), a.address.offset)
+    return t.displaced(value if value.lanes else t.splat(value), a.address.offset)
 
 
 def is_wide(t: Translator, a: MemoryAccess) -> bool:
@@ -171,7 +172,7 @@ def account(
     values: list[IRValue] | None = None,
 ) -> IRValue:
     """Checks and counts an access of the lanes in `mask`; those that may go on. `values` are what they store."""
-    fixed = (constant("i32", k) for k in (a.bytes_, a.site, a.kind if kind is None else kind))
+    fixed = constant("i32", a.bytes_), t.site_number(a.site), constant("i32", a.kind if kind is None else kind)
     checked = constant("i32", int(t.unit.options.check or space == "const"))
     told = values is not None and t.unit.options.exact
     if told:

@@ -247,7 +247,14 @@ def run_warp(b: Helper, warps: Warps, warp: IRValue, slots: Slots) -> None:
 
 
 def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) -> tuple[IRValue, IRValue]:
-    """`full` and `masked` in turns, as long as the warp only changes from one to the other; (result, its code)."""
+    """`full` and `masked` in turns, as long as the warp only changes from one to the other; (result, its code).
+
+    Where the kernel has no `full`, `masked` alone.
+    """
+    if not warps.parts:
+        result = b.let("i32", 0, f"call i32 @masked({context}, {WORKER})")
+        b.store(result, slots.state)
+        return result, b.lshr(result, 16)
     again, settled = b.new_label("again"), b.new_label("settled")
     full, masked, judge = b.new_label("full"), b.new_label("masked"), b.new_label("judge")
     b.br(again, then=again)

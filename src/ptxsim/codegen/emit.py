@@ -442,6 +442,19 @@ class Helper(Builder):
         self.store(initial, slot)
         return slot
 
+    def gather(self, type_: str, pointers: IRValue, mask: IRValue) -> IRValue:
+        """What the lanes of a mask find at their pointers; 0 for the others."""
+        name, vector = f"llvm.masked.gather.v{WARP}{type_}.v{WARP}p0", ir_type(type_, WARP)
+        self.declared[name] = f"declare {vector} @{name}(<{WARP} x ptr>, i32, <{WARP} x i1>, {vector})"
+        tail = f"i32 {BITS[type_] // 8}, {self.bits_mask(mask)}, {vector} zeroinitializer"
+        return self.let(type_, WARP, f"call {vector} @{name}({pointers}, {tail})")
+
+    def scatter(self, value: IRValue, pointers: IRValue, mask: IRValue) -> None:
+        """Stores the lanes of a mask; of those with the same pointer the highest."""
+        name = f"llvm.masked.scatter.v{WARP}{value.type}.v{WARP}p0"
+        self.declared[name] = f"declare void @{name}({value.ir_type}, <{WARP} x ptr>, i32, <{WARP} x i1>)"
+        self.emit(f"call void @{name}({value}, {pointers}, i32 {BITS[value.type] // 8}, {self.bits_mask(mask)})")
+
     def fill(self, pointer: IRValue, byte: int, length: IRValue) -> None:
         self.call("llvm.memset.p0.i64", "void", pointer, constant("i8", byte), length, IRValue("i1", "false"))
 

@@ -85,11 +85,12 @@ def general_global(
         return gather_scatter(t, a, address, values, mask)
     counter = NULL if cell is None else t.counter_pointer(cell)
     if len(a.registers) == 1 and not a.exact:  # one call for all keeps code small where a kernel has many accesses
-        fixed = (*(constant("i32", k) for k in (a.bytes_, a.site, a.kind)), counter, constant("i32", int(o.check)))
+        fixed = constant("i32", a.bytes_), t.site_number(a.site), constant("i32", a.kind), counter
+        checked = constant("i32", int(o.check))
         state = (WORKER, CONTEXT, address, mask)
         if values is None:
-            return [t.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, lanes=WARP)]
-        t.call(f"ws_store_global_{a.element}_{granule}", "void", *state, *fixed, values[0])
+            return [t.call(f"ws_load_global_{a.element}_{granule}", a.element, *state, *fixed, checked, lanes=WARP)]
+        t.call(f"ws_store_global_{a.element}_{granule}", "void", *state, *fixed, checked, values[0])
         return []
     mask = account(t, a, "global", address, mask, counter=counter, values=values)
     results = gather_scatter(t, a, address, values, mask)

@@ -43,7 +43,7 @@ def _machine(level: int) -> llvm.TargetMachine:
 @functools.cache
 def _engine_of(text: str, names: tuple[str, ...]) -> llvm.ExecutionEngine:
     """Compiles helpers, once per process, and makes their names known to what is compiled after them."""
-    engine = _linked(_object(text, 2), _machine(2))
+    engine = _linked(_machine(2), _object(text, 2))
     for name in names:
         llvm.add_symbol(name, engine.get_function_address(name))
     return engine
@@ -81,12 +81,16 @@ class Code:
         self._parting = threading.Lock()
         count = translation.instruction_count
         self._masked_level = 0 if count > _LARGE_CHECKED else 1
-        level = 0 if count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE) else 1
+        large = translation.outlined or count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE)
+        level = 0 if large else 1
         _add_library(translation.unit.library)
         self._engines = [_compiled(translation.ir, level, promote=translation.full_names)]
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
         self.masked_plan: CounterPlan | None = None
         self.masked_address = 0
+        if translation.outlined:
+            self.masked_plan = translation.unit.plan
+            self.masked_address = self._engines[0].get_function_address("masked")
 
     def compile_masked(self) -> None:
         """Compiles the function for parted lanes, once."""
@@ -100,20 +104,29 @@ class Code:
 
 
 _library_lock = threading.Lock()
-_library: dict[str, llvm.ExecutionEngine] = {}
-"""Functions for tensor cores, by name, compiled once per process."""
+_library: set[str] = set()
+"""Names of the functions for tensor cores and of the stencils that this process has compiled or loaded."""
 
 
 def _add_library(functions: dict[str, str]) -> None:
-    """Compiles those functions that are not there yet and makes their names known to kernels."""
+    """Compiles those functions that are not there yet, each apart, and makes their names known to kernels."""
     with _library_lock:
-        for name, text in functions.items():
-            if name in _library:
-                continue
-            engine = _compiled(text, 2)
-            with _lock:
+        fresh = {name: text for name, text in functions.items() if name not in _library}
+        if not fresh:
+            return
+        codes = [_object(text, 2) for text in fresh.values()]
+        with _lock:
+            for text in fresh.values():
+                _load_helpers(text)
+            engine = _linked(_machine(2), *codes)
+            for name in fresh:
                 llvm.add_symbol(name, engine.get_function_address(name))
-                _library[name] = engine
+            _library.update(fresh)
+            _kept.append(engine)
+
+
+_kept: list[llvm.ExecutionEngine] = []
+"""What the library's code lies in."""
 
 
 def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str) -> None:
@@ -129,7 +142,7 @@ def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.Execut
     code = _object(ir, level, promote)
     with _lock:
         _load_helpers(ir)
-        return _linked(code, _machine(level))
+        return _linked(_machine(level), code)
 
 
 def _object(ir: str, level: int, promote: tuple[str, ...] = ()) -> bytes:
@@ -167,9 +180,10 @@ def _emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
         library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
-def _linked(code: bytes, machine: llvm.TargetMachine) -> llvm.ExecutionEngine:
+def _linked(machine: llvm.TargetMachine, *codes: bytes) -> llvm.ExecutionEngine:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    for code in codes:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 from ptxsim.limits import WARP
-from ptxsim.syntax.program import WIDTH_BITS, Kernel, WarpBarrier
+from ptxsim.syntax.program import WIDTH_BITS, Block, Instruction, Kernel, WarpBarrier, registers_in
 
 
 class BlockPart(ctypes.Structure):
@@ -375,12 +375,14 @@ class ContextLayout:
     likes. `masked` knows no patterns and so keeps every register as a vector, in `slots`. One that `full` keeps as a
     scalar has a second place among the `scalars`, packed so that a warp's state stays in few cache lines. Behind them
     come the slots that `full` uses too, and then those that only `masked` does. `frames` are lists of registers that
-    `full` keeps as matrices, `local` is local memory: all lanes' words of an address side by side, 128 bytes.
+    `full` keeps as matrices, `pool` is for registers within a block, where stencils look for them (`outlined`), `local`
+    is local memory: all lanes' words of an address side by side, 128 bytes.
     """
 
     scalars: dict[str, int]
     slots: dict[str, int]
     frames: int
+    pool: int
     local: int
     size: int
 
@@ -407,9 +409,45 @@ def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int
     slots: dict[str, int] = {}
     for name in sorted(live, key=lambda n: form(n) != WARP):  # the vectors of `full` first, next to the scalars
         slots[name] = offset
-        offset += max(64, WARP * int(storage(kernel.registers[name])[1:]) // 8)
+        offset += _slot_bytes(kernel.registers[name])
     frames = -(-offset // 64) * 64
-    local = -(-(frames + frames_bytes) // 128) * 128
+    pool = -(-(frames + frames_bytes) // 128) * 128
+    local = -(-max(places_in(b, kernel.registers, slots, pool)[1] for b in kernel.blocks) // 128) * 128
     size = local + WARP * kernel.local_bytes
     # an odd number of cache lines: the contexts of a block's warps spread over the sets of the host's cache
-    return ContextLayout(scalars, slots, frames, local, -(-size // 256) * 256 + 64)
+    return ContextLayout(scalars, slots, frames, pool, local, -(-size // 256) * 256 + 64)
+
+
+def _slot_bytes(type_: str) -> int:
+    """Bytes of a register's place as a vector; predicates are a bit per lane."""
+    return max(64, WARP * int(storage(type_)[1:]) // 8)
+
+
+def places_in(
+    block: Block, types: Mapping[str, str], slots: Mapping[str, int], pool: int
+) -> tuple[dict[str, int], int]:
+    """Places from `pool` on for the registers of a block that have no slot, each as long as it is needed; their end."""
+    named = [_registers_of(i) for i in block.executed]
+    last = {name: position for position, names in enumerate(named) for name in names if name not in slots}
+    free: dict[int, list[int]] = {}
+    found: dict[str, int] = {}
+    end = pool
+    for position, names in enumerate(named):
+        own = [name for name in names if name in last]
+        for name in own:
+            size = _slot_bytes(types[name])
+            if name not in found and free.get(size):
+                found[name] = free[size].pop()
+            elif name not in found:
+                found[name] = end
+                end += size
+        for name in own:
+            if last[name] == position:
+                free.setdefault(_slot_bytes(types[name]), []).append(found[name])
+    return found, end
+
+
+def _registers_of(i: Instruction) -> list[str]:
+    """The registers that an instruction names, each once."""
+    names = [name for operand in i.operands for name in registers_in(operand)]
+    return list(dict.fromkeys([*names, i.guard.register] if i.guard else names))

@@ -100,11 +100,19 @@ class Masked(Translator):
         if self.unit.options.count:
             self.execution_cell = self.unit.plan.cell(2)
             self.lanes_cell = self.execution_cell + 1
-            self.bump(self.execution_cell, constant("i64", 1))
-            self.bump(self.lanes_cell, self.resize(self.call("llvm.ctpop.i32", "i32", self.here), "i64"))
+            self.count_execution()
         for self.position, i in enumerate(block.instructions):
             self.count_instruction(i)
             self.instruction(i)
+        self.leave_block(block)
+
+    def count_execution(self) -> None:
+        """Counts that the current block runs, and for how many lanes."""
+        self.bump(self.execution_cell, constant("i64", 1))
+        self.bump(self.lanes_cell, self.resize(self.call("llvm.ctpop.i32", "i32", self.here), "i64"))
+
+    def leave_block(self, block: Block) -> None:
+        """What ends a block: its lanes' registers and where each of them goes on."""
         following = self._following(block)
         if following is None:
             return

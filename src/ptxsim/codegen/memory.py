@@ -66,7 +66,7 @@ def _load_or_store(t: Translator, i: Instruction) -> None:
     where, what, _ = place_of(i)
     if not isinstance(where, Address):
         raise unsupported(i)
-    space, size = space_of(t, i, where), bytes_of(i.type)
+    space, size = space_of(t.unit, i, where), bytes_of(i.type)
     if size > 8:
         raise unsupported(i)
     site = t.unit.site(i, space, "read" if is_load else "write")
@@ -243,7 +243,7 @@ def _atomic(t: Translator, i: Instruction) -> None:
     operation = next((m for m in i.modifiers if m in _OPERATIONS), None)
     if operation is None or not isinstance(where, Address):
         raise unsupported(i)
-    space = space_of(t, i, where)
+    space = space_of(t.unit, i, where)
     elements = [_elements(o) for o in operands[1:]]
     a = MemoryAccess(i, space, False, where, elements[0], bytes_of(i.type), t.unit.site(i, space, "atomic"))
     if space == "shared":

@@ -23,7 +23,8 @@ An access is judged in up to three phases:
 1. A *look* at many granules at once, in the kernel's own code or in a fragment's function. It lets pass what most
    accesses are: granules last touched before the epoch, or read by others only. It leaves their marks behind; a mark
    is right even where another granule of the same access does not pass: the exact rules leave the same one.
-2. Where the look does not pass, `ShadowRules`, granule by granule and lane by lane. They know barriers of the whole
+2. Where the look does not pass, `ShadowRules`: for all lanes at a time where none of them is in conflict, else granule
+   by granule and lane by lane, so that the lowest is named. They know barriers of the whole
    block and of a whole warp alone. Where something else orders accesses (a named barrier, a fence and a flag, a barrier
    of some lanes) they take for a race what is none.
 3. So a launch that met a race runs again with the *exact* shadow (`ExactStep`), block after block on one thread. There
@@ -156,67 +157,74 @@ class ArrayLook(_Look):
 
 
 class ShadowRules:
-    """The rules for one granule and one access of kind KIND, while the kernel runs."""
+    """The rules for one granule and one access of kind KIND, while the kernel runs: for one lane, or where `lane` is a
+    vector for as many granules as it has lanes, which then have to be different ones or to be joined afterwards."""
 
     def __init__(self, b: Helper, warp: IRValue, lane: IRValue) -> None:
-        self.b, self.warp, self.lane = b, warp, lane
-        self.time, self.epoch = b.worker("time", I32), b.worker("epoch", I32)
-        self.synced = b.load(I32, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+        self.b, self.lane = b, lane
+        synced = b.load(I32, b.offset(CONTEXT, L.ContextLayout.SYNC_TIME))
+        self.time, self.epoch = self._wide(b.worker("time", I32)), self._wide(b.worker("epoch", I32))
+        self.warp, self.kind, self.synced = self._wide(warp), self._wide(KIND), self._wide(synced)
+
+    def _wide(self, value: IRValue) -> IRValue:
+        return self.b.splat(value, self.lane.lanes) if self.lane.lanes else value
+
+    def _const(self, value: int) -> IRValue:
+        return self.b.like(self.lane, value)
 
     def _bits(self, state: IRValue, shift: int, mask: int) -> IRValue:
         return self.b.and_const(self.b.lshr(state, shift), mask)
 
+    def _is(self, kind: IRValue, wanted: int) -> IRValue:
+        return self.b.icmp("eq", kind, self._const(wanted))
+
     def mark(self) -> IRValue:
         """What an access of kind KIND leaves behind where nothing is to be remembered of the one before."""
-        b = self.b
-        return b.or_(
-            b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(KIND, L.KIND_SHIFT)),
-            b.or_(b.shl(self.warp, L.WARP_SHIFT), self.lane),
-        )
+        return self._state(self.kind, self.lane, 0)
 
     def _state(self, kind: IRValue, lane: IRValue, flags: int) -> IRValue:
         b, who = self.b, self.b.or_(self.b.shl(self.warp, L.WARP_SHIFT), lane)
-        return b.or_(b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(kind, L.KIND_SHIFT)), b.or_(who, i32(flags)))
+        made = b.or_(b.or_(b.shl(self.time, L.TIME_SHIFT), b.shl(kind, L.KIND_SHIFT)), who)
+        return b.or_(made, self._const(flags)) if flags else made
 
     def step(self, state: IRValue) -> tuple[IRValue, IRValue]:
         """(conflict, new state) for this access of kind KIND to a granule in `state` (i32)."""
-        b = self.b
+        b, zero = self.b, self._const(0)
         then, kind = b.lshr(state, L.TIME_SHIFT), self._bits(state, L.KIND_SHIFT, 3)
         recent = b.icmp("uge", then, self.epoch)
         same_warp = b.and_(
-            b.icmp("eq", b.and_const(state, L.MANY_WARPS), i32(0)),
+            b.icmp("eq", b.and_const(state, L.MANY_WARPS), zero),
             b.icmp("eq", self._bits(state, L.WARP_SHIFT, 31), self.warp),
         )
         same_lane = b.and_(
-            b.icmp("eq", b.and_const(state, L.MANY_LANES), i32(0)), b.icmp("eq", b.and_const(state, _LANE), self.lane)
+            b.icmp("eq", b.and_const(state, L.MANY_LANES), zero), b.icmp("eq", b.and_const(state, _LANE), self.lane)
         )
         same_thread = b.and_(same_warp, same_lane)
         unsynced = b.icmp("uge", then, self.synced)
         concurrent = b.and_(recent, b.or_(b.not_(same_warp), b.and_(unsynced, b.not_(same_lane))))
-        was_read, was_write = b.icmp("eq", kind, i32(L.READ)), b.icmp("eq", kind, i32(L.WRITE))
-        was_both = b.icmp("eq", kind, i32(L.READ_AFTER_WRITE))
+        was_read, was_write, was_atomic = (self._is(kind, past) for past in (L.READ, L.WRITE, L.ATOMIC))
+        was_both = self._is(kind, L.READ_AFTER_WRITE)
         reads_within_warp = b.or_(was_read, b.and_(was_both, same_warp))
-        is_read, is_atomic = b.icmp("eq", KIND, i32(L.READ)), b.icmp("eq", KIND, i32(L.ATOMIC))
-        harmless = b.or_(b.and_(is_read, reads_within_warp), b.and_(is_atomic, b.icmp("eq", kind, i32(L.ATOMIC))))
+        is_read, is_write, is_atomic = (self._is(self.kind, now) for now in (L.READ, L.WRITE, L.ATOMIC))
+        harmless = b.or_(b.and_(is_read, reads_within_warp), b.and_(is_atomic, was_atomic))
         conflict = b.and_(concurrent, b.not_(harmless))
-        fresh = self.mark()
         # another reader (or atomic) joins; the looks rely on these very forms
         other_lane = b.and_(same_warp, b.and_(unsynced, b.not_(same_lane)))
-        joined_kind = b.select(was_both, i32(L.READ_AFTER_WRITE), KIND)
+        joined_kind = b.select(was_both, self._const(L.READ_AFTER_WRITE), self.kind)
         in_warp = b.select(
-            other_lane, self._state(joined_kind, i32(0), L.MANY_LANES), self._state(joined_kind, self.lane, 0)
+            other_lane, self._state(joined_kind, zero, L.MANY_LANES), self._state(joined_kind, self.lane, 0)
         )
         across = b.or_(
-            b.shl(self.epoch, L.TIME_SHIFT), b.or_(b.shl(KIND, L.KIND_SHIFT), i32(L.MANY_WARPS | L.MANY_LANES))
+            b.shl(self.epoch, L.TIME_SHIFT),
+            b.or_(b.shl(self.kind, L.KIND_SHIFT), self._const(L.MANY_WARPS | L.MANY_LANES)),
         )
         joined = b.select(same_warp, in_warp, across)
-        same_kind = b.and_(recent, b.or_(b.icmp("eq", kind, KIND), b.and_(is_read, b.and_(was_both, same_warp))))
+        same_kind = b.and_(recent, b.or_(b.icmp("eq", kind, self.kind), b.and_(is_read, b.and_(was_both, same_warp))))
         after_own_write = b.and_(b.and_(recent, is_read), b.and_(same_warp, b.not_(was_read)))
-        was_atomic = b.icmp("eq", kind, i32(L.ATOMIC))
         dominated = b.or_(b.and_(is_read, b.or_(was_write, was_atomic)), b.and_(is_atomic, was_write))
         keeps = b.and_(same_thread, b.and_(recent, dominated))
-        new = b.select(after_own_write, self._state(i32(L.READ_AFTER_WRITE), self.lane, 0), fresh)
-        new = b.select(b.and_(same_kind, b.not_(b.icmp("eq", KIND, i32(L.WRITE)))), joined, new)
+        new = b.select(after_own_write, self._state(self._const(L.READ_AFTER_WRITE), self.lane, 0), self.mark())
+        new = b.select(b.and_(same_kind, b.not_(is_write)), joined, new)
         return conflict, b.select(keeps, state, new)
 
 

@@ -31,6 +31,7 @@ from ptxsim.codegen.access import (
     shape_of,
     shared_offsets,
     signal,
+    space_of,
     stored_values,
 )
 from ptxsim.codegen.emit import ALL_LANES, NULL, WARP, IRValue, constant, constants
@@ -176,9 +177,10 @@ def _collect(t: Translator, a: MemoryAccess, offsets: tuple[int, ...]) -> tuple[
     members: set[int] = set()
     users: dict[int, int] = {}
     for i in t.block.instructions[t.position :]:
-        if i.opcode in ("ld", "ldu") and i.space == "shared":
+        if i.opcode in ("ld", "ldu"):
             where = i.operands[1]
-            if isinstance(where, Address) and where.base == a.address.base:
+            same = isinstance(where, Address) and where.base == a.address.base
+            if isinstance(where, Address) and same and space_of(t.unit, i, where) == "shared":
                 more = dict(users)
                 _add(more, i, offsets, t.unit.shared_granule_log2)
                 if members and (len(more) > _MOST_GRANULES or len(_runs(more)) > _MOST_RUNS):

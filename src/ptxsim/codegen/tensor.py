@@ -266,7 +266,7 @@ def _move(t: Either, i: Instruction, where: Operand, form: MatrixForm, matrix: I
     if len(i.operands) == 3:
         elements = t.resize(uniform(t, i, i.operands[2], "u32"), "i64")
         stride = t.lshr(t.mul(elements, t.like(elements, form.held.bits)), 3)
-    space = space_of(t, i, where)
+    space = space_of(t.unit, i, where)
     booked = "global" if space in ("generic", "const", "local") else space
     verb = "load" if is_load else "store"
     requests = moved.requests(booked == "shared")

@@ -43,6 +43,7 @@ from ptxsim.codegen.floating import computed_floats
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.layout import MAX_BLOCKS, context_layout
 from ptxsim.codegen.masked import Masked
+from ptxsim.codegen.outlined import Outlined
 from ptxsim.codegen.tensor_frames import find_frames, frames_bytes
 from ptxsim.codegen.translator import barrier_operands
 from ptxsim.codegen.unit import CounterPlan, Options, Unit, lanes_of, parts_of
@@ -52,7 +53,7 @@ from ptxsim.kernel.liveness import live_before
 from ptxsim.syntax.bulk import is_bulk
 from ptxsim.syntax.program import Barrier, Block, Immediate, Instruction, Jump, Kernel, Special, Terminator, retargeted
 
-__all__ = ["Options", "Translation", "translate"]
+__all__ = ["Options", "Translation", "can_outline", "translate"]
 _LONG, _LONG_CHECKED = 1_200, 600
 """PTX instructions above which registers live in memory between blocks: without and with checks. Such a kernel has more
 values than the host has registers, so that it runs no slower, and LLVM needs half the time."""
@@ -68,7 +69,12 @@ class Translation:
     read_roots: frozenset[str]
     instruction_count: int
     full_names: tuple[str, ...]
-    """the functions that `full` is made of"""
+    """the functions that `full` is made of; none in outlined code"""
+
+    @property
+    def outlined(self) -> bool:
+        """Whether the IR has `masked` too, and nothing but that: its counters are the unit's plan."""
+        return self.unit.options.outlined
 
     def masked(self) -> tuple[str, CounterPlan]:
         """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part."""
@@ -102,9 +108,14 @@ def translate(
         sums=[],
         long=count > (_LONG_CHECKED if options.check else _LONG), wide_vectors=wide_vectors,
     )  # fmt: skip
-    parts = parts_of(unit)
+    parts = parts_of(unit) if not options.outlined else []
     functions: list[str] = []
     declared: dict[str, str] = {}
+    if options.outlined:
+        masked = Outlined(unit)
+        functions.append(masked.translate())
+        declared |= masked.declared
+        unit.library.update(masked.stencils)
     for part in parts:
         full = Full(unit, part)
         functions.append(full.translate())
@@ -114,6 +125,14 @@ def translate(
     ir = module_text(functions, declared | driver_declared, unit.helpers)
     reached = written_roots(kernel, unit.pointers), read_roots(kernel, unit.pointers)
     return Translation(ir, unit, *reached, count, tuple(part.name for part in parts))
+
+
+def can_outline(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> bool:
+    """Whether code made of stencils does for a kernel; not where engines work beside its threads, or blocks wait for
+    each other, or tensor cores do most of the work."""
+    unit = _known(kernel, block, wide_grid)
+    tensors = any(i.opcode in ("wmma", "mma") for b in kernel.blocks for i in b.instructions)
+    return not (unit.in_turns or unit.asynchronous or unit.warpgroups or tensors)
 
 
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:

@@ -226,6 +226,14 @@ class Translator(Builder):
             self.unit.helpers[name] = b.define(name, result, *parameters, internal=True)
         return name
 
+    def displaced(self, value: IRValue, displacement: int) -> IRValue:
+        """Addresses plus the constant that an instruction adds to them."""
+        return self.add_const(value, displacement)
+
+    def site_number(self, site: int) -> IRValue:
+        """The number of an access's site, as the runtime takes it."""
+        return constant("i32", site)
+
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
         """Translates one instruction. A form that its handler did not foresee is refused by name: PTX is hostile."""

@@ -40,6 +40,7 @@ class CounterPlan:
     """(cell of an execution count, name, source line, factor)"""
     direct: list[tuple[int, str, int]] = field(default_factory=list)
     """(cell, name, source line)"""
+    _made: tuple[list[tuple[int, str]], np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def cell(self, count: int = 1) -> int:
         """Reserves `count` neighbouring cells; returns the first."""
@@ -55,12 +56,25 @@ class CounterPlan:
 
     def evaluate(self, cells: np.ndarray) -> dict[int, Counter[str]]:
         """Counters by source line, from the counter array (uint64, shape (size,))."""
+        names, into, cell, factor = self._table()
+        totals = np.zeros(len(names), np.uint64)
+        np.add.at(totals, into, cells[cell] * factor)
         lines: dict[int, Counter[str]] = {}
-        values = [int(c) for c in cells]
-        for cell, name, line, factor in (*self.per_block, *((*named, 1) for named in self.direct)):
-            if values[cell]:
-                lines.setdefault(line, Counter())[name] += values[cell] * factor
+        for (line, name), total in zip(names, totals.tolist(), strict=True):
+            if total:
+                lines.setdefault(line, Counter())[name] = total
         return lines
+
+    def _table(self) -> tuple[list[tuple[int, str]], np.ndarray, np.ndarray, np.ndarray]:
+        """(line, name) of each counter; and for each entry the number of its counter, its cell and its factor."""
+        size = len(self.per_block) + len(self.direct)
+        if self._made is None or len(self._made[1]) != size:
+            entries = [*self.per_block, *((*named, 1) for named in self.direct)]
+            number: dict[tuple[int, str], int] = {}
+            into = [number.setdefault((line, name), len(number)) for _, name, line, _ in entries]
+            cell, factor = [e[0] for e in entries], [e[3] for e in entries]
+            self._made = [*number], np.array(into, np.intp), np.array(cell, np.intp), np.array(factor, np.uint64)
+        return self._made
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,8 @@ class Options:
     """with the exact race shadow: slow, for a launch that met a race"""
     parted: bool = False
     """run every warp in `masked` from start to end: for testing it"""
+    outlined: bool = False
+    """made of stencils, from start to end in `masked`: slow code, but made at once"""
     tensor_sums: str = ORDERED
     """one of `adders.TENSOR_SUMS`"""
     reordered: bool = False

@@ -11,7 +11,7 @@ import ctypes
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import itemgetter
@@ -25,7 +25,7 @@ from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
 from ptxsim.codegen.listing import lane_listing
-from ptxsim.codegen.translation import Options, translate
+from ptxsim.codegen.translation import Options, can_outline, translate
 from ptxsim.errors import (
     KernelDeadlock,
     KernelTrap,
@@ -41,6 +41,7 @@ from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.printf import formatted
 from ptxsim.record import LaunchRecord, Terms, Triple
+from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.textures import complaint
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads, in_threads, interruptible
@@ -54,6 +55,8 @@ _SHARES = 4
 _SHADOW_LIMIT = 2 << 30
 """Most memory of the exact race shadow's global part."""
 _WORKSPACE_BYTES = 64
+_Key = tuple[Triple, Options, bool]
+"""What code depends on: the block's shape, what it does besides computing, whether the grid is wide."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
@@ -68,8 +71,9 @@ class Engine:
 
     def __init__(self, kernel: Kernel, file: str) -> None:
         self.kernel, self.file = kernel, file
-        self._built: dict[tuple[Triple, Options, bool], Code] = {}
-        self._building: dict[tuple[Triple, Options, bool], threading.Lock] = {}
+        self._built: dict[_Key, Code] = {}
+        self._building: dict[_Key, threading.Lock] = {}
+        self._promotions: dict[_Key, tiers.Promotion] = {}
 
     @cached_property
     def ordered(self) -> bool:
@@ -108,12 +112,59 @@ class Engine:
     def launch(
         self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
         threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str, order: int | None,
-        handoffs: bool,
+        handoffs: bool, tier: str,
     ) -> LaunchRecord:  # fmt: skip
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
         options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=order is not None)
-        code = self.build(terms.block, options, wide_grid=terms.grid[0] > MAX_GRID_X)
+        key = terms.block, options, terms.grid[0] > MAX_GRID_X
         self._refuse_giants(terms, step_limit)
+
+        def run(code: Code, cut_short: Callable[[], bool] | None = None) -> LaunchRecord | None:
+            return self._run(
+                code, cut_short, terms, memory, variables, threads=threads, step_limit=step_limit,
+                print_limit=print_limit, order=order, handoffs=handoffs,
+            )  # fmt: skip
+
+        promotion = self._promotion(key, tier)
+        if promotion is not None:
+            with promotion.launch() as due:
+                record = run(self._outlined(key), due if tier == tiers.AUTO else None)
+            if record is not None:
+                return record
+        record = run(self.build(terms.block, options, wide_grid=key[2]))
+        assert record is not None
+        return record
+
+    def exact(self, terms: Terms, options: Options) -> Code:
+        """The code that names races exactly. That takes its time, and so a long kernel's is made of stencils."""
+        wide_grid, exact = terms.grid[0] > MAX_GRID_X, replace(options, exact=True)
+        if tiers.is_long(self.kernel) and can_outline(self.kernel, terms.block, wide_grid):
+            return self._outlined((terms.block, exact, wide_grid))
+        return self.build(terms.block, exact, wide_grid=wide_grid)
+
+    def _outlined(self, key: _Key) -> Code:
+        """The code made of stencils that does what `key` says."""
+        block, options, wide_grid = key
+        return self.build(block, replace(options, parted=True, outlined=True), wide_grid=wide_grid)
+
+    def _promotion(self, key: _Key, tier: str) -> tiers.Promotion | None:
+        """The kernel's way from stencils to compiled code; None where it is compiled, or has to be."""
+        block, options, wide_grid = key
+        if key in self._built or tier == tiers.COMPILED or options.parted:
+            return None
+        if not can_outline(self.kernel, block, wide_grid) or (tier == tiers.AUTO and not tiers.is_long(self.kernel)):
+            return None
+        if key not in self._promotions:
+            compile_ = partial(self.build, block, options, wide_grid=wide_grid)
+            self._promotions[key] = tiers.Promotion(self.kernel, options, compile_)
+        return self._promotions[key]
+
+    def _run(
+        self, code: Code, cut_short: Callable[[], bool] | None, terms: Terms, memory: Memory,
+        variables: Mapping[str, Allocation], *, threads: int | None, step_limit: int, print_limit: int,
+        order: int | None, handoffs: bool,
+    ) -> LaunchRecord | None:  # fmt: skip
+        """Runs some code to its end; None where `cut_short` said so."""
         static = self.kernel.shared_bytes
         workspace = self._workspace(code, terms, memory)
         try:
@@ -126,7 +177,7 @@ class Engine:
                 launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
                 handoffs=handoffs, together=terms.blocks if waiting else math.prod(terms.cluster),
             )  # fmt: skip
-            return Launching(self, setup).execute(threads or available_threads())
+            return Launching(self, setup, cut_short).execute(threads or available_threads())
         finally:
             if workspace is not None:
                 memory.free(workspace)
@@ -173,24 +224,36 @@ class Engine:
 class Launching:
     """One launch: the runs, and the account afterwards."""
 
-    def __init__(self, engine: Engine, setup: LaunchSetup) -> None:
+    def __init__(self, engine: Engine, setup: LaunchSetup, cut_short: Callable[[], bool] | None = None) -> None:
         self.engine, self.setup, self.terms = engine, setup, setup.terms
+        self._cut_short = cut_short
+        self._was_cut_short = False
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
         self.together = setup.together
 
     # -- execution ------------------------------------------------------------------------------------------------
-    def execute(self, threads: int) -> LaunchRecord:
+    def execute(self, threads: int) -> LaunchRecord | None:
+        """The account of the launch; None where it was cut short, with memory as it was before."""
         written = self._allocations(self.setup.code.translation.written_roots)
         read = self._allocations(self.setup.code.translation.read_roots)
         by_turns = self.engine.ordered or self.setup.order is not None
         parallel = 1 if by_turns else min(threads, self.terms.blocks // self.together)
         changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
-        with Snapshot.of(changed if parallel > 1 or self.options.check else None) as before:
+        keeps = parallel > 1 or self.options.check or self._cut_short is not None
+        with Snapshot.of(changed if keeps else None) as before:
+            if not before.complete:
+                self._cut_short = None
             workers = self._run(parallel if before.complete else 1, written)
+            if self._was_cut_short:
+                before.restore()
+                return None
             if len(workers) > 1 and self._order_shows(workers):
                 before.restore()
                 workers = self._run(1, written)
+                if self._was_cut_short:
+                    before.restore()
+                    return None
             _raise_fault(self, workers)
             record = self._account(workers)
             if before.complete and any(h.kind == "race" for h in record.hazards):
@@ -203,8 +266,7 @@ class Launching:
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
-        wide_grid = self.terms.grid[0] > MAX_GRID_X
-        code = self.engine.build(self.terms.block, replace(self.options, exact=True), wide_grid=wide_grid)
+        code = self.engine.exact(self.terms, self.options)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
         again = Launching(self.engine, replace(self.setup, code=code, params=params))
         granules = sum(a.nbytes >> self.unit.global_granule_log2 for a in written)
@@ -292,7 +354,7 @@ class Launching:
                 worker.reorder(blocks.start)
                 worker.run(blocks.start, blocks.stop)
 
-        in_threads(workers, work)
+        self._was_cut_short = in_threads(workers, work, self._cut_short)
         for worker in workers:
             worker.compile_then_run = None  # it refers to the worker: do not leave that to the garbage collector
         return workers
@@ -325,10 +387,13 @@ class Launching:
 
     def _counted(self, workers: list[HostWorker]) -> dict[int, dict[str, int]]:
         """Counters by source line, of both functions and all workers."""
-        lines = self.unit.plan.evaluate(np.add.reduce([w.counters for w in workers]))
-        parted = [w.masked_counters for w in workers if w.masked_counters is not None]
-        if parted and self.setup.code.masked_plan is not None:
-            for line, names in self.setup.code.masked_plan.evaluate(np.add.reduce(parted)).items():
+        lines: dict[int, Counter[str]] = {}
+        counted = [(self.unit.plan, [w.counters for w in workers])] if not self.options.outlined else []
+        if self.setup.code.masked_plan is not None:
+            parted = [w.masked_counters for w in workers if w.masked_counters is not None]
+            counted += [(self.setup.code.masked_plan, parted)] if parted else []
+        for plan, cells in counted:
+            for line, names in plan.evaluate(np.add.reduce(cells)).items():
                 lines.setdefault(line, Counter()).update(names)
         return {line: dict(names) for line, names in sorted(lines.items())}
 

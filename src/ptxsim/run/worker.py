@@ -41,6 +41,7 @@ _PATIENCE_S = 0.15
 """How long an interrupted launch waits for a worker that LLVM keeps busy; its thread ends by itself."""
 STACK_BYTES = 256 << 20
 """Stack of a thread: code that LLVM compiled quickly keeps every vector there. Address space, not memory."""
+_POLL_S = 0.005
 _MOST_IDLE = 8
 """Threads that are kept: their stacks take address space."""
 
@@ -389,21 +390,35 @@ def _new_threads(count: int) -> list[SimpleQueue[Task]]:
     return made
 
 
-def in_threads(workers: list[HostWorker], work: Callable[[HostWorker], None]) -> None:
-    """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment."""
+def in_threads(
+    workers: list[HostWorker], work: Callable[[HostWorker], None], cut_short: Callable[[], bool] | None = None
+) -> bool:
+    """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment.
+
+    `cut_short` is asked now and then whether to stop them; returns whether that was so.
+    """
     tasks = start([partial(work, w) for w in workers])
     try:
         for task in tasks:
-            task.wait()
+            while not task.wait(_POLL_S if cut_short else None):
+                if cut_short is not None and cut_short():
+                    _stop(workers, tasks, math.inf)
+                    return True
     except BaseException:
-        waited = 0.0
-        while waited < _PATIENCE_S:
-            for w in workers:
-                w.stop()
-            if all(task.wait(0.005) for task in tasks):
-                break
-            waited += 0.005 * len(tasks)
+        _stop(workers, tasks, _PATIENCE_S)
         raise
+    return False
+
+
+def _stop(workers: list[HostWorker], tasks: list[Task], patience_s: float) -> None:
+    """Makes workers end, and waits for that as long as patience lasts."""
+    waited = 0.0
+    while waited < patience_s:
+        for w in workers:
+            w.stop()
+        if all(task.wait(_POLL_S) for task in tasks):
+            return
+        waited += _POLL_S * len(tasks)
 
 
 def interruptible(work: Callable[[], T]) -> T:

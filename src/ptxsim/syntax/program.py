@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, UNKNOWN, Row
@@ -132,6 +132,13 @@ class InstructionOrigin(Enum):
     """the trap where a call's pointer leads to no function"""
 
 
+@lru_cache(maxsize=4096)
+def row_of(opcode: str, modifiers: tuple[str, ...]) -> Row:
+    """What the table of instructions says of one in this variant."""
+    row = INSTRUCTIONS.get(opcode, UNKNOWN)
+    return row.of(modifiers) if row.variants else row
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One PTX instruction: `@guard opcode.modifiers operands;`."""
@@ -151,8 +158,7 @@ class Instruction:
     @property
     def row(self) -> Row:
         """What the table of instructions says of it."""
-        row = INSTRUCTIONS.get(self.opcode, UNKNOWN)
-        return row.of(self.modifiers) if row.variants else row
+        return row_of(self.opcode, self.modifiers)
 
     @cached_property
     def full_name(self) -> str:

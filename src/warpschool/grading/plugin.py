@@ -8,6 +8,7 @@ process, with a CriteriaRecorder.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import zlib
@@ -158,6 +159,7 @@ def pytest_configure(config: pytest.Config) -> None:
     use_secret(setup.secret)
 
 
+@functools.lru_cache(maxsize=1024)
 def step_of(path: Path) -> Step | None:
     """Return the step that a grader file belongs to, or None for any other file."""
     if not path.name.startswith("test_") or path.parents[1].name != "grader":

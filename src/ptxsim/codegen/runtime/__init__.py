@@ -12,7 +12,7 @@ from functools import cache
 
 from ptxsim.codegen import floating
 from ptxsim.codegen.emit import Helper, RuntimeFunction, module_text
-from ptxsim.codegen.runtime import barriers, copies, memory, races, textures
+from ptxsim.codegen.runtime import barriers, control, copies, memory, races, textures
 
 
 def _module(functions: Iterable[RuntimeFunction]) -> tuple[str, tuple[str, ...]]:
@@ -50,6 +50,7 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
     return _module((
         memory.hazard, memory.find, memory.check_global, memory.check_shared, memory.count_global, memory.count_shared,
         memory.count_constant, memory.permute, memory.match_any, memory.check_local, barriers.warp_sync, barriers.idle,
-        barriers.block_barrier, races.race_shared, races.race_global, races.access_global, races.access_shared,
-        memory.gather, memory.scatter, races.load_global, races.store_global,
+        barriers.block_barrier, control.enter, control.go_on, control.branch, races.look_shared,
+        races.together_shared, races.together_global, races.race_shared, races.race_global, races.access_global,
+        races.access_shared, memory.gather, memory.scatter, races.load_global, races.store_global,
     ))  # fmt: skip

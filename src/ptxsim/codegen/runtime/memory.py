@@ -7,7 +7,7 @@ import ctypes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import (
     ADDRESS,
-    BITS,
+    ALL_LANES,
     CONTEXT,
     COUNTER,
     I32,
@@ -21,11 +21,11 @@ from ptxsim.codegen.emit import (
     SIZE,
     WARP,
     WORKER,
-    Builder,
     Helper,
     IRValue,
     arg,
     constant,
+    constants,
     helper,
     i32,
     i64,
@@ -166,15 +166,19 @@ def distinct_values(b: Helper, units: IRValue, mask: IRValue) -> IRValue:
     b.branch(b.and_(b.icmp("eq", mask, i32(-1)), b.icmp("eq", rising, i32(-1))), full, any_order, then=full)
     first = b.add_const(b.call("llvm.ctpop.i32", I32, b.mask_bits(b.icmp("ne", units, previous))), 1)
     b.br(join, then=any_order)
-    count = b.variable(I32, i32(0))
     slot = b.stack(units)
-    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, mask)):
-        before = _repeated(b, units, b.element(slot, units.type, lane), lane, mask)
-        b.store(b.add(b.load(I32, count), b.resize(b.icmp("eq", before, i32(0)), I32)), count)
+    left, count = b.variable(I32, mask), b.variable(I32, i32(0))
+    again, done = b.new_label("value"), b.new_label("values")
+    b.branch(b.icmp("ne", mask, i32(0)), again, done, then=again)  # one turn for each value
+    lanes = b.load(I32, left)
+    same = b.mask_bits(b.icmp("eq", units, b.splat(b.element(slot, units.type, b.first_bit(lanes)))))
+    others = b.and_(lanes, b.not_(same))
+    b.store(others, left)
+    b.increment(count, i32(1))
+    b.branch(b.icmp("ne", others, i32(0)), again, done, then=done)
     second = b.load(I32, count)
-    second_at = b.label_now
     b.br(join, then=join)
-    return b.resize(b.phi((first, full), (second, second_at)), I64)
+    return b.resize(b.phi((first, full), (second, done)), I64)
 
 
 @helper("ws_count_global", "void", ADDRESS, MASK, SIZE, COUNTER)
@@ -216,22 +220,53 @@ def _in_pairs(b: Helper, offset: IRValue, distance: int) -> IRValue:
     return b.icmp("eq", b.mask_bits(differs), i32(0))
 
 
+def _phases(b: Helper, offset: IRValue, shift: IRValue) -> tuple[IRValue, IRValue]:
+    """(units that fit the 32 banks side by side, lanes of a phase) for a request in units of 2^shift bytes.
+
+    A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. Phases of
+    wide accesses hold twice as many lanes where lanes pair up (see shared_memory.bank_conflicts).
+    """
+    groups = b.binary("lshr", i32(128), shift)
+    twice = b.and_(b.icmp("ugt", SIZE, i32(4)), b.or_(_in_pairs(b, offset, 1), _in_pairs(b, offset, 2)))
+    return groups, b.binary("shl", groups, b.resize(twice, I32))
+
+
+def _without_conflicts(b: Helper, units: IRValue, groups: IRValue, lanes_per_phase: IRValue) -> tuple[IRValue, IRValue]:
+    """(whether each bank delivers a single word in each phase, the phases that some lane takes part in).
+
+    Every lane notes its unit at its phase's bank, and looks whether that note is still its own.
+    """
+    table = b.let("ptr", 0, f"alloca [{2 * WARP} x i32], align 64")
+    lanes = constants(I32, range(WARP))
+    phase = b.binary("lshr", lanes, b.splat(b.first_bit(lanes_per_phase)))
+    bank = b.and_(units, b.splat(b.sub(groups, i32(1))))
+    place = b.add(b.mul(phase, b.splat(groups)), bank)
+    at = b.let("ptr", WARP, f"getelementptr i32, {table}, {place}")
+    b.scatter(units, at, MASK)
+    found = b.gather(I32, at, MASK)
+    differs = b.and_(b.mask_bits(b.icmp("ne", found, units)), MASK)
+    # a bit for the first lane of each phase: of those lanes that are active, one per phase counts
+    active = b.bits_mask(MASK)
+    numbers = b.select(active, b.binary("shl", b.like(lanes, 1), phase), b.like(lanes, 0))
+    taking_part = b.call(f"llvm.vector.reduce.or.v{WARP}i32", I32, numbers)
+    return b.icmp("eq", differs, i32(0)), b.call("llvm.ctpop.i32", I32, taking_part)
+
+
 @helper("ws_count_shared", "void", OFFSET, MASK, SIZE, COUNTER)
 def count_shared(b: Helper, offset: IRValue, counter: IRValue) -> None:
     """counter[0] += wavefronts, counter[1] += bank conflicts.
 
-    A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. In a phase
-    each bank delivers one word a wavefront: a phase takes as many wavefronts as the busiest bank has distinct words.
-    Phases of wide accesses hold twice as many lanes where lanes pair up (see shared_memory.bank_conflicts).
+    In a phase each bank delivers one word a wavefront: it takes as many wavefronts as the busiest bank has distinct
+    words.
     """
     unit_bytes = b.select(b.icmp("ult", SIZE, i32(4)), i32(4), SIZE)
     shift = b.first_bit(unit_bytes)
     units = b.binary("lshr", offset, b.splat(shift))
-    groups = b.binary("lshr", i32(128), shift)  # units that fit the 32 banks side by side
-    wide = b.icmp("ugt", SIZE, i32(4))
-    twice = b.and_(wide, b.or_(_in_pairs(b, offset, 1), _in_pairs(b, offset, 2)))
-    lanes_per_phase = b.binary("shl", groups, b.resize(twice, I32))
-    phases = b.binary("udiv", i32(WARP), lanes_per_phase)
+    groups, lanes_per_phase = _phases(b, offset, shift)
+    smooth, taking_part = _without_conflicts(b, units, groups, lanes_per_phase)
+    with b.leaving(smooth, "smooth", likely=True):
+        b.increment(counter, b.resize(taking_part, I64))
+        b.ret()
     slot = b.stack(units)
     histogram = b.let("ptr", 0, f"alloca <{WARP} x i8>, align 32")
     total, conflicts = b.variable(I32, i32(0)), b.variable(I32, i32(0))
@@ -241,7 +276,7 @@ def count_shared(b: Helper, offset: IRValue, counter: IRValue) -> None:
         i32(-1),
         b.sub(b.binary("shl", i32(1), b.and_(lanes_per_phase, i32(31))), i32(1)),
     )
-    with b.loop(phases) as phase:
+    with b.loop(b.binary("udiv", i32(WARP), lanes_per_phase)) as phase:
         first = b.mul(phase, lanes_per_phase)
         active = b.and_(MASK, b.binary("shl", phase_mask, b.and_(first, i32(31))))
         with b.if_(b.icmp("ne", active, i32(0))):
@@ -263,30 +298,21 @@ def count_shared(b: Helper, offset: IRValue, counter: IRValue) -> None:
     b.increment(b.offset(counter, 8), b.resize(b.load(I32, conflicts), I64))
 
 
-def _masked_gather(b: Builder, type_: str, pointers: IRValue, bits: IRValue) -> IRValue:
-    name, vector, align = f"llvm.masked.gather.v{WARP}{type_}.v{WARP}p0", f"<{WARP} x {type_}>", BITS[type_] // 8
-    b.declared[name] = f"declare {vector} @{name}(<{WARP} x ptr>, i32, <{WARP} x i1>, {vector})"
-    return b.let(type_, WARP, f"call {vector} @{name}({pointers}, i32 {align}, {bits}, {vector} zeroinitializer)")
-
-
 @helper("ws_gather_{}", "<32 x {}>", ADDRESS, MASK, over=INTEGERS)
 def gather(b: Helper, address: IRValue, type_: str) -> None:
-    b.ret(_masked_gather(b, type_, b.convert("inttoptr", address, "ptr"), b.bits_mask(MASK)))
+    b.ret(b.gather(type_, b.convert("inttoptr", address, "ptr"), MASK))
 
 
 @helper("ws_scatter_{}", "void", ADDRESS, MASK, arg("{}", "value", WARP), over=INTEGERS)
 def scatter(b: Helper, address: IRValue, value: IRValue, type_: str) -> None:
-    pointers = b.convert("inttoptr", address, "ptr")
-    name = f"llvm.masked.scatter.v{WARP}{type_}.v{WARP}p0"
-    b.declared[name] = f"declare void @{name}({value.ir_type}, <{WARP} x ptr>, i32, <{WARP} x i1>)"
-    b.emit(f"call void @{name}({value}, {pointers}, i32 {BITS[type_] // 8}, {b.bits_mask(MASK)})")
+    b.scatter(value, b.convert("inttoptr", address, "ptr"), MASK)
 
 
 @helper("ws_permute", "<32 x i32>", arg(I32, "value", WARP), arg(I32, "source", WARP))
 def permute(b: Helper, value: IRValue, source: IRValue) -> None:
     """value[source[lane]] for every lane."""
     slot = b.stack(value)
-    b.ret(_masked_gather(b, I32, b.let("ptr", WARP, f"getelementptr i32, {slot}, {source}"), constant("i1", 1, WARP)))
+    b.ret(b.gather(I32, b.let("ptr", WARP, f"getelementptr i32, {slot}, {source}"), ALL_LANES))
 
 
 @helper("ws_match_any", "<32 x i32>", arg(I64, "value", WARP), MASK)

@@ -26,6 +26,7 @@ from ptxsim.codegen.emit import (
     Helper,
     IRValue,
     arg,
+    constants,
     helper,
     i32,
     i64,
@@ -40,14 +41,14 @@ from ptxsim.codegen.shadow import (
     WRITTEN,
     ExactStep,
     ShadowRules,
+    clock,
+    may_read,
     may_write,
 )
 
 _ACCESS = (MASK, SIZE, SITE, KIND, COUNTER, CHECKED)
 """Parameters of what does all that an access needs, behind the addresses."""
 _MOVES = tuple((type_, g) for (type_,) in INTEGERS for (g,) in GRANULES)
-_SEVERAL = 4
-"""Granules of a lane that are looked at together: 16 bytes, as most copies move, in granules of 4."""
 
 
 def _granules(b: Helper, granule_log2: int) -> IRValue:
@@ -67,53 +68,133 @@ def _each_granule(b: Helper, offset: IRValue, granule_log2: int) -> Iterator[tup
             yield shadow, lane, at, b.add(first, k)
 
 
+def _together(
+    b: Helper, type_: str, slots: Callable[[IRValue], IRValue], judge: Callable[[IRValue], tuple[IRValue, IRValue]],
+    granules: IRValue,
+) -> None:
+    """Judges the k-th granules of all lanes at once; returns false, with nothing changed in them, at a conflict.
+
+    Lanes whose granule is another's too find that one's mark in place of their own, and come after it.
+    """
+    left, state = b.variable(I32, MASK), b.stack(IRValue(type_, "zeroinitializer", WARP))
+    with b.loop(granules) as k:
+        at = slots(k)
+        before = b.gather(type_, at, MASK)
+        b.store(MASK, left)
+        b.store(before, state, align=64)
+        again, mark, done = b.new_label("pass"), b.new_label("mark"), b.new_label("marked")
+        b.br(again, then=again)
+        now, lanes = b.load(type_, state, WARP, align=64), b.load(I32, left)
+        conflict, new = judge(now)
+        with b.leaving(b.icmp("ne", b.and_(b.mask_bits(conflict), lanes), i32(0)), "conflict"):
+            b.scatter(before, at, MASK)
+            b.ret(IRValue("i1", "false"))
+        changed = b.and_(b.mask_bits(b.icmp("ne", new, now)), lanes)
+        b.branch(b.icmp("ne", changed, i32(0)), mark, done, then=mark)
+        b.scatter(new, at, changed)
+        found = b.gather(type_, at, changed)
+        others = b.and_(b.mask_bits(b.icmp("ne", found, new)), changed)
+        b.store(found, state, align=64)
+        b.store(others, left)
+        b.branch(b.icmp("ne", others, i32(0)), again, done, likely=False, then=done)
+    b.ret(IRValue("i1", "true"))
+
+
+_TOGETHER = (MASK, SIZE, SITE, KIND)
+
+
+def _slots(b: Helper, type_: str, shadow: IRValue, first: IRValue, k: IRValue) -> IRValue:
+    """Where the k-th granules of all lanes have their states."""
+    return b.let("ptr", WARP, f"getelementptr {type_}, {shadow}, {b.add(first, b.splat(b.resize(k, first.type)))}")
+
+
+@helper("ws_look_shared_{}", "i1", WORKER, CONTEXT, OFFSET, *_TOGETHER, over=GRANULES)
+def look_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
+    """A quick look at the shared access of a warp, which lets most pass: by the rules of `shadow.SharedLook`."""
+    shadow, first = b.worker("shadow", "ptr"), b.lshr(offset, granule_log2)
+    epoch, me = clock(b, b.warp)
+    kind = b.shl(KIND, L.KIND_SHIFT)
+    me, others_too = b.or_(me, kind), b.or_(kind, i32(L.MANY_WARPS | L.MANY_LANES))
+    before, several = b.splat(epoch), b.splat(b.or_(epoch, others_too))
+    mine, many = b.or_(b.splat(me), constants(I32, range(WARP))), b.splat(b.or_(me, i32(L.MANY_LANES)))
+    is_write = b.icmp("eq", KIND, i32(L.WRITE))
+    with b.loop(_granules(b, granule_log2)) as k:
+        at = _slots(b, I32, shadow, first, k)
+        state = b.gather(I32, at, MASK)
+        alone, was_read, elsewhere = may_read(b, state, mine, before)
+        fine = b.or_(alone, b.and_(was_read, elsewhere))
+        lacking = b.mask_bits(b.not_(b.select(is_write, may_write(b, state, before), fine)))
+        with b.leaving(b.icmp("ne", b.and_(lacking, MASK), i32(0)), "closer"):
+            b.ret(IRValue("i1", "false"))
+        new = b.select(b.select(is_write, b.like(alone, 1), alone), mine, several)
+        changed = b.and_(b.mask_bits(b.icmp("ne", new, state)), MASK)
+        with b.if_(b.icmp("ne", changed, i32(0))):
+            b.scatter(new, at, changed)
+            others = b.and_(b.mask_bits(b.icmp("ne", b.gather(I32, at, changed), new)), changed)
+            with b.leaving(b.and_(is_write, b.icmp("ne", others, i32(0))), "clash"):
+                b.ret(IRValue("i1", "false"))
+            with b.if_(b.icmp("ne", others, i32(0))):  # read by several lanes of this warp
+                b.scatter(many, at, others)
+    b.ret(IRValue("i1", "true"))
+
+
+@helper("ws_together_shared_{}", "i1", WORKER, CONTEXT, OFFSET, *_TOGETHER, over=GRANULES)
+def together_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
+    """The shared access of a warp, all lanes at a time; false where it is a hazard, which lane by lane has to tell."""
+    shadow, first = b.worker("shadow", "ptr"), b.lshr(offset, granule_log2)
+    rules = ShadowRules(b, b.warp(), constants(I32, range(WARP)))
+    reads = b.splat(b.icmp("ne", KIND, i32(L.WRITE)))
+
+    def judge(state: IRValue) -> tuple[IRValue, IRValue]:
+        conflict, new = rules.step(state)
+        return b.select(b.icmp("eq", state, b.like(state, L.UNTOUCHED)), reads, conflict), new
+
+    _together(b, I32, lambda k: _slots(b, I32, shadow, first, k), judge, _granules(b, granule_log2))
+
+
+@helper("ws_together_global_{}", "i1", WORKER, CONTEXT, ADDRESS, *_TOGETHER, over=GRANULES)
+def together_global(b: Helper, address: IRValue, granule_log2: int) -> None:
+    """The same for global memory, where all lanes access the array that its site knows."""
+    site = b.site()
+    low, high = b.load(I64, site), b.load(I64, b.offset(site, 8))
+    outside = b.or_(b.icmp("ult", address, b.splat(low)), b.icmp("uge", address, b.splat(high)))
+    with b.leaving(b.icmp("ne", b.and_(b.mask_bits(outside), MASK), i32(0)), "several"):
+        b.ret(IRValue("i1", "false"))
+    shadow = b.pointer(b.load(I64, b.offset(site, 16)))
+    me = b.splat(b.add_const(b.resize(b.worker("block", I64), I32), 1))
+    rules = ShadowRules(b, b.warp(), constants(I32, range(WARP)))
+    first = b.lshr(b.sub(address, b.splat(low)), granule_log2)
+
+    _together(
+        b, I64, lambda k: _slots(b, I64, shadow, first, k), lambda state: _global_step(b, rules, state, me),
+        _granules(b, granule_log2),
+    )  # fmt: skip
+
+
 @contextmanager
-def _unless(b: Helper, applies: IRValue, quickly: Callable[[], IRValue]) -> Iterator[None]:
-    """Code for what is left where a quick way does not apply or comes to nothing."""
-    quick, slow, end = b.new_label("quick"), b.new_label("slow"), b.new_label("judged")
-    b.branch(applies, quick, slow, then=quick)
-    b.branch(quickly(), end, slow, likely=True, then=slow)
+def _unless(b: Helper, *names: str, place: IRValue) -> Iterator[None]:
+    """Code for an access that none of these functions lets pass."""
+    judged = b.new_label("judged")
+    for name in names:
+        further = b.new_label("further")
+        fine = b.call(name, "i1", WORKER, CONTEXT, place, *_TOGETHER)
+        b.branch(fine, judged, further, likely=True, then=further)
     yield
-    b.br(end, then=end)
-
-
-def _written_anew(b: Helper, rules: ShadowRules, slot: IRValue) -> IRValue:
-    """Whether nobody has touched a lane's granules since the block's barrier, or ever; marks them as written."""
-    state = b.load(I32, slot, _SEVERAL)
-    before = b.splat(b.shl(rules.epoch, L.TIME_SHIFT), _SEVERAL)
-    fine = b.all_true(may_write(b, state, before))
-    with b.if_(fine):
-        b.store(b.splat(rules.mark(), _SEVERAL), slot)
-    return fine
-
-
-def _touched_first(b: Helper, rules: ShadowRules, slot: IRValue, me: IRValue) -> IRValue:
-    """Whether nobody in the grid has touched a lane's granules; marks them."""
-    state = b.load(I64, slot, _SEVERAL)
-    fine = b.all_true(b.icmp("eq", state, b.like(state, 0)))
-    with b.if_(fine):
-        b.store(b.splat(b.or_(b.shl(b.resize(me, I64), 32), b.resize(rules.mark(), I64)), _SEVERAL), slot)
-    return fine
+    b.br(judged, then=judged)
 
 
 @helper("ws_race_shared_{}", "void", WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE, KIND, over=GRANULES)
 def race_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
-    """Race and uninitialised-read check of a shared access, lane by lane, on granules of 2^granule_log2 bytes."""
-    shadow, warp, offsets = b.worker("shadow", "ptr"), b.warp(), b.stack(offset)
-    granules = _granules(b, granule_log2)
-    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
-        at = b.element(offsets, I32, lane)
-        rules = ShadowRules(b, warp, lane)
-        start = b.offset(shadow, b.shl(b.resize(b.lshr(at, granule_log2), I64), 2))
-        several = b.and_(b.icmp("eq", granules, i32(_SEVERAL)), b.icmp("eq", KIND, i32(L.WRITE)))
-        with _unless(b, several, lambda: _written_anew(b, rules, start)), b.loop(granules) as k:
-            slot = b.offset(shadow, b.shl(b.resize(b.add(b.lshr(at, granule_log2), k), I64), 2))
+    """Race and uninitialised-read check of a shared access on granules of 2^granule_log2 bytes."""
+    with _unless(b, f"ws_look_shared_{granule_log2}", f"ws_together_shared_{granule_log2}", place=offset):
+        warp = b.warp()
+        with _each_granule(b, offset, granule_log2) as (shadow, lane, at, granule):
+            slot = b.offset(shadow, b.shl(b.resize(granule, I64), 2))
             state = b.load(I32, slot)
-            conflict, new = rules.step(state)
+            conflict, new = ShadowRules(b, warp, lane).step(state)
             untouched = b.icmp("eq", state, i32(L.UNTOUCHED))
-            reads = b.or_(b.icmp("eq", KIND, i32(L.READ)), b.icmp("eq", KIND, i32(L.ATOMIC)))
             where = b.resize(at, I64)
-            with b.if_(b.and_(untouched, reads), likely=False):
+            with b.if_(b.and_(untouched, b.icmp("ne", KIND, i32(L.WRITE))), likely=False):
                 b.hazard(i32(L.UNINITIALIZED), lane, where, i64(0))
             with b.if_(b.and_(conflict, b.not_(untouched)), likely=False):
                 b.hazard(i32(L.SHARED_RACE), lane, where, b.resize(state, I64))
@@ -133,65 +214,53 @@ def flight(b: Helper, offset: IRValue, flying: IRValue, granule_log2: int) -> No
 @helper("ws_race_global_{}", "void", WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE, KIND, over=GRANULES)
 def race_global(b: Helper, address: IRValue, granule_log2: int) -> None:
     """Race check of a global access. The state's high half says whose the last access was, and what it hides."""
-    site = b.site()
-    warp = b.warp()
-    me = b.add_const(b.resize(b.worker("block", I64), I32), 1)
-    addresses = b.stack(address)
-    granules = _granules(b, granule_log2)
-    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
-        at = b.element(addresses, I64, lane)
-        low, high = b.load(I64, site), b.load(I64, b.offset(site, 8))
-        cached = b.and_(b.icmp("uge", at, low), b.icmp("ult", at, high))
-        look, known, join = b.new_label("look"), b.new_label("known"), b.new_label("entry")
-        b.branch(cached, known, look, likely=True, then=look)
-        found = b.call("ws_find", "ptr", WORKER, at, SIZE)
-        b.br(join, then=known)
-        b.br(join, then=join)
-        entry = b.phi((found, look), (site, known))
-        shadow = b.load(I64, b.offset(entry, 16))
-        with b.if_(b.icmp("ne", shadow, i64(0))):
-            rules = ShadowRules(b, warp, lane)
-            first = b.lshr(b.sub(at, b.load(I64, entry)), granule_log2)
-            start = b.pointer(b.add(shadow, b.shl(first, 3)))
-            several = b.icmp("eq", granules, i32(_SEVERAL))
-            with _unless(b, several, lambda: _touched_first(b, rules, start, me)), b.loop(granules) as k:
-                slot = b.pointer(b.add(shadow, b.shl(b.add(first, b.resize(k, I64)), 3)))
-                _global_step(b, rules, slot, me, lane, at)
+    with _unless(b, f"ws_together_global_{granule_log2}", place=address):
+        warp = b.warp()
+        me = b.add_const(b.resize(b.worker("block", I64), I32), 1)
+        addresses, granules = b.stack(address), _granules(b, granule_log2)
+        with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+            at = b.element(addresses, I64, lane)
+            entry = b.call("ws_find", "ptr", WORKER, at, SIZE)
+            shadow = b.load(I64, b.offset(entry, 16))
+            with b.if_(b.icmp("ne", shadow, i64(0))):
+                first = b.lshr(b.sub(at, b.load(I64, entry)), granule_log2)
+                with b.loop(granules) as k:
+                    slot = b.pointer(b.add(shadow, b.shl(b.add(first, b.resize(k, I64)), 3)))
+                    state = b.load(I64, slot)
+                    conflict, new = _global_step(b, ShadowRules(b, warp, lane), state, me)
+                    with b.if_(conflict, likely=False):
+                        b.hazard(i32(L.RACE), lane, at, state)
+                    b.store(new, slot)
 
 
-def _global_step(b: Helper, rules: ShadowRules, slot: IRValue, me: IRValue, lane: IRValue, at: IRValue) -> None:
-    state = b.load(I64, slot)
+def _global_step(b: Helper, rules: ShadowRules, state: IRValue, me: IRValue) -> tuple[IRValue, IRValue]:
+    """(conflict, new state) for an access of block `me` to a granule in `state` (i64)."""
     high, low = b.resize(b.lshr(state, 32), I32), b.resize(state, I32)
     owner = b.and_const(high, L.SEVERAL_BLOCKS)
-    untouched = b.icmp("eq", owner, i32(0))
+    untouched = b.icmp("eq", owner, b.like(owner, 0))
     mine = b.icmp("eq", owner, me)
-    own_conflict, own_new = rules.step(low)
-    is_read, is_atomic = b.icmp("eq", KIND, i32(L.READ)), b.icmp("eq", KIND, i32(L.ATOMIC))
+    # what this block has not touched behaves like something last touched before the block's last barrier
+    own_conflict, new_low = rules.step(b.select(mine, low, b.like(low, 0)))
+    is_read, is_atomic = (b.icmp("eq", rules.kind, b.like(me, kind)) for kind in (L.READ, L.ATOMIC))
     wrote, plain = _has_done(b, high, low)
     agree = b.or_(b.and_(is_read, b.not_(wrote)), b.and_(is_atomic, b.not_(plain)))
     foreign = b.not_(b.or_(mine, untouched))
-    foreign_conflict = b.and_(foreign, b.not_(agree))
-    conflict = b.or_(foreign_conflict, b.and_(mine, own_conflict))
-    # a granule that nobody has touched behaves like one last touched before the block's last barrier
-    _, fresh = rules.step(i32(0))
-    with b.if_(conflict, likely=False):
-        b.hazard(i32(L.RACE), lane, at, state)
-    new_low = b.select(mine, own_new, fresh)
+    conflict = b.or_(b.and_(foreign, b.not_(agree)), b.and_(mine, own_conflict))
     hidden_write = b.and_(b.and_(mine, wrote), _is_kind(b, new_low, L.READ))
     hidden_plain = b.and_(b.and_(mine, plain), _is_kind(b, new_low, L.ATOMIC))
     hidden = (hidden_write, L.WROTE_BEFORE), (hidden_plain, L.PLAIN_BEFORE)
-    flags = b.or_(*(b.select(hides, i32(flag), i32(0)) for hides, flag in hidden))
-    new_high = b.or_(b.select(b.and_(foreign, agree), i32(L.SEVERAL_BLOCKS), me), flags)
-    b.store(b.or_(b.shl(b.resize(new_high, I64), 32), b.resize(new_low, I64)), slot)
+    flags = b.or_(*(b.select(hides, b.like(me, flag), b.like(me, 0)) for hides, flag in hidden))
+    new_high = b.or_(b.select(b.and_(foreign, agree), b.like(me, L.SEVERAL_BLOCKS), me), flags)
+    return conflict, b.or_(b.shl(b.resize(new_high, I64), 32), b.resize(new_low, I64))
 
 
 def _is_kind(b: Helper, low: IRValue, kind: int) -> IRValue:
-    return b.icmp("eq", b.and_const(b.lshr(low, L.KIND_SHIFT), 3), i32(kind))
+    return b.icmp("eq", b.and_const(b.lshr(low, L.KIND_SHIFT), 3), b.like(low, kind))
 
 
 def _has_done(b: Helper, high: IRValue, low: IRValue) -> tuple[IRValue, IRValue]:
     """Whether those whom a state names have made an access that was no read, and one that was no atomic."""
-    flagged = (b.icmp("ne", b.and_const(high, flag), i32(0)) for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
+    flagged = (b.icmp("ne", b.and_const(high, flag), b.like(high, 0)) for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
     others = (b.not_(_is_kind(b, low, kind)) for kind in (L.READ, L.ATOMIC))
     wrote, plain = (b.or_(hidden, other) for hidden, other in zip(flagged, others, strict=True))
     return wrote, plain

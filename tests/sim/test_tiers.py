@@ -1,0 +1,136 @@
+"""Stencils and compiled code say the same; a launch that takes long changes from one to the other."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from ptxsim import Memory, parse
+from ptxsim.errors import LaunchError, StepLimitExceeded
+from ptxsim.run import tiers
+from warpschool.compile import compile_cuda
+
+from .engine_launch import launch
+from .test_engine_kernels import golden
+from .test_oracle_counters import PROBES, arguments
+from .test_oracle_kernels import DATA
+
+
+def same(stencils, compiled) -> None:
+    assert stencils.record == compiled.record
+    assert all((a == b).all() for a, b in zip(stencils.arrays, compiled.arrays, strict=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"check": False, "count": False}], ids=lambda o: "-".join(o) or "default")
+@pytest.mark.parametrize(
+    "name", ["divergence", "reduction", "barriers", "atomics", "halves", "integers", "wide", "warps", "collectives"]
+)
+def test_stencils_compute_and_count_the_same(name, options):
+    same(*(golden(name, "compute_80", tier=tier, **options) for tier in ("stencils", "compiled")))
+
+
+@pytest.mark.parametrize("name", [n for n in PROBES["kernels"] if not n.startswith("wmma")][:12])
+def test_probes_count_the_same(name):
+    probe = PROBES["kernels"][name]
+    ptx = (DATA / "probes.compute_80.ptx").read_text()
+    same(*(
+        launch(ptx, name, probe["grid"], probe["block"], *arguments(name), tier=tier)
+        for tier in ("stencils", "compiled")
+    ))  # fmt: skip
+
+
+# ---------------------------------------------------------------- hazards and faults
+
+
+WRONG = {
+    "race": "__shared__ int s[64]; s[t] = p[t]; p[t] = s[63 - t];",
+    "race-global": "p[t / 2] = t;",
+    "out-of-bounds": "p[t + 4] = t;",
+    "out-of-bounds-shared": "__shared__ int s[64]; s[t] = t; __syncthreads(); p[t] = s[t + p[0] + 1];",
+    "uninitialized": "__shared__ int s[64]; if (t < 60) s[t] = t; __syncthreads(); p[t] = s[t];",
+    "misaligned": "reinterpret_cast<int2*>(p + 1)[t / 8] = make_int2(t, t);",
+    "divergent": "if (t < 32) __syncthreads(); else p[t] = 1; ",
+    "constant": "p[t] = table[t + 4];",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_hazards_are_the_same(name):
+    body = f"{{ const int t = threadIdx.x; {WRONG[name]} }}"
+    ptx = compile_cuda(f'__constant__ int table[64]; extern "C" __global__ void k(int* p) {body}', name="wrong.cu").ptx
+    found = [launch(ptx, "k", (2,), (64,), np.zeros(64, np.int32), tier=t).record for t in ("stencils", "compiled")]
+    assert found[0].hazards
+    assert found[0] == found[1]
+
+
+def test_a_loop_without_end_is_told_the_same():
+    text = 'extern "C" __global__ void k(volatile int* p)\n{\n    while (p[0] == 0)\n        p[1] = 2;\n}'
+    ptx = compile_cuda(text).ptx
+    said = []
+    for tier in ("stencils", "compiled"):
+        with pytest.raises(StepLimitExceeded) as end:
+            launch(ptx, "k", (1,), (64,), np.zeros(4, np.int32), tier=tier, step_limit=100_000)
+        said.append((str(end.value), end.value.line))
+    assert said[0] == said[1]
+    assert said[0][1] == 3
+
+
+def test_an_unknown_tier_is_refused():
+    ptx = compile_cuda('extern "C" __global__ void k() {}').ptx
+    with pytest.raises(LaunchError, match="auto, stencils, compiled"):
+        parse(ptx).kernel("k").launch(1, 1, b"", Memory(), tier="quick")
+
+
+# ---------------------------------------------------------------- from one to the other
+
+
+LONG = """extern "C" __global__ void k(unsigned* p, int n)
+{
+    unsigned x = p[threadIdx.x + blockIdx.x * blockDim.x];
+    for (int i = 0; i < n; ++i) {
+#pragma unroll
+        for (int k = 0; k < 64; ++k)
+            x = x * 5 + (x >> 7) + k;
+    }
+    p[threadIdx.x + blockIdx.x * blockDim.x] += x;
+}
+"""
+
+
+@pytest.fixture
+def kernel():
+    return parse(compile_cuda(LONG, name="long.cu").ptx).kernel("k")
+
+
+def launched(kernel, n: int, **options):
+    memory = Memory()
+    p = memory.allocate(4 * 256, "p")
+    p.view().view(np.uint32)[:] = np.arange(256)
+    record = kernel.launch(2, 128, [p, np.int32(n)], memory, **options)
+    return p.view().view(np.uint32).copy(), record
+
+
+def test_a_short_launch_compiles_nothing(kernel):
+    assert tiers.is_long(kernel.body)
+    launched(kernel, 3)
+    assert {options.outlined for _, options, _ in kernel.engine._built} == {True}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_long_launch_starts_again_as_compiled_code(kernel, monkeypatch, threads):
+    monkeypatch.setattr(tiers, "_PATIENCE", 0.0)
+    values, record = launched(kernel, 40_000, threads=threads)
+    assert {options.outlined for _, options, _ in kernel.engine._built} == {False, True}
+    expected, counted = launched(kernel, 40_000, tier="compiled")
+    assert (values == expected).all()  # p is added to: what the first start left was taken back
+    assert record == counted
+
+
+def test_launches_that_take_long_together_are_compiled(kernel, monkeypatch):
+    monkeypatch.setattr(tiers, "_PATIENCE", 1e-6)
+    deadline = time.monotonic() + 120
+    while not any(not options.outlined for _, options, _ in kernel.engine._built):
+        launched(kernel, 2000)
+        assert time.monotonic() < deadline
