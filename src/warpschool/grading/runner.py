@@ -146,7 +146,7 @@ def check_source(
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    child = _finished(json.dumps(job), limits, is_own=is_own)
+    child = _finished(json.dumps(job), _environment(limits.threads), limits.wall_s, is_own=is_own)
     if child.code == 0:
         with contextlib.suppress(GradingError):
             return Result.from_json(child.answer.decode("utf-8", "replace"))
@@ -155,12 +155,11 @@ def check_source(
     return no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
 
 
-def _finished(job: str, limits: Limits, *, is_own: bool) -> Finished:
+def _finished(job: str, environment: Mapping[str, str], wall_s: float, *, is_own: bool) -> Finished:
     """How the child ended that was given this job."""
-    environment = _environment(limits.threads)
-    child = _in_warm_process(job, environment, limits.wall_s) if is_own else None
+    child = _in_warm_process(job, environment, wall_s) if is_own else None
     if child is None:
-        child = run_isolated(CHILD, job, wall_s=limits.wall_s, in_bubblewrap=False, environment=environment)
+        child = run_isolated(CHILD, job, wall_s=wall_s, in_bubblewrap=False, environment=environment)
         if is_own:
             warm.start()  # for the next one
     return child

@@ -26,6 +26,8 @@ COMMAND, GRADER = "command", "grader"
 COMMANDS = (["check"], ["hint"], ["status"], ["profile"], ["diff"])
 """Commands that may be begun again from the start, should a warm process fail half-way."""
 INTERRUPT, STOP, CONTINUE = b"I", b"Z", b"C"
+IGNORABLE = (signal.SIGINT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
+"""Signals that a process may have been started to ignore; `nohup` does so."""
 SIZE_BYTES = 4
 _REQUEST_S = 5.0  # for the first answer; a process that does not give it hangs
 _address: list[str] = []
@@ -216,8 +218,7 @@ class _Signals:
     """Ctrl-C and Ctrl-Z go over the connection while this lasts; `ignored` lists what this process ignores."""
 
     def __init__(self, connection: socket.socket, wanted: bool) -> None:
-        signals = (signal.SIGINT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
-        self.ignored = [int(number) for number in signals if signal.getsignal(number) == signal.SIG_IGN]
+        self.ignored = [int(number) for number in IGNORABLE if signal.getsignal(number) == signal.SIG_IGN]
         self.interrupted = False
         self._connection = connection
         self._handlers = {signal.SIGINT: self._interrupt, signal.SIGTSTP: self._stop} if wanted else {}

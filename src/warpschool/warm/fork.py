@@ -43,10 +43,10 @@ def become(request: dict[str, Any], files: list[int], server: str) -> None:
     path, package = request["program"]
     _take_name(path, package, request["words"])
     client.serve_from(server)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in request["ignored"]:
-        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGCHLD, *client.IGNORABLE):
+        signal.signal(number, signal.SIG_IGN if number in request["ignored"] else signal.SIG_DFL)
+    if signal.SIGINT not in request["ignored"]:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 

@@ -140,7 +140,12 @@ class Server:
         if len(files) != _FILES or entry not in _MODULES or (entry == COMMAND and words[:1] not in COMMANDS):
             raise ValueError(entry)
         loan = pool.lend() if entry == GRADER else None
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            if loan is not None:
+                pool.take_back(*loan, is_well=True)
+            raise
         if pid == 0:
             self._in_fork(connection, request, files, loan)
         with contextlib.suppress(OSError):
@@ -175,7 +180,9 @@ class Server:
 
     def _heard(self, connection: socket.socket) -> None:
         """A signal to be passed on; or the end of whoever asked, which is that of the fork too."""
-        check = next(check for check in self._checks.values() if check.connection is connection)
+        check = next((check for check in self._checks.values() if check.connection is connection), None)
+        if check is None:  # reaped since the selector told
+            return
         try:
             said = connection.recv(64)
         except OSError:
@@ -270,7 +277,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _may_ask(connection: socket.socket) -> bool:
     """Whether it is this user, in a process that has not given up rights which this one has: no sandbox's way out."""
     pid, user = peer(connection)
-    return user == os.getuid() and _gave_up_rights(pid) <= _gave_up_rights(os.getpid())
+    return user == os.getuid() and _gave_up_rights(pid) == _gave_up_rights(os.getpid())
 
 
 def _gave_up_rights(pid: int) -> tuple[bool, bool]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
 import shutil
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import textwrap
 import time
 from collections.abc import Iterator
@@ -19,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.course import Course
-from warpschool.grading import runner
+from warpschool.grading import cell, runner
 from warpschool.harness.source import find_source
 from warpschool.warm import client, place
 
@@ -160,6 +166,35 @@ def test_output_and_exit_code_are_the_same(shared, solution, tmp_path, words):
     there, here = (shared.command(*words, cwd=tmp_path, warm=warm) for warm in (True, False))
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
     assert shared.about["served"] == before + 1 + ("--kernel" in words), "it did not run there"
+
+
+def test_a_terminal_is_a_terminal(shared, solution, tmp_path):
+    """Colours, and lines as long as the terminal is wide; what is typed arrives."""
+    wrong = tmp_path / "01_saxpy.cu"
+    wrong.write_text(solution.read_text().replace("a * x[i] +", "a * x[i] -"))
+    seen = []
+    for switch in ("1", "0"):
+        main, end = pty.openpty()
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("4H", 50, 61, 0, 0))
+        environment = {**shared.environment, "TERM": "xterm-256color", place.SWITCH: switch}
+        environment = {key: value for key, value in environment.items() if key not in ("NO_COLOR", "COLUMNS")}
+        command = [sys.executable, "-P", "-m", "warpschool", "check", "lab00/01", "--kernel", str(wrong)]
+        with subprocess.Popen(command, env=environment, stdin=end, stdout=end, stderr=end) as process:
+            os.close(end)
+            seen.append(_read_to_the_end(main))
+        os.close(main)
+    assert seen[0] == seen[1]
+    assert b"\x1b[1;31mWA" in seen[0]
+    plain = re.sub(rb"\x1b\[[\d;?]*\w", b"", seen[0]).decode().splitlines()
+    assert 50 < max(map(len, plain)) <= 61
+
+
+def _read_to_the_end(main: int) -> bytes:
+    data = b""
+    with contextlib.suppress(OSError):  # nobody holds the other end any more
+        while part := os.read(main, 1 << 16):
+            data += part
+    return data
 
 
 def test_two_at_once(shared, solution):
@@ -439,8 +474,18 @@ def test_only_checks_of_ones_own_ask_for_it(monkeypatch):
     source = find_source(step, step.solution)
     assert runner.check_source(step, source).ok
     assert runner.check(_STEP, step.solution, secret="s" * 32).ok
-    with pytest.raises(AssertionError, match="asked"):
-        runner.check(_STEP, step.solution)
+    monkeypatch.setattr(cell, "_grading", cell._Grading(is_on=True))
+    monkeypatch.setattr(cell, "_results", {})
+    monkeypatch.setattr(cell, "find_source", lambda _: source)
+    assert cell.check_cell(_STEP) == 1.0
+    monkeypatch.setattr(cell, "_grading", cell._Grading())
+    for own in (
+        lambda: runner.check(_STEP, step.solution),
+        lambda: runner.check_and_remember(step, source),
+        lambda: cell.check_cell(_STEP, seed=1),
+    ):
+        with pytest.raises(AssertionError, match="asked"):
+            own()
 
 
 @pytest.mark.parametrize("more", [{"CI": "true"}, {place.SWITCH: "0"}])
