@@ -179,7 +179,7 @@ def test_a_terminal_is_a_terminal(shared, solution, tmp_path):
         environment = {**shared.environment, "TERM": "xterm-256color", place.SWITCH: switch}
         environment = {key: value for key, value in environment.items() if key not in ("NO_COLOR", "COLUMNS")}
         command = [sys.executable, "-P", "-m", "warpschool", "check", "lab00/01", "--kernel", str(wrong)]
-        with subprocess.Popen(command, env=environment, stdin=end, stdout=end, stderr=end) as process:
+        with subprocess.Popen(command, env=environment, stdin=end, stdout=end, stderr=end):
             os.close(end)
             seen.append(_read_to_the_end(main))
         os.close(main)
