@@ -113,8 +113,8 @@ def _checks() -> list[str]:
         "together, the median of a lab's steps and the most. *Alone* every process loads what it needs; *warm* they "
         f"are forks of a [process that waits](../design/warm.md), which takes {found['warm_bytes'] >> 20} MB. The "
         "first check of a kernel compiles and translates it, later ones find that in the cache. The machine's load "
-        f"before was {found['load_before']:.1f} on {found['cores']} cores ({found['cpu']}); of {found['repeat']} runs the one "
-        "with the least counts.",
+        f"before was {found['load_before']:.1f} on {found['cores']} cores ({found['cpu']}); of {found['repeat']} runs "
+        "the one with the least counts.",
         "",
         "| lab | steps | alone, first | alone, again | warm, first | warm, again |",
         "|---|---:|---:|---:|---:|---:|",

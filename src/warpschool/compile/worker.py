@@ -6,6 +6,7 @@ A process may lend a waiting worker to a fork of its own: `WorkerPool.lend`.
 from __future__ import annotations
 
 import atexit
+import mmap
 import os
 import select
 import signal
@@ -50,6 +51,7 @@ class CompilerProcess:
     def __init__(self, toolchain: Toolchain) -> None:
         self.compilations = 0
         self.is_borrowed = False
+        self._busy = mmap.mmap(-1, 1)  # memory that a fork shares, which may end in the middle of a request
         on_main = threading.current_thread() is threading.main_thread()
         command = [
             *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
@@ -109,9 +111,11 @@ class CompilerProcess:
         settings = f"{limits.cpu_s} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
         request = [settings.encode(), source, name.encode(), "\n".join(options).encode()]
         deadline = time.monotonic() + limits.wall_s
+        self._busy[0] = 1
         try:
             self._send(_SIZES.pack(*map(len, request)) + b"".join(request), deadline)
             fields = self._receive(deadline, most=limits.log_bytes + limits.ptx_bytes + 4096)
+            self._busy[0] = 0
         except TimeoutError:
             self.kill()
             raise CompilerMissing(
@@ -153,7 +157,7 @@ class CompilerProcess:
     def healthy(self) -> bool:
         """Whether this worker can take another request."""
         alive = _is_open(self._out) if self.is_borrowed else self._process.poll() is None
-        return alive and self.compilations < _MOST_COMPILATIONS
+        return alive and not self._busy[0] and self.compilations < _MOST_COMPILATIONS
 
     def kill(self) -> None:
         """End the process group at once and reap it."""
@@ -287,11 +291,7 @@ class WorkerPool:
             return worker
 
     def lend(self) -> tuple[Toolchain, CompilerProcess] | None:
-        """A waiting worker, for one fork of this process: it borrows what is lent before it, and others cannot take it.
-
-        The fork has to come back well before `take_back`: what died in the middle of a request leaves a worker that
-        would give its answer to the next.
-        """
+        """A waiting worker, for one fork of this process, which is to `borrow` it; nobody else takes it meanwhile."""
         with self._lock:
             return self._idle.pop() if self._idle else None
 
@@ -300,13 +300,10 @@ class WorkerPool:
         worker.is_borrowed = True
         self._idle.append((toolchain, worker))
 
-    def take_back(self, toolchain: Toolchain, worker: CompilerProcess, *, is_well: bool) -> None:
-        """Let a worker wait again that was lent; `is_well`: the fork has come to its own end."""
+    def take_back(self, toolchain: Toolchain, worker: CompilerProcess) -> None:
+        """Let a worker wait again whose borrower has ended; one that still has something to answer is killed."""
         worker.compilations += _LENT_COMPILATIONS
-        if is_well:
-            self._give(toolchain, worker)
-        else:
-            worker.kill()
+        self._give(toolchain, worker)
 
     def idle_pids(self) -> list[int]:
         """The waiting workers' process ids."""

@@ -144,7 +144,7 @@ class Server:
             pid = os.fork()
         except OSError:
             if loan is not None:
-                pool.take_back(*loan, is_well=True)
+                pool.take_back(*loan)
             raise
         if pid == 0:
             self._in_fork(connection, request, files, loan)
@@ -209,7 +209,7 @@ class Server:
             code = os.waitstatus_to_exitcode(os.waitpid(check.pid, 0)[1])
             del self._checks[check.pid]
             if check.loan is not None:
-                pool.take_back(*check.loan, is_well=code == 0)
+                pool.take_back(*check.loan)
             if check.is_watched:
                 self._selector.unregister(check.connection)
                 with contextlib.suppress(OSError):

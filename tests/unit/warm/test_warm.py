@@ -547,10 +547,36 @@ def test_a_borrowed_compiler_that_dies_is_replaced(environment):
                     print(error.message, flush=True)
                 os._exit(0)
             os.waitpid(fork, 0)
-            worker.pool.take_back(*loan, is_well=True)
+            worker.pool.take_back(*loan)
             print(len(worker.pool.idle_pids()), flush=True)
             worker.pool.warm_up(toolchain)
     """
     done = Warm(environment).python(code)
     told = ["NVRTC_SUCCESS", "k.cu: the compiler used more than 1e-06 s of processor time", "0"]
     assert done.stdout.splitlines() == told * 2, done.stderr
+
+
+def test_a_compiler_that_was_left_in_the_middle_is_not_lent_again(environment):
+    """Its answer would be taken for that of the next request."""
+    code = """
+        import os, signal, time
+        from warpschool.compile import CompileLimits, worker
+        from warpschool.compile.toolchain import find_toolchain
+        toolchain = find_toolchain()
+        for stopped in (False, True):
+            worker.pool.warm_up(toolchain)
+            loan = worker.pool.lend()
+            fork = os.fork()
+            if not fork:
+                worker.pool.borrow(*loan)
+                if stopped:
+                    os.kill(loan[1].pid, signal.SIGSTOP)
+                    signal.alarm(1)
+                loan[1].compile(b"__global__ void k() {}", "k.cu", ["-arch=compute_80"], CompileLimits())
+                os._exit(0)
+            code = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
+            worker.pool.take_back(*loan)
+            print(code, worker.pool.idle_pids() == [loan[1].pid], flush=True)
+    """
+    done = Warm(environment).python(code)
+    assert done.stdout.splitlines() == ["0 True", f"{-signal.SIGALRM} False"], done.stderr
