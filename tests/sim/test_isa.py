@@ -17,7 +17,7 @@ from ptxsim.codegen import translation, values
 from ptxsim.errors import PtxSyntaxError, UnsupportedInstruction
 from ptxsim.isa import BY_SPACE, BY_TYPE, INSTRUCTIONS, VALUE, Flow, Likeness, Order, Row
 from ptxsim.oracle import HANDLERS as ORACLE, depends_on_order
-from ptxsim.syntax import forms
+from ptxsim.syntax import forms, program
 from ptxsim.syntax.program import STACK, STACK_POINTER, Instruction, InstructionOrigin
 
 from . import engine_launch, oracle_launch
@@ -85,7 +85,13 @@ def madeup(monkeypatch):
     monkeypatch.setitem(INSTRUCTIONS, "madeup", Row("madeup", VALUE, "9.9", "made up for a test"))
     form = forms.Form(forms.widths(None, None), frozenset({"b32", "b64"}), frozenset({"shared"}))
     monkeypatch.setitem(forms.FORMS, "madeup", form)
-    return lambda text, **more: kernel(text, **more)
+
+    def made(text, **more):
+        program.row_of.cache_clear()  # the test may have changed the row
+        return kernel(text, **more)
+
+    yield made
+    program.row_of.cache_clear()
 
 
 def test_a_row_that_says_nothing_varies(madeup):

@@ -328,6 +328,8 @@ def load_shape(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue) -> l
     if shape.distinct == 1:
         only = t.add_const(base, shape.runs[0][0])
         return [t.load(a.element, t.pointer(t.add_const(only, k * a.element_bytes))) for k in range(parts)]
+    if a.space == "shared" and not t.unit.options.check and _is_scattered(a, shape):
+        return _from_lines(t, a, shape, base)
     halves = _halves(shape)
     pieces: list[list[IRValue]] = [[] for _ in range(parts)]
     for start, count in shape.runs:
@@ -344,6 +346,42 @@ def load_shape(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue) -> l
     if halves:  # each half warp is one run or one value: no permutation needed
         return [t.concat([p[h] for h in halves]) for p in pieces]
     return [t.shuffle(t.concat(p), shape.place) for p in pieces]
+
+
+_LINE, _MOST_LINES = 64, 4
+"""Bytes of a vector of the host; how many of them a pattern is picked out of."""
+
+
+def _is_scattered(a: MemoryAccess, shape: Shape) -> bool:
+    """Whether a pattern has so many pieces in so little room that it is quicker to load all of it."""
+    first, last = shape.runs[0][0], shape.runs[-1][0] + (shape.runs[-1][1] - 1) * a.bytes_
+    return a.element_bytes == 4 and len(shape.runs) > 2 and last - first + a.bytes_ <= (_MOST_LINES - 1) * _LINE
+
+
+def _from_lines(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue) -> list[IRValue]:
+    """A pattern of words picked out of the lines of shared memory around it, which the block's other loads share.
+
+    They are counted from the register's address; the memory behind the last one is the simulator's own.
+    """
+    places = [start + k * a.bytes_ for start, count in shape.runs for k in range(count)]
+    offset = a.address.offset
+    found = []
+    for k in range(len(a.registers)):
+        words = [offset + places[p] + k * a.element_bytes for p in shape.place]
+        numbers = sorted({w // _LINE for w in words})
+        lines = t.concat([_line(t, a, base, n) for n in numbers])
+        width = _LINE // a.element_bytes
+        found.append(t.shuffle(lines, [numbers.index(w // _LINE) * width + w % _LINE // 4 for w in words]))
+    return found
+
+
+def _line(t: Translator, a: MemoryAccess, base: IRValue, number: int) -> IRValue:
+    """One line, loaded where nobody has since the last store."""
+    key = "line", a.address.base, t.versions.get(getattr(a.address.base, "name", ""), 0), t.stores, number
+    if key not in t.scratch:
+        at = t.add_const(base, number * _LINE - a.address.offset)
+        t.scratch[key] = t.load(a.element, t.pointer(at), _LINE // a.element_bytes)
+    return t.scratch[key]
 
 
 def _halves(shape: Shape) -> tuple[int, ...] | None:

@@ -24,6 +24,7 @@ _lock = threading.Lock()
 
 @functools.cache
 def _start() -> None:
+    llvm.set_option("ptxsim", "-enable-misched=false")  # it undoes the order of `chains`, and gains nothing elsewhere
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 

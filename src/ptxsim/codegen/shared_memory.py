@@ -34,7 +34,7 @@ from ptxsim.codegen.access import (
     space_of,
     stored_values,
 )
-from ptxsim.codegen.emit import ALL_LANES, NULL, WARP, IRValue, constant, constants
+from ptxsim.codegen.emit import ALL_LANES, NULL, WARP, WORKER, IRValue, constant, constants
 from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
 from ptxsim.codegen.translator import Translator
 from ptxsim.syntax.program import Address, Instruction, Register
@@ -236,10 +236,7 @@ def _look(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...
     runs = _runs(users)
     arms = [(IRValue("i1", "false"), outside_at)]
     if a.is_load and len(runs) >= _WORTH_A_GLANCE:
-        unchanged = _glance(t, shadow, runs, epoch)
-        arms.append((IRValue("i1", "true"), t.label_now))
-        closer = t.new_label("closer")
-        t.branch(unchanged, end, closer, then=closer)
+        arms += _glances(t, a, base, shadow, runs, epoch, end)
     verdicts: dict[int, IRValue] = {}
     for run in runs:
         lanes = 0 if len(run) == 1 else len(run)
@@ -252,6 +249,28 @@ def _look(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...
     arms.append((_all(t, verdicts), t.label_now))
     t.br(end, then=end)
     return t.phi(*arms)
+
+
+def _glances(
+    t: Translator, a: MemoryAccess, base: IRValue, shadow: IRValue, runs: list[list[int]], epoch: IRValue, end: str
+) -> list[tuple[IRValue, str]]:
+    """Goes to `end` where several warps are known to have read all granules since the barrier, and notes that.
+
+    The note says for which barrier of which block and for which address; it lies in the access's site, which shared
+    memory has no other use for. Only a race could make it wrong, and that the other side tells.
+    """
+    note = t.offset(t.field("sites", "ptr"), 24 * a.site)
+    now = t.or_(t.shl(t.resize(epoch, "i64"), 32), t.resize(t.resize(base, "i32"), "i64"))
+    block = t.add_const(t.load("i64", t.offset(WORKER, L.field("block"))), 1)
+    noted = t.and_(t.icmp("eq", t.load("i64", note), now), t.icmp("eq", t.load("i64", t.offset(note, 8)), block))
+    first, closer, write = t.new_label("glance"), t.new_label("closer"), t.new_label("note")
+    noted_at = t.label_now
+    t.branch(noted, end, first, then=first)
+    t.branch(_glance(t, shadow, runs, epoch), write, closer, then=write)
+    t.store(now, note)
+    t.store(block, t.offset(note, 8))
+    t.br(end, then=closer)
+    return [(IRValue("i1", "true"), noted_at), (IRValue("i1", "true"), write)]
 
 
 def _glance(t: Translator, shadow: IRValue, runs: list[list[int]], epoch: IRValue) -> IRValue:

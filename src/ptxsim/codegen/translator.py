@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import ZERO, Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import (
@@ -76,6 +77,8 @@ class Translator(Builder):
         """values computed once per block"""
         self.groups: dict[object, Any] = {}
         """accesses of the block that were examined together"""
+        self.stores = 0
+        """how many instructions so far may have changed shared memory"""
         self.carry: IRValue | None = None
         """condition code, one i1 per lane"""
         self.block: Block
@@ -239,6 +242,7 @@ class Translator(Builder):
         """Translates one instruction. A form that its handler did not foresee is refused by name: PTX is hostile."""
         try:
             self._instruction(i)
+            self.stores += may_write_shared(i)
         except UnsupportedInstruction as error:
             raise refused(self.kernel.module, i.source, error.message, error.next_step) from None
         except (PtxsimError, RecursionError, MemoryError):

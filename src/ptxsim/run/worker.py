@@ -108,7 +108,8 @@ class HostWorker:
         self.context_bytes = -(-unit.context.size * terms.warps // _PAGE) * _PAGE
         self.contexts = _contexts(unit.context.size, terms, self.places, self.context_bytes)
         self.shared_stride = -(-(setup.shared_bytes + 64) // _PAGE) * _PAGE
-        self.shared = _aligned(self.shared_stride * self.places)
+        # code that picks words out of whole vectors may begin before the first, and read behind the last
+        self.shared = _aligned(_PAGE + self.shared_stride * self.places)[_PAGE:]
         cell = L.EXACT_CELL_BYTES if unit.options.exact else 4
         self.shadow_stride = -(-((setup.shared_bytes >> unit.shared_granule_log2) + 16) * cell // _PAGE) * _PAGE
         self.shadow = _aligned(self.shadow_stride * self.places)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import (
@@ -151,34 +153,48 @@ def check_local(b: Helper, offset: IRValue, limit: IRValue) -> None:
     b.ret(b.and_(MASK, b.not_(wrong)))
 
 
-def _repeated(b: Helper, units: IRValue, unit: IRValue, lane: IRValue, mask: IRValue) -> IRValue:
-    """The active lanes below `lane` that have its unit too."""
-    same = b.mask_bits(b.icmp("eq", units, b.splat(unit)))
-    earlier = b.sub(b.binary("shl", i32(1), lane), i32(1))
-    return b.and_(b.and_(same, earlier), mask)
+_TABLE = 64
+"""Places of a table in which lanes look for others with the same number."""
+
+
+@contextmanager
+def _turns(b: Helper, mask: IRValue) -> Iterator[tuple[IRValue, Callable[[IRValue], None]]]:
+    """A loop as long as lanes of a mask are left: yields them, and what takes those that are left after a turn."""
+    left = b.variable(I32, mask)
+    again, done = b.new_label("turn"), b.new_label("turns")
+    b.branch(b.icmp("ne", mask, i32(0)), again, done, then=again)
+    yield b.load(I32, left), lambda others: b.store(others, left)
+    b.branch(b.icmp("ne", b.load(I32, left), i32(0)), again, done, then=done)
 
 
 def distinct_values(b: Helper, units: IRValue, mask: IRValue) -> IRValue:
-    """Number of distinct values among the active lanes of a vector of integers (i64 result)."""
+    """Number of distinct values among the active lanes of a vector of integers (i64 result).
+
+    Where they do not rise with the lanes, each lane writes its number and its value into a table at a place that
+    follows from the value. Of those at one place the last is found there: that is a value, and all lanes that have it
+    too are done.
+    """
     full, any_order, join = b.new_label("sorted"), b.new_label("unsorted"), b.new_label("counted")
     previous = b.shuffle(units, [0, *range(WARP - 1)])
     rising = b.mask_bits(b.icmp("uge", units, previous))
     b.branch(b.and_(b.icmp("eq", mask, i32(-1)), b.icmp("eq", rising, i32(-1))), full, any_order, then=full)
     first = b.add_const(b.call("llvm.ctpop.i32", I32, b.mask_bits(b.icmp("ne", units, previous))), 1)
     b.br(join, then=any_order)
-    slot = b.stack(units)
-    left, count = b.variable(I32, mask), b.variable(I32, i32(0))
-    again, done = b.new_label("value"), b.new_label("values")
-    b.branch(b.icmp("ne", mask, i32(0)), again, done, then=again)  # one turn for each value
-    lanes = b.load(I32, left)
-    same = b.mask_bits(b.icmp("eq", units, b.splat(b.element(slot, units.type, b.first_bit(lanes)))))
-    others = b.and_(lanes, b.not_(same))
-    b.store(others, left)
-    b.increment(count, i32(1))
-    b.branch(b.icmp("ne", others, i32(0)), again, done, then=done)
-    second = b.load(I32, count)
+    values, lanes = (b.let("ptr", 0, f"alloca [{_TABLE} x {type_}], align 64") for type_ in (units.type, I32))
+    count, numbers = b.variable(I32, i32(0)), constants(I32, range(WARP))
+    place = b.and_const(b.xor(units, b.xor(b.lshr(units, 6), b.lshr(units, 12))), _TABLE - 1)
+    value_at = b.let("ptr", WARP, f"getelementptr {units.type}, {values}, {place}")
+    lane_at = b.let("ptr", WARP, f"getelementptr {I32}, {lanes}, {place}")
+    with _turns(b, mask) as (left, leave):
+        b.scatter(numbers, lane_at, left)
+        b.scatter(units, value_at, left)
+        last = b.mask_bits(b.icmp("eq", b.gather(I32, lane_at, left), numbers))
+        other = b.mask_bits(b.icmp("ne", b.gather(units.type, value_at, left), units))
+        b.increment(count, b.call("llvm.ctpop.i32", I32, b.and_(last, left)))
+        leave(b.and_(other, left))
+    second, second_at = b.load(I32, count), b.label_now
     b.br(join, then=join)
-    return b.resize(b.phi((first, full), (second, done)), I64)
+    return b.resize(b.phi((first, full), (second, second_at)), I64)
 
 
 @helper("ws_count_global", "void", ADDRESS, MASK, SIZE, COUNTER)
@@ -220,82 +236,39 @@ def _in_pairs(b: Helper, offset: IRValue, distance: int) -> IRValue:
     return b.icmp("eq", b.mask_bits(differs), i32(0))
 
 
-def _phases(b: Helper, offset: IRValue, shift: IRValue) -> tuple[IRValue, IRValue]:
-    """(units that fit the 32 banks side by side, lanes of a phase) for a request in units of 2^shift bytes.
-
-    A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. Phases of
-    wide accesses hold twice as many lanes where lanes pair up (see shared_memory.bank_conflicts).
-    """
-    groups = b.binary("lshr", i32(128), shift)
-    twice = b.and_(b.icmp("ugt", SIZE, i32(4)), b.or_(_in_pairs(b, offset, 1), _in_pairs(b, offset, 2)))
-    return groups, b.binary("shl", groups, b.resize(twice, I32))
-
-
-def _without_conflicts(b: Helper, units: IRValue, groups: IRValue, lanes_per_phase: IRValue) -> tuple[IRValue, IRValue]:
-    """(whether each bank delivers a single word in each phase, the phases that some lane takes part in).
-
-    Every lane notes its unit at its phase's bank, and looks whether that note is still its own.
-    """
-    table = b.let("ptr", 0, f"alloca [{2 * WARP} x i32], align 64")
-    lanes = constants(I32, range(WARP))
-    phase = b.binary("lshr", lanes, b.splat(b.first_bit(lanes_per_phase)))
-    bank = b.and_(units, b.splat(b.sub(groups, i32(1))))
-    place = b.add(b.mul(phase, b.splat(groups)), bank)
-    at = b.let("ptr", WARP, f"getelementptr i32, {table}, {place}")
-    b.scatter(units, at, MASK)
-    found = b.gather(I32, at, MASK)
-    differs = b.and_(b.mask_bits(b.icmp("ne", found, units)), MASK)
-    # a bit for the first lane of each phase: of those lanes that are active, one per phase counts
-    active = b.bits_mask(MASK)
-    numbers = b.select(active, b.binary("shl", b.like(lanes, 1), phase), b.like(lanes, 0))
-    taking_part = b.call(f"llvm.vector.reduce.or.v{WARP}i32", I32, numbers)
-    return b.icmp("eq", differs, i32(0)), b.call("llvm.ctpop.i32", I32, taking_part)
-
-
 @helper("ws_count_shared", "void", OFFSET, MASK, SIZE, COUNTER)
 def count_shared(b: Helper, offset: IRValue, counter: IRValue) -> None:
     """counter[0] += wavefronts, counter[1] += bank conflicts.
 
-    In a phase each bank delivers one word a wavefront: it takes as many wavefronts as the busiest bank has distinct
-    words.
+    A request of 4 bytes a lane is one phase; 8 bytes run in two phases of 16 lanes, 16 bytes in four of 8. Phases of
+    wide accesses hold twice as many lanes where lanes pair up (see shared_memory.bank_conflicts). In a phase each bank
+    delivers one word a wavefront, to all lanes that want it.
     """
     unit_bytes = b.select(b.icmp("ult", SIZE, i32(4)), i32(4), SIZE)
     shift = b.first_bit(unit_bytes)
     units = b.binary("lshr", offset, b.splat(shift))
-    groups, lanes_per_phase = _phases(b, offset, shift)
-    smooth, taking_part = _without_conflicts(b, units, groups, lanes_per_phase)
-    with b.leaving(smooth, "smooth", likely=True):
-        b.increment(counter, b.resize(taking_part, I64))
-        b.ret()
-    slot = b.stack(units)
-    histogram = b.let("ptr", 0, f"alloca <{WARP} x i8>, align 32")
-    total, conflicts = b.variable(I32, i32(0)), b.variable(I32, i32(0))
-    worst = b.variable("i8", constant("i8", 0))
-    phase_mask = b.select(
-        b.icmp("eq", lanes_per_phase, i32(32)),
-        i32(-1),
-        b.sub(b.binary("shl", i32(1), b.and_(lanes_per_phase, i32(31))), i32(1)),
-    )
-    with b.loop(b.binary("udiv", i32(WARP), lanes_per_phase)) as phase:
-        first = b.mul(phase, lanes_per_phase)
-        active = b.and_(MASK, b.binary("shl", phase_mask, b.and_(first, i32(31))))
-        with b.if_(b.icmp("ne", active, i32(0))):
-            b.store(constant("i8", 0, WARP), histogram, align=32)
-            b.store(constant("i8", 0), worst)
-            with b.loop(lanes_per_phase) as k:
-                lane = b.add(first, k)
-                with b.if_(b.lane_active(lane, active)):
-                    unit = b.element(slot, units.type, lane)
-                    with b.if_(b.icmp("eq", _repeated(b, units, unit, lane, active), i32(0))):
-                        at = b.offset(histogram, b.resize(b.and_(unit, b.sub(groups, i32(1))), I64))
-                        ways = b.add(b.load("i8", at), constant("i8", 1))
-                        b.store(ways, at)
-                        b.store(b.intrinsic("umax", b.load("i8", worst), ways), worst)
-            wavefronts = b.resize(b.load("i8", worst), I32)
-            b.store(b.add(b.load(I32, total), wavefronts), total)
-            b.store(b.add(b.load(I32, conflicts), b.sub(wavefronts, i32(1))), conflicts)
-    b.increment(counter, b.resize(b.load(I32, total), I64))
-    b.increment(b.offset(counter, 8), b.resize(b.load(I32, conflicts), I64))
+    groups = b.binary("lshr", i32(128), shift)  # units that fit the 32 banks side by side
+    twice = b.and_(b.icmp("ugt", SIZE, i32(4)), b.or_(_in_pairs(b, offset, 1), _in_pairs(b, offset, 2)))
+    lanes_per_phase = b.binary("shl", groups, b.resize(twice, I32))
+    lanes = constants(I32, range(WARP))
+    phase = b.binary("lshr", lanes, b.splat(b.first_bit(lanes_per_phase)))
+    bank = b.and_(units, b.splat(b.sub(groups, i32(1))))
+    banks = b.let("ptr", 0, f"alloca [{2 * WARP} x i32], align 64")  # those of each phase
+    at = b.let("ptr", WARP, f"getelementptr i32, {banks}, {b.add(b.mul(phase, b.splat(groups)), bank)}")
+    phase_bit = b.binary("shl", b.like(lanes, 1), phase)
+
+    def phases(mask: IRValue) -> IRValue:
+        """The phases that some lane of a mask takes part in."""
+        found = b.select(b.bits_mask(mask), phase_bit, b.like(phase_bit, 0))
+        return b.resize(b.call("llvm.ctpop.i32", I32, b.call(f"llvm.vector.reduce.or.v{WARP}i32", I32, found)), I64)
+
+    total = b.variable(I64, i64(0))
+    with _turns(b, MASK) as (left, leave):  # a turn is a wavefront of each phase that is not done
+        b.scatter(units, at, left)
+        b.increment(total, phases(left))
+        leave(b.and_(b.mask_bits(b.icmp("ne", b.gather(I32, at, left), units)), left))
+    b.increment(counter, b.load(I64, total))
+    b.increment(b.offset(counter, 8), b.sub(b.load(I64, total), phases(MASK)))
 
 
 @helper("ws_gather_{}", "<32 x {}>", ADDRESS, MASK, over=INTEGERS)
