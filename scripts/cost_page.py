@@ -1,9 +1,11 @@
-"""Writes docs/reference/simulator-cost.md from benchmarks/results/simulator.json; --check compares only."""
+"""Writes docs/reference/simulator-cost.md from simulator.json, simulator_networks.json and checks.json in
+benchmarks/results; --check compares only."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from statistics import median
 
 from warpschool.course import Course
 from warpschool.recorded import recorded, results
@@ -40,7 +42,7 @@ def page() -> str:
             f"| {name} | {row['plain_ms']:.1f} ms | {row['ratio_to_numpy']:.2f} | {row['counted_over_plain']:.1f} x "
             f"| {row['checked_over_plain']:.1f} x | {row['two_threads_speedup']:.1f} x as fast |"
         )
-    lines += ["", *_first_launches(found), *_networks(), *_others(found)]
+    lines += ["", *_first_launches(found), *_networks(), *_checks(), *_others(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -88,6 +90,35 @@ def _networks() -> list[str]:
             f"| {row['later_processor_s']:.1f} s |"
             for name, row in found["networks"].items()
         ),
+    ]
+
+
+def _checks() -> list[str]:
+    """Processor time of whole checks by lab, where `benchmarks/checks.py` has measured them."""
+    recordings = results("checks.json", course=Course(ROOT))
+    if not recordings:
+        return []
+    (found,) = recordings
+    keys = ("alone_first_s", "alone_again_s", "warm_first_s", "warm_again_s")
+    labs: dict[str, list[dict[str, float]]] = {}
+    for step, row in found["steps"].items():
+        labs.setdefault(step.partition("/")[0], []).append(row)
+    cells = {
+        lab: [f"{median(row[key] for row in rows):.2f} s (to {max(row[key] for row in rows):.2f})" for key in keys]
+        for lab, rows in labs.items()
+    }
+    return [
+        "",
+        "Processor time of `warpschool check` on the references: the command, the grading child and the compiler "
+        "together, the median of a lab's steps and the most. *Alone* every process loads what it needs; *warm* they "
+        f"are forks of a [process that waits](../design/warm.md), which takes {found['warm_bytes'] >> 20} MB. The "
+        "first check of a kernel compiles and translates it, later ones find that in the cache. The machine's load "
+        f"before was {found['load_before']:.1f} on {found['cores']} cores ({found['cpu']}); of {found['repeat']} runs "
+        "the one with the least counts.",
+        "",
+        "| lab | steps | alone, first | alone, again | warm, first | warm, again |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(f"| {lab} | {len(labs[lab])} | {' | '.join(row)} |" for lab, row in cells.items()),
     ]
 
 

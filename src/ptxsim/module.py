@@ -46,6 +46,14 @@ def parse(text: str) -> Module:
     return Module(parse_text(text))
 
 
+def prepare() -> None:
+    """Load what launches need, and make machine code of what every kernel calls: for a process that waits for work."""
+    import ptxsim.run.engine  # noqa: F401 - what a kernel imports with its first launch
+    from ptxsim.codegen import jit
+
+    jit.prepare()
+
+
 class Module:
     """A PTX file. Its variables are placed once in each memory, and shared by its kernels there."""
 

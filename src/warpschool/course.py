@@ -15,6 +15,7 @@ An installed wheel carries the same folders in `warpschool/_content/`. A checkou
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,13 +126,7 @@ class Course:
 
     def labs(self) -> tuple[Lab, ...]:
         """Return all labs that have content, in order."""
-        names = {
-            path.name
-            for folder in _CONTENT_FOLDERS
-            for path in (self.root / folder).glob("lab*")
-            if path.is_dir() and _LAB.fullmatch(path.name)
-        }
-        return tuple(self._lab(name) for name in sorted(names))
+        return tuple(self._lab(name) for name in self._lab_names())
 
     def lab(self, name: str) -> Lab:
         """Return a lab by name or unambiguous beginning ("lab02"); raises CourseError with what there is."""
@@ -147,8 +142,7 @@ class Course:
 
         Raises CourseError with close matches.
         """
-        steps = {step.name: step for step in self.steps()}
-        return steps[_pick(name, list(steps), "step")]
+        return self._step(*_pick(name, self._step_names(), "step").split("/"))
 
     def ladder(self, name: str) -> tuple[Step, ...]:
         """Return the chain of `From:` lines that leads to a step, the first step first.
@@ -172,11 +166,21 @@ class Course:
         wanted = self.step(name).name
         return tuple(step for step in self.steps() if step.follows == wanted)
 
+    def _step_names(self) -> list[str]:
+        """All steps' names, in order, by looking into folders only: a check asks for one step ten times."""
+        return [f"{lab}/{idea}" for lab in self._lab_names() for idea in self._ideas(lab)]
+
+    def _lab_names(self) -> list[str]:
+        found = {name for folder in _CONTENT_FOLDERS for name in _listed(self.root / folder) if _LAB.fullmatch(name)}
+        return sorted(name for name in found if any((self.root / f / name).is_dir() for f in _CONTENT_FOLDERS))
+
+    def _ideas(self, lab: str) -> list[str]:
+        files = [name for folder in ("kernels", "solutions") for name in _listed(self.root / folder / lab)]
+        return sorted({name[:-3] for name in files if name.endswith(".cu") and _STEP.fullmatch(name[:-3])})
+
     def _lab(self, name: str) -> Lab:
-        files = [*(self.root / "kernels" / name).glob("*.cu"), *(self.root / "solutions" / name).glob("*.cu")]
-        ideas = sorted({path.stem for path in files if _STEP.fullmatch(path.stem)})
         notebook = self.root / "labs" / name / f"{name}.ipynb"
-        return Lab(name, tuple(self._step(name, idea) for idea in ideas), _existing(notebook))
+        return Lab(name, tuple(self._step(name, idea) for idea in self._ideas(name)), _existing(notebook))
 
     def _step(self, lab: str, idea: str) -> Step:
         return Step(
@@ -208,6 +212,13 @@ def checkout_root() -> Path | None:
     root = _PACKAGE.parents[1]
     is_checkout = (root / "src" / "warpschool").resolve() == _PACKAGE and (root / "kernels").is_dir()
     return root if is_checkout else None
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _existing(path: Path) -> Path | None:

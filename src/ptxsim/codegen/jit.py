@@ -58,6 +58,12 @@ def _load_helpers(ir: str) -> None:
             _engine_of(text, names)
 
 
+def prepare() -> None:
+    """Makes ready what every first launch needs: LLVM, and the helpers that most kernels call."""
+    with _lock:
+        _load_helpers("")
+
+
 def exact_function(name: str) -> int:
     """Address of a function of the exact race shadow."""
     with _lock:

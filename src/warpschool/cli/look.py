@@ -328,6 +328,33 @@ def doctor(output: Output) -> None:
     output.show("This machine can run the course.", style="bold")
 
 
+# ---------------------------------------------------------------- warm
+
+
+@guarded
+def warm(
+    output: Output,
+    stop: Annotated[bool, typer.Option("--stop", help="Let them end, when the checks that run have.")] = False,
+) -> None:
+    """Say which warm processes wait: they hold loaded what your checks need, and end by themselves.
+
+    The first check starts one. WARPSCHOOL_WARM=0 keeps checks from it.
+
+    Example: warpschool warm --stop
+    """
+    from warpschool.warm import client
+
+    found = client.stop() if stop else client.reports()
+    output.data({"stopped": stop, "processes": found})
+    rows = [
+        (str(one["pid"]), f"{one['memory_bytes'] >> 20} MB", str(one["served"]), f"{one['waits_s'] / 60:.0f} min")
+        for one in found
+    ]
+    if rows:
+        output.table(Table("", ("process", "memory", "forks", "ends after"), tuple(rows)))
+    output.show(f"{len(rows)} asked to end." if stop else f"{len(rows)} wait.", style="dim")
+
+
 # ---------------------------------------------------------------- bench
 
 

@@ -1,8 +1,12 @@
-"""The parent's side of compilation: worker processes that can be killed, and the few that wait for work."""
+"""The parent's side of compilation: worker processes that can be killed, and the few that wait for work.
+
+A process may lend a waiting worker to a fork of its own: `WorkerPool.lend`.
+"""
 
 from __future__ import annotations
 
 import atexit
+import mmap
 import os
 import select
 import signal
@@ -26,6 +30,7 @@ _SIZES = struct.Struct("<4I")
 _START_LIMIT_S = 300.0
 _LAST_BREATH_S = 60.0
 _MOST_COMPILATIONS = 500  # a worker is replaced after so many: NVRTC keeps some memory of each
+_LENT_COMPILATIONS = 20  # what a loan counts for: most are fewer
 _MOST_IDLE = 2
 _SPENT_RESULTS = ("NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_INTERNAL_ERROR", "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE")
 
@@ -45,6 +50,8 @@ class CompilerProcess:
 
     def __init__(self, toolchain: Toolchain) -> None:
         self.compilations = 0
+        self.is_borrowed = False
+        self._busy = mmap.mmap(-1, 1)  # memory that a fork shares, which may end in the middle of a request
         on_main = threading.current_thread() is threading.main_thread()
         command = [
             *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
@@ -104,9 +111,11 @@ class CompilerProcess:
         settings = f"{limits.cpu_s} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
         request = [settings.encode(), source, name.encode(), "\n".join(options).encode()]
         deadline = time.monotonic() + limits.wall_s
+        self._busy[0] = 1
         try:
             self._send(_SIZES.pack(*map(len, request)) + b"".join(request), deadline)
             fields = self._receive(deadline, most=limits.log_bytes + limits.ptx_bytes + 4096)
+            self._busy[0] = 0
         except TimeoutError:
             self.kill()
             raise CompilerMissing(
@@ -130,6 +139,8 @@ class CompilerProcess:
 
     def _ended_by(self) -> int | None:
         """The exit status of a process that has closed its output; None if it lives on."""
+        if self.is_borrowed:  # only its parent is told
+            return None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_BREATH_S)
         return self._process.returncode
@@ -145,7 +156,8 @@ class CompilerProcess:
     @property
     def healthy(self) -> bool:
         """Whether this worker can take another request."""
-        return self._process.poll() is None and self.compilations < _MOST_COMPILATIONS
+        alive = _is_open(self._out) if self.is_borrowed else self._process.poll() is None
+        return alive and not self._busy[0] and self.compilations < _MOST_COMPILATIONS
 
     def kill(self) -> None:
         """End the process group at once and reap it."""
@@ -153,7 +165,10 @@ class CompilerProcess:
             # A worker that has died by itself keeps its id until the wait below, so the group is still ours.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            if self.is_borrowed:
+                self._process.returncode = -signal.SIGKILL
+            else:
+                self._process.wait()
         self.abandon()
 
     def abandon(self) -> None:
@@ -203,6 +218,13 @@ def _wait(fd: int, event: int, deadline: float) -> None:
         raise TimeoutError
 
 
+def _is_open(fd: int) -> bool:
+    """Whether somebody holds the other end of a pipe that there is nothing to be read from."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return not poll.poll(0)
+
+
 def _fields(data: bytearray, most: int) -> list[bytes] | None:
     """The fields of a whole frame, None while some of it is missing."""
     if len(data) < _SIZES.size:
@@ -228,7 +250,13 @@ class WorkerPool:
         with self._slots:
             worker = self._take(toolchain)
             try:
-                answer = worker.compile(source, name, options, limits)
+                try:
+                    answer = worker.compile(source, name, options, limits)
+                except (CompileLimitError, CompilerMissing):
+                    if not worker.is_borrowed:
+                        raise
+                    worker = CompilerProcess(toolchain)  # of our own, whose end tells the reason
+                    answer = worker.compile(source, name, options, limits)
                 if answer.result in _SPENT_RESULTS:
                     worker.kill()
             finally:
@@ -262,12 +290,35 @@ class WorkerPool:
             self._give(toolchain, worker)
             return worker
 
+    def lend(self) -> tuple[Toolchain, CompilerProcess] | None:
+        """A waiting worker, for one fork of this process, which is to `borrow` it; nobody else takes it meanwhile."""
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def borrow(self, toolchain: Toolchain, worker: CompilerProcess) -> None:
+        """In the fork: use a worker that the process before the fork has lent."""
+        worker.is_borrowed = True
+        self._idle.append((toolchain, worker))
+
+    def take_back(self, toolchain: Toolchain, worker: CompilerProcess) -> None:
+        """Let a worker wait again whose borrower has ended; one that still has something to answer is killed."""
+        worker.compilations += _LENT_COMPILATIONS
+        self._give(toolchain, worker)
+
+    def idle_pids(self) -> list[int]:
+        """The waiting workers' process ids."""
+        with self._lock:
+            return [worker.pid for _, worker in self._idle]
+
     def close(self) -> None:
-        """Kill the waiting workers."""
+        """Kill the waiting workers, and let go of one that is borrowed."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, worker in idle:
-            worker.kill()
+            if worker.is_borrowed:
+                worker.abandon()
+            else:
+                worker.kill()
 
     def after_fork(self) -> None:
         """In a forked child: the workers are the parent's; let go of them, without a lock that nobody will open."""

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-import pytest
-
 from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError
 from warpschool.grading.verdicts import Judgement, Verdict
@@ -44,6 +42,8 @@ def criterion(
     """
     if not title or not weight > 0 or isinstance(hint, str) or len(hint) > HINT_LEVELS:
         raise GradingError(f"criterion {title!r}: it needs a title, a positive weight and at most {HINT_LEVELS} hints")
+    import pytest  # here, because who only reads results needs none of it
+
     if about and about not in tuple(Verdict):
         raise GradingError(f"criterion {title!r}: '{about}' is no verdict", next_step=f"One of {', '.join(Verdict)}.")
     fault = Verdict(about) if about else None

@@ -32,11 +32,12 @@ from warpschool.errors import CompilerMissing, CourseError, GradingError, Warpsc
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import FAULT, Limits
 from warpschool.grading.result import Criterion, Result, make_result
-from warpschool.grading.sandbox import Finished, module_path, python_folders, run_isolated
+from warpschool.grading.sandbox import MOST_ANSWER_BYTES, Finished, module_path, python_folders, run_isolated
 from warpschool.grading.secret import fingerprint, secret_of
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
 from warpschool.version import __version__
+from warpschool.warm import client as warm
 
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
 ISOLATION = "child process with limits of memory, time and file size"
@@ -137,7 +138,7 @@ def check(
     step: str, source_or_path: str | bytes | Path | None = None, *, device: str = "auto", seed: int | None = None,
     limits: Limits = _USUAL_LIMITS, course: Course | None = None, secret: str = "",
 ) -> Result:  # fmt: skip
-    """Grade a kernel file for a step.
+    """Grade a kernel file of one's own for a step.
 
     Without a source, the step's last-run notebook cell is taken, else its file in the nearest personal copy, else, in a
     checkout, its file in kernels/. Raises CourseError for an unknown step or a missing file, DeviceUnavailable for a
@@ -146,21 +147,24 @@ def check(
     """
     found = (course or Course.find()).step(step)
     source = find_source(found, source_or_path, otherwise=f'Name a file: ws.check("{found}", "FILE.cu")')
-    return check_source(found, source, device=device, seed=seed, limits=limits, secret=secret)
+    is_own = limits == _USUAL_LIMITS and not secret
+    return check_source(found, source, device=device, seed=seed, limits=limits, secret=secret, is_own=is_own)
 
 
 def check_source(
     step: Step, source: Source, *, device: str = "auto", seed: int | None = None, limits: Limits = _USUAL_LIMITS,
-    secret: str = "",
+    secret: str = "", is_own: bool = False,
 ) -> Result:  # fmt: skip
     """Grade a source that has been found already; see `check`.
 
+    `is_own`: of whoever asks, so that a warm process may do it; what others hand in gets a new interpreter.
+
     A crash is run again. One that comes back, and does not with the step's own reference, is the submission's.
     """
-    first = _attempt(step, source, device, seed, limits, secret)
+    first = _attempt(step, source, device, seed, limits, secret, is_own=is_own)
     if not first.crash:
         return first.result
-    again = _attempt(step, source, device, seed, limits, secret)
+    again = _attempt(step, source, device, seed, limits, secret, is_own=is_own)
     if not again.crash or again.crash != first.crash:
         return again.result
     return _crashed(again, step, source) if _control_is_fine(step, device, seed, limits, secret) else again.result
@@ -175,7 +179,9 @@ class _Attempt:
     in_compiler: bool = False
 
 
-def _attempt(step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str) -> _Attempt:
+def _attempt(
+    step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str, *, is_own: bool = False
+) -> _Attempt:
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     chosen = get_device(device)
@@ -186,7 +192,7 @@ def _attempt(step: Step, source: Source, device: str, seed: int | None, limits: 
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    child = _run_child(job, step, source, limits, chosen.name)
+    child = _run_child(job, step, source, limits, chosen.name, is_own=is_own)
     if child.code in (0, FAULT):
         with contextlib.suppress(GradingError):
             result = Result.from_json(child.answer.decode("utf-8", "replace"))
@@ -214,7 +220,9 @@ def _crashed(attempt: _Attempt, step: Step, source: Source) -> Result:
     return no_result(step, source, verdict, seen, seed=attempt.result.seed, provenance=about)
 
 
-def _run_child(job: dict[str, Any], step: Step, source: Source, limits: Limits, device: str) -> Finished:
+def _run_child(
+    job: dict[str, Any], step: Step, source: Source, limits: Limits, device: str, *, is_own: bool
+) -> Finished:
     """Run the job in a child that may write into a folder of its own, and keep what it compiles for this source only.
 
     Whatever a source could do to what its child leaves behind, it does to itself alone.
@@ -228,9 +236,36 @@ def _run_child(job: dict[str, Any], step: Step, source: Source, limits: Limits, 
             "writable": [scratch, own] if own else [scratch], "cache": own,
         }  # fmt: skip
         environment = _environment(limits.threads, scratch, on_gpu=device == "gpu")
-        return run_isolated(
-            CHILD, json.dumps(job | places), wall_s=limits.wall_s, in_bubblewrap=False, environment=environment
-        )
+        return _finished(json.dumps(job | places), environment, limits.wall_s, is_own=is_own)
+
+
+def _finished(job: str, environment: Mapping[str, str], wall_s: float, *, is_own: bool) -> Finished:
+    """How the child ended that was given this job."""
+    child = _in_warm_process(job, environment, wall_s) if is_own else None
+    if child is None:
+        child = run_isolated(CHILD, job, wall_s=wall_s, in_bubblewrap=False, environment=environment)
+        if is_own:
+            warm.start()  # for the next one
+    return child
+
+
+def _in_warm_process(job: str, environment: Mapping[str, str], wall_s: float) -> Finished | None:
+    """How a fork of the warm process ended; None where there is none, or it failed."""
+    with contextlib.ExitStack() as opened:
+        question, answer, log = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        question.write(job.encode())
+        question.seek(0)
+        numbers = question.fileno(), answer.fileno(), log.fileno()
+        timed_out = False
+        try:
+            code = warm.run(warm.GRADER, files=numbers, folder="/", environment=environment, timeout_s=wall_s)
+        except TimeoutError:
+            timed_out, code = True, -int(signal.SIGKILL)
+        if code is None:
+            return None
+        answer.seek(0)
+        log.seek(0)
+        return Finished(answer.read(MOST_ANSWER_BYTES), code, log.read().decode("utf-8", "replace"), timed_out)
 
 
 def _toolchain() -> tuple[Path, ...]:
@@ -323,7 +358,7 @@ class StepState:
 
 def check_and_remember(step: Step, source: Source, *, device: str = "auto", seed: int | None = None) -> Result:
     """Check a source and keep its result; a disk that does not take it is no failure."""
-    result = check_source(step, source, device=device, seed=seed)
+    result = check_source(step, source, device=device, seed=seed, is_own=True)
     if result.is_grade:
         cache.store(_KIND, _key(result.step, source.sha256), result.to_dict())
     return result

@@ -26,6 +26,7 @@ from warpschool.grading.sandbox import bubblewrap_problem
 from warpschool.harness.launcher import run_kernel
 from warpschool.harness.source import personal_copy
 from warpschool.version import __version__
+from warpschool.warm import client, place
 
 _KERNEL = """// 01_doctor.cu: y = 2 * x.
 // Entry:  twice(const float x[n] in, float y[n] out, int n)
@@ -141,6 +142,17 @@ def _confinement() -> Ability:
     return Ability("confinement", "ok", f"Landlock {landlock_version()} and a filter of system calls around each check")
 
 
+def _warm() -> Ability:
+    """The process that holds loaded what checks need."""
+    if not place.is_wanted():
+        return Ability("warm process", "no", f"switched off here (on Linux alone; not with CI, nor {place.SWITCH}=0)")
+    waiting = next((one for one in client.reports() if one["fits"]), None)
+    if waiting is None:
+        return Ability("warm process", "no", "none waits; the next check starts one")
+    text = f"process {waiting['pid']}, {waiting['memory_bytes'] >> 20} MB, {waiting['served']} forks"
+    return Ability("warm process", "ok", f"{text}; ends after {waiting['waits_s'] / 60:.0f} idle minutes")
+
+
 def _package(what: str, module: str, name: str, extra: str) -> Ability:
     if importlib.util.find_spec(module) is None:
         return Ability(what, "no", f"{name} is not installed", f"pip install 'warpschool[{extra}]'")
@@ -153,7 +165,7 @@ def _terminal() -> Ability:
 
 
 _LOOKS: tuple[Callable[[], Ability], ...] = (
-    _python, _compiler, _simulator, _gpu, _course, _cache,
+    _python, _compiler, _simulator, _gpu, _course, _cache, _warm,
     partial(_package, "notebooks", "jupyterlab", "JupyterLab", "lab"),
     partial(_package, "teaching", "nbgrader", "nbgrader", "teach"),
     partial(_package, "workers", "distributed", "Dask", "cluster"), _sandbox, _confinement, _terminal,

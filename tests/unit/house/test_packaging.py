@@ -66,7 +66,7 @@ def test_the_content_is_the_checkouts(wheel):
 
 def test_the_wheel_has_its_command_and_its_licence(wheel):
     info = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert "warpschool = warpschool.cli:main" in wheel.read(info).decode()
+    assert "warpschool = warpschool.__main__:main" in wheel.read(info).decode()
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
 
 
