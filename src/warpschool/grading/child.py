@@ -89,4 +89,6 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
-    sys.exit(main())
+    status = main()
+    sys.stderr.flush()
+    os._exit(status)  # the answer is written: what is being compiled for later launches is not waited for
