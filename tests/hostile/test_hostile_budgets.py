@@ -59,7 +59,7 @@ SPECIMENS = {
         r'for (int q = 0; q < 1000; ++q) printf("%9999d%9999d%9999d%9999d\n", q, q, q, q);')),
     "a chain of calls that is never run": ("CLE", lambda: with_body("if (a > 9e9f) z[0] = f24(x[0]);", chain(24))),
     "a shorter chain of calls": ("CLE", lambda: with_body("if (a > 9e9f) z[0] = f12(x[0]);", chain(12))),
-    "a chain of calls that is run": ("CLE", lambda: with_body("if (i < 1) z[0] = f24(x[0]);".replace("i <", "n <"), chain(24))),
+    "a chain of calls that is run": ("CLE", lambda: with_body("if (n < 1) z[0] = f24(x[0]);", chain(24))),
     "three thousand launches": ("TLE", lambda: launched(3000)),
     "a long kernel in many shapes": ("CLE", lambda: shapes(30)),
 }  # fmt: skip
@@ -99,13 +99,17 @@ def test_the_dearest_are_listed_first():
 
 CELLS = {
     "a fork bomb": ("import os\nwhile True:\n    os.fork()\nanswer = 42", "WA"),
-    "a fork bomb that catches": ("import os\nanswer = 0\nfor _ in range(1000):\n    try:\n        os.fork()\n    except OSError:\n"
-                                 "        answer += 1", "WA"),
+    "a fork bomb that catches": (
+        "import os\nanswer = 0\nfor _ in range(1000):\n    try:\n        os.fork()\n    except OSError:\n"
+        "        answer += 1", "WA",
+    ),
     "a shell": ("import subprocess\nanswer = int(subprocess.check_output(['echo', '42']))", "WA"),
     "another shell": ("import os\nanswer = 42 if os.system('true') == 0 else 0", "WA"),
     "a pool of processes": ("from multiprocessing import Process\nProcess(target=print).start()\nanswer = 42", "WA"),
-    "threads": ("import threading\nfound = []\nfor k in range(4):\n    t = threading.Thread(target=lambda: found.append(1))\n"
-                "    t.start()\n    t.join()\nanswer = 38 + len(found)", "AC"),
+    "threads": (
+        "import threading\nfound = []\nfor k in range(4):\n    t = threading.Thread(target=lambda: found.append(1))\n"
+        "    t.start()\n    t.join()\nanswer = 38 + len(found)", "AC",
+    ),
 }  # fmt: skip
 
 
