@@ -68,7 +68,10 @@ How busy or how fast the machine is: what ends a submission is counted, and the 
 | the same after a check's first endless loop | 2^20 | | TLE |
 | loop iterations of a block's warps; warps of a launch | 2^23 | 2^17 | TLE |
 | instructions of warps, all launches of a check together | 2^31 | 2^26 | TLE |
-| steps of a student's Python: nodes of its syntax tree that run | 2^30 | | TLE |
+| launches of a check together | 2^10 | 152 | TLE |
+| instructions of a kernel with its calls inlined | 15,000 | 5,000 | CLE |
+| the same of all kernels, each once for each shape of its blocks and value of its constants | 40,000 | 15,800 | CLE |
+| steps of a student's Python: nodes of its syntax tree that run | 2^28 | | TLE |
 | seconds that its calls of `time.sleep` ask for together | 60 | 0 | TLE |
 | source, PTX | 256 KB, 4 MB | | CLE |
 | what `printf` writes in a launch | 1 MB | | OLE |

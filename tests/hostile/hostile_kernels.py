@@ -87,7 +87,7 @@ add("macro bomb of 475 bytes", "CLE", HEADER + BOMB + OPEN + "    z[0] = A8;\n}\
 add("identifier of 10 MB", "CLE", lambda: RIGHT.replace("int i ", f"int {'i' * (10 << 20)} "))
 add("identifier of 200 KB", "CE", lambda: HEADER + OPEN + f"    int {'i' * (200 << 10)} = undefined;\n}}\n")
 add("comment of 10 MB", "CLE", lambda: RIGHT + "//" + "x" * (10 << 20))
-add("deep parentheses", "RACE", lambda: HEADER + OPEN + "    z[0] = " + "(" * 60_000 + "1" + ")" * 60_000 + ";\n}\n")
+add("deep parentheses", "WA", lambda: HEADER + OPEN + "    z[0] = " + "(" * 60_000 + "1" + ")" * 60_000 + ";\n}\n")
 add("deep blocks", "CE", lambda: HEADER + "{" * 100_000)
 add("ten thousand errors", "CE", lambda: HEADER + OPEN + "".join(f"    a{k};\n" for k in range(10_000)) + "}\n")
 add("endless constant", "CE", HEADER + "constexpr int f() { int k = 0; while (true) ++k; return k; }\n"

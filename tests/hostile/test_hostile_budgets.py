@@ -100,15 +100,14 @@ def test_the_dearest_are_listed_first():
 CELLS = {
     "a fork bomb": ("import os\nwhile True:\n    os.fork()\nanswer = 42", "WA"),
     "a fork bomb that catches": (
-        "import os\nanswer = 0\nfor _ in range(1000):\n    try:\n        os.fork()\n"
-        "    except OSError:\n        answer += 1", "WA",
+        "import os\nanswer = 0\nfor _ in range(1000):\n    try:\n        os.fork()\n    except OSError:\n"
+        "        answer += 1", "WA",
     ),
     "a shell": ("import subprocess\nanswer = int(subprocess.check_output(['echo', '42']))", "WA"),
     "another shell": ("import os\nanswer = 42 if os.system('true') == 0 else 0", "WA"),
     "a pool of processes": ("from multiprocessing import Process\nProcess(target=print).start()\nanswer = 42", "WA"),
     "threads": (
-        "import threading\nfound = []\nfor k in range(4):\n"
-        "    t = threading.Thread(target=lambda: found.append(1))\n"
+        "import threading\nfound = []\nfor k in range(4):\n    t = threading.Thread(target=lambda: found.append(1))\n"
         "    t.start()\n    t.join()\nanswer = 38 + len(found)", "AC",
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What code can do that has escaped from the simulator: its process runs a grader of this test's, which tries all."""
+"""What code can do that has escaped from the simulator: a grader of this test's, in its process, tries it all."""
 
 from __future__ import annotations
 
@@ -67,8 +67,7 @@ ATTEMPTS = """
         attempt("its parent's memory", lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(1))
         attempt("signal", lambda: os.kill(os.getppid(), 0))
         attempt("tcp", lambda: socket.create_connection(("127.0.0.1", GIVEN["port"]), timeout=5))
-        udp = socket.AF_INET, socket.SOCK_DGRAM
-        attempt("udp", lambda: socket.socket(*udp).sendto(b"x", ("127.0.0.1", GIVEN["port"])))
+        attempt("udp", lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", GIVEN["port"])))
         attempt("unix", lambda: socket.socket(socket.AF_UNIX))
         attempt("list", lambda: os.listdir("/"))
         attempt("list home", lambda: os.listdir(GIVEN["home"]))

@@ -68,8 +68,15 @@ OF_TESTS = {
     "worker killed": ("unit/grading/test_grading_batch.py", "test_two_workers_give_the_same_bytes_and_a_killed_one"),
     "check killed": ("unit/grading/test_grading_batch.py", "test_a_check_that_is_killed_from_outside_is_done_again"),
     "kill and forks in the sandbox": (
-        "unit/grading/test_python_cells.py", "test_what_a_submission_leaves_running_dies",
+        "unit/grading/test_python_cells.py", "test_a_submission_leaves_nothing_running",
     ),
+    "escapes": ("hostile/test_hostile_confinement.py", "test_an_escape_reaches_nothing"),
+    "crashes": ("hostile/test_hostile_confinement.py", "test_a_crash_that_comes_back_is_the_submissions"),
+    "poisoned caches": ("hostile/test_hostile_confinement.py", "test_what_one_source_leaves_no_other_one_reads"),
+    "budgets": ("hostile/test_hostile_budgets.py", "test_it_ends_by_a_count"),
+    "fork bombs": ("hostile/test_hostile_budgets.py", "test_cells_start_no_processes"),
+    "scripts in markdown": ("hostile/test_hostile_displays.py", "test_no_markdown_is_more_than_shown"),
+    "scripts in a browser": ("hostile/test_hostile_browser.py", "test_no_script_of_a_hand_in_ran"),
     "forged checks": ("unit/grading/test_python_cells.py", "test_a_function_stays_in_the_sandbox"),
 }
 

@@ -102,7 +102,7 @@ answer = str(dict(
     environment=[name for name in os.environ if 'CANARY' in name],
     home=[name for name in os.listdir(os.path.expanduser('~')) if not name.startswith('.')],
     network=tries(lambda: socket.create_connection(('127.0.0.1', 22), 1)),
-    interfaces=[name for _, name in socket.if_nameindex()],
+    interfaces=tries(lambda: socket.if_nameindex()),
     processes=len([n for n in os.listdir('/proc') if n.isdigit()]) < 5,
     references=glob.glob(os.path.join(os.path.dirname(ws.__file__), '..', '..', 'solutions', '*')),
     writes=tries(lambda: open(os.path.join(os.path.dirname(ws.__file__), 'x'), 'w')),
@@ -110,7 +110,7 @@ answer = str(dict(
 """
     found = checked(probe, check_source="print(answer)\n2.0 if answer else 0.0")
     said = found.text
-    assert "'home': []" in said and "'environment': []" in said and "'interfaces': ['lo']" in said, said
+    assert "'home': []" in said and "'environment': []" in said and "'interfaces': 'PermissionError'" in said, said
     assert "'processes': True" in said and "'references': []" in said
     assert "canary" not in said and "'secret': 'FileNotFoundError'" in said
     assert "'writes': 'OSError'" in said or "'writes': 'PermissionError'" in said
@@ -118,11 +118,11 @@ answer = str(dict(
 
 @needs_bubblewrap
 @pytest.mark.slow
-def test_what_a_submission_leaves_running_dies_with_the_sandbox(tmp_path):
+def test_a_submission_leaves_nothing_running(tmp_path):
     marker = f"warpschool-daemon-{os.getpid()}"
     child = f"    os.setsid()\n    os.execvp('sleep', ['{marker}', '300'])"
     daemon = f"import os, time\nif os.fork() == 0:\n{child}\nanswer = sum([42])"
-    assert checked(daemon).verdict is Verdict.AC
+    assert checked(daemon).verdict is Verdict.WA, "it started a process"
     running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if marker.encode() in p.read_bytes()]
     assert not running
 
