@@ -56,7 +56,9 @@ IN_SECTIONS = pytest.mark.parametrize("section", SECTIONS)
 
 def text(*lines: str) -> str:
     declared = BYTES if any("%b" in line for line in lines) else ""
-    return HEAD + declared + "\n".join(f"{{ {line} }}" for line in lines) + "\nret;\n}\n"
+    names = sorted(set(re.findall(r"%[rd]\d+", " ".join(lines))))  # counts and places of what is tried are zero
+    zeros = "".join(f"mov.b{32 if name[1] == 'r' else 64} {name}, 0;\n" for name in names)
+    return HEAD + declared + zeros + "\n".join(f"{{ {line} }}" for line in lines) + "\nret;\n}\n"
 
 
 def execute(*lines: str) -> None:
