@@ -66,3 +66,13 @@ def test_nbody(count):
     away = wide[None, :, :3] - wide[:, None, :3]
     pull = wide[None, :, 3] * ((away**2).sum(2) + float(softening)) ** -1.5
     assert np.allclose(out[:, :3], (pull[..., None] * away).sum(1), rtol=1e-4, atol=1e-4 * count)
+
+
+@pytest.mark.parametrize("length", [1, 45])
+def test_attention(length):
+    q, k, v = np.random.default_rng(3).standard_normal((3, 2, length, 64), np.float32)
+    out = _both_tiers("attention", (2, 2), (32,), q, k, v, np.zeros_like(q), np.int32(length))[3]
+    scores = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1) / 8
+    weights = np.exp(scores - scores.max(2, keepdims=True))
+    expected = weights / weights.sum(2, keepdims=True) @ v.astype(np.float64)
+    assert np.allclose(out, expected, rtol=1e-4, atol=1e-5)
