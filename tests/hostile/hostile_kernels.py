@@ -156,8 +156,8 @@ add("a terabyte of scratch", "MLE", """\
 // Launch:  saxpy block=(256) grid=(cdiv(n, 256))
 extern "C" __global__ void fill(float* room, int n) { room[0] = n; }
 """ + OPEN + RIGHT_BODY + "}\n")
-body("device malloc loop", "RJ", "    while (true) { void* p = malloc(1 << 20); if (!p) break; ((char*)p)[0] = 1; }")
-body("new without end", "RJ", "    for (;;) { float* p = new float[1 << 20]; p[0] = a; z[0] = p[0]; }")
+body("device malloc loop", "WA", "    while (true) { void* p = malloc(1 << 20); if (!p) break; ((char*)p)[0] = 1; }")
+body("new without end", "TLE", "    for (;;) { float* p = new float[1 << 20]; p[0] = a; z[0] = p[0]; }")
 add("recursion", "RTE", HEADER + "__device__ __noinline__ int f(int k) { return k < 2 ? k : f(k - 1) + f(k - 2); }\n"
     + OPEN + INDEX + "    if (i < n) z[i] = f(n + 20);\n}\n")
 add("endless recursion", "RTE",

@@ -97,11 +97,14 @@ def test_barriers_end_blocks():
 
 
 def test_switch():
-    k = kernel("t: .branchtargets a, b, a; brx.idx %r1, t; a: mov.u32 %r2, 1; ret; b: mov.u32 %r2, 2; ret;")
-    switch = k.blocks[0].terminator
+    k = kernel(
+        "mov.u32 %r1, %tid.x; bar.sync 0; t: .branchtargets a, b, a; brx.idx %r1, t; "
+        "a: mov.u32 %r2, 1; ret; b: mov.u32 %r2, 2; ret;"
+    )
+    switch = k.blocks[1].terminator
     assert isinstance(switch, Switch) and switch.index == Register("%r1")
     assert switch.targets[0] == switch.targets[2] != switch.targets[1]
-    assert k.blocks[0].live_in == {"%r1"}
+    assert k.blocks[1].live_in == {"%r1"}
 
 
 # ---------------------------------------------------------------- predication
@@ -117,8 +120,8 @@ def test_guarded_instructions_become_skipped_blocks():
 
 
 def test_a_guard_written_inside_is_asked_again():
-    k = kernel("@%p1 setp.eq.u32 %p1, %r1, 0; @%p1 mov.u32 %r2, 2; ret;")
-    assert [len(b.instructions) for b in k.blocks] == [0, 1, 0, 1, 0]
+    k = kernel("mov.u32 %r1, %tid.x; @%p1 setp.eq.u32 %p1, %r1, 0; @%p1 mov.u32 %r2, 2; ret;")
+    assert [len(b.instructions) for b in k.blocks] == [1, 1, 0, 1, 0]
 
 
 def test_guarded_barrier_and_return():

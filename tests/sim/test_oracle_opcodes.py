@@ -105,8 +105,8 @@ def test_recording_holds_every_case(recorded):
 
 
 def test_every_row_has_a_handler():
-    control_flow = {"bra", "brx", "ret", "exit", "bar", "barrier"}
-    assert INSTRUCTIONS.keys() - HANDLERS.keys() <= control_flow
+    control_flow, lowered = {"bra", "brx", "ret", "exit", "bar", "barrier"}, {"tensormap"}  # see kernel.tensormaps
+    assert INSTRUCTIONS.keys() - HANDLERS.keys() <= control_flow | lowered
 
 
 def test_every_lane_by_lane_row_has_a_case():

@@ -110,6 +110,7 @@ def test_a_check_on_such_a_gpu_is_accepted_and_its_json_says_why() -> None:
         "root": str(step.grader.parents[2]), "step": step.name, "name": "k.cu", "device": "gpu", "device_text": "a GPU",
         "seed": 0, "secret": "", "about": {"name": "k.cu", "sha256": "", "origin": ""}, "limits": asdict(Limits()),
         "source": base64.b64encode(step.solution.read_bytes()).decode(),
+        "cases": "public", "readable": [], "writable": [], "cache": "",
     }  # fmt: skip
     found = subprocess.run(
         [sys.executable, "-c", LACKING_CHILD], input=json.dumps(job), capture_output=True, text=True, check=True

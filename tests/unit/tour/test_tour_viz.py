@@ -167,7 +167,7 @@ def test_launches_and_runs_show_counters_and_hazards():
 
 def test_a_result_shows_verdict_finding_and_hint():
     said = result_html(check(SAXPY.name, SAXPY.starter, device="sim"))
-    assert "WA, wrong results" in said and "✗ WA" in said and "a nudge</summary><p>Which element" in said
+    assert "WA, wrong results" in said and "✗ WA" in said and "a nudge</summary><p>Some elements nobody writes." in said
     good = result_html(check(SAXPY.name, SAXPY.solution, device="sim"))
     assert "✓ met" in good and "Hint" not in good
 
