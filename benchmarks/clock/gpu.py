@@ -120,11 +120,9 @@ class Clockwork(Gpu):
         )  # fmt: skip
         return address, size.value
 
-    def unload(self) -> None:
-        """Gives all modules back."""
-        for module in self._modules.values():
-            self.call("cuModuleUnload", module)
-        self._modules.clear()
+    def unload(self, code: bytes) -> None:
+        """Gives a module back."""
+        self.call("cuModuleUnload", self._modules.pop(hash(code)))
 
     # ------------------------------------------------------------ memory
 
@@ -133,6 +131,10 @@ class Clockwork(Gpu):
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(nbytes, 256)))
         return address
+
+    def copy(self, to: ctypes.c_uint64, source: ctypes.c_uint64, nbytes: int) -> None:
+        """Copies on the GPU, in order with launches."""
+        self.call("cuMemcpyDtoDAsync_v2", to, source, ctypes.c_size_t(nbytes), self.stream)
 
     def fill(self, address: ctypes.c_uint64, value: int, nbytes: int) -> None:
         """Sets bytes, in order with launches."""
@@ -151,16 +153,21 @@ class Clockwork(Gpu):
         self.call("cuEventRecord", event, self.stream)
         return event
 
-    def between_us(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
-        """Microseconds between two events, which may be used again afterwards."""
+    def between_us(self, start: ctypes.c_void_p, end: ctypes.c_void_p, *, keep: bool = False) -> float:
+        """Microseconds between two events, which are given back unless they are to be kept."""
         self.call("cuEventSynchronize", end)
         milliseconds = ctypes.c_float()
         try:
             self.call("cuEventElapsedTime_v2", ctypes.byref(milliseconds), start, end)
         except AttributeError:
             self.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
-        self._events += [start, end]
+        if not keep:
+            self.give([start, end])
         return milliseconds.value * 1e3
+
+    def give(self, events: Sequence[ctypes.c_void_p]) -> None:
+        """Events that nobody asks for any more: others will be recorded with them."""
+        self._events += events
 
     def captured(self, works: Sequence[Launchable]) -> ctypes.c_void_p:
         """A graph of launches, one after the other, instantiated."""
