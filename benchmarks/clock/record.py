@@ -43,7 +43,8 @@ L2_BYTES = 256 << 20
 _STALLS = ("barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle",
            "long_scoreboard", "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction", "not_selected",
            "selected", "short_scoreboard", "sleeping", "tex_throttle", "wait")  # fmt: skip
-_PIPES = ("alu", "fma", "fmaheavy", "fp16", "fp64", "lsu", "tensor", "uniform", "xu", "adu", "cbu")
+_PIPES = ("alu", "fma", "fmaheavy", "fmalite", "fp16", "fp64", "lsu", "tensor", "tensor_op_hmma", "tensor_op_imma",
+          "tensor_op_dmma", "tensor_op_gmma", "uniform", "xu", "adu", "cbu")  # fmt: skip
 SETS: dict[str, list[str]] = {
     "time": [
         "sm__cycles_elapsed.max", "sm__cycles_active.avg", "gpu__time_duration.sum", "smsp__inst_executed.sum",
@@ -69,7 +70,9 @@ SETS: dict[str, list[str]] = {
     "pipes": [
         *(f"sm__inst_executed_pipe_{name}.sum" for name in _PIPES),
         "sm__pipe_alu_cycles_active.sum", "sm__pipe_fma_cycles_active.sum", "sm__pipe_fmaheavy_cycles_active.sum",
-        "sm__pipe_fp64_cycles_active.sum", "sm__pipe_tensor_cycles_active.sum", "sm__pipe_shared_cycles_active.sum",
+        "sm__pipe_fp64_cycles_active.sum", "sm__pipe_tensor_cycles_active.sum",
+        "sm__pipe_tensor_op_hmma_cycles_active.sum", "sm__pipe_tensor_op_imma_cycles_active.sum",
+        "sm__pipe_tensor_op_gmma_cycles_active.sum", "sm__pipe_shared_cycles_active.sum",
         "sm__throughput.avg.pct_of_peak_sustained_elapsed", "l1tex__throughput.avg.pct_of_peak_sustained_active",
         "lts__throughput.avg.pct_of_peak_sustained_elapsed",
         "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
