@@ -65,6 +65,8 @@ class BlockTrace:
     stream: np.ndarray
     first: np.ndarray
     issued: int
+    events: np.ndarray
+    """for each instruction, whether a word of an event follows it (`interpreter.EVENT_*`)"""
 
 
 class Tracer:
@@ -90,6 +92,7 @@ class Tracer:
         self.fixed[it.L_LOCAL] = function.local_bytes
         self.fixed[it.L_TAINT] = bool(program.doubtful)
         self.code = np.ascontiguousarray(program.code.reshape(-1))
+        self.events = program.code[:, it.EVENT].astype(np.int64)
         self.scratch = [np.zeros(32, np.uint32) for _ in range(5)]
         self.addr, self.words, self.counts = (np.zeros(n, np.int64) for n in (32, 1024, 32))
 
@@ -144,7 +147,7 @@ class Tracer:
         if found != it.OK:
             raise PathUnknown(self._why(found, int(state[it.S_LOST])))
         used = int(state[it.S_USED]) * it.CHUNK_WORDS
-        return BlockTrace(stream[:used], np.arange(warps, dtype=np.int64), int(state[it.S_ISSUED]))
+        return BlockTrace(stream[:used], np.arange(warps, dtype=np.int64), int(state[it.S_ISSUED]), self.events)
 
     def _why(self, found: int, at: int) -> str:
         code = self.program.function.code

@@ -1,0 +1,536 @@
+"""One multiprocessor, cycle by cycle: four schedulers, their pipes, the load/store unit, L1, and its share of what lies
+behind it.
+
+It walks the streams that the interpreter wrote (`interpreter.STREAM`). A warp issues its next instruction when its stall
+count has run out, the scoreboards that the instruction waits for are clear, its pipe is free and its queue has room.
+Times are in cycles of the multiprocessor's clock.
+"""
+
+from __future__ import annotations
+
+from warpschool.clock.interpreter import CHUNK_WORDS
+from warpschool.clock.native import native
+
+TABLE, BUSY_UNIT = 14, 8
+"""Words of an instruction in the table, in this order; T_BUSY counts eighths of a cycle."""
+T_KIND, T_PIPE, T_STALL, T_WRITE, T_READ, T_WAIT, T_BANK0, T_BANK1, T_WIDTH, T_DEPTH, T_BUSY, T_LATENCY, T_EVENT = range(13)
+
+(K_FIXED, K_VARIABLE, K_GLOBAL_LOAD, K_GLOBAL_STORE, K_SHARED_LOAD, K_SHARED_STORE, K_COPY, K_BARRIER, K_EXIT, K_COMMIT,
+ K_WAIT_GROUP, K_BRANCH, K_MIO, K_FENCE, K_GLOBAL_ATOMIC, K_GLOBAL_REDUCE, K_LOCAL) = range(17)  # fmt: skip
+PIPES = 10
+P_FMA, P_HEAVY, P_LITE, P_ALU, P_FP64, P_XU, P_TENSOR, P_UNIFORM, P_CONTROL, P_MIO = range(10)
+
+REASONS = 14
+(R_SELECTED, R_NOT_SELECTED, R_WAIT, R_LONG, R_SHORT, R_BARRIER, R_MIO, R_LG, R_MATH, R_BRANCH, R_NO_INSTRUCTION,
+ R_DRAIN, R_MEMBAR, R_DISPATCH) = range(14)  # fmt: skip
+
+WARP_WORDS = 16
+W_CHUNK, W_AT, W_PC, W_LEFT, W_SLOT, W_GROUPS, W_STATE, W_REASON, W_AFTER = range(9)
+GONE, LIVE, PARKED = 0, 1, 2
+TIMES = 48
+"""Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups."""
+X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN, X_MATH, X_MIO, X_LG, X_SINCE, X_DISPATCH = 0, 1, 2, 8, 14, 15, 16, 17, 18, 19
+X_GROUP = 24
+
+(M_L1_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_SHARED_LATENCY, M_L2_BYTES, M_DRAM_BYTES, M_MIO_QUEUE, M_LG_QUEUE,
+ M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
+ M_RESIDENT, M_WARPS, M_BLOCKS, M_STORE_BYTES, M_SHARE_KEEP, M_COLD, M_ATOMIC_LATENCY, M_ATOMIC_CYCLES, M_LONG_FETCH,
+ M_DRAM_WRITE, M_SHUFFLE, M_FETCH_LINES, M_MOST_CYCLES) = range(30)  # fmt: skip
+
+(U_CYCLES, U_ISSUED, U_LSU, U_L2_READ, U_L2_WRITTEN, U_DRAM_READ, U_DRAM_WRITTEN, U_L1_SECTORS, U_L1_HITS, U_DONE,
+ U_ACTIVE, U_SHARED, U_FMA, U_ALU, U_TENSOR, U_XU, U_FP64, U_HALF) = range(18)  # fmt: skip
+
+
+@native
+def next_run(stream: "i64*", warps: "i64*", w: int) -> int:
+    """Go to the next word of a warp's stream that names instructions; 0 at its end."""
+    while True:
+        word = stream[warps[w + W_CHUNK] * CHUNK_WORDS + warps[w + W_AT]]
+        if word == -2:
+            return 0
+        if word == -1:
+            warps[w + W_CHUNK] = stream[warps[w + W_CHUNK] * CHUNK_WORDS + CHUNK_WORDS - 1]
+            warps[w + W_AT] = 0
+            continue
+        warps[w + W_PC] = word & 16777215
+        warps[w + W_LEFT] = lshr(word, 24) & 16777215
+        warps[w + W_AT] = warps[w + W_AT] + 1
+        return 1
+
+
+@native
+def lookup(tags: "i64*", ages: "i64*", sets: int, ways: int, line: int, sectors: int, clock: int) -> int:
+    """Which of these sectors of a line L1 has; it has all of them afterwards. A tag word is `line << 4 | sectors`."""
+    at = (((line ^ (lshr(line, 7)) ^ (lshr(line, 13))) % sets)) * ways
+    oldest = at
+    for k in range(at, at + ways):
+        if lshr(tags[k], 4) == line:
+            had = tags[k] & sectors
+            tags[k] = tags[k] | sectors
+            ages[k] = clock
+            return had
+        if ages[k] < ages[oldest]:
+            oldest = k
+    tags[oldest] = (line << 4) | sectors
+    ages[oldest] = clock
+    return 0
+
+
+@native
+def seen_before(known: "i64*", size: int, line: int, sectors: int) -> int:
+    """Which sectors of a line this multiprocessor fetched at any time before: an open hash table of lines."""
+    at = ((line * 2654435761) & 9223372036854775807) % size
+    tries = 0
+    while tries < 64:
+        if known[at] == 0:
+            known[at] = (line << 4) | sectors
+            return 0
+        if lshr(known[at], 4) == line:
+            had = known[at] & sectors
+            known[at] = known[at] | sectors
+            return had
+        at = (at + 1) % size
+        tries += 1
+    return 0
+
+
+@native
+def share_of(ranges: "i64*", shares: "f64*", count: int, line: int) -> float:
+    """How many multiprocessors, as a mean, want a sector of the array that a line lies in."""
+    address = line << 7
+    for k in range(count):
+        if address + 127 >= ranges[2 * k] and address < ranges[2 * k + 1]:
+            return shares[k]
+    return 1.0
+
+
+@native
+def behind(
+    line: int, sectors: int, start: float, stores: int, m: "f64*", queues: "f64*", known: "i64*", size: int,
+    ranges: "i64*", shares: "f64*", used: "f64*",
+) -> float:  # fmt: skip
+    """When L2, or DRAM behind it, has answered for some sectors of a line."""
+    count = popc(sectors)
+    before = seen_before(known, size, line, sectors)
+    fresh = popc(sectors & ~before)
+    share = share_of(ranges, shares, int(m[M_SHARE_KEEP]), line)
+    at = max(queues[0], start)
+    if stores:
+        queues[0] = at + count * 32.0 / m[M_STORE_BYTES]
+        used[U_L2_WRITTEN] = used[U_L2_WRITTEN] + count * 32.0
+        written = fresh * 32.0 * m[M_DRAM_WRITE]
+        queues[1] = max(queues[1], at) + written / m[M_DRAM_BYTES]
+        used[U_DRAM_WRITTEN] = used[U_DRAM_WRITTEN] + written
+        return queues[0]
+    queues[0] = at + count * 32.0 / m[M_L2_BYTES]
+    used[U_L2_READ] = used[U_L2_READ] + count * 32.0
+    ready = queues[0] + m[M_L2_LATENCY]
+    if fresh > 0 and m[M_COLD] > 0.0:
+        asked = fresh * 32.0 * m[M_COLD] / share
+        queues[1] = max(queues[1], at) + asked / m[M_DRAM_BYTES]
+        used[U_DRAM_READ] = used[U_DRAM_READ] + asked
+        ready = max(ready, queues[1] + m[M_DRAM_LATENCY])
+    return ready
+
+
+@native
+def memory(
+    kind: int, stream: "i64*", at: int, start: float, m: "f64*", queues: "f64*", tags: "i64*", ages: "i64*",
+    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", event: int,
+):  # fmt: skip
+    """An access to global or local memory: `out[0]` is when its operands are read, `out[1]` when its data is there."""
+    head = stream[at]
+    lines = head & 65535
+    waves = lshr(head, 16) & 65535
+    begin = max(queues[2], start)
+    cycles = max(1.0, lines * m[M_LINE_CYCLES])
+    if event == 3:
+        cycles = max(cycles, float(waves))
+    ready = begin + cycles + m[M_L1_LATENCY]
+    clock = int(begin)
+    missed = 0
+    for k in range(lines):
+        word = stream[at + 1 + k]
+        line = lshr(word, 4)
+        sectors = word & 15
+        if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
+            behind(line, sectors, begin + cycles, 1, m, queues, known, size, ranges, shares, used)
+        elif kind == K_GLOBAL_ATOMIC:
+            got = behind(line, sectors, begin + cycles, 0, m, queues, known, size, ranges, shares, used)
+            ready = max(ready, got + m[M_ATOMIC_LATENCY])
+        else:
+            had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, clock)
+            want = sectors & ~had
+            used[U_L1_SECTORS] = used[U_L1_SECTORS] + popc(sectors)
+            used[U_L1_HITS] = used[U_L1_HITS] + popc(had)
+            if want != 0:
+                missed = 1
+                ready = max(ready, behind(line, want, begin + cycles, 0, m, queues, known, size, ranges, shares, used))
+    if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
+        queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
+    if kind == K_COPY:
+        cycles = max(cycles, float(waves))
+    queues[2] = begin + cycles
+    if missed and queues[0] - m[M_BACKLOG] > queues[2]:
+        queues[2] = queues[0] - m[M_BACKLOG]
+    if queues[1] - m[M_BACKLOG] > queues[0]:
+        queues[0] = queues[1] - m[M_BACKLOG]
+    used[U_LSU] = used[U_LSU] + cycles
+    out[0] = begin + cycles
+    out[1] = ready
+
+
+@native
+def start_block(
+    warps: "i64*", times: "f64*", first: "i64*", stream: "i64*", slot: int, block: int, per: int, now: float
+):  # fmt: skip
+    """Put the warps of a block into a slot."""
+    for k in range(per):
+        w = (slot * per + k) * WARP_WORDS
+        x = (slot * per + k) * TIMES
+        for word in range(WARP_WORDS):
+            warps[w + word] = 0
+        for word in range(TIMES):
+            times[x + word] = 0.0
+        warps[w + W_CHUNK] = first[block * per + k]
+        warps[w + W_SLOT] = slot
+        warps[w + W_STATE] = LIVE
+        times[x + X_NEXT] = now
+        times[x + X_LAST] = now
+        times[x + X_SINCE] = now
+        if next_run(stream, warps, w) == 0:
+            warps[w + W_STATE] = GONE
+
+
+@native
+def ready_time(table: "i64*", warps: "i64*", times: "f64*", w: int, x: int) -> float:
+    """When a warp's next instruction has its operands; `W_REASON` is what it waits for until then."""
+    i = warps[w + W_PC] * TABLE
+    t = times[x + X_NEXT]
+    reason = R_WAIT
+    mask = table[i + T_WAIT]
+    board = 0
+    while mask != 0:
+        if mask & 1:
+            clear = times[x + X_BOARD + board]
+            if clear > t:
+                t = clear
+                reason = int(times[x + X_KIND + board])
+        mask = lshr(mask, 1)
+        board += 1
+    if table[i + T_KIND] == K_WAIT_GROUP:
+        keep = table[i + T_DEPTH]
+        for g in range(warps[w + W_GROUPS] - keep):
+            if g < 20 and times[x + X_GROUP + g] > t:
+                t = times[x + X_GROUP + g]
+                reason = R_LONG
+    warps[w + W_REASON] = reason
+    return t
+
+
+@native
+def blocked(
+    table: "i64*", i: int, now: float, s: int, m: "f64*", pipes: "f64*", banks: "f64*", rings: "f64*", heads: "i64*"
+) -> int:  # fmt: skip
+    """Why a warp whose operands are there cannot issue all the same; 0 where it can."""
+    kind = table[i + T_KIND]
+    pipe = table[i + T_PIPE]
+    p = s * PIPES
+    if pipe == P_FMA:
+        if pipes[p + P_HEAVY] > now and pipes[p + P_LITE] > now:
+            return R_MATH
+    elif pipe != P_CONTROL and pipe != P_MIO:
+        if pipes[p + pipe] > now:
+            return R_MATH
+    if m[M_BANK_WINDOW] > 0.0:
+        if table[i + T_BANK0] > 0 and banks[2 * s] + table[i + T_BANK0] - m[M_BANK_WINDOW] > now:
+            return R_DISPATCH
+        if table[i + T_BANK1] > 0 and banks[2 * s + 1] + table[i + T_BANK1] - m[M_BANK_WINDOW] > now:
+            return R_DISPATCH
+    if kind >= K_GLOBAL_LOAD and pipe == P_MIO:
+        size = int(m[M_MIO_QUEUE])
+        if rings[s * 64 + heads[s] % size] > now:
+            return R_MIO
+        if kind != K_SHARED_LOAD and kind != K_SHARED_STORE and kind != K_MIO:
+            size = int(m[M_LG_QUEUE])
+            if rings[256 + s * 64 + heads[4 + s] % size] > now:
+                return R_LG
+    return 0
+
+
+@native
+def issue(
+    table: "i64*", stream: "i64*", warps: "i64*", times: "f64*", w: int, x: int, s: int, now: float, m: "f64*",
+    pipes: "f64*", banks: "f64*", rings: "f64*", heads: "i64*", queues: "f64*", tags: "i64*", ages: "i64*",
+    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", fetched: "i64*",
+):  # fmt: skip
+    """Issue a warp's next instruction: busy pipes, queues and scoreboards, and when the warp may go on."""
+    pc = warps[w + W_PC]
+    i = pc * TABLE
+    kind = table[i + T_KIND]
+    pipe = table[i + T_PIPE]
+    busy = table[i + T_BUSY] / 8.0
+    p = s * PIPES
+    times[x + X_NEXT] = now + max(1, table[i + T_STALL])
+    if pipe == P_FMA:
+        if pipes[p + P_LITE] <= now:
+            pipes[p + P_LITE] = now + busy
+        else:
+            pipes[p + P_HEAVY] = now + busy
+    elif pipe != P_CONTROL and pipe != P_MIO:
+        pipes[p + pipe] = now + busy
+    if table[i + T_BANK0] > 0:
+        banks[2 * s] = max(banks[2 * s], now) + table[i + T_BANK0]
+    if table[i + T_BANK1] > 0:
+        banks[2 * s + 1] = max(banks[2 * s + 1], now) + table[i + T_BANK1]
+    done = now + table[i + T_LATENCY]
+    operands = now + 2.0
+    wait = R_SHORT
+    at = warps[w + W_CHUNK] * CHUNK_WORDS + warps[w + W_AT]
+    is_last = warps[w + W_LEFT] == 1
+    if kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO:
+        waves = 1.0
+        if kind != K_MIO:
+            waves = float(lshr(stream[at], 16) & 65535)
+            used[U_SHARED] = used[U_SHARED] + waves
+        else:
+            waves = busy
+        begin = max(queues[2], now + 4.0)
+        queues[2] = begin + waves
+        used[U_LSU] = used[U_LSU] + waves
+        operands = begin + waves
+        done = begin + waves + table[i + T_LATENCY]
+        ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
+        rings[ring] = begin
+        heads[s] = heads[s] + 1
+    elif pipe == P_MIO and kind >= K_GLOBAL_LOAD:
+        memory(
+            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, table[i + T_EVENT]
+        )
+        operands = out[0]
+        done = out[1]
+        wait = R_LONG
+        ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
+        rings[ring] = out[0] - 1.0
+        heads[s] = heads[s] + 1
+        ring = 256 + s * 64 + heads[4 + s] % int(m[M_LG_QUEUE])
+        rings[ring] = out[0]
+        heads[4 + s] = heads[4 + s] + 1
+        if kind == K_COPY:
+            times[x + X_OPEN] = max(times[x + X_OPEN], done)
+        if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
+            times[x + X_DISPATCH] = max(times[x + X_DISPATCH], out[0])
+    elif kind == K_COMMIT:
+        groups = warps[w + W_GROUPS]
+        if groups >= 20:
+            for g in range(19):
+                times[x + X_GROUP + g] = times[x + X_GROUP + g + 1]
+            groups = 19
+        times[x + X_GROUP + groups] = times[x + X_OPEN]
+        times[x + X_OPEN] = 0.0
+        warps[w + W_GROUPS] = groups + 1
+    elif kind == K_BARRIER:
+        out[2] = -1.0 if lshr(stream[at], 32) != 0 else 0.0
+    elif kind == K_BRANCH:
+        if is_last:
+            times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_BRANCH])
+    board = table[i + T_WRITE]
+    if board < 6:
+        times[x + X_BOARD + board] = max(times[x + X_BOARD + board], done)
+        times[x + X_KIND + board] = wait
+    board = table[i + T_READ]
+    if board < 6 and operands > times[x + X_BOARD + board]:
+        times[x + X_BOARD + board] = operands
+        times[x + X_KIND + board] = R_SHORT if pipe != P_MIO or kind == K_SHARED_STORE or kind == K_MIO else R_LONG
+    line = lshr(pc, 3)
+    if fetched[line] == 0:
+        fetched[line] = 1
+        times[x + X_NEXT] = times[x + X_NEXT] + m[M_COLD_LINE]
+    if table[i + T_EVENT] != 0:
+        warps[w + W_AT] = warps[w + W_AT] + 1 + (stream[at] & 65535)
+    warps[w + W_PC] = pc + 1
+    warps[w + W_LEFT] = warps[w + W_LEFT] - 1
+    used[U_ISSUED] = used[U_ISSUED] + 1.0
+    if pipe == P_FMA or pipe == P_HEAVY or pipe == P_LITE:
+        used[U_FMA] = used[U_FMA] + 1.0
+    elif pipe == P_ALU:
+        used[U_ALU] = used[U_ALU] + 1.0
+    elif pipe == P_TENSOR:
+        used[U_TENSOR] = used[U_TENSOR] + busy
+    elif pipe == P_XU:
+        used[U_XU] = used[U_XU] + busy
+    elif pipe == P_FP64:
+        used[U_FP64] = used[U_FP64] + busy
+
+
+@native
+def attribute(stalls: "f64*", warps: "i64*", times: "f64*", w: int, x: int, pc: int, now: float, ready: float):
+    """Say for what a warp has waited since it last issued: fixed latency, operands, and what held it up when ready."""
+    at = pc * REASONS
+    since = times[x + X_SINCE]
+    fixed = max(0.0, min(times[x + X_NEXT], now) - since)
+    why = R_BRANCH if warps[w + W_AFTER] == 1 else (R_BARRIER if warps[w + W_AFTER] == 2 else R_WAIT)
+    stalls[at + why] += fixed
+    operands = max(0.0, min(ready, now) - max(times[x + X_NEXT], since))
+    stalls[at + warps[w + W_REASON]] += operands
+    rest = max(0.0, now - max(ready, since))
+    for k in range(4):
+        held = times[x + X_MATH + k] if k < 3 else times[x + 20]
+        held = min(held, rest)
+        rest -= held
+        stalls[at + (R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_DISPATCH)))] += held
+    stalls[at + R_NOT_SELECTED] += rest
+    stalls[at + R_SELECTED] += 1.0
+    times[x + X_MATH] = 0.0
+    times[x + X_MIO] = 0.0
+    times[x + X_LG] = 0.0
+    times[x + 20] = 0.0
+
+
+@native
+def simulate(
+    table: "i64*", stream: "i64*", first: "i64*", order: "i64*", warps: "i64*", times: "f64*", slots: "i64*", m: "f64*",
+    pipes: "f64*", banks: "f64*", rings: "f64*", heads: "i64*", queues: "f64*", tags: "i64*", ages: "i64*",
+    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", fetched: "i64*",
+    stalls: "f64*", ends: "f64*", readies: "f64*",
+) -> float:  # fmt: skip
+    """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
+
+    `slots` has, for each resident block: its warps that are alive, and those that wait at each of 16 barriers.
+    """
+    per = int(m[M_WARPS])
+    resident = int(m[M_RESIDENT])
+    blocks = int(m[M_BLOCKS])
+    started = 0
+    finished = 0
+    now = 0.0
+    for slot in range(min(resident, blocks)):
+        start_block(warps, times, first, stream, slot, order[started], per, slot * m[M_BLOCK_START])
+        slots[slot * 18] = per
+        started += 1
+    for k in range(resident * per):
+        readies[k] = times[k * TIMES]
+        if warps[k * WARP_WORDS + W_STATE] == LIVE:
+            readies[k] = ready_time(table, warps, times, k * WARP_WORDS, k * TIMES)
+        else:
+            readies[k] = 1.0e30
+    end = 0.0
+    turn = 0
+    while finished < blocks and now < m[M_MOST_CYCLES]:
+        soonest = 1.0e30
+        issued = 0
+        live = 0
+        for s in range(4):
+            best = -1
+            age = 1.0e30
+            for k in range(s, resident * per, 4):
+                t = readies[k]
+                if t > now:
+                    soonest = min(soonest, t)
+                    continue
+                w = k * WARP_WORDS
+                x = k * TIMES
+                i = warps[w + W_PC] * TABLE
+                why = blocked(table, i, now, s, m, pipes, banks, rings, heads)
+                if why != 0:
+                    if why == R_MATH:
+                        times[x + X_MATH] = times[x + X_MATH] + 1.0
+                    elif why == R_MIO:
+                        times[x + X_MIO] = times[x + X_MIO] + 1.0
+                    elif why == R_LG:
+                        times[x + X_LG] = times[x + X_LG] + 1.0
+                    else:
+                        times[x + 20] = times[x + 20] + 1.0
+                    live = 1
+                    continue
+                key = times[x + X_LAST]
+                if key < age:
+                    age = key
+                    best = k
+            if best >= 0:
+                issued = 1
+                w = best * WARP_WORDS
+                x = best * TIMES
+                pc = warps[w + W_PC]
+                i = pc * TABLE
+                kind = table[i + T_KIND]
+                attribute(stalls, warps, times, w, x, pc, now, readies[best])
+                issue(
+                    table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known, size,
+                    ranges, shares, used, out, fetched,
+                )  # fmt: skip
+                times[x + X_LAST] = now
+                times[x + X_SINCE] = now + 1.0
+                warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else 0)
+                slot = warps[w + W_SLOT]
+                gone = 0
+                if warps[w + W_LEFT] == 0:
+                    if next_run(stream, warps, w) == 0:
+                        gone = 1
+                if gone:
+                    warps[w + W_STATE] = GONE
+                    readies[best] = 1.0e30
+                    leave = max(now + 1.0, times[x + X_DISPATCH])
+                    end = max(end, leave)
+                    slots[slot * 18] = slots[slot * 18] - 1
+                    if slots[slot * 18] == 0:
+                        ends[finished] = leave
+                        finished += 1
+                        if started < blocks:
+                            start_block(warps, times, first, stream, slot, order[started], per, leave + m[M_BLOCK_START])
+                            slots[slot * 18] = per
+                            for number in range(17):
+                                slots[slot * 18 + 1 + number] = 0
+                            started += 1
+                            for other in range(slot * per, slot * per + per):
+                                readies[other] = 1.0e30
+                                if warps[other * WARP_WORDS + W_STATE] == LIVE:
+                                    readies[other] = ready_time(table, warps, times, other * WARP_WORDS, other * TIMES)
+                    else:
+                        release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
+                elif kind == K_BARRIER and out[2] >= 0.0:
+                    park(table, warps, times, slots, readies, best, slot, per, now, m)
+                else:
+                    readies[best] = ready_time(table, warps, times, w, x)
+                if readies[best] < soonest:
+                    soonest = readies[best]
+        if issued or live:
+            now += 1.0
+        elif soonest < 1.0e29:
+            now = max(now + 1.0, floor(soonest + 0.999))
+        else:
+            return -1.0
+    used[U_CYCLES] = max(end, max(queues[0], queues[1]))
+    used[U_DONE] = finished
+    return used[U_CYCLES]
+
+
+@native
+def park(
+    table: "i64*", warps: "i64*", times: "f64*", slots: "i64*", readies: "f64*", k: int, slot: int, per: int, now: float,
+    m: "f64*",
+):  # fmt: skip
+    """A warp has issued a barrier: it waits for the others, or frees them all."""
+    w = k * WARP_WORDS
+    warps[w + W_STATE] = PARKED
+    readies[k] = 1.0e30
+    slots[slot * 18 + 1] = slots[slot * 18 + 1] + 1
+    release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
+
+
+@native
+def release(
+    table: "i64*", warps: "i64*", times: "f64*", slots: "i64*", readies: "f64*", slot: int, per: int, when: float
+):  # fmt: skip
+    """Let the warps of a block go on if all that are alive wait."""
+    if slots[slot * 18 + 1] < slots[slot * 18] or slots[slot * 18 + 1] == 0:
+        return
+    slots[slot * 18 + 1] = 0
+    for k in range(slot * per, slot * per + per):
+        w = k * WARP_WORDS
+        if warps[w + W_STATE] == PARKED:
+            warps[w + W_STATE] = LIVE
+            x = k * TIMES
+            # what it waited for since it came is the barrier
+            times[x + X_NEXT] = max(times[x + X_NEXT], when)
+            readies[k] = ready_time(table, warps, times, w, x)
