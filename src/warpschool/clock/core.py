@@ -35,7 +35,7 @@ X_GROUP = 24
 (M_L1_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_SHARED_LATENCY, M_L2_BYTES, M_DRAM_BYTES, M_MIO_QUEUE, M_LG_QUEUE,
  M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
  M_RESIDENT, M_WARPS, M_BLOCKS, M_STORE_BYTES, M_SHARE_KEEP, M_COLD, M_ATOMIC_LATENCY, M_ATOMIC_CYCLES, M_LONG_FETCH,
- M_DRAM_WRITE, M_SHUFFLE, M_FETCH_LINES, M_MOST_CYCLES) = range(30)  # fmt: skip
+ M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES) = range(30)  # fmt: skip
 
 (U_CYCLES, U_ISSUED, U_LSU, U_L2_READ, U_L2_WRITTEN, U_DRAM_READ, U_DRAM_WRITTEN, U_L1_SECTORS, U_L1_HITS, U_DONE,
  U_ACTIVE, U_SHARED, U_FMA, U_ALU, U_TENSOR, U_XU, U_FP64, U_HALF) = range(18)  # fmt: skip
@@ -404,8 +404,9 @@ def simulate(
     started = 0
     finished = 0
     now = 0.0
+    dispatched = (min(resident, blocks) - 1) * m[M_DISPATCH]
     for slot in range(min(resident, blocks)):
-        start_block(warps, times, first, stream, slot, order[started], per, slot * m[M_BLOCK_START])
+        start_block(warps, times, first, stream, slot, order[started], per, slot * m[M_DISPATCH])
         slots[slot * 18] = per
         started += 1
     for k in range(resident * per):
@@ -477,7 +478,8 @@ def simulate(
                         ends[finished] = leave
                         finished += 1
                         if started < blocks:
-                            start_block(warps, times, first, stream, slot, order[started], per, leave + m[M_BLOCK_START])
+                            dispatched = max(leave + m[M_BLOCK_START], dispatched + m[M_DISPATCH])
+                            start_block(warps, times, first, stream, slot, order[started], per, dispatched)
                             slots[slot * 18] = per
                             for number in range(17):
                                 slots[slot * 18 + 1 + number] = 0

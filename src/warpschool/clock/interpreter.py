@@ -774,12 +774,11 @@ def lines_of(addr: "i64*", lanes: int, size: int, out: "i64*", at: int) -> int:
 
 @native
 def wavefronts_of(addr: "i64*", lanes: int, size: int, words: "i64*", counts: "i64*") -> int:
-    """How many times shared memory has to be read: lanes in groups of 128 bytes, each bank one word at a time."""
-    group = 32
-    if size == 8:
-        group = 16
-    if size == 16:
-        group = 8
+    """How many times shared memory has to be read, each bank giving one word at a time.
+
+    A warp's lanes are served together, those of 16 bytes in two halves: 32 lanes that read the same 16 bytes take two.
+    """
+    group = 16 if size == 16 else 32
     total = 0
     for start in range(0, 32, group):
         for k in range(32):

@@ -61,7 +61,8 @@ def predict_launch(program: Program, launch: KernelLaunch, machine: Machine, *, 
         cycles += rate * (mine - len(order))
     tensor = used[core.U_TENSOR] > 0.25 * used[core.U_CYCLES] * 4
     mhz = float(machine["clock"]["tensor_mhz" if tensor else "mhz"])
-    issued = sum(traces[t].issued for t in order) / max(len(order), 1) * blocks
+    cycles += float(machine["clock"]["warm_start" if warm else "cold_start"])
+    issued = _issued(program, launch)
     return LaunchTime(
         cycles=cycles, us=cycles / mhz + float(machine["clock"]["launch_us"]), blocks_followed=len(order),
         blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used,
@@ -89,6 +90,21 @@ def _followed(
         order.append(len(order) % len(traces))
         spent += traces[order[-1]].issued
     return traces, order
+
+
+_SAMPLED = 24
+
+
+def _issued(program: Program, launch: KernelLaunch) -> float:
+    """Instructions that all warps issue: of all blocks where they are few, else of some, evenly spread by a fixed draw."""
+    blocks = launch.blocks
+    tracer = Tracer(program, launch)
+    if blocks <= _SAMPLED:
+        return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
+    draw = np.random.default_rng(blocks)
+    edges = np.linspace(0, blocks, _SAMPLED + 1).astype(int)
+    chosen = [int(draw.integers(low, high)) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return float(np.mean([tracer.run(launch.block_at(number)).issued for number in chosen])) * blocks
 
 
 def _lines(trace: BlockTrace) -> np.ndarray:
@@ -139,6 +155,7 @@ class _Run:
         m[core.M_L2_BYTES], m[core.M_DRAM_BYTES] = l2, min(dram, float(memory["dram_bytes_one"]))
         m[core.M_MIO_QUEUE], m[core.M_LG_QUEUE] = memory["mio_queue"], memory["lg_queue"]
         m[core.M_BARRIER], m[core.M_BRANCH] = issue["barrier"], issue["branch"]
+        m[core.M_DISPATCH] = clock["block_dispatch"]
         m[core.M_BLOCK_START], m[core.M_COLD_LINE] = clock["block_start"], clock["cold_line"]
         m[core.M_L1_WAYS] = 4
         m[core.M_L1_SETS] = max(1, l1 // _LINE // 4)
