@@ -38,7 +38,8 @@ X_GROUP = 24
  M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES) = range(30)  # fmt: skip
 
 (U_CYCLES, U_ISSUED, U_LSU, U_L2_READ, U_L2_WRITTEN, U_DRAM_READ, U_DRAM_WRITTEN, U_L1_SECTORS, U_L1_HITS, U_DONE,
- U_ACTIVE, U_SHARED, U_FMA, U_ALU, U_TENSOR, U_XU, U_FP64, U_HALF) = range(18)  # fmt: skip
+ U_ACTIVE, U_SHARED, U_FMA, U_ALU, U_TENSOR, U_XU, U_FP64, U_L2_SHARE,
+ U_DRAM_SHARE) = range(19)  # fmt: skip
 
 
 @native
@@ -106,28 +107,32 @@ def share_of(ranges: "i64*", shares: "f64*", count: int, line: int) -> float:
 
 @native
 def behind(
-    line: int, sectors: int, start: float, stores: int, m: "f64*", queues: "f64*", known: "i64*", size: int,
+    line: int, sectors: int, start: float, stores: float, m: "f64*", queues: "f64*", known: "i64*", size: int,
     ranges: "i64*", shares: "f64*", used: "f64*",
 ) -> float:  # fmt: skip
-    """When L2, or DRAM behind it, has answered for some sectors of a line."""
+    """When L2, or DRAM behind it, has answered for some sectors of a line; `stores` is 0 or what a store's sector costs."""
     count = popc(sectors)
-    before = seen_before(known, size, line, sectors)
+    before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, sectors)
     fresh = popc(sectors & ~before)
     share = share_of(ranges, shares, int(m[M_SHARE_KEEP]), line)
     at = max(queues[0], start)
-    if stores:
-        queues[0] = at + count * 32.0 / m[M_STORE_BYTES]
+    if stores > 0.0:
+        queues[0] = at + count * 32.0 * stores / m[M_STORE_BYTES]
+        used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 * stores / m[M_STORE_BYTES]
         used[U_L2_WRITTEN] = used[U_L2_WRITTEN] + count * 32.0
         written = fresh * 32.0 * m[M_DRAM_WRITE]
         queues[1] = max(queues[1], at) + written / m[M_DRAM_BYTES]
+        used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + written / m[M_DRAM_BYTES]
         used[U_DRAM_WRITTEN] = used[U_DRAM_WRITTEN] + written
         return queues[0]
     queues[0] = at + count * 32.0 / m[M_L2_BYTES]
+    used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / m[M_L2_BYTES]
     used[U_L2_READ] = used[U_L2_READ] + count * 32.0
     ready = queues[0] + m[M_L2_LATENCY]
     if fresh > 0 and m[M_COLD] > 0.0:
         asked = fresh * 32.0 * m[M_COLD] / share
         queues[1] = max(queues[1], at) + asked / m[M_DRAM_BYTES]
+        used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + asked / m[M_DRAM_BYTES]
         used[U_DRAM_READ] = used[U_DRAM_READ] + asked
         ready = max(ready, queues[1] + m[M_DRAM_LATENCY])
     return ready
@@ -136,7 +141,7 @@ def behind(
 @native
 def memory(
     kind: int, stream: "i64*", at: int, start: float, m: "f64*", queues: "f64*", tags: "i64*", ages: "i64*",
-    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", event: int,
+    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", event: int, width: int,
 ):  # fmt: skip
     """An access to global or local memory: `out[0]` is when its operands are read, `out[1]` when its data is there."""
     head = stream[at]
@@ -149,14 +154,21 @@ def memory(
     ready = begin + cycles + m[M_L1_LATENCY]
     clock = int(begin)
     missed = 0
+    cost = 1.0
+    if kind == K_GLOBAL_STORE:
+        covered = 0
+        for k in range(lines):
+            covered += popc(stream[at + 1 + k] & 15) * 32
+        if (head >> 32) * width < covered:
+            cost = 2.0  # part of a sector: L2 reads it first, to make its check bits anew
     for k in range(lines):
         word = stream[at + 1 + k]
         line = lshr(word, 4)
         sectors = word & 15
         if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
-            behind(line, sectors, begin + cycles, 1, m, queues, known, size, ranges, shares, used)
+            behind(line, sectors, begin + cycles, cost, m, queues, known, size, ranges, shares, used)
         elif kind == K_GLOBAL_ATOMIC:
-            got = behind(line, sectors, begin + cycles, 0, m, queues, known, size, ranges, shares, used)
+            got = behind(line, sectors, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
             ready = max(ready, got + m[M_ATOMIC_LATENCY])
         else:
             had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, clock)
@@ -165,7 +177,7 @@ def memory(
             used[U_L1_HITS] = used[U_L1_HITS] + popc(had)
             if want != 0:
                 missed = 1
-                ready = max(ready, behind(line, want, begin + cycles, 0, m, queues, known, size, ranges, shares, used))
+                ready = max(ready, behind(line, want, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used))
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
         queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
     if kind == K_COPY:
@@ -305,7 +317,8 @@ def issue(
         heads[s] = heads[s] + 1
     elif pipe == P_MIO and kind >= K_GLOBAL_LOAD:
         memory(
-            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, table[i + T_EVENT]
+            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, table[i + T_EVENT],
+            table[i + T_WIDTH],
         )
         operands = out[0]
         done = out[1]
@@ -504,6 +517,8 @@ def simulate(
             return -1.0
     used[U_CYCLES] = max(end, max(queues[0], queues[1]))
     used[U_DONE] = finished
+    used[U_L2_SHARE] = used[U_L2_SHARE] / used[U_CYCLES]
+    used[U_DRAM_SHARE] = used[U_DRAM_SHARE] / used[U_CYCLES]
     return used[U_CYCLES]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from warpschool import model
 from warpschool.clock import core
+from warpschool.clock.footprint import entries, relinked
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
 from warpschool.clock.timing import instruction_table
@@ -107,19 +107,12 @@ def _issued(program: Program, launch: KernelLaunch) -> float:
     return float(np.mean([tracer.run(launch.block_at(number)).issued for number in chosen])) * blocks
 
 
-def _lines(trace: BlockTrace) -> np.ndarray:
-    """All entries of a trace that name lines: `line << 4 | sectors`, in no order."""
-    from warpschool.clock.footprint import entries
-
-    return entries(trace)
-
-
 def _sharing(
     launch: KernelLaunch, traces: Sequence[BlockTrace], order: Sequence[int], mine: int, active: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """For each array, how many multiprocessors fetch each of its sectors, as a mean; and all bytes that are touched."""
     arrays = sorted({(address, data.nbytes) for address, data in launch.arrays if data.nbytes})
-    lines = np.unique(np.concatenate([_lines(trace) for trace in traces])) if traces else np.zeros(0, np.int64)
+    lines = np.unique(np.concatenate([entries(trace) for trace in traces])) if traces else np.zeros(0, np.int64)
     sectors = np.bitwise_count(lines & 15) * 32.0
     addresses = (lines >> 4) * _LINE
     ranges, shares, total = [], [], 0.0
@@ -162,7 +155,7 @@ class _Run:
         m[core.M_BANK_WINDOW], m[core.M_LINE_CYCLES], m[core.M_BACKLOG] = issue["bank_window"], 1.0, memory["backlog"]
         m[core.M_RESIDENT], m[core.M_WARPS] = resident, launch.warps
         m[core.M_STORE_BYTES] = min(float(memory["store_bytes"]), float(memory["l2_write_bytes_all"]) / active)
-        m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_share"] if cold else 0.0
+        m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_cost"] if cold else 0.0
         m[core.M_ATOMIC_LATENCY], m[core.M_ATOMIC_CYCLES] = latency["atomic"], memory["atomic_cycles"]
         m[core.M_MOST_CYCLES] = 4e8
         self.m = m
@@ -194,8 +187,6 @@ class _Run:
 
 def _joined(traces: Sequence[BlockTrace]) -> tuple[np.ndarray, np.ndarray]:
     """All streams in one, with the chunks' numbers as they are there."""
-    from warpschool.clock.footprint import relinked
-
     streams, firsts, base = [], [], 0
     for trace in traces:
         streams.append(relinked(trace, base))
@@ -203,7 +194,3 @@ def _joined(traces: Sequence[BlockTrace]) -> tuple[np.ndarray, np.ndarray]:
         base += len(trace.stream) // core.CHUNK_WORDS
     return np.concatenate(streams), np.concatenate(firsts)
 
-
-def seconds(times: Sequence[LaunchTime]) -> float:
-    """The predictions of several launches, one after the other, in seconds."""
-    return math.fsum(time.us for time in times) * 1e-6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpschool.clock import core
+from warpschool.clock import interpreter as it
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
 from warpschool.clock.sass import Function, Instruction
@@ -114,7 +115,7 @@ def instruction_table(program: Program, machine: Machine) -> np.ndarray:
         kind = _KINDS.get(i.name, core.K_VARIABLE if i.write_barrier < 6 else core.K_FIXED)
         depth = next((o.value for o in i.operands if o.kind == "imm"), 0)
         rows[at] = (
-            kind, pipe, i.stall, i.write_barrier, i.read_barrier, i.wait, banks[at, 0], banks[at, 1], 0, depth,
-            round(busy * core.BUSY_UNIT), round(_latency(i, machine)), program.code[at, 26], 0,
+            kind, pipe, i.stall, i.write_barrier, i.read_barrier, i.wait, banks[at, 0], banks[at, 1], program.code[at, it.BYTES], depth,
+            round(busy * core.BUSY_UNIT), round(_latency(i, machine)), program.code[at, it.EVENT], 0,
         )  # fmt: skip
     return rows
