@@ -391,7 +391,7 @@ def attribute(stalls: "f64*", warps: "i64*", times: "f64*", w: int, x: int, pc: 
         held = times[x + X_MATH + k] if k < 3 else times[x + 20]
         held = min(held, rest)
         rest -= held
-        stalls[at + (R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_DISPATCH)))] += held
+        stalls[at + (R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_NOT_SELECTED)))] += held
     stalls[at + R_NOT_SELECTED] += rest
     stalls[at + R_SELECTED] += 1.0
     times[x + X_MATH] = 0.0
