@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ptxsim import cache
+from ptxsim.limits import LIMITS
 from warpschool.clock.sass import Function, read_functions
 from warpschool.compile import compile_cuda
 from warpschool.errors import CompilerMissing
@@ -26,7 +27,9 @@ def machine_code(
     Raises what compiling raises, and CompilerMissing where there is no disassembler.
     """
     compiled = compile_cuda(source, name=name, arch=arch, constants=constants, options=options)
-    return read_functions(compiled.cubin, listing(compiled.cubin), file=compiled.name)
+    capability = int("".join(c for c in arch if c.isdigit()))
+    reserved = LIMITS[capability // 10, capability % 10].reserved_shared_bytes
+    return read_functions(compiled.cubin, listing(compiled.cubin), file=compiled.name, reserved=reserved)
 
 
 def listing(cubin: bytes) -> str:

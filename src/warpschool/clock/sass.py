@@ -92,6 +92,8 @@ class Function:
     parameter_base: int
     parameters: tuple[int, ...] = ()
     """byte offset of each parameter behind the base"""
+    reserved_shared_bytes: int = 0
+    """at the start of shared memory, which the kernel's own addresses begin behind"""
     constants: dict[int, bytes] = field(default_factory=dict, repr=False)
     """constant banks 2 and 3 as the cubin fills them"""
     constant_symbols: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
@@ -100,19 +102,20 @@ class Function:
     """byte offset in bank 4 -> variable whose address stands there"""
 
 
-def read_functions(cubin: bytes, listing: str, *, file: str) -> dict[str, Function]:
+def read_functions(cubin: bytes, listing: str, *, file: str, reserved: int = 0) -> dict[str, Function]:
     """The kernels of a cubin, by name, with the listing that `nvdisasm -hex -gi -c` printed of it.
 
-    `file` is the name of the source whose lines count; code from other files takes the line that included it.
+    `file` is the name of the source whose lines count; code from other files takes the line that included it. `reserved`
+    are the bytes at the start of shared memory that the system keeps for itself, which a cubin counts too.
     """
     from elftools.elf.elffile import ELFFile
 
     elf = ELFFile(io.BytesIO(cubin))
     bodies = _bodies(listing, PurePath(file).name)
-    return {name: _function(elf, name, tuple(code)) for name, code in bodies.items() if code}
+    return {name: _function(elf, name, tuple(code), reserved) for name, code in bodies.items() if code}
 
 
-def _function(elf: object, name: str, code: tuple[Instruction, ...]) -> Function:
+def _function(elf: object, name: str, code: tuple[Instruction, ...], reserved: int) -> Function:
     def section(of: str) -> object | None:
         return elf.get_section_by_name(of)  # type: ignore[attr-defined]
 
@@ -137,7 +140,8 @@ def _function(elf: object, name: str, code: tuple[Instruction, ...]) -> Function
     return Function(
         name=name, code=code,
         registers=numbers[_REGISTERS],
-        shared_bytes=shared["sh_size"] if shared else 0,  # type: ignore[index]
+        shared_bytes=max(0, shared["sh_size"] - reserved) if shared else 0,  # type: ignore[index]
+        reserved_shared_bytes=reserved,
         local_bytes=numbers[_FRAME], parameter_base=base, constants=constants, symbols=_symbols(elf),
         parameters=tuple(places[number] for number in sorted(places)), constant_symbols=_constant_symbols(elf),
     )  # fmt: skip

@@ -86,16 +86,11 @@ def _banks(function: Function, machine: Machine) -> np.ndarray:
     found = np.zeros((len(function.code), 2), np.int64)
     kept: dict[int, int] = {}
     for at, i in enumerate(function.code):
-        fresh: dict[int, int] = {}
         sources = [o for o in i.operands[1:] if o.kind == "R"] if i.operands else []
-        for slot, o in enumerate(sources[:3]):
-            if o.index < 0:
-                continue
-            if kept.get(slot) != o.index:
-                found[at, o.index & 1] += 1
-            if o.reuse:
-                fresh[slot] = o.index
-        kept = fresh
+        read = {o.index for slot, o in enumerate(sources[:3]) if o.index >= 0 and kept.get(slot) != o.index}
+        for index in read:  # one that two operands name is read once
+            found[at, index & 1] += 1
+        kept = {slot: o.index for slot, o in enumerate(sources[:3]) if o.reuse}
     found[[_pipe(i) not in (core.P_FMA, core.P_HEAVY) for i in function.code]] = 0
     return found
 

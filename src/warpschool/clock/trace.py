@@ -81,7 +81,7 @@ class Tracer:
         for row, (kind, bank, value) in enumerate(program.pool):
             self.pool[row] = value if kind == "imm" else self._constant(bank, value)
         self.arrays, self.memory = self._copied() if program.reads_memory else (np.zeros(3, np.int64), np.zeros(1, np.uint8))
-        shared = function.shared_bytes + launch.shared_bytes
+        shared = function.reserved_shared_bytes + function.shared_bytes + launch.shared_bytes
         self.local = np.zeros(max(function.local_bytes * launch.warps * 32, 1), np.uint8)
         self.shared = np.zeros(max(shared, 1), np.uint8)
         self.fixed = np.zeros(it.LAUNCH_WORDS, np.int64)
