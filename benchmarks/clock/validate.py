@@ -3,7 +3,8 @@
     python benchmarks/clock/validate.py [--only TEXT] [--json FILE]
 
 reads benchmarks/results/clock_times_h200.json (`record.py merge`), predicts every case of it here, without a GPU, and
-writes benchmarks/results/clock_validation_h200.json and what `Prediction` says of itself, src/warpschool/clock/agreement.json.
+writes benchmarks/results/clock_validation_h200.json and what `Prediction` says of itself,
+src/warpschool/clock/agreement.json.
 `scripts/clock_page.py` makes docs/reference/clock.md of the former.
 """
 
@@ -13,6 +14,7 @@ import argparse
 import json
 import platform
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,11 @@ OWN = "own/"
 """How the names of kernels begin that are not the course's."""
 
 
-def _rows(case: Case, measured: dict[str, Any], counters: list[list[float]], metrics: list[str]) -> list[dict[str, Any]]:
+def _rows(
+    case: Case, measured: dict[str, Any], counters: list[list[float]], metrics: list[str]
+) -> list[dict[str, Any]]:
     start = time.process_time()
-    inputs = inputs_of(case) if _small(case) else None
-    found = predict_plan(case.contract, case.plan, find_machine("h200"), inputs=inputs)
+    found = predict_plan(case.contract, case.plan, find_machine("h200"), inputs=partial(inputs_of, case))
     cpu = time.process_time() - start
     return [
         _row(case.name, launch, measured["times"]["flushed"]["launches"][at][0], cpu / len(found.launches))
@@ -65,7 +68,9 @@ def _counted(launch: LaunchPrediction, counters: list[float], metrics: list[str]
         "measured_cycles": values["sm__cycles_elapsed.max"],
         "measured_instructions": values["smsp__inst_executed.sum"],
         "measured_state": max(waits, key=lambda name: waits[name], default=""),
-        "state_differences": [round(abs(shares.get(name, 0.0) - ours.get(name, 0.0)), 4) for name in ours.keys() | shares],
+        "state_differences": [
+            round(abs(shares.get(name, 0.0) - ours.get(name, 0.0)), 4) for name in ours.keys() | shares
+        ],
     }
 
 
@@ -84,7 +89,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "cycles_median": float(np.median(cycles)) if counted else None,
         "instructions_within_2_percent": float((off <= 0.02).mean()) if counted else None,
         "state_right": float(np.mean(right)) if right else None,
-        "state_difference_median": float(np.median(sum((row["state_differences"] for row in counted), [])))
+        "state_difference_median": float(np.median([value for row in counted for value in row["state_differences"]]))
         if counted else None,
         "cpu_s": float(sum(row["cpu_s"] for row in told)), "cpu_most_s": float(max(row["cpu_s"] for row in told)),
     }  # fmt: skip
@@ -99,11 +104,6 @@ def _interval(rows: list[dict[str, Any]]) -> tuple[float, float]:
     """The range of measured / predicted in which four fifths lie."""
     ratio = [row["measured_us"] / row["predicted_us"] for row in rows if row["predicted_us"] is not None]
     return tuple(float(np.quantile(ratio, q)) for q in (0.1, 0.9))  # type: ignore[return-value]
-
-
-def _small(case: Case) -> bool:
-    """Whether the arrays are small enough to make them; kernels whose paths depend on them need them."""
-    return sum(int(np.prod(array.shape or (0,))) for array in case.plan.arrays.values()) < 1 << 27
 
 
 def main() -> None:

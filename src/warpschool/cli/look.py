@@ -199,7 +199,9 @@ def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float]
 @guarded
 def predict(
     output: Output,
-    file: Annotated[str, typer.Argument(metavar="FILE.cu", help="A kernel file, or a step: your file for it is taken.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE.cu", help="A kernel file, or a step: your file for it is taken.")
+    ],
     size: Sizes = None,
     constant: Constants = None,
     gpu: Annotated[str, typer.Option("--gpu", help="The machine: h200.")] = "h200",

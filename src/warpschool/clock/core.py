@@ -1,7 +1,8 @@
 """One multiprocessor, cycle by cycle: four schedulers, their pipes, the load/store unit, L1, and its share of what lies
 behind it.
 
-It walks the streams that the interpreter wrote (`interpreter.STREAM`). A warp issues its next instruction when its stall
+It walks the streams that the interpreter wrote (`interpreter.STREAM`). A warp issues its next instruction when its
+stall
 count has run out, the scoreboards that the instruction waits for are clear, its pipe is free and its queue has room.
 Times are in cycles of the multiprocessor's clock.
 """
@@ -9,11 +10,13 @@ Times are in cycles of the multiprocessor's clock.
 from __future__ import annotations
 
 from warpschool.clock.interpreter import CHUNK_WORDS
-from warpschool.clock.native import native
+from warpschool.clock.native import f64, floor, i64, lshr, native, popc
 
 TABLE, BUSY_UNIT = 14, 8
 """Words of an instruction in the table, in this order; T_BUSY counts eighths of a cycle."""
-T_KIND, T_PIPE, T_STALL, T_WRITE, T_READ, T_WAIT, T_BANK0, T_BANK1, T_WIDTH, T_DEPTH, T_BUSY, T_LATENCY, T_EVENT = range(13)
+T_KIND, T_PIPE, T_STALL, T_WRITE, T_READ, T_WAIT, T_BANK0, T_BANK1, T_WIDTH, T_DEPTH, T_BUSY, T_LATENCY, T_EVENT = (
+    range(13)
+)
 
 (K_FIXED, K_VARIABLE, K_GLOBAL_LOAD, K_GLOBAL_STORE, K_SHARED_LOAD, K_SHARED_STORE, K_COPY, K_BARRIER, K_EXIT, K_COMMIT,
  K_WAIT_GROUP, K_BRANCH, K_MIO, K_FENCE, K_GLOBAL_ATOMIC, K_GLOBAL_REDUCE, K_LOCAL) = range(17)  # fmt: skip
@@ -29,8 +32,9 @@ W_CHUNK, W_AT, W_PC, W_LEFT, W_SLOT, W_GROUPS, W_STATE, W_REASON, W_AFTER = rang
 GONE, LIVE, PARKED = 0, 1, 2
 TIMES = 48
 """Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups."""
-X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN, X_MATH, X_MIO, X_LG, X_SINCE, X_DISPATCH = 0, 1, 2, 8, 14, 15, 16, 17, 18, 19
+X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN, X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS = 0, 1, 2, 8, 14, 15, 16, 17, 18, 19, 20
 X_GROUP = 24
+Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE = range(6)
 
 (M_L1_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_SHARED_LATENCY, M_L2_BYTES, M_DRAM_BYTES, M_MIO_QUEUE, M_LG_QUEUE,
  M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
@@ -43,7 +47,7 @@ X_GROUP = 24
 
 
 @native
-def next_run(stream: "i64*", warps: "i64*", w: int) -> int:
+def next_run(stream: i64, warps: i64, w: int) -> int:
     """Go to the next word of a warp's stream that names instructions; 0 at its end."""
     while True:
         word = stream[warps[w + W_CHUNK] * CHUNK_WORDS + warps[w + W_AT]]
@@ -60,9 +64,9 @@ def next_run(stream: "i64*", warps: "i64*", w: int) -> int:
 
 
 @native
-def lookup(tags: "i64*", ages: "i64*", sets: int, ways: int, line: int, sectors: int, clock: int) -> int:
+def lookup(tags: i64, ages: i64, sets: int, ways: int, line: int, sectors: int, clock: int) -> int:
     """Which of these sectors of a line L1 has; it has all of them afterwards. A tag word is `line << 4 | sectors`."""
-    at = (((line ^ (lshr(line, 7)) ^ (lshr(line, 13))) % sets)) * ways
+    at = ((line ^ (lshr(line, 7)) ^ (lshr(line, 13))) % sets) * ways
     oldest = at
     for k in range(at, at + ways):
         if lshr(tags[k], 4) == line:
@@ -78,7 +82,7 @@ def lookup(tags: "i64*", ages: "i64*", sets: int, ways: int, line: int, sectors:
 
 
 @native
-def seen_before(known: "i64*", size: int, line: int, sectors: int) -> int:
+def seen_before(known: i64, size: int, line: int, sectors: int) -> int:
     """Which sectors of a line this multiprocessor fetched at any time before: an open hash table of lines."""
     at = ((line * 2654435761) & 9223372036854775807) % size
     tries = 0
@@ -96,7 +100,7 @@ def seen_before(known: "i64*", size: int, line: int, sectors: int) -> int:
 
 
 @native
-def share_of(ranges: "i64*", shares: "f64*", count: int, line: int) -> float:
+def share_of(ranges: i64, shares: f64, count: int, line: int) -> float:
     """How many multiprocessors, as a mean, want a sector of the array that a line lies in."""
     address = line << 7
     for k in range(count):
@@ -107,10 +111,11 @@ def share_of(ranges: "i64*", shares: "f64*", count: int, line: int) -> float:
 
 @native
 def behind(
-    line: int, sectors: int, start: float, stores: float, m: "f64*", queues: "f64*", known: "i64*", size: int,
-    ranges: "i64*", shares: "f64*", used: "f64*",
+    line: int, sectors: int, start: float, stores: float, m: f64, queues: f64, known: i64, size: int,
+    ranges: i64, shares: f64, used: f64,
 ) -> float:  # fmt: skip
-    """When L2, or DRAM behind it, has answered for some sectors of a line; `stores` is 0 or what a store's sector costs."""
+    """When L2, or DRAM behind it, has answered for some sectors of a line; `stores` is 0 or what a store's sector
+    costs."""
     count = popc(sectors)
     before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, sectors)
     fresh = popc(sectors & ~before)
@@ -140,9 +145,9 @@ def behind(
 
 @native
 def memory(
-    kind: int, stream: "i64*", at: int, start: float, m: "f64*", queues: "f64*", tags: "i64*", ages: "i64*",
-    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", event: int, width: int,
-):  # fmt: skip
+    kind: int, stream: i64, at: int, start: float, m: f64, queues: f64, tags: i64, ages: i64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, event: int, width: int,
+) -> None:  # fmt: skip
     """An access to global or local memory: `out[0]` is when its operands are read, `out[1]` when its data is there."""
     head = stream[at]
     lines = head & 65535
@@ -177,7 +182,9 @@ def memory(
             used[U_L1_HITS] = used[U_L1_HITS] + popc(had)
             if want != 0:
                 missed = 1
-                ready = max(ready, behind(line, want, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used))
+                ready = max(
+                    ready, behind(line, want, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
+                )
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
         queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
     if kind == K_COPY:
@@ -194,8 +201,8 @@ def memory(
 
 @native
 def start_block(
-    warps: "i64*", times: "f64*", first: "i64*", stream: "i64*", slot: int, block: int, per: int, now: float
-):  # fmt: skip
+    warps: i64, times: f64, first: i64, stream: i64, slot: int, block: int, per: int, now: float
+) -> None:  # fmt: skip
     """Put the warps of a block into a slot."""
     for k in range(per):
         w = (slot * per + k) * WARP_WORDS
@@ -215,7 +222,7 @@ def start_block(
 
 
 @native
-def ready_time(table: "i64*", warps: "i64*", times: "f64*", w: int, x: int) -> float:
+def ready_time(table: i64, warps: i64, times: f64, w: int, x: int) -> float:
     """When a warp's next instruction has its operands; `W_REASON` is what it waits for until then."""
     i = warps[w + W_PC] * TABLE
     t = times[x + X_NEXT]
@@ -242,7 +249,7 @@ def ready_time(table: "i64*", warps: "i64*", times: "f64*", w: int, x: int) -> f
 
 @native
 def blocked(
-    table: "i64*", i: int, now: float, s: int, m: "f64*", pipes: "f64*", banks: "f64*", rings: "f64*", heads: "i64*"
+    table: i64, i: int, now: float, s: int, m: f64, pipes: f64, banks: f64, rings: f64, heads: i64
 ) -> int:  # fmt: skip
     """Why a warp whose operands are there cannot issue all the same; 0 where it can."""
     kind = table[i + T_KIND]
@@ -271,19 +278,11 @@ def blocked(
 
 
 @native
-def issue(
-    table: "i64*", stream: "i64*", warps: "i64*", times: "f64*", w: int, x: int, s: int, now: float, m: "f64*",
-    pipes: "f64*", banks: "f64*", rings: "f64*", heads: "i64*", queues: "f64*", tags: "i64*", ages: "i64*",
-    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", fetched: "i64*",
-):  # fmt: skip
-    """Issue a warp's next instruction: busy pipes, queues and scoreboards, and when the warp may go on."""
-    pc = warps[w + W_PC]
-    i = pc * TABLE
-    kind = table[i + T_KIND]
+def occupy(table: i64, i: int, s: int, now: float, pipes: f64, banks: f64, used: f64) -> None:
+    """Keep pipes and register banks busy with an instruction, and count it."""
     pipe = table[i + T_PIPE]
     busy = table[i + T_BUSY] / 8.0
     p = s * PIPES
-    times[x + X_NEXT] = now + max(1, table[i + T_STALL])
     if pipe == P_FMA:
         if pipes[p + P_LITE] <= now:
             pipes[p + P_LITE] = now + busy
@@ -295,74 +294,6 @@ def issue(
         banks[2 * s] = max(banks[2 * s], now) + table[i + T_BANK0]
     if table[i + T_BANK1] > 0:
         banks[2 * s + 1] = max(banks[2 * s + 1], now) + table[i + T_BANK1]
-    done = now + table[i + T_LATENCY]
-    operands = now + 2.0
-    wait = R_SHORT
-    at = warps[w + W_CHUNK] * CHUNK_WORDS + warps[w + W_AT]
-    is_last = warps[w + W_LEFT] == 1
-    if kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO:
-        waves = 1.0
-        if kind != K_MIO:
-            waves = float(lshr(stream[at], 16) & 65535)
-            used[U_SHARED] = used[U_SHARED] + waves
-        else:
-            waves = busy
-        begin = max(queues[2], now + 4.0)
-        queues[2] = begin + waves
-        used[U_LSU] = used[U_LSU] + waves
-        operands = begin + waves
-        done = begin + waves + table[i + T_LATENCY]
-        ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
-        rings[ring] = begin
-        heads[s] = heads[s] + 1
-    elif pipe == P_MIO and kind >= K_GLOBAL_LOAD:
-        memory(
-            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, table[i + T_EVENT],
-            table[i + T_WIDTH],
-        )
-        operands = out[0]
-        done = out[1]
-        wait = R_LONG
-        ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
-        rings[ring] = out[0] - 1.0
-        heads[s] = heads[s] + 1
-        ring = 256 + s * 64 + heads[4 + s] % int(m[M_LG_QUEUE])
-        rings[ring] = out[0]
-        heads[4 + s] = heads[4 + s] + 1
-        if kind == K_COPY:
-            times[x + X_OPEN] = max(times[x + X_OPEN], done)
-        if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
-            times[x + X_DISPATCH] = max(times[x + X_DISPATCH], out[0])
-    elif kind == K_COMMIT:
-        groups = warps[w + W_GROUPS]
-        if groups >= 20:
-            for g in range(19):
-                times[x + X_GROUP + g] = times[x + X_GROUP + g + 1]
-            groups = 19
-        times[x + X_GROUP + groups] = times[x + X_OPEN]
-        times[x + X_OPEN] = 0.0
-        warps[w + W_GROUPS] = groups + 1
-    elif kind == K_BARRIER:
-        out[2] = -1.0 if lshr(stream[at], 32) != 0 else 0.0
-    elif kind == K_BRANCH:
-        if is_last:
-            times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_BRANCH])
-    board = table[i + T_WRITE]
-    if board < 6:
-        times[x + X_BOARD + board] = max(times[x + X_BOARD + board], done)
-        times[x + X_KIND + board] = wait
-    board = table[i + T_READ]
-    if board < 6 and operands > times[x + X_BOARD + board]:
-        times[x + X_BOARD + board] = operands
-        times[x + X_KIND + board] = R_SHORT if pipe != P_MIO or kind == K_SHARED_STORE or kind == K_MIO else R_LONG
-    line = lshr(pc, 3)
-    if fetched[line] == 0:
-        fetched[line] = 1
-        times[x + X_NEXT] = times[x + X_NEXT] + m[M_COLD_LINE]
-    if table[i + T_EVENT] != 0:
-        warps[w + W_AT] = warps[w + W_AT] + 1 + (stream[at] & 65535)
-    warps[w + W_PC] = pc + 1
-    warps[w + W_LEFT] = warps[w + W_LEFT] - 1
     used[U_ISSUED] = used[U_ISSUED] + 1.0
     if pipe == P_FMA or pipe == P_HEAVY or pipe == P_LITE:
         used[U_FMA] = used[U_FMA] + 1.0
@@ -377,7 +308,123 @@ def issue(
 
 
 @native
-def attribute(stalls: "f64*", warps: "i64*", times: "f64*", w: int, x: int, pc: int, now: float, ready: float):
+def near(
+    table: i64, i: int, stream: i64, at: int, s: int, now: float, m: f64, rings: f64, heads: i64, queues: f64, used: f64,
+    out: f64,
+) -> None:  # fmt: skip
+    """An access to shared memory, or a shuffle: `out[0]` and `out[1]` as of `memory`."""
+    waves = table[i + T_BUSY] / 8.0
+    if table[i + T_KIND] != K_MIO:
+        waves = float(lshr(stream[at], 16) & 65535)
+        used[U_SHARED] = used[U_SHARED] + waves
+    begin = max(queues[2], now + 4.0)
+    queues[2] = begin + waves
+    used[U_LSU] = used[U_LSU] + waves
+    out[0] = begin + waves
+    out[1] = begin + waves + table[i + T_LATENCY]
+    ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
+    rings[ring] = begin
+    heads[s] = heads[s] + 1
+
+
+@native
+def queued(s: int, m: f64, rings: f64, heads: i64, out: f64) -> None:
+    """An access to global memory keeps a place in both queues until its operands are read."""
+    ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
+    rings[ring] = out[0] - 1.0
+    heads[s] = heads[s] + 1
+    ring = 256 + s * 64 + heads[4 + s] % int(m[M_LG_QUEUE])
+    rings[ring] = out[0]
+    heads[4 + s] = heads[4 + s] + 1
+
+
+@native
+def commit(warps: i64, times: f64, w: int, x: int) -> None:
+    """Close a warp's group of asynchronous copies."""
+    groups = warps[w + W_GROUPS]
+    if groups >= 20:
+        for g in range(19):
+            times[x + X_GROUP + g] = times[x + X_GROUP + g + 1]
+        groups = 19
+    times[x + X_GROUP + groups] = times[x + X_OPEN]
+    times[x + X_OPEN] = 0.0
+    warps[w + W_GROUPS] = groups + 1
+
+
+@native
+def set_boards(table: i64, i: int, times: f64, x: int, operands: float, done: float, wait: int) -> None:
+    """Set the scoreboards of an instruction: when its sources have been read, and when its result is there."""
+    kind = table[i + T_KIND]
+    board = table[i + T_WRITE]
+    if board < 6:
+        times[x + X_BOARD + board] = max(times[x + X_BOARD + board], done)
+        times[x + X_KIND + board] = wait
+    board = table[i + T_READ]
+    if board < 6 and operands > times[x + X_BOARD + board]:
+        near_by = table[i + T_PIPE] != P_MIO or kind == K_SHARED_STORE or kind == K_MIO
+        times[x + X_BOARD + board] = operands
+        times[x + X_KIND + board] = R_SHORT if near_by else R_LONG
+
+
+@native
+def advance(table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, at: int, m: f64, fetched: i64) -> None:
+    """Go on to the next instruction; code that nobody has fetched yet takes its time."""
+    pc = warps[w + W_PC]
+    line = lshr(pc, 3)
+    if fetched[line] == 0:
+        fetched[line] = 1
+        times[x + X_NEXT] = times[x + X_NEXT] + m[M_COLD_LINE]
+    if table[pc * TABLE + T_EVENT] != 0:
+        warps[w + W_AT] = warps[w + W_AT] + 1 + (stream[at] & 65535)
+    warps[w + W_PC] = pc + 1
+    warps[w + W_LEFT] = warps[w + W_LEFT] - 1
+
+
+@native
+def issue(
+    table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, s: int, now: float, m: f64,
+    pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
+) -> None:  # fmt: skip
+    """Issue a warp's next instruction: busy pipes, queues and scoreboards, and when the warp may go on."""
+    i = warps[w + W_PC] * TABLE
+    kind = table[i + T_KIND]
+    times[x + X_NEXT] = now + max(1, table[i + T_STALL])
+    occupy(table, i, s, now, pipes, banks, used)
+    done = now + table[i + T_LATENCY]
+    operands = now + 2.0
+    wait = R_SHORT
+    at = warps[w + W_CHUNK] * CHUNK_WORDS + warps[w + W_AT]
+    if kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO:
+        near(table, i, stream, at, s, now, m, rings, heads, queues, used, out)
+        operands = out[0]
+        done = out[1]
+    elif table[i + T_PIPE] == P_MIO and kind >= K_GLOBAL_LOAD:
+        event = table[i + T_EVENT]
+        width = table[i + T_WIDTH]
+        memory(
+            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, event, width
+        )  # fmt: skip
+        queued(s, m, rings, heads, out)
+        operands = out[0]
+        done = out[1]
+        wait = R_LONG
+        if kind == K_COPY:
+            times[x + X_OPEN] = max(times[x + X_OPEN], done)
+        if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
+            times[x + X_DRAINED] = max(times[x + X_DRAINED], out[0])
+    elif kind == K_COMMIT:
+        commit(warps, times, w, x)
+    elif kind == K_BARRIER:
+        out[2] = -1.0 if lshr(stream[at], 32) != 0 else 0.0
+    elif kind == K_BRANCH and warps[w + W_LEFT] == 1:
+        times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_BRANCH])
+    set_boards(table, i, times, x, operands, done, wait)
+    advance(table, stream, warps, times, w, x, at, m, fetched)
+
+
+@native
+def attribute(stalls: f64, warps: i64, times: f64, w: int, x: int, pc: int, now: float, ready: float) -> None:
     """Say for what a warp has waited since it last issued: fixed latency, operands, and what held it up when ready."""
     at = pc * REASONS
     since = times[x + X_SINCE]
@@ -388,7 +435,7 @@ def attribute(stalls: "f64*", warps: "i64*", times: "f64*", w: int, x: int, pc: 
     stalls[at + warps[w + W_REASON]] += operands
     rest = max(0.0, now - max(ready, since))
     for k in range(4):
-        held = times[x + X_MATH + k] if k < 3 else times[x + 20]
+        held = times[x + X_MATH + k] if k < 3 else times[x + X_BANKS]
         held = min(held, rest)
         rest -= held
         stalls[at + (R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_NOT_SELECTED)))] += held
@@ -397,126 +444,134 @@ def attribute(stalls: "f64*", warps: "i64*", times: "f64*", w: int, x: int, pc: 
     times[x + X_MATH] = 0.0
     times[x + X_MIO] = 0.0
     times[x + X_LG] = 0.0
-    times[x + 20] = 0.0
+    times[x + X_BANKS] = 0.0
+
+
+@native
+def begin(
+    table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64, readies: f64, run: f64,
+    slot: int, when: float,
+) -> None:  # fmt: skip
+    """Start the next block in a slot."""
+    per = int(m[M_WARPS])
+    started = int(run[Z_STARTED])
+    start_block(warps, times, first, stream, slot, order[started], per, when)
+    slots[slot * 18] = per
+    for number in range(17):
+        slots[slot * 18 + 1 + number] = 0
+    for k in range(slot * per, slot * per + per):
+        readies[k] = 1.0e30
+        if warps[k * WARP_WORDS + W_STATE] == LIVE:
+            readies[k] = ready_time(table, warps, times, k * WARP_WORDS, k * TIMES)
+    run[Z_STARTED] = started + 1
+    run[Z_DISPATCHED] = when
+
+
+@native
+def selected(
+    table: i64, warps: i64, times: f64, readies: f64, s: int, now: float, m: f64, pipes: f64, banks: f64, rings: f64,
+    heads: i64, run: f64,
+) -> int:  # fmt: skip
+    """The warp of one scheduler that has waited longest among those that can issue; -1 for none."""
+    best = -1
+    age = 1.0e30
+    for k in range(s, int(m[M_RESIDENT] * m[M_WARPS]), 4):
+        t = readies[k]
+        if t > now:
+            run[Z_SOONEST] = min(run[Z_SOONEST], t)
+            continue
+        x = k * TIMES
+        why = blocked(table, warps[k * WARP_WORDS + W_PC] * TABLE, now, s, m, pipes, banks, rings, heads)
+        if why != 0:
+            held = X_BANKS
+            if why == R_MATH:
+                held = X_MATH
+            elif why == R_MIO:
+                held = X_MIO
+            elif why == R_LG:
+                held = X_LG
+            times[x + held] = times[x + held] + 1.0
+            run[Z_ACTIVE] = 1.0
+        elif times[x + X_LAST] < age:
+            age = times[x + X_LAST]
+            best = k
+    return best
+
+
+@native
+def retire(
+    table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64, readies: f64, run: f64,
+    ends: f64, k: int, now: float,
+) -> None:  # fmt: skip
+    """A warp has ended; with the last one of its block the next block starts."""
+    per = int(m[M_WARPS])
+    slot = warps[k * WARP_WORDS + W_SLOT]
+    warps[k * WARP_WORDS + W_STATE] = GONE
+    readies[k] = 1.0e30
+    left = max(now + 1.0, times[k * TIMES + X_DRAINED])
+    run[Z_END] = max(run[Z_END], left)
+    slots[slot * 18] = slots[slot * 18] - 1
+    if slots[slot * 18] > 0:
+        release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
+        return
+    ends[int(run[Z_FINISHED])] = left
+    run[Z_FINISHED] = run[Z_FINISHED] + 1.0
+    if run[Z_STARTED] < m[M_BLOCKS]:
+        when = max(left + m[M_BLOCK_START], run[Z_DISPATCHED] + m[M_DISPATCH])
+        begin(table, stream, first, order, warps, times, slots, m, readies, run, slot, when)
 
 
 @native
 def simulate(
-    table: "i64*", stream: "i64*", first: "i64*", order: "i64*", warps: "i64*", times: "f64*", slots: "i64*", m: "f64*",
-    pipes: "f64*", banks: "f64*", rings: "f64*", heads: "i64*", queues: "f64*", tags: "i64*", ages: "i64*",
-    known: "i64*", size: int, ranges: "i64*", shares: "f64*", used: "f64*", out: "f64*", fetched: "i64*",
-    stalls: "f64*", ends: "f64*", readies: "f64*",
+    table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64,
+    pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
+    stalls: f64, ends: f64, readies: f64, run: f64,
 ) -> float:  # fmt: skip
     """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
 
-    `slots` has, for each resident block: its warps that are alive, and those that wait at each of 16 barriers.
+    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier. -1 where all wait.
     """
-    per = int(m[M_WARPS])
-    resident = int(m[M_RESIDENT])
-    blocks = int(m[M_BLOCKS])
-    started = 0
-    finished = 0
     now = 0.0
-    dispatched = (min(resident, blocks) - 1) * m[M_DISPATCH]
-    for slot in range(min(resident, blocks)):
-        start_block(warps, times, first, stream, slot, order[started], per, slot * m[M_DISPATCH])
-        slots[slot * 18] = per
-        started += 1
-    for k in range(resident * per):
-        readies[k] = times[k * TIMES]
-        if warps[k * WARP_WORDS + W_STATE] == LIVE:
-            readies[k] = ready_time(table, warps, times, k * WARP_WORDS, k * TIMES)
-        else:
-            readies[k] = 1.0e30
-    end = 0.0
-    turn = 0
-    while finished < blocks and now < m[M_MOST_CYCLES]:
-        soonest = 1.0e30
-        issued = 0
-        live = 0
+    for slot in range(int(min(m[M_RESIDENT], m[M_BLOCKS]))):
+        begin(table, stream, first, order, warps, times, slots, m, readies, run, slot, slot * m[M_DISPATCH])
+    while run[Z_FINISHED] < m[M_BLOCKS] and now < m[M_MOST_CYCLES]:
+        run[Z_SOONEST] = 1.0e30
+        run[Z_ACTIVE] = 0.0
         for s in range(4):
-            best = -1
-            age = 1.0e30
-            for k in range(s, resident * per, 4):
-                t = readies[k]
-                if t > now:
-                    soonest = min(soonest, t)
-                    continue
-                w = k * WARP_WORDS
-                x = k * TIMES
-                i = warps[w + W_PC] * TABLE
-                why = blocked(table, i, now, s, m, pipes, banks, rings, heads)
-                if why != 0:
-                    if why == R_MATH:
-                        times[x + X_MATH] = times[x + X_MATH] + 1.0
-                    elif why == R_MIO:
-                        times[x + X_MIO] = times[x + X_MIO] + 1.0
-                    elif why == R_LG:
-                        times[x + X_LG] = times[x + X_LG] + 1.0
-                    else:
-                        times[x + 20] = times[x + 20] + 1.0
-                    live = 1
-                    continue
-                key = times[x + X_LAST]
-                if key < age:
-                    age = key
-                    best = k
-            if best >= 0:
-                issued = 1
-                w = best * WARP_WORDS
-                x = best * TIMES
-                pc = warps[w + W_PC]
-                i = pc * TABLE
-                kind = table[i + T_KIND]
-                attribute(stalls, warps, times, w, x, pc, now, readies[best])
-                issue(
-                    table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known, size,
-                    ranges, shares, used, out, fetched,
-                )  # fmt: skip
-                times[x + X_LAST] = now
-                times[x + X_SINCE] = now + 1.0
-                warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else 0)
-                slot = warps[w + W_SLOT]
-                gone = 0
-                if warps[w + W_LEFT] == 0:
-                    if next_run(stream, warps, w) == 0:
-                        gone = 1
-                if gone:
-                    warps[w + W_STATE] = GONE
-                    readies[best] = 1.0e30
-                    leave = max(now + 1.0, times[x + X_DISPATCH])
-                    end = max(end, leave)
-                    slots[slot * 18] = slots[slot * 18] - 1
-                    if slots[slot * 18] == 0:
-                        ends[finished] = leave
-                        finished += 1
-                        if started < blocks:
-                            dispatched = max(leave + m[M_BLOCK_START], dispatched + m[M_DISPATCH])
-                            start_block(warps, times, first, stream, slot, order[started], per, dispatched)
-                            slots[slot * 18] = per
-                            for number in range(17):
-                                slots[slot * 18 + 1 + number] = 0
-                            started += 1
-                            for other in range(slot * per, slot * per + per):
-                                readies[other] = 1.0e30
-                                if warps[other * WARP_WORDS + W_STATE] == LIVE:
-                                    readies[other] = ready_time(table, warps, times, other * WARP_WORDS, other * TIMES)
-                    else:
-                        release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
-                elif kind == K_BARRIER and out[2] >= 0.0:
-                    park(table, warps, times, slots, readies, best, slot, per, now, m)
-                else:
-                    readies[best] = ready_time(table, warps, times, w, x)
-                if readies[best] < soonest:
-                    soonest = readies[best]
-        if issued or live:
+            best = selected(table, warps, times, readies, s, now, m, pipes, banks, rings, heads, run)
+            if best < 0:
+                continue
+            run[Z_ACTIVE] = 1.0
+            w = best * WARP_WORDS
+            x = best * TIMES
+            kind = table[warps[w + W_PC] * TABLE + T_KIND]
+            attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best])
+            issue(
+                table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known, size,
+                ranges, shares, used, out, fetched,
+            )  # fmt: skip
+            times[x + X_LAST] = now
+            times[x + X_SINCE] = now + 1.0
+            warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else 0)
+            gone = 0
+            if warps[w + W_LEFT] == 0:
+                gone = 1 - next_run(stream, warps, w)
+            if gone:
+                retire(table, stream, first, order, warps, times, slots, m, readies, run, ends, best, now)
+            elif kind == K_BARRIER and out[2] >= 0.0:
+                park(table, warps, times, slots, readies, best, warps[w + W_SLOT], int(m[M_WARPS]), now, m)
+            else:
+                readies[best] = ready_time(table, warps, times, w, x)
+            run[Z_SOONEST] = min(run[Z_SOONEST], readies[best])
+        if run[Z_ACTIVE] > 0.0:
             now += 1.0
-        elif soonest < 1.0e29:
-            now = max(now + 1.0, floor(soonest + 0.999))
+        elif run[Z_SOONEST] < 1.0e29:
+            now = max(now + 1.0, floor(run[Z_SOONEST] + 0.999))
         else:
             return -1.0
-    used[U_CYCLES] = max(end, max(queues[0], queues[1]))
-    used[U_DONE] = finished
+    used[U_CYCLES] = max(run[Z_END], max(queues[0], queues[1]))
+    used[U_DONE] = run[Z_FINISHED]
     used[U_L2_SHARE] = used[U_L2_SHARE] / used[U_CYCLES]
     used[U_DRAM_SHARE] = used[U_DRAM_SHARE] / used[U_CYCLES]
     return used[U_CYCLES]
@@ -524,9 +579,9 @@ def simulate(
 
 @native
 def park(
-    table: "i64*", warps: "i64*", times: "f64*", slots: "i64*", readies: "f64*", k: int, slot: int, per: int, now: float,
-    m: "f64*",
-):  # fmt: skip
+    table: i64, warps: i64, times: f64, slots: i64, readies: f64, k: int, slot: int, per: int, now: float,
+    m: f64,
+) -> None:  # fmt: skip
     """A warp has issued a barrier: it waits for the others, or frees them all."""
     w = k * WARP_WORDS
     warps[w + W_STATE] = PARKED
@@ -537,8 +592,8 @@ def park(
 
 @native
 def release(
-    table: "i64*", warps: "i64*", times: "f64*", slots: "i64*", readies: "f64*", slot: int, per: int, when: float
-):  # fmt: skip
+    table: i64, warps: i64, times: f64, slots: i64, readies: f64, slot: int, per: int, when: float
+) -> None:  # fmt: skip
     """Let the warps of a block go on if all that are alive wait."""
     if slots[slot * 18 + 1] < slots[slot * 18] or slots[slot * 18 + 1] == 0:
         return

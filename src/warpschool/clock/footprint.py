@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from warpschool.clock.interpreter import CHUNK_WORDS
-from warpschool.clock.native import native
+from warpschool.clock.native import i64, lshr, native
 from warpschool.clock.trace import BlockTrace
 
 
 @native
-def _collect(stream: "i64*", first: "i64*", warps: int, table: "i64*", out: "i64*", most: int) -> int:
+def _collect(stream: i64, first: i64, warps: int, table: i64, out: i64, most: int) -> int:
     """Write all entries that name lines; how many there are."""
     found = 0
     for warp in range(warps):

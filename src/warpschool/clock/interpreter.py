@@ -7,7 +7,27 @@ stream. `program.py` makes the code; this is the machine.
 
 from __future__ import annotations
 
-from warpschool.clock.native import native
+from warpschool.clock.native import (
+    bits,
+    clz,
+    cos,
+    ctz,
+    exp2,
+    f32,
+    floor,
+    fma,
+    i32,
+    i64,
+    log2,
+    lshr,
+    native,
+    popc,
+    rint,
+    sin,
+    sqrt,
+    u8,
+    u32,
+)
 
 FIELDS = 32
 """Words of one encoded instruction, in this order."""
@@ -18,7 +38,8 @@ IMM, FLAGS, TARGET, NEEDED, EVENT, BYTES, OFFSET, UNIFORM = 22, 23, 24, 25, 26, 
 
 (OP_NONE, OP_IMAD, OP_WIDE, OP_HI, OP_IADD3, OP_LEA, OP_LEA_HI, OP_SHF, OP_LOP3, OP_SEL, OP_IABS, OP_MNMX, OP_ISETP,
  OP_PRMT, OP_POPC, OP_FLO, OP_BREV, OP_SGXT, OP_BMSK, OP_PLOP3, OP_P2R, OP_R2P, OP_VOTE, OP_R2UR, OP_SHFL, OP_S2R,
- OP_LDC, OP_FADD, OP_FMUL, OP_FFMA, OP_FSETP, OP_FMNMX, OP_MUFU, OP_I2F, OP_F2I, OP_FCHK, OP_REDUX, OP_ELECT, OP_ADDMNMX,
+ OP_LDC, OP_FADD, OP_FMUL, OP_FFMA, OP_FSETP, OP_FMNMX, OP_MUFU, OP_I2F, OP_F2I, OP_FCHK, OP_REDUX, OP_ELECT,
+ OP_ADDMNMX,
  OP_LOAD, OP_STORE, OP_ATOM, OP_MATRIX, OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC, OP_BREAK, OP_CALL, OP_RET, OP_WARPSYNC,
  OP_BAR, OP_DIV, OP_MATCH, OP_MOV64, OP_COPY) = range(56)  # fmt: skip
 
@@ -40,19 +61,22 @@ OK, NO_ROOM, LOST, STUCK, OVER_BUDGET, UNKNOWN = 0, 1, 2, 3, 4, 5
 """How a block ended: done; more room is needed for the stream, call again; an instruction that nobody can follow; all
 warps wait; too many instructions; a way or an address depends on a value that nobody here computed."""
 
+NOT_MINE = 2
 CHUNK_WORDS, MARGIN = 1024, 72
 """STREAM: per warp a list of chunks, each with the next one's number in its last word. A word `start | count << 24 |
 lanes << 48` says that `count` instructions from `start` on were issued for so many lanes. If the last one has an event,
-a word `entries | wavefronts << 16 | lanes << 32` follows, then the entries: `line << 4 | sectors`, of 128 and 32 bytes."""
+a word `entries | wavefronts << 16 | lanes << 32` follows, then the entries: `line << 4 | sectors`, of 128 and 32
+bytes."""
 STATE_WORDS = 24
-S_USED, S_ISSUED, S_NEXT, S_LOST, S_BUDGET, S_WARPS, S_THREADS, S_ROOM, S_DOUBT = range(9)
+S_USED, S_ISSUED, S_NEXT, S_LOST, S_BUDGET, S_WARPS, S_THREADS, S_ROOM = range(8)
+S_COUNT, S_WORDS, S_AGAIN, S_DOUBT = 8, 9, 10, 12
 """Of a block; from S_DOUBT on, for each kind of memory, whether something unknown was stored there."""
 LAUNCH_WORDS = 16
 L_NX, L_NY, L_NZ, L_BX, L_BY, L_BZ, L_ARRAYS, L_CODE, L_SHARED, L_CONST, L_LOCAL, L_TAINT = range(12)
 
 
 @native
-def fetch(regs: "u32*", pool: "u32*", warp: int, row: int, mod: int, out: "u32*"):
+def fetch(regs: u32, pool: u32, warp: int, row: int, mod: int, out: u32) -> None:
     """The 32 values of a source operand."""
     if row < 320:
         base = warp * 10240 + row * 32
@@ -82,7 +106,7 @@ def fetch(regs: "u32*", pool: "u32*", warp: int, row: int, mod: int, out: "u32*"
 
 
 @native
-def put(regs: "u32*", warp: int, row: int, lanes: int, value: "u32*"):
+def put(regs: u32, warp: int, row: int, lanes: int, value: u32) -> None:
     """Write a register in some lanes; the zero registers stay."""
     if row == 255 or row == 319 or row < 0:
         return
@@ -97,14 +121,14 @@ def put(regs: "u32*", warp: int, row: int, lanes: int, value: "u32*"):
 
 
 @native
-def predicate(preds: "u32*", warp: int, index: int, inverted: int) -> int:
+def predicate(preds: u32, warp: int, index: int, inverted: int) -> int:
     """A predicate's lanes as a mask."""
     value = preds[warp * 16 + index]
     return value ^ 4294967295 if inverted else value
 
 
 @native
-def set_predicate(preds: "u32*", warp: int, index: int, lanes: int, mask: int):
+def set_predicate(preds: u32, warp: int, index: int, lanes: int, mask: int) -> None:
     """Write a predicate in some lanes; the true ones stay."""
     if index >= 0 and index != 7 and index != 15:
         at = warp * 16 + index
@@ -150,7 +174,7 @@ def float_holds(x: float, y: float, how: int) -> int:
 
 
 @native
-def add3(f: "i32*", i: int, preds: "u32*", warp: int, lanes: int, a: "u32*", b: "u32*", c: "u32*", d: "u32*"):
+def add3(f: i32, i: int, preds: u32, warp: int, lanes: int, a: u32, b: u32, c: u32, d: u32) -> None:
     """IADD3: operands may be negated or inverted, with carries in and out."""
     mods = f[i + FLAGS]
     carry0 = 0
@@ -170,7 +194,7 @@ def add3(f: "i32*", i: int, preds: "u32*", warp: int, lanes: int, a: "u32*", b: 
 
 
 @native
-def lea(f: "i32*", i: int, preds: "u32*", warp: int, lanes: int, a: "u32*", b: "u32*", c: "u32*", d: "u32*"):
+def lea(f: i32, i: int, preds: u32, warp: int, lanes: int, a: u32, b: u32, c: u32, d: u32) -> None:
     """LEA and LEA.HI: a shifted value, or the upper half of one, plus another."""
     shift = f[i + IMM]
     how = f[i + FLAGS]
@@ -191,7 +215,7 @@ def lea(f: "i32*", i: int, preds: "u32*", warp: int, lanes: int, a: "u32*", b: "
 
 
 @native
-def funnel(how: int, a: "u32*", b: "u32*", c: "u32*", d: "u32*"):
+def funnel(how: int, a: u32, b: u32, c: u32, d: u32) -> None:
     """SHF. Bits of `how`: 1 left, 2 the upper half, 4 signed, 8 wrap the distance, 16 of 64 bits."""
     for lane in range(32):
         distance = b[lane]
@@ -209,7 +233,7 @@ def funnel(how: int, a: "u32*", b: "u32*", c: "u32*", d: "u32*"):
 
 
 @native
-def logic(lut: int, a: "u32*", b: "u32*", c: "u32*", d: "u32*"):
+def logic(lut: int, a: u32, b: u32, c: u32, d: u32) -> None:
     """LOP3: any function of three bits."""
     for lane in range(32):
         x = a[lane]
@@ -277,18 +301,65 @@ def permuted(x: int, selector: int, y: int) -> int:
 
 
 @native
-def compute(
-    f: "i32*", i: int, regs: "u32*", pool: "u32*", preds: "u32*", warp: int, lanes: int, active: int,
-    a: "u32*", b: "u32*", c: "u32*", d: "u32*", e: "u32*", launch: "i64*", const: "u8*", block: "i64*",
+def wide_product(
+    f: i32, i: int, regs: u32, pool: u32, warp: int, lanes: int, a: u32, b: u32, c: u32, d: u32, e: u32
+) -> None:  # fmt: skip
+    """IMAD.WIDE and IMAD.HI: a product and sum of 64 bits, or its upper half."""
+    how = f[i + FLAGS]
+    fetch(regs, pool, warp, f[i + C_HI], 0, e)
+    for lane in range(32):
+        x = signed(a[lane]) if how & 1 else a[lane]
+        y = signed(b[lane]) if how & 1 else b[lane]
+        total = x * y + ((e[lane] << 32) | c[lane])
+        d[lane] = total
+        e[lane] = lshr(total, 32)
+    if f[i + OP] == OP_HI:
+        put(regs, warp, f[i + DST], lanes, e)
+        return
+    put(regs, warp, f[i + DST], lanes, d)
+    if f[i + DST] != 255 and f[i + DST] != 319:
+        put(regs, warp, f[i + DST] + 1, lanes, e)
+
+
+@native
+def combine(f: i32, i: int, preds: u32, warp: int, lanes: int) -> None:
+    """PLOP3: any function of three predicates, twice."""
+    x = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
+    y = predicate(preds, warp, f[i + PS1], f[i + PS1_NOT])
+    z = predicate(preds, warp, f[i + PS2], f[i + PS2_NOT])
+    for which in range(2):
+        lut = f[i + IMM] if which == 0 else f[i + FLAGS]
+        r = 0
+        for k in range(8):
+            if lshr(lut, k) & 1:
+                r |= (x if k & 4 else ~x) & (y if k & 2 else ~y) & (z if k & 1 else ~z)
+        set_predicate(preds, warp, f[i + PD0] if which == 0 else f[i + PD1], lanes, r & 4294967295)
+
+
+@native
+def integers(
+    f: i32,
+    i: int,
+    regs: u32,
+    pool: u32,
+    preds: u32,
+    warp: int,
+    lanes: int,
+    active: int,
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    e: u32,
+    launch: i64,
+    const: u8,
+    block: i64,
 ) -> int:  # fmt: skip
-    """One instruction without an effect on memory or control, in the lanes `lanes` of the `active` ones."""
+    """Arithmetic of 32 and 64 bits, and moves.
+
+    1 where `d` is the result, 0 where all is written, NOT_MINE for an instruction of another kind.
+    """
     op = f[i + OP]
-    if f[i + A] >= 0:
-        fetch(regs, pool, warp, f[i + A], f[i + A_MOD], a)
-    if f[i + B] >= 0:
-        fetch(regs, pool, warp, f[i + B], f[i + B_MOD], b)
-    if f[i + C] >= 0:
-        fetch(regs, pool, warp, f[i + C], f[i + C_MOD], c)
     how = f[i + FLAGS]
     imm = f[i + IMM]
     writes = 1
@@ -303,21 +374,8 @@ def compute(
     elif op == OP_IADD3:
         add3(f, i, preds, warp, lanes, a, b, c, d)
     elif op == OP_WIDE or op == OP_HI:
-        fetch(regs, pool, warp, f[i + C_HI], 0, e)
-        for lane in range(32):
-            x = signed(a[lane]) if how & 1 else a[lane]
-            y = signed(b[lane]) if how & 1 else b[lane]
-            total = x * y + ((e[lane] << 32) | c[lane])
-            d[lane] = total
-            e[lane] = lshr(total, 32)
-        if op == OP_WIDE:
-            put(regs, warp, f[i + DST], lanes, d)
-            if f[i + DST] != 255 and f[i + DST] != 319:
-                put(regs, warp, f[i + DST] + 1, lanes, e)
-            writes = 0
-        else:
-            put(regs, warp, f[i + DST], lanes, e)
-            writes = 0
+        wide_product(f, i, regs, pool, warp, lanes, a, b, c, d, e)
+        writes = 0
     elif op == OP_LEA or op == OP_LEA_HI:
         lea(f, i, preds, warp, lanes, a, b, c, d)
     elif op == OP_SHF:
@@ -357,30 +415,38 @@ def compute(
                 z = signed(c[lane]) if how & 1 else c[lane]
                 r = min(r, z) if lshr(smaller, lane) & 1 else max(r, z)
             d[lane] = r
-    elif op == OP_ISETP:
-        mask = 0
-        other = 0
-        lower = predicate(preds, warp, f[i + PS1], f[i + PS1_NOT])
-        for lane in range(32):
-            x = signed(a[lane]) if how & 8 else a[lane]
-            y = signed(b[lane]) if how & 8 else b[lane]
-            r = holds(x, y, how & 7)
-            if how & 16 and x == y:
-                r = lshr(lower, lane) & 1
-            mask |= r << lane
-        other = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
-        set_predicate(preds, warp, f[i + PD0], lanes, combined(mask, other, imm))
-        set_predicate(preds, warp, f[i + PD1], lanes, combined(mask ^ 4294967295, other, imm))
-        writes = 0
-    elif op == OP_FSETP:
-        mask = 0
-        for lane in range(32):
-            mask |= float_holds(f32(a[lane]), f32(b[lane]), how & 15) << lane
-        other = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
-        set_predicate(preds, warp, f[i + PD0], lanes, combined(mask, other, imm))
-        set_predicate(preds, warp, f[i + PD1], lanes, combined(mask ^ 4294967295, other, imm))
-        writes = 0
-    elif op == OP_PRMT:
+    else:
+        return NOT_MINE
+    return writes
+
+
+@native
+def bitwise(
+    f: i32,
+    i: int,
+    regs: u32,
+    pool: u32,
+    preds: u32,
+    warp: int,
+    lanes: int,
+    active: int,
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    e: u32,
+    launch: i64,
+    const: u8,
+    block: i64,
+) -> int:  # fmt: skip
+    """Bytes and bits.
+
+    1 where `d` is the result, 0 where all is written, NOT_MINE for an instruction of another kind.
+    """
+    op = f[i + OP]
+    how = f[i + FLAGS]
+    writes = 1
+    if op == OP_PRMT:
         for lane in range(32):
             d[lane] = permuted(a[lane], b[lane], c[lane])
     elif op == OP_POPC:
@@ -408,17 +474,63 @@ def compute(
     elif op == OP_BMSK:
         for lane in range(32):
             d[lane] = ((1 << min(b[lane], 32)) - 1) << (a[lane] & 31)
+    else:
+        return NOT_MINE
+    return writes
+
+
+@native
+def predicates(
+    f: i32,
+    i: int,
+    regs: u32,
+    pool: u32,
+    preds: u32,
+    warp: int,
+    lanes: int,
+    active: int,
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    e: u32,
+    launch: i64,
+    const: u8,
+    block: i64,
+) -> int:  # fmt: skip
+    """What sets predicates or packs them.
+
+    1 where `d` is the result, 0 where all is written, NOT_MINE for an instruction of another kind.
+    """
+    op = f[i + OP]
+    how = f[i + FLAGS]
+    imm = f[i + IMM]
+    writes = 1
+    if op == OP_ISETP:
+        mask = 0
+        other = 0
+        lower = predicate(preds, warp, f[i + PS1], f[i + PS1_NOT])
+        for lane in range(32):
+            x = signed(a[lane]) if how & 8 else a[lane]
+            y = signed(b[lane]) if how & 8 else b[lane]
+            r = holds(x, y, how & 7)
+            if how & 16 and x == y:
+                r = lshr(lower, lane) & 1
+            mask |= r << lane
+        other = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
+        set_predicate(preds, warp, f[i + PD0], lanes, combined(mask, other, imm))
+        set_predicate(preds, warp, f[i + PD1], lanes, combined(mask ^ 4294967295, other, imm))
+        writes = 0
+    elif op == OP_FSETP:
+        mask = 0
+        for lane in range(32):
+            mask |= float_holds(f32(a[lane]), f32(b[lane]), how & 15) << lane
+        other = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
+        set_predicate(preds, warp, f[i + PD0], lanes, combined(mask, other, imm))
+        set_predicate(preds, warp, f[i + PD1], lanes, combined(mask ^ 4294967295, other, imm))
+        writes = 0
     elif op == OP_PLOP3:
-        x = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
-        y = predicate(preds, warp, f[i + PS1], f[i + PS1_NOT])
-        z = predicate(preds, warp, f[i + PS2], f[i + PS2_NOT])
-        for which in range(2):
-            lut = imm if which == 0 else how
-            r = 0
-            for k in range(8):
-                if lshr(lut, k) & 1:
-                    r |= (x if k & 4 else ~x) & (y if k & 2 else ~y) & (z if k & 1 else ~z)
-            set_predicate(preds, warp, f[i + PD0] if which == 0 else f[i + PD1], lanes, r & 4294967295)
+        combine(f, i, preds, warp, lanes)
         writes = 0
     elif op == OP_P2R:
         for lane in range(32):
@@ -435,7 +547,104 @@ def compute(
                 chosen |= (lshr(b[lane], k) & 1) << lane
             set_predicate(preds, warp, k, lanes & chosen, r)
         writes = 0
-    elif op == OP_VOTE:
+    elif op == OP_FCHK:
+        mask = 0
+        for lane in range(32):
+            x = lshr(a[lane], 23) & 255
+            y = lshr(b[lane], 23) & 255
+            odd = y == 0 or y == 255 or x == 255 or x - y > 125 or y - x > 125
+            mask |= (1 if odd else 0) << lane
+        set_predicate(preds, warp, f[i + PD0], lanes, mask)
+        writes = 0
+    else:
+        return NOT_MINE
+    return writes
+
+
+@native
+def reduced(how: int, active: int, a: u32, d: u32) -> None:
+    """REDUX: one value of all active lanes, for all."""
+    total = a[ctz(active)]
+    if how == 0:
+        total = 0
+    for lane in range(32):
+        if lshr(active, lane) & 1:
+            x = a[lane]
+            if how == 0:
+                total += x
+            elif how == 1:
+                total = min(total, x)
+            elif how == 2:
+                total = max(total, x)
+            elif how == 3:
+                total = total & x
+            elif how == 4:
+                total = total | x
+            elif how == 5:
+                total = total ^ x
+            elif how == 6:
+                total = min(signed(total), signed(x)) & 4294967295
+            else:
+                total = max(signed(total), signed(x)) & 4294967295
+    for lane in range(32):
+        d[lane] = total
+
+
+@native
+def shuffled(how: int, a: u32, b: u32, c: u32, d: u32) -> int:
+    """SHFL: each lane takes another one's value; the lanes whose source is inside of the segment."""
+    inside = 0
+    for lane in range(32):
+        clamp = c[lane] & 31
+        segment = lshr(c[lane], 8) & 31
+        most = (lane & segment) | (clamp & ~segment)
+        least = lane & segment
+        distance = b[lane] & 31
+        if how == 0:
+            source = least | (distance & ~segment)
+        elif how == 1:
+            source = lane - distance
+        elif how == 2:
+            source = lane + distance
+        else:
+            source = lane ^ distance
+        valid = 0
+        if how == 1:
+            valid = 1 if source >= most else 0
+        else:
+            valid = 1 if source <= most else 0
+        inside |= valid << lane
+        d[lane] = a[source & 31] if valid else a[lane]
+    return inside
+
+
+@native
+def warp_wide(
+    f: i32,
+    i: int,
+    regs: u32,
+    pool: u32,
+    preds: u32,
+    warp: int,
+    lanes: int,
+    active: int,
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    e: u32,
+    launch: i64,
+    const: u8,
+    block: i64,
+) -> int:  # fmt: skip
+    """What looks at other lanes.
+
+    1 where `d` is the result, 0 where all is written, NOT_MINE for an instruction of another kind.
+    """
+    op = f[i + OP]
+    how = f[i + FLAGS]
+    writes = 1
+    if op == OP_VOTE:
         given = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT]) & active
         for lane in range(32):
             d[lane] = given
@@ -456,54 +665,9 @@ def compute(
                 same |= (1 if a[lane] == value else 0) << lane
             set_predicate(preds, warp, f[i + PD0], lanes, same)
     elif op == OP_REDUX:
-        total = a[ctz(active)]
-        if how == 0:
-            total = 0
-        for lane in range(32):
-            if lshr(active, lane) & 1:
-                x = a[lane]
-                if how == 0:
-                    total += x
-                elif how == 1:
-                    total = min(total, x)
-                elif how == 2:
-                    total = max(total, x)
-                elif how == 3:
-                    total = total & x
-                elif how == 4:
-                    total = total | x
-                elif how == 5:
-                    total = total ^ x
-                elif how == 6:
-                    total = min(signed(total), signed(x)) & 4294967295
-                else:
-                    total = max(signed(total), signed(x)) & 4294967295
-        for lane in range(32):
-            d[lane] = total
+        reduced(how, active, a, d)
     elif op == OP_SHFL:
-        inside = 0
-        for lane in range(32):
-            clamp = c[lane] & 31
-            segment = lshr(c[lane], 8) & 31
-            most = (lane & segment) | (clamp & ~segment)
-            least = lane & segment
-            distance = b[lane] & 31
-            if how == 0:
-                source = least | (distance & ~segment)
-            elif how == 1:
-                source = lane - distance
-            elif how == 2:
-                source = lane + distance
-            else:
-                source = lane ^ distance
-            valid = 0
-            if how == 1:
-                valid = 1 if source >= most else 0
-            else:
-                valid = 1 if source <= most else 0
-            inside |= valid << lane
-            d[lane] = a[source & 31] if valid else a[lane]
-        set_predicate(preds, warp, f[i + PD0], lanes, inside)
+        set_predicate(preds, warp, f[i + PD0], lanes, shuffled(how, a, b, c, d))
     elif op == OP_MATCH:
         for lane in range(32):
             same = 0
@@ -513,7 +677,38 @@ def compute(
     elif op == OP_ELECT:
         set_predicate(preds, warp, f[i + PD0], 4294967295, 1 << ctz(active))
         writes = 0
-    elif op == OP_S2R:
+    else:
+        return NOT_MINE
+    return writes
+
+
+@native
+def places(
+    f: i32,
+    i: int,
+    regs: u32,
+    pool: u32,
+    preds: u32,
+    warp: int,
+    lanes: int,
+    active: int,
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    e: u32,
+    launch: i64,
+    const: u8,
+    block: i64,
+) -> int:  # fmt: skip
+    """Who a thread is, and constants at computed places.
+
+    1 where `d` is the result, 0 where all is written, NOT_MINE for an instruction of another kind.
+    """
+    op = f[i + OP]
+    imm = f[i + IMM]
+    writes = 1
+    if op == OP_S2R:
         for lane in range(32):
             t = warp * 32 + lane
             if imm == 0:
@@ -555,7 +750,38 @@ def compute(
                 d[lane] = value
             put(regs, warp, f[i + DST] + word, lanes, d)
         writes = 0
-    elif op == OP_FADD:
+    else:
+        return NOT_MINE
+    return writes
+
+
+@native
+def floats(
+    f: i32,
+    i: int,
+    regs: u32,
+    pool: u32,
+    preds: u32,
+    warp: int,
+    lanes: int,
+    active: int,
+    a: u32,
+    b: u32,
+    c: u32,
+    d: u32,
+    e: u32,
+    launch: i64,
+    const: u8,
+    block: i64,
+) -> int:  # fmt: skip
+    """Numbers in binary32, and conversions.
+
+    1 where `d` is the result, 0 where all is written, NOT_MINE for an instruction of another kind.
+    """
+    op = f[i + OP]
+    how = f[i + FLAGS]
+    writes = 1
+    if op == OP_FADD:
         for lane in range(32):
             d[lane] = bits(f32(a[lane]) + f32(b[lane]))
     elif op == OP_FMUL:
@@ -587,18 +813,37 @@ def compute(
     elif op == OP_F2I:
         for lane in range(32):
             d[lane] = whole(f32(a[lane]), how)
-    elif op == OP_FCHK:
-        mask = 0
-        for lane in range(32):
-            x = lshr(a[lane], 23) & 255
-            y = lshr(b[lane], 23) & 255
-            odd = y == 0 or y == 255 or x == 255 or x - y > 125 or y - x > 125
-            mask |= (1 if odd else 0) << lane
-        set_predicate(preds, warp, f[i + PD0], lanes, mask)
-        writes = 0
     else:
+        return NOT_MINE
+    return writes
+
+
+@native
+def compute(
+    f: i32, i: int, regs: u32, pool: u32, preds: u32, warp: int, lanes: int, active: int,
+    a: u32, b: u32, c: u32, d: u32, e: u32, launch: i64, const: u8, block: i64,
+) -> int:  # fmt: skip
+    """One instruction without an effect on memory or control, in the lanes `lanes` of the `active` ones."""
+    if f[i + A] >= 0:
+        fetch(regs, pool, warp, f[i + A], f[i + A_MOD], a)
+    if f[i + B] >= 0:
+        fetch(regs, pool, warp, f[i + B], f[i + B_MOD], b)
+    if f[i + C] >= 0:
+        fetch(regs, pool, warp, f[i + C], f[i + C_MOD], c)
+    found = integers(f, i, regs, pool, preds, warp, lanes, active, a, b, c, d, e, launch, const, block)
+    if found == NOT_MINE:
+        found = predicates(f, i, regs, pool, preds, warp, lanes, active, a, b, c, d, e, launch, const, block)
+    if found == NOT_MINE:
+        found = warp_wide(f, i, regs, pool, preds, warp, lanes, active, a, b, c, d, e, launch, const, block)
+    if found == NOT_MINE:
+        found = places(f, i, regs, pool, preds, warp, lanes, active, a, b, c, d, e, launch, const, block)
+    if found == NOT_MINE:
+        found = bitwise(f, i, regs, pool, preds, warp, lanes, active, a, b, c, d, e, launch, const, block)
+    if found == NOT_MINE:
+        found = floats(f, i, regs, pool, preds, warp, lanes, active, a, b, c, d, e, launch, const, block)
+    if found == NOT_MINE:
         return LOST
-    if writes:
+    if found:
         put(regs, warp, f[i + DST], lanes, d)
     return OK
 
@@ -610,7 +855,7 @@ def crosses(op: int) -> int:
 
 
 @native
-def spread(f: "i32*", i: int, unknown: "u32*", warp: int, lanes: int):
+def spread(f: i32, i: int, unknown: u32, warp: int, lanes: int) -> None:
     """Which lanes of a result are unknown: those whose sources are. A place has a mask of its unknown lanes."""
     base = warp * 336
     op = f[i + OP]
@@ -640,7 +885,7 @@ def spread(f: "i32*", i: int, unknown: "u32*", warp: int, lanes: int):
 
 
 @native
-def in_doubt(f: "i32*", i: int, unknown: "u32*", warp: int, lanes: int) -> int:
+def in_doubt(f: i32, i: int, unknown: u32, warp: int, lanes: int) -> int:
     """Whether where these lanes go, or what they touch, depends on something unknown."""
     base = warp * 336
     op = f[i + OP]
@@ -656,7 +901,7 @@ def in_doubt(f: "i32*", i: int, unknown: "u32*", warp: int, lanes: int) -> int:
 
 
 @native
-def read(memory: "u8*", at: int, size: int) -> int:
+def read(memory: u8, at: int, size: int) -> int:
     """Up to 4 bytes, little-endian."""
     value = memory[at]
     if size > 1:
@@ -667,7 +912,7 @@ def read(memory: "u8*", at: int, size: int) -> int:
 
 
 @native
-def write(memory: "u8*", at: int, size: int, value: int):
+def write(memory: u8, at: int, size: int, value: int) -> None:
     """The same the other way."""
     memory[at] = value
     if size > 1:
@@ -678,7 +923,7 @@ def write(memory: "u8*", at: int, size: int, value: int):
 
 
 @native
-def placed(arrays: "i64*", count: int, address: int, size: int) -> int:
+def placed(arrays: i64, count: int, address: int, size: int) -> int:
     """Where an address lies in the copy of the arrays; -1 outside of all."""
     for k in range(count):
         offset = address - arrays[3 * k]
@@ -719,8 +964,8 @@ def updated(old: int, value: int, other: int, how: int) -> int:
 
 @native
 def touch(
-    f: "i32*", i: int, regs: "u32*", pool: "u32*", warp: int, lanes: int, addr: "i64*", a: "u32*", b: "u32*"
-):  # fmt: skip
+    f: i32, i: int, regs: u32, pool: u32, warp: int, lanes: int, addr: i64, a: u32, b: u32
+) -> None:  # fmt: skip
     """The address of each lane."""
     fetch(regs, pool, warp, f[i + A], 0, a)
     scale = f[i + A_MOD]
@@ -744,7 +989,7 @@ def touch(
 
 
 @native
-def lines_of(addr: "i64*", lanes: int, size: int, out: "i64*", at: int) -> int:
+def lines_of(addr: i64, lanes: int, size: int, out: i64, at: int) -> int:
     """Write the 128-byte lines that lanes touch, with their sectors, at `out[at]`; how many there are."""
     found = 0
     last = -1
@@ -773,7 +1018,7 @@ def lines_of(addr: "i64*", lanes: int, size: int, out: "i64*", at: int) -> int:
 
 
 @native
-def wavefronts_of(addr: "i64*", lanes: int, size: int, words: "i64*", counts: "i64*") -> int:
+def wavefronts_of(addr: i64, lanes: int, size: int, words: i64, counts: i64) -> int:
     """How many times shared memory has to be read, each bank giving one word at a time.
 
     A warp's lanes are served together, those of 16 bytes in two halves: 32 lanes that read the same 16 bytes take two.
@@ -804,7 +1049,7 @@ def wavefronts_of(addr: "i64*", lanes: int, size: int, words: "i64*", counts: "i
 
 
 @native
-def same_places(addr: "i64*", lanes: int) -> int:
+def same_places(addr: i64, lanes: int) -> int:
     """How many lanes, at most, have one address."""
     most = 0
     for lane in range(32):
@@ -818,10 +1063,41 @@ def same_places(addr: "i64*", lanes: int) -> int:
 
 
 @native
+def copied_in(
+    f: i32, i: int, regs: u32, pool: u32, warp: int, lanes: int, launch: i64, arrays: i64, memory: u8, shared: u8,
+    addr: i64, b: u32,
+) -> None:  # fmt: skip
+    """LDGSTS: from global to shared memory."""
+    size = f[i + BYTES]
+    fetch(regs, pool, warp, f[i + B], 0, b)
+    for lane in range(32):
+        if lshr(lanes, lane) & 1:
+            for k in range(size):
+                at = placed(arrays, launch[L_ARRAYS], addr[lane] + k, 1)
+                where = b[lane] + f[i + C_MOD] + k
+                if where >= 0 and where < launch[L_SHARED]:
+                    shared[where] = 0
+                    if at >= 0:
+                        shared[where] = memory[at]
+
+
+@native
+def matrix_rows(f: i32, i: int, regs: u32, warp: int, lanes: int, launch: i64, shared: u8, addr: i64, d: u32) -> None:
+    """LDSM: each lane gets a word of the rows that eight lanes name, of each matrix."""
+    how = f[i + FLAGS]
+    for part in range(how):
+        for lane in range(32):
+            where = addr[part * 8 + lane // 4] + 4 * (lane & 3)
+            if where >= 0 and where + 4 <= launch[L_SHARED]:
+                d[lane] = read(shared, where, 4)
+        put(regs, warp, f[i + DST] + part, lanes, d)
+
+
+@native
 def access(
-    f: "i32*", i: int, regs: "u32*", pool: "u32*", preds: "u32*", warp: int, lanes: int, launch: "i64*", arrays: "i64*",
-    memory: "u8*", shared: "u8*", local: "u8*", addr: "i64*", a: "u32*", b: "u32*", c: "u32*", d: "u32*",
-):  # fmt: skip
+    f: i32, i: int, regs: u32, pool: u32, preds: u32, warp: int, lanes: int, launch: i64, arrays: i64,
+    memory: u8, shared: u8, local: u8, addr: i64, a: u32, b: u32, c: u32, d: u32,
+) -> None:  # fmt: skip
     """What a load, store or atomic operation does to registers and memory, where somebody needs to know."""
     op = f[i + OP]
     event = f[i + EVENT]
@@ -829,24 +1105,10 @@ def access(
     how = f[i + FLAGS]
     piece = min(size, 4)
     if event == EVENT_COPY:
-        fetch(regs, pool, warp, f[i + B], 0, b)
-        for lane in range(32):
-            if lshr(lanes, lane) & 1:
-                for k in range(size):
-                    at = placed(arrays, launch[L_ARRAYS], addr[lane] + k, 1)
-                    where = b[lane] + f[i + C_MOD] + k
-                    if where >= 0 and where < launch[L_SHARED]:
-                        shared[where] = 0
-                        if at >= 0:
-                            shared[where] = memory[at]
+        copied_in(f, i, regs, pool, warp, lanes, launch, arrays, memory, shared, addr, b)
         return
     if op == OP_MATRIX:
-        for part in range(how):
-            for lane in range(32):
-                where = addr[part * 8 + lane // 4] + 4 * (lane & 3)
-                if where >= 0 and where + 4 <= launch[L_SHARED]:
-                    d[lane] = read(shared, where, 4)
-            put(regs, warp, f[i + DST] + part, lanes, d)
+        matrix_rows(f, i, regs, warp, lanes, launch, shared, addr, d)
         return
     for word in range(max(size // 4, 1)):
         if op != OP_LOAD:
@@ -890,7 +1152,7 @@ def access(
 
 
 @native
-def through_memory(f: "i32*", i: int, unknown: "u32*", warp: int, lanes: int, state: "i64*"):
+def through_memory(f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i64) -> None:
     """Unknown values on their way through memory: once one is stored, all that is loaded from that space is unknown."""
     base = warp * 336
     op = f[i + OP]
@@ -910,8 +1172,8 @@ def through_memory(f: "i32*", i: int, unknown: "u32*", warp: int, lanes: int, st
 
 @native
 def event_of(
-    f: "i32*", i: int, warp: int, lanes: int, launch: "i64*", addr: "i64*", stream: "i64*", at: int,
-    words: "i64*", counts: "i64*", regs: "u32*", pool: "u32*", a: "u32*",
+    f: i32, i: int, warp: int, lanes: int, launch: i64, addr: i64, stream: i64, at: int,
+    words: i64, counts: i64, regs: u32, pool: u32, a: u32,
 ) -> int:  # fmt: skip
     """Write an access into the stream; how many words that took."""
     event = f[i + EVENT]
@@ -946,13 +1208,13 @@ def event_of(
 
 
 @native
-def block_slot(launch: "i64*", warp: int) -> int:
+def block_slot(launch: i64, warp: int) -> int:
     """Where a warp's local memory begins, in words of one lane."""
     return warp * (launch[L_LOCAL] // 4 + 1)
 
 
 @native
-def merged(warps: "i64*", w: int, reason: int, members: int) -> int:
+def merged(warps: i64, w: int, reason: int, members: int) -> int:
     """Join the parts of a warp that wait for `reason`, if they are all of `members`; whether they were."""
     arrived = 0
     for k in range(warps[w + PARTS]):
@@ -976,7 +1238,7 @@ def merged(warps: "i64*", w: int, reason: int, members: int) -> int:
 
 
 @native
-def drop(warps: "i64*", w: int, k: int):
+def drop(warps: i64, w: int, k: int) -> None:
     """Remove one part of a warp."""
     last = warps[w + PARTS] - 1
     warps[w + 24 + k] = warps[w + 24 + last]
@@ -986,7 +1248,7 @@ def drop(warps: "i64*", w: int, k: int):
 
 
 @native
-def awakened(warps: "i64*", w: int):
+def awakened(warps: i64, w: int) -> None:
     """After lanes have gone: parts that waited for nobody else go on."""
     live = warps[w + LIVE]
     for number in range(16):
@@ -1005,7 +1267,7 @@ def awakened(warps: "i64*", w: int):
 
 
 @native
-def chosen(warps: "i64*", w: int) -> int:
+def chosen(warps: i64, w: int) -> int:
     """A part of the warp that can go on; -1 where there is none."""
     for k in range(warps[w + PARTS]):
         if warps[w + 24 + 80 + k] == READY:
@@ -1014,31 +1276,43 @@ def chosen(warps: "i64*", w: int) -> int:
 
 
 @native
+def branch(
+    f: i32, i: int, regs: u32, pool: u32, preds: u32, warps: i64, w: int, warp: int, part: int, lanes: int, active: int,
+    a: u32,
+) -> None:  # fmt: skip
+    """Send the lanes that take a branch where it leads, apart from the others if there are such."""
+    op = f[i + OP]
+    at = w + 24 + part
+    taken = lanes & predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
+    if op == OP_DIV:
+        fetch(regs, pool, warp, f[i + A], 0, a)
+        taken = lanes if a[0] & warps[w + LIVE] & ~active != 0 else 0
+    if f[i + IMM] == 1:
+        taken = active if taken != 0 else 0
+    if taken == active:
+        warps[at] = f[i + TARGET]
+        return
+    if taken != 0:
+        other = w + 24 + warps[w + PARTS]
+        warps[other] = f[i + TARGET]
+        warps[other + 40] = taken
+        warps[other + 80] = READY
+        warps[w + PARTS] = warps[w + PARTS] + 1
+        warps[at + 40] = active & ~taken
+    return
+
+
+@native
 def control(
-    f: "i32*", i: int, pc: int, regs: "u32*", pool: "u32*", preds: "u32*", warps: "i64*", w: int, warp: int, part: int,
-    lanes: int, active: int, launch: "i64*", a: "u32*",
+    f: i32, i: int, pc: int, regs: u32, pool: u32, preds: u32, warps: i64, w: int, warp: int, part: int,
+    lanes: int, active: int, launch: i64, a: u32,
 ) -> int:  # fmt: skip
     """A branch, exit or reconvergence of one part of a warp; 1 where another part may have to go on."""
     op = f[i + OP]
     at = w + 24 + part
     warps[at] = pc + 1
     if op == OP_BRA or op == OP_DIV:
-        taken = lanes & predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
-        if op == OP_DIV:
-            fetch(regs, pool, warp, f[i + A], 0, a)
-            taken = lanes if a[0] & warps[w + LIVE] & ~active != 0 else 0
-        if f[i + IMM] == 1:
-            taken = active if taken != 0 else 0
-        if taken == active:
-            warps[at] = f[i + TARGET]
-            return 0
-        if taken != 0:
-            other = w + 24 + warps[w + PARTS]
-            warps[other] = f[i + TARGET]
-            warps[other + 40] = taken
-            warps[other + 80] = READY
-            warps[w + PARTS] = warps[w + PARTS] + 1
-            warps[at + 40] = active & ~taken
+        branch(f, i, regs, pool, preds, warps, w, warp, part, lanes, active, a)
         return 0
     if op == OP_EXIT:
         warps[w + LIVE] = warps[w + LIVE] & ~lanes
@@ -1089,11 +1363,111 @@ def control(
 
 
 @native
+def has_room(warps: i64, w: int, stream: i64, state: i64) -> int:
+    """Make sure that a warp's chunk has room for one more entry; 0 where there are no chunks left."""
+    if warps[w + AT] <= CHUNK_WORDS - MARGIN:
+        return 1
+    if state[S_USED] >= state[S_ROOM]:
+        return 0
+    stream[warps[w + CHUNK] * CHUNK_WORDS + CHUNK_WORDS - 1] = state[S_USED]
+    stream[warps[w + CHUNK] * CHUNK_WORDS + warps[w + AT]] = -1
+    warps[w + CHUNK] = state[S_USED]
+    warps[w + AT] = 0
+    state[S_USED] = state[S_USED] + 1
+    return 1
+
+
+@native
+def arrive(f: i32, i: int, warps: i64, w: int, part: int, lanes: int, stream: i64, at: int) -> int:
+    """BAR: say so in the stream, and let this part of the warp wait; 0 where no lane is concerned."""
+    if lanes == 0:
+        stream[at] = 1 << 40
+        return 0
+    number = f[i + IMM]
+    stream[at] = (number << 16) | (f[i + FLAGS] << 32)
+    warps[w + BARRIER] = number | (f[i + BYTES] << 8)
+    if f[i + FLAGS] == 0:
+        warps[w + 24 + 80 + part] = AT_BARRIER
+    else:
+        warps[w + BARRIER] = warps[w + BARRIER] | (1 << 40)
+    return 1
+
+
+@native
+def in_doubt_or_spread(
+    f: i32, i: int, unknown: u32, warp: int, lanes: int, active: int, launch: i64
+) -> int:  # fmt: skip
+    """Carry the marks of unknown values along; 1 where the way itself is unknown."""
+    op = f[i + OP]
+    if launch[L_TAINT] == 0:
+        return 0
+    if op >= OP_LOAD and op <= OP_DIV:
+        return in_doubt(f, i, unknown, warp, active if op > OP_MATRIX else lanes)
+    spread(f, i, unknown, warp, active)
+    return 0
+
+
+@native
+def run_straight(
+    f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, part: int, stream: i64, at: int, state: i64, launch: i64,
+    arrays: i64, memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64, counts: i64, a: u32,
+    b: u32, c: u32, d: u32, e: u32, unknown: u32,
+) -> int:  # fmt: skip
+    """Run one part of a warp up to where its way turns or an event is written, at `stream[at + 1]`.
+
+    `state` holds how many instructions that were, how many words the event took, and whether another part may go on.
+    """
+    w = warp * WARP_WORDS
+    pc = warps[w + 24 + part]
+    active = warps[w + 24 + 40 + part]
+    state[S_COUNT] = 0
+    state[S_WORDS] = 0
+    state[S_AGAIN] = 0
+    while state[S_COUNT] < 65536:
+        state[S_LOST] = pc
+        if pc < 0 or pc >= launch[L_CODE]:
+            return LOST
+        i = pc * FIELDS
+        op = f[i + OP]
+        state[S_COUNT] = state[S_COUNT] + 1
+        pc += 1
+        if f[i + NEEDED] == 0 and (op < OP_LOAD or op > OP_DIV):
+            continue
+        lanes = active & predicate(preds, warp, f[i + GUARD], f[i + GUARD_NOT])
+        if in_doubt_or_spread(f, i, unknown, warp, lanes, active, launch):
+            return UNKNOWN
+        if op < OP_LOAD or op > OP_DIV:
+            if lanes != 0 and op != OP_NONE:
+                full = 4294967295 if f[i + DST] >= 256 else lanes
+                if compute(f, i, regs, pool, preds, warp, full, active, a, b, c, d, e, launch, const, block) != OK:
+                    return LOST
+            continue
+        warps[w + 24 + part] = pc
+        if op <= OP_MATRIX:
+            touch(f, i, regs, pool, warp, lanes, addr, a, b)
+            if launch[L_TAINT] and lanes != 0:
+                through_memory(f, i, unknown, warp, lanes, state)
+            if f[i + NEEDED] and lanes != 0:
+                access(f, i, regs, pool, preds, warp, lanes, launch, arrays, memory, shared, local, addr, a, b, c, d)
+            state[S_WORDS] = event_of(f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a)
+            return OK
+        if op == OP_BAR:
+            state[S_WORDS] = 1
+            state[S_AGAIN] = arrive(f, i, warps, w, part, lanes, stream, at + 1)
+            return OK
+        parts = warps[w + PARTS]
+        state[S_AGAIN] = control(f, i, pc - 1, regs, pool, preds, warps, w, warp, part, lanes, active, launch, a)
+        if state[S_AGAIN] or warps[w + PARTS] != parts or warps[w + 24 + part] != pc:
+            return OK
+    warps[w + 24 + part] = pc
+    return OK
+
+
+@native
 def run_warp(
-    f: "i32*", regs: "u32*", pool: "u32*", preds: "u32*", warps: "i64*", warp: int, stream: "i64*", state: "i64*",
-    launch: "i64*", arrays: "i64*", memory: "u8*", shared: "u8*", local: "u8*", const: "u8*", block: "i64*",
-    addr: "i64*", words: "i64*", counts: "i64*", a: "u32*", b: "u32*", c: "u32*", d: "u32*", e: "u32*",
-    unknown: "u32*", slice: int,
+    f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, stream: i64, state: i64, launch: i64, arrays: i64,
+    memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64, counts: i64, a: u32, b: u32, c: u32,
+    d: u32, e: u32, unknown: u32, slice: int,
 ) -> int:  # fmt: skip
     """Run one warp for a while: until it ends, comes to a barrier, or has issued `slice` instructions."""
     w = warp * WARP_WORDS
@@ -1102,87 +1476,23 @@ def run_warp(
     while part >= 0:
         if state[S_ISSUED] >= stop:
             return OK
-        if warps[w + AT] > CHUNK_WORDS - MARGIN:
-            if state[S_USED] >= state[S_ROOM]:
-                return NO_ROOM
-            stream[warps[w + CHUNK] * CHUNK_WORDS + CHUNK_WORDS - 1] = state[S_USED]
-            stream[warps[w + CHUNK] * CHUNK_WORDS + warps[w + AT]] = -1
-            warps[w + CHUNK] = state[S_USED]
-            warps[w + AT] = 0
-            state[S_USED] = state[S_USED] + 1
+        if warps[w + PARTS] > FRAGMENTS - 2:
+            return LOST
+        if has_room(warps, w, stream, state) == 0:
+            return NO_ROOM
         at = warps[w + CHUNK] * CHUNK_WORDS + warps[w + AT]
         start = warps[w + 24 + part]
         active = warps[w + 24 + 40 + part]
-        pc = start
-        count = 0
-        more = 1
-        again = 0
-        extra = 0
-        while more:
-            if pc < 0 or pc >= launch[L_CODE]:
-                state[S_LOST] = pc
-                return LOST
-            i = pc * FIELDS
-            count += 1
-            op = f[i + OP]
-            if (op >= OP_LOAD and op <= OP_DIV) or f[i + NEEDED]:
-                lanes = active & predicate(preds, warp, f[i + GUARD], f[i + GUARD_NOT])
-                if launch[L_TAINT]:
-                    if op >= OP_LOAD and op <= OP_DIV:
-                        if in_doubt(f, i, unknown, warp, active if op > OP_MATRIX else lanes):
-                            state[S_LOST] = pc
-                            return UNKNOWN
-                    else:
-                        spread(f, i, unknown, warp, active)
-                if op < OP_LOAD or op > OP_DIV:
-                    if lanes != 0 and op != OP_NONE:
-                        full = 4294967295 if f[i + DST] >= 256 else lanes
-                        if compute(f, i, regs, pool, preds, warp, full, active, a, b, c, d, e, launch, const, block) != OK:
-                            state[S_LOST] = pc
-                            return LOST
-                    pc += 1
-                elif op <= OP_MATRIX:
-                    touch(f, i, regs, pool, warp, lanes, addr, a, b)
-                    if launch[L_TAINT] and lanes != 0:
-                        through_memory(f, i, unknown, warp, lanes, state)
-                    if f[i + NEEDED] and lanes != 0:
-                        access(f, i, regs, pool, preds, warp, lanes, launch, arrays, memory, shared, local, addr, a, b, c, d)
-                    extra = event_of(f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a)
-                    pc += 1
-                    warps[w + 24 + part] = pc
-                    more = 0
-                elif op == OP_BAR:
-                    pc += 1
-                    warps[w + 24 + part] = pc
-                    if lanes != 0:
-                        number = f[i + IMM]
-                        stream[at + 1] = (number << 16) | (f[i + FLAGS] << 32)
-                        extra = 1
-                        again = 1
-                        if f[i + FLAGS] == 0:
-                            warps[w + 24 + 80 + part] = AT_BARRIER
-                            warps[w + BARRIER] = number | (f[i + BYTES] << 8)
-                        else:
-                            warps[w + BARRIER] = number | (f[i + BYTES] << 8) | (1 << 40)
-                    else:
-                        stream[at + 1] = 1 << 40
-                        extra = 1
-                    more = 0
-                else:
-                    before = warps[w + PARTS]
-                    again = control(f, i, pc, regs, pool, preds, warps, w, warp, part, lanes, active, launch, a)
-                    if again or warps[w + PARTS] != before or warps[w + 24 + part] != pc + 1:
-                        more = 0
-                    pc += 1
-            else:
-                pc += 1
-            if count >= 65536:
-                more = 0
-                warps[w + 24 + part] = pc
-        stream[at] = start | (count << 24) | (popc(active) << 48)
-        warps[w + AT] = warps[w + AT] + 1 + extra
-        state[S_ISSUED] = state[S_ISSUED] + count
-        if again:
+        found = run_straight(
+            f, regs, pool, preds, warps, warp, part, stream, at, state, launch, arrays, memory, shared, local, const, block,
+            addr, words, counts, a, b, c, d, e, unknown,
+        )  # fmt: skip
+        if found != OK:
+            return found
+        stream[at] = start | (state[S_COUNT] << 24) | (popc(active) << 48)
+        warps[w + AT] = warps[w + AT] + 1 + state[S_WORDS]
+        state[S_ISSUED] = state[S_ISSUED] + state[S_COUNT]
+        if state[S_AGAIN]:
             if warps[w + BARRIER] >= 1 << 40:
                 return OK
             part = chosen(warps, w)
@@ -1192,15 +1502,13 @@ def run_warp(
                         return STUCK
                 warps[w + STATUS] = WAITING
                 return OK
-        elif warps[w + PARTS] > FRAGMENTS - 2:
-            return LOST
     warps[w + STATUS] = FINISHED
     stream[warps[w + CHUNK] * CHUNK_WORDS + warps[w + AT]] = -2
     return OK
 
 
 @native
-def arrived(warps: "i64*", warp: int, barriers: "i64*", state: "i64*", release: int) -> int:
+def arrived(warps: i64, warp: int, barriers: i64, state: i64, release: int) -> int:
     """Count a warp at its barrier; let all go on that wait there once enough have come. 1 if it did."""
     w = warp * WARP_WORDS
     number = warps[w + BARRIER] & 255
@@ -1225,22 +1533,23 @@ def arrived(warps: "i64*", warp: int, barriers: "i64*", state: "i64*", release: 
 
 @native
 def run_block(
-    f: "i32*", regs: "u32*", pool: "u32*", preds: "u32*", warps: "i64*", stream: "i64*", state: "i64*", launch: "i64*",
-    arrays: "i64*", memory: "u8*", shared: "u8*", local: "u8*", const: "u8*", block: "i64*", barriers: "i64*",
-    addr: "i64*", words: "i64*", counts: "i64*", a: "u32*", b: "u32*", c: "u32*", d: "u32*", e: "u32*",
-    unknown: "u32*",
+    f: i32, regs: u32, pool: u32, preds: u32, warps: i64, stream: i64, state: i64, launch: i64,
+    arrays: i64, memory: u8, shared: u8, local: u8, const: u8, block: i64, barriers: i64,
+    addr: i64, words: i64, counts: i64, a: u32, b: u32, c: u32, d: u32, e: u32,
+    unknown: u32,
 ) -> int:  # fmt: skip
     """Run all warps of a block to their ends. `state[S_THREADS]` is the number of warps, `S_WARPS` of those alive."""
     idle = 0
     while idle < 2:
         moved = 0
-        for step in range(state[S_THREADS]):
+        for _ in range(state[S_THREADS]):
             warp = state[S_NEXT]
             w = warp * WARP_WORDS
             if warps[w + STATUS] == RUNNING:
                 before = state[S_ISSUED]
                 found = run_warp(
-                    f, regs, pool, preds, warps, warp, stream, state, launch, arrays, memory, shared, local, const, block,
+                    f, regs, pool, preds, warps, warp, stream, state, launch, arrays, memory, shared, local, const,
+                    block,
                     addr, words, counts, a, b, c, d, e, unknown, 20000,
                 )  # fmt: skip
                 if found != OK:

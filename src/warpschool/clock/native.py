@@ -1,7 +1,7 @@
 """Python functions of a small language to machine code, through LLVM.
 
     @native
-    def total(values: "f64*", n: int) -> float:
+    def total(values: f64, n: int) -> float:
         found = 0.0
         for i in range(n):
             found += values[i]
@@ -9,8 +9,9 @@
 
     total(numpy_array, 8)
 
-The language: 64-bit integers and doubles; arrays as parameters ("u8*", "u16*", "i32*", "u32*", "i64*", "f64*"), which must
-not overlap; assignments, `if`, `while`, `for … in range(…)`, `break`, `continue`, `return`; arithmetic, comparisons,
+The language: 64-bit integers and doubles; arrays as parameters (`u8`, `u16`, `i32`, `u32`, `i64`, `f64`), which must
+not
+overlap; assignments, `if`, `while`, `for … in range(…)`, `break`, `continue`, `return`; arithmetic, comparisons,
 `and`, `or`, `not`; calls of other native functions and of the functions of `INTRINSICS`; numbers that the module
 holds by name. A variable has the type of its first value. Integers wrap; `//` and `%` round towards zero, as in C, and
 are meant for numbers that are not negative. No index is checked.
@@ -25,10 +26,12 @@ import base64
 import ctypes
 import functools
 import inspect
+import struct
 import textwrap
 import threading
 from collections.abc import Callable
-from typing import Any
+from math import cos as cos, log2 as log2, sin as sin, sqrt as sqrt
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,14 +39,68 @@ from ptxsim import cache
 
 _ELEMENTS = {"u8": 8, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "f64": 64}
 _DTYPES = {"u8": np.uint8, "u16": np.uint16, "i32": np.int32, "u32": np.uint32, "i64": np.int64, "f64": np.float64}
-INTRINSICS = frozenset(
-    "int float min max lshr popc clz ctz f32 bits f64_of bits64 fma sqrt exp2 log2 sin cos floor rint".split()
-)
-"""What every native function may call.
+u8: TypeAlias = Any
+u16: TypeAlias = Any
+i32: TypeAlias = Any
+u32: TypeAlias = Any
+i64: TypeAlias = Any
+f64: TypeAlias = Any
 
-`lshr(x, n)` shifts zeros in; `popc`, `clz` and `ctz` are of 64 bits; `f32(u)` is the number whose binary32 pattern is `u`,
-`bits(x)` the pattern of `x` rounded to binary32; `f64_of` and `bits64` do so for binary64.
-"""
+
+def lshr(x: int, n: int) -> int:
+    """`x`, as 64 bits, moved down by `n` with zeros behind it."""
+    return (x & (1 << 64) - 1) >> n
+
+
+def popc(x: int) -> int:
+    """Bits of 64 that are set."""
+    return (x & (1 << 64) - 1).bit_count()
+
+
+def clz(x: int) -> int:
+    """Zeros above the highest set bit of 64."""
+    return 64 - (x & (1 << 64) - 1).bit_length()
+
+
+def ctz(x: int) -> int:
+    """Zeros below the lowest set bit; 64 for none."""
+    return (x & -x).bit_length() - 1 if x else 64
+
+
+def f32(x: int) -> float:
+    """The number with this binary32 pattern."""
+    return float(struct.unpack("<f", struct.pack("<I", x & 0xFFFFFFFF))[0])
+
+
+def bits(x: float) -> int:
+    """The binary32 pattern of a number, rounded."""
+    return int(np.float32(x).view(np.uint32))
+
+
+def exp2(x: float) -> float:
+    """2 to the power of `x`."""
+    return float(np.exp2(x))
+
+
+def rint(x: float) -> float:
+    """The nearest integer, ties to even."""
+    return float(np.rint(x))
+
+
+def floor(x: float) -> float:
+    """The integer below."""
+    return float(np.floor(x))
+
+
+def fma(x: float, y: float, z: float) -> float:
+    """`x * y + z`, rounded once as machine code, twice here."""
+    return x * y + z
+
+
+INTRINSICS = frozenset(
+    "int float min max lshr popc clz ctz f32 bits fma sqrt exp2 log2 sin cos floor rint".split()  # noqa: SIM905
+)
+"""What every native function may call: what stands above, and what Python and `math` have under these names."""
 
 
 class NativeError(Exception):
@@ -85,7 +142,8 @@ def native(function: Callable[..., Any]) -> Native:
 def _annotated(node: ast.expr | None) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value or "")
-    return node.id if isinstance(node, ast.Name) else ""
+    name = node.id if isinstance(node, ast.Name) else ""
+    return f"{name}*" if name in _ELEMENTS else name
 
 
 def _passed(value: Any, name: str, kind: str) -> Any:
@@ -290,10 +348,6 @@ class _Body:
                 return b.fpext(b.bitcast(b.trunc(args[0], i32), f32), self.f64)
             case "bits":
                 return b.zext(b.bitcast(b.fptrunc(self._as_float(args[0]), f32), i32), self.i64)
-            case "f64_of":
-                return b.bitcast(args[0], self.f64)
-            case "bits64":
-                return b.bitcast(self._as_float(args[0]), self.i64)
         floats = [self._as_float(arg) for arg in args]
         kind = ir.FunctionType(self.f64, [self.f64] * len(floats))
         declared = b.module.declare_intrinsic(f"llvm.{name}", [self.f64], kind)
@@ -413,7 +467,11 @@ def _reached(first: Native) -> dict[str, Native]:
         if one.name in found:
             continue
         found[one.name] = one
-        names = {node.func.id for node in ast.walk(one.tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        names = {
+            node.func.id
+            for node in ast.walk(one.tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
         todo += [f for name in names if isinstance(f := one.function.__globals__.get(name), Native)]
     return found
 

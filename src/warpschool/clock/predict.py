@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,8 +24,10 @@ _LINE = 128
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without the time to launch; `us` with
-    it. `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks followed."""
+    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without the time to launch; `us`
+    with
+    it. `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
+    followed."""
 
     cycles: float
     us: float
@@ -72,7 +75,8 @@ def predict_launch(program: Program, launch: KernelLaunch, machine: Machine, *, 
 def _followed(
     program: Program, launch: KernelLaunch, mine: int, sms: int, resident: int
 ) -> tuple[list[BlockTrace], list[int]]:
-    """The blocks that one multiprocessor would get, followed as far as the budget goes: at least one, better a full set."""
+    """The blocks that one multiprocessor would get, followed as far as the budget goes: at least one, better a full
+    set."""
     tracer = Tracer(program, launch)
     numbers = [k * sms for k in range(mine) if k * sms < launch.blocks]
     if len(numbers) < mine:
@@ -96,14 +100,15 @@ _SAMPLED = 24
 
 
 def _issued(program: Program, launch: KernelLaunch) -> float:
-    """Instructions that all warps issue: of all blocks where they are few, else of some, evenly spread by a fixed draw."""
+    """Instructions that all warps issue: of all blocks where they are few, else of some, evenly spread by a fixed
+    draw."""
     blocks = launch.blocks
     tracer = Tracer(program, launch)
     if blocks <= _SAMPLED:
         return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
     draw = np.random.default_rng(blocks)
     edges = np.linspace(0, blocks, _SAMPLED + 1).astype(int)
-    chosen = [int(draw.integers(low, high)) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    chosen = [int(draw.integers(low, high)) for low, high in pairwise(edges)]
     return float(np.mean([tracer.run(launch.block_at(number)).issued for number in chosen])) * blocks
 
 
@@ -174,11 +179,13 @@ class _Run:
         lines = len(self.table) // 8 + 2
         cache = int(self.m[core.M_L1_SETS] * self.m[core.M_L1_WAYS])
         took = core.simulate(
-            self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS, np.int64),
+            self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
+            np.int64),
             np.zeros(slots * core.TIMES), np.zeros(self.resident * 18, np.int64), self.m, np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
-            np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used, np.zeros(4),
-            np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots),
+            np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
+            np.zeros(4),
+            np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), np.zeros(8),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")
@@ -193,4 +200,3 @@ def _joined(traces: Sequence[BlockTrace]) -> tuple[np.ndarray, np.ndarray]:
         firsts.append(trace.first + base)
         base += len(trace.stream) // core.CHUNK_WORDS
     return np.concatenate(streams), np.concatenate(firsts)
-

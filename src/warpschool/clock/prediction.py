@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,7 @@ from warpschool.clock.program import Program, encode
 from warpschool.clock.trace import KernelLaunch, PathUnknown
 from warpschool.contract import Contract, Plan
 from warpschool.device import Launch
-from warpschool.harness.launcher import Program as FileProgram
-from warpschool.harness.launcher import given_sizes, random_inputs
+from warpschool.harness.launcher import Program as FileProgram, given_sizes, random_inputs
 from warpschool.harness.source import resolve
 from warpschool.inspect.profile import case_text, usual_sizes
 
@@ -55,7 +54,8 @@ MEANING = {
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPrediction:
-    """One launch. Times in microseconds, shares between 0 and 1; `reason` says why there is no time where `us` is None."""
+    """One launch. Times in microseconds, shares between 0 and 1; `reason` says why there is no time where `us` is
+    None."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -155,9 +155,11 @@ class Prediction:
                 f"{launch.blocks_followed} of {launch.blocks_per_sm} blocks"
             )  # fmt: skip
             parts.append(
-                f"{launch.kernel}: {_time(launch.us)}, {launch.cycles:,.0f} cycles, {launch.ipc:.2f} instructions per cycle. "
+                f"{launch.kernel}: {_time(launch.us)}, {launch.cycles:,.0f} cycles, "
+                f"{launch.ipc:.2f} instructions per cycle. "
                 f"Nearest to its best is {launch.limit} ({launch.units[launch.limit]:.0%}). "
-                f"Warps wait most in the state '{worst}', for {MEANING[worst]} ({launch.states[worst]:.0%} of their time)"
+                f"Warps wait most in the state '{worst}', for {MEANING[worst]} "
+                f"({launch.states[worst]:.0%} of their time)"
                 + (f": {told}." if told else ".")
                 + f" Followed: {followed} of one multiprocessor, {launch.resident_blocks} at a time."
             )
@@ -170,7 +172,8 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How predictions agreed with times of a real GPU: over `launches`, the median of |predicted / measured - 1|, its 90th
+    """How predictions agreed with times of a real GPU: over `launches`, the median of |predicted / measured - 1|, its
+    90th
     percentile, Spearman's rank correlation; four fifths of measured / predicted lie between `low` and `high`."""
 
     gpu: str
@@ -203,8 +206,10 @@ def predict_time(
     """Predict how long something takes on `gpu` ("h200"), and where its warps wait.
 
     `what` is a launch that ran on the simulator, whose arrays are taken as they are now, or a kernel file or step
-    ("lab05/07"), which need not run: inputs are random. `warm` leaves in L2 what fits. A kernel that cannot be predicted
-    gives a Prediction without a time, with the reason. Raises WarpschoolError for an unknown GPU, what compiling raises,
+    ("lab05/07"), which need not run: inputs are random. `warm` leaves in L2 what fits. A kernel that cannot be
+    predicted
+    gives a Prediction without a time, with the reason. Raises WarpschoolError for an unknown GPU, what compiling
+    raises,
     and CompilerMissing without the disassembler.
     """
     machine = find_machine(gpu)
@@ -217,16 +222,20 @@ def predict_time(
 
 def predict_plan(
     contract: Contract, plan: Plan, machine: Machine, *, constants: Mapping[str, int] | None = None, warm: bool = False,
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Callable[[], Mapping[str, np.ndarray]] | None = None,
 ) -> Prediction:  # fmt: skip
-    """Predict all launches of a kernel file with these sizes; the later ones find in L2 what the first ones left."""
+    """Predict all launches of a kernel file with these sizes; the later ones find in L2 what the first ones left.
+
+    `inputs` makes the arrays, where paths depend on them; without it they are random.
+    """
     programs = _programs(contract.source, contract.name, _arch(contract.arch, machine), constants or {})
     file = FileProgram(contract, device="sim", constants=constants)
-    if inputs is None and any(program.reads_memory for program in programs.values()):
-        inputs = random_inputs(plan, seed=0)
+    arrays = None
+    if any(program.reads_memory for program in programs.values()):
+        arrays = inputs() if inputs else random_inputs(plan, seed=0)
     found = [
         _predicted(kernel, programs[kernel], launch, machine, warm=warm or number > 0)
-        for number, (kernel, launch) in enumerate(of_plan(file, plan, inputs))
+        for number, (kernel, launch) in enumerate(of_plan(file, plan, arrays))
     ]
     return Prediction(
         gpu=machine.name, is_validated=machine.is_validated, case=case_text(plan), warm=warm, launches=tuple(found)

@@ -4,15 +4,15 @@
     program.code, program.doubtful
 
 What a branch, a barrier, an address or the guard of an access depends on is needed, and so is all that this depends on,
-found backwards through registers and, where a needed load reads it, through memory. Of an instruction that may be needed
+found backwards through registers and, where a needed load reads it, through memory. Of an instruction that may be
+needed
 and whose meaning nobody here knows (a tensor core's, a double's) the result is unknown, and a warp whose way really
 depends on it ends the run.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,7 +21,11 @@ from warpschool.clock.sass import Function, Instruction, Operand
 
 PREDICATE_BIT = it.ROWS
 """In sets of places: rows first, then predicates, then memories."""
-MEMORY_BIT = {it.EVENT_GLOBAL: PREDICATE_BIT + 16, it.EVENT_SHARED: PREDICATE_BIT + 17, it.EVENT_LOCAL: PREDICATE_BIT + 18}
+MEMORY_BIT = {
+    it.EVENT_GLOBAL: PREDICATE_BIT + 16,
+    it.EVENT_SHARED: PREDICATE_BIT + 17,
+    it.EVENT_LOCAL: PREDICATE_BIT + 18,
+}
 _COMPARE = {"F": 0, "LT": 1, "EQ": 2, "LE": 3, "GT": 4, "NE": 5, "GE": 6, "T": 7, "NUM": 7}
 _UNORDERED = 8
 _BOOL = {"AND": 0, "OR": 1, "XOR": 2}
@@ -42,7 +46,9 @@ _NOTHING = frozenset(
     ENDCOLLECTIVE BMOV USETMAXREG PMTRIG""".split()
 )
 _WIDE_RESULT = frozenset("DADD DMUL DFMA DMNMX I2D".split())
-UNMODELLED = frozenset("HGMMA IGMMA QGMMA BGMMA UTMALDG UTMASTG UTMAREDG UTMAPF UBLKCP SYNCS UCGABAR_WAIT BRX JMX SUATOM".split())
+UNMODELLED = frozenset(
+    "HGMMA IGMMA QGMMA BGMMA UTMALDG UTMASTG UTMAREDG UTMAPF UBLKCP SYNCS UCGABAR_WAIT BRX JMX SUATOM".split()
+)
 """What the clock does not know: asynchronous engines and clusters, and jumps to computed places."""
 
 
@@ -111,7 +117,12 @@ def _width(i: Instruction) -> int:
         return int(i.opcode.rsplit(".", 1)[-1]) if i.opcode[-1] in "124" else 1
     if i.name == "CS2R":
         return 1 if "32" in m else 2
-    if "64" in m or "WIDE" in m or i.name in _WIDE_RESULT or (i.name in ("I2F", "F2F") and "F64" in i.opcode.split(".")[1:2]):
+    if (
+        "64" in m
+        or "WIDE" in m
+        or i.name in _WIDE_RESULT
+        or (i.name in ("I2F", "F2F") and "F64" in i.opcode.split(".")[1:2])
+    ):
         return 2
     return 1
 
@@ -157,7 +168,9 @@ def _encode_one(e: _Encoder, at: int, i: Instruction) -> None:
         roots |= 1 << (PREDICATE_BIT + _predicate_index(i.guard))
     elif i.guard:
         uses |= 1 << (PREDICATE_BIT + _predicate_index(i.guard))
-    always = ~((1 << it.ZERO_ROW) | (1 << (it.UNIFORM_ROW + 63)) | (1 << (PREDICATE_BIT + 7)) | (1 << (PREDICATE_BIT + 15)))
+    always = ~(
+        (1 << it.ZERO_ROW) | (1 << (it.UNIFORM_ROW + 63)) | (1 << (PREDICATE_BIT + 7)) | (1 << (PREDICATE_BIT + 15))
+    )
     e.defs.append(defs & always)
     e.uses.append(uses & always)
     e.roots.append(roots & always)
@@ -325,7 +338,9 @@ def _shf(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) ->
     m = i.modifiers
     f[it.OP] = it.OP_SHF
     _sources(e, f, operands)
-    f[it.FLAGS] = ("L" in m) | 2 * ("HI" in m) | 4 * bool({"S32", "S64"} & m) | 8 * ("W" in m) | 16 * bool({"U64", "S64"} & m)
+    f[it.FLAGS] = (
+        ("L" in m) | 2 * ("HI" in m) | 4 * bool({"S32", "S64"} & m) | 8 * ("W" in m) | 16 * bool({"U64", "S64"} & m)
+    )
     return True
 
 
@@ -407,7 +422,9 @@ def _setp(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -
     how = _COMPARE.get(word.removesuffix("U") if floating else word)
     if how is None:
         return False
-    f[it.FLAGS] = how | (_UNORDERED * (unordered or word in ("NEU",)) if floating else 8 * ("U32" not in m) | 16 * ("EX" in m))
+    f[it.FLAGS] = how | (
+        _UNORDERED * (unordered or word in ("NEU",)) if floating else 8 * ("U32" not in m) | 16 * ("EX" in m)
+    )
     f[it.IMM] = next((number for text, number in _BOOL.items() if text in m), 0)
     _set_inputs(f, inputs, (7, 0))
     return "64" not in m
@@ -681,7 +698,8 @@ def _barrier(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
 
 
 _CONTROL = {
-    "BRA": _branch, "EXIT": _plain_control(it.OP_EXIT), "KILL": _plain_control(it.OP_EXIT), "BSSY": _plain_control(it.OP_BSSY),
+    "BRA": _branch, "EXIT": _plain_control(it.OP_EXIT), "KILL": _plain_control(it.OP_EXIT), "BSSY":
+    _plain_control(it.OP_BSSY),
     "BSYNC": _plain_control(it.OP_BSYNC), "BREAK": _plain_control(it.OP_BREAK), "CALL": _plain_control(it.OP_CALL),
     "RET": _return, "WARPSYNC": _plain_control(it.OP_WARPSYNC), "BAR": _barrier,
 }  # fmt: skip

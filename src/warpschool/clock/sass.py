@@ -1,7 +1,8 @@
 """A cubin's machine code as data: instructions with operands, control fields and source lines.
 
 NVIDIA does not document SASS. What stands here is what its disassembler prints, and the control fields (bits 105 to 125
-of an instruction) as published by Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018.
+of an instruction) as published by Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking",
+2018.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class Function:
 def read_functions(cubin: bytes, listing: str, *, file: str, reserved: int = 0) -> dict[str, Function]:
     """The kernels of a cubin, by name, with the listing that `nvdisasm -hex -gi -c` printed of it.
 
-    `file` is the name of the source whose lines count; code from other files takes the line that included it. `reserved`
+    `file` is the name of the source whose lines count; code from other files takes the line that included it.
+    `reserved`
     are the bytes at the start of shared memory that the system keeps for itself, which a cubin counts too.
     """
     from elftools.elf.elffile import ELFFile

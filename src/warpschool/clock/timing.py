@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.clock import core
-from warpschool.clock import interpreter as it
+from warpschool.clock import core, interpreter as it
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
 from warpschool.clock.sass import Function, Instruction
 
 _KINDS = {
     **dict.fromkeys(("LDG", "LD"), core.K_GLOBAL_LOAD), **dict.fromkeys(("STG", "ST"), core.K_GLOBAL_STORE),
-    **dict.fromkeys(("LDS", "LDSM", "ATOMS"), core.K_SHARED_LOAD), **dict.fromkeys(("STS", "STSM"), core.K_SHARED_STORE),
+    **dict.fromkeys(("LDS", "LDSM", "ATOMS"), core.K_SHARED_LOAD), **dict.fromkeys(("STS", "STSM"),
+    core.K_SHARED_STORE),
     **dict.fromkeys(("ATOMG", "ATOM"), core.K_GLOBAL_ATOMIC), **dict.fromkeys(("RED", "REDG"), core.K_GLOBAL_REDUCE),
     **dict.fromkeys(("BRA", "CALL", "RET", "BSYNC", "BREAK"), core.K_BRANCH),
     "LDL": core.K_GLOBAL_LOAD, "STL": core.K_GLOBAL_STORE, "LDGSTS": core.K_COPY, "BAR": core.K_BARRIER,
@@ -72,7 +72,8 @@ def _latency(i: Instruction, machine: Machine) -> float:
     table = machine["latency"]
     name = i.name
     for names, key in (
-        (("LDS", "LDSM", "ATOMS", "STS"), "shared"), (("SHFL", "MOVM"), "shuffle"), (("LDC", "ULDC", "LDCU"), "constant"),
+        (("LDS", "LDSM", "ATOMS", "STS"), "shared"), (("SHFL", "MOVM"), "shuffle"), (("LDC", "ULDC", "LDCU"),
+        "constant"),
         (("S2R", "S2UR", "CS2R"), "special_register"), (tuple(_XU), "xu"), (tuple(_FP64), "fp64"),
         (tuple(_TENSOR), "tensor"), (("R2UR", "VOTEU", "UPOPC", "REDUX"), "uniform"),
     ):  # fmt: skip
@@ -96,7 +97,8 @@ def _banks(function: Function, machine: Machine) -> np.ndarray:
 
 
 def instruction_table(program: Program, machine: Machine) -> np.ndarray:
-    """One row of `core.TABLE` words for each instruction. Cycles are rounded to whole ones, tensor cores' up to halves."""
+    """One row of `core.TABLE` words for each instruction. Cycles are rounded to whole ones, tensor cores' up to
+    halves."""
     function = program.function
     rows = np.zeros((len(function.code), core.TABLE), np.int64)
     banks = _banks(function, machine)
@@ -110,7 +112,8 @@ def instruction_table(program: Program, machine: Machine) -> np.ndarray:
         kind = _KINDS.get(i.name, core.K_VARIABLE if i.write_barrier < 6 else core.K_FIXED)
         depth = next((o.value for o in i.operands if o.kind == "imm"), 0)
         rows[at] = (
-            kind, pipe, i.stall, i.write_barrier, i.read_barrier, i.wait, banks[at, 0], banks[at, 1], program.code[at, it.BYTES], depth,
+            kind, pipe, i.stall, i.write_barrier, i.read_barrier, i.wait, banks[at, 0], banks[at, 1], program.code[at,
+            it.BYTES], depth,
             round(busy * core.BUSY_UNIT), round(_latency(i, machine)), program.code[at, it.EVENT], 0,
         )  # fmt: skip
     return rows

@@ -1,6 +1,6 @@
 """What the warps of some blocks of a launch do: which instructions they issue, which lines and banks they touch.
 
-    traces = trace_blocks(program, launch, [(0, 0, 0), (1, 0, 0)])
+traces = trace_blocks(program, launch, [(0, 0, 0), (1, 0, 0)])
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class Tracer:
         self.pool = np.zeros((max(len(program.pool), 1), 32), np.uint32)
         for row, (kind, bank, value) in enumerate(program.pool):
             self.pool[row] = value if kind == "imm" else self._constant(bank, value)
-        self.arrays, self.memory = self._copied() if program.reads_memory else (np.zeros(3, np.int64), np.zeros(1, np.uint8))
+        self.arrays, self.memory = (
+            self._copied() if program.reads_memory else (np.zeros(3, np.int64), np.zeros(1, np.uint8))
+        )
         shared = function.reserved_shared_bytes + function.shared_bytes + launch.shared_bytes
         self.local = np.zeros(max(function.local_bytes * launch.warps * 32, 1), np.uint8)
         self.shared = np.zeros(max(shared, 1), np.uint8)
@@ -131,12 +133,19 @@ class Tracer:
         room = warps + 64
         stream = np.full(room * it.CHUNK_WORDS, -2, np.int64)
         state = np.zeros(it.STATE_WORDS, np.int64)
-        state[[it.S_USED, it.S_BUDGET, it.S_WARPS, it.S_THREADS, it.S_ROOM]] = warps, MOST_INSTRUCTIONS, warps, warps, room
+        state[[it.S_USED, it.S_BUDGET, it.S_WARPS, it.S_THREADS, it.S_ROOM]] = (
+            warps,
+            MOST_INSTRUCTIONS,
+            warps,
+            warps,
+            room,
+        )
         barriers, unknown = np.zeros(32, np.int64), np.zeros(warps * 336, np.uint32)
         self.shared[:] = 0
         while True:
             found = it.run_block(
-                self.code, regs, self.pool.reshape(-1), preds.reshape(-1), state_of.reshape(-1), stream, state, self.fixed,
+                self.code, regs, self.pool.reshape(-1), preds.reshape(-1), state_of.reshape(-1), stream, state,
+                self.fixed,
                 self.arrays, self.memory, self.shared, self.local, self.bank3, np.array(block, np.int64), barriers,
                 self.addr, self.words, self.counts, *self.scratch, unknown,
             )  # fmt: skip

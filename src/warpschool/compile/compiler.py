@@ -37,7 +37,8 @@ def compile_cuda(
 ) -> Compiled:
     """Compile CUDA C++17 to PTX with line information, in a process of its own, or take it from the cache.
 
-    For a real architecture ("sm_90") the result holds the cubin instead of PTX. `name` is what messages call the source; `constants` gives top-level `constexpr int`s other values. CUDA's include
+    For a real architecture ("sm_90") the result holds the cubin instead of PTX. `name` is what messages call the
+    source; `constants` gives top-level `constexpr int`s other values. CUDA's include
     folders are always there. Raises CompileError with diagnostics on the source's own lines, PolicyError for a source
     that includes a file which is not CUDA's, CompileLimitError, CompilerMissing.
     """

@@ -36,7 +36,10 @@ def _states(launch: LaunchPrediction) -> Table:
         if share >= _SHOWN
     ]
     return Table.of(
-        f"{launch.kernel}: Warp State (predicted)", ("state", "of all warps' time", "waits for"), rows, wide=("waits for",)
+        f"{launch.kernel}: Warp State (predicted)",
+        ("state", "of all warps' time", "waits for"),
+        rows,
+        wide=("waits for",),
     )
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpschool.clock.native import NativeError, native
+from warpschool.clock.native import NativeError, bits, f32, f64, lshr, native, popc, u32
 
 LIMIT = 5
 
 
 @native
 def _tripled(x: int) -> int:
-    return x * 3 if x > 2 else popc(x)  # noqa: F821
+    return x * 3 if x > 2 else popc(x)
 
 
 @native
-def _total(values: "f64*", words: "u32*", n: int) -> float:  # noqa: F722
+def _total(values: f64, words: u32, n: int) -> float:
     found = 0.0
     i = 0
     while True:
@@ -33,12 +33,12 @@ def _total(values: "f64*", words: "u32*", n: int) -> float:  # noqa: F722
 
 @native
 def _shifts(x: int) -> int:
-    return lshr(x, 60) + (x >> 60)  # noqa: F821
+    return lshr(x, 60) + (x >> 60)
 
 
 @native
 def _nearest(x: float) -> float:
-    return f32(bits(x))  # noqa: F821
+    return f32(bits(x))
 
 
 @native

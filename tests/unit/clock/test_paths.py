@@ -48,7 +48,10 @@ def _counts(program: Program, trace: BlockTrace) -> dict[str, int]:
 
 
 def test_a_loop_runs_as_often_as_its_bound_says() -> None:
-    program = _program("float s = p[threadIdx.x];\n#pragma unroll 1\nfor (int k = 0; k < n; ++k) s = s * s + 1.0f;\np[threadIdx.x] = s;")
+    program = _program(
+        "float s = p[threadIdx.x];\n#pragma unroll 1\n"
+        "for (int k = 0; k < n; ++k) s = s * s + 1.0f;\np[threadIdx.x] = s;"
+    )
     for n in (1, 7, 100):
         trace = _followed(program, _launch(np.uint64(1 << 32), np.int32(n)))
         assert _counts(program, trace)["FFMA"] == 2 * n
@@ -73,7 +76,14 @@ def test_lanes_that_part_issue_both_sides() -> None:
 
 
 def test_warps_wait_for_each_other_at_a_barrier() -> None:
-    text = "__shared__ float t[64];\nfor (int k = 0; k < n; ++k) { t[threadIdx.x] = k; __syncthreads(); p[threadIdx.x] += t[63 - threadIdx.x]; __syncthreads(); }"
+    text = """
+    __shared__ float t[64];
+    for (int k = 0; k < n; ++k) {
+        t[threadIdx.x] = k;
+        __syncthreads();
+        p[threadIdx.x] += t[63 - threadIdx.x];
+        __syncthreads();
+    }"""
     program = _program(text)
     assert _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(3))))["BAR"] == 2 * 2 * 3
 
@@ -87,7 +97,11 @@ def test_the_lines_of_a_load(stride: int, lines: int) -> None:
 
 
 def test_ways_that_depend_on_data_follow_the_data() -> None:
-    text = "float s = 0;\n#pragma unroll 1\nfor (int k = 0; k < count[blockIdx.x]; ++k) s = s * s + 1.0f;\np[threadIdx.x] = s;"
+    text = """
+    float s = 0;
+    #pragma unroll 1
+    for (int k = 0; k < count[blockIdx.x]; ++k) s = s * s + 1.0f;
+    p[threadIdx.x] = s;"""
     program = _program(text, parameters="float* p, const int* count")
     counts = np.array([3, 30, 300, 5], np.int32)
     launch = _launch(np.uint64(1 << 32), np.uint64(1 << 33), arrays=[(1 << 33, counts)])
@@ -101,7 +115,8 @@ def test_a_way_that_tensor_cores_decide_is_unknown() -> None:
     unsigned a[4] = {threadIdx.x, 1, 2, 3}, b[2] = {4, threadIdx.x};
     float d[4] = {};
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+        "r"(b[1]));
     float s = d[0];
     #pragma unroll 1
     for (int k = 0; s > k && k < n; ++k) s = s * 0.5f;
