@@ -102,7 +102,7 @@ def _grouped(rows: list[dict[str, Any]], key: Any) -> list[tuple[Any, ...]]:
 
 def page() -> str:
     """The page's text."""
-    found = recorded("clock_validation_h200")
+    found = recorded("clock_validation_h200.json")
     told = [row for row in found["rows"] if row["predicted_us"] is not None]
     missing = sorted(
         {(row["case"].split("@")[0], row["reason"]) for row in found["rows"] if row["predicted_us"] is None}

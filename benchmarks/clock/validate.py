@@ -97,7 +97,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _spearman(a: np.ndarray, b: np.ndarray) -> float:
     ranks = [np.argsort(np.argsort(values)) for values in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def _interval(rows: list[dict[str, Any]]) -> tuple[float, float]:

@@ -32,7 +32,8 @@ W_CHUNK, W_AT, W_PC, W_LEFT, W_SLOT, W_GROUPS, W_STATE, W_REASON, W_AFTER = rang
 GONE, LIVE, PARKED = 0, 1, 2
 TIMES = 48
 """Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups."""
-X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN, X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS = 0, 1, 2, 8, 14, 15, 16, 17, 18, 19, 20
+X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN = 0, 1, 2, 8, 14
+X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS = 15, 16, 17, 18, 19, 20
 X_GROUP = 24
 Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE = range(6)
 
@@ -309,8 +310,8 @@ def occupy(table: i64, i: int, s: int, now: float, pipes: f64, banks: f64, used:
 
 @native
 def near(
-    table: i64, i: int, stream: i64, at: int, s: int, now: float, m: f64, rings: f64, heads: i64, queues: f64, used: f64,
-    out: f64,
+    table: i64, i: int, stream: i64, at: int, s: int, now: float, m: f64, rings: f64, heads: i64, queues: f64,
+    used: f64, out: f64,
 ) -> None:  # fmt: skip
     """An access to shared memory, or a shuffle: `out[0]` and `out[1]` as of `memory`."""
     waves = table[i + T_BUSY] / 8.0
@@ -530,7 +531,8 @@ def simulate(
 ) -> float:  # fmt: skip
     """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
 
-    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier. -1 where all wait.
+    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier.
+    -1 where all wait.
     """
     now = 0.0
     for slot in range(int(min(m[M_RESIDENT], m[M_BLOCKS]))):
@@ -548,8 +550,8 @@ def simulate(
             kind = table[warps[w + W_PC] * TABLE + T_KIND]
             attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best])
             issue(
-                table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known, size,
-                ranges, shares, used, out, fetched,
+                table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known,
+                size, ranges, shares, used, out, fetched,
             )  # fmt: skip
             times[x + X_LAST] = now
             times[x + X_SINCE] = now + 1.0

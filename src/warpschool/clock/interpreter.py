@@ -1409,9 +1409,9 @@ def in_doubt_or_spread(
 
 @native
 def run_straight(
-    f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, part: int, stream: i64, at: int, state: i64, launch: i64,
-    arrays: i64, memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64, counts: i64, a: u32,
-    b: u32, c: u32, d: u32, e: u32, unknown: u32,
+    f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, part: int, stream: i64, at: int, state: i64,
+    launch: i64, arrays: i64, memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64,
+    counts: i64, a: u32, b: u32, c: u32, d: u32, e: u32, unknown: u32,
 ) -> int:  # fmt: skip
     """Run one part of a warp up to where its way turns or an event is written, at `stream[at + 1]`.
 
@@ -1466,8 +1466,8 @@ def run_straight(
 @native
 def run_warp(
     f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, stream: i64, state: i64, launch: i64, arrays: i64,
-    memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64, counts: i64, a: u32, b: u32, c: u32,
-    d: u32, e: u32, unknown: u32, slice: int,
+    memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64, counts: i64, a: u32, b: u32,
+    c: u32, d: u32, e: u32, unknown: u32, slice: int,
 ) -> int:  # fmt: skip
     """Run one warp for a while: until it ends, comes to a barrier, or has issued `slice` instructions."""
     w = warp * WARP_WORDS
@@ -1484,8 +1484,8 @@ def run_warp(
         start = warps[w + 24 + part]
         active = warps[w + 24 + 40 + part]
         found = run_straight(
-            f, regs, pool, preds, warps, warp, part, stream, at, state, launch, arrays, memory, shared, local, const, block,
-            addr, words, counts, a, b, c, d, e, unknown,
+            f, regs, pool, preds, warps, warp, part, stream, at, state, launch, arrays, memory, shared, local, const,
+            block, addr, words, counts, a, b, c, d, e, unknown,
         )  # fmt: skip
         if found != OK:
             return found

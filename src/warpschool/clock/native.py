@@ -125,8 +125,8 @@ class Native:
 
     @functools.cached_property
     def _call(self) -> Any:
-        kinds = {"int": ctypes.c_int64, "float": ctypes.c_double, "": None}
-        types = [ctypes.c_void_p if kind.endswith("*") else kinds[kind] for _, kind in self.params]
+        kinds: dict[str, Any] = {"int": ctypes.c_int64, "float": ctypes.c_double, "": None}
+        types: list[Any] = [ctypes.c_void_p if kind.endswith("*") else kinds[kind] for _, kind in self.params]
         return ctypes.CFUNCTYPE(kinds[self.result], *types)(self._address)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -368,7 +368,7 @@ class _Body:
             case ast.Assign(targets=[target], value=value):
                 self._assign(target, self._value(value))
             case ast.AugAssign(target=target, op=op, value=value):
-                read = self._load(target) if isinstance(target, ast.Subscript) else self._name(node, target.id)
+                read = self._load(target) if isinstance(target, ast.Subscript) else self._name(node, _named(target))
                 self._assign(target, self._binary(op, read, self._value(value)))
             case ast.If():
                 self._if(node)
@@ -457,6 +457,11 @@ class _Body:
         self.b.store(self.b.add(self.b.load(at), step), at)
         self.b.branch(test)
         self.b.position_at_end(done)
+
+
+def _named(node: ast.expr) -> str:
+    assert isinstance(node, ast.Name)
+    return node.id
 
 
 def _reached(first: Native) -> dict[str, Native]:

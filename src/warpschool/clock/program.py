@@ -13,6 +13,7 @@ depends on it ends the run.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -383,7 +384,7 @@ def _s2r(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) ->
     return True
 
 
-def _unary(op: int, flags: dict[str, int] | None = None) -> object:
+def _unary(op: int, flags: dict[str, int] | None = None) -> Any:
     def rule(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
         f[it.OP] = op
         _sources(e, f, [o for o in operands if not _is_predicate(o)])
@@ -504,7 +505,7 @@ def _ldc(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) ->
     return o.bank == 3 and not {"S8", "S16", "128"} & m
 
 
-def _float(op: int) -> object:
+def _float(op: int) -> Any:
     def rule(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
         pd = _take_predicates(operands, 1)
         _set_results(f, pd)
@@ -544,7 +545,7 @@ def _f2i(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) ->
     return not {"F64", "F16", "S64", "U64"} & m
 
 
-_TABLE = {
+_TABLE: dict[str, Any] = {
     "IMAD": _imad, "IADD3": _iadd3, "VIADD": _viadd, "LEA": _lea, "SHF": _shf, "LOP3": _lop3, "SEL": _select,
     "FSEL": _select, "MOV": _mov, "CS2R": _cs2r, "S2R": _s2r, "S2UR": _s2r, "IABS": _unary(it.OP_IABS),
     "VIMNMX": _minmax, "IMNMX": _minmax, "VIADDMNMX": _minmax, "VIMNMX3": _minmax3, "ISETP": _setp, "FSETP": _setp,
@@ -674,7 +675,7 @@ def _branch(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
     return 0, roots
 
 
-def _plain_control(op: int) -> object:
+def _plain_control(op: int) -> Any:
     def rule(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
         f[it.OP] = op
         f[it.IMM] = next((o.index for o in i.operands if o.kind == "B"), 0)
@@ -697,7 +698,7 @@ def _barrier(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
     return 0, 0
 
 
-_CONTROL = {
+_CONTROL: dict[str, Any] = {
     "BRA": _branch, "EXIT": _plain_control(it.OP_EXIT), "KILL": _plain_control(it.OP_EXIT), "BSSY":
     _plain_control(it.OP_BSSY),
     "BSYNC": _plain_control(it.OP_BSYNC), "BREAK": _plain_control(it.OP_BREAK), "CALL": _plain_control(it.OP_CALL),
@@ -736,7 +737,8 @@ def _guard_of(i: Instruction) -> tuple[int, bool] | None:
 
 def _after(i: Instruction, at: int, goals: list[int], live: list[_Live]) -> _Live:
     """What is needed behind an instruction; behind a branch, under the guard that leads there."""
-    guard, out = _guard_of(i), {}
+    guard = _guard_of(i)
+    out: _Live = {}
     decides = guard is not None and i.name in ("BRA", "EXIT") and not any(_is_predicate(o) for o in i.operands)
     for goal in goals:
         here = None

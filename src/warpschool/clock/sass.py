@@ -12,6 +12,7 @@ import re
 import struct
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Any
 
 INSTRUCTION_BYTES = 16
 _SIZED = 4
@@ -117,12 +118,12 @@ def read_functions(cubin: bytes, listing: str, *, file: str, reserved: int = 0) 
     return {name: _function(elf, name, tuple(code), reserved) for name, code in bodies.items() if code}
 
 
-def _function(elf: object, name: str, code: tuple[Instruction, ...], reserved: int) -> Function:
-    def section(of: str) -> object | None:
-        return elf.get_section_by_name(of)  # type: ignore[attr-defined]
+def _function(elf: Any, name: str, code: tuple[Instruction, ...], reserved: int) -> Function:
+    def section(of: str) -> Any:
+        return elf.get_section_by_name(of)
 
     text, shared = section(f".text.{name}"), section(f".nv.shared.{name}")
-    symbol = text["sh_info"] & 0xFFFFFF if text else 0  # type: ignore[index]
+    symbol = text["sh_info"] & 0xFFFFFF if text else 0
     numbers = {_FRAME: 0, _REGISTERS: 0}
     for attribute, value in _attributes(section(".nv.info")):
         if attribute in numbers and struct.unpack_from("<I", value)[0] == symbol:
@@ -135,22 +136,22 @@ def _function(elf: object, name: str, code: tuple[Instruction, ...], reserved: i
             number, offset = struct.unpack_from("<HH", value, 4)
             places[number] = offset
     constants = {
-        bank: found.data()  # type: ignore[attr-defined]
+        bank: found.data()
         for bank in (2, 3)
         if (found := section(f".nv.constant{bank}") or section(f".nv.constant{bank}.{name}"))
     }
     return Function(
         name=name, code=code,
         registers=numbers[_REGISTERS],
-        shared_bytes=max(0, shared["sh_size"] - reserved) if shared else 0,  # type: ignore[index]
+        shared_bytes=max(0, shared["sh_size"] - reserved) if shared else 0,
         reserved_shared_bytes=reserved,
         local_bytes=numbers[_FRAME], parameter_base=base, constants=constants, symbols=_symbols(elf),
         parameters=tuple(places[number] for number in sorted(places)), constant_symbols=_constant_symbols(elf),
     )  # fmt: skip
 
 
-def _attributes(section: object | None) -> list[tuple[int, bytes]]:
-    data: bytes = section.data() if section else b""  # type: ignore[attr-defined]
+def _attributes(section: Any) -> list[tuple[int, bytes]]:
+    data: bytes = section.data() if section else b""
     found, at = [], 0
     while at + 4 <= len(data):
         form, attribute = data[at], data[at + 1]
@@ -160,18 +161,18 @@ def _attributes(section: object | None) -> list[tuple[int, bytes]]:
     return found
 
 
-def _symbols(elf: object) -> dict[int, str]:
+def _symbols(elf: Any) -> dict[int, str]:
     """What the relocations of bank 4 say: addresses of variables."""
-    table = elf.get_section_by_name(".rela.nv.constant4") or elf.get_section_by_name(".rel.nv.constant4")  # type: ignore[attr-defined]
-    names = elf.get_section_by_name(".symtab")  # type: ignore[attr-defined]
+    table = elf.get_section_by_name(".rela.nv.constant4") or elf.get_section_by_name(".rel.nv.constant4")
+    names = elf.get_section_by_name(".symtab")
     if table is None:
         return {}
     return {r["r_offset"]: names.get_symbol(r["r_info_sym"]).name for r in table.iter_relocations()}
 
 
-def _constant_symbols(elf: object) -> dict[str, tuple[int, int]]:
-    names = elf.get_section_by_name(".symtab")  # type: ignore[attr-defined]
-    bank = elf.get_section_index(".nv.constant3")  # type: ignore[attr-defined]
+def _constant_symbols(elf: Any) -> dict[str, tuple[int, int]]:
+    names = elf.get_section_by_name(".symtab")
+    bank = elf.get_section_index(".nv.constant3")
     if bank is None or names is None:
         return {}
     return {
@@ -266,7 +267,7 @@ def _operand(text: str, low: int) -> Operand:
         text = text[1:]
     if text.startswith("|"):
         absolute, text = True, text.replace("|", "")
-    signs = {"negative": negative, "inverted": inverted, "absolute": absolute}
+    signs: dict[str, Any] = {"negative": negative, "inverted": inverted, "absolute": absolute}
     if match := _REGISTER.match(text):
         suffix = match[3]
         return Operand(

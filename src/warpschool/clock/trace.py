@@ -80,6 +80,8 @@ class Tracer:
         self.pool = np.zeros((max(len(program.pool), 1), 32), np.uint32)
         for row, (kind, bank, value) in enumerate(program.pool):
             self.pool[row] = value if kind == "imm" else self._constant(bank, value)
+        self.arrays: np.ndarray
+        self.memory: np.ndarray
         self.arrays, self.memory = (
             self._copied() if program.reads_memory else (np.zeros(3, np.int64), np.zeros(1, np.uint8))
         )
