@@ -17,8 +17,9 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "first_launch.json"
@@ -50,7 +51,10 @@ def _run_reference(name: str) -> Callable[[], int]:
     ran: list[int] = []
 
     class Once(RecordedKernel):
-        def _run(self, device, sizes, arrays, constants, **simulator) -> RunResult:
+        def _run(
+            self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, Any],
+            constants: Mapping[str, int] | None, **simulator: Any,
+        ) -> RunResult:  # fmt: skip
             program = Program(contract, device="sim", constants=constants)
             program.run(sizes, arrays, **simulator)
             ran.append(program.module.ptx.count(";"))
@@ -75,6 +79,7 @@ def _run_long_kernel(name: str) -> Callable[[], int]:
     """What runs a long kernel once."""
     from tests.sim.engine_launch import launch
     from tests.sim.long_kernels import long_kernels
+
     from warpschool.compile import compile_cuda
 
     kernel = next(k for k in long_kernels() if k.name == name)
@@ -128,8 +133,8 @@ def main() -> None:
         print(json.dumps(_measure_here(*options.here)))
         return
     from simulator import _cpu
-
     from tests.sim.long_kernels import FOLDER
+
     from warpschool.course import Course
 
     names = {

@@ -12,7 +12,10 @@ from .hopper_cases import HopperCase, MapOf
 def launch(
     case: HopperCase, how: str = "full", tensor_sums: str = "ordered"
 ) -> tuple[list[np.ndarray], list[Finding], dict[str, int]]:
-    """The arrays that the case's kernel wrote, what was found and counted; `how` is "full", "masked", "stencils" or "oracle"."""
+    """The arrays that the case's kernel wrote, what was found and counted.
+
+    `how` is "full", "masked", "stencils" or "oracle".
+    """
     kernel, memory = parse(case.ptx).kernel("k"), Memory()
     arrays = {}
     for k, x in enumerate(case.arguments):

@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 
-from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.adders import ORDERED
+from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import space_of
 from ptxsim.codegen.emit import CONTEXT, MASK, WARP, WORKER, IRValue, arg, module_text
