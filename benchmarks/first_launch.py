@@ -38,8 +38,8 @@ def _spent_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in each) + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _run_reference(name: str) -> Callable[[], int]:
-    """What runs a reference once: the file's kernels one after the other; PTX instructions of the file."""
+def _run_reference(name: str) -> Callable[[], tuple[float, int]]:
+    """What runs a reference once, the file's kernels one after the other: its seconds, and statements of PTX."""
     from warpschool.course import Course
     from warpschool.grading.submission import Program
     from warpschool.harness.launcher import RunResult
@@ -48,21 +48,22 @@ def _run_reference(name: str) -> Callable[[], int]:
     step = Course(ROOT).step(name)
     assert step.solution is not None
     contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
-    ran: list[int] = []
+    ran: list[tuple[float, int]] = []
 
     class Once(RecordedKernel):
         def _run(
             self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, Any],
             constants: Mapping[str, int] | None, **simulator: Any,
         ) -> RunResult:  # fmt: skip
+            began = _spent_s()
             program = Program(contract, device="sim", constants=constants)
             program.run(sizes, arrays, **simulator)
-            ran.append(program.module.ptx.count(";"))
+            ran.append((_spent_s() - began, program.module.ptx.count(";")))
             raise _Enough
 
     _, test = stated_criterion(step)
 
-    def run() -> int:
+    def run() -> tuple[float, int]:
         run_criterion(test, Once(contract))
         if not ran:
             raise SystemExit(f"{name}: its criterion runs nothing")
@@ -75,8 +76,8 @@ class _Enough(Exception):
     """Ends a criterion behind its first run."""
 
 
-def _run_long_kernel(name: str) -> Callable[[], int]:
-    """What runs a long kernel once."""
+def _run_long_kernel(name: str) -> Callable[[], tuple[float, int]]:
+    """What runs a long kernel once: its seconds, and statements of PTX."""
     from tests.sim.engine_launch import launch
     from tests.sim.long_kernels import long_kernels
 
@@ -84,10 +85,13 @@ def _run_long_kernel(name: str) -> Callable[[], int]:
 
     kernel = next(k for k in long_kernels() if k.name == name)
 
-    def run() -> int:
+    def run() -> tuple[float, int]:
+        began = _spent_s()
         ptx = compile_cuda(kernel.source, name=f"{name}.cu").ptx
-        kernel.verify(launch(ptx, name, kernel.grid, kernel.block, *kernel.arguments).arrays)
-        return ptx.count(";")
+        found = launch(ptx, name, kernel.grid, kernel.block, *kernel.arguments)
+        spent = _spent_s() - began
+        kernel.verify(found.arrays)
+        return spent, ptx.count(";")
 
     return run
 
@@ -100,10 +104,8 @@ def _measure_here(kind: str, name: str) -> dict[str, float]:
     before = _spent_s()
     ws.RawModule(code='extern "C" __global__ void warm() {}', device="sim").get_function("warm")((1,), (1,), ())
     shared = _spent_s() - before
-    run = (_run_reference if kind == REFERENCES else _run_long_kernel)(name)
-    began = _spent_s()
-    statements = run()
-    return {"shared_s": round(shared, 3), "first_s": round(_spent_s() - began, 3), "ptx_statements": statements}
+    first, statements = (_run_reference if kind == REFERENCES else _run_long_kernel)(name)()
+    return {"shared_s": round(shared, 3), "first_s": round(first, 3), "ptx_statements": statements}
 
 
 def measure(kind: str, name: str, repeat: int) -> dict[str, float]:
