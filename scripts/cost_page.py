@@ -165,6 +165,14 @@ def _others(found: dict) -> list[str]:
             f"{loop['ms']:.0f} ms, "
             f"{loop['times_the_oracle']:,.0f} times as fast as the NumPy oracle.",
         ]
+    four = found.get("wgmma")
+    if four:
+        lines += [
+            "",
+            "The product of `lab07/06_wgmma` (bulk copies, clusters, warpgroups; what each engine does is followed in "
+            f"Python): {four['plain_ms']:.1f} ms, {four['ratio_to_numpy']:.2f} of NumPy's speed; with counters "
+            f"{four['counted_over_plain']:.1f} x that, with all checks {four['checked_over_plain']:.1f} x.",
+        ]
     narrow = {name: row["avx2_of_avx512"] for name, row in found["kernels"].items() if "avx2_of_avx512" in row}
     if narrow:
         told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in narrow.items())

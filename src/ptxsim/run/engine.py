@@ -82,6 +82,11 @@ class Engine:
         """Whether blocks may talk to each other, so that their order could show."""
         return blocks_in_order(self.kernel)
 
+    @cached_property
+    def uses_heap(self) -> bool:
+        """Whether the kernel calls malloc or free."""
+        return uses_heap(self.kernel)
+
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once, whatever number of threads ask for it."""
         options = options or Options()
@@ -169,7 +174,7 @@ class Engine:
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
         static = self.kernel.shared_bytes
-        if uses_heap(self.kernel):
+        if self.uses_heap:
             memory.device_heap()
         workspace = self._workspace(code, terms, memory)
         try:
