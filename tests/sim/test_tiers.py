@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ptxsim import Memory, parse
+from ptxsim.codegen.translation import translate
+from ptxsim.codegen.unit import Options, entries_of
 from ptxsim.errors import LaunchError, StepLimitExceeded
 from ptxsim.run import tiers
+from ptxsim.syntax.program import Barrier
 from warpschool.compile import compile_cuda
 
 from . import test_async_order
@@ -17,6 +21,9 @@ from .engine_launch import launch
 from .test_engine_kernels import golden
 from .test_oracle_counters import PROBES, SLOW, arguments
 from .test_oracle_kernels import DATA
+
+
+SOLUTIONS = Path(__file__).parents[2] / "solutions" / "lab07_tensor_cores"
 
 
 def same(stencils, compiled) -> None:
@@ -127,6 +134,37 @@ def test_a_short_launch_compiles_nothing(kernel):
     assert tiers.is_long(kernel.body)
     launched(kernel, 3)
     assert {options.outlined for _, options, _ in kernel.engine._built} == {True}
+
+
+def test_making_stencils_does_not_count_as_running_them(kernel, monkeypatch):
+    before = []
+    launch = tiers.Promotion.launch
+
+    def noted(promotion):
+        before.append({options.outlined for _, options, _ in kernel.engine._built})
+        return launch(promotion)
+
+    monkeypatch.setattr(tiers.Promotion, "launch", noted)
+    launched(kernel, 3)
+    assert before == [{True}]
+
+
+@pytest.mark.parametrize("name", ["05_mma_ptx", "06_wgmma"])
+def test_what_moves_fragments_is_made_once(name):
+    source = (SOLUTIONS / f"{name}.cu").read_text()
+    ptx = compile_cuda(source, name=f"{name}.cu", arch="compute_90a" if "wgmma" in name else "compute_80").ptx
+    body = parse(ptx).kernel("matmul").body
+    made = translate(body, (128 if "mma_ptx" in name else 384, 1, 1), Options(outlined=True, parted=True))
+    assert "@ws_stencil_" in made.ir
+    assert not [call for call in ("@ws_product_", "@ws_warpgroup_", "@ws_pack_", "@ws_permute") if call in made.ir]
+
+
+def test_warps_come_back_to_whole_warp_code_with_their_sums():
+    ptx = compile_cuda((SOLUTIONS / "06_wgmma.cu").read_text(), name="06_wgmma.cu", arch="compute_90a").ptx
+    unit = translate(parse(ptx).kernel("matmul").body, (384, 1, 1), Options()).unit
+    sums = {name for frame in unit.frames for name in frame.registers}
+    behind_barriers = {b.terminator.target for b in unit.kernel.blocks if isinstance(b.terminator, Barrier)}
+    assert any(sums <= unit.kernel.blocks[k].live_in for k in {*entries_of(unit)} - behind_barriers)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
