@@ -26,7 +26,7 @@ from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
 from ptxsim.codegen.listing import lane_listing
-from ptxsim.codegen.translation import Options, can_outline, translate
+from ptxsim.codegen.translation import Options, translate
 from ptxsim.errors import (
     KernelDeadlock,
     KernelTrap,
@@ -82,6 +82,11 @@ class Engine:
         """Whether blocks may talk to each other, so that their order could show."""
         return blocks_in_order(self.kernel)
 
+    @cached_property
+    def uses_heap(self) -> bool:
+        """Whether the kernel calls malloc or free."""
+        return uses_heap(self.kernel)
+
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once, whatever number of threads ask for it."""
         options = options or Options()
@@ -129,8 +134,9 @@ class Engine:
 
         promotion = self._promotion(key, tier)
         if promotion is not None:
+            code = self._outlined(key)
             with promotion.launch() as due:
-                record = run(self._outlined(key), due if tier == tiers.AUTO else None)
+                record = run(code, due if tier == tiers.AUTO else None)
             if record is not None:
                 return record
         record = run(self.build(terms.block, options, wide_grid=key[2]))
@@ -140,7 +146,7 @@ class Engine:
     def exact(self, terms: Terms, options: Options) -> Code:
         """The code that names races exactly. That takes its time, and so a long kernel's is made of stencils."""
         wide_grid, exact = terms.grid[0] > MAX_GRID_X, replace(options, exact=True)
-        if tiers.is_long(self.kernel) and can_outline(self.kernel, terms.block, wide_grid):
+        if tiers.is_long(self.kernel):
             return self._outlined((terms.block, exact, wide_grid))
         return self.build(terms.block, exact, wide_grid=wide_grid)
 
@@ -150,11 +156,11 @@ class Engine:
         return self.build(block, replace(options, parted=True, outlined=True), wide_grid=wide_grid)
 
     def _promotion(self, key: _Key, tier: str) -> tiers.Promotion | None:
-        """The kernel's way from stencils to compiled code; None where it is compiled, or has to be."""
+        """The kernel's way from stencils to compiled code; None where it is compiled."""
         block, options, wide_grid = key
         if key in self._built or tier == tiers.COMPILED or options.parted:
             return None
-        if not can_outline(self.kernel, block, wide_grid) or (tier == tiers.AUTO and not tiers.is_long(self.kernel)):
+        if tier == tiers.AUTO and not tiers.is_long(self.kernel):
             return None
         if key not in self._promotions:
             compile_ = partial(self.build, block, options, wide_grid=wide_grid)
@@ -168,7 +174,7 @@ class Engine:
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
         static = self.kernel.shared_bytes
-        if uses_heap(self.kernel):
+        if self.uses_heap:
             memory.device_heap()
         workspace = self._workspace(code, terms, memory)
         try:
@@ -251,15 +257,14 @@ class Launching:
             if not before.complete:
                 self._cut_short = None
             workers = self._run(parallel if before.complete else 1, written)
-            if self._was_cut_short:
-                before.restore()
-                return None
-            if len(workers) > 1 and self._order_shows(workers):
+            if len(workers) > 1 and not self._was_cut_short and self._order_shows(workers):
                 before.restore()
                 workers = self._run(1, written)
-                if self._was_cut_short:
-                    before.restore()
-                    return None
+            if self._was_cut_short:
+                before.restore()
+                if heap is not None and heap_before is not None:
+                    heap.restore(heap_before)
+                return None
             _raise_fault(self, workers)
             record = self._account(workers)
             if before.complete and any(h.kind == "race" for h in record.hazards):
