@@ -141,6 +141,8 @@ class Row:
     """a class of `ptxsim.counters`, BY_TYPE or BY_SPACE"""
     tally: Mapping[str, str] = field(default_factory=dict)
     """type -> the counter that goes up by one for each thread"""
+    tally_warps: str = ""
+    """the counter that goes up by one for each warp"""
     accesses: Sequence[AddressUse] | None = None
     """one for each address operand; None: anything, anywhere"""
     granule: int | str = 1
@@ -299,7 +301,7 @@ _TABLE: list[Row] = [
        order=Order.FENCE | Order.WAITS | Order.PINS,
        variants={
            **dict.fromkeys(("init", "inval", "expect_tx", "complete_tx"), _NO_RESULT),
-           **dict.fromkeys(("arrive", "arrive_drop"), _HAS_RESULT),
+           **dict.fromkeys(("arrive", "arrive_drop"), {**_HAS_RESULT, "tally_warps": "mbarrier_arrivals"}),
        }),
     *_rows(ACROSS, "9.7.9.6", {
         "shfl": ("exchange registers within a warp", _POINTS),

@@ -7,6 +7,7 @@ memory or instructions, which is not the student's fault, is judged by the simul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from operator import attrgetter
@@ -16,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ptxsim import Finding
+from ptxsim.limits import WARP
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
 from warpschool.compile.reading import dynamic_shared, loop_around, unset_variable
-from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
+from warpschool.contract import ArrayPlan, Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.errors import (
@@ -75,6 +77,16 @@ _FAR_OFF = 1e8
 """No right result of a step is as large; half of what integers without a value begin with."""
 
 
+_FEW_LANES, _WORD = 4, 4
+"""Lanes that may rest for each word (4 bytes) of a step's arrays, in lines where most of them do."""
+_NOISE = 0.02
+"""Of the largest output: what rounding, of halves too, may move an element by."""
+_COUNTED_AS = {
+    "products": "products of single precision", "packed products": "packed products of halves",
+    "dots": "dot products of four bytes", "tensor products": "matrix products on tensor cores",
+    "copies": "asynchronous copies (cp.async)",
+}  # fmt: skip
+
 _COSTS = {"warp_instructions": 1.0, "async_copy_requests": 128.0, "tensor_operations": 1 / 256}
 """What the simulator takes for one of each, in instructions of warps."""
 
@@ -92,15 +104,15 @@ class _Work:
         self.launches = 0
         self.endless_line = 0
         """of a loop that did not come to its end"""
-        self.translated: dict[tuple[int, str, tuple[int, ...]], int] = {}
+        self.translated: dict[tuple[int, str, tuple[int, ...], str], int] = {}
 
-    def launch(self, program: int, launch: LaunchPlan, instructions: int) -> None:
+    def launch(self, program: int, launch: LaunchPlan, instructions: int, *, doubled: str) -> None:
         """Take a launch from the budgets; raises KernelTooLarge or StepLimitExceeded."""
         self.launches += 1
         if self.launches > LAUNCH_LIMIT:
             self.left = -1
             raise StepLimitExceeded(f"this check makes more than {LAUNCH_LIMIT:,} launches")
-        key = (program, launch.entry, tuple(launch.block))
+        key = (program, launch.entry, tuple(launch.block), doubled)
         if key in self.translated:
             return
         if instructions > KERNEL_LIMIT:
@@ -160,7 +172,8 @@ class _Metered(Program):
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
         try:
-            self._work.launch(id(self), launch, self.module.instructions(launch.entry))
+            instructions = self.module.instructions(launch.entry)
+            self._work.launch(id(self), launch, instructions, doubled=simulator.get("doubled", ""))
         except SimulationError as error:
             error.place(self.contract.name, launch.line)
             raise
@@ -314,6 +327,7 @@ class Submission:
             self._no_excess(run, "global load", "sectors", "excess_load_sectors")
         if stores:
             self._no_excess(run, "global store", "sectors", "excess_store_sectors")
+        self._no_idle_lanes(run, "global")
 
     def no_excess_wavefronts(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, loads: bool = True,
@@ -325,6 +339,34 @@ class Submission:
             self._no_excess(run, "shared load", "wavefronts", "shared_load_bank_conflicts")
         if stores:
             self._no_excess(run, "shared store", "wavefronts", "shared_store_bank_conflicts")
+        self._no_idle_lanes(run, "shared")
+
+    def comes_from(
+        self, run: RunResult, kind: str, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
+        constants: Mapping[str, int] | None = None, share: float = 0.9,
+    ) -> None:  # fmt: skip
+        """Raise Judgement (PERF) unless every output of `run` comes from what is counted as `kind`.
+
+        The same run is made again with all products of that kind added twice ("products": of single precision, "packed
+        products", "dots", "tensor products"), or with zeros in place of what is copied ("copies"). Every element must
+        move by `share` of its own size at least: those that are sums of such products move by as much as they hold.
+        With a share of 0 it is enough that elements move: for outputs with more terms than products.
+        """
+        try:
+            replay = self._run("sim", sizes, arrays, constants, doubled=kind)
+        except Judgement:  # results decide there how it goes on: they are not thrown away
+            return
+        for name, before in run.outputs.items():
+            size = np.abs(before.astype(np.float64))
+            noise = _NOISE * float(np.max(size, initial=0, where=np.isfinite(size)))
+            moved = np.abs(replay.outputs[name].astype(np.float64) - before)
+            needed = np.maximum(share * size - noise, noise)
+            still = int(np.count_nonzero((size > 2 * noise) & ~(moved >= needed)))
+            what = _COUNTED_AS[kind]
+            self._hold(
+                f"elements of {name} that do not come from {what}: {still:,} of {size.size:,}; at most 0",
+                is_met=not still, line=0,
+            )  # fmt: skip
 
     def no_hazards(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
@@ -486,7 +528,7 @@ class Submission:
     def _judge_inputs(self, run: RunResult) -> None:
         if run.overwritten:
             names = " and ".join(run.overwritten)
-            raise Judgement(Verdict.WA, f"the kernel changes its input {names}", case=_case(run))
+            raise Judgement(Verdict.WA, f"the kernel stores to its input {names}", case=_case(run))
 
     def _no_excess(self, run: RunResult, access: str, unit: str, counter: str) -> None:
         excess = attrgetter(counter)
@@ -499,6 +541,30 @@ class Submission:
         share = f", {excess(counters):,} of them in line {line} ({each:.3g} for each request of a warp)" if line else ""
         seen = f"{access}s take {total:,} {unit} more than needed{share}"
         raise Judgement(Verdict.PERF, seen, line=line, case=_case(run))
+
+    def _no_idle_lanes(self, run: RunResult, space: str) -> None:
+        """Raise Judgement (PERF) where lanes access memory few at a time: alone, each of them is always coalesced.
+
+        Lines count in which more lanes rest than work, on average over their requests; a few such accesses every kernel
+        has, as many as `_FEW_LANES` for each word of its arrays.
+        """
+        idle = {}
+        for line, counters in run.lines.items():
+            requests, lanes = (counters[f"{kind}_memory_{space}"] for kind in ("instructions", "thread_instructions"))
+            if WARP * requests > 2 * lanes:
+                idle[line] = WARP * requests - lanes
+        words = sum(-(-array.nbytes // _WORD) for array in run.outputs.values())
+        words += sum(-(-array.dtype.itemsize * math.prod(array.shape or ()) // _WORD) for array in _given(run))
+        if sum(idle.values()) > _FEW_LANES * words:
+            line = max(idle, key=lambda line: (idle[line], -line))
+            counters = run.lines[line]
+            each = counters[f"thread_instructions_memory_{space}"] / counters[f"instructions_memory_{space}"]
+            seen = (
+                f"accesses of {space} memory in line {line} have {each:.3g} of {WARP} lanes at work: few lanes at a time "
+                "take as many requests as all of them together"
+            )
+            self._measure(seen)
+            raise Judgement(Verdict.PERF, seen, line=line, case=_case(run))
 
     def _measure(self, text: str) -> None:
         """Keep what was held against a limit, unless a secret case counts it: no student may read that.
@@ -575,6 +641,10 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
 def _atomics(counters: Counters) -> int:
     """Atomic operations on global and shared memory, counted once a warp."""
     return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
+
+
+def _given(run: RunResult) -> list[ArrayPlan]:
+    return [array for array in run.plan.arrays.values() if array.is_given and not array.is_result]
 
 
 def _looks_unset(got: np.ndarray, result: Comparison) -> bool:

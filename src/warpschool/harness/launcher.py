@@ -51,7 +51,7 @@ def random_inputs(plan: Plan, rng: np.random.Generator | None = None, *, seed: i
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """What one run of a whole kernel file left behind; `overwritten` names inputs that the kernel changed."""
+    """What one run of a whole kernel file left behind; `overwritten` names inputs that it stored to."""
 
     outputs: Mapping[str, np.ndarray]
     launches: tuple[Launch, ...]
@@ -154,10 +154,12 @@ class Program:
         _fill_constants(plan, self.module, hosts)
         launches = tuple(self._launch(launch, plan, on_device, simulator) for launch in plan.launches)
         device.synchronize()
+        stored_to = {name for launch in launches for name in launch.outcome.stored_to}
         overwritten = tuple(
             name
             for name, array in plan.arrays.items()
-            if array.direction == "in" and device.asnumpy(on_device[name]).tobytes() != hosts[name].tobytes()
+            if array.direction == "in"
+            and (name in stored_to or device.asnumpy(on_device[name]).tobytes() != hosts[name].tobytes())
         )
         outputs = {name: device.asnumpy(on_device[name]) for name, array in plan.arrays.items() if array.is_result}
         again = partial(self.run, sizes, arrays, from_zero=True, **simulator)
