@@ -52,8 +52,8 @@ def test_ragged(kernel, rng):
 def test_bytes(kernel, rng):
     m, n = ALIGNED
     counters = kernel.counters(*check_transpose(kernel, rng, m, n))
-    kernel.within(counters.global_load_bytes, 4 * m * n, "requested bytes of global loads", unit="bytes")
-    kernel.within(counters.global_store_bytes, 4 * m * n, "requested bytes of global stores", unit="bytes")
+    kernel.within(counters.global_load_bytes, 4 * m * n, "bytes of global loads", unit="bytes")
+    kernel.within(counters.global_store_bytes, 4 * m * n, "bytes of global stores", unit="bytes")
 
 
 @criterion(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_registers
+from warpschool.grading.budgets import require_copies, require_registers, require_tensor_products
 
 FULL_TILES = [(128, 256, 32), (128, 256, 96)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 24)])
@@ -69,11 +69,10 @@ def test_race(kernel, rng):
 )
 def test_in_flight(kernel, rng):
     m, n, k = LONG
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.at_least(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
-    kernel.within(counters.fma_instructions, 0, "multiply-adds of threads")
-    share = counters.tensor_instructions_copying / counters.tensor_instructions
-    kernel.at_least(share, IN_FLIGHT, "share of matrix products with a copy under way")
+    run = kernel.run(*check_product(kernel, rng, m, n, k))
+    kernel.within(run.counters.multiplications, 0, "products of threads")
+    require_tensor_products(kernel, run, 2 * m * n * k)
+    require_copies(kernel, run, IN_FLIGHT)
 
 
 @criterion(

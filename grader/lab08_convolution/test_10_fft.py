@@ -67,7 +67,7 @@ def test_loads(kernel, rng):
     counters = kernel.counters(*check_spectra(kernel, rng, *COUNTED))
     products = batch * channels * filters * points
     kernel.within(counters.global_load_bytes / products, 8 * 2 / REUSE, "bytes of global loads for each product")
-    work = counters.fma_instructions + counters.fadd_instructions + counters.fmul_instructions
+    work = counters.operations
     kernel.at_least(work, 2 * products, "multiply-adds")
     kernel.within(work, 4 * products, "multiply-adds, additions and multiplications")
 

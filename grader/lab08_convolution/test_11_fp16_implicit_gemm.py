@@ -6,6 +6,7 @@ import numpy as np
 
 from warpcourse.cases import RACES, convolution
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_tensor_products
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 8, 12, 64, 5), convolution(3, 64, 8, 64, 1), convolution(2, 64, 8, 64, 3, pad=1)]
@@ -110,9 +111,9 @@ def test_bytes(kernel, rng):
     "single-precision multiply-adds",
 )
 def test_tensor(kernel, rng):
-    counters = kernel.counters(*check_half(kernel, rng, COUNTED))
-    kernel.at_least(counters.tensor_operations, 2 * COUNTED.products, "operations on tensor cores")
-    kernel.within(counters.fma_instructions, 0, "single-precision multiply-adds")
+    run = kernel.run(*check_half(kernel, rng, COUNTED))
+    require_tensor_products(kernel, run, 2 * COUNTED.products)
+    kernel.within(run.counters.multiplications, 0, "products of threads")
 
 
 @criterion(

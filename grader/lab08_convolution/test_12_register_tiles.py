@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpcourse.cases import RACES, check_convolution, convolution
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_registers
+from warpschool.grading.budgets import require_products, require_registers
 
 PLAIN = [convolution(4, 1, 28, 8, 5), convolution(4, 3, 12, 8, 5)]
 ODD = practice([
@@ -75,9 +75,9 @@ def test_race(kernel, rng):
     "(14 float4s for 320 of them are 0.7; two floats for each would be 8)",
 )
 def test_shared_bytes(kernel, rng):
-    counters = kernel.counters(*check_convolution(kernel, rng, COUNTED))
-    kernel.at_least(counters.fma_instructions, COUNTED.products, "multiply-adds")
-    kernel.within(counters.shared_bytes_per_fma, 0.75, "bytes of shared loads for each multiply-add")
+    run = kernel.run(*check_convolution(kernel, rng, COUNTED))
+    require_products(kernel, run, COUNTED.products)
+    kernel.within(run.counters.shared_load_bytes / COUNTED.products, 0.75, "bytes of shared loads for each product")
 
 
 @criterion(

@@ -23,8 +23,7 @@ from ptxsim.analysis.effects import order_may_show
 from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number, inlined_size
 from ptxsim.kernel.cfg import build_kernel
-from ptxsim.kernel.doubled import KINDS as DOUBLED
-from ptxsim.kernel.doubled import doubled as doubled_program
+from ptxsim.kernel.doubled import KINDS as DOUBLED, doubled as doubled_program
 from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Terms, Triple

@@ -341,10 +341,7 @@ class Submission:
             self._no_excess(run, "shared store", "wavefronts", "shared_store_bank_conflicts")
         self._no_idle_lanes(run, "shared")
 
-    def comes_from(
-        self, run: RunResult, kind: str, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
-        constants: Mapping[str, int] | None = None, share: float = 0.9,
-    ) -> None:  # fmt: skip
+    def comes_from(self, run: RunResult, kind: str, *, share: float = 0.9) -> None:
         """Raise Judgement (PERF) unless every output of `run` comes from what is counted as `kind`.
 
         The same run is made again with all products of that kind added twice ("products": of single precision, "packed
@@ -352,9 +349,11 @@ class Submission:
         move by `share` of its own size at least: those that are sums of such products move by as much as they hold.
         With a share of 0 it is enough that elements move: for outputs with more terms than products.
         """
+        if run.again is None:
+            raise GradingError("this run cannot be made again")
         try:
-            replay = self._run("sim", sizes, arrays, constants, doubled=kind)
-        except Judgement:  # results decide there how it goes on: they are not thrown away
+            replay = run.again(doubled=kind, step_limit=STEP_LIMIT)
+        except (WarpschoolError, MemoryError):  # results decide there how it goes on: they are not thrown away
             return
         for name, before in run.outputs.items():
             size = np.abs(before.astype(np.float64))
@@ -440,10 +439,10 @@ class Submission:
 
     def _starts_show(self, run: RunResult, name: str, got: np.ndarray) -> bool:
         """Whether what the output holds before the launch decides over what it holds afterwards."""
-        if run.from_zero is None:
+        if run.again is None:
             return False
         try:
-            other = run.from_zero()[name]
+            other = run.again(from_zero=True).outputs[name]
         except (WarpschoolError, KeyError):
             return False
         unlike = ~((other == got) | (np.isnan(other) & np.isnan(got) if other.dtype.kind == "f" else False))
@@ -560,8 +559,8 @@ class Submission:
             counters = run.lines[line]
             each = counters[f"thread_instructions_memory_{space}"] / counters[f"instructions_memory_{space}"]
             seen = (
-                f"accesses of {space} memory in line {line} have {each:.3g} of {WARP} lanes at work: few lanes at a time "
-                "take as many requests as all of them together"
+                f"accesses of {space} memory in line {line} have {each:.3g} of {WARP} lanes at work: few lanes at a "
+                "time take as many requests as all of them together"
             )
             self._measure(seen)
             raise Judgement(Verdict.PERF, seen, line=line, case=_case(run))

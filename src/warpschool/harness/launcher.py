@@ -60,8 +60,8 @@ class RunResult:
     overwritten: tuple[str, ...] = ()
     in_other_orders: tuple[RunResult, ...] = ()
     """the same run with blocks and warps in other orders, where somebody has asked for it"""
-    from_zero: Callable[[], Mapping[str, np.ndarray]] | None = field(default=None, repr=False)
-    """runs it once more, with outputs that start at zero instead of NaN; its outputs"""
+    again: Callable[..., RunResult] | None = field(default=None, repr=False)
+    """runs it once more; keywords are those of `Program.run`"""
 
     @property
     def counters(self) -> Counters:
@@ -162,8 +162,8 @@ class Program:
             and (name in stored_to or device.asnumpy(on_device[name]).tobytes() != hosts[name].tobytes())
         )
         outputs = {name: device.asnumpy(on_device[name]) for name, array in plan.arrays.items() if array.is_result}
-        again = partial(self.run, sizes, arrays, from_zero=True, **simulator)
-        return RunResult(outputs, launches, plan, device, overwritten, from_zero=lambda: again().outputs)
+        again = partial(self.run, sizes, arrays, **simulator)
+        return RunResult(outputs, launches, plan, device, overwritten, again=again)
 
     def enqueue(
         self, sizes: Mapping[str, float], arrays: Mapping[str, DeviceArray], **launching: Any
