@@ -44,7 +44,7 @@ class Case:
 
     @property
     def operations(self) -> int:
-        """Additions, multiplications and multiply-adds of all threads, each counted as one; doubles and halves too."""
+        """Additions and multiplications of all threads, a multiply-add as two; doubles and halves too."""
         return self.counters.operations
 
 

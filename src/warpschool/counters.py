@@ -167,8 +167,11 @@ class Counters(Mapping[str, int]):
 
     @property
     def operations(self) -> int:
-        """Additions, multiplications and multiply-adds of all threads, each counted as one; halves and doubles too."""
-        return self.multiplications + self.fadd_instructions
+        """Additions and multiplications of all threads; a multiply-add is two, as it is where nothing is contracted.
+
+        Halves and doubles count, each of their instructions as a multiply-add.
+        """
+        return self.flops + 2 * (self.thread_instructions_fp64 + self.thread_instructions_fp16)
 
     @property
     def block_barriers(self) -> int:
