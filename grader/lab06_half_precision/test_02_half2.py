@@ -143,7 +143,7 @@ def test_bytes(kernel, rng):
         "64 sums as float, 32 pairs as half2, and the elements of one step of k: unroll no further than needed.",
         "#pragma unroll 4 over k; all indices of part, sum, a and b known to the compiler",
     ],
-    counts="registers of a block, at most 65536; bytes that are spilled, for sm_80, and requests to local memory: none",
+    counts="registers of a block, at most 65536; bytes spilled, for sm_80, at most 64; requests to local memory: none",
 )
 def test_registers(kernel, rng):
     for m, n, k in COUNTED:

@@ -112,7 +112,7 @@ def test_wavefronts(kernel, rng):
         "What does not fit is spilled to local memory: at most 255 registers a thread, 65536 a multiprocessor.",
         "arrays with constant indices only, loops with constant bounds unrolled",
     ],
-    counts="registers of a block, at most 65536; bytes that are spilled and requests to local memory: none, for sm_80",
+    counts="registers of a block, at most 65536; bytes spilled, for sm_80, at most 64; requests to local memory: none",
 )
 def test_registers(kernel, rng):
     run = kernel.run(*check_convolution(kernel, rng, COUNTED))

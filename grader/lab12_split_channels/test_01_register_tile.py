@@ -70,7 +70,7 @@ def test_loads(kernel, rng):
         "Registers have no addresses: sum and in stay there only if every loop over them is unrolled completely.",
         "#pragma unroll in front of every loop over k, r, s and the places; constants only in array indices",
     ],
-    counts="requests to local memory, and bytes that are spilled: none; registers of a block, for sm_80: at most 65536",
+    counts="requests to local memory: none; bytes spilled, for sm_80: at most 64; registers of a block: at most 65536",
 )
 def test_local(kernel, rng):
     case = check_split(kernel, rng, COUNTED)

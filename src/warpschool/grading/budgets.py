@@ -11,6 +11,8 @@ FULL_REQUEST_BYTES = WARP * 16
 """What a warp moves with one instruction if every lane moves the 16 bytes that an instruction can."""
 REGISTERS_PER_SM = 65_536
 _COPIED = 0.9
+MOST_SPILLED = 64
+"""Bytes that may be spilled, loads and stores together: so much hangs on the order in which a compiler adds."""
 _WHAT = {
     "global_load": "bytes that a warp loads from global memory by one instruction",
     "global_store": "bytes that a warp stores to global memory by one instruction",
@@ -87,12 +89,12 @@ def require_copies(kernel: Submission, run: RunResult, least: float) -> None:
 
 
 def require_registers(kernel: Submission, run: RunResult, *, arch: str = "sm_80") -> None:
-    """Raise Judgement (PERF) if a block's threads want more registers than there are, or if registers are spilled."""
+    """Raise Judgement (PERF) if a block's threads want more registers than there are, or if more are spilled than a few."""
     used = kernel.resources(arch=arch)
     for launch in run.launches:
         mine = used[launch.kernel]
         spilled = mine.spill_load_bytes + mine.spill_store_bytes
-        kernel.within(spilled, 0, f"registers that {launch.kernel} spills to local memory", unit="bytes")
+        kernel.within(spilled, MOST_SPILLED, f"registers that {launch.kernel} spills to local memory", unit="bytes")
         kernel.within(
             mine.registers * launch.threads_per_block, REGISTERS_PER_SM, f"registers of a block of {launch.kernel}"
         )

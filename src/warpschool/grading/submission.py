@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ptxsim import Finding
 from ptxsim.limits import WARP
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
-from warpschool.compile.reading import dynamic_shared, loop_around, unset_variable
+from warpschool.compile.reading import dynamic_shared, loop_around, unset_variable, without_alignment
 from warpschool.contract import ArrayPlan, Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
@@ -302,6 +302,22 @@ class Submission:
     ) -> Counters:  # fmt: skip
         """Return the counters of one run on the simulator, summed over all launches; hazards are judged."""
         return self._clean_run(sizes, arrays, constants).counters
+
+    def shared_loads(self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike]) -> int:
+        """Return how many loads from shared memory warps execute, as the kernel writes them; hazards are judged.
+
+        Of two equal sentences the compiler joins the loads of one and takes those of the other apart. So they are
+        counted in a copy of the kernel whose arrays promise no alignment: there it joins none.
+        """
+        own = self._clean_run(sizes, arrays, None).counters.shared_load_instructions
+        text = without_alignment(self.source)
+        if text == self.source:
+            return own
+        try:
+            copy = _Metered(parse_contract(text, name=self.name), self._work, constants=None)
+            return copy.run(sizes, arrays, step_limit=STEP_LIMIT).counters.shared_load_instructions
+        except WarpschoolError:  # its arrays are not aligned by chance: then its own count stands
+            return own
 
     def resources(self, *, arch: str = "sm_80") -> dict[str, Resources]:
         """Return registers, shared and local bytes and spills of each kernel, as ptxas assigns them."""
