@@ -97,7 +97,9 @@ def _declared_without(code: str) -> Iterator[tuple[int, str]]:
                 yield line_of(code, match.start()), named["name"]
 
 
-_ALIGNMENT = re.compile(r"\b(?:__align__|alignas)\s*\(\s*\w+\s*\)|__attribute__\s*\(\(\s*aligned\s*\(\s*\w+\s*\)\s*\)\)")
+_ALIGNMENT = re.compile(
+    r"\b(?:__align__|alignas)\s*\(\s*\w+\s*\)|__attribute__\s*\(\(\s*aligned\s*\(\s*\w+\s*\)\s*\)\)"
+)
 
 
 def without_alignment(source: str) -> str:

@@ -89,7 +89,7 @@ def require_copies(kernel: Submission, run: RunResult, least: float) -> None:
 
 
 def require_registers(kernel: Submission, run: RunResult, *, arch: str = "sm_80") -> None:
-    """Raise Judgement (PERF) if a block's threads want more registers than there are, or if more are spilled than a few."""
+    """Raise Judgement (PERF) if a block's threads want more registers than there are, or spill more than a few."""
     used = kernel.resources(arch=arch)
     for launch in run.launches:
         mine = used[launch.kernel]
