@@ -11,6 +11,7 @@ from warpschool.grading.budgets import require_copies, require_tensor_products
 FULL_TILES = [(128, 256, 64), (128, 256, 192)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 80), (130, 264, 36)])
 ALIGNED = (128, 256, 256)
+COUNTED = practice([ALIGNED, (128, 384, 128)], count=1)
 LONG = (128, 256, 2048)
 IN_FLIGHT = 0.9
 
@@ -102,9 +103,9 @@ def test_tensor(kernel, rng):
     "shared memory, beyond the fewest: none",
 )
 def test_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    sizes, arrays = case(rng, m, n, k)
-    run = run_and_compare(kernel, sizes, arrays)
-    kernel.within(run.counters.global_load_bytes, m * n * k // 32, "bytes of global loads", unit="bytes")
-    kernel.no_excess_sectors(sizes, arrays)
-    kernel.no_excess_wavefronts(sizes, arrays)
+    for m, n, k in COUNTED:
+        sizes, arrays = case(rng, m, n, k)
+        run = run_and_compare(kernel, sizes, arrays)
+        kernel.within(run.counters.global_load_bytes, m * n * k // 32, "bytes of global loads", unit="bytes")
+        kernel.no_excess_sectors(sizes, arrays)
+        kernel.no_excess_wavefronts(sizes, arrays)

@@ -9,6 +9,7 @@ from warpschool.grading.budgets import require_copies, require_registers, requir
 FULL_TILES = [(128, 256, 64), (128, 256, 192)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 264, 152)])
 ALIGNED = (128, 256, 128)
+COUNTED = practice([ALIGNED, (256, 128, 192)], count=1)
 REUSED = (128, 256, 256)  # more tiles than there are stages, so that copies follow reads into the same place
 LONG = (128, 256, 2048)
 IN_FLIGHT = 0.9
@@ -70,13 +71,13 @@ def test_race(kernel, rng):
     "none; bytes of global loads and copies: at most M N K / 16",
 )
 def test_conflicts(kernel, rng):
-    m, n, k = ALIGNED
-    case = check_product(kernel, rng, m, n, k)
-    counters = kernel.counters(*case)
-    kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
-    kernel.no_excess_wavefronts(*case)
-    kernel.no_excess_sectors(*case)
-    kernel.within(counters.global_load_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
+    for m, n, k in COUNTED:
+        case = check_product(kernel, rng, m, n, k)
+        counters = kernel.counters(*case)
+        kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
+        kernel.no_excess_wavefronts(*case)
+        kernel.no_excess_sectors(*case)
+        kernel.within(counters.global_load_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
 
 
 @criterion(

@@ -16,7 +16,7 @@ ODD = practice(
         convolution(2, 1, (8, 15), 3, 5, pad=1),
     ]
 )
-COUNTED = convolution(4, 8, 12, 16, 5)
+COUNTED = practice([convolution(4, 8, 12, 16, 5)], count=1, scaled="batch")
 SHARED = 2.75  # bytes for each product that is needed; tiles reach beyond the image, and make three times as many
 
 
@@ -59,8 +59,9 @@ def test_odd(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    case = check_stage(kernel, rng, COUNTED)
-    kernel.no_hazards(*case, kinds=RACES)
+    for problem in COUNTED:
+        case = check_stage(kernel, rng, problem)
+        kernel.no_hazards(*case, kinds=RACES)
 
 
 @criterion(
@@ -75,12 +76,12 @@ def test_race(kernel, rng):
     "sectors beyond those that the bytes fill: none",
 )
 def test_bytes(kernel, rng):
-    case = check_stage(kernel, rng, COUNTED)
-    pooled = COUNTED.products // COUNTED.terms
-    kernel.within(
-        kernel.counters(*case).global_store_bytes, pooled + case[1]["w"].nbytes, "bytes of global stores", unit="bytes"
-    )
-    kernel.no_excess_sectors(*case)
+    for problem in COUNTED:
+        case = check_stage(kernel, rng, problem)
+        pooled = problem.products // problem.terms
+        limit = pooled + case[1]["w"].nbytes
+        kernel.within(kernel.counters(*case).global_store_bytes, limit, "bytes of global stores", unit="bytes")
+        kernel.no_excess_sectors(*case)
 
 
 @criterion(
@@ -95,11 +96,13 @@ def test_bytes(kernel, rng):
     "of loads: none",
 )
 def test_shared(kernel, rng):
-    case = check_stage(kernel, rng, COUNTED)
-    run = kernel.run(*case)
-    require_products(kernel, run, COUNTED.products, share=0)  # a bias is added, and the largest is kept
-    kernel.within(run.counters.shared_load_bytes / COUNTED.products, SHARED, "bytes of shared loads for each product")
-    kernel.no_excess_wavefronts(*case, stores=False)
+    for problem in COUNTED:
+        case = check_stage(kernel, rng, problem)
+        run = kernel.run(*case)
+        require_products(kernel, run, problem.products, share=0)  # a bias is added, and the largest is kept
+        each = run.counters.shared_load_bytes / problem.products
+        kernel.within(each, SHARED, "bytes of shared loads for each product")
+        kernel.no_excess_wavefronts(*case, stores=False)
 
 
 @criterion(
@@ -113,4 +116,5 @@ def test_shared(kernel, rng):
     counts="registers of a block, at most 65536; bytes that are spilled, for sm_80: at most 64",
 )
 def test_registers(kernel, rng):
-    require_registers(kernel, kernel.run(*check_stage(kernel, rng, COUNTED)))
+    for problem in COUNTED:
+        require_registers(kernel, kernel.run(*check_stage(kernel, rng, problem)))
