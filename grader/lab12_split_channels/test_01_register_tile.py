@@ -13,7 +13,7 @@ ODD = practice([
     convolution(1, 5, (7, 9), 128, 3, pad=1),
     convolution(1, 3, (17, 4), 64, 3, pad=2),
 ])
-COUNTED = practice([convolution(1, 16, 16, 64, 3, pad=1)], count=1, scaled="batch")
+COUNTED = practice([convolution(1, 16, 16, 64, 3, pad=1)], count=1, scaled="filters")
 LEAST = 5  # multiply-adds for each load; 4 x 4 places and two filters have 288 / 54 = 5.3
 
 

@@ -18,7 +18,7 @@ ODD = practice([
     convolution(1, 13, (9, 7), 128, 1, stride=2),
     convolution(1, 9, (5, 6), 256, 1, stride=3, pad=2),
 ])
-COUNTED = practice([convolution(1, 256, 16, 128, 1)], count=1, scaled="batch")
+COUNTED = practice([convolution(1, 256, 16, 128, 1)], count=1, scaled="filters")
 STRIDED = convolution(1, 64, 32, 128, 1, stride=2)
 LEAST = 3  # multiply-adds for each load; 16 places and four filters have 64 / 20 = 3.2
 
