@@ -9,7 +9,7 @@ from warpschool.grading import criterion, practice
 FULL_BLOCKS = [256, 1024, 4096]
 RAGGED = practice([1, 31, 255, 257, 1000])
 ALIGNED = 4096
-COUNTED = practice([ALIGNED, 8192], count=1)
+COUNTED = practice([ALIGNED, 11264], count=1)
 
 
 def run_and_compare(kernel, rng, n):

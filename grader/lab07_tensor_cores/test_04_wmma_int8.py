@@ -11,7 +11,7 @@ from warpschool.grading.budgets import require_copies, require_tensor_products
 FULL_TILES = [(128, 256, 64), (128, 256, 192)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 80), (130, 264, 36)])
 ALIGNED = (128, 256, 256)
-COUNTED = practice([ALIGNED, (128, 384, 128)], count=1)
+COUNTED = practice([ALIGNED, (256, 512, 256)], count=1)
 LONG = (128, 256, 2048)
 IN_FLIGHT = 0.9
 

@@ -40,7 +40,9 @@ CASES = {
     "guarded": ("@%p0 fma.rn.f32 %f1, %f0, %f0, %f1;", (10, 1), (19, 1)),
     "add": ("add.f32 %f1, %f0, %f0;", (6, 6), (6, 6)),
     "integer": ("mul.lo.u32 %r1, %r0, 0; cvt.rn.f32.u32 %f1, %r1;", (0, 0), (0, 0)),
-    "doubles": (".reg .f64 %d<2>; cvt.f64.f32 %d0, %f0; mul.f64 %d0, %d0, %d0; cvt.rn.f32.f64 %f1, %d0;", (9, 9), (9, 9)),
+    "doubles": (
+        ".reg .f64 %d<2>; cvt.f64.f32 %d0, %f0; mul.f64 %d0, %d0, %d0; cvt.rn.f32.f64 %f1, %d0;", (9, 9), (9, 9)
+    ),
 }  # fmt: skip
 
 
