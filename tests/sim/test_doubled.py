@@ -77,7 +77,8 @@ def test_four_bytes_at_a_time():
 
 def test_a_copy_brings_zeros():
     body = """.shared .align 16 .b8 s[128]; mov.u32 %r3, s; shl.b32 %r4, %r0, 2; add.u32 %r3, %r3, %r4;
-    st.global.f32 [%rd2], %f0; cp.async.ca.shared.global [%r3], [%rd2], 4; cp.async.wait_all; ld.shared.f32 %f1, [%r3];"""
+    st.global.f32 [%rd2], %f0;
+    cp.async.ca.shared.global [%r3], [%rd2], 4; cp.async.wait_all; ld.shared.f32 %f1, [%r3];"""
     ptx, out = KERNEL.replace("BODY", body), np.zeros(32, np.float32)
     assert engine_launch.launch(ptx, "k", 1, 32, out).arrays[0].tolist() == [3] * 32
     assert engine_launch.launch(ptx, "k", 1, 32, out, doubled="copies").arrays[0].tolist() == [0] * 32
