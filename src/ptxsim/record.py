@@ -70,3 +70,5 @@ class LaunchRecord:
     notes: tuple[Finding, ...] = ()
     handoffs: tuple[Handoff, ...] = ()
     """in the order in which they were simulated, where somebody asked for them"""
+    stored_to: tuple[str, ...] = ()
+    """names of the allocations of which something was stored to or updated, with checks"""

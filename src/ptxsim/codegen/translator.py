@@ -344,6 +344,9 @@ class Translator(Builder):
         self.count("warp_instructions", line, per_warp=1)
         self.count("thread_instructions", line, per_lane=1)
         self.count(f"instructions_{i.counted}", line, per_warp=1)
+        self.count(f"thread_instructions_{i.counted}", line, per_lane=1)
+        if i.row.tally_warps:
+            self.count(i.row.tally_warps, line, per_warp=1)
         name = i.row.tally.get(i.type) if i.types else None
         if name:
             self.count(name, line, per_lane=1)

@@ -266,7 +266,7 @@ class Launching:
                     heap.restore(heap_before)
                 return None
             _raise_fault(self, workers)
-            record = self._account(workers)
+            record = replace(self._account(workers), stored_to=_stored_to(written, workers[0].shadows))
             if before.complete and any(h.kind == "race" for h in record.hazards):
                 with heap.back_at(heap_before) if heap is not None and heap_before is not None else nullcontext():
                     found = self._looked_into(record.hazards, before, written)
@@ -422,6 +422,18 @@ class Launching:
         return LaunchRecord(
             dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed
         )
+
+
+def _stored_to(written: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[str, ...]:
+    """Names of the allocations of which some granule was stored to or updated, whatever it holds afterwards."""
+    found = []
+    for allocation in written:
+        shadow = shadows.get(allocation.address, np.zeros(0, np.uint64))
+        accessed, kind = shadow >> np.uint64(32), shadow >> np.uint64(L.KIND_SHIFT) & np.uint64(3)
+        hidden = accessed & np.uint64(L.WROTE_BEFORE) != 0
+        if np.any((accessed != 0) & ((kind != L.READ) | hidden)):
+            found.append(allocation.name)
+    return tuple(found)
 
 
 def _printed(buffers: list[bytes], memory: Memory) -> str:

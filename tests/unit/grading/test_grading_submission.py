@@ -86,7 +86,7 @@ def test_files_that_cannot_run(source, verdict, words, line):
         ("if (i < n) __syncthreads(); if (i < n) y[i] = 2 * x[i];", "SYNC", 6, "barrier"),
         ("if (i < n) y[i] = 2 * x[i] + 0 * t[threadIdx.x];", "UNINIT", 6, "t"),
         ("if (i < n) y[i] = 2 * x[i]; if (i == 1) ((float*)x)[0] = 7;", "RACE", 6, "x"),
-        ("if (i < n) y[i] = 2 * x[i]; if (i == 0) ((float*)x)[0] = 7;", "WA", 0, "changes its input x"),
+        ("if (i < n) y[i] = 2 * x[i]; if (i == 0) ((float*)x)[0] = 7;", "WA", 0, "stores to its input x"),
         ("if (i < n) y[i] = 2 * x[i]; if (i == 3) __trap();", "RTE", 6, "trap"),
         ("for (int k = 0; k < n; k += 0) y[0] = 1;", "TLE", 0, "never ends"),
         ("for (int k = 0; k < 30000; ++k) printf(\"%d: a long line of text, again\\n\", k);", "OLE", 0, "printed more"),
