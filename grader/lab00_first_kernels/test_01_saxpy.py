@@ -8,7 +8,7 @@ from warpschool.grading import criterion, practice
 
 A = 2.5
 FULL_BLOCKS = [256, 1024, 4096]
-RAGGED = practice([1, 31, 255, 257, 1000])
+RAGGED = practice([1, 31, 255, 257, 1000, 40_000])
 ALIGNED = 4096
 
 

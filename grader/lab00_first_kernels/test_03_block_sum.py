@@ -10,7 +10,7 @@ from warpschool.grading import criterion, practice
 SPAN = 256  # elements of one sum
 WARP = 32
 FULL_BLOCKS = [256, 1024, 4096]
-RAGGED = practice([1, 31, 33, 255, 257, 1000])
+RAGGED = practice([1, 31, 33, 255, 257, 1000, 40_000])
 ALIGNED = 16 * SPAN
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from warpschool.grading import criterion, practice
 
 FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
 TILE = 16
 

@@ -6,7 +6,7 @@ from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
 
 FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
 WPT = 8
 REUSE = 16  # how often an element from global memory must serve, at least; tiles of 32 reach 32

@@ -6,7 +6,7 @@ from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
 
 FULL_TILES = [(64, 64, 32), (128, 64, 96), (64, 192, 64)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (130, 67, 33)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (130, 67, 33), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
 WPTM = 8
 REUSE = 48  # how often an element from global memory must serve, at least: square tiles of 32 do not reach it
