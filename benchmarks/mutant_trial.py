@@ -30,7 +30,8 @@ _TOLERANCE = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-12}
 """Of the largest magnitude, by the narrowest type among a step's arrays; never less than 16 errors of the reference."""
 _MOST = {
     "n": 70_000, "N": 200, "M": 200, "K": 150, "BATCH": 3, "C": 20, "F": 40, "H": 20, "W": 20, "R": 5, "S": 5,
-    "STRIDE": 2, "PAD": 2, "P": 200, "IN": 200, "OUT": 100, "CLASSES": 40, "TRANSPOSE_A": 1, "TRANSPOSE_B": 1, "POSITIONS": 5,
+    "STRIDE": 2, "PAD": 2, "P": 200, "IN": 200, "OUT": 100, "CLASSES": 40, "TRANSPOSE_A": 1,
+    "TRANSPOSE_B": 1, "POSITIONS": 5,
 }  # fmt: skip
 _FROM_ZERO = ("PAD", "TRANSPOSE_A", "TRANSPOSE_B", "CROP", "F0")
 _Arrays = Mapping[str, np.ndarray]
