@@ -6,7 +6,9 @@ from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)])
+RAGGED = practice(
+    [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36), (33, 260, 36), (130, 36, 36)]
+)
 ALIGNED = (256, 256, 256)
 WPTM = WPTN = 8
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128

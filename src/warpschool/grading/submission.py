@@ -22,7 +22,9 @@ from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, requ
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.errors import (
+    ArgumentError,
     DeviceLacks,
+    EntryError,
     GradingError,
     KernelTooLarge,
     SimulationError,
@@ -159,6 +161,7 @@ class _Metered(Program):
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
+        self.kernel(launch.entry)  # macros may have taken from the compiler what the header's reader has seen
         try:
             self._work.launch(id(self), launch, self.module.instructions(launch.entry))
         except SimulationError as error:
@@ -168,6 +171,11 @@ class _Metered(Program):
         left = max(1, self._work.left // (_PART * max(1, self.module.ptx.count(";"))))
         try:
             done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": min(asked, left)})
+        except ArgumentError as error:
+            raise EntryError(
+                f"what the compiler made of {launch.entry} takes other arguments than its Entry line says: {error.message}",
+                file=plan.contract.name, line=launch.line, next_step="Do macros change names or types?",
+            ) from error
         except StepLimitExceeded as error:
             if asked <= left:
                 raise
