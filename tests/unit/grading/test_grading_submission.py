@@ -121,6 +121,29 @@ def test_the_launches_of_a_check_share_a_budget_of_instructions(monkeypatch):
     assert ended_at[0] == ended_at[1] > 3
 
 
+@pytest.mark.parametrize(("rounds", "is_judged"), [(50, False), (400, True)])
+def test_what_the_reference_takes_too_may_go_on(rounds, is_judged, monkeypatch):
+    """Half of the budget is free; then each run is given four times what the reference takes for it."""
+    reference = load(variant("for (int k = 0; k < 40; ++k) if (i < n) y[i] = x[(i + k) % n];"))
+    monkeypatch.setattr(submission, "WORK_LIMIT", 60_000)
+    kernel = load(variant(f"for (int k = 0; k < {rounds}; ++k) if (i < n) y[i] = x[(i + k) % n];"))
+    kernel.reference = lambda: reference
+    arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+    found = None
+    for _ in range(200):
+        try:
+            kernel.run({"n": 64}, arrays)
+        except Judgement as judgement:
+            found = judgement
+            break
+    assert (found is not None) is is_judged
+    assert int(kernel.spent["executed"]) <= kernel._work.given
+    if found is not None:
+        assert found.verdict is Verdict.TLE and kernel._work.given < 20 * 60_000
+    else:
+        assert int(kernel.spent["executed"]) > 2 * 60_000
+
+
 def test_a_launch_of_a_long_kernel_has_fewer_steps():
     """A step is worth the instructions that it may run: so many steps of a long loop would take hours."""
     body = "float s = x[0];\n#pragma unroll 1\nfor (int k = 0; k < (1 << 21); ++k) {" + "s = s * x[1] + 1;" * 600 + "}"
