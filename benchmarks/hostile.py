@@ -21,14 +21,15 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "hostile.json"
 sys.path.insert(0, str(ROOT))
 
-from rich.progress import track  # noqa: E402 - the corpus lies beside the tests, not in a package that is installed
-from tests.hostile import hostile_more, hostile_notebooks, python_cells  # noqa: E402
-from tests.hostile.hostile_kernels import ATTACKS, Attack  # noqa: E402
+# the corpus lies beside the tests, not in a package that is installed
+from rich.progress import track
+from tests.hostile import hostile_cells, hostile_more, hostile_notebooks
+from tests.hostile.hostile_kernels import ATTACKS, Attack
 
-from warpschool.course import Course  # noqa: E402
-from warpschool.grading.jobs import KernelJob  # noqa: E402
-from warpschool.grading.runner import library_versions  # noqa: E402
-from warpschool.grading.verdicts import Verdict  # noqa: E402
+from warpschool.course import Course
+from warpschool.grading.jobs import KernelJob
+from warpschool.grading.runner import library_versions
+from warpschool.grading.verdicts import Verdict
 
 
 def tried(attack: Attack, seed: int) -> tuple[bool, float]:
@@ -61,11 +62,11 @@ def figures(seeds: int, kind: str) -> dict[str, Any]:
         row["held"] += holds
         row["most_cpu_s"] = round(max(row["most_cpu_s"], *(cost for _, cost in found)), 1)
         failed += [] if holds else [f"{attack.kind}: {attack.name}"]
-    for name in track([name for name in python_cells.CELLS if kind in "cells in Python"], description="cells"):
+    for name in track([name for name in hostile_cells.CELLS if kind in "cells in Python"], description="cells"):
         row = kinds.setdefault("cells in Python", {"tried": 0, "held": 0, "most_cpu_s": 0.0})
         before = _spent_s()
-        own, verdicts = python_cells.CELLS[name]
-        holds = str(python_cells.checked(own).verdict) in verdicts.split()
+        own, verdicts = hostile_cells.CELLS[name]
+        holds = str(hostile_cells.checked(own).verdict) in verdicts.split()
         row["tried"] += 1
         row["held"] += holds
         row["most_cpu_s"] = round(max(row["most_cpu_s"], _spent_s() - before), 1)

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from .hostile_kernels import (
-    BLOCK_SUM, HEADER, INDEX, OPEN, PRODUCT, PRODUCT_OPEN, RIGHT, RIGHT_BODY, SUM_HEADER, SUM_OPEN, TILED, add, body,
-    kind, launch,
-)  # fmt: skip
+    BLOCK_SUM,
+    HEADER,
+    INDEX,
+    OPEN,
+    PRODUCT,
+    PRODUCT_OPEN,
+    RIGHT,
+    RIGHT_BODY,
+    SUM_HEADER,
+    SUM_OPEN,
+    TILED,
+    add,
+    body,
+    kind,
+    launch,
+)
 
 RIGHT_LINE = "    if (i < n) z[i] = a * x[i] + y[i];"
 LAUNCH = "// Launch:  saxpy block=(256) grid=(cdiv(n, 256))\n"

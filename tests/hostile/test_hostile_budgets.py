@@ -12,8 +12,8 @@ from warpschool.grading.jobs import KernelJob
 from warpschool.grading.sandbox import bubblewrap_problem
 from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, TRANSLATION_LIMIT
 
+from .hostile_cells import checked
 from .hostile_kernels import RIGHT
-from .python_cells import checked
 
 STEP = "lab00_first_kernels/01_saxpy"
 JOB_CPU_S = 20

@@ -16,7 +16,7 @@ from warpschool.grading.jobs import KernelJob, Store
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Verdict
 
-from . import hostile_kernels as corpus, hostile_more, python_cells
+from . import hostile_cells, hostile_kernels as corpus, hostile_more
 from .test_hostile_budgets import needs_bubblewrap
 
 assert hostile_more.RIGHT_LINE  # its import has put the rest into the table
@@ -25,9 +25,9 @@ ALWAYS = (
     "two billion empty blocks", "identifier of 10 MB", "include by splices", "message full of control characters",
     "entry that replaces its own", "forged pointer", "reads one too far, right output", "device malloc loop",
     "printf flood", "inputs overwritten after use", "Windows line ends", "UTF-16", "float is double",
-    "the entry's name is another's", "the hour of the day", "the hour by pasted letters", "a variable that nobody defines",
-    "a constant that is written", "a barrier of seven threads", "a header of other digits", "launches that each run for long",
-    "a mask that lies",
+    "the entry's name is another's", "the hour of the day", "the hour by pasted letters",
+    "a variable that nobody defines", "a constant that is written", "a barrier of seven threads",
+    "a header of other digits", "launches that each run for long", "a mask that lies",
 )  # fmt: skip
 """the ones that ordinary runs try; full runs try all"""
 MOST_RESULT_BYTES = 24 << 10
@@ -55,11 +55,11 @@ def test_verdict_and_nothing_else(name, seed, canaries):
 
 @needs_bubblewrap
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in python_cells.QUICK else pytest.mark.slow) for n in python_cells.CELLS]
+    "name", [pytest.param(n, marks=() if n in hostile_cells.QUICK else pytest.mark.slow) for n in hostile_cells.CELLS]
 )
 def test_cells_earn_points_for_plain_numbers_alone(name):
-    own, verdict = python_cells.CELLS[name]
-    found = python_cells.checked(own)
+    own, verdict = hostile_cells.CELLS[name]
+    found = hostile_cells.checked(own)
     assert str(found.verdict) == verdict, found
     assert (found.fraction == 1.0) is (verdict == "AC")
 

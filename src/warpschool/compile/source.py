@@ -200,8 +200,8 @@ _FREE_OPTIONS = re.compile(
 def cleared_source(source: str, *, name: str, folders: Sequence[Path]) -> str:
     """The copy of a normalised source that the compiler may see: comments blanked, every include allowed.
 
-    Raises PolicyError for an include that reaches outside `folders`, a computed include, `#line` and the time of day; CompileError for a
-    harmless header that does not exist on the device.
+    Raises PolicyError for an include that reaches outside `folders`, a computed include, `#line` and the time of day;
+    CompileError for a harmless header that does not exist on the device.
     """
     if "\0" in source:
         where = line_of(source, source.index("\0"))

@@ -44,8 +44,8 @@ STEP_LIMIT = 1 << 23
 WORK_LIMIT = 1 << 27
 """Instructions of warps, or other work that takes as long, that all launches of a check may do together.
 
-Once half of it is gone, each run is given `GRANTED` times what the reference takes for it: no right kernel runs out, and an idle
-one gains nothing by waiting.
+Once half of it is gone, each run is given `GRANTED` times what the reference takes for it: no right kernel runs out,
+and an idle one gains nothing by waiting.
 """
 GRANTED = 4
 LAUNCH_LIMIT = 1 << 10
@@ -187,10 +187,9 @@ class _Metered(Program):
         try:
             done = super()._launch(launch, plan, arrays, simulator)
         except ArgumentError as error:
-            raise EntryError(
-                f"what the compiler made of {launch.entry} takes other arguments than the Entry line says: {error.message}",
-                file=plan.contract.name, line=launch.line, next_step="Do macros change names or types?",
-            ) from error
+            what = f"compiled, {launch.entry} takes other arguments than its Entry line says: {error.message}"
+            advice = "Do macros change names or types?"
+            raise EntryError(what, file=plan.contract.name, line=launch.line, next_step=advice) from error
         except StepLimitExceeded as error:
             if _work(error.counted) < self._work.left:
                 raise  # more steps may be allowed
