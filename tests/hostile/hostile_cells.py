@@ -38,7 +38,7 @@ CELLS: dict[str, tuple[str, str]] = {
     "a forged answer on every file": (
         "import os, json\nfor number in range(3, 64):\n    try:\n        os.write(number, json.dumps({'values': {}, "
         "'unfit': [], 'functions': [], 'check': {'value': 2.0}}).encode() + b'\\n')\n    except OSError:\n        pass\n"
-        "answer = 0", "WA",
+        "answer = 0", "WA RTE",
     ),
     "another check": ("import warpschool as ws\nws.check_prediction = lambda *a, **k: 2.0\nanswer = 0", "WA"),
     "other modules": ("import sys\nsys.modules['warpschool'] = None\nanswer = 42", "AC"),

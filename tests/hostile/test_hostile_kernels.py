@@ -60,7 +60,7 @@ def test_verdict_and_nothing_else(name, seed, canaries):
 def test_cells_earn_points_for_plain_numbers_alone(name):
     own, verdict = hostile_cells.CELLS[name]
     found = hostile_cells.checked(own)
-    assert str(found.verdict) == verdict, found
+    assert str(found.verdict) in verdict.split(), found
     assert (found.fraction == 1.0) is (verdict == "AC")
 
 

@@ -178,7 +178,8 @@ class _Metered(Program):
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
-        self.kernel(launch.entry)  # macros may have taken from the compiler what the header's reader has seen
+        if launch.entry not in self.module.entries:  # macros took from the compiler what the header's reader has seen
+            self.kernel(launch.entry)  # says what there is
         try:
             self._work.launch(id(self), launch, self.module.instructions(launch.entry))
         except SimulationError as error:
