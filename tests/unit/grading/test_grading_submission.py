@@ -104,6 +104,26 @@ def test_kernels_that_fail(body, verdict, line, words):
     assert not line or found.line == line
 
 
+@pytest.mark.parametrize(
+    ("above", "words"),
+    [
+        ("#define int long", "other arguments than its Entry line says"),
+        ("#define scale other", "there is no kernel 'scale'"),
+        ("#undef __global__\n#define __global__ __device__", "there is no kernel 'scale'"),
+    ],
+)
+def test_what_macros_hide_is_no_entry(above, words):
+    kernel = load(STEP.replace('extern "C"', f'{above}\nextern "C"'))
+    found = judgement(kernel.run, {"n": 8}, {"x": np.zeros(8, np.float32)})
+    assert found.verdict == "NE" and words in found.seen
+
+
+def test_a_variable_that_nobody_defines_stops_the_launch():
+    kernel = load(variant("if (i < n) y[i] = elsewhere[i];").replace('extern "C"', 'extern __device__ float elsewhere[];\nextern "C"'))
+    found = judgement(kernel.run, {"n": 8}, {"x": np.zeros(8, np.float32)})
+    assert found.verdict == "LE" and "elsewhere" in found.seen
+
+
 def test_the_launches_of_a_check_share_a_budget_of_instructions(monkeypatch):
     """What each launch may do adds up over a check; where it ends is the same on every machine."""
     monkeypatch.setattr(submission, "WORK_LIMIT", 60_000)
