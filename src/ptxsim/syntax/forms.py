@@ -238,7 +238,7 @@ def barrier(i: Instruction) -> list[Need]:
     _of_at_most(i, first, MOST_BARRIERS - 1)
     threads = i.operands[first + 1] if len(i.operands) - 2 * first > 1 else None
     if isinstance(threads, Immediate) and threads.bits % WARP:
-        raise UnknownForm("this number of threads, which is no multiple of a warp")
+        raise UnknownForm("this number of threads")
     if i.has("arrive"):
         return [source(32)] * 2
     if not i.has("red"):
