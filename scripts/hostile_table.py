@@ -1,4 +1,4 @@
-"""Writes the table of what was tried into docs/teach/cheats.md, from benchmarks/results/hostile.json; --check compares."""
+"""Writes the table of what was tried into docs/teach/cheats.md, of benchmarks/results/hostile.json; --check compares."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def table() -> str:
     ]
     if found["failed"]:
         lines += ["", "These did not hold: " + ", ".join(found["failed"]) + "."]
-    return "\n".join([*lines, "", f"{found['notebooks']} hostile notebooks and what displays hand-ins are tests beside it."])
+    beside = f"{found['notebooks']} hostile notebooks, and what displays hand-ins, are tests beside it."
+    return "\n".join([*lines, "", beside])
 
 
 def page() -> str:

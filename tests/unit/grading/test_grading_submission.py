@@ -119,7 +119,8 @@ def test_what_macros_hide_is_no_entry(above, words):
 
 
 def test_a_variable_that_nobody_defines_stops_the_launch():
-    kernel = load(variant("if (i < n) y[i] = elsewhere[i];").replace('extern "C"', 'extern __device__ float elsewhere[];\nextern "C"'))
+    declared = 'extern __device__ float elsewhere[];\nextern "C"'
+    kernel = load(variant("if (i < n) y[i] = elsewhere[i];").replace('extern "C"', declared))
     found = judgement(kernel.run, {"n": 8}, {"x": np.zeros(8, np.float32)})
     assert found.verdict == "LE" and "elsewhere" in found.seen
 
