@@ -1,4 +1,4 @@
-"""Writes the table of what was tried into docs/teach/cheats.md, of benchmarks/results/hostile.json; --check compares."""
+"""Writes the table of what was tried into docs/teach/cheats.md from results/hostile.json; --check compares."""
 
 from __future__ import annotations
 
