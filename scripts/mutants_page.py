@@ -96,7 +96,9 @@ def _left_out(rows: dict[str, dict[str, Any]]) -> list[str]:
     if shapeless:
         lines.append(f"Not tried, for want of random inputs that suit them: {', '.join(f'`{n}`' for n in shapeless)}.")
     if missing:
-        lines.append(f"Not run yet: {', '.join(f'`{name}`' for name in missing)}.")
+        labs = Counter(name.partition("/")[0] for name in missing)
+        told = ", ".join(f"`{lab}` ({count} {'step' if count == 1 else 'steps'})" for lab, count in labs.items())
+        lines.append(f"Not run yet: {told}.")
     return ["", *lines] if lines else []
 
 
