@@ -7,7 +7,7 @@ import numpy as np
 from warpschool.grading import criterion, practice
 
 FULL_BLOCKS = [256, 1024, 4096]
-RAGGED = practice([1, 31, 255, 257, 1000])
+RAGGED = practice([1, 31, 255, 257, 1000, 40_000])
 ALIGNED = 4096
 COUNTED = practice([ALIGNED, 11264], count=1)
 

@@ -7,7 +7,7 @@ import numpy as np
 from warpschool.grading import criterion, practice
 
 FULL_BLOCKS = [(64, 64), (32, 128), (128, 32)]
-RAGGED = practice([(1, 1), (1, 100), (100, 1), (31, 33), (127, 65)])
+RAGGED = practice([(1, 1), (1, 100), (100, 1), (31, 33), (127, 65), (200, 182)])
 ALIGNED = (64, 128)
 COUNTED = practice([ALIGNED, (96, 64)], count=1)
 

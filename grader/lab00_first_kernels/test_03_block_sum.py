@@ -10,7 +10,7 @@ SPAN = 256  # elements of one sum
 WARP = 32
 IDLE = 96  # lanes that may rest for a sum: where eight sums of warps are added, eight lanes of 32 work in three steps
 FULL_BLOCKS = [256, 1024, 4096]
-RAGGED = practice([1, 31, 33, 255, 257, 1000])
+RAGGED = practice([1, 31, 33, 255, 257, 1000, 40_000])
 ALIGNED = 16 * SPAN
 COUNTED = practice([ALIGNED, 5 * SPAN], count=1)
 

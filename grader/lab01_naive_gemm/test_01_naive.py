@@ -7,7 +7,7 @@ import numpy as np
 from warpschool.grading import criterion, practice
 
 FULL_TILES = [(32, 32, 32), (64, 32, 48), (16, 96, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (127, 5, 31)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (127, 5, 31), (200, 182, 130)])
 ALIGNED = (64, 64, 64)
 COUNTED = practice([ALIGNED, (32, 96, 48)], count=1)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from warpschool.grading import criterion, practice
 
-SHAPES = practice([(32, 32, 32), (31, 33, 17), (1, 1, 1)])
+SHAPES = practice([(32, 32, 32), (31, 33, 17), (1, 1, 1), (200, 182, 130)])
 ALIGNED = (64, 64, 64)
 COUNTED = practice([ALIGNED, (32, 96, 48)], count=1)
 

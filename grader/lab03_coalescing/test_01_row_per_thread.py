@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpcourse.cases import check_product
 from warpschool.grading import criterion, practice
 
-SHAPES = practice([(1, 1, 1), (64, 96, 16), (31, 33, 17), (127, 5, 31), (5, 127, 33)])
+SHAPES = practice([(1, 1, 1), (64, 96, 16), (31, 33, 17), (127, 5, 31), (5, 127, 33), (200, 182, 130)])
 COUNTED = practice([(128, 128, 64), (64, 96, 32)], count=1)
 WARP = 32
 SECTORS_PER_STEP = 5  # a warp in one row of C needs one sector of A and four of B for each k

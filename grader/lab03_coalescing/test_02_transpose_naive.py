@@ -6,7 +6,7 @@ from warpcourse.cases import check_transpose
 from warpschool.grading import criterion, practice
 
 FULL_BLOCKS = [(32, 32), (64, 96), (96, 32)]
-RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)])
+RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65), (200, 182)])
 COUNTED = practice([(128, 128), (96, 160)], count=1)
 
 

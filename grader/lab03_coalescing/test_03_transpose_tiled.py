@@ -6,7 +6,7 @@ from warpcourse.cases import check_no_race, check_transpose
 from warpschool.grading import criterion, practice
 
 FULL_TILES = [(32, 32), (64, 96), (96, 32)]
-RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)])
+RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65), (200, 182)])
 ALIGNED = (128, 128)
 COUNTED = practice([ALIGNED, (96, 160)], count=1)
 

@@ -7,7 +7,7 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_barriers
 
 FULL_TILES = [(32, 32, 32), (64, 32, 96), (32, 96, 64)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
 COUNTED = practice([ALIGNED, (64, 96, 160)], count=1)
 SHORTEST = 8  # steps of k of the shortest tiles for which two barriers a round are enough

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpcourse.cases import check_transpose
 from warpschool.grading import criterion, practice
 
-SHAPES = practice([(1, 1), (64, 96), (96, 32), (1, 127), (127, 1), (31, 33), (33, 65)])
+SHAPES = practice([(1, 1), (64, 96), (96, 32), (1, 127), (127, 1), (31, 33), (33, 65), (200, 182)])
 COUNTED = practice([(128, 128), (96, 160)], count=1)
 
 

@@ -7,7 +7,7 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_barriers, require_wide
 
 FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36), (9, 35, 10), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
 COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
 SHORTEST = 8  # steps of k of the shortest tiles for which two barriers a round are enough

@@ -7,7 +7,9 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_products, require_registers
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)])
+RAGGED = practice(
+    [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36), (33, 260, 36), (130, 36, 36)]
+)
 ALIGNED = (256, 256, 256)
 COUNTED = practice([ALIGNED, (256, 512, 128)], count=1)
 WARP = 32

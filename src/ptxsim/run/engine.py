@@ -33,7 +33,6 @@ from ptxsim.errors import (
     LaunchError,
     MemoryLimitExceeded,
     PrintLimitExceeded,
-    SimulationError,
     StepLimitExceeded,
 )
 from ptxsim.finding import Finding
@@ -226,7 +225,7 @@ class Engine:
         for name, slot in slots.items():
             allocation = variables.get(name)
             if allocation is None:
-                raise SimulationError(f"{self.kernel.name} uses {name}, which this module does not define")
+                raise LaunchError(f"{self.kernel.name} uses {name}, which this module does not define")
             array[start + 8 * slot : start + 8 * slot + 8].view(np.uint64)[0] = allocation.address
         return array
 

@@ -24,7 +24,9 @@ from warpschool.contract import ArrayPlan, Contract, LaunchPlan, Plan, parse_con
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.errors import (
+    ArgumentError,
     DeviceLacks,
+    EntryError,
     GradingError,
     KernelTooLarge,
     SimulationError,
@@ -41,17 +43,18 @@ _MOST_MEASURED = 8
 _MOST_WARNINGS = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
-WORK_LIMIT = 1 << 31
-"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26.
+WORK_LIMIT = 1 << 27
+"""Instructions of warps, or other work that takes as long, that all launches of a check may do together.
 
-Steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once at most.
+Once half of it is gone, each run is given `GRANTED` times what the reference takes for it: no right kernel runs out,
+and an idle one gains nothing by waiting.
 """
+GRANTED = 4
 LAUNCH_LIMIT = 1 << 10
 """Launches of a check together; graded cases need fewer than 1 << 8."""
 KERNEL_LIMIT, TRANSLATION_LIMIT = 15_000, 40_000
 """Instructions of one kernel with its calls inlined, and of all that is translated for a check: a kernel counts anew
 for each shape of its blocks and each value of its constants. Graded cases need 5,000 and 16,000."""
-_PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 ENDLESS_WORK = 1 << 23
 """Instructions of warps, or other work that takes as long, that any launch may do: in a quarter to one second."""
 MOST_ENDLESS_WORK = 1 << 26
@@ -87,7 +90,10 @@ _COUNTED_AS = {
     "copies": "asynchronous copies (cp.async)",
 }  # fmt: skip
 
-_COSTS = {"warp_instructions": 1.0, "async_copy_requests": 128.0, "tensor_operations": 1 / 256}
+_COSTS = {
+    "warp_instructions": 1.0, "async_copy_requests": 128.0, "tensor_operations": 1 / 256, "global_atomic_requests": 3.0,
+    "global_reduction_requests": 3.0, "shared_atomic_requests": 3.0,
+}  # fmt: skip
 """What the simulator takes for one of each, in instructions of warps."""
 
 
@@ -100,7 +106,7 @@ class _Work:
     """What is left of a check's budgets, which count and never look at a clock: the same on every machine."""
 
     def __init__(self) -> None:
-        self.left = WORK_LIMIT
+        self.left = self.given = WORK_LIMIT
         self.launches = 0
         self.endless_line = 0
         """of a loop that did not come to its end"""
@@ -123,12 +129,24 @@ class _Work:
             what = f"all kernels, each once for each shape of its blocks, have over {TRANSLATION_LIMIT:,} instructions"
             raise KernelTooLarge(what, next_step="Use fewer shapes of blocks, or shorter kernels.")
 
+    def grant(self, reference_work: Callable[[], int]) -> None:
+        """Before a run: what is right may go on, however much all runs of a check take together."""
+        if 0 <= self.left < WORK_LIMIT // 2:
+            more = GRANTED * reference_work()
+            self.left += more
+            self.given += more
+
+    @property
+    def exhausted(self) -> str:
+        """What is to be said where nothing is left."""
+        return f"the launches of this check need more than {self.given:,} instructions of warps together"
+
     @property
     def spent(self) -> dict[str, str]:
         """What a result says of what its check cost."""
         return {
             "launches": str(self.launches), "translated": str(sum(self.translated.values())),
-            "executed": str(WORK_LIMIT - self.left),
+            "executed": str(min(self.given, self.given - self.left)),
         }  # fmt: skip
 
 
@@ -163,6 +181,7 @@ class _Metered(Program):
                     needed = reference_work()
                     allowed = max(2 * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
                 if done >= allowed or steps == STEP_LIMIT:
+                    self._work.left = max(0, left - done)
                     self._work.endless_line = self._work.endless_line or error.line
                     raise
                 growth = min(_MOST_GROWTH, allowed // max(1, done) + 1)
@@ -171,26 +190,28 @@ class _Metered(Program):
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
+        if launch.entry not in self.module.entries:  # macros took from the compiler what the header's reader has seen
+            self.kernel(launch.entry)  # says what there is
         try:
             instructions = self.module.instructions(launch.entry)
             self._work.launch(id(self), launch, instructions, doubled=simulator.get("doubled", ""))
         except SimulationError as error:
             error.place(self.contract.name, launch.line)
             raise
-        asked = simulator.get("step_limit", STEP_LIMIT)
-        left = max(1, self._work.left // (_PART * max(1, self.module.ptx.count(";"))))
         try:
-            done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": min(asked, left)})
+            done = super()._launch(launch, plan, arrays, simulator)
+        except ArgumentError as error:
+            what = f"compiled, {launch.entry} takes other arguments than its Entry line says: {error.message}"
+            advice = "Do macros change names or types?"
+            raise EntryError(what, file=plan.contract.name, line=launch.line, next_step=advice) from error
         except StepLimitExceeded as error:
-            if asked <= left:
-                raise
+            if _work(error.counted) < self._work.left:
+                raise  # more steps may be allowed
             self._work.left = -1
-            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=error.file, line=error.line) from error
-        self._work.left -= done.counters.warp_instructions
+            raise StepLimitExceeded(self._work.exhausted, file=error.file, line=error.line) from error
+        self._work.left -= _work({name: getattr(done.counters, name) for name in _COSTS})
         if self._work.left < 0:
-            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=plan.contract.name, line=launch.line)
+            raise StepLimitExceeded(self._work.exhausted, file=plan.contract.name, line=launch.line)
         return done
 
 
@@ -463,6 +484,8 @@ class Submission:
         constants: Mapping[str, int] | None, simulator: Mapping[str, Any],
     ) -> RunResult:  # fmt: skip
         if isinstance(program, _Metered):
+            if self.reference is not None:
+                self._work.grant(lambda: self._needed(sizes, arrays, constants))
             return program.run_metered(sizes, arrays, simulator, lambda: self._needed(sizes, arrays, constants))
         return program.run(sizes, arrays)
 
