@@ -17,6 +17,7 @@ from warpschool.programs.report import HostFrame, Note
 _ALLOCATION = re.compile(r"\bcuda(?:Malloc|HostAlloc|HostRegister)\w*\s*(?:<[^<>]*>)?\s*\(\s*(?:\([^()]*\)\s*)?&?\s*([\w.>\[\]-]+?)\s*,")
 _WRAPPED = re.compile(r"\(\s*(?:\([^()]*\)\s*)?&\s*([A-Za-z_][\w.>\[\]-]*?)\s*,")
 _MOST = 1000
+Stacks = Mapping[tuple[Place, ...], tuple[HostFrame, ...]]
 
 
 @dataclass
@@ -40,10 +41,11 @@ class Findings:
 
     def device(self, finding: Finding, kernel: str, launch: int, hosts: tuple[Place, ...], address: int = 0) -> None:
         """A kernel's hazard; the same line's in another launch is the same."""
-        key = (kernel, finding.kind, finding.line, finding.access, finding.detail)
-        piece = self.arena.by_name.get(finding.array)
+        nowhere = finding.detail == "nowhere"
+        piece = self.arena.by_name.get(finding.array) if not nowhere else None
         freed = self.arena.was_at(address) if address and finding.kind == "out-of-bounds" else None
         kind = "use-after-free" if freed is not None else finding.kind
+        key = (kernel, kind, finding.line, finding.access, finding.detail)
         self._add(key, _Raw(kind, finding, kernel, launch, {}, hosts, freed or piece))
 
     def kernel(self, kind: str, kernel: str, launch: int, hosts: tuple[Place, ...], **facts: Any) -> None:
@@ -74,33 +76,59 @@ class Findings:
         """All of them, with functions, files and lines."""
         raws = list(self.found.values())
         pieces = [p for raw in raws if (p := raw.piece) is not None]
-        named = [p for raw in raws if raw.finding is not None and (p := self.arena.by_name.get(raw.finding.array))]
-        stacks = frames([*(r.hosts for r in raws), *(p.origin for p in [*pieces, *named]), *(p.freed for p in pieces)])
-        return tuple(self._note(raw, stacks) for raw in raws)
+        everywhere = {piece.origin for piece in self.arena.by_name.values()} if raws else set()
+        stacks = frames([*(r.hosts for r in raws), *everywhere, *(p.freed for p in pieces)])
+        names = _Names(stacks, everywhere)
+        return tuple(self._note(raw, stacks, names) for raw in raws)
 
-    def _note(self, raw: _Raw, stacks: Mapping[tuple[Place, ...], tuple[HostFrame, ...]]) -> Note:
+    def _note(self, raw: _Raw, stacks: Stacks, names: _Names) -> Note:
         finding, facts, piece = raw.finding, dict(raw.facts), raw.piece
         if finding is not None and (named := self.arena.by_name.get(finding.array)) is not None:
-            finding = replace(finding, array=_name_of(named, stacks))
+            finding = replace(finding, array=names.of(named))
         if piece is not None:
-            facts = {"name": _name_of(piece, stacks), "size": piece.nbytes, "memory": piece.kind.name.lower()} | facts
+            facts = {"name": names.of(piece), "size": piece.nbytes, "memory": piece.kind.name.lower()} | facts
+        hosts = stacks.get(raw.hosts, ())
+        if hosts and raw.kernel and _base(hosts[0].function) == _base(raw.kernel):
+            hosts = hosts[1:]  # a kernel's own function of the host, which stands at the kernel's line
         return Note(
-            raw.kind, finding, raw.kernel, raw.launch, facts, stacks.get(raw.hosts, ()),
+            raw.kind, finding, raw.kernel, raw.launch, facts, hosts,
             stacks.get(piece.origin, ()) if piece is not None else (),
             stacks.get(piece.freed, ()) if piece is not None and piece.freed else (), raw.times,
         )  # fmt: skip
 
 
-def _name_of(piece: Piece, stacks: Mapping[tuple[Place, ...], tuple[HostFrame, ...]]) -> str:
-    """A variable's name: its own, or that of the pointer which the program's line gives to cudaMalloc."""
-    if piece.name:
-        return piece.name
-    for frame in stacks.get(piece.origin, ()):
-        line = _line(frame.file, frame.line)
-        match = _ALLOCATION.search(line) or _WRAPPED.search(line)
-        if match:
-            return match[1]
-    return f"allocation {piece.number}"
+def _base(name: str) -> str:
+    """A function's name without namespaces, template arguments and parameters."""
+    plain = re.sub(r"[<(].*", "", name.removeprefix("void "))
+    return plain.rpartition("::")[2]
+
+
+class _Names:
+    """What the program calls its memory: the pointers that its lines give to cudaMalloc.
+
+    Several calls in one line are told apart by the order of their code.
+    """
+
+    def __init__(self, stacks: Stacks, origins: Iterable[tuple[Place, ...]]) -> None:
+        self._stacks = stacks
+        self._calls: dict[HostFrame, list[Place]] = {}
+        for origin in sorted(set(origins)):
+            for frame in stacks.get(origin, ())[:1]:
+                calls = self._calls.setdefault(frame, [])
+                if origin[:1] and origin[0] not in calls:
+                    calls.append(origin[0])
+
+    def of(self, piece: Piece) -> str:
+        if piece.name:
+            return piece.name
+        for depth, frame in enumerate(self._stacks.get(piece.origin, ())):
+            line = _line(frame.file, frame.line)
+            found = _ALLOCATION.findall(line) or _WRAPPED.findall(line)
+            if found:
+                calls = self._calls.get(frame, []) if depth == 0 else []
+                place = calls.index(piece.origin[0]) if len(calls) == len(found) > 1 else 0
+                return str(found[place])
+        return f"allocation {piece.number}"
 
 
 @cache

@@ -98,12 +98,7 @@ def _shown(stack: list[HostFrame]) -> tuple[HostFrame, ...]:
             kept.append(frame)
         if frame.function == "main":
             break
-    return tuple(_without_launchers(kept))
-
-
-def _without_launchers(stack: list[HostFrame]) -> list[HostFrame]:
-    """A launch is seen first in the kernel's own function of the host, which stands at the kernel's line."""
-    return stack
+    return tuple(kept)
 
 
 def _looked_up(file: str, addresses: list[int]) -> dict[int, list[HostFrame]]:

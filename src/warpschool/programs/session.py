@@ -84,6 +84,7 @@ class Session:
         self._resources: dict[int, dict[str, Resources]] = {}
         self._images: dict[int, texture.Image] = {}
         self._heap_bytes = HEAP_BYTES
+        self._threads = ptxsim.available_threads()
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
         self._run = {r: getattr(self, f"_{r.name.lower()}") for r in Request if r is not Request.REQUESTS}
 
@@ -203,7 +204,7 @@ class Session:
             record = kernel.launch(
                 (gx, gy, gz), (bx, by, bz), params, self.memory, shared_bytes=shared, check=self.check,
                 step_limit=_STEPS, print_limit=PRINT_BYTES, cluster=(cx, cy, cz) if cx else None,
-                cooperative=bool(cooperative),
+                cooperative=bool(cooperative), threads=self._threads,
             )  # fmt: skip
         except PtxsimError as problem:
             self._fail(problem, function, callers)
