@@ -441,7 +441,8 @@ def in_threads(
     does one of them itself.
     """
     own = workers[: _here.launches and cut_short is None]
-    tasks = start([partial(work, w) for w in workers[len(own) :]])
+    others = workers[len(own) :]
+    tasks = start([partial(work, w) for w in others]) if others else []
     try:
         for worker in own:
             work(worker)

@@ -111,12 +111,10 @@ class _Names:
 
     def __init__(self, stacks: Stacks, origins: Iterable[tuple[Place, ...]]) -> None:
         self._stacks = stacks
-        self._calls: dict[HostFrame, list[Place]] = {}
+        self._calls: dict[HostFrame, list[tuple[Place, ...]]] = {}
         for origin in sorted(set(origins)):
             for frame in stacks.get(origin, ())[:1]:
-                calls = self._calls.setdefault(frame, [])
-                if origin[:1] and origin[0] not in calls:
-                    calls.append(origin[0])
+                self._calls.setdefault(frame, []).append(origin)
 
     def of(self, piece: Piece) -> str:
         if piece.name:
@@ -126,7 +124,7 @@ class _Names:
             found = _ALLOCATION.findall(line) or _WRAPPED.findall(line)
             if found:
                 calls = self._calls.get(frame, []) if depth == 0 else []
-                place = calls.index(piece.origin[0]) if len(calls) == len(found) > 1 else 0
+                place = calls.index(piece.origin) if len(calls) == len(found) > 1 else 0
                 return str(found[place])
         return f"allocation {piece.number}"
 

@@ -7,10 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from ptxsim import launching_thread
 from warpschool import model
@@ -22,7 +24,6 @@ from warpschool.programs.wire import HEAD, Fields
 LINE = "WARPSCHOOL_PROGRAM"
 """The variable that tells the runtime library its ends: of the line, and the memory file."""
 _CHUNK = 1 << 18
-_PATIENCE_S = 0.1
 
 
 @dataclass
@@ -82,28 +83,34 @@ def run_program(
     ours, theirs = socket.socketpair()
     recording = Recording(ours, session)
     served = launching_thread(recording.serve)
-    pipe = subprocess.PIPE if capture else None
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    child = subprocess.Popen(
-        [program, *arguments], pass_fds=(theirs.fileno(), memory), stdout=pipe, stderr=pipe,
-        env={**os.environ, LINE: f"{theirs.fileno()},{memory}"},
-    )  # fmt: skip
-    theirs.close()
-    os.close(memory)
-    output, interrupted = (b"", b""), False
-    try:
-        output = child.communicate(timeout=timeout_s)
-    except (KeyboardInterrupt, subprocess.TimeoutExpired):
-        interrupted = True
-        child.kill()
-        child.wait()
-    served.wait(_PATIENCE_S if interrupted else None)
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(
+            [program, *arguments], pass_fds=(theirs.fileno(), memory), stdout=output if capture else None,
+            stderr=errors if capture else None, env={**os.environ, LINE: f"{theirs.fileno()},{memory}"},
+        )  # fmt: skip
+        theirs.close()
+        os.close(memory)
+        interrupted = False
+        try:
+            interrupted = not served.wait(timeout_s)
+        except KeyboardInterrupt:
+            interrupted = True
+        if interrupted:
+            child.kill()
+        status = child.wait()
+        text = [_text(file) if capture else "" for file in (output, errors)]
     if recording.problem is not None:
         raise recording.problem
-    status = -signal.SIGINT if interrupted else child.returncode
-    text = [(part or b"").decode("utf-8", "replace") for part in output]
+    if interrupted:
+        status = -signal.SIGINT
     return make_report(session, status, time.perf_counter() - start, leaks=leaks, interrupted=interrupted, text=text)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
 
 
 def make_session(spec: model.GpuSpec, *, check: bool = True) -> tuple[Session, int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 import ptxsim
 from ptxsim import Memory, Module, SimKernel, texture
@@ -70,7 +72,8 @@ class Session:
     ended: bool = False
     fatal: int = 0
     """the error that every call gives from now on"""
-    asked_library: dict[str, int] = field(default_factory=dict)
+    at_end: Callable[[int], int] = staticmethod(lambda status: status)
+    """Called with the program's exit status when it has come to its end; gives the one that it is to have."""
 
     def __post_init__(self) -> None:
         self.memory = Memory(limit_bytes=MEMORY_BYTES, file=self.file)
@@ -184,11 +187,15 @@ class Session:
         return self._answer(0, allocation.address, allocation.nbytes)
 
     def _managed_symbol(self, f: Fields) -> bytes:
+        """As others: that the host may use it is arranged on its side."""
         at = f.at
-        found = self._symbol(f)
-        module, name = Fields(f.data, at).u64(), readable_symbol(f.text() if False else "")
-        del module, name
-        return found
+        reply = self._symbol(f)
+        number, name = Fields(f.data, at).u64(), Fields(f.data, at + 8).text()
+        allocation = self._parsed[number].place(self.memory).get(name) if number in self._parsed else None
+        piece = self.arena.live.get(allocation.address) if allocation is not None else None
+        if piece is not None:
+            piece.kind = MemoryKind.MANAGED
+        return reply
 
     # -- launches -------------------------------------------------------------------------------------------------
     def _launch(self, f: Fields) -> None:
@@ -392,7 +399,7 @@ class Session:
     def _array(self, f: Fields) -> bytes:
         width, height, depth, layered, bits, channels, kind = f.many(7)
         places = self.process.places(f.callers())
-        shape = [n for n in (depth, height, width) if n] if not layered else [n for n in (depth, height, width) if n]
+        shape = [n for n in (depth, height, width) if n]
         try:
             image = texture.Image.array(
                 self.memory, tuple(shape), f"{_FORMATS[kind]}{bits // 8}", channels=channels, layered=bool(layered),
@@ -450,8 +457,6 @@ class Session:
             return self._answer(errors.INVALID_VALUE)
 
     def _unbind(self, f: Fields) -> bytes:
-        import numpy as np
-
         try:
             texture.unbind(self.memory, np.uint64(f.u64()))
         except TextureError:
@@ -503,7 +508,7 @@ class Session:
 
     def _goodbye(self, f: Fields) -> bytes:
         self.ended = True
-        return self._answer(0)
+        return self._answer(0, self.at_end(f.u64()))
 
     def finish(self, *, leaks: bool) -> None:
         """What can be said only at the end."""
@@ -519,10 +524,6 @@ class Session:
     def _left(self) -> list[Piece]:
         """What the program never freed."""
         return [p for p in self.arena.live.values() if p.kind is not MemoryKind.SYMBOL and p.origin]
-
-    @cached_property
-    def requests(self) -> dict[Request, Callable[[Fields], bytes | None]]:
-        return self._run
 
 
 _ENDS: tuple[tuple[tuple[type[BaseException], ...], str, int], ...] = (
@@ -549,6 +550,4 @@ def readable_symbol(name: str) -> str:
 
 
 def _as_float(bits: int) -> float:
-    import struct
-
     return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])

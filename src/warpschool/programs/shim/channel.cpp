@@ -144,9 +144,11 @@ void watch_signals() {
 
 void at_exit(int status, void*) {
     if (line < 0 || getpid() != owner) return;
-    Message(GOODBYE).u64(status).ask();
+    fflush(nullptr);
+    Answer answer = Message(GOODBYE).u64(status).ask();
     fflush(nullptr);
     line = -1;
+    if (int code = answer.u64(); code != status) _exit(code);
 }
 
 /// The simulator of a program that was not started by `warpschool run`: a process of its own.
@@ -159,7 +161,7 @@ void start_simulator(int ends[2], int memory) {
         if (fork() != 0) _exit(0);  // not the program's child: wait() must not find it
         setpgid(0, 0);
         fcntl(ends[1], F_SETFD, 0), fcntl(memory, F_SETFD, 0);
-        execlp(python, python, "-m", "warpschool.programs.serve", numbers.c_str(), static_cast<char*>(nullptr));
+        execlp(python, python, "-m", "warpschool.cli.attached", numbers.c_str(), static_cast<char*>(nullptr));
         fprintf(stderr, "warpschool: cannot start %s: %s\n", python, strerror(errno));
         _exit(70);
     }
