@@ -516,7 +516,7 @@ class Session:
             places, facts = self._unchecked
             kernel = str(facts.pop("kernel"))
             self.findings.kernel("unchecked-launch", kernel, 0, places, **facts)
-        if leaks and self.ended:
+        if leaks and self.ended and not self.fatal:  # a lost device takes no cudaFree
             for piece in self._left:
                 self.findings.leak(piece)
 

@@ -201,8 +201,6 @@ void start_line() {
     on_exit(at_exit, nullptr);
 }
 
-__attribute__((constructor)) void begin() { connect(); }
-
 }  // namespace
 
 void connect() { std::call_once(connected, start_line); }
@@ -359,3 +357,10 @@ API cudaError_t cudaPeekAtLastError() {
     if (warp::last_error != cudaSuccess) warp::Message(ERROR_SEEN).send();
     return warp::fatal() != cudaSuccess ? warp::fatal() : warp::last_error;
 }
+
+namespace {
+/// The line is there before the program's own variables are made; behind this library's.
+struct Begin {
+    Begin() { warp::connect(); }
+} begin;
+}  // namespace
