@@ -224,15 +224,14 @@ class Session:
             self._hazard(hazard, function, callers)
 
     def _hazard(self, hazard: ptxsim.Finding, function: _Function, callers: tuple[int, ...]) -> None:
+        """Notes a hazard; one that a GPU would meet as a fault loses the device."""
         named = next((a for a in self.memory.allocations if a.name == hazard.array), None)
-        address = named.address + hazard.address if named is not None else 0
-        places = self.process.places(callers)
-        self.findings.device(hazard, function.readable, self.launches, places, address)
+        address = hazard.address + (named.address if named is not None else 0)
+        self.findings.device(hazard, function.readable, self.launches, self.process.places(callers), address)
         if hazard.kind == "misaligned" and hazard.detail != "fragment":
             self.fatal = self.fatal or errors.MISALIGNED_ADDRESS
-        if hazard.kind == "out-of-bounds" and hazard.space == "global":
-            size = named.nbytes if named is not None else 0
-            mapped = -(-size // _PAGE_OF_A_GPU) * _PAGE_OF_A_GPU
+        if hazard.kind == "out-of-bounds" and hazard.space == "global" and self.arena.was_at(address) is None:
+            mapped = -(-named.nbytes // _PAGE_OF_A_GPU) * _PAGE_OF_A_GPU if named is not None else 0
             if hazard.detail == "nowhere" or not -_PAGE_OF_A_GPU <= hazard.address < mapped:
                 self.fatal = self.fatal or errors.ILLEGAL_ADDRESS
 
