@@ -52,9 +52,9 @@ class Memory:
     """An arena of device memory.
 
     `limit_bytes` bounds the bytes that are allocated at one time; more raises MemoryLimitExceeded. `heap_bytes` is what
-    kernels may have by `malloc` and `new` (cudaLimitMallocHeapSize). `file` is the descriptor of an empty memory file to
-    lay the arena in: another process that maps it at `base` sees the same bytes. What was freed is then given anew as
-    late as may be, so that a pointer to it meets nothing.
+    kernels may have by `malloc` and `new` (cudaLimitMallocHeapSize). `file` is the descriptor of an empty memory file
+    to lay the arena in: another process that maps it at `base` sees the same bytes. What was freed is then given anew
+    as late as may be, so that a pointer to it meets nothing.
     """
 
     def __init__(self, *, limit_bytes: int = 3 << 30, heap_bytes: int = HEAP_BYTES, file: int | None = None) -> None:

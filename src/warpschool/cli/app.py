@@ -60,5 +60,5 @@ for command, panel in (
     name = command.__name__.rstrip("_").replace("_", "-")
     text = _help(command)
     summary = text.partition("\n\n")[0]
-    parser = getattr(command, "parser", None)
+    parser = getattr(command, programs.PARSER, None)
     app.command(name, cls=parser, help=text, short_help=summary, rich_help_panel=panel, epilog=EXIT_CODES)(command)

@@ -1,7 +1,7 @@
 """The simulator's process of a program that was started by itself: `./program`, built by `warpschool nvcc`.
 
-Our runtime library starts it as `python -m warpschool.cli.attached LINE,MEMORY`, two descriptors. What was found is told
-before the program ends. WARPSCHOOL_GPU names the GPU.
+Our runtime library starts it as `python -m warpschool.cli.attached LINE,MEMORY`, two descriptors. What was found is
+told before the program ends. WARPSCHOOL_GPU names the GPU.
 """
 
 from __future__ import annotations

@@ -19,12 +19,14 @@ from warpschool.errors import ArgumentError
 if TYPE_CHECKING:
     from warpschool.programs import Note, ProgramReport
 
+PARSER = "parser"
+"""The attribute of a command that reads its words in a way of its own."""
 _SHOWN = 20
 _COMPILER = re.compile(
-    r"-[IDULl].*|-O[0-9sfg]?|-std=.*|--std=.*|-X\w+=?.*|-W.*|-rdc=.*|-m\w+|-maxrregcount=.*|--?use_fast_math|-ftz=.*|-prec-\w+=.*|"
-    r"-fmad=.*|--extended-lambda|--expt-.*|-include=?.*|--default-stream=?.*|-f\w.*|-G"
+    r"-[IDULl].*|-O[0-9sfg]?|--?std=.*|-X\w+=?.*|-W.*|-rdc=.*|-m\w+|-maxrregcount=.*|--?use_fast_math|-ftz=.*|-G|"
+    r"-prec-\w+=.*|-fmad=.*|--extended-lambda|--expt-.*|-include=?.*|--default-stream=?.*|-f\w.*"
 )
-_WITH_VALUE = {"-I", "-D", "-U", "-L", "-l", "-include", "-std", "-maxrregcount", "-Xcompiler", "-Xlinker", "-Xptxas", "-Xcudafe"}
+_WITH_VALUE = {"-I", "-D", "-U", "-L", "-l", "-include", "-Xcompiler", "-Xlinker", "-Xptxas", "-Xcudafe"}
 """Options of the compiler whose value may be the next word."""
 
 
@@ -55,19 +57,26 @@ def compiler_words(words: list[str]) -> list[str]:
 @guarded
 def run(
     output: Output,
-    files: Annotated[list[Path], typer.Argument(metavar="PROGRAM.cu...", help="The program's files: .cu, .cpp, .c, .o.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="PROGRAM.cu...", help="The program's files: .cu, .cpp, .c, .o.")
+    ],
     gpu: ForGpu = "a100",
     arch: Annotated[str, typer.Option(metavar="compute_NN", help="Compile for this architecture.")] = "",
-    profile: Annotated[bool, typer.Option("--profile", help="Tables of kernels and copies with predicted times.")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Tables of kernels and copies with predicted times.")
+    ] = False,
     counters: Annotated[bool, typer.Option("--counters", help="What each kernel counted.")] = False,
     leaks: Annotated[bool, typer.Option(help="Memory that is never freed is a finding.")] = True,
-    compiler: Annotated[list[str] | None, typer.Option("--compiler", metavar="OPTION", help="An option of nvcc.")] = None,
+    compiler: Annotated[
+        list[str] | None, typer.Option("--compiler", metavar="OPTION", help="An option of nvcc; -O2 alone does, too.")
+    ] = None,
     argument: Annotated[list[str] | None, typer.Option("--argument", hidden=True)] = None,
 ) -> None:
     """Build and run a whole CUDA program, host code included, without a GPU; say what is wrong in it.
 
-    Options of nvcc (-I, -D, -std=, -O, -l ...) are given as to nvcc, the program's own arguments behind `--`. The program
-    runs as you, with all that you may do. Its exit code is the command's; 1 where it ended well and something was found.
+    Options of nvcc (-I, -D, -std=, -O, -l ...) are given as to nvcc, the program's own arguments behind `--`. The
+    program runs as you, with all that you may do. Its exit code is the command's; 1 where it ended well and something
+    was found.
 
     Example: warpschool run vector_add.cu -O2 -- 1000
     """
@@ -89,7 +98,7 @@ def run(
     raise typer.Exit(report.exit_code)
 
 
-run.parser = ProgramCommand
+setattr(run, PARSER, ProgramCommand)
 
 
 def _arch_of(gpu: str) -> str:

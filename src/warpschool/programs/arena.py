@@ -64,8 +64,8 @@ class Arena:
     def adopt(self, kind: MemoryKind, allocation: Allocation, name: str, origin: tuple[Place, ...] = ()) -> Piece:
         """Something that the simulator has allocated itself: a variable, an array."""
         self.count += 1
-        piece = Piece(self.count, kind, allocation, allocation.address, allocation.nbytes, origin, filled=True, name=name)
-        return self._keep(piece)
+        start, nbytes = allocation.address, allocation.nbytes
+        return self._keep(Piece(self.count, kind, allocation, start, nbytes, origin, filled=True, name=name))
 
     def _keep(self, piece: Piece) -> Piece:
         self.live[piece.start] = piece

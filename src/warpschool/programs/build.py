@@ -1,4 +1,4 @@
-"""From a program's sources to something that runs: objects by nvcc, our runtime library, and the link; all of it cached."""
+"""From a program's sources to something that runs: objects by nvcc, our runtime library, the link; all of it cached."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def build(sources: Sequence[Path], options: Sequence[str] = (), *, arch: str = D
         if not path.is_file():
             raise ArgumentError(f"there is no file {path}")
         if path.suffix not in SUFFIXES:
-            raise ArgumentError(f"{path} is no source of a CUDA program", next_step=f"Name one of: {', '.join(SUFFIXES)}")
+            raise ArgumentError(f"{path} is no source of a program", next_step=f"Name one of: {', '.join(SUFFIXES)}")
     tools = find_tools()
     runtime = runtime_library(tools)
     folder = _folder("programs")
@@ -88,14 +88,14 @@ def runtime_library(tools: Tools) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as work:
         target = Path(work) / NAME
-        command = [
+        compile_ = [
             str(tools.host), "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{tools.include}",
             f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f"-Wl,-soname,{NAME}",
         ]  # fmt: skip
-        objects = [(command + ["-c", str(path), "-o", f"{work}/{path.stem}.o"]) for path in sorted(SHIM.glob("*.cpp"))]
+        objects = [[*compile_, "-c", str(path), "-o", f"{work}/{path.stem}.o"] for path in sorted(SHIM.glob("*.cpp"))]
         for done in _all(objects, Path(work)):
             _refuse(done, "warpschool's own runtime library does not compile with this g++")
-        linked = command + [*map(str, sorted(Path(work).glob("*.o"))), "-o", str(target), "-lpthread"]
+        linked = [*compile_, *map(str, sorted(Path(work).glob("*.o"))), "-o", str(target), "-lpthread"]
         _refuse(_run(linked, Path(work)), "warpschool's own runtime library does not link")
         os.replace(target, made)
     return made
@@ -163,7 +163,8 @@ def _folder(kind: str) -> Path:
     found = cache.writable_folder(kind)
     if found is None:
         raise OutputError(
-            "there is no folder to build programs in", next_step="Set WARPSCHOOL_CACHE to a folder that you may write to."
+            "there is no folder to build programs in",
+            next_step="Set WARPSCHOOL_CACHE to a folder that you may write to.",
         )
     return found
 

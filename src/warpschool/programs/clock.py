@@ -1,7 +1,7 @@
-"""The virtual GPU's clock: when work of streams begins and ends, by what bounds say and in the order that CUDA promises.
+"""The virtual GPU's clock: when work of streams begins and ends, by bounds and in the order that CUDA promises.
 
-A kernel takes at least the roofline's bound, a copy at least its bytes at the link's bandwidth. Copies to the device, copies
-from it, and kernels each have an engine that does one thing at a time. Nothing here is a measurement.
+A kernel takes at least the roofline's bound, a copy at least its bytes at the link's bandwidth. Copies to the device,
+copies from it, and kernels each have an engine that does one thing at a time. Nothing here is a measurement.
 """
 
 from __future__ import annotations

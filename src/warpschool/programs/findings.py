@@ -14,7 +14,9 @@ from warpschool.programs.arena import Arena, Piece
 from warpschool.programs.hosts import Loaded, Place, frames
 from warpschool.programs.report import HostFrame, Note
 
-_ALLOCATION = re.compile(r"\bcuda(?:Malloc|HostAlloc|HostRegister)\w*\s*(?:<[^<>]*>)?\s*\(\s*(?:\([^()]*\)\s*)?&?\s*([\w.>\[\]-]+?)\s*,")
+_ALLOCATION = re.compile(
+    r"\bcuda(?:Malloc|HostAlloc|HostRegister)\w*\s*(?:<[^<>]*>)?\s*\(\s*(?:\([^()]*\)\s*)?&?\s*([\w.>\[\]-]+?)\s*,"
+)
 _WRAPPED = re.compile(r"\(\s*(?:\([^()]*\)\s*)?&\s*([A-Za-z_][\w.>\[\]-]*?)\s*,")
 _MOST = 1000
 Stacks = Mapping[tuple[Place, ...], tuple[HostFrame, ...]]

@@ -122,7 +122,8 @@ def make_session(spec: model.GpuSpec, *, check: bool = True) -> tuple[Session, i
 
 
 def make_report(
-    session: Session, status: int, seconds: float, *, leaks: bool, interrupted: bool = False, text: Sequence[str] = ("", "")
+    session: Session, status: int, seconds: float, *, leaks: bool, interrupted: bool = False,
+    text: Sequence[str] = ("", ""),
 ) -> ProgramReport:
     """The account of a program that has ended."""
     session.finish(leaks=leaks)

@@ -36,7 +36,7 @@ from warpschool.programs.findings import Findings, Process
 from warpschool.programs.hosts import Loaded, Place
 from warpschool.programs.properties import PRINT_BYTES, STACK_BYTES, attribute, properties
 from warpschool.programs.tools import find_tools
-from warpschool.programs.wire import DEVICE_PROPERTIES, Fields, MemoryKind, Request, answer
+from warpschool.programs.wire import DEVICE_PROPERTIES, REQUESTS, Fields, MemoryKind, answer
 
 MEMORY_BYTES = 3 << 30
 _STEPS = 1 << 36
@@ -72,7 +72,7 @@ class Session:
     ended: bool = False
     fatal: int = 0
     """the error that every call gives from now on"""
-    at_end: Callable[[int], int] = staticmethod(lambda status: status)
+    at_end: Callable[[int], int] = int
     """Called with the program's exit status when it has come to its end; gives the one that it is to have."""
 
     def __post_init__(self) -> None:
@@ -89,11 +89,11 @@ class Session:
         self._heap_bytes = HEAP_BYTES
         self._threads = ptxsim.available_threads()
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
-        self._run = {r: getattr(self, f"_{r.name.lower()}") for r in Request if r is not Request.REQUESTS}
+        self._run: list[Callable[[Fields], bytes | None]] = [getattr(self, f"_{name}") for name in REQUESTS]
 
     def handle(self, request: int, fields: Fields) -> bytes | None:
         """What to answer; None for a request that waits for no answer."""
-        return self._run[Request(request)](fields)
+        return self._run[request](fields)
 
     def _answer(self, error: int = 0, *fields: int, tail: bytes = b"") -> bytes:
         printed = bytes(self.printed)
@@ -152,7 +152,7 @@ class Session:
                 path = Path(folder) / "module.ptx"
                 path.write_bytes(self._modules[function.module])
                 arch = self.spec.arch if self.spec.capability >= (8, 0) else "sm_80"
-                command = [find_tools().ptxas, "-v", f"-arch={arch}", path, "-o", f"{folder}/module.cubin"]
+                command = [str(find_tools().ptxas), "-v", f"-arch={arch}", str(path), "-o", f"{folder}/module.cubin"]
                 said = subprocess.run(command, capture_output=True, text=True)
             self._resources[function.module] = parse_resources(said.stderr)
         return self._resources[function.module].get(function.name)
@@ -310,13 +310,17 @@ class Session:
             last = start + (depth - 1) * slice_bytes + (height - 1) * row_bytes + width
             if not self._reaches(what, start, last, places, device):
                 return self._answer(errors.INVALID_VALUE)
-        if ends[0] and (piece := self.arena.at(source)) is not None and not piece.filled:
-            if piece.born == self.launches and piece.kind not in HOST_VISIBLE:
-                self.findings.host("copy-uninitialized", places, piece, bytes=width * height * depth)
-        if ends[1] and (piece := self.arena.at(to)) is not None:
-            piece.filled = True
+        before, after = self.arena.at(source) if ends[0] else None, self.arena.at(to) if ends[1] else None
+        if before is not None and not self._may_be_filled(before):
+            self.findings.host("copy-uninitialized", places, before, bytes=width * height * depth)
+        if after is not None:
+            after.filled = True
         self.clock.copy(_COPY_KINDS[kind], stream, width * height * depth, blocking=bool(blocking))
         return self._answer(0)
+
+    def _may_be_filled(self, piece: Piece) -> bool:
+        """Whether the host can have written there, a copy, or a kernel."""
+        return piece.filled or piece.born != self.launches or piece.kind in HOST_VISIBLE
 
     def _is_device(self, address: int, inside: bool) -> bool:
         piece = self.arena.at(address) if inside else None
@@ -424,21 +428,26 @@ class Session:
         kind, place, width, height, pitch, bits, channels, format_, *modes = f.many(11)
         filter_, read, normalized = f.many(3)
         border = Fields(f.data, f.at)
-        colour = tuple(_as_float(border.u64()) for _ in range(4))
+        red, green, blue, alpha = (_as_float(border.u64()) for _ in range(4))
         try:
-            image = self._image(kind, place, width, height, pitch, f"{_FORMATS[format_]}{bits // 8}" if bits else "", channels)
+            dtype = f"{_FORMATS[format_]}{bits // 8}"
+            image = self._image(kind, place, width, height, pitch, dtype, channels)
             floats = image.dtype.kind == "f" or read == 1
+            x, y, z = (_ADDRESS_MODES[m] if image.kind != "linear" else "clamp" for m in modes)
             found = texture.Texture(
-                image, address=tuple(_ADDRESS_MODES[m] for m in modes) if image.kind != "linear" else "clamp",
+                image, address=(x, y, z),
                 filter="linear" if filter_ == 1 else "point",
                 read="normalized" if read == 1 and image.dtype.kind != "f" else "element",
-                normalized_coordinates=bool(normalized), border=colour if floats else (0.0,) * 4,
+                normalized_coordinates=bool(normalized),
+                border=(red, green, blue, alpha) if floats else (0.0, 0.0, 0.0, 0.0),
             )  # fmt: skip
             return self._answer(0, int(texture.bind(self.memory, found)))
         except (TextureError, KeyError, IndexError):
             return self._answer(errors.INVALID_VALUE)
 
-    def _image(self, kind: int, place: int, width: int, height: int, pitch: int, dtype: str, channels: int) -> texture.Image:
+    def _image(
+        self, kind: int, place: int, width: int, height: int, pitch: int, dtype: str, channels: int
+    ) -> texture.Image:
         """The memory behind a texture: an array by its number, or linear or pitched memory by its address."""
         if kind == 0:
             return self._images[place]
@@ -540,7 +549,7 @@ _ENDS: tuple[tuple[tuple[type[BaseException], ...], str, int], ...] = (
 
 def readable_symbol(name: str) -> str:
     """A variable's name in the source, out of its mangled one where that is simple."""
-    if name.startswith("_ZL") or name.startswith("_Z"):
+    if name.startswith("_Z"):
         digits = name.lstrip("_ZL")
         count = "".join(c for c in digits[:4] if c.isdigit())
         if count and digits.startswith(count):

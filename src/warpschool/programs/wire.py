@@ -16,8 +16,24 @@ def _names(of: str) -> list[str]:
     return re.findall(r"\w+", re.sub(r"//.*", "", body[1]))
 
 
-Request = IntEnum("Request", {name: k for k, name in enumerate(_names("Request"))})
-MemoryKind = IntEnum("MemoryKind", {name.removesuffix("_MEMORY"): k for k, name in enumerate(_names("MemoryKind"))})
+REQUESTS = tuple(name.lower() for name in _names("Request")[:-1])
+"""By number, in lower case."""
+_KINDS = {name.removesuffix("_MEMORY"): k for k, name in enumerate(_names("MemoryKind"))}
+
+
+class MemoryKind(IntEnum):
+    """Where memory came from."""
+
+    UNKNOWN = _KINDS["UNKNOWN"]
+    DEVICE = _KINDS["DEVICE"]
+    MANAGED = _KINDS["MANAGED"]
+    PINNED = _KINDS["PINNED"]
+    POOL = _KINDS["POOL"]
+    SYMBOL = _KINDS["SYMBOL"]
+    ARRAY = _KINDS["ARRAY"]
+    REGISTERED = _KINDS["REGISTERED"]
+
+
 DEVICE_PROPERTIES = tuple(re.findall(r"\bfield\(([\w\[\]]+)\)", _TEXT.partition("#define DEVICE_PROPERTIES")[2]))
 HEAD = struct.Struct("<QQ")
 """Of a request: its size with this, and which."""

@@ -31,7 +31,8 @@ def sentence(note: Note) -> str:
     """What happened, in one sentence without places."""
     if note.finding is not None:
         if note.kind == "use-after-free":
-            return f"{note.finding.message.partition(' outside ')[0]} {note.facts['name']}, which was freed before the launch"
+            does = note.finding.message.partition(" outside ")[0]
+            return f"{does} {note.facts['name']}, which was freed before the launch"
         return note.finding.message
     if note.kind in _ENDS:
         return f"{_ENDS[note.kind]}: {note.facts['message']}"
@@ -77,7 +78,8 @@ _HOST: dict[str, Callable[[Facts], str]] = {
         f"host code uses device memory{_of(f)}: copy it with cudaMemcpy, or allocate it with cudaMallocManaged"
     ),
     "early-access": lambda f: (
-        f"host code uses managed memory{_of(f)} while launch {f['launch']} may still run: cudaDeviceSynchronize() comes first"
+        f"host code uses managed memory{_of(f)} while launch {f['launch']} may still run: "
+        "cudaDeviceSynchronize() comes first"
     ),
     "unchecked-launch": lambda f: (
         f"the launch failed with {f['error']} and nobody asked: grid {f['grid']}, block {f['block']}, "
@@ -100,7 +102,7 @@ def places(note: Note) -> list[str]:
         lines.append(f"launch {note.launch}, at {by}" if note.launch else f"at {by}")
     elif note.launch:
         lines.append(f"launch {note.launch}")
-    if note.freed and note.finding is None or note.kind == "use-after-free":
+    if (note.freed and note.finding is None) or note.kind == "use-after-free":
         lines.append(f"freed at {place(note.freed[0])}")
     if note.origin:
         lines.append(f"{note.facts['name']} was allocated at {place(note.origin[0])}")

@@ -17,18 +17,18 @@ __global__ void steps(int* x, int n)
 
 int main()
 {
-    int n = 256, *x, host[256];
+    int n = 64, *x, host[64];
     cudaMalloc(&x, sizeof host);
     for (int& v : host) v = 1;
     cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice);
     void* arguments[] = {&x, &n};
-    printf("%s\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void*)steps, 4, 64, arguments, 0, 0)));
+    printf("%s\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void*)steps, 2, 32, arguments, 0, 0)));
     cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost);
-    printf("%d %d %d\n", host[0], host[100], host[255]);
+    printf("%d %d %d\n", host[0], host[40], host[63]);
     cudaFree(x);
     return 0;
 }
 /* prints
 cudaSuccess
-1 101 256
+1 41 64
 */
