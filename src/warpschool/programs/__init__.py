@@ -4,7 +4,7 @@
     report = run_program(binary.path, ["1000"])           # -> ProgramReport: exit status, findings, launches
 
 The program is an ordinary process of the user's. In the place of CUDA's runtime library it has ours (`shim/`, C++),
-which tells this process, the simulator, what is asked of the device. Both see the device's memory at the same addresses.
+which tells this process, the simulator, what is asked of the device. Both see the device's memory at one address.
 """
 
 from warpschool.programs.build import Built, build

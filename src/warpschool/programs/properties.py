@@ -39,8 +39,8 @@ def properties(spec: GpuSpec, memory_bytes: int) -> dict[str, int]:
 _ATTRIBUTES = {
     1: "maxThreadsPerBlock", 2: "maxThreadsDim[0]", 3: "maxThreadsDim[1]", 4: "maxThreadsDim[2]", 5: "maxGridSize[0]",
     6: "maxGridSize[1]", 7: "maxGridSize[2]", 8: "sharedMemPerBlock", 9: "totalConstMem", 10: "warpSize",
-    11: "memPitch", 12: "regsPerBlock", 14: "textureAlignment", 16: "multiProcessorCount", 18: "integrated", 19: "canMapHostMemory",
-    21: "maxTexture1D", 22: "maxTexture2D[0]", 23: "maxTexture2D[1]", 24: "maxTexture3D[0]", 25: "maxTexture3D[1]",
+    11: "memPitch", 12: "regsPerBlock", 14: "textureAlignment", 16: "multiProcessorCount", 18: "integrated",
+    19: "canMapHostMemory", 21: "maxTexture1D", 22: "maxTexture2D[0]", 23: "maxTexture2D[1]", 24: "maxTexture3D[0]", 25: "maxTexture3D[1]",
     26: "maxTexture3D[2]", 30: "surfaceAlignment", 31: "concurrentKernels", 32: "ECCEnabled", 33: "pciBusID",
     34: "pciDeviceID", 37: "memoryBusWidth", 38: "l2CacheSize", 39: "maxThreadsPerMultiProcessor",
     40: "asyncEngineCount", 41: "unifiedAddressing", 50: "pciDomainID", 51: "texturePitchAlignment", 75: "major",

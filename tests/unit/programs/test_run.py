@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from warpschool.errors import ArgumentError, CompileError, ToolMissing, WarpschoolError
+from warpschool.errors import ArgumentError, ToolMissing, WarpschoolError
 from warpschool.programs import build, find_tools, run_program, tools_report
 from warpschool.programs import tools as tools_module
 
@@ -106,8 +106,6 @@ def test_a_build_is_kept_until_a_file_that_it_read_changes(program, tmp_path, mo
     (tmp_path / "my.h").write_text("#define ANSWER 2\n")
     again = build([path])
     assert not again.cached and run_program(again.path, capture=True).output == "2\n"
-    with pytest.raises(CompileError):
-        build([path], ["-DANSWER=("])
 
 
 @needs_tools
@@ -121,10 +119,9 @@ def test_ctrl_c_ends_a_kernel_that_does_not(program):
                            stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
     assert run.stdout.readline() == "launched\n"
     time.sleep(1)
-    before = time.process_time(), os.times().children_user
     os.killpg(run.pid, signal.SIGINT)
     _, errors = run.communicate(timeout=_HERE_S)
-    assert run.returncode == 130 and "interrupted" in errors and "Traceback" not in errors, (errors, before)
+    assert run.returncode == 130 and "interrupted" in errors and "Traceback" not in errors, errors
 
 
 @needs_tools
