@@ -1,4 +1,4 @@
-"""Commands for whole programs: `run`."""
+"""Commands for whole programs: `run`, `nvcc`."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ class ProgramCommand(TyperCommand):
             cut = words.index("--")
             ours, program = words[:cut], words[cut + 1 :]
         return super().parse_args(context, [*compiler_words(ours), *(f"--argument={word}" for word in program)])
+
+
+class CompilerCommand(TyperCommand):
+    """Takes every word as it is."""
+
+    def parse_args(self, context: Any, words: list[str]) -> list[str]:
+        return super().parse_args(context, words if words in (["--help"], ["-h"]) else ["--", *words])
 
 
 def compiler_words(words: list[str]) -> list[str]:
@@ -99,6 +106,37 @@ def run(
 
 
 setattr(run, PARSER, ProgramCommand)
+
+
+@guarded
+def nvcc(
+    output: Output,
+    words: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS FILES", help="As for nvcc.")] = None,
+) -> None:
+    """Compile and link as nvcc does, for the simulator: `make NVCC="warpschool nvcc"`, then run the program as it is.
+
+    Architectures and the CUDA runtime library are replaced. The program starts its simulator by itself and tells at its
+    end what was wrong; `warpschool run` is not needed. WARPSCHOOL_GPU names the GPU. For CMake there is the single word
+    warpschool-nvcc: cmake -DCMAKE_CUDA_COMPILER=$(which warpschool-nvcc) -DCMAKE_CUDA_ARCHITECTURES=80 ...
+
+    Example: warpschool nvcc -O2 -o prog main.cu kernels.cu
+    """
+    import subprocess
+
+    from warpschool.programs.wrapper import nvcc_command
+
+    raise typer.Exit(subprocess.run(nvcc_command(words or ())).returncode)
+
+
+setattr(nvcc, PARSER, CompilerCommand)
+
+
+def nvcc_main() -> None:
+    """The console script warpschool-nvcc."""
+    sys.argv.insert(1, "nvcc")
+    from warpschool.cli import main
+
+    main()
 
 
 def _arch_of(gpu: str) -> str:

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.errors import ArgumentError, ToolMissing, WarpschoolError
-from warpschool.programs import build, find_tools, run_program, tools_report
-from warpschool.programs import tools as tools_module
+from warpschool.programs import build, find_tools, run_program, tools as tools_module, tools_report
 
 _SCREEN = 45
 _HERE_S = 120
