@@ -131,14 +131,6 @@ def nvcc(
 setattr(nvcc, PARSER, CompilerCommand)
 
 
-def nvcc_main() -> None:
-    """The console script warpschool-nvcc."""
-    sys.argv.insert(1, "nvcc")
-    from warpschool.cli import main
-
-    main()
-
-
 def _arch_of(gpu: str) -> str:
     """What to compile for: the GPU's own architecture from 8.0 on, so that clusters are there where it has them."""
     from warpschool.model import find_gpu

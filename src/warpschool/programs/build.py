@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ptxsim import available_threads, cache
 from warpschool.errors import ArgumentError, CompileError, OutputError
-from warpschool.programs.tools import NAME, SHIM, Tools, find_tools, shim_identity
+from warpschool.programs.tools import HEADERS, NAME, SHIM, STANDS_FOR, Tools, find_tools, shim_identity
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 DEFAULT_ARCH = "compute_80"
@@ -69,7 +69,7 @@ def build(sources: Sequence[Path], options: Sequence[str] = (), *, arch: str = D
 def object_options(tools: Tools, arch: str) -> list[str]:
     """What each file of a program is compiled with."""
     return ["-ccbin", str(tools.host), "-gencode", f"arch={arch},code={arch}", "-lineinfo", "-g", "--no-compress",
-            "-Wno-deprecated-gpu-targets"]  # fmt: skip
+            "-Wno-deprecated-gpu-targets", "-Xcompiler", f"-idirafter,{HEADERS}"]  # fmt: skip
 
 
 def link_options(tools: Tools, runtime: Path) -> list[str]:
@@ -90,13 +90,16 @@ def runtime_library(tools: Tools) -> Path:
         target = Path(work) / NAME
         compile_ = [
             str(tools.host), "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{tools.include}",
-            f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f"-Wl,-soname,{NAME}",
+            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f"-Wl,-soname,{NAME}",
         ]  # fmt: skip
         objects = [[*compile_, "-c", str(path), "-o", f"{work}/{path.stem}.o"] for path in sorted(SHIM.glob("*.cpp"))]
         for done in _all(objects, Path(work)):
             _refuse(done, "warpschool's own runtime library does not compile with this g++")
         linked = [*compile_, *map(str, sorted(Path(work).glob("*.o"))), "-o", str(target), "-lpthread"]
         _refuse(_run(linked, Path(work)), "warpschool's own runtime library does not link")
+        for name in STANDS_FOR:
+            (folder / name).unlink(missing_ok=True)
+            (folder / name).symlink_to(NAME)
         os.replace(target, made)
     return made
 

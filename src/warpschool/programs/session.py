@@ -26,10 +26,10 @@ from ptxsim.errors import (
     TextureError,
     UnsupportedInstruction,
 )
-from ptxsim.limits import HEAP_BYTES
+from ptxsim.limits import HEAP_BYTES, WARP
 from warpschool import model
 from warpschool.compile import Resources, parse_resources
-from warpschool.programs import errors
+from warpschool.programs import errors, library
 from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
 from warpschool.programs.clock import Clock
 from warpschool.programs.findings import Findings, Process
@@ -135,6 +135,8 @@ class Session:
     def _function_ask(self, f: Fields) -> bytes:
         function = self._functions[f.u64()]
         try:
+            if function.name not in self.parsed(function.module).entries:
+                return self._answer(errors.SYMBOL_NOT_FOUND)
             kernel = self._kernel(function)
         except PtxsimError as problem:
             self.findings.kernel(
@@ -507,7 +509,21 @@ class Session:
         return self._answer(0)
 
     def _library(self, f: Fields) -> bytes:
-        return self._answer(errors.NOT_SUPPORTED)
+        routine, stream = f.text(), f.u64()
+        fields, places = f.bytes(), self.process.places(f.callers())
+        if self.fatal:
+            return self._answer(self.fatal)
+        try:
+            name, done = library.run(routine, fields, self.arena)
+        except library.OutsideAllocation as wrong:
+            facts = {"side": "library", "call": f"cublas {routine}", "offset": wrong.offset, "bytes": wrong.nbytes}
+            self.findings.host("copy-bounds", places, wrong.piece, **facts)
+            return self._answer(errors.LAUNCH_FAILURE)
+        except ValueError:
+            return self._answer(errors.INVALID_VALUE)
+        counters = {"fma_instructions": -(-done.multiplies // WARP)}
+        self.clock.kernel(name, stream, counters, self.spec.sms, done.nbytes)
+        return self._answer(0, struct.unpack("<Q", struct.pack("<d", done.result))[0])
 
     def _crash(self, f: Fields) -> bytes:
         number, address = f.u64(), f.u64()

@@ -103,10 +103,14 @@ def _version(program: Path, pattern: str) -> str:
 # ---------------------------------------------------------------- the library in the place of CUDA's
 
 SHIM = Path(__file__).with_name("shim")
+HEADERS = SHIM / "include"
+"""Headers of libraries whose first calls are ours, for machines without NVIDIA's."""
 NAME = "libwarpcudart.so"
+STANDS_FOR = ("libcudart.so", "libcublas.so", "libcuda.so")
+"""What a program may ask the linker for."""
 
 
 def shim_identity() -> str:
     """A hash of the library's sources."""
-    texts = (path.name.encode() + path.read_bytes() for path in sorted(SHIM.iterdir()) if path.is_file())
+    texts = (path.name.encode() + path.read_bytes() for path in sorted(SHIM.rglob("*")) if path.is_file())
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]

@@ -12,7 +12,7 @@ from warpschool.programs.report import HostFrame, Note, ProgramReport
 from warpschool.show.table import Table
 
 Facts = Mapping[str, Any]
-_SIDES = {"from": "reads", "to": "writes", "set": "sets"}
+_SIDES = {"from": "reads", "to": "writes", "set": "sets", "library": "uses"}
 _ENDS = {
     "assert": "an assertion failed", "trap": "the kernel stopped itself", "deadlock": "threads wait for ever",
     "endless": "the kernel does not end", "prints-too-much": "the kernel prints too much",
@@ -40,7 +40,7 @@ def sentence(note: Note) -> str:
 
 
 def _copy_bounds(f: Facts) -> str:
-    what = f"{_SIDES[f['side']]} {f['bytes']:,} bytes"
+    what = f"{f.get('call', '')} {_SIDES[f['side']]} {f['bytes']:,} bytes".lstrip()
     if not f.get("size"):
         return f"{what} where nothing was allocated"
     if not 0 <= f["offset"] < f["size"]:

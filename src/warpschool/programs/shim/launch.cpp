@@ -73,6 +73,32 @@ cudaError_t refusal(const Kernel* k, dim3 grid, dim3 block, size_t shared) {
 
 }  // namespace
 
+uint64_t add_module(const char* ptx, size_t size) {
+    uint64_t number;
+    {
+        std::lock_guard<std::mutex> hold(tables);
+        number = modules++;
+    }
+    Message(MODULE).u64(number).bytes(ptx, size).send();
+    return number;
+}
+
+Kernel* add_kernel(uint64_t module, const void* host, const char* name) {
+    Kernel* k = new Kernel;
+    {
+        std::lock_guard<std::mutex> hold(tables);
+        if (host && kernels.count(host)) {
+            delete k;
+            return kernels[host];
+        }
+        k->number = functions++, k->module = module, k->host = host ? host : k, k->name = name;
+        kernels[k->host] = k;
+    }
+    std::string text = readable(name);
+    Message(FUNCTION).u64(k->number).u64(k->module).text(name).bytes(text.data(), text.size()).send();
+    return k;
+}
+
 Kernel* kernel(const void* host) {
     std::lock_guard<std::mutex> hold(tables);
     auto found = kernels.find(host);
@@ -152,24 +178,12 @@ using namespace warp;
 API void** __cudaRegisterFatBinary(void* wrapper) {
     connect();
     std::string ptx = ptx_of(static_cast<Fatbin*>(wrapper));
-    uint64_t number;
-    {
-        std::lock_guard<std::mutex> hold(tables);
-        number = modules++;
-    }
-    Message(MODULE).u64(number).bytes(ptx.data(), ptx.size()).send();
-    return reinterpret_cast<void**>(new uint64_t(number));
+    return reinterpret_cast<void**>(new uint64_t(add_module(ptx.data(), ptx.size())));
 }
 API void __cudaRegisterFatBinaryEnd(void**) {}
 API void __cudaUnregisterFatBinary(void**) {}
 API void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
-    std::lock_guard<std::mutex> hold(tables);
-    if (kernels.count(host)) return;
-    Kernel* k = new Kernel;
-    k->number = functions++, k->module = *reinterpret_cast<uint64_t*>(module), k->host = host, k->name = name;
-    kernels[host] = k;
-    std::string text = readable(name);
-    Message(FUNCTION).u64(k->number).u64(k->module).text(name).bytes(text.data(), text.size()).send();
+    add_kernel(*reinterpret_cast<uint64_t*>(module), host, name);
 }
 API void __cudaRegisterVar(void** module, char* host, char*, const char* name, int, size_t, int, int) {
     std::lock_guard<std::mutex> hold(tables);

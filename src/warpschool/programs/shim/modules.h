@@ -26,6 +26,9 @@ struct Variable {
     size_t bytes = 0;
 };
 
+/// A module of PTX, by its number; and a kernel of it.
+uint64_t add_module(const char* ptx, size_t size);
+Kernel* add_kernel(uint64_t module, const void* host, const char* name);
 Kernel* kernel(const void* host);
 Variable* variable(const void* symbol);
 /// What the simulator knows of a kernel; its error where the kernel cannot be run.
