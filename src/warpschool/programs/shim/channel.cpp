@@ -208,7 +208,8 @@ void connect() { std::call_once(connected, start_line); }
 // ---------------------------------------------------------------- messages
 
 Message::Message(Request request) : buffer_([]() -> std::vector<char>& {
-    thread_local std::vector<char> buffers[2];
+    // never destroyed: destructors of the program's variables call us when those of this thread are through
+    thread_local std::vector<char>* buffers = new std::vector<char>[2];
     return buffers[inside_handler];
 }()) {
     buffer_.clear();

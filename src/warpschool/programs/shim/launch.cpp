@@ -59,7 +59,12 @@ struct Configuration {
     size_t shared;
     cudaStream_t stream;
 };
-thread_local std::vector<Configuration> configurations;
+
+/// Of this thread's launches that are under way; never destroyed, as destructors of the program's variables may launch.
+std::vector<Configuration>& configurations() {
+    thread_local auto* found = new std::vector<Configuration>;
+    return *found;
+}
 
 /// Whether a GPU takes a launch; what it says if not.
 cudaError_t refusal(const Kernel* k, dim3 grid, dim3 block, size_t shared) {
@@ -207,13 +212,13 @@ API void __cudaRegisterSurface(void**, const void*, const void**, const char*, i
 
 API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
     connect();
-    configurations.push_back({grid, block, shared, static_cast<cudaStream_t>(stream)});
+    configurations().push_back({grid, block, shared, static_cast<cudaStream_t>(stream)});
     return 0;
 }
 API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
-    if (configurations.empty()) return cudaErrorMissingConfiguration;
-    Configuration c = configurations.back();
-    configurations.pop_back();
+    if (configurations().empty()) return cudaErrorMissingConfiguration;
+    Configuration c = configurations().back();
+    configurations().pop_back();
     *grid = c.grid, *block = c.block, *shared = c.shared, *static_cast<cudaStream_t*>(stream) = c.stream;
     return cudaSuccess;
 }
