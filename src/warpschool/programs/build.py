@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -104,6 +105,36 @@ def runtime_library(tools: Tools) -> Path:
     return made
 
 
+_RESERVED = re.compile(r"(struct __device_builtin__ cudaDeviceProp\b.*?\n\s*)int\s+reserved\[(\d+)\];", re.DOTALL)
+_EARLIER = ("clockRate", "deviceOverlap", "kernelExecTimeoutEnabled", "computeMode", "memoryClockRate",
+            "singleToDoublePrecisionPerfRatio", "cooperativeMultiDeviceLaunch")  # fmt: skip
+"""Fields of cudaDeviceProp until CUDA 12."""
+
+
+def earlier_options(tools: Tools, runtime: Path) -> list[str]:
+    """What lets a .cu file of an earlier CUDA compile with this one; nothing where its own headers are earlier.
+
+    CUDA's headers include each other by their own folder. So there is a folder of links to them, with one of its own.
+    """
+    folder = runtime.with_name("include")
+    if not folder.is_dir():
+        text = (tools.include / "driver_types.h").read_text("utf-8", "replace")
+        if re.search(rf"\bint +{_EARLIER[0]};", text):
+            return []
+        fields = "int " + ", ".join(_EARLIER)
+        text = _RESERVED.sub(lambda m: f"{m[1]}{fields}; int reserved[{int(m[2]) - len(_EARLIER)}];", text)
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=runtime.parent) as work:
+            made = Path(work) / "include"
+            made.mkdir()
+            for header in tools.include.iterdir():
+                if header.name != "driver_types.h":
+                    (made / header.name).symlink_to(header.resolve())
+            (made / "driver_types.h").write_text(text, "utf-8")
+            with contextlib.suppress(OSError):  # another process was quicker
+                made.rename(folder)
+    return [f"-I{folder}", "-include", str(HEADERS / "warp_earlier.h")]
+
+
 def _make(
     tools: Tools, runtime: Path, sources: Sequence[Path], options: Sequence[str], arch: str, work: Path
 ) -> tuple[str, list[Path]]:
@@ -118,7 +149,8 @@ def _make(
         target, dependencies = work / f"{number}.o", work / f"{number}.d"
         objects.append(str(target))
         lists.append(dependencies)
-        command = [str(tools.nvcc), *object_options(tools, arch), *to_compile]
+        earlier = earlier_options(tools, runtime) if source.suffix == ".cu" else []
+        command = [str(tools.nvcc), *object_options(tools, arch), *earlier, *to_compile]
         commands.append([*command, "-c", str(source), "-o", str(target), "-MD", "-MF", str(dependencies)])
     log = ""
     for done in _all(commands, Path.cwd()):
@@ -128,7 +160,8 @@ def _make(
     done = _run(link, Path.cwd())
     _refuse(done, f"{', '.join(str(p) for p in sources)} does not link")
     read = {Path(name) for path in lists for name in _dependencies(path.read_text("utf-8", "replace"))}
-    outside = [p for p in read if not p.is_relative_to("/usr") and not p.is_relative_to(tools.include)]
+    known = ("/usr", tools.include, runtime.parent, HEADERS)
+    outside = [p for p in read if not any(p.is_relative_to(folder) for folder in known)]
     return log + _tidy(done.stderr), [*sorted(outside), *(p for p in sources if p.suffix in (".o", ".a"))]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpschool.programs.build import DEFAULT_ARCH, link_options, object_options, runtime_library
+from warpschool.programs.build import DEFAULT_ARCH, earlier_options, link_options, object_options, runtime_library
 from warpschool.programs.tools import find_tools
 
 _VALUED = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code", "-cudart", "--cudart",
@@ -25,10 +25,12 @@ def nvcc_command(words: Sequence[str], *, arch: str = DEFAULT_ARCH) -> list[str]
     if not words or any(word in _ASKING for word in words):
         return [str(tools.nvcc), *words]
     kept = list(_kept(words))
-    command = [str(tools.nvcc), *object_options(tools, arch), *kept]
+    runtime = runtime_library(tools)
+    earlier = earlier_options(tools, runtime) if any(word.endswith(".cu") for word in words) else []
+    command = [str(tools.nvcc), *object_options(tools, arch), *earlier, *kept]
     if any(word in _NO_LINK for word in words):
         return command
-    without_compiler = link_options(tools, runtime_library(tools))[2:]
+    without_compiler = link_options(tools, runtime)[2:]
     return [*command, *(word for word in without_compiler if word not in command)]
 
 

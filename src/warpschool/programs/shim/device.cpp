@@ -73,6 +73,10 @@ API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int number) {
     size_t k = 0;
 #define FILL(name) p->name = device_values[k++];
     DEVICE_PROPERTIES(FILL)
+    // the fields until CUDA 12 lie where reserved ones are now: include/warp_earlier.h
+    int clock = 0;
+    cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, number);
+    p->reserved[0] = clock, p->reserved[1] = 1;
     return cudaSuccess;
 }
 API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
