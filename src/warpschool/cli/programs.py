@@ -131,6 +131,29 @@ def nvcc(
 setattr(nvcc, PARSER, CompilerCommand)
 
 
+def is_program(text: str) -> bool:
+    """Whether a file has a main of its own."""
+    return bool(re.search(r"^\s*(?:int|auto|void)\s+main\s*\(", text, re.MULTILINE))
+
+
+def compare(output: Output, first: Path, second: Path) -> None:
+    """Runs two programs and shows what their kernels count and take, side by side."""
+    from warpschool.programs import build, run_program
+    from warpschool.show import programs as words
+
+    reports = [run_program(build([path]).path, capture=True) for path in (first, second)]
+    a, b = reports
+    output.data({"a": {"file": str(first), **a.to_dict()}, "b": {"file": str(second), **b.to_dict()}})
+    for table in words.compared(a, b, (str(first), str(second))):
+        output.show()
+        output.table(table)
+    output.show("They print the same." if a.output == b.output else "They print different things.", style="bold")
+    for path, report in zip((first, second), reports, strict=True):
+        if report.notes:
+            output.show(f"{path}: {words.footer(report)}; warpschool run {path} tells them", style="yellow")
+    output.show(words.PREDICTED, style="dim")
+
+
 def _arch_of(gpu: str) -> str:
     """What to compile for: the GPU's own architecture from 8.0 on, so that clusters are there where it has them."""
     from warpschool.model import find_gpu

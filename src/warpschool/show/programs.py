@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from warpschool.programs.report import HostFrame, Note, ProgramReport
+from warpschool.programs.report import HostFrame, KernelUse, Note, ProgramReport
 from warpschool.show.table import Table
 
 Facts = Mapping[str, Any]
@@ -160,6 +160,41 @@ def counter_tables(report: ProgramReport) -> list[Table]:
               tuple((name, f"{count:,}") for name, count in use.counters.items()), frozenset(("count",)))
         for use in report.kernels
     ]  # fmt: skip
+
+
+def compared(a: ProgramReport, b: ProgramReport, names: tuple[str, str]) -> list[Table]:
+    """Kernels of two programs side by side: first their predicted times, then what they count otherwise.
+
+    Kernels of one name belong together; where both have a single one, these.
+    """
+    pairs = _paired(a, b)
+    heads = ("kernel", *(f"{what}\n{name}" for what in ("launches", "time") for name in names))
+    times = tuple(
+        (kernel, *(f"{use.launches:,}" if use else "-" for use in both), *(duration(use.time_ns) if use else "-"
+         for use in both))
+        for kernel, *both in pairs
+    )  # fmt: skip
+    tables = [Table("Kernels", heads, times, frozenset(heads[1:]))]
+    for kernel, first, second in pairs:
+        if first is None or second is None:
+            continue
+        counted = dict.fromkeys([*first.counters, *second.counters])
+        rows = tuple(
+            (name, f"{x:,}", f"{y:,}", f"{y / x:.3g}" if x else "new")
+            for name in counted
+            if (x := first.counters.get(name, 0)) != (y := second.counters.get(name, 0))
+        )
+        if rows:
+            tables.append(Table(kernel, ("counter", *names, "ratio"), rows, frozenset((*names, "ratio"))))
+    return tables
+
+
+def _paired(a: ProgramReport, b: ProgramReport) -> list[tuple[str, KernelUse | None, KernelUse | None]]:
+    ours, theirs = ({use.kernel: use for use in report.kernels} for report in (a, b))
+    if len(ours) == len(theirs) == 1 and ours.keys() != theirs.keys():
+        (first,), (second,) = ours.values(), theirs.values()
+        return [(f"{first.kernel} / {second.kernel}", first, second)]
+    return [(name, ours.get(name), theirs.get(name)) for name in dict.fromkeys([*ours, *theirs])]
 
 
 def _launches(count: int) -> str:

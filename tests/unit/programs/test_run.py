@@ -189,3 +189,15 @@ def test_a_built_program_runs_by_itself(program):
 def test_the_tools_know_where_nvcc_may_be(monkeypatch, tmp_path):
     monkeypatch.setenv("WARPSCHOOL_NVCC", str(tmp_path / "nvcc"))
     assert list(tools_module._compilers()) == [tmp_path / "nvcc"]
+
+
+@needs_tools
+def test_two_programs_are_compared_kernel_by_kernel(program):
+    main = "float* x; cudaMallocManaged(&x, 8192); walk<<<1, 32>>>(x); cudaFree(x); return 0;"
+    near = program(main, before="__global__ void walk(float* x) { x[threadIdx.x] = 1; }", name="near.cu")
+    far = program(main, before="__global__ void walk(float* x) { x[threadIdx.x * 32] = 1; }", name="far.cu")
+    run = command("diff", near, far, "--plain")
+    assert run.returncode == 0, run.stderr
+    row = next(line for line in run.stdout.splitlines() if line.startswith("global_store_sectors "))
+    assert row.split() == ["global_store_sectors", "4", "32", "8"]
+    assert "They print the same." in run.stdout and "predictions" in run.stdout

@@ -42,7 +42,7 @@ enum Request : uint64_t {
     CRASH,              // signal, address, callers
     RESET,              // cudaDeviceReset
     UNSUPPORTED,        // name of the call (bytes), callers
-    LIBRARY,            // name of the routine (bytes), fields of its own, callers
+    LIBRARY,            // name of the routine (bytes), stream, its own fields (bytes), callers -> result (bits of double)
     GOODBYE,            // exit status
     REQUESTS
 };
