@@ -75,6 +75,8 @@ class Arena:
     def free(self, piece: Piece, by: tuple[Place, ...]) -> None:
         del self.live[piece.start]
         piece.freed = by
+        if len(self.past) == _REMEMBERED:
+            self.by_name.pop(self.past[0].allocation.name, None)
         self.past.append(piece)
         self.memory.free(piece.allocation)
 
