@@ -7,11 +7,12 @@
     // finds: kind N         the only findings, with the line that each is shown at where one is given; none otherwise
     // Quick.                in the first line: runs with every test, the others are slow
 
-Programs are built as many at a time as there are cores, before the first of them runs.
+Programs are built two at a time before the first of them runs; workers of pytest-xdist build one after the other.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor
@@ -89,11 +90,17 @@ def pytest_cases():
     ]
 
 
+def _beside(name, request) -> tuple[str, ...]:
+    """What is built together: all programs of this run, but where several workers share them each builds its own."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return (name,)
+    return tuple(item.callspec.params["name"] for item in request.session.items if item.function is request.function)
+
+
 @pytest.mark.parametrize("name", pytest_cases())
 def test_a_program_prints_and_is_told_what_it_should(name, request):
     program = PROGRAMS[name]
-    wanted = tuple(item.callspec.params["name"] for item in request.session.items if item.function is request.function)
-    path = built(wanted)[name]
+    path = built(_beside(name, request))[name]
     arguments = shlex.split(next(iter(program.said("arguments")), ""))
     report = run_program(path, arguments, capture=True, timeout_s=_TIMEOUT_S)
     told = [(note.kind, source_place(note)[1], sentence(note)) for note in report.notes]
