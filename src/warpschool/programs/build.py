@@ -79,9 +79,17 @@ def link_options(tools: Tools, runtime: Path) -> list[str]:
             f"-rpath={runtime.parent}", "-Wno-deprecated-gpu-targets"]  # fmt: skip
 
 
+def missing_calls(tools: Tools) -> list[str]:
+    """Calls that the runtime's header declares and our library has not."""
+    header = (tools.include / "cuda_runtime_api.h").read_text("utf-8", "replace")
+    declared = re.findall(r"CUDARTAPI\s+(cuda\w+)\(", header)
+    ours = {name for path in SHIM.glob("*.cpp") for name in _ENTRY.findall(path.read_text("utf-8"))}
+    return sorted({*declared} - ours)
+
+
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
-    key = cache.content_key(tools.identity, shim_identity(), sys.executable)
+    key = cache.content_key(tools.identity, shim_identity(), sys.executable, _MISSING)
     folder = _folder("runtime") / key
     made = folder / NAME
     if made.is_file():
@@ -93,7 +101,11 @@ def runtime_library(tools: Tools) -> Path:
             str(tools.host), "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{tools.include}",
             f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f"-Wl,-soname,{NAME}",
         ]  # fmt: skip
-        objects = [[*compile_, "-c", str(path), "-o", f"{work}/{path.stem}.o"] for path in sorted(SHIM.glob("*.cpp"))]
+        missing = Path(work) / "missing.cpp"  # a program that makes such a call is told which, and where
+        entries = (f'API int {name}() {{ return warp::unsupported("{name}"); }}\n' for name in missing_calls(tools))
+        missing.write_text(_MISSING + "".join(entries), "utf-8")
+        sources = [*sorted(SHIM.glob("*.cpp")), missing]
+        objects = [[*compile_, "-c", str(path), "-o", f"{work}/{path.stem}.o"] for path in sources]
         for done in _all(objects, Path(work)):
             _refuse(done, "warpschool's own runtime library does not compile with this g++")
         linked = [*compile_, *map(str, sorted(Path(work).glob("*.o"))), "-o", str(target), "-lpthread"]
@@ -105,6 +117,11 @@ def runtime_library(tools: Tools) -> Path:
     return made
 
 
+_ENTRY = re.compile(r"^\s*API [\w* ]+?\b(cuda\w+)\(", re.MULTILINE)
+_MISSING = """// written by warpschool: calls of CUDA's runtime that there is no simulation of
+#define API extern "C" __attribute__((visibility("default")))
+namespace warp { int unsupported(const char* call); }
+"""
 _RESERVED = re.compile(r"(struct __device_builtin__ cudaDeviceProp\b.*?\n\s*)int\s+reserved\[(\d+)\];", re.DOTALL)
 _EARLIER = ("clockRate", "deviceOverlap", "kernelExecTimeoutEnabled", "computeMode", "memoryClockRate",
             "singleToDoublePrecisionPerfRatio", "cooperativeMultiDeviceLaunch")  # fmt: skip
@@ -158,7 +175,7 @@ def _make(
         log += _tidy(done.stderr)
     link = [str(tools.nvcc), *objects, "-o", str(work / "program"), *link_options(tools, runtime), *to_link]
     done = _run(link, Path.cwd())
-    _refuse(done, f"{', '.join(str(p) for p in sources)} does not link")
+    _refuse(done, f"{', '.join(str(p) for p in sources)} does not link", _COMPLETE)
     read = {Path(name) for path in lists for name in _dependencies(path.read_text("utf-8", "replace"))}
     known = ("/usr", tools.include, runtime.parent, HEADERS)
     outside = [p for p in read if not any(p.is_relative_to(folder) for folder in known)]
@@ -182,12 +199,16 @@ def _run(command: list[str], where: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=where, capture_output=True, text=True, errors="replace", env=environment)
 
 
-def _refuse(done: subprocess.CompletedProcess[str], what: str) -> None:
+_MEND = "Mend the lines that are named, and run it again."
+_COMPLETE = "Name all files of the program, and the libraries that it needs (-l...)."
+
+
+def _refuse(done: subprocess.CompletedProcess[str], what: str, next_step: str = _MEND) -> None:
     """Raises CompileError for a command that failed, with its messages."""
     if done.returncode == 0:
         return
     log = _tidy(done.stderr + done.stdout)
-    raise CompileError(f"{what}\n{log}".rstrip(), log=log, next_step="Mend the lines that are named, and run it again.")
+    raise CompileError(f"{what}\n{log}".rstrip(), log=log, next_step=next_step)
 
 
 def _tidy(text: str) -> str:
