@@ -58,6 +58,9 @@ _SHADOW_LIMIT = 2 << 30
 _WORKSPACE_BYTES = 64
 _Key = tuple[Triple, Options, bool]
 """What code depends on: the block's shape, what it does besides computing, whether the grid is wide."""
+Lines = dict[int, dict[str, int]]
+"""Counters by source line."""
+_COUNTS_KEPT = 64
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
@@ -75,6 +78,13 @@ class Engine:
         self._built: dict[_Key, Code] = {}
         self._building: dict[_Key, threading.Lock] = {}
         self._promotions: dict[_Key, tiers.Promotion] = {}
+        self.counted: dict[tuple[bytes | int, ...], Lines] = {}
+        """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
+
+    @cached_property
+    def uses_heap(self) -> bool:
+        """Whether it calls malloc or free."""
+        return uses_heap(self.kernel)
 
     @cached_property
     def ordered(self) -> bool:
@@ -398,23 +408,31 @@ class Launching:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _counted(self, workers: list[HostWorker]) -> dict[int, dict[str, int]]:
+    def _counted(self, workers: list[HostWorker]) -> Lines:
         """Counters by source line, of both functions and all workers."""
-        lines: dict[int, Counter[str]] = {}
-        counted = [(self.unit.plan, [w.counters for w in workers])] if not self.options.outlined else []
+        plans = [(self.unit.plan, [w.counters for w in workers])] if not self.options.outlined else []
         if self.setup.code.masked_plan is not None:
             parted = [w.masked_counters for w in workers if w.masked_counters is not None]
-            counted += [(self.setup.code.masked_plan, parted)] if parted else []
-        for plan, cells in counted:
-            for line, names in plan.evaluate(np.add.reduce(cells)).items():
-                lines.setdefault(line, Counter()).update(names)
-        return {line: dict(names) for line, names in sorted(lines.items())}
+            plans += [(self.setup.code.masked_plan, parted)] if parted else []
+        sums = [(plan, cells[0] if len(cells) == 1 else np.add.reduce(cells)) for plan, cells in plans]
+        key = *(id(plan) for plan, _ in sums), *(cells.tobytes() for _, cells in sums)
+        known = self.engine.counted
+        if key not in known:
+            if len(known) >= _COUNTS_KEPT:
+                known.clear()
+            lines: dict[int, Counter[str]] = {}
+            for plan, cells in sums:
+                for line, names in plan.evaluate(cells).items():
+                    lines.setdefault(line, Counter()).update(names)
+            known[key] = {line: dict(names) for line, names in sorted(lines.items())}
+        return known[key]
 
     def _account(self, workers: list[HostWorker]) -> LaunchRecord:
         lines = self._counted(workers)
-        totals = Counter(blocks=self.terms.blocks)
+        totals = {"blocks": self.terms.blocks}
         for names in lines.values():
-            totals.update(names)
+            for name, count in names.items():
+                totals[name] = totals.get(name, 0) + count
         told = self._hazards(workers)
         printed = _printed([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
