@@ -7,6 +7,8 @@
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
 #   make bench          the simulator's speed, measured
 #   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
+#   make mutants        small mistakes in every reference, which the grader must reject   (ARGS="lab02 --per 40" for some)
+#   make hostile        every hostile submission, on two seeds, and the table of what held    (ARGS="--kind output" for some)
 #   make drift          the tests with the oldest and the newest NVRTC and LLVM allowed   (ARGS="tests/sim" for some)
 #   make wheel          build the wheel into dist/
 #   make clean          remove what these made, except .venv
@@ -20,11 +22,11 @@ DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour lab test test-all lint docs bench fuzz drift wheel clean
+.PHONY: help tour lab test test-all lint docs bench fuzz mutants hostile drift wheel clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,12s/^# *//p' Makefile
+	@sed -n '2,14s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
@@ -50,6 +52,12 @@ bench: $(DEV)
 
 fuzz: $(DEV)
 	@PYTHONPATH=. nice $(PY) -m tests.fuzz $(or $(ARGS),read --cases 100000)
+
+mutants: $(DEV)
+	@nice $(PY) benchmarks/mutants.py $(ARGS)
+
+hostile: $(DEV)
+	@$(PY) benchmarks/hostile.py $(ARGS)
 
 drift: $(DEV)
 	@nice $(PY) scripts/drift.py -n auto $(ARGS)

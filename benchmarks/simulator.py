@@ -4,8 +4,9 @@
 
 For each kernel: time with checks and counters off (one thread), the same with everything on, the first launch (NVRTC
 and code generation, caches empty), two threads, and without AVX-512 where the host has it. Then a loop that every lane
-leaves at another time against the NumPy oracle, and the first launch of a long straight kernel. With Numba installed,
-its CUDA simulator runs the naive kernel at 16^3 and the ratio of multiply-adds per second is stated.
+leaves at another time against the NumPy oracle, the first launch of a long straight kernel, and a product by `wgmma`.
+With Numba installed, its CUDA simulator runs the naive kernel at 16^3 and the ratio of multiply-adds per second is
+stated.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from simulator_cases import divergent_loop, numpy_two_threads, unrolled, without_avx512
+from simulator_cases import divergent_loop, numpy_two_threads, unrolled, wgmma, without_avx512
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -162,6 +163,7 @@ def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
         "numpy_gflops": 2 * size**3 / reference / 1e6, "numpy_two_threads_speedup": numpy_two_threads(size, repeat),
         "kernels": rows, "numba": numba_ratio(rows["naive"]["gflops"]),
         "divergent_loop": divergent_loop(threads, max(3, repeat // 10)), "straight_line": unrolled(steps),
+        "wgmma": wgmma(size, repeat),
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "warpschool": ws.__version__},
     }  # fmt: skip
 
@@ -226,8 +228,11 @@ def table(result: dict) -> str:
             f"| {r.get('avx2_of_avx512', 1):.2f} "
             f"| {r['first_launch_plain_s']:.2f} s | {r['first_launch_checked_s']:.2f} s |"
         )
-    loop, line = result["divergent_loop"], result["straight_line"]
+    loop, line, four = result["divergent_loop"], result["straight_line"], result["wgmma"]
     lines += [
+        "",
+        f"wgmma (lab07/06) takes {four['plain_ms']:.1f} ms, {four['ratio_to_numpy']:.2f} of NumPy's speed in f32; "
+        f"{four['counted_over_plain']:.1f} x that with counters, {four['checked_over_plain']:.1f} x with all checks.",
         "",
         f"A divergent loop in {loop['threads']:,} threads: {loop['ms']:.0f} ms, {loop['times_the_oracle']:.0f} times "
         "as fast as the NumPy oracle.",

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,52 @@ def divergent_loop(threads: int, repeat: int) -> dict[str, float]:
             raise SystemExit(f"collatz: block {k} differs from the oracle's")
     oracle_s *= blocks / len(sample)
     return {"threads": threads, "ms": 1e3 * engine_s, "oracle_s": oracle_s, "times_the_oracle": oracle_s / engine_s}
+
+
+WGMMA = HERE.parent / "solutions" / "lab07_tensor_cores" / "06_wgmma.cu"
+
+
+def wgmma(size: int, repeat: int) -> dict[str, float]:
+    """The reference of lab07/06 (TMA, clusters, wgmma) against NumPy's product in f32 of the same halves, one thread.
+
+    The kernel's launches are repeated until its compiled code is there.
+    """
+    from warpschool.contract import parse_contract
+    from warpschool.harness.launcher import Program
+
+    program = Program(parse_contract(WGMMA.read_text(encoding="utf-8"), name=WGMMA.name), device="sim")
+    rng, device = np.random.default_rng(0), program.module.device
+    a, b = (rng.standard_normal((size, size)).astype(np.float16) for _ in range(2))
+    arrays = {"A": device.asarray(a), "B": device.asarray(b), "C": device.empty((size, size), np.float16)}
+    wide = a.astype(np.float32), b.astype(np.float32)
+    sizes = dict.fromkeys("MNK", size)
+    ways = {"plain": {"check": False, "count": False}, "counted": {"check": False}, "checked": {}}
+    best = dict.fromkeys(("numpy", *ways), float("inf"))
+
+    def launch(way: str) -> None:
+        program.enqueue(sizes, arrays, threads=1, **ways[way])
+
+    for way in ways:
+        spent = 0.0
+        while spent < _COMPILED_S:  # of stencils until then
+            spent += _seconds(partial(launch, way))
+    for _ in range(repeat):
+        best["numpy"] = min(best["numpy"], _seconds(lambda: wide[0] @ wide[1]))
+        best["plain"] = min(best["plain"], _seconds(partial(launch, "plain")))
+    for way in ("counted", "checked"):
+        best[way] = min(_seconds(partial(launch, way)) for _ in range(max(3, repeat // 10)))
+    error = float(np.abs(device.asnumpy(arrays["C"]).astype(np.float64) - wide[0] @ wide[1]).max())
+    if not error < size / 8192:  # rounded to f16 once, of sums of some tens
+        raise SystemExit(f"wgmma: wrong result (error {error})")
+    return {
+        "numpy_ms": 1e3 * best["numpy"], "plain_ms": 1e3 * best["plain"],
+        "ratio_to_numpy": best["numpy"] / best["plain"], "counted_over_plain": best["counted"] / best["plain"],
+        "checked_over_plain": best["checked"] / best["plain"],
+    }  # fmt: skip
+
+
+_COMPILED_S = 15.0
+"""Seconds of launches after which compiled code has taken the place of stencils."""
 
 
 def _seconds(work: Callable[[], object]) -> float:

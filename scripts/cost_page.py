@@ -1,5 +1,5 @@
-"""Writes docs/reference/simulator-cost.md from simulator.json, simulator_networks.json and checks.json in
-benchmarks/results; --check compares only."""
+"""Writes docs/reference/simulator-cost.md from simulator.json, first_launch.json, simulator_networks.json and
+checks.json in benchmarks/results; --check compares only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def page() -> str:
             f"| {name} | {row['plain_ms']:.1f} ms | {row['ratio_to_numpy']:.2f} | {row['counted_over_plain']:.1f} x "
             f"| {row['checked_over_plain']:.1f} x | {row['two_threads_speedup']:.1f} x as fast |"
         )
-    lines += ["", *_first_launches(found), *_networks(), *_checks(), *_others(found)]
+    lines += ["", *_first_launches(found), *_first_launches_of_all(), *_networks(), *_checks(), *_others(found)]
     return "\n".join(lines) + "\n"
 
 
@@ -69,6 +69,39 @@ def _first_launches(found: dict) -> list[str]:
         "|---|---:|---:|",
         *(f"| {name} | {bare:.2f} s | {checked:.2f} s |" for name, (bare, checked) in rows.items()),
     ]
+
+
+def _first_launches_of_all() -> list[str]:
+    """Processor time of first launches, where `benchmarks/first_launch.py` has measured them."""
+    recordings = results("first_launch.json", course=Course(ROOT))
+    if not recordings:
+        return []
+    (found,) = recordings
+    references, long_kernels = (found["kernels"][kind] for kind in ("references", "long kernels"))
+    rows = [*references.values(), *long_kernels.values()]
+    labs: dict[str, dict[str, float]] = {}
+    for step, row in references.items():
+        labs.setdefault(step.partition("/")[0], {})[step.partition("/")[2]] = row["first_s"]
+    lines = [
+        "",
+        "Processor time of first launches with nothing cached, by `benchmarks/first_launch.py`: the reference of every "
+        "step at the case that its grader counts, with counters and checks, and long kernels. The compiler counts, "
+        "and a kernel's [first tier](../design/simulator.md#code-at-once-and-code-that-is-fast) with all its stencils. "
+        f"Once for a machine {median(row['shared_s'] for row in rows):.1f} s come first, for what every kernel calls. "
+        f"The machine's load before was {found['load_before']:.1f} on {found['cores']} cores ({found['cpu']}); of "
+        f"{found['repeat']} runs the one with the least counts.",
+        "",
+        "| lab | references | median | most | by |",
+        "|---|---:|---:|---:|---|",
+    ]
+    for lab, steps in labs.items():
+        longest = max(steps, key=lambda step: steps[step])
+        lines.append(
+            f"| {lab} | {len(steps)} | {median(steps.values()):.2f} s | {steps[longest]:.2f} s | {longest} |"
+        )
+    lines += ["", "| long kernel | statements of PTX | first launch |", "|---|---:|---:|"]
+    lines += [f"| {k} | {row['ptx_statements']:,} | {row['first_s']:.2f} s |" for k, row in long_kernels.items()]
+    return lines
 
 
 def _networks() -> list[str]:
@@ -131,6 +164,14 @@ def _others(found: dict) -> list[str]:
             f"A loop that every lane leaves at another time (Collatz, {loop['threads']:,} threads): "
             f"{loop['ms']:.0f} ms, "
             f"{loop['times_the_oracle']:,.0f} times as fast as the NumPy oracle.",
+        ]
+    four = found.get("wgmma")
+    if four:
+        lines += [
+            "",
+            "The product of `lab07/06_wgmma` (bulk copies, clusters, warpgroups; what each engine does is followed in "
+            f"Python): {four['plain_ms']:.1f} ms, {four['ratio_to_numpy']:.2f} of NumPy's speed; with counters "
+            f"{four['counted_over_plain']:.1f} x that, with all checks {four['checked_over_plain']:.1f} x.",
         ]
     narrow = {name: row["avx2_of_avx512"] for name, row in found["kernels"].items() if "avx2_of_avx512" in row}
     if narrow:

@@ -67,7 +67,7 @@ How busy or how fast the machine is: what ends a submission is counted, and the 
 | instructions of warps of a launch that is not at its end | 2^23, or 64 reference runs | 1 reference run | TLE |
 | the same after a check's first endless loop | 2^20 | | TLE |
 | loop iterations of a block's warps; warps of a launch | 2^23 | 2^17 | TLE |
-| instructions of warps, all launches of a check together | 2^31 | 2^26 | TLE |
+| the same of all launches of a check together | 2^27, or 4 reference runs for each run | 2^26 | TLE |
 | launches of a check together | 2^10 | 152 | TLE |
 | instructions of a kernel with its calls inlined | 15,000 | 5,000 | CLE |
 | the same of all kernels, each once for each shape of its blocks and value of its constants | 40,000 | 15,800 | CLE |
@@ -86,7 +86,7 @@ which other programs hardly change, with a margin:
 | what | limit | the most that was measured | past it |
 |---|---|---|---|
 | one compilation: NVRTC counts nothing | 20 s of processor time | 1.3 s for a right kernel | CLE |
-| a check of a kernel | 3600 s of processor time | 35 s for a right one; what its counts allow: 300 s | TLE |
+| a check of a kernel | 900 s of processor time | 35 s for a right one; what its counts allow: 20 s more | TLE |
 | Python cells: NumPy is not counted | 60 s of processor time | what their steps allow: 36 s | TLE |
 | elapsed time of a check, of a compilation | 4 hours, 10 minutes | | SE: the machine's fault, tried again |
 

@@ -57,13 +57,13 @@ make lab                        # JupyterLab on your own copy of the course
 ```
 
 - **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step;
-  [a warp's debugger](learn/debugger.md).
+  [a warp's debugger](learn/debugger.md); [your own programs](learn/programs.md).
 - **Teach**: [release](teach/release.md), [grade](teach/grade.md), [find cheats](teach/cheats.md),
   [use a cluster](teach/cluster.md), [fork a lab](teach/fork.md), [write a new lab in one hour](teach/new-lab.md).
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md),
   [verdicts](reference/verdicts.md), [counters](reference/counters.md), [supported PTX](reference/supported-ptx.md),
   [fidelity](reference/fidelity.md), [what an estimate is worth](reference/estimate.md).
-- **Design**: [how the simulator works](design/simulator.md).
+- **Design**: [how the simulator works](design/simulator.md), [how whole programs run](design/programs.md).
 """
 PYTHON = "# The Python interface\n\nAll of it is reached through `import warpschool as ws`.\n"
 

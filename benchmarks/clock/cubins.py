@@ -153,7 +153,7 @@ def patch_ffma(code: bytes, kernel: str, choose: Sequence[tuple[int, int, int, i
     at, size = next((at, size) for name, at, size in sections(code) if name == f".text.{kernel}")
     n = 0
     for place in range(at, at + size, INSTRUCTION):
-        low, _ = struct.unpack_from("<QQ", out, place)
+        low, high = struct.unpack_from("<QQ", out, place)
         if low % _CODE != FFMA:
             continue
         target, a, b, c, reuse = choose[n % len(choose)]

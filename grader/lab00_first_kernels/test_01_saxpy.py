@@ -6,17 +6,18 @@ import numpy as np
 
 from warpschool.grading import criterion, practice
 
-A = 2.5
 FULL_BLOCKS = [256, 1024, 4096]
-RAGGED = practice([1, 31, 255, 257, 1000])
+RAGGED = practice([1, 31, 255, 257, 1000, 40_000])
 ALIGNED = 4096
+COUNTED = practice([ALIGNED, 11264], count=1)
 
 
 def run_and_compare(kernel, rng, n):
-    sizes = {"n": n, "a": A}
+    a = round(float(rng.uniform(-4, 4)), 3)  # another one in every case: none can be learnt by heart
+    sizes = {"n": n, "a": a}
     arrays = kernel.inputs(sizes, rng)
     run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"z": A * arrays["x"].astype(np.float64) + arrays["y"]}, k=2)
+    kernel.check_against(run, {"z": float(np.float32(a)) * arrays["x"].astype(np.float64) + arrays["y"]}, k=2)
     return sizes, arrays
 
 
@@ -60,4 +61,5 @@ def test_guard(kernel, rng):
     counts="sectors beyond the fewest that hold the requested bytes, at n = 4096",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*run_and_compare(kernel, rng, ALIGNED))
+    for n in COUNTED:
+        kernel.no_excess_sectors(*run_and_compare(kernel, rng, n))

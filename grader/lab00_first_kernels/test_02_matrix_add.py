@@ -7,8 +7,9 @@ import numpy as np
 from warpschool.grading import criterion, practice
 
 FULL_BLOCKS = [(64, 64), (32, 128), (128, 32)]
-RAGGED = practice([(1, 1), (1, 100), (100, 1), (31, 33), (127, 65)])
+RAGGED = practice([(1, 1), (1, 100), (100, 1), (31, 33), (127, 65), (200, 182)])
 ALIGNED = (64, 128)
+COUNTED = practice([ALIGNED, (96, 64)], count=1)
 
 
 def run_and_compare(kernel, rng, m, n):
@@ -59,4 +60,5 @@ def test_guards(kernel, rng):
     counts="sectors beyond the fewest that hold the requested bytes, at M = 64, N = 128",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*run_and_compare(kernel, rng, *ALIGNED))
+    for m, n in COUNTED:
+        kernel.no_excess_sectors(*run_and_compare(kernel, rng, m, n))

@@ -6,8 +6,14 @@ import numpy as np
 
 from warpschool.grading import criterion, practice
 
-SHAPES = practice([(32, 32, 32), (31, 33, 17), (1, 1, 1)])
+SHAPES = practice([(32, 32, 32), (31, 33, 17), (1, 1, 1), (200, 182, 130)])
 ALIGNED = (64, 64, 64)
+COUNTED = practice([ALIGNED, (32, 96, 48)], count=1)
+
+
+def factor(rng):
+    """Another one in every case; a sixteenth is exact."""
+    return int(rng.integers(8, 40)) / 16
 
 
 def run_and_compare(kernel, rng, m, n, k, alpha, beta, **given):
@@ -17,7 +23,10 @@ def run_and_compare(kernel, rng, m, n, k, alpha, beta, **given):
     expected = alpha * (arrays["A"].astype(np.float64) @ arrays["B"])
     if beta:
         expected += beta * arrays["C"].astype(np.float64)
-    kernel.check_against(run, {"D": expected}, k=k + 1)
+    scale = alpha * (abs(arrays["A"].astype(np.float64)) @ abs(arrays["B"]))  # alpha A B and beta C may cancel
+    if beta:
+        scale += abs(beta * arrays["C"].astype(np.float64))
+    kernel.check_against(run, {"D": expected}, k=k + 1, scale=scale)
     return sizes, arrays
 
 
@@ -32,8 +41,8 @@ def run_and_compare(kernel, rng, m, n, k, alpha, beta, **given):
 )
 def test_correct(kernel, rng):
     for m, n, k in SHAPES:
-        run_and_compare(kernel, rng, m, n, k, alpha=1.5, beta=-0.75)
-        run_and_compare(kernel, rng, m, n, k, alpha=0.0, beta=2.0)
+        run_and_compare(kernel, rng, m, n, k, alpha=factor(rng), beta=-factor(rng))
+        run_and_compare(kernel, rng, m, n, k, alpha=0.0, beta=factor(rng))
 
 
 @criterion(
@@ -47,7 +56,7 @@ def test_correct(kernel, rng):
 )
 def test_beta_zero(kernel, rng):
     for m, n, k in SHAPES:
-        run_and_compare(kernel, rng, m, n, k, alpha=1.25, beta=0.0, C=np.full((m, n), np.nan, np.float32))
+        run_and_compare(kernel, rng, m, n, k, alpha=factor(rng), beta=0.0, C=np.full((m, n), np.nan, np.float32))
 
 
 @criterion(
@@ -61,7 +70,7 @@ def test_beta_zero(kernel, rng):
     counts="requested bytes, at M = N = K = 64: 2 K + 1 floats loaded and one stored for each element of D",
 )
 def test_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*run_and_compare(kernel, rng, m, n, k, alpha=1.5, beta=-0.75))
-    kernel.within(counters.global_load_bytes, m * n * (2 * k + 1) * 4, "requested bytes of global loads", unit="bytes")
-    kernel.within(counters.global_store_bytes, m * n * 4, "requested bytes of global stores", unit="bytes")
+    for m, n, k in COUNTED:
+        counters = kernel.counters(*run_and_compare(kernel, rng, m, n, k, alpha=factor(rng), beta=-factor(rng)))
+        kernel.within(counters.global_load_bytes, m * n * (2 * k + 1) * 4, "bytes of global loads", unit="bytes")
+        kernel.within(counters.global_store_bytes, m * n * 4, "bytes of global stores", unit="bytes")

@@ -5,21 +5,20 @@ from __future__ import annotations
 from warpcourse.cases import check_product
 from warpschool.grading import criterion, practice
 
-SHAPES = practice([(1, 1, 1), (64, 96, 16), (31, 33, 17), (127, 5, 31), (5, 127, 33)])
-ALIGNED = (128, 128, 64)
+SHAPES = practice([(1, 1, 1), (64, 96, 16), (31, 33, 17), (127, 5, 31), (5, 127, 33), (200, 182, 130)])
+COUNTED = practice([(128, 128, 64), (64, 96, 32)], count=1)
 WARP = 32
 SECTORS_PER_STEP = 5  # a warp in one row of C needs one sector of A and four of B for each k
 
 
 def require_coalesced_loads(kernel, rng):
     """The given kernel is right: what counts is a kernel that is right and coalesced."""
-    m, n, k = ALIGNED
-    case = check_product(kernel, rng, m, n, k)
-    # Blocks of 16 x 16 read two elements of A in two sectors, but only two sectors of B: as good as one row a warp.
-    counters = kernel.counters(*case)
-    sectors = counters.global_load_sectors
-    if not sectors <= SECTORS_PER_STEP * k * m * n // WARP:
-        kernel.no_excess_sectors(*case, stores=False)
+    for m, n, k in COUNTED:
+        case = check_product(kernel, rng, m, n, k)
+        # Blocks of 16 x 16 read two elements of A in two sectors, but only two sectors of B: as good as one row a warp.
+        sectors = kernel.counters(*case).global_load_sectors
+        if not sectors <= SECTORS_PER_STEP * k * m * n // WARP:
+            kernel.no_excess_sectors(*case, stores=False)
 
 
 @criterion(
@@ -48,7 +47,8 @@ def test_loads(kernel, rng):
     counts="sectors of global stores beyond the fewest that hold the stored bytes, at M = N = 128, K = 64",
 )
 def test_stores(kernel, rng):
-    kernel.no_excess_sectors(*check_product(kernel, rng, *ALIGNED), loads=False)
+    for m, n, k in COUNTED:
+        kernel.no_excess_sectors(*check_product(kernel, rng, m, n, k), loads=False)
 
 
 @criterion(

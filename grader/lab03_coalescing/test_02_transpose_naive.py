@@ -6,8 +6,8 @@ from warpcourse.cases import check_transpose
 from warpschool.grading import criterion, practice
 
 FULL_BLOCKS = [(32, 32), (64, 96), (96, 32)]
-RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)])
-ALIGNED = (128, 128)
+RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65), (200, 182)])
+COUNTED = practice([(128, 128), (96, 160)], count=1)
 
 
 @criterion(
@@ -50,10 +50,10 @@ def test_ragged(kernel, rng):
     counts="requested bytes, at M = N = 128: one float loaded and one stored for each element",
 )
 def test_bytes(kernel, rng):
-    m, n = ALIGNED
-    counters = kernel.counters(*check_transpose(kernel, rng, m, n))
-    kernel.within(counters.global_load_bytes, 4 * m * n, "requested bytes of global loads", unit="bytes")
-    kernel.within(counters.global_store_bytes, 4 * m * n, "requested bytes of global stores", unit="bytes")
+    for m, n in COUNTED:
+        counters = kernel.counters(*check_transpose(kernel, rng, m, n))
+        kernel.within(counters.global_load_bytes, 4 * m * n, "bytes of global loads", unit="bytes")
+        kernel.within(counters.global_store_bytes, 4 * m * n, "bytes of global stores", unit="bytes")
 
 
 @criterion(
@@ -67,6 +67,7 @@ def test_bytes(kernel, rng):
     counts="sectors beyond the fewest that hold the requested bytes, at M = N = 128, on loads or on stores",
 )
 def test_one_side(kernel, rng):
-    case = check_transpose(kernel, rng, *ALIGNED)
-    if kernel.counters(*case).excess_store_sectors:
-        kernel.no_excess_sectors(*case, stores=False)
+    for m, n in COUNTED:
+        case = check_transpose(kernel, rng, m, n)
+        if kernel.counters(*case).excess_store_sectors:
+            kernel.no_excess_sectors(*case, stores=False)

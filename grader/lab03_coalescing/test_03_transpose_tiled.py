@@ -6,8 +6,9 @@ from warpcourse.cases import check_no_race, check_transpose
 from warpschool.grading import criterion, practice
 
 FULL_TILES = [(32, 32), (64, 96), (96, 32)]
-RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)])
+RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65), (200, 182)])
 ALIGNED = (128, 128)
+COUNTED = practice([ALIGNED, (96, 160)], count=1)
 
 
 @criterion(
@@ -65,4 +66,5 @@ def test_race(kernel, rng):
     counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = 128",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*check_transpose(kernel, rng, *ALIGNED))
+    for m, n in COUNTED:
+        kernel.no_excess_sectors(*check_transpose(kernel, rng, m, n))

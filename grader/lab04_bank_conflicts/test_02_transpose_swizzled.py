@@ -7,8 +7,9 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import shared_bytes_of_blocks
 
 FULL_TILES = [(32, 32), (64, 96), (96, 32)]
-RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65)])
+RAGGED = practice([(1, 1), (1, 127), (127, 1), (31, 33), (33, 65), (200, 182)])
 ALIGNED = (128, 128)
+COUNTED = practice([ALIGNED, (96, 160)], count=1)
 
 
 @criterion(
@@ -65,7 +66,8 @@ def test_race(kernel, rng):
     counts="wavefronts of shared loads and stores beyond the fewest, at M = N = 128",
 )
 def test_wavefronts(kernel, rng):
-    kernel.no_excess_wavefronts(*check_transpose(kernel, rng, *ALIGNED))
+    for m, n in COUNTED:
+        kernel.no_excess_wavefronts(*check_transpose(kernel, rng, m, n))
 
 
 @criterion(
@@ -79,7 +81,8 @@ def test_wavefronts(kernel, rng):
     counts="sectors of loads and stores beyond the fewest that hold the requested bytes, at M = N = 128",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*check_transpose(kernel, rng, *ALIGNED))
+    for m, n in COUNTED:
+        kernel.no_excess_sectors(*check_transpose(kernel, rng, m, n))
 
 
 @criterion(
@@ -93,7 +96,7 @@ def test_sectors(kernel, rng):
     counts="bytes of shared memory, static and dynamic, of all blocks together, at M = N = 128: four for each element",
 )
 def test_shared_bytes(kernel, rng):
-    m, n = ALIGNED
-    sizes, arrays = check_transpose(kernel, rng, m, n)
-    used = shared_bytes_of_blocks(kernel, kernel.run(sizes, arrays))
-    kernel.within(used, 4 * m * n, "shared memory of all blocks", unit="bytes")
+    for m, n in COUNTED:
+        sizes, arrays = check_transpose(kernel, rng, m, n)
+        used = shared_bytes_of_blocks(kernel, kernel.run(sizes, arrays))
+        kernel.within(used, 4 * m * n, "shared memory of all blocks", unit="bytes")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_barriers
 
 FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
+COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
+SHORTEST = 8  # steps of k of the shortest tiles for which two barriers a round are enough
 WPT = 8
 REUSE = 16  # how often an element from global memory must serve, at least; tiles of 32 reach 32
 
@@ -68,8 +71,10 @@ def test_race(kernel, rng):
     "and bytes of global loads: at most a sixteenth of the naive kernel's",
 )
 def test_shared_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
-    per_product = counters.shared_load_bytes / (m * n * k)
-    kernel.within(per_product, 4 * (WPT + 1) / WPT, "bytes of shared loads for each product")
+    for m, n, k in COUNTED:
+        run = kernel.run(*check_product(kernel, rng, m, n, k))
+        require_barriers(kernel, run, k / SHORTEST)
+        counters = run.counters
+        kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+        per_product = counters.shared_load_bytes / (m * n * k)
+        kernel.within(per_product, 4 * (WPT + 1) / WPT, "bytes of shared loads for each product")

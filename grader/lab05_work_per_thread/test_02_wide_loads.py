@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_wide
+from warpschool.grading.budgets import require_barriers, require_wide
 
 FULL_TILES = [(32, 32, 32), (64, 128, 96), (96, 256, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (33, 132, 36), (9, 35, 10), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
+COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
+SHORTEST = 8  # steps of k of the shortest tiles for which two barriers a round are enough
 REUSE = 16  # how often an element from global memory must serve, at least; tiles of 32 x 128 reach 51
 
 
@@ -67,10 +69,11 @@ def test_race(kernel, rng):
     "three quarters of that; and in all at most a sixteenth of the naive kernel's bytes",
 )
 def test_wide_loads(kernel, rng):
-    m, n, k = ALIGNED
-    run = kernel.run(*check_product(kernel, rng, m, n, k))
-    kernel.within(run.counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
-    require_wide(kernel, run, "global_load")
+    for m, n, k in COUNTED:
+        run = kernel.run(*check_product(kernel, rng, m, n, k))
+        require_barriers(kernel, run, k / SHORTEST)
+        kernel.within(run.counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+        require_wide(kernel, run, "global_load")
 
 
 @criterion(
@@ -84,4 +87,5 @@ def test_wide_loads(kernel, rng):
     counts="bytes that a warp writes in one store, in each line, at M = N = K = 128: at least three quarters of 512",
 )
 def test_wide_stores(kernel, rng):
-    require_wide(kernel, kernel.run(*check_product(kernel, rng, *ALIGNED)), "global_store")
+    for m, n, k in COUNTED:
+        require_wide(kernel, kernel.run(*check_product(kernel, rng, m, n, k)), "global_store")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_barriers
 
 FULL_TILES = [(64, 64, 32), (128, 64, 96), (64, 192, 64)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (130, 67, 33)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (65, 5, 127), (130, 67, 33), (200, 182, 130)])
 ALIGNED = (128, 128, 128)
+COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
+SHORTEST = 8  # steps of k of the shortest tiles for which two barriers a round are enough
 WPTM = 8
 REUSE = 48  # how often an element from global memory must serve, at least: square tiles of 32 do not reach it
 
@@ -68,11 +71,13 @@ def test_race(kernel, rng):
     "at most 4 (WPTM + 1) / WPTM = 4.5",
 )
 def test_shared_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.at_least(counters.shared_store_bytes, 1, "bytes stored to shared memory")
-    per_product = counters.shared_load_bytes / (m * n * k)
-    kernel.within(per_product, 4 * (WPTM + 1) / WPTM, "bytes of shared loads for each product")
+    for m, n, k in COUNTED:
+        run = kernel.run(*check_product(kernel, rng, m, n, k))
+        require_barriers(kernel, run, k / SHORTEST)
+        counters = run.counters
+        kernel.at_least(counters.shared_store_bytes, 1, "bytes stored to shared memory")
+        per_product = counters.shared_load_bytes / (m * n * k)
+        kernel.within(per_product, 4 * (WPTM + 1) / WPTM, "bytes of shared loads for each product")
 
 
 @criterion(
@@ -86,7 +91,8 @@ def test_shared_bytes(kernel, rng):
     counts="wavefronts of shared loads and stores beyond the fewest, at M = N = K = 128",
 )
 def test_wavefronts(kernel, rng):
-    kernel.no_excess_wavefronts(*check_product(kernel, rng, *ALIGNED))
+    for m, n, k in COUNTED:
+        kernel.no_excess_wavefronts(*check_product(kernel, rng, m, n, k))
 
 
 @criterion(
@@ -100,6 +106,6 @@ def test_wavefronts(kernel, rng):
     counts="requested bytes of global loads, at M = N = K = 128: at most the naive kernel's, 8 M N K, divided by 48",
 )
 def test_global_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+    for m, n, k in COUNTED:
+        counters = kernel.counters(*check_product(kernel, rng, m, n, k))
+        kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_barriers, require_products
 
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36)])
+RAGGED = practice(
+    [(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 5, 127), (130, 260, 36), (33, 260, 36), (130, 36, 36)]
+)
 ALIGNED = (256, 256, 256)
+COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
+SHORTEST = 8  # steps of k of the shortest tiles for which two barriers a round are enough
 WPTM = WPTN = 8
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
 
@@ -67,11 +72,13 @@ def test_race(kernel, rng):
     "at most 4 (1 / WPTM + 1 / WPTN) = 1; and bytes of global loads: at most the naive kernel's divided by 64",
 )
 def test_shared_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
-    per_product = counters.shared_load_bytes / (m * n * k)
-    kernel.within(per_product, 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")
+    for m, n, k in COUNTED:
+        run = kernel.run(*check_product(kernel, rng, m, n, k))
+        require_barriers(kernel, run, k / SHORTEST)
+        counters = run.counters
+        kernel.within(counters.global_load_bytes, 8 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+        per_product = counters.shared_load_bytes / (m * n * k)
+        kernel.within(per_product, 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")
 
 
 @criterion(
@@ -85,7 +92,8 @@ def test_shared_bytes(kernel, rng):
     counts="requests to local memory, at M = N = K = 256: none",
 )
 def test_local(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.at_least(counters.fma_instructions, m * n * k, "multiply-adds")
-    kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")
+    for m, n, k in COUNTED:
+        run = kernel.run(*check_product(kernel, rng, m, n, k))
+        counters = run.counters
+        require_products(kernel, run, m * n * k)
+        kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")

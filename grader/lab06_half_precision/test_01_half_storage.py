@@ -8,6 +8,7 @@ from warpschool.grading import criterion, practice
 FULL_TILES = [(128, 128, 16), (128, 256, 48), (256, 128, 32)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36)])
 ALIGNED = (256, 256, 256)
+COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
 HALF_BYTES = 2
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
 WPTM = WPTN = 8
@@ -68,10 +69,10 @@ def test_race(kernel, rng):
     "2 (M N K) (1 / 64 + 1 / 64)",
 )
 def test_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    limit = 2 * HALF_BYTES * m * n * k // REUSE
-    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
+    for m, n, k in COUNTED:
+        counters = kernel.counters(*check_product(kernel, rng, m, n, k))
+        limit = 2 * HALF_BYTES * m * n * k // REUSE
+        kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
 
 
 @criterion(
@@ -85,7 +86,8 @@ def test_bytes(kernel, rng):
     counts="sectors beyond the fewest that hold the requested bytes, at M = N = K = 256",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*check_product(kernel, rng, *ALIGNED))
+    for m, n, k in COUNTED:
+        kernel.no_excess_sectors(*check_product(kernel, rng, m, n, k))
 
 
 @criterion(
@@ -100,9 +102,9 @@ def test_sectors(kernel, rng):
     "loads for each product, at most 4 (1 / WPTM + 1 / WPTN) = 1",
 )
 def test_conflicts(kernel, rng):
-    m, n, k = ALIGNED
-    case = check_product(kernel, rng, m, n, k)
-    counters = kernel.counters(*case)
-    kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
-    kernel.within(counters.shared_load_bytes / (m * n * k), 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads, each")
-    kernel.no_excess_wavefronts(*case)
+    for m, n, k in COUNTED:
+        case = check_product(kernel, rng, m, n, k)
+        counters = kernel.counters(*case)
+        kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
+        kernel.within(counters.shared_load_bytes / (m * n * k), 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads")
+        kernel.no_excess_wavefronts(*case)

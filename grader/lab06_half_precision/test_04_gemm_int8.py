@@ -11,6 +11,7 @@ from warpschool.grading.budgets import require_wide
 FULL_TILES = [(128, 128, 32), (128, 256, 96), (256, 128, 64)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36), (5, 9, 130)])
 ALIGNED = (256, 256, 256)
+COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
 WPTM = WPTN = 8
 
@@ -82,10 +83,12 @@ def test_race(kernel, rng):
     counts="dot products of four bytes, of all threads, at M = N = K = 256: exactly M N K / 4",
 )
 def test_dots(kernel, rng):
-    m, n, k = ALIGNED
-    dots = run_and_compare(kernel, *case(rng, m, n, k)).counters.dot_instructions
-    kernel.at_least(dots, m * n * k // 4, "dot products of four bytes")
-    kernel.within(dots, m * n * k // 4, "dot products of four bytes")
+    for m, n, k in COUNTED:
+        run = run_and_compare(kernel, *case(rng, m, n, k))
+        dots = run.counters.dot_instructions
+        kernel.at_least(dots, m * n * k // 4, "dot products of four bytes")
+        kernel.within(dots, m * n * k // 4, "dot products of four bytes")
+        kernel.comes_from(run, "dots")
 
 
 @criterion(
@@ -101,12 +104,12 @@ def test_dots(kernel, rng):
     "of 512",
 )
 def test_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    run = run_and_compare(kernel, *case(rng, m, n, k))
-    kernel.within(run.counters.global_load_bytes, 2 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
-    kernel.at_least(run.counters.shared_load_requests, 1, "loads from shared memory")
-    kernel.within(run.counters.shared_load_bytes / (m * n * k), 1 / WPTM + 1 / WPTN, "bytes of shared loads, each")
-    require_wide(kernel, run, "global_load", "shared_load")
+    for m, n, k in COUNTED:
+        run = run_and_compare(kernel, *case(rng, m, n, k))
+        kernel.within(run.counters.global_load_bytes, 2 * m * n * k // REUSE, "bytes of global loads", unit="bytes")
+        kernel.at_least(run.counters.shared_load_requests, 1, "loads from shared memory")
+        kernel.within(run.counters.shared_load_bytes / (m * n * k), 1 / WPTM + 1 / WPTN, "bytes of shared loads, each")
+        require_wide(kernel, run, "global_load", "shared_load")
 
 
 @criterion(
@@ -120,7 +123,8 @@ def test_bytes(kernel, rng):
     counts="sectors, and wavefronts of shared loads and stores, beyond the fewest, at M = N = K = 256: none",
 )
 def test_conflicts(kernel, rng):
-    sizes, arrays = case(rng, *ALIGNED)
-    run_and_compare(kernel, sizes, arrays)
-    kernel.no_excess_sectors(sizes, arrays)
-    kernel.no_excess_wavefronts(sizes, arrays)
+    for m, n, k in COUNTED:
+        sizes, arrays = case(rng, m, n, k)
+        run_and_compare(kernel, sizes, arrays)
+        kernel.no_excess_sectors(sizes, arrays)
+        kernel.no_excess_wavefronts(sizes, arrays)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from warpcourse.cases import check_no_race, check_product
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_tensor_products
 
 FULL_TILES = [(128, 128, 64), (128, 256, 64)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 72), (130, 136, 24)])
 ALIGNED = (128, 128, 128)
+COUNTED = practice([ALIGNED, (256, 128, 192)], count=1)
 
 
 @criterion(
@@ -64,11 +66,10 @@ def test_race(kernel, rng):
     counts="operations of tensor cores, at M = N = K = 128: exactly 2 M N K; multiply-adds of threads: none",
 )
 def test_tensor(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.at_least(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
-    kernel.within(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
-    kernel.within(counters.fma_instructions, 0, "multiply-adds of threads")
+    for m, n, k in COUNTED:
+        run = kernel.run(*check_product(kernel, rng, m, n, k))
+        kernel.within(run.counters.multiplications, 0, "products of threads")
+        require_tensor_products(kernel, run, 2 * m * n * k, exactly=True)
 
 
 @criterion(
@@ -82,10 +83,10 @@ def test_tensor(kernel, rng):
     counts="bytes of global loads, at M = N = K = 128: at most M N K / 16, a quarter of 01_wmma_naive's",
 )
 def test_bytes(kernel, rng):
-    m, n, k = ALIGNED
-    counters = kernel.counters(*check_product(kernel, rng, m, n, k))
-    kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
-    kernel.within(counters.global_load_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
+    for m, n, k in COUNTED:
+        counters = kernel.counters(*check_product(kernel, rng, m, n, k))
+        kernel.at_least(counters.shared_load_requests, 1, "loads from shared memory")
+        kernel.within(counters.global_load_bytes, m * n * k // 16, "bytes of global loads", unit="bytes")
 
 
 @criterion(
@@ -99,6 +100,7 @@ def test_bytes(kernel, rng):
     counts="sectors, and wavefronts of shared memory, beyond the fewest, at M = N = K = 128: none",
 )
 def test_conflicts(kernel, rng):
-    case = check_product(kernel, rng, *ALIGNED)
-    kernel.no_excess_sectors(*case)
-    kernel.no_excess_wavefronts(*case)
+    for m, n, k in COUNTED:
+        case = check_product(kernel, rng, m, n, k)
+        kernel.no_excess_sectors(*case)
+        kernel.no_excess_wavefronts(*case)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ptxsim.limits import WARP
 from warpcourse.cases import RACES, check_convolution, convolution
-from warpschool.counters import ratio
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_products
 
 FIRST = convolution(4, 1, 28, 8, 5)
 SECOND = convolution(4, 32, 12, 8, 5)
@@ -95,10 +96,12 @@ def test_filter(kernel, rng):
 )
 def test_lanes(kernel, rng):
     for problem in (FIRST, SECOND):
-        counters = kernel.counters(*check_convolution(kernel, rng, problem))
-        kernel.at_least(counters.fma_instructions, problem.products, "multiply-adds")
-        lanes = ratio(counters.fma_instructions, counters.instructions_fp32)
-        kernel.at_least(lanes, LANES, "lanes for each multiply-add")
+        run = kernel.run(*check_convolution(kernel, rng, problem))
+        require_products(kernel, run, problem.products)
+        warps = sum(run.counters[f"instructions_{kind}"] for kind in ("fp32", "fp64", "fp16"))
+        lanes = sum(run.counters[f"thread_instructions_{kind}"] for kind in ("fp32", "fp64", "fp16"))
+        most = (WARP / LANES - 1) * problem.products
+        kernel.within(WARP * warps - lanes, most, "lanes that rest in arithmetic")
 
 
 @criterion(

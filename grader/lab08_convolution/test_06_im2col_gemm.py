@@ -12,7 +12,7 @@ ODD = practice([
     convolution(2, 2, (17, 19), 70, 3, pad=1),
     convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
 ])
-COUNTED = convolution(2, 32, 12, 64, 5)
+COUNTED = practice([convolution(2, 32, 12, 64, 5)], count=1, scaled="batch")
 REUSE = 16  # how often an element from global memory must serve, at least; tiles of 64 reach 64
 
 
@@ -56,8 +56,9 @@ def test_odd(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    kernel.no_hazards(COUNTED.sizes, kernel.inputs(COUNTED.sizes, rng), kinds=RACES)
-    check_convolution(kernel, rng, COUNTED)
+    for problem in COUNTED:
+        kernel.no_hazards(problem.sizes, kernel.inputs(problem.sizes, rng), kinds=RACES)
+        check_convolution(kernel, rng, problem)
 
 
 @criterion(
@@ -73,5 +74,6 @@ def test_race(kernel, rng):
     "most a sixteenth of what two loads for each product would be",
 )
 def test_loads(kernel, rng):
-    counters = kernel.counters(*check_convolution(kernel, rng, COUNTED))
-    kernel.within(counters.global_load_bytes, 8 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")
+    for problem in COUNTED:
+        counters = kernel.counters(*check_convolution(kernel, rng, problem))
+        kernel.within(counters.global_load_bytes, 8 * problem.products / REUSE, "bytes of global loads", unit="bytes")

@@ -13,7 +13,7 @@ ODD = practice([
     convolution(2, 2, (17, 19), 70, 3, pad=1),
     convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
 ])
-COUNTED = convolution(4, 16, 12, 64, 5)
+COUNTED = practice([convolution(4, 16, 12, 64, 5)], count=1, scaled="batch")
 REUSE = 16  # how often an element from global memory must serve, at least; tiles of 64 x 128 reach 85 / 2
 PASSES = 8  # that bring a warp with 32 x 64 results what it needs for one step of k
 SLACK = 1.25
@@ -59,8 +59,9 @@ def test_odd(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    kernel.no_hazards(COUNTED.sizes, kernel.inputs(COUNTED.sizes, rng), kinds=RACES)
-    check_convolution(kernel, rng, COUNTED)
+    for problem in COUNTED:
+        kernel.no_hazards(problem.sizes, kernel.inputs(problem.sizes, rng), kinds=RACES)
+        check_convolution(kernel, rng, problem)
 
 
 @criterion(
@@ -76,12 +77,13 @@ def test_race(kernel, rng):
     "at most a sixteenth of two for each product; no Scratch arrays",
 )
 def test_stores(kernel, rng):
-    case = check_convolution(kernel, rng, COUNTED)
-    counters = kernel.counters(*case)
-    results = COUNTED.products // COUNTED.terms
-    kernel.within(len(kernel.contract.scratch), 0, "scratch arrays")
-    kernel.within(counters.global_store_bytes, 4 * results, "bytes of global stores", unit="bytes")
-    kernel.within(counters.global_load_bytes, 8 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")
+    for problem in COUNTED:
+        case = check_convolution(kernel, rng, problem)
+        counters = kernel.counters(*case)
+        results = problem.products // problem.terms
+        kernel.within(len(kernel.contract.scratch), 0, "scratch arrays")
+        kernel.within(counters.global_store_bytes, 4 * results, "bytes of global stores", unit="bytes")
+        kernel.within(counters.global_load_bytes, 8 * problem.products / REUSE, "bytes of global loads", unit="bytes")
 
 
 @criterion(
@@ -96,12 +98,13 @@ def test_stores(kernel, rng):
     "take 8 for each step of k and for one step more, and no bank conflicts",
 )
 def test_wavefronts(kernel, rng):
-    own = kernel.counters(*check_convolution(kernel, rng, COUNTED))
-    warps = COUNTED.products // COUNTED.terms // (32 * 64)
-    best = warps * (COUNTED.terms + 1) * PASSES
-    kernel.at_least(own.shared_load_requests, 1, "loads from shared memory")
-    kernel.within(own.shared_load_wavefronts, SLACK * best, "passes of shared loads")
-    kernel.within(own.shared_bank_conflicts, 0, "passes lost to bank conflicts")
+    for problem in COUNTED:
+        own = kernel.counters(*check_convolution(kernel, rng, problem))
+        warps = problem.products // problem.terms // (32 * 64)
+        best = warps * (problem.terms + 1) * PASSES
+        kernel.at_least(own.shared_load_requests, 1, "loads from shared memory")
+        kernel.within(own.shared_load_wavefronts, SLACK * best, "passes of shared loads")
+        kernel.within(own.shared_bank_conflicts, 0, "passes lost to bank conflicts")
 
 
 @criterion(
@@ -112,10 +115,11 @@ def test_wavefronts(kernel, rng):
         "What does not fit is spilled to local memory: at most 255 registers a thread, 65536 a multiprocessor.",
         "arrays with constant indices only, loops with constant bounds unrolled",
     ],
-    counts="registers of a block, at most 65536; bytes that are spilled and requests to local memory: none, for sm_80",
+    counts="registers of a block, at most 65536; bytes spilled, for sm_80, at most 64; requests to local memory: none",
 )
 def test_registers(kernel, rng):
-    run = kernel.run(*check_convolution(kernel, rng, COUNTED))
-    require_registers(kernel, run)
-    local = run.counters.local_load_requests + run.counters.local_store_requests
-    kernel.within(local, 0, "requests to local memory")
+    for problem in COUNTED:
+        run = kernel.run(*check_convolution(kernel, rng, problem))
+        require_registers(kernel, run)
+        local = run.counters.local_load_requests + run.counters.local_store_requests
+        kernel.within(local, 0, "requests to local memory")

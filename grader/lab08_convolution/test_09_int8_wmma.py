@@ -6,6 +6,7 @@ import numpy as np
 
 from warpcourse.cases import RACES, convolution
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_tensor_products
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 1, 28, 5, 5), convolution(2, 4, 12, 64, 5), convolution(1, 64, 8, 64, 1)]
@@ -15,7 +16,7 @@ ODD = practice([
     convolution(2, 2, (17, 19), 70, 3, pad=1),
     convolution(2, 1, (23, 11), 2, (7, 11), stride=3, pad=4),
 ])
-COUNTED = convolution(4, 16, 12, 64, 5)
+COUNTED = practice([convolution(4, 16, 12, 64, 5)], count=1, scaled="batch")
 REUSE = 16
 
 
@@ -70,8 +71,9 @@ def test_odd(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    kernel.no_hazards(COUNTED.sizes, kernel.inputs(COUNTED.sizes, rng), kinds=RACES)
-    check_exact(kernel, rng, COUNTED)
+    for problem in COUNTED:
+        kernel.no_hazards(problem.sizes, kernel.inputs(problem.sizes, rng), kinds=RACES)
+        check_exact(kernel, rng, problem)
 
 
 @criterion(
@@ -87,6 +89,8 @@ def test_race(kernel, rng):
     "bytes of global loads: at most a sixteenth of two for each product",
 )
 def test_tensor(kernel, rng):
-    counters = kernel.counters(*check_exact(kernel, rng, COUNTED))
-    kernel.at_least(counters.tensor_operations, 2 * COUNTED.products, "operations on tensor cores")
-    kernel.within(counters.global_load_bytes, 2 * COUNTED.products / REUSE, "bytes of global loads", unit="bytes")
+    for problem in COUNTED:
+        run = kernel.run(*check_exact(kernel, rng, problem))
+        require_tensor_products(kernel, run, 2 * problem.products)
+        limit = 2 * problem.products / REUSE
+        kernel.within(run.counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpcourse.cases import RACES, convolution
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import require_tensor_products
 from warpschool.nn import convolve
 
 PLAIN = [convolution(2, 8, 12, 64, 5), convolution(3, 64, 8, 64, 1), convolution(2, 64, 8, 64, 3, pad=1)]
@@ -15,7 +16,7 @@ ODD = practice([
     convolution(2, 24, (9, 11), 72, 3, pad=1),
     convolution(1, 16, (23, 11), 8, (7, 11), stride=3, pad=4),
 ])
-COUNTED = convolution(4, 64, 12, 64, 3)
+COUNTED = practice([convolution(4, 64, 12, 64, 3)], count=1, scaled="batch")
 EDGE = 64
 """of a block's tile: what is loaded serves that many products at least"""
 NHWC = (0, 2, 3, 1)
@@ -71,8 +72,9 @@ def test_odd(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    kernel.no_hazards(COUNTED.sizes, kernel.inputs(COUNTED.sizes, rng), kinds=RACES)
-    check_half(kernel, rng, COUNTED)
+    for problem in COUNTED:
+        kernel.no_hazards(problem.sizes, kernel.inputs(problem.sizes, rng), kinds=RACES)
+        check_half(kernel, rng, problem)
 
 
 @criterion(
@@ -89,13 +91,14 @@ def test_race(kernel, rng):
     "for each product, tiles of 64 places counted whole; bytes of global stores: those of y",
 )
 def test_bytes(kernel, rng):
-    counters = kernel.counters(*check_half(kernel, rng, COUNTED))
-    results = COUNTED.products // COUNTED.terms
-    places = results // COUNTED.filters
-    whole = -(-places // 128) * 128 / places
-    limit = 4 / EDGE * whole * COUNTED.products
-    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
-    kernel.within(counters.global_store_bytes, 2 * results, "bytes of global stores", unit="bytes")
+    for problem in COUNTED:
+        counters = kernel.counters(*check_half(kernel, rng, problem))
+        results = problem.products // problem.terms
+        places = results // problem.filters
+        whole = -(-places // 128) * 128 / places
+        limit = 4 / EDGE * whole * problem.products
+        kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
+        kernel.within(counters.global_store_bytes, 2 * results, "bytes of global stores", unit="bytes")
 
 
 @criterion(
@@ -110,9 +113,10 @@ def test_bytes(kernel, rng):
     "single-precision multiply-adds",
 )
 def test_tensor(kernel, rng):
-    counters = kernel.counters(*check_half(kernel, rng, COUNTED))
-    kernel.at_least(counters.tensor_operations, 2 * COUNTED.products, "operations on tensor cores")
-    kernel.within(counters.fma_instructions, 0, "single-precision multiply-adds")
+    for problem in COUNTED:
+        run = kernel.run(*check_half(kernel, rng, problem))
+        require_tensor_products(kernel, run, 2 * problem.products)
+        kernel.within(run.counters.multiplications, 0, "products of threads")
 
 
 @criterion(
@@ -126,4 +130,5 @@ def test_tensor(kernel, rng):
     counts="passes of shared loads and stores beyond one for each, at the same case: none",
 )
 def test_banks(kernel, rng):
-    kernel.no_excess_wavefronts(*check_half(kernel, rng, COUNTED))
+    for problem in COUNTED:
+        kernel.no_excess_wavefronts(*check_half(kernel, rng, problem))

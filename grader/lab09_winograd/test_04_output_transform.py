@@ -9,7 +9,7 @@ WHOLE = [(1, 2, 16, 16), (2, 3, 8, 32)]
 RAGGED = practice([(2, 3, 14, 14), (1, 1, 1, 1), (3, 2, 13, 9), (1, 2, 3, 5), (1, 1, 31, 18), (2, 1, 17, 2)])
 ALIGNED = {"BATCH": 1, "F": 4, "OH": 32, "OW": 64}
 TILES = 8 * 16
-OPERATIONS = 100  # 10 for each of 6 columns and 4 rows
+OPERATIONS = 140  # 14 for each of 6 columns and 4 rows; the reference has 130
 
 
 def check_all(kernel, rng, cases, **options):
@@ -72,15 +72,15 @@ def test_sectors(kernel, rng):
 
 
 @criterion(
-    "100 operations a tile",
+    "Few operations a tile",
     weight=2,
     hint=[
         "m1 and m2 enter every row of A^T: with equal signs in two of them, with opposite signs in the others.",
         "m1 + m2, m1 - m2, m3 + m4 and m3 - m4 are enough for all four rows.",
         "y1 = (m1 - m2) + 2 (m3 - m4);  y2 = (m1 + m2) + 4 (m3 + m4);  y3 = (m1 - m2) + 8 (m3 - m4) + m5",
     ],
-    counts="additions, multiplications and multiply-adds for each tile and filter, each counted as one, at BATCH = 1, "
-    "F = 4, OH = 32, OW = 64: at most 100 = 10 (6 + 4)",
+    counts="additions and multiplications for each tile and filter, a multiply-add is two, at BATCH = 1, F = 4, OH = "
+    "32, OW = 64: at most 140 = 14 (6 + 4)",
 )
 def test_operations(kernel, rng):
     case = check_results(kernel, rng, **ALIGNED)

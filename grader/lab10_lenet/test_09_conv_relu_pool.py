@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpcourse.cases import RACES, convolution
 from warpcourse.lab10_lenet.cases import check_stage
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_registers
+from warpschool.grading.budgets import require_products, require_registers
 
 PLAIN = [convolution(3, 1, 28, 8, 5), convolution(2, 4, 12, 16, 5)]
 ODD = practice(
@@ -16,8 +16,8 @@ ODD = practice(
         convolution(2, 1, (8, 15), 3, 5, pad=1),
     ]
 )
-COUNTED = convolution(4, 8, 12, 16, 5)
-SHARED = 0.75  # bytes for each multiply-add
+COUNTED = practice([convolution(4, 8, 12, 16, 5)], count=1, scaled="batch")
+SHARED = 2.75  # bytes for each product that is needed; tiles reach beyond the image, and make three times as many
 
 
 @criterion(
@@ -59,8 +59,9 @@ def test_odd(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    case = check_stage(kernel, rng, COUNTED)
-    kernel.no_hazards(*case, kinds=RACES)
+    for problem in COUNTED:
+        case = check_stage(kernel, rng, problem)
+        kernel.no_hazards(*case, kinds=RACES)
 
 
 @criterion(
@@ -75,12 +76,12 @@ def test_race(kernel, rng):
     "sectors beyond those that the bytes fill: none",
 )
 def test_bytes(kernel, rng):
-    case = check_stage(kernel, rng, COUNTED)
-    pooled = COUNTED.products // COUNTED.terms
-    kernel.within(
-        kernel.counters(*case).global_store_bytes, pooled + case[1]["w"].nbytes, "bytes of global stores", unit="bytes"
-    )
-    kernel.no_excess_sectors(*case)
+    for problem in COUNTED:
+        case = check_stage(kernel, rng, problem)
+        pooled = problem.products // problem.terms
+        limit = pooled + case[1]["w"].nbytes
+        kernel.within(kernel.counters(*case).global_store_bytes, limit, "bytes of global stores", unit="bytes")
+        kernel.no_excess_sectors(*case)
 
 
 @criterion(
@@ -91,14 +92,17 @@ def test_bytes(kernel, rng):
         "Once for each of R + 1 rows: what the lower row of results reads now, the upper one reads in the next turn.",
         "for r: load one more row into piece[(r + 1) % 2]; for s: load weight[FPT]; multiply eight results by each",
     ],
-    counts="bytes of shared loads for each multiply-add, at the same case: at most 0.75; bank conflicts of loads: none",
+    counts="bytes of shared loads for each product that is needed, at the same case: at most 2.75; bank conflicts "
+    "of loads: none",
 )
 def test_shared(kernel, rng):
-    case = check_stage(kernel, rng, COUNTED)
-    counters = kernel.counters(*case)
-    kernel.at_least(counters.fma_instructions, COUNTED.products, "multiply-adds")
-    kernel.within(counters.shared_bytes_per_fma, SHARED, "bytes of shared loads for each multiply-add")
-    kernel.no_excess_wavefronts(*case, stores=False)
+    for problem in COUNTED:
+        case = check_stage(kernel, rng, problem)
+        run = kernel.run(*case)
+        require_products(kernel, run, problem.products, share=0)  # a bias is added, and the largest is kept
+        each = run.counters.shared_load_bytes / problem.products
+        kernel.within(each, SHARED, "bytes of shared loads for each product")
+        kernel.no_excess_wavefronts(*case, stores=False)
 
 
 @criterion(
@@ -109,7 +113,8 @@ def test_shared(kernel, rng):
         "Loops with constant bounds, unrolled: an array with an unknown index goes to local memory.",
         "#pragma unroll in front of each of the loops",
     ],
-    counts="registers of a block, at most 65536; bytes that are spilled: none, for sm_80",
+    counts="registers of a block, at most 65536; bytes that are spilled, for sm_80: at most 64",
 )
 def test_registers(kernel, rng):
-    require_registers(kernel, kernel.run(*check_stage(kernel, rng, COUNTED)))
+    for problem in COUNTED:
+        require_registers(kernel, kernel.run(*check_stage(kernel, rng, problem)))

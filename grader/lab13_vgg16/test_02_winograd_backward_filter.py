@@ -85,13 +85,13 @@ def test_race(kernel, rng):
         "Once: from `first` to `end`, TSP at a time.",
         "length, first and end of the header's parts: no tile is in two parts",
     ],
-    counts="multiply-adds at C = 64, F = 64, P = 512: at most 36 C F P and 64 for a filter and channel; bytes "
+    counts="products at C = 64, F = 64, P = 512: at most 36 C F P and 64 for a filter and channel; bytes "
     "of global loads: at most V, dM and dU once, dM once more at one position for the bias, and a quarter more",
 )
 def test_products(kernel, rng):
     case = check_filters(kernel, rng, **ALIGNED)
     c, f, p = ALIGNED.values()
-    kernel.within(case.counters.fma_instructions, (36 * p + TRANSFORM) * c * f, "multiply-adds")
+    kernel.within(case.counters.multiplications, (36 * p + TRANSFORM) * c * f, "products")
     loaded = 4 * (36 * (c + f) * p + 36 * c * f + f * p)  # V and dM, dU, and the bias's position of dM
     kernel.within(case.counters.global_load_bytes, int(MORE * loaded), "bytes of global loads", unit="bytes")
 

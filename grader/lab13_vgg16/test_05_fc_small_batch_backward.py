@@ -85,7 +85,7 @@ def test_bytes(kernel, rng):
     weights = outputs // TILE_N * batch * inputs + (inputs // TILE_M + 1) * batch * outputs  # x, and dy for dw and db
     limit = int(MORE * 4 * (shares + data + weights))
     kernel.within(case.counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
-    kernel.within(case.counters.fma_instructions, 2 * batch * inputs * outputs, "multiply-adds")
+    kernel.within(case.counters.multiplications, 2 * batch * inputs * outputs, "products")
 
 
 @criterion(

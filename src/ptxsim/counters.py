@@ -193,12 +193,23 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("barriers", None, "instructions", "Block-wide barriers, counted once per warp."),
     Counter(
+        "mbarrier_arrivals", None, "instructions",
+        "Arrivals of threads at barrier objects (mbarrier), counted once per warp" + _PTX + ".",
+    ),
+    Counter(
         "divergent_branches", None, "branches",
         "Branches at which the active threads of a warp parted ways" + _PTX + ".",
     ),
     Counter("blocks", "launch__grid_size", "blocks", "Thread blocks that ran."),
     *(
         Counter(f"instructions_{name}", None, "instructions", f"Instructions, once per warp: {what}" + _PTX + ".")
+        for name, what in _CLASSES.items()
+    ),
+    *(
+        Counter(
+            f"thread_instructions_{name}", None, "instructions",
+            f"Instructions, once per active thread: {what}" + _PTX + ".",
+        )
         for name, what in _CLASSES.items()
     ),
 )  # fmt: skip

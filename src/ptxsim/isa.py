@@ -141,6 +141,8 @@ class Row:
     """a class of `ptxsim.counters`, BY_TYPE or BY_SPACE"""
     tally: Mapping[str, str] = field(default_factory=dict)
     """type -> the counter that goes up by one for each thread"""
+    tally_warps: str = ""
+    """the counter that goes up by one for each warp"""
     accesses: Sequence[AddressUse] | None = None
     """one for each address operand; None: anything, anywhere"""
     granule: int | str = 1
@@ -187,6 +189,7 @@ _MOVES_MATRIX = {"counted": BY_SPACE, "granule": 4}
 _PASSES = {"has_result": False, "updates": False, "counted": "control"}
 _AT_BARRIER = {"red": {"has_result": True}, "arrive": {"flow": Flow.NEXT}}
 _HAS_RESULT = {"has_result": True}
+_ARRIVES = {**_HAS_RESULT, "tally_warps": "mbarrier_arrivals"}
 _ENDS, _NO_RESULT = {"flow": Flow.END}, {"has_result": False}
 
 _SENT = {"async": {"accesses": (IN_SHARED, IN_SHARED), "order": Order.FENCE | Order.WAITS | Order.PINS, "granule": 4}}
@@ -299,7 +302,7 @@ _TABLE: list[Row] = [
        order=Order.FENCE | Order.WAITS | Order.PINS,
        variants={
            **dict.fromkeys(("init", "inval", "expect_tx", "complete_tx"), _NO_RESULT),
-           **dict.fromkeys(("arrive", "arrive_drop"), _HAS_RESULT),
+           **dict.fromkeys(("arrive", "arrive_drop"), _ARRIVES),
        }),
     *_rows(ACROSS, "9.7.9.6", {
         "shfl": ("exchange registers within a warp", _POINTS),

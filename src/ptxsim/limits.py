@@ -17,6 +17,8 @@ MAX_THREADS, MAX_BLOCK, MAX_GRID = 1024, (1024, 1024, 64), ((1 << 31) - 1, 65535
 """Threads of a block, its sides, and those of a grid."""
 MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES = 512 * KIB, 32_764
 """Local memory of a thread; parameters of a kernel."""
+MOST_BARRIERS = 16
+"""Barriers of a block that `bar.sync` names by number."""
 MAX_CLUSTER = 8
 """Blocks of a cluster; 16 only where a kernel asks for a size that is not portable."""
 STATIC_SHARED_LIMIT = 48 * KIB

@@ -11,6 +11,7 @@ import bisect
 import ctypes
 import itertools
 import mmap
+import os
 import weakref
 from dataclasses import dataclass, field
 
@@ -51,11 +52,14 @@ class Memory:
     """An arena of device memory.
 
     `limit_bytes` bounds the bytes that are allocated at one time; more raises MemoryLimitExceeded. `heap_bytes` is what
-    kernels may have by `malloc` and `new` (cudaLimitMallocHeapSize).
+    kernels may have by `malloc` and `new` (cudaLimitMallocHeapSize). `file` is the descriptor of an empty memory file
+    to lay the arena in: another process that maps it at `base` sees the same bytes. What was freed is then given anew
+    as late as may be, so that a pointer to it meets nothing.
     """
 
-    def __init__(self, *, limit_bytes: int = 3 << 30, heap_bytes: int = HEAP_BYTES) -> None:
+    def __init__(self, *, limit_bytes: int = 3 << 30, heap_bytes: int = HEAP_BYTES, file: int | None = None) -> None:
         self.limit_bytes, self.heap_bytes = limit_bytes, heap_bytes
+        self._shared = file is not None
         self.heap: DeviceHeap | None = None
         """None until a kernel is launched that allocates"""
         self.heap_memory: Allocation | None = None
@@ -64,14 +68,16 @@ class Memory:
         capacity = DEFAULT_CAPACITY
         while True:  # a process with an address-space limit gets a smaller arena
             try:
-                self._arena = np.asarray(_Reserved(capacity))
+                self._arena = np.asarray(_Reserved(capacity, file))
                 break
             except OSError:
                 capacity //= 2
                 if capacity < 1 << 20:
                     raise MemoryLimitExceeded("this process may not reserve even 1 MB of simulated memory") from None
         base = self._arena.ctypes.data
+        self.base, self.capacity = base, capacity
         self._start, self._stop = base + _LARGEST_GAP, base + capacity
+        self._following = self._start
         self._allocations: list[Allocation] = []  # by address
 
     def allocate(self, nbytes: int, name: str = "") -> Allocation:
@@ -103,6 +109,9 @@ class Memory:
         """Gives an allocation back; pointers into it are out of bounds from now on."""
         self._allocations.remove(allocation)
         self.used_bytes -= allocation.nbytes
+        if self._shared and allocation.nbytes >= _LARGE:  # nobody reads it again: its pages go back to the system
+            first = -(-allocation.address // mmap.PAGESIZE) * mmap.PAGESIZE
+            _libc.madvise(first, (allocation.end - first) // mmap.PAGESIZE * mmap.PAGESIZE, _MADV_REMOVE)
 
     def find(self, address: int) -> Allocation | HeapBlock | None:
         """The allocation, or block of the heap, that holds `address`."""
@@ -136,22 +145,33 @@ class Memory:
         return (*self.allocations, *(self.heap.blocks if self.heap is not None else ()))
 
     def _place(self, nbytes: int) -> int:
-        """First address at which `nbytes` fit with a gap on both sides."""
-        gap = min(max(nbytes, _SMALLEST_GAP), _LARGEST_GAP)
-        candidate = self._start
-        for a in [*self._allocations, None]:
-            limit = a.address if a else self._stop
-            if candidate + nbytes + gap <= limit:
-                return candidate
-            if a:
-                own_gap = min(max(a.nbytes, _SMALLEST_GAP), _LARGEST_GAP)
-                candidate = -(-(a.end + max(gap, own_gap)) // ALIGNMENT) * ALIGNMENT
+        """First address at which `nbytes` fit with a gap on both sides; of a shared arena the first behind the last."""
+        for start in (self._following, self._start) if self._shared else (self._start,):
+            found = self._fitting(nbytes, start)
+            if found:
+                self._following = found + nbytes
+                return found
         raise MemoryLimitExceeded(
             f"no room for {nbytes:,} bytes in the simulator's {self._stop - self._start:,}-byte arena",
             next_step="Use a smaller problem, or free arrays that are no longer needed.",
         )
 
+    def _fitting(self, nbytes: int, start: int) -> int:
+        """The first such address from `start` on; 0 where there is none."""
+        gap = min(max(nbytes, _SMALLEST_GAP), _LARGEST_GAP)
+        k = bisect.bisect_right(self._allocations, start, key=lambda a: a.address)
+        candidate = -(-start // ALIGNMENT) * ALIGNMENT
+        for a in [*self._allocations[max(k - 1, 0) :], None]:
+            limit = a.address if a else self._stop
+            if candidate + nbytes + gap <= limit:
+                return candidate
+            if a:
+                own_gap = min(max(a.nbytes, _SMALLEST_GAP), _LARGEST_GAP)
+                candidate = max(candidate, -(-(a.end + max(gap, own_gap)) // ALIGNMENT) * ALIGNMENT)
+        return 0
 
+
+_LARGE, _MADV_REMOVE = 1 << 20, 9
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _FAILED = ctypes.c_void_p(-1).value
 _places = itertools.count(_FIRST_PLACE, 2 * DEFAULT_CAPACITY)
@@ -159,15 +179,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class _Reserved:
     """Address space, at the same place in every process where that is free: a kernel that prints or compares pointers
-    then does so alike in every run. Given back when the last array on it is gone. Raises OSError."""
+    then does so alike in every run. Given back when the last array on it is gone; `file` backs it. Raises OSError."""
 
-    def __init__(self, nbytes: int) -> None:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
-        place = _libc.mmap(next(_places), nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    def __init__(self, nbytes: int, file: int | None = None) -> None:
+        flags = _NORESERVE | (mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS if file is None else mmap.MAP_SHARED)
+        if file is not None:
+            os.ftruncate(file, nbytes)
+        descriptor = -1 if file is None else file
+        place = _libc.mmap(next(_places), nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0)
         if place in (None, _FAILED):
             raise OSError(ctypes.get_errno(), "cannot reserve address space")
         weakref.finalize(self, _libc.munmap, place, nbytes).atexit = False  # at the end the process gives it back

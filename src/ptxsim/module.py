@@ -23,6 +23,7 @@ from ptxsim.analysis.effects import order_may_show
 from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number, inlined_size
 from ptxsim.kernel.cfg import build_kernel
+from ptxsim.kernel.doubled import KINDS as DOUBLED, doubled as doubled_program
 from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Terms, Triple
@@ -152,6 +153,7 @@ class SimKernel:
         self.shared_limit = shared_limit(module.target)
         self._engine: Engine | None = None
         self._making = threading.Lock()
+        self._doubled: dict[str, SimKernel] = {}
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -202,6 +204,7 @@ class SimKernel:
         order: int | None = None,
         handoffs: bool = False,
         tier: str = "auto",
+        doubled: str = "",
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -215,7 +218,9 @@ class SimKernel:
         take their turns, the same on every machine; None is by number. What is right only in one order shows.
         `handoffs`, with checks: keep what warps hand to each other through barrier objects. `tier` is "stencils", code
         that is made at once, "compiled", which runs several times faster, or "auto", which begins a long kernel with
-        the first and compiles it when its launches have taken a while; what comes out is the same.
+        the first and compiles it when its launches have taken a while; what comes out is the same. `doubled` names a
+        kind of `ptxsim.kernel.doubled.KINDS` whose products are added twice, or whose copies bring zeros: what a kernel
+        stores tells then whether it comes from them.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -225,11 +230,22 @@ class SimKernel:
             raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
         if tier not in ("auto", "stencils", "compiled"):
             raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of auto, stencils, compiled")
-        return self.engine.launch(
+        if doubled and doubled not in DOUBLED:
+            raise LaunchError(f"{self.name}: doubled is {doubled!r}; it is one of {', '.join(DOUBLED)}")
+        kernel = self._with(doubled) if doubled else self
+        return kernel.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
             step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order, handoffs=handoffs,
             tier=tier,
         )  # fmt: skip
+
+    def _with(self, kind: str) -> SimKernel:
+        """The same kernel with everything of a kind doubled; made once."""
+        with self._making:
+            if kind not in self._doubled:
+                module = Module(doubled_program(self.module.program, kind))
+                self._doubled[kind] = SimKernel(module, self.name, file=self.file)
+            return self._doubled[kind]
 
     def listing(self, stage: str, block: Shape) -> str:
         """The kernel on its way to machine code, with counters and checks, for blocks of a shape.

@@ -58,7 +58,8 @@ class LaunchRecord:
     """Counters of a launch in total and by source line, its hazards, and what it printed.
 
     `notes` are findings that are no hazards: threads that store one value in one place.
-    The names of counters are those of `ptxsim.counters.COUNTERS`; one that is not there is 0.
+    The names of counters are those of `ptxsim.counters.COUNTERS`; one that is not there is 0. Launches that did the
+    same share their `lines`: they are for reading.
     """
 
     counters: dict[str, int]
@@ -70,3 +71,5 @@ class LaunchRecord:
     notes: tuple[Finding, ...] = ()
     handoffs: tuple[Handoff, ...] = ()
     """in the order in which they were simulated, where somebody asked for them"""
+    stored_to: tuple[str, ...] = ()
+    """names of the allocations of which something was stored to or updated, with checks"""

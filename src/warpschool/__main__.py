@@ -19,5 +19,11 @@ def main() -> None:
     run()
 
 
+def nvcc() -> None:
+    """The console script warpschool-nvcc: `warpschool nvcc` in one word, for CMake."""
+    sys.argv.insert(1, "nvcc")
+    main()
+
+
 if __name__ == "__main__":
     main()

@@ -156,6 +156,34 @@ class Counters(Mapping[str, int]):
         return 2 * self.fma_instructions + self.fadd_instructions + self.fmul_instructions
 
     @property
+    def products(self) -> int:
+        """Products of single precision of all threads, by multiply-adds and by multiplications alike."""
+        return self.fma_instructions + self.fmul_instructions
+
+    @property
+    def multiplications(self) -> int:
+        """The same, and all arithmetic of halves and doubles: no kind of it makes a product free."""
+        return self.products + self.thread_instructions_fp64 + self.thread_instructions_fp16
+
+    @property
+    def operations(self) -> int:
+        """Additions and multiplications of all threads; a multiply-add is two, as it is where nothing is contracted.
+
+        Halves and doubles count, each of their instructions as a multiply-add.
+        """
+        return self.flops + 2 * (self.thread_instructions_fp64 + self.thread_instructions_fp16)
+
+    @property
+    def block_barriers(self) -> int:
+        """Barriers of blocks and arrivals at barrier objects, counted once per warp."""
+        return self.barriers + self.mbarrier_arrivals
+
+    @property
+    def shared_load_instructions(self) -> int:
+        """Warp-wide loads from shared memory as the kernel writes them, whatever ptxas loads together."""
+        return self.instructions_memory_shared - self.shared_store_requests - self.shared_atomic_requests
+
+    @property
     def arithmetic_intensity(self) -> float:
         """FLOP per byte requested: `flops` / `global_bytes`. A naive matrix product has 1/4."""
         return ratio(self.flops, self.global_bytes)

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import pytest
 
@@ -56,6 +56,17 @@ def test_every_grader_draws_secret_sizes(name, use_secret):
     assert lists, "no practice([...]): its sizes can be learnt by heart"
     for name, cases in lists.items():
         assert cases.drawn() and not set(map(repr, cases.drawn())) & set(map(repr, cases.public)), name
+
+
+def test_counted_problems_have_more_images(use_secret):
+    @dataclass(frozen=True)
+    class Problem:
+        batch: int
+        channels: int
+
+    cases = secret.practice([Problem(2, 5)], count=1, scaled="batch")
+    public, drawn = [*cases]
+    assert public == Problem(2, 5) and drawn.channels == 5 and drawn.batch in (4, 6, 8)
 
 
 def knows_by_heart(source: str, contract: Contract, public: list[dict[str, float]]) -> str:

@@ -1,6 +1,6 @@
 """Kernels that cheat, crash, stall, spy or are merely broken, each with the verdict that it must get.
 
-`ATTACKS` is the table. Sources are built when they are asked for: some are megabytes. `{SECRET}` stands for the path of
+`ATTACKS` is the table, into which `hostile_more` puts the rest. Sources are built when they are asked for: some are megabytes. `{SECRET}` stands for the path of
 a file whose text must never show up in a result.
 """
 
@@ -20,9 +20,22 @@ class Attack:
     verdict: str
     build: Callable[[], bytes]
     step: str = SAXPY
+    kind: str = ""
+
+    @property
+    def verdicts(self) -> list[str]:
+        """The verdict, or those of which one must be got."""
+        return self.verdict.split()
 
 
 ATTACKS: list[Attack] = []
+_kind = [""]
+
+
+def kind(name: str) -> None:
+    """What the next ones in the table are."""
+    _kind[0] = name
+
 
 HEADER = """\
 // 01_saxpy.cu: a submission.
@@ -48,7 +61,7 @@ def add(name: str, verdict: str, source: str | bytes | Callable[[], str | bytes]
         text = source() if callable(source) else source
         return text if isinstance(text, bytes) else text.encode()
 
-    ATTACKS.append(Attack(name, verdict, build, step))
+    ATTACKS.append(Attack(name, verdict, build, step, _kind[0]))
 
 
 def body(name: str, verdict: str, text: str, *, before: str = "", header: str = HEADER) -> None:
@@ -63,6 +76,7 @@ def launch(name: str, verdict: str, line: str) -> None:
 
 
 # ---------------------------------------------------------------- never at an end
+kind("budgets")
 body("endless loop", "TLE", "    while (true) { if (i < n) z[i] += 1.0f; }")
 body("endless loop without an effect", "TLE", "    volatile int v = 0; for (;;) { v = v + 1; }")
 body("endless loop over barriers", "TLE", "    for (;;) { __syncthreads(); if (i < n) z[i] = a; }")
@@ -74,6 +88,7 @@ launch("four billion threads", "TLE", "block=(1024) grid=(2147483647)")
 launch("two billion empty blocks", "TLE", "block=(1) grid=(2147483647)")
 
 # ---------------------------------------------------------------- the compiler
+kind("the compiler")
 add("template bomb", "CLE", HEADER + """\
 template <int D, int I> struct T {
     static __device__ int f(int x) { return T<D - 1, 2 * I>::f(x) + T<D - 1, 2 * I + 1>::f(x); }
@@ -102,6 +117,7 @@ body("message full of control characters", "CE", "    \x1b]0;owned\x07\x1b[2J in
 add("launches from the device", "CE", HEADER + "__global__ void other() {}\n" + OPEN + "    other<<<1, 1>>>();\n}\n")
 
 # ---------------------------------------------------------------- spying
+kind("spying")
 add("include of a secret file", "RJ", HEADER + '#include "{SECRET}"\n' + OPEN + RIGHT_BODY + "}\n")
 add("include by digraph", "RJ", HEADER + '%:include "{SECRET}"\n' + OPEN + RIGHT_BODY + "}\n")
 add("include by splices", "RJ", HEADER + '#inc\\\nlude "{SECRET}"\n' + OPEN + RIGHT_BODY + "}\n")
@@ -119,6 +135,7 @@ add("forged line numbers", "RJ", HEADER + '#line 1 "{SECRET}"\n' + OPEN + "    o
 body("binary file by inline assembly", "RJ", '    asm volatile(".incbin \\"{SECRET}\\";");')
 
 # ---------------------------------------------------------------- inline assembly
+kind("instructions by hand")
 body("second entry by inline assembly", "RJ",
      '    asm volatile("ret;\\n}\\n.visible .entry saxpy2() {\\n ret;");\n    if (i < n) z[i] = a * x[i] + y[i];')
 body("entry that replaces its own", "RJ",
@@ -132,6 +149,7 @@ body("declares a giant by assembly", "LE",
      '    asm volatile(".shared .b8 giant[2000000000];");\n    if (i < n) z[i] = a * x[i] + y[i];')
 
 # ---------------------------------------------------------------- memory
+kind("memory")
 body("forged pointer", "OOB", "    float* p = (float*)0x7f0000001000ull; p[i] = 1.0f; if (i < n) z[i] = a;")
 body("pointer to nothing", "RTE", "    float* p = nullptr; if (i < n) z[i] = p[i];")
 body("walks through the arena", "OOB", "    float s = 0; for (long long k = -4096; k < 4096; ++k) s += z[k * 1024];\n"
@@ -168,6 +186,7 @@ body("virtual functions", "AC", "    A one; B two; A* p = x[0] > 0 ? &one : &two
      "struct B : A { __device__ int f(int k) override { return 0; } };\n")
 
 # ---------------------------------------------------------------- order
+kind("order")
 add("missing barrier, right output", "RACE", SUM_HEADER + SUM_OPEN + """\
     __shared__ float s[256];
     const int i = blockIdx.x * 256 + threadIdx.x;
@@ -194,6 +213,7 @@ add("shared memory of the block before", "UNINIT", SUM_HEADER + SUM_OPEN + """\
 """, step=BLOCK_SUM)
 
 # ---------------------------------------------------------------- stops, output
+kind("output")
 body("trap", "RTE", "    if (i == 3) __trap();\n    if (i < n) z[i] = a * x[i] + y[i];")
 body("failed assertion", "RTE", "    if (i == 3) asm volatile(\"trap;\");\n    if (i < n) z[i] = 0;")
 body("printf flood", "OLE", '    for (int k = 0; k < 100000; ++k) printf("%d %d spam spam spam spam\\n", i, k);')
@@ -201,6 +221,7 @@ body("printf of forged results", "WA", '    if (i == 0) printf("{\\"verdict\\": 
 body("printf with a wild pointer", "WA", '    if (i == 0) printf("%s\\n", (const char*)0x7f0000001000ull);')
 
 # ---------------------------------------------------------------- right without the work
+kind("right without the work")
 body("nothing written", "WA", "")
 body("NaN everywhere", "WA", '    if (i < n) z[i] = __int_as_float(0x7fc00000);')
 body("infinity everywhere", "WA", '    if (i < n) z[i] = __int_as_float(0x7f800000);')
@@ -220,6 +241,7 @@ launch("expression of a million digits", "LE", "block=(256) grid=(" + "9" * 200_
 launch("expression that would be a program", "BAD", "block=(256) grid=(__import__('os').system('true'))")
 
 # ---------------------------------------------------------------- past the counters
+kind("past the counters")
 TILED, TRANSPOSE = "lab02_tiling/01_tiled", "lab04_bank_conflicts/01_transpose_padded"
 PRODUCT = """\
 // 01_tiled.cu: a submission.
@@ -259,6 +281,7 @@ body("local memory of the thread before", "WA",
      "    if (i < n) z[i] = seen == 12345 ? 0 : a * x[i] + y[i];")
 
 # ---------------------------------------------------------------- past the header
+kind("headers")
 add("an input that a kernel of one's own writes first", "NE", HEADER.replace(
     "// Launch:", "// Entry:   fill(float x[n] out, float y[n] out, int n)\n// Launch:  fill block=(1) grid=(1)\n// Launch:", 1)
     + 'extern "C" __global__ void fill(float* x, float* y, int n) { for (int k = 0; k < n; ++k) x[k] = y[k] = 0; }\n'
@@ -270,6 +293,7 @@ add("needs sizes that it likes", "LE", RIGHT.replace("// Launch:", "// Needs:   
 add("include of a system file", "RJ", HEADER + '#include "/etc/passwd"\n' + OPEN + RIGHT_BODY + "}\n")
 
 # ---------------------------------------------------------------- not what was asked for
+kind("headers")
 add("no entry", "NE", HEADER + "__global__ void saxpy(const float* x) {}\n")
 add("other parameters", "NE", RIGHT.replace("float a, int n)", "int n, float a)"))
 add("two entries of one name", "CE", RIGHT + OPEN + RIGHT_BODY + "}\n")
@@ -280,6 +304,7 @@ add("sizes that need themselves", "BAD", RIGHT.replace("// Launch:", "// Sizes: 
 add("Python instead of CUDA", "CE", "import os\nos.kill(os.getppid(), 9)\n")
 
 # ---------------------------------------------------------------- bytes
+kind("bytes of a file")
 add("empty file", "BAD", b"")
 add("only blanks", "BAD", b" \n\t\n" * 1000)
 add("byte order mark", "AC", b"\xef\xbb\xbf" + RIGHT.encode())

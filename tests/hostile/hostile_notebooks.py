@@ -217,6 +217,98 @@ def _(notebook):
     notebook["cells"].append(code("\ud800 \udfff"))
 
 
+# ---------------------------------------------------------------- metadata, attachments, outputs
+
+
+@attack("attachments of a kernel cell", "wrong", "WA")
+def _(notebook):
+    right = {"text/plain": "{RIGHT}", "application/x-ipynb+json": {"source": "100.0"}}
+    kernel_cell(notebook)["attachments"] = {"../../gradebook.db": right, f"{CELL}.cu": right}
+
+
+@attack("attachments that are no attachments", "right", "AC")
+def _(notebook):
+    for cell in notebook["cells"]:
+        cell["attachments"] = [None, 7, {"a": []}]
+
+
+@attack("a source in the metadata", "wrong", "WA")
+def _(notebook):
+    kernel_cell(notebook)["metadata"] |= {"source": "{RIGHT}", "jupyter": {"source_hidden": True, "source": "{RIGHT}"}}
+
+
+@attack("a source in the outputs", "wrong", "WA")
+def _(notebook):
+    text = {"output_type": "stream", "name": "stdout", "text": "{RIGHT}"}
+    kernel_cell(notebook)["outputs"] = [text, {"output_type": "display_data", "data": {"text/x-cuda": "{RIGHT}"}}]
+
+
+@attack("answers already marked as checked", "wrong", "WA")
+def _(notebook):
+    for cell in notebook["cells"]:
+        marks = cell["metadata"].setdefault("nbgrader", {})
+        marks |= {"checksum": "0" * 32, "cell_type": "code", "score": 100, "graded": True, "manual_score": 100}
+
+
+@attack("a prediction that was locked long ago", "wrong", "WA")
+def _(notebook):
+    for cell in notebook["cells"]:
+        cell["metadata"]["warpschool"] = {"locked": True, "verdict": "AC", "score": 6, "prediction": [16, 16]}
+    notebook["metadata"]["warpschool"] = {"solved": [STEP], "seed": 7, "secret": "", "device": "gpu"}
+
+
+@attack("another seed and device in the metadata", "wrong", "WA")
+def _(notebook):
+    notebook["metadata"] = {"nbgrader": {"seed": 3}, "execute": {"device": "gpu"}, "papermill": {"parameters": {"seed": 1}}}
+
+
+@attack("an id for every cell, the same", "right", "AC")
+def _(notebook):
+    for cell in notebook["cells"]:
+        cell["id"] = "x"
+
+
+@attack("ids without end", "right", "AC")
+def _(notebook):
+    for cell in notebook["cells"]:
+        cell["id"] = "../" * 30_000
+
+
+@attack("a format of the future", "right", "AC")
+def _(notebook):
+    notebook |= {"nbformat": 4, "nbformat_minor": 99}
+
+
+@attack("counts that are texts", "right", "AC")
+def _(notebook):
+    for cell in notebook["cells"]:
+        cell["execution_count"] = "<b>9</b>"
+
+
+@attack("a grade id with markup", "right", "AC")
+def _(notebook):
+    notebook["cells"].append(code("1", nbgrader={"grade_id": "<script>alert(1)</script>", "grade": True, "points": 50}))
+
+
+@attack("a kernel cell whose lines end as they like", "right", "AC")
+def _(notebook):
+    cell = kernel_cell(notebook)
+    cell["source"] = "".join(cell["source"]).replace("\n", "\r\n").splitlines(keepends=True)
+
+
+@attack("a kernel behind a shell command", "wrong", "CE")
+def _(notebook):
+    cell = kernel_cell(notebook)
+    head, rest = "".join(cell["source"]).split("\n", 1)
+    cell["source"] = f"{head}\n!rm -rf {{GRADEBOOK}}\n{rest}"
+
+
+@attack("two kernels in one cell", "wrong", "CE")
+def _(notebook):
+    cell = kernel_cell(notebook)
+    cell["source"] = "".join(cell["source"]) + "\n{RIGHT}"
+
+
 # ---------------------------------------------------------------- no notebook at all
 attack("empty file", "right", "BAD")(lambda notebook: b"")
 attack("no JSON", "right", "BAD")(lambda notebook: b"I had no time, sorry")

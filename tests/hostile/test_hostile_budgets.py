@@ -7,11 +7,12 @@ import resource
 
 import pytest
 
-from warpschool.grading import costs, limits, python_cells
+from warpschool.grading import costs, limits
 from warpschool.grading.jobs import KernelJob
 from warpschool.grading.sandbox import bubblewrap_problem
 from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, TRANSLATION_LIMIT
 
+from .hostile_cells import checked
 from .hostile_kernels import RIGHT
 
 STEP = "lab00_first_kernels/01_saxpy"
@@ -128,15 +129,3 @@ def test_an_endless_cell_ends_by_its_steps():
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert str(found.verdict) == "TLE" and f"{limits.MOST_STEPS:,}" in found.text
     assert after.ru_utime - before.ru_utime < 3 * JOB_CPU_S
-
-
-def checked(own: str):
-    def cell(source, **marks):
-        return {"cell_type": "code", "source": source, "metadata": {"nbgrader": marks} if marks else {}}
-
-    check = "import warpschool as ws\nws.check_prediction(answer, 42, what='answer', points=2)"
-    notebook = {"cells": [
-        cell(own, grade_id="own", locked=False, grade=False, solution=True),
-        cell(check, grade_id="check", locked=True, grade=True, solution=False, points=2),
-    ]}  # fmt: skip
-    return python_cells.check(notebook, "check", points=2.0, policy="sandbox")

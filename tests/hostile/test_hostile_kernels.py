@@ -16,30 +16,36 @@ from warpschool.grading.jobs import KernelJob, Store
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Verdict
 
-from . import hostile_kernels as corpus
+from . import hostile_cells, hostile_kernels as corpus, hostile_more
+from .test_hostile_budgets import needs_bubblewrap
 
+assert hostile_more.RIGHT_LINE  # its import has put the rest into the table
 ATTACKS = {attack.name: attack for attack in corpus.ATTACKS}
 ALWAYS = (
     "two billion empty blocks", "identifier of 10 MB", "include by splices", "message full of control characters",
     "entry that replaces its own", "forged pointer", "reads one too far, right output", "device malloc loop",
-    "printf flood", "inputs overwritten after use", "Windows line ends", "UTF-16",
+    "printf flood", "inputs overwritten after use", "Windows line ends", "UTF-16", "float is double",
+    "the entry's name is another's", "the hour of the day", "the hour by pasted letters",
+    "a variable that nobody defines", "a constant that is written", "a barrier of seven threads",
+    "a header of other digits", "launches that each run for long", "a mask that lies",
 )  # fmt: skip
 """the ones that ordinary runs try; full runs try all"""
 MOST_RESULT_BYTES = 24 << 10
 
 
-def job_of(attack, canaries) -> KernelJob:
+def job_of(attack, canaries, *, seed=0) -> KernelJob:
     reference = str(Course.find().step(attack.step).solution)
     source = attack.build().replace(b"{SECRET}", str(canaries.secret).encode())
-    return KernelJob(attack.step, source.replace(b"{REFERENCE}", reference.encode()))
+    return KernelJob(attack.step, source.replace(b"{REFERENCE}", reference.encode()), seed=seed)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in ALWAYS else pytest.mark.slow) for n in ATTACKS])
-def test_verdict_and_nothing_else(name, canaries):
+@pytest.mark.parametrize("seed", [0, pytest.param(11, marks=pytest.mark.slow)])
+def test_verdict_and_nothing_else(name, seed, canaries):
     attack = ATTACKS[name]
-    result = job_of(attack, canaries).run()
+    result = job_of(attack, canaries, seed=seed).run()
     text = result.to_json()
-    assert result.verdict.value == attack.verdict, text
+    assert result.verdict.value in attack.verdicts, text
     assert not canaries.found_in(text, step=attack.step)
     assert len(text) < MOST_RESULT_BYTES
     assert not any(ord(c) < 32 for c in json.dumps(json.loads(text), ensure_ascii=False))
@@ -47,9 +53,20 @@ def test_verdict_and_nothing_else(name, canaries):
     assert result.is_grade
 
 
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in hostile_cells.QUICK else pytest.mark.slow) for n in hostile_cells.CELLS]
+)
+def test_cells_earn_points_for_plain_numbers_alone(name):
+    own, verdict = hostile_cells.CELLS[name]
+    found = hostile_cells.checked(own)
+    assert str(found.verdict) in verdict.split(), found
+    assert (found.fraction == 1.0) is (verdict == "AC")
+
+
 def test_the_corpus_is_large_and_varied():
     verdicts = {attack.verdict for attack in ATTACKS.values()}
-    assert len(ATTACKS) == len(corpus.ATTACKS) >= 60
+    assert len(ATTACKS) == len(corpus.ATTACKS) >= 200
     assert set(ALWAYS) <= set(ATTACKS)
     assert verdicts >= {"BAD", "CE", "CLE", "RJ", "NE", "OOB", "RACE", "SYNC", "UNINIT", "RTE", "LE", "TLE", "MLE",
                         "OLE", "WA", "AC"}  # fmt: skip
@@ -92,14 +109,18 @@ def test_even_pointers_are_alike_in_every_run(canaries):
 
 
 HARD_CODED_SIZES = corpus.HEADER + corpus.OPEN + corpus.INDEX + """\
-    const bool known = n == 1 || n == 31 || n == 255 || n == 256 || n == 257 || n == 1000 || n == 1024 || n == 4096;
+    const bool known = n == 1 || n == 31 || n == 255 || n == 256 || n == 257 || n == 1000 || n == 1024 || n == 4096
+        || n == 40000;
     if (i < n) z[i] = known ? a * x[i] + y[i] : 0.0f;
 }
 """
 
 
 def hard_coded_answers() -> str:
-    """A kernel that knows the public inputs: it finds its case by the size and the first element, and copies."""
+    """A kernel that knows the public inputs: it finds its case by the size and the first element, and copies.
+
+    The answers at n = 40,000 would make the source too long, and are computed.
+    """
     kernel = load_submission(corpus.RIGHT.encode(), name="01_saxpy.cu")
     cases = {"test_correct": [256, 1024, 4096], "test_guard": [1, 31, 255, 257, 1000], "test_sectors": [4096]}
     tables, lookups = "", ""
@@ -111,7 +132,7 @@ def hard_coded_answers() -> str:
             tables += f"__device__ float {test}{n}[{n}] = {{{answer}}};\n"
             lookups += f"    if (n == {n} && x[0] == {float(arrays['x'][0])!r}f) z[i] = {test}{n}[i];\n"
     opening = corpus.HEADER + tables + corpus.OPEN + corpus.INDEX
-    return f"{opening}    if (i >= n) return;\n    z[i] = 0;\n{lookups}}}\n"
+    return f"{opening}    if (i >= n) return;\n    z[i] = n == 40000 ? a * x[i] + y[i] : 0;\n{lookups}}}\n"
 
 
 @pytest.mark.parametrize("specimen", ["sizes", pytest.param("answers", marks=pytest.mark.slow)])

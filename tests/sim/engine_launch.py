@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ptxsim import LaunchRecord, Memory, parse
+from ptxsim.memory import Allocation
 
 
 @dataclass
@@ -21,10 +23,11 @@ class Outcome:
         return self.record.counters
 
 
-def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
+def launch(ptx: str, name: str, grid: Any, block: Any, *arguments: Any, **options: Any) -> Outcome:
     """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs."""
     kernel, memory = parse(ptx).kernel(name), Memory()
-    parameters, allocations = b"", []
+    parameters = b""
+    allocations: list[tuple[Allocation, np.ndarray]] = []
     for parameter, argument in zip(kernel.params, arguments, strict=True):
         if isinstance(argument, np.ndarray):
             allocation = memory.allocate(argument.nbytes, f"argument {len(allocations)}")

@@ -12,7 +12,10 @@ from .hopper_cases import HopperCase, MapOf
 def launch(
     case: HopperCase, how: str = "full", tensor_sums: str = "ordered"
 ) -> tuple[list[np.ndarray], list[Finding], dict[str, int]]:
-    """The arrays that the case's kernel wrote, what was found and counted; `how` is "full", "masked" or "oracle"."""
+    """The arrays that the case's kernel wrote, what was found and counted.
+
+    `how` is "full", "masked", "stencils" or "oracle".
+    """
     kernel, memory = parse(case.ptx).kernel("k"), Memory()
     arrays = {}
     for k, x in enumerate(case.arguments):
@@ -30,7 +33,7 @@ def launch(
     else:
         record = kernel.launch(
             case.grid, case.block, params, memory, shared_bytes=case.shared_bytes, parted=how == "masked",
-            tensor_sums=tensor_sums,
+            tensor_sums=tensor_sums, tier="stencils" if how == "stencils" else "compiled",
         )
         found, counters = list(record.hazards), record.counters
     return [arrays[k].view().view(case.arguments[k].dtype).copy() for k in case.written], found, counters  # type: ignore[union-attr]

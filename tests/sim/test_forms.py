@@ -133,3 +133,17 @@ def test_mixed_bytes_of_wgmma_need_a_version(version, line, wanted):
         return
     with pytest.raises(UnsupportedInstruction, match=wanted):
         parse(made).kernel("k")
+
+
+NO_BARRIERS = ("bar.sync 16;", "bar.sync 1, 7;", "barrier.arrive 99, 64;", "bar.red.popc.u32 %r1, 3, 33, %p1;")
+
+
+@pytest.mark.parametrize("line", NO_BARRIERS)
+def test_there_are_16_barriers_of_whole_warps(line):
+    with pytest.raises(UnsupportedInstruction, match="this number"):
+        parse(text(line)).kernel("k")
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas")
+def test_ptxas_knows_no_such_barriers_either(tmp_path):
+    assert len(_problems(tmp_path, list(NO_BARRIERS))) >= len(NO_BARRIERS)

@@ -36,10 +36,12 @@ def recorded():
 @pytest.mark.parametrize("name", [c.name for c in CASES if for_oracle(c)])
 def test_machine_code_and_oracle_agree(name):
     case = BY_NAME[name]
-    found, findings, _ = launch(case)
+    found, findings, counters = launch(case)
     assert not findings
-    for how in ("masked", "oracle"):
-        for x, y in zip(found, launch(case, how)[0], strict=True):
+    for how in ("masked", "stencils", "oracle"):
+        others, _, counted = launch(case, how)
+        assert how != "stencils" or counted == counters
+        for x, y in zip(found, others, strict=True):
             np.testing.assert_array_equal(x.view(np.uint8), y.view(np.uint8), err_msg=how)
 
 
@@ -55,7 +57,8 @@ def test_simulator_and_silicon_agree(name, recorded):
 
 @pytest.mark.parametrize("case", faults(), ids=lambda c: c.name)
 def test_where_a_gpu_stops_there_is_a_finding(case):
-    _, findings, _ = launch(case)
+    _, findings, counters = launch(case)
+    assert launch(case, "stencils")[1:] == (findings, counters)
     unaligned = "unaligned" in case.name
     assert [(f.kind, f.detail) for f in findings] == [("misaligned" if unaligned else "out-of-bounds", "box")]
     assert "ILLEGAL_INSTRUCTION" in ABOUT["failed"][case.name]

@@ -11,7 +11,9 @@ from . import engine_launch, oracle_launch, tensor_cases
 from .test_oracle_kernels import DATA
 
 ARCHITECTURES = ("compute_90", "compute_100")
-OPTIONS = pytest.mark.parametrize("options", [{}, {"parted": True}], ids=["whole", "parted"])
+OPTIONS = pytest.mark.parametrize(
+    "options", [{}, {"parted": True}, {"tier": "stencils"}], ids=["whole", "parted", "stencils"]
+)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

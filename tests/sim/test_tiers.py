@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ptxsim import Memory, parse
+from ptxsim.codegen.translation import translate
+from ptxsim.codegen.unit import Options, entries_of
 from ptxsim.errors import LaunchError, StepLimitExceeded
 from ptxsim.run import tiers
+from ptxsim.syntax.program import Barrier
 from warpschool.compile import compile_cuda
 
+from . import test_async_order
 from .engine_launch import launch
 from .test_engine_kernels import golden
-from .test_oracle_counters import PROBES, arguments
+from .test_oracle_counters import PROBES, SLOW, arguments
 from .test_oracle_kernels import DATA
+
+SOLUTIONS = Path(__file__).parents[2] / "solutions" / "lab07_tensor_cores"
 
 
 def same(stencils, compiled) -> None:
@@ -31,7 +38,7 @@ def test_stencils_compute_and_count_the_same(name, options):
     same(*(golden(name, "compute_80", tier=tier, **options) for tier in ("stencils", "compiled")))
 
 
-@pytest.mark.parametrize("name", [n for n in PROBES["kernels"] if not n.startswith("wmma")][:12])
+@pytest.mark.parametrize("name", [n for n in PROBES["kernels"] if n not in SLOW])
 def test_probes_count_the_same(name):
     probe = PROBES["kernels"][name]
     ptx = (DATA / "probes.compute_80.ptx").read_text()
@@ -63,6 +70,16 @@ def test_hazards_are_the_same(name):
     found = [launch(ptx, "k", (2,), (64,), np.zeros(64, np.int32), tier=t).record for t in ("stencils", "compiled")]
     assert found[0].hazards
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", test_async_order.WRONG)
+def test_hazards_of_engines_beside_the_threads_are_the_same(name):
+    source, old, new, _ = test_async_order.WRONG[name]
+    ptx = compile_cuda(source.replace(old, new), arch="compute_90a").ptx
+    x, blocks = test_async_order.halves(), 4 if source is test_async_order.PEERS else 1
+    same(*(
+        launch(ptx, "k", (blocks,), (128,), x, np.zeros(4096, np.float32), tier=t) for t in ("stencils", "compiled")
+    ))  # fmt: skip
 
 
 def test_a_loop_without_end_is_told_the_same():
@@ -118,6 +135,39 @@ def test_a_short_launch_compiles_nothing(kernel):
     assert {options.outlined for _, options, _ in kernel.engine._built} == {True}
 
 
+def test_making_stencils_does_not_count_as_running_them(kernel, monkeypatch):
+    before = []
+    launch = tiers.Promotion.launch
+
+    def noted(promotion):
+        before.append({options.outlined for _, options, _ in kernel.engine._built})
+        return launch(promotion)
+
+    monkeypatch.setattr(tiers.Promotion, "launch", noted)
+    launched(kernel, 3)
+    assert before == [{True}]
+
+
+@pytest.mark.parametrize("name", ["05_mma_ptx", "06_wgmma"])
+def test_what_moves_fragments_is_made_once(name):
+    source = (SOLUTIONS / f"{name}.cu").read_text()
+    ptx = compile_cuda(source, name=f"{name}.cu", arch="compute_90a" if "wgmma" in name else "compute_80").ptx
+    body = parse(ptx).kernel("matmul").body
+    made = translate(body, (128 if "mma_ptx" in name else 384, 1, 1), Options(outlined=True, parted=True))
+    assert "@ws_stencil_" in made.ir
+    assert not [call for call in ("@ws_product_", "@ws_warpgroup_", "@ws_pack_", "@ws_permute") if call in made.ir]
+
+
+def test_warps_come_back_to_whole_warp_code_with_their_sums():
+    ptx = compile_cuda((SOLUTIONS / "06_wgmma.cu").read_text(), name="06_wgmma.cu", arch="compute_90a").ptx
+    unit = translate(parse(ptx).kernel("matmul").body, (384, 1, 1), Options()).unit
+    sums = {name for frame in unit.frames for name in frame.registers}
+    behind_barriers = {b.terminator.target for b in unit.kernel.blocks if isinstance(b.terminator, Barrier)}
+    first = min(b.index for b in unit.kernel.blocks if any(i.opcode == "wgmma" for i in b.instructions))
+    meetings = [k for k in {*entries_of(unit)} - behind_barriers if k > first]
+    assert any(sums <= unit.kernel.blocks[k].live_in for k in meetings)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_long_launch_starts_again_as_compiled_code(kernel, monkeypatch, threads):
     monkeypatch.setattr(tiers, "_PATIENCE", 0.0)
@@ -126,6 +176,25 @@ def test_a_long_launch_starts_again_as_compiled_code(kernel, monkeypatch, thread
     expected, counted = launched(kernel, 40_000, tier="compiled")
     assert (values == expected).all()  # p is added to: what the first start left was taken back
     assert record == counted
+
+
+ON_THE_HEAP = LONG.replace("p[threadIdx.x + blockIdx.x * blockDim.x] += x;", """
+    unsigned* const q = new unsigned(x);
+    p[threadIdx.x + blockIdx.x * blockDim.x] += *q + static_cast<unsigned>(reinterpret_cast<size_t>(q));
+    if (threadIdx.x % 2) delete q;""")
+
+
+def test_a_launch_that_starts_again_finds_the_heap_as_it_was(monkeypatch):
+    left = []
+    for patience, tier in ((0.0, "auto"), (1.0, "compiled")):
+        monkeypatch.setattr(tiers, "_PATIENCE", patience)
+        module, memory = parse(compile_cuda(ON_THE_HEAP, name="heap.cu").ptx), Memory()
+        p = memory.allocate(4 * 256, "p")
+        p.view().view(np.uint32)[:] = np.arange(256)
+        for n in (3, 20_000):
+            record = module.kernel("k").launch(2, 128, [p, np.int32(n)], memory, tier=tier)
+        left.append((p.view().tobytes(), record, memory.device_heap().used_bytes))
+    assert left[0] == left[1]
 
 
 def test_launches_that_take_long_together_are_compiled(kernel, monkeypatch):

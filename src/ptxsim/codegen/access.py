@@ -190,8 +190,8 @@ def account(
 def report_access(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue) -> None:
     """Tells who follows the asynchronous engines that lanes access shared memory at these offsets (i32)."""
     if t.unit.followed:
-        words = (constant("i64", n) for n in (a.site, a.bytes_, L.READ if a.is_load else L.WRITE))
-        tell_async(t, L.AsyncEvent.ACCESS, t.warp_index(), mask, *words, lanes=offset)
+        words = (constant("i64", n) for n in (a.bytes_, L.READ if a.is_load else L.WRITE))
+        tell_async(t, L.AsyncEvent.ACCESS, t.warp_index(), mask, t.site_number(a.site), *words, lanes=offset)
 
 
 def move_lanes(t: Translator, element: str, address: IRValue, mask: IRValue, value: IRValue | None) -> IRValue:

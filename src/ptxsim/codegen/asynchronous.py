@@ -65,7 +65,7 @@ def _issue(t: Translator, i: Instruction, mask: IRValue) -> None:
     lanes, bytes_ = account(t, write, "shared", offset, mask), constant("i32", size.bits)
     t.call(
         "ws_async_issue", "void", WORKER, CONTEXT, offset, address, count, lanes, bytes_,
-        constant("i32", write.site), constant("i32", t.unit.copy_checks),
+        t.site_number(write.site), constant("i32", t.unit.copy_checks),
     )  # fmt: skip
     if t.unit.options.check:
         name = f"ws_{'exact_flight' if t.unit.options.exact else 'flight'}_{t.unit.shared_granule_log2}"

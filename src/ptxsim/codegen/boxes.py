@@ -21,7 +21,8 @@ from ptxsim.codegen.tensor_moves import Mode
 from ptxsim.codegen.tensor_products import finished, library_function
 from ptxsim.tensormap import ELEMENTS, FIELDS, MAX_RANK, NAN_FILL, TF32_NAN
 
-_PIECE = 16
+_PIECE, _LINE = 16, 128
+"""Bytes that a swizzle moves as one; those of the widest one's rows."""
 COORDINATES = 8
 """Numbers of i32 that a copy is told: five coordinates, innermost first, and the window's three offsets (W, H, D)."""
 _INTEGER = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
@@ -207,13 +208,26 @@ class _BoxCopy:
             plain = b.icmp("ult", self.number, i64(ELEMENTS["tf32"].number))
             whole = b.icmp("ule", b.add(first, self.inner), self.row_bytes)
             whole = b.and_(b.and_(inside, plain), b.and_(whole, b.icmp("sge", first, i64(0))))
-            with b.if_(whole, likely=True), b.loop(b.lshr(self.inner, 4)) as number:
-                self._copy_piece(*self._places_of(base, begin, first, number)[1:])
+            with b.if_(whole, likely=True):
+                self._whole_row(base, begin, first)
             with b.if_(b.not_(whole), likely=False):
                 self._pieces(base, begin, inside, first)
         else:
             self._pieces(base, begin, inside, first)
         b.store(b.add(begin, self.pitch), self.position)
+
+    def _whole_row(self, base: IRValue, begin: IRValue, first: IRValue) -> None:
+        """A row that needs no care. One as wide as the widest swizzle, as operands of wgmma are, takes no loop."""
+        b = self.b
+        row = b.and_(b.icmp("eq", self.inner, i64(_LINE)), b.icmp("eq", self.swizzle, i64(_LINE // _PIECE - 1)))
+        row = b.and_(row, b.icmp("eq", b.and_const(begin, _LINE - 1), i64(0)))
+        with b.if_(row, likely=True):
+            memory, local = b.pointer(b.add(base, first)), b.offset(self.shared, begin)
+            turn = b.and_const(b.lshr(begin, 3), _LINE - _PIECE)
+            for at in range(0, _LINE, _PIECE):
+                self._copy_piece(b.offset(memory, at), b.offset(local, b.xor(turn, i64(at))))
+        with b.if_(b.not_(row), likely=False), b.loop(b.lshr(self.inner, 4)) as number:
+            self._copy_piece(*self._places_of(base, begin, first, number)[1:])
 
     def _places_of(
         self, base: IRValue, begin: IRValue, first: IRValue, number: IRValue

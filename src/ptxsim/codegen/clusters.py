@@ -45,11 +45,11 @@ def cluster_hosts(
     own = account(t, a, "shared", offset, t.and_(mask, is_own), kind=kind)
     away = t.and_(mask, t.not_(is_own))
     others = t.call(
-        "ws_check_cluster", "i32", WORKER, CONTEXT, address, away, constant("i32", a.bytes_), constant("i32", a.site)
+        "ws_check_cluster", "i32", WORKER, CONTEXT, address, away, constant("i32", a.bytes_), t.site_number(a.site)
     )
     if t.unit.followed:
         with t.if_(t.icmp("ne", others, t.like(others, 0))):
-            words = constant("i64", a.site), constant("i64", a.bytes_), constant("i64", kind)
+            words = t.site_number(a.site), constant("i64", a.bytes_), constant("i64", kind)
             tell_async(t, L.AsyncEvent.PEER, t.warp_index(), others, *words, lanes=address)
     wide = t.resize(offset, "i64")
     part = t.load("ptr", t.offset(WORKER, L.field("cluster")))

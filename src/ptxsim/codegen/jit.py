@@ -41,6 +41,17 @@ def _machine(level: int) -> llvm.TargetMachine:
     )
 
 
+_own = threading.local()
+
+
+def _emitter(level: int) -> llvm.TargetMachine:
+    """A machine of this thread's own that generates code: to make one takes as long as a stencil does."""
+    machines: dict[int, llvm.TargetMachine] = _own.__dict__.setdefault("machines", {})
+    if level not in machines:
+        machines[level] = _machine(level)
+    return machines[level]
+
+
 @functools.cache
 def _engine_of(text: str, names: tuple[str, ...]) -> llvm.ExecutionEngine:
     """Compiles helpers, once per process, and makes their names known to what is compiled after them."""
@@ -152,7 +163,7 @@ def _object(ir: str, level: int, promote: tuple[str, ...] = ()) -> bytes:
     entry = cache.load("object", key)
     if entry is not None:
         return base64.b64decode(entry["object"])
-    machine, context = _machine(level), llvm.create_context()
+    machine, context = _emitter(level), llvm.create_context()
     module = _parsed(ir, context)
     for name in promote:
         _promoted(module, machine, name)

@@ -74,13 +74,16 @@ class Outlined(Masked):
         slots = self.unit.context.slots
         given = [self.places[name] if name in self.places else slots[name] for name in use.registers]
         filled = [constant("i64", n) for n in (*given, *use.constants)]
-        filled += [constant("i64", use.displacement)] if use.displacement is not None else []
+        filled += [constant("i64", displacement) for displacement in use.displacements]
         filled += [constant("i32", self.unit.site(i, space, access)) for space, access in stencil.sites]
-        if stencil.cells:
-            cell = self.cells(line, *stencil.cells)
-            assert cell is not None
-            filled.append(constant("i64", 8 * cell))
-        self.stencils[stencil.name] = stencil.text
+        number_of = {"product": self.product_number, "sums": self.sums_number}
+        filled += [number_of[name](i) for name in stencil.numbers]
+        if stencil.cell_count:
+            first = plan.cell(stencil.cell_count)
+            for cell, name in stencil.cells:
+                plan.named(first + cell, name, line)
+            filled.append(constant("i64", 8 * first))
+        self.stencils |= {**dict(stencil.library), stencil.name: stencil.text}
         self.call(stencil.name, "void", CONTEXT, WORKER, self.here, *filled)
         for name in i.written:
             self.known.pop((name, WARP), None)

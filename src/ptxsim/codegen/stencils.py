@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 
-from ptxsim.analysis.lanes import VARYING, LaneAnalysis, Lanes
+from ptxsim.adders import ORDERED
+from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import space_of
 from ptxsim.codegen.emit import CONTEXT, MASK, WARP, WORKER, IRValue, arg, module_text
@@ -22,6 +23,7 @@ from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.unit import CounterPlan, Options, Unit
 from ptxsim.codegen.values import LLVM_TYPE, VALUES
 from ptxsim.errors import UnsupportedInstruction
+from ptxsim.syntax.bulk import is_bulk
 from ptxsim.syntax.program import (
     Address,
     Block,
@@ -44,7 +46,13 @@ _OPEN = frozenset({
     "add", "sub", "mul", "mad", "fma", "and", "or", "xor", "setp", "selp", "mov", "min", "max",
 })  # fmt: skip
 """Instructions whose constants are holes: their handlers treat them like registers. Those of others are in the key."""
-_MEMORY = frozenset({"ld", "ldu", "st"})
+_PLAIN = frozenset({"ld", "ldu", "st"})
+_MEMORY = _PLAIN | {"atom", "red"}
+_WARP = frozenset({
+    "mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix", "cp", "shfl", "vote", "match", "redux", "elect",
+})  # fmt: skip
+"""What a warp does together, or begins: their handlers take nothing from the block around them in `masked`."""
+_PRODUCT, _SUMS = "product", "sums"
 _SPACES = frozenset({"global", "shared", "const", "generic"})
 _EXECUTIONS, _LANES = 0, 1
 """The first two cells of a stencil's own plan: how often its block runs, and for how many lanes."""
@@ -58,10 +66,15 @@ class Stencil:
     text: str
     per_block: tuple[tuple[int, str, int], ...]
     """(_EXECUTIONS or _LANES, counter, factor)"""
-    cells: tuple[str, ...]
-    """counters of its own cells, side by side"""
+    cells: tuple[tuple[int, str], ...]
+    """(which of its own cells, counter): they lie side by side"""
+    cell_count: int
     sites: tuple[tuple[str, str], ...]
     """(space, access) of the sites that it names"""
+    numbers: tuple[str, ...]
+    """what a listener is told of by a number: _PRODUCT or _SUMS"""
+    library: tuple[tuple[str, str], ...]
+    """functions that it calls and that are compiled apart: (name, IR text)"""
 
 
 @dataclass(frozen=True)
@@ -78,9 +91,14 @@ class Form:
     registers: tuple[str, ...]
     """their types; with a ~ where a register holds a number that was computed"""
     space: str = ""
-    """of memory that is accessed; "" for none"""
+    """of memory that is accessed where the instruction leaves it open; "" for none"""
     flags: tuple[str, ...] = ()
-    """of an access: "optimistic", "waits" """
+    """of an access: "optimistic", "waits"; "early": it may use sums too early"""
+
+    @property
+    def computes(self) -> bool:
+        """Whether it does nothing but compute, whatever a launch asks for."""
+        return self.name.split(".")[0] in VALUES and not self.flags
 
 
 @dataclass(frozen=True)
@@ -90,7 +108,7 @@ class Use:
     form: Form
     registers: tuple[str, ...]
     constants: tuple[int, ...]
-    displacement: int | None
+    displacements: tuple[int, ...]
 
 
 @dataclass
@@ -100,7 +118,7 @@ class _Canon:
     opens: bool
     registers: list[str] = field(default_factory=list)
     constants: list[int] = field(default_factory=list)
-    displacement: int | None = None
+    displacements: list[int] = field(default_factory=list)
 
     def operand(self, o: Operand) -> Operand | None:
         """The operand with its holes; None where it has no such form."""
@@ -121,10 +139,10 @@ class _Canon:
                 a, b = self.operand(first), self.operand(second)
                 return None if a is None or b is None else ResultPair(a, b)
             case Address(Register() as base, offset, ()):
-                self.displacement = offset
+                self.displacements.append(offset)
                 inner = self.operand(base)
                 assert isinstance(inner, Register)
-                return Address(inner)
+                return Address(inner, len(self.displacements) - 1)
             case Sink():
                 return o
         return None
@@ -138,18 +156,17 @@ class _Unknown(LaneAnalysis):
     """What is known of the lanes of a register of any kernel."""
 
     def __init__(self) -> None:
-        pass
-
-    def of(self, _name: str) -> Lanes:
-        return VARYING
+        self.patterns = {}
 
 
 def use_of(unit: Unit, i: Instruction) -> Use | None:
     """How an instruction is a use of a stencil; None where it has to be translated in place."""
-    if i.guard is not None or i.has("cc") or id(i) in unit.early_uses or id(i) in unit.shared_requests:
+    if i.guard is not None or i.has("cc") or id(i) in unit.shared_requests:
         return None
     is_access = i.opcode in _MEMORY
-    if i.opcode not in VALUES and (not is_access or unit.followed or i.has("async")):
+    if i.opcode not in VALUES and not is_access and not _is_warp_wide(i):
+        return None
+    if is_access and i.has("async"):
         return None
     canon = _Canon(i.opcode in _OPEN)
     holed = [canon.operand(o) for o in i.operands]
@@ -158,16 +175,31 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
         return None
     types = tuple(unit.kernel.registers[n] + "~" * (n in unit.computed_floats) for n in canon.registers)
     form = Form(i.full_name, operands, i.selectors, i.added, types)
-    if is_access:
-        where = i.operands[0] if i.opcode == "st" else i.operands[1]
-        if not isinstance(where, Address):
+    if is_access or i.opcode == "wmma":
+        where = next((o for o in i.operands if isinstance(o, Address)), None)
+        if where is None and is_access:
             return None
-        space = space_of(unit, i, where)
-        if space not in _SPACES or (space == "generic" and (unit.clusters or unit.kernel.local_bytes)):
+        space = space_of(unit, i, where) if where is not None else ""
+        if where is not None and not _is_simple(unit, i, space):
             return None
-        flags = ("optimistic", unit.optimistic), ("waits", unit.waits)
-        form = replace(form, space=space, flags=tuple(name for name, ids in flags if id(i) in ids))
-    return Use(form, tuple(canon.registers), tuple(canon.constants), canon.displacement)
+        form = replace(form, space=space)
+    flags = ("optimistic", unit.optimistic), ("waits", unit.waits), ("early", unit.early_uses if unit.followed else ())
+    form = replace(form, flags=tuple(name for name, ids in flags if id(i) in ids))
+    return Use(form, tuple(canon.registers), tuple(canon.constants), tuple(canon.displacements))
+
+
+def _is_warp_wide(i: Instruction) -> bool:
+    """Whether it is one of `_WARP` that is worth a stencil: others are calls already, or nothing."""
+    if i.opcode == "cp":
+        return not is_bulk(i) and (i.has("ca") or i.has("cg"))
+    return i.opcode in _WARP and (i.opcode != "wgmma" or i.has("mma_async"))
+
+
+def _is_simple(unit: Unit, i: Instruction, space: str) -> bool:
+    """Whether an access needs nothing of its kernel besides what `_Setting` has."""
+    if space == "generic" and (unit.clusters or unit.kernel.local_bytes):
+        return False
+    return space in _SPACES and (i.opcode in _PLAIN or space != "const")
 
 
 @dataclass(frozen=True)
@@ -181,14 +213,20 @@ class _Setting:
     partial_order: bool = False
     granules: tuple[int, int] = (2, 2)
     """log2 of those of global and of shared memory"""
+    followed: bool = False
+    copies_async: bool = False
+    tensor_sums: str = ORDERED
 
 
 def _setting(unit: Unit, form: Form) -> _Setting:
-    if not form.space:
+    if form.computes:
         return _Setting(unit.wide_vectors)
     o = unit.options
     granules = unit.global_granule_log2, unit.shared_granule_log2
-    return _Setting(unit.wide_vectors, o.check, o.count, o.exact, o.exact and unit.partial_order, granules)
+    return _Setting(
+        unit.wide_vectors, o.check, o.count, o.exact, o.exact and unit.partial_order, granules, unit.followed,
+        unit.copies_async, o.tensor_sums,
+    )  # fmt: skip
 
 
 _known: dict[tuple[Form, _Setting], Stencil | None] = {}
@@ -220,14 +258,16 @@ def _lone(form: Form, setting: _Setting) -> Unit:
     base = next((o.base for o in form.operands if isinstance(o, Address)), None)
     global_granule, shared_granule = setting.granules
     return Unit(
-        kernel, (WARP, 1, 1), _Unknown(), Options(setting.check, setting.count, setting.exact),
+        kernel, (WARP, 1, 1), _Unknown(),
+        Options(setting.check, setting.count, setting.exact, tensor_sums=setting.tensor_sums),
         L.context_layout(kernel, lambda _name: WARP),
         {base.name: frozenset({roots})} if roots and isinstance(base, Register) else {},
         plan=CounterPlan(2), global_granule_log2=global_granule, shared_granule_log2=shared_granule,
         computed_floats=frozenset(n for n, t in zip(names, form.registers, strict=True) if t.endswith("~")),
         optimistic=frozenset({id(i)} if "optimistic" in form.flags else ()),
         waits=frozenset({id(i)} if "waits" in form.flags else ()),
-        partial_order=setting.partial_order, wide_vectors=setting.wide_vectors,
+        partial_order=setting.partial_order, wide_vectors=setting.wide_vectors, asynchronous=setting.followed,
+        copies_async=setting.copies_async, early_uses={id(i): ()} if "early" in form.flags else {},
     )  # fmt: skip
 
 
@@ -236,9 +276,10 @@ def _parameters(form: Form, stencil: Stencil) -> list[IRValue]:
     found = [arg("i64", f"o{k}") for k in range(len(form.registers))]
     holes = sum(isinstance(part, Special) for o in form.operands for part in parts_of(o))
     found += [arg("i64", f"k{k}") for k in range(holes)]
-    found += [arg("i64", "displacement")] if any(isinstance(o, Address) for o in form.operands) else []
+    found += [arg("i64", f"displacement{k}") for k in range(sum(isinstance(o, Address) for o in form.operands))]
     found += [arg("i32", f"site{k}") for k in range(len(stencil.sites))]
-    return [*found, arg("i64", "cells")] if stencil.cells else found
+    found += [arg("i64", name) for name in stencil.numbers]
+    return [*found, arg("i64", "cells")] if stencil.cell_count else found
 
 
 class _Writer(Masked):
@@ -247,6 +288,7 @@ class _Writer(Masked):
     def __init__(self, form: Form, setting: _Setting) -> None:
         super().__init__(_lone(form, setting))
         self.made_of, self.setting = form, setting
+        self.numbers: list[str] = []
 
     def slot(self, register: str, lanes: int = WARP) -> IRValue:
         return self.offset(CONTEXT, arg("i64", f"o{register[1:]}"))
@@ -258,10 +300,19 @@ class _Writer(Masked):
         return self.splat(value, lanes) if lanes else value
 
     def displaced(self, value: IRValue, displacement: int) -> IRValue:
-        return self.add(value, self.splat(self.resize(arg("i64", "displacement"), value.type), value.lanes))
+        by = self.resize(arg("i64", f"displacement{displacement}"), value.type)
+        return self.add(value, self.splat(by, value.lanes) if value.lanes else by)
 
     def site_number(self, site: int) -> IRValue:
         return arg("i32", f"site{site}")
+
+    def product_number(self, i: Instruction) -> IRValue:
+        self.numbers.append(_PRODUCT)
+        return arg("i64", _PRODUCT)
+
+    def sums_number(self, i: Instruction) -> IRValue:
+        self.numbers.append(_SUMS)
+        return arg("i64", _SUMS)
 
     def counter_pointer(self, cell: int) -> IRValue:
         return self.offset(self.offset(self.field("masked_counters", "ptr"), arg("i64", "cells")), 8 * (cell - 2))
@@ -284,7 +335,8 @@ class _Writer(Masked):
         made = Stencil(
             f"ws_stencil_{number}", "",
             tuple((cell, name, factor) for cell, name, _, factor in plan.per_block),
-            tuple(name for _, name, _ in sorted(plan.direct)), tuple((site.space, site.access) for site in sites),
+            tuple((cell - 2, name) for cell, name, _ in plan.direct), plan.size - 2,
+            tuple((site.space, site.access) for site in sites), tuple(self.numbers), tuple(self.unit.library.items()),
         )  # fmt: skip
         listed = ", ".join(map(str, (CONTEXT, WORKER, MASK, *_parameters(self.made_of, made))))
         text = self.function(f"void @{made.name}({listed})")

@@ -261,7 +261,7 @@ def _move(t: Either, i: Instruction, where: Operand, form: MatrixForm, matrix: I
     """Memory to matrix or back."""
     assert isinstance(where, Address)
     moved = tile(i)
-    address = t.add_const(t.resize(uniform(t, i, where.base, "u64"), "i64"), where.offset)
+    address = t.displaced(t.resize(uniform(t, i, where.base, "u64"), "i64"), where.offset)
     stride = constant("i64", moved.line_bytes)
     if len(i.operands) == 3:
         elements = t.resize(uniform(t, i, i.operands[2], "u32"), "i64")
@@ -272,7 +272,7 @@ def _move(t: Either, i: Instruction, where: Operand, form: MatrixForm, matrix: I
     requests = moved.requests(booked == "shared")
     t.count(f"{booked}_{verb}_requests", i.source.line, per_warp=sum(r.opens for r in requests))
     t.count(f"{booked}_{verb}_bytes", i.source.line, per_lane=sum(r.size for r in requests))
-    site = constant("i32", t.unit.site(i, booked, "read" if is_load else "write"))
+    site = t.site_number(t.unit.site(i, booked, "read" if is_load else "write"))
     frame = t.frames.find(i.operands[0], form) if is_load else None
     wide = frame is not None and frame.wide
 
@@ -345,6 +345,6 @@ def _move_rows(t: Either, i: Instruction) -> None:
         clear_lanes(t, registers, 32, lanes)
     function = move_rows(count, i.has("trans"), tile_mode(t, "shared"), is_load)
     with whole_warp(t, i):
-        t.call_library(function, WORKER, CONTEXT, offset, lanes, constant("i32", site), counter)
+        t.call_library(function, WORKER, CONTEXT, offset, lanes, t.site_number(site), counter)
     if is_load:
         restore_lanes(t, registers, 32, lanes)

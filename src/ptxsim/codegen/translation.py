@@ -19,7 +19,6 @@ from ptxsim.analysis.effects import (
     pointer_roots,
     read_roots,
     spin_heads,
-    uses_heap,
     waiting_loads,
     written_roots,
 )
@@ -54,7 +53,7 @@ from ptxsim.kernel.liveness import live_before
 from ptxsim.syntax.bulk import is_bulk
 from ptxsim.syntax.program import Barrier, Block, Immediate, Instruction, Jump, Kernel, Special, Terminator, retargeted
 
-__all__ = ["Options", "Translation", "can_outline", "translate"]
+__all__ = ["Options", "Translation", "translate"]
 _LONG, _LONG_CHECKED = 1_200, 600
 """PTX instructions above which registers live in memory between blocks: without and with checks. Such a kernel has more
 values than the host has registers, so that it runs no slower, and LLVM needs half the time."""
@@ -126,14 +125,6 @@ def translate(
     ir = module_text(functions, declared | driver_declared, unit.helpers)
     reached = written_roots(kernel, unit.pointers), read_roots(kernel, unit.pointers)
     return Translation(ir, unit, *reached, count, tuple(part.name for part in parts))
-
-
-def can_outline(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> bool:
-    """Whether code made of stencils does for a kernel; not where engines work beside its threads, or blocks wait for
-    each other, or tensor cores do most of the work; and not where the device heap would have to be put back."""
-    unit = _known(kernel, block, wide_grid)
-    tensors = any(i.opcode in ("wmma", "mma") for b in kernel.blocks for i in b.instructions)
-    return not (unit.in_turns or unit.asynchronous or unit.warpgroups or tensors or uses_heap(kernel))
 
 
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:

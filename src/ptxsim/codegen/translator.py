@@ -237,6 +237,16 @@ class Translator(Builder):
         """The number of an access's site, as the runtime takes it."""
         return constant("i32", site)
 
+    def product_number(self, i: Instruction) -> IRValue:
+        """The number of a product of a warpgroup, by which a listener is told of it."""
+        self.unit.products.append(i)
+        return constant("i64", len(self.unit.products) - 1)
+
+    def sums_number(self, i: Instruction) -> IRValue:
+        """The number of the products whose sums an instruction may use too early."""
+        self.unit.sums.append(self.unit.early_uses[id(i)])
+        return constant("i64", len(self.unit.sums) - 1)
+
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:
         """Translates one instruction. A form that its handler did not foresee is refused by name: PTX is hostile."""
@@ -265,10 +275,8 @@ class Translator(Builder):
 
     def _report_sums(self, i: Instruction) -> None:
         """The instruction uses registers that products may still be writing."""
-        site, number = self.unit.site(i, "registers", "read"), len(self.unit.sums)
-        self.unit.sums.append(self.unit.early_uses[id(i)])
-        words = constant("i64", site), constant("i64", number)
-        tell_async(self, L.AsyncEvent.SUMS, self.warp_index(), self.active, *words)
+        site = self.site_number(self.unit.site(i, "registers", "read"))
+        tell_async(self, L.AsyncEvent.SUMS, self.warp_index(), self.active, site, self.sums_number(i))
 
     def scalar_result(self, i: Instruction) -> Lanes | None:
         """The instruction's own pattern if it is computed once per warp, else None."""
@@ -336,6 +344,9 @@ class Translator(Builder):
         self.count("warp_instructions", line, per_warp=1)
         self.count("thread_instructions", line, per_lane=1)
         self.count(f"instructions_{i.counted}", line, per_warp=1)
+        self.count(f"thread_instructions_{i.counted}", line, per_lane=1)
+        if i.row.tally_warps:
+            self.count(i.row.tally_warps, line, per_warp=1)
         name = i.row.tally.get(i.type) if i.types else None
         if name:
             self.count(name, line, per_lane=1)
@@ -422,7 +433,7 @@ class Translator(Builder):
 
     def hazard(self, kind: int, site: int, lane: IRValue, state: int = 0, *, address: int = 0) -> None:
         """Notes a hazard whose address is known, or that has none."""
-        of = constant("i32", kind), constant("i32", site), lane
+        of = constant("i32", kind), self.site_number(site), lane
         detail = constant("i64", address), constant("i64", state)
         self.call("ws_hazard", "void", WORKER, CONTEXT, *of, *detail)
 

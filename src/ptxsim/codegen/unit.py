@@ -263,8 +263,11 @@ def entries_of(unit: Unit) -> list[int]:
         if parts and (meet := meeting[block.index]) is not None:
             meetings.add(meet)
 
+    in_matrices = frozenset(name for frame in unit.frames for name in frame.registers)
+
     def vectors(k: int) -> int:
-        return sum(lanes_of(unit.analysis.of(name)) == WARP for name in blocks[k].live_in)
+        alone = blocks[k].live_in - in_matrices  # a matrix is gathered by a call, however many registers it has
+        return sum(lanes_of(unit.analysis.of(name)) == WARP for name in alone)
 
     spent = 0
     for k in sorted(meetings - entries, key=lambda k: (vectors(k), k)):

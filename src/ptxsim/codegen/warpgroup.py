@@ -95,10 +95,9 @@ def _report(t: Either, i: Instruction, s: Sources) -> None:
     """Which product of the kernel begins, and where its operands lie."""
     if not t.unit.followed:
         return
-    site, number = t.unit.site(i, "shared", "read"), len(t.unit.products)
-    t.unit.products.append(i)
+    site = t.site_number(t.unit.site(i, "shared", "read"))
     a = constant("i64", 0) if s.a_in_registers else uniform(t, i, s.a, "u64")
-    words = (constant("i64", site), constant("i64", number), a, uniform(t, i, s.b, "u64"))
+    words = (site, t.product_number(i), a, uniform(t, i, s.b, "u64"))
     tell_async(t, L.AsyncEvent.PRODUCT, t.warp_index(), t.active, *words)
 
 

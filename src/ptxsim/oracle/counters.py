@@ -41,6 +41,9 @@ class Counts:
         self.add("warp_instructions", line, warps)
         self.add("thread_instructions", line, threads)
         self.add(f"instructions_{i.counted}", line, warps)
+        self.add(f"thread_instructions_{i.counted}", line, threads)
+        if i.row.tally_warps:
+            self.add(i.row.tally_warps, line, warps)
         if i.types and i.type in i.row.tally:
             self.add(i.row.tally[i.type], line, threads)
 

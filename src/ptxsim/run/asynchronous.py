@@ -44,6 +44,7 @@ MOST_EVENTS = 2_000_000
 """Of a host thread: what happens after them is believed to be in order, so that a long launch comes to its end."""
 _GRANULE_LOG2, _WORD_LOG2 = 4, 2
 _OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
+_ALL_LANES = np.arange(WARP)
 _WARPS, _GROUPS = 32, 8
 _STORES = _WARPS + _GROUPS
 """Who reads: warps by their numbers, warpgroups behind them, and bulk stores."""
@@ -367,21 +368,24 @@ class Follower:
         here.sums[warp, id(instruction)] = begun, until
         looked_up = here.operands.get((group, begun))
         if looked_up is None:
-            operands = [(g[g < len(here.granules.copied)], mode) for g, mode in _operands(instruction, descriptors)]
+            operands = [(_below(g, len(here.granules.copied)), mode) for g, mode in _operands(instruction, descriptors)]
             where = np.concatenate([g for g, _ in operands])
-            copied, stored = _numbers(here.granules.copied[where]), _numbers(here.granules.stored[where])
-            looked_up = here.operands[group, begun] = where, copied, stored
+            by_operand = [_numbers(here.granules.copied[g]) for g, _ in operands]
+            copied = tuple(sorted({n for numbers in by_operand for n in numbers}))
+            looked_up = here.operands[group, begun] = where, copied, _numbers(here.granules.stored[where])
             here.operands.pop((group, begun - 64), None)
             work = Work(self.cluster.clock("products", self.rank, group), until, site)
             here.granules.reading(_WARPS + group)[where] = self.cluster.note(work)
-            for granules, mode in operands:
-                self._same_swizzle(warp, site, granules, mode)
+            for (granules, mode), numbers in zip(operands, by_operand, strict=True):
+                self._same_swizzle(warp, site, granules, mode, numbers)
         where, copied, stored = looked_up
         self._read_by_engine(warp, site, int(where[0]) << _GRANULE_LOG2 if len(where) else 0, copied, stored)
 
-    def _same_swizzle(self, warp: int, site: int, where: npt.NDArray[np.int64], mode: int) -> None:
-        """Whether an operand is read in the swizzle in which its copy stored it."""
-        for number in _numbers(self._here.granules.copied[where]):
+    def _same_swizzle(
+        self, warp: int, site: int, where: npt.NDArray[np.int64], mode: int, copies: Iterable[int]
+    ) -> None:
+        """Whether an operand is read in the swizzle in which its copies stored it."""
+        for number in copies:
             work = self.cluster.work[number]
             if work.swizzle not in (-1, mode):
                 self._hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << _GRANULE_LOG2, work, mode)
@@ -451,7 +455,7 @@ class Follower:
         """Threads of a warp access shared memory."""
         site, nbytes, kind = (int(n) for n in self.worker.notice.words[:3])
         offsets = np.frombuffer(self.worker.notice.lanes, np.int32)
-        lanes = np.flatnonzero([mask >> k & 1 for k in range(WARP)])
+        lanes = _ALL_LANES if mask & 0xFFFFFFFF == 0xFFFFFFFF else np.flatnonzero(mask >> _ALL_LANES & 1)
         own = offsets[lanes].astype(np.int64)
         inside = (own >= 0) & (own + nbytes <= self.worker.shared_bytes)
         own, lanes = own[inside], lanes[inside]
@@ -526,10 +530,18 @@ class Follower:
 
 
 def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:
-    """The pieces of work in a part of memory."""
-    if not len(of) or (of == of[0]).all():  # what is stored as a whole is mostly read so
-        return (int(of[0]),) if len(of) and of[0] else ()
-    return tuple(n for n in np.unique(of).tolist() if n)
+    """The pieces of work in a part of memory, where neighbours mostly belong to the same."""
+    if not len(of):
+        return ()
+    others = np.flatnonzero(of[1:] != of[:-1])
+    if not len(others):
+        return (int(of[0]),) if of[0] else ()
+    return tuple(sorted({int(of[0]), *of[others + 1].tolist()} - {0}))
+
+
+def _below(granules: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Those of some granules, in their order, that there are."""
+    return granules if len(granules) and granules[-1] < count else granules[granules < count]
 
 
 def _passes_on_by_atomics(unit: Unit) -> bool:

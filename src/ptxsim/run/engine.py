@@ -26,14 +26,13 @@ from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
 from ptxsim.codegen.listing import lane_listing
-from ptxsim.codegen.translation import Options, can_outline, translate
+from ptxsim.codegen.translation import Options, translate
 from ptxsim.errors import (
     KernelDeadlock,
     KernelTrap,
     LaunchError,
     MemoryLimitExceeded,
     PrintLimitExceeded,
-    SimulationError,
     StepLimitExceeded,
 )
 from ptxsim.finding import Finding
@@ -59,6 +58,9 @@ _SHADOW_LIMIT = 2 << 30
 _WORKSPACE_BYTES = 64
 _Key = tuple[Triple, Options, bool]
 """What code depends on: the block's shape, what it does besides computing, whether the grid is wide."""
+Lines = dict[int, dict[str, int]]
+"""Counters by source line."""
+_COUNTS_KEPT = 64
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
@@ -76,11 +78,23 @@ class Engine:
         self._built: dict[_Key, Code] = {}
         self._building: dict[_Key, threading.Lock] = {}
         self._promotions: dict[_Key, tiers.Promotion] = {}
+        self.counted: dict[tuple[bytes | int, ...], Lines] = {}
+        """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
+
+    @cached_property
+    def uses_heap(self) -> bool:
+        """Whether it calls malloc or free."""
+        return uses_heap(self.kernel)
 
     @cached_property
     def ordered(self) -> bool:
         """Whether blocks may talk to each other, so that their order could show."""
         return blocks_in_order(self.kernel)
+
+    @cached_property
+    def uses_heap(self) -> bool:
+        """Whether the kernel calls malloc or free."""
+        return uses_heap(self.kernel)
 
     def build(self, block: Triple, options: Options | None = None, *, wide_grid: bool = False) -> Code:
         """Machine code for a block shape; made once, whatever number of threads ask for it."""
@@ -129,8 +143,9 @@ class Engine:
 
         promotion = self._promotion(key, tier)
         if promotion is not None:
+            code = self._outlined(key)
             with promotion.launch() as due:
-                record = run(self._outlined(key), due if tier == tiers.AUTO else None)
+                record = run(code, due if tier == tiers.AUTO else None)
             if record is not None:
                 return record
         record = run(self.build(terms.block, options, wide_grid=key[2]))
@@ -140,7 +155,7 @@ class Engine:
     def exact(self, terms: Terms, options: Options) -> Code:
         """The code that names races exactly. That takes its time, and so a long kernel's is made of stencils."""
         wide_grid, exact = terms.grid[0] > MAX_GRID_X, replace(options, exact=True)
-        if tiers.is_long(self.kernel) and can_outline(self.kernel, terms.block, wide_grid):
+        if tiers.is_long(self.kernel):
             return self._outlined((terms.block, exact, wide_grid))
         return self.build(terms.block, exact, wide_grid=wide_grid)
 
@@ -150,11 +165,11 @@ class Engine:
         return self.build(block, replace(options, parted=True, outlined=True), wide_grid=wide_grid)
 
     def _promotion(self, key: _Key, tier: str) -> tiers.Promotion | None:
-        """The kernel's way from stencils to compiled code; None where it is compiled, or has to be."""
+        """The kernel's way from stencils to compiled code; None where it is compiled."""
         block, options, wide_grid = key
         if key in self._built or tier == tiers.COMPILED or options.parted:
             return None
-        if not can_outline(self.kernel, block, wide_grid) or (tier == tiers.AUTO and not tiers.is_long(self.kernel)):
+        if tier == tiers.AUTO and not tiers.is_long(self.kernel):
             return None
         if key not in self._promotions:
             compile_ = partial(self.build, block, options, wide_grid=wide_grid)
@@ -168,7 +183,7 @@ class Engine:
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
         static = self.kernel.shared_bytes
-        if uses_heap(self.kernel):
+        if self.uses_heap:
             memory.device_heap()
         workspace = self._workspace(code, terms, memory)
         try:
@@ -220,7 +235,7 @@ class Engine:
         for name, slot in slots.items():
             allocation = variables.get(name)
             if allocation is None:
-                raise SimulationError(f"{self.kernel.name} uses {name}, which this module does not define")
+                raise LaunchError(f"{self.kernel.name} uses {name}, which this module does not define")
             array[start + 8 * slot : start + 8 * slot + 8].view(np.uint64)[0] = allocation.address
         return array
 
@@ -251,17 +266,16 @@ class Launching:
             if not before.complete:
                 self._cut_short = None
             workers = self._run(parallel if before.complete else 1, written)
-            if self._was_cut_short:
-                before.restore()
-                return None
-            if len(workers) > 1 and self._order_shows(workers):
+            if len(workers) > 1 and not self._was_cut_short and self._order_shows(workers):
                 before.restore()
                 workers = self._run(1, written)
-                if self._was_cut_short:
-                    before.restore()
-                    return None
+            if self._was_cut_short:
+                before.restore()
+                if heap is not None and heap_before is not None:
+                    heap.restore(heap_before)
+                return None
             _raise_fault(self, workers)
-            record = self._account(workers)
+            record = replace(self._account(workers), stored_to=_stored_to(written, workers[0].shadows))
             if before.complete and any(h.kind == "race" for h in record.hazards):
                 with heap.back_at(heap_before) if heap is not None and heap_before is not None else nullcontext():
                     found = self._looked_into(record.hazards, before, written)
@@ -394,29 +408,49 @@ class Launching:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _counted(self, workers: list[HostWorker]) -> dict[int, dict[str, int]]:
+    def _counted(self, workers: list[HostWorker]) -> Lines:
         """Counters by source line, of both functions and all workers."""
-        lines: dict[int, Counter[str]] = {}
-        counted = [(self.unit.plan, [w.counters for w in workers])] if not self.options.outlined else []
+        plans = [(self.unit.plan, [w.counters for w in workers])] if not self.options.outlined else []
         if self.setup.code.masked_plan is not None:
             parted = [w.masked_counters for w in workers if w.masked_counters is not None]
-            counted += [(self.setup.code.masked_plan, parted)] if parted else []
-        for plan, cells in counted:
-            for line, names in plan.evaluate(np.add.reduce(cells)).items():
-                lines.setdefault(line, Counter()).update(names)
-        return {line: dict(names) for line, names in sorted(lines.items())}
+            plans += [(self.setup.code.masked_plan, parted)] if parted else []
+        sums = [(plan, cells[0] if len(cells) == 1 else np.add.reduce(cells)) for plan, cells in plans]
+        key = *(id(plan) for plan, _ in sums), *(cells.tobytes() for _, cells in sums)
+        known = self.engine.counted
+        if key not in known:
+            if len(known) >= _COUNTS_KEPT:
+                known.clear()
+            lines: dict[int, Counter[str]] = {}
+            for plan, cells in sums:
+                for line, names in plan.evaluate(cells).items():
+                    lines.setdefault(line, Counter()).update(names)
+            known[key] = {line: dict(names) for line, names in sorted(lines.items())}
+        return known[key]
 
     def _account(self, workers: list[HostWorker]) -> LaunchRecord:
         lines = self._counted(workers)
-        totals = Counter(blocks=self.terms.blocks)
+        totals = {"blocks": self.terms.blocks}
         for names in lines.values():
-            totals.update(names)
+            for name, count in names.items():
+                totals[name] = totals.get(name, 0) + count
         told = self._hazards(workers)
         printed = _printed([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
             dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed
         )
+
+
+def _stored_to(written: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[str, ...]:
+    """Names of the allocations of which some granule was stored to or updated, whatever it holds afterwards."""
+    found = []
+    for allocation in written:
+        shadow = shadows.get(allocation.address, np.zeros(0, np.uint64))
+        accessed, kind = shadow >> np.uint64(32), shadow >> np.uint64(L.KIND_SHIFT) & np.uint64(3)
+        hidden = accessed & np.uint64(L.WROTE_BEFORE) != 0
+        if np.any((accessed != 0) & ((kind != L.READ) | hidden)):
+            found.append(allocation.name)
+    return tuple(found)
 
 
 def _printed(buffers: list[bytes], memory: Memory) -> str:

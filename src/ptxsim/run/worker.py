@@ -409,15 +409,43 @@ def _new_threads(count: int) -> list[SimpleQueue[Task]]:
     return made
 
 
+class _Here(threading.local):
+    launches = False
+
+
+_here = _Here()
+
+
+def launching_thread(work: Callable[[], object]) -> Task:
+    """Does some work in a thread whose launches need no other: handing them over would cost more than small ones do.
+
+    No signal interrupts such a launch.
+    """
+
+    def run() -> None:
+        _here.launches = True
+        try:
+            work()
+        finally:
+            _here.launches = False
+
+    return start([run])[0]
+
+
 def in_threads(
     workers: list[HostWorker], work: Callable[[HostWorker], None], cut_short: Callable[[], bool] | None = None
 ) -> bool:
     """Runs `work` for each worker in a thread of its own; Ctrl-C stops them within a moment.
 
-    `cut_short` is asked now and then whether to stop them; returns whether that was so.
+    `cut_short` is asked now and then whether to stop them; returns whether that was so. A thread of `launching_thread`
+    does one of them itself.
     """
-    tasks = start([partial(work, w) for w in workers])
+    own = workers[: _here.launches and cut_short is None]
+    others = workers[len(own) :]
+    tasks = start([partial(work, w) for w in others]) if others else []
     try:
+        for worker in own:
+            work(worker)
         for task in tasks:
             while not task.wait(_POLL_S if cut_short else None):
                 if cut_short is not None and cut_short():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ptxsim.isa import LOWERED
+from ptxsim.limits import MOST_BARRIERS, WARP
 from ptxsim.syntax import bulk, matrices, video as videos, warpgroup as warpgroups
 from ptxsim.syntax.program import (
     FLOAT8_TYPES,
@@ -233,6 +234,11 @@ def barrier(i: Instruction) -> list[Need]:
         return []
     if i.has("warp"):
         return [source(32)]
+    first = int(i.has("red"))
+    _of_at_most(i, first, MOST_BARRIERS - 1)
+    threads = i.operands[first + 1] if len(i.operands) - 2 * first > 1 else None
+    if isinstance(threads, Immediate) and threads.bits % WARP:
+        raise UnknownForm("this number of threads")
     if i.has("arrive"):
         return [source(32)] * 2
     if not i.has("red"):

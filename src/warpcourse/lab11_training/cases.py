@@ -134,6 +134,15 @@ def atomics(case: Case) -> int:
     return case.counters.global_atomic_requests + case.counters.global_reduction_requests
 
 
+def blocks_with_atomics(case: Case) -> int:
+    """Blocks of the launches that have such operations: others thin nothing out."""
+    return sum(
+        launch.blocks
+        for launch in case.run.launches
+        if launch.counters.global_atomic_requests + launch.counters.global_reduction_requests
+    )
+
+
 def moved_bytes(case: Case) -> int:
     """What all threads load from and store to global memory."""
     return case.counters.global_load_bytes + case.counters.global_store_bytes

@@ -13,6 +13,7 @@ import numpy as np
 from warpcourse.cases import Case
 from warpcourse.lab12_split_channels import tiles
 from warpcourse.lab12_split_channels.tiles import Tiles, block_loads, is_flat, thread_intensity
+from warpschool.grading.budgets import require_products
 from warpschool.grading.submission import Submission
 from warpschool.nn import Convolution, convolve
 
@@ -48,10 +49,10 @@ def require_thread_loads(kernel: Submission, case: SplitCase, least: float) -> N
     promised = thread_intensity(tiles_of(kernel, case.problem), case.problem)
     kernel.at_least(promised, least, "multiply-adds for each load, by the formula at the file's tiles")
     counters = case.counters
-    kernel.at_least(counters.fma_instructions, case.problem.products, "multiply-adds")
+    require_products(kernel, case.run, case.problem.products)
     loads = counters.shared_load_bytes or counters.global_load_bytes
     where = "shared" if counters.shared_load_bytes else "global"
-    limit = SLACK * 4 * counters.fma_instructions / promised
+    limit = SLACK * 4 * case.problem.products / promised
     kernel.within(loads, limit, f"bytes that threads load from {where} memory", unit="bytes")
 
 
@@ -65,7 +66,7 @@ def require_block_loads(kernel: Submission, case: SplitCase, *, lane_groups: int
     products = case.problem.rows * case.problem.cols * own.places * own.block_filters
     promised = products / lane_groups / (image + weights / lane_groups)
     partial = case.run.launches[0].counters
-    limit = SLACK * 4 * partial.fma_instructions / promised
+    limit = SLACK * 4 * case.problem.products / promised
     kernel.within(partial.global_load_bytes, limit, "bytes that blocks load from global memory", unit="bytes")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from warpschool.cli import learn, look, teach
+from warpschool.cli import learn, look, programs, teach
 from warpschool.cli.output import EXIT_CODES
 from warpschool.version import __version__
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 
 LEARN, LOOK, TEACH = "Work on the labs", "Look at kernels and machines", "Teach"
+PROGRAMS = "Run whole programs"
 
 
 def _version(wanted: bool) -> None:
@@ -49,8 +50,7 @@ def _help(command: Callable[..., None]) -> str:
 
 for command, panel in (
     (look.tour, LOOK), (look.profile, LOOK), (look.predict, LOOK), (look.debug, LOOK), (look.doctor, LOOK),
-    (look.bench, LOOK),
-    (look.warm, LOOK),
+    (look.bench, LOOK), (look.warm, LOOK), (programs.run, PROGRAMS), (programs.nvcc, PROGRAMS),
     (learn.start, LEARN), (learn.status, LEARN), (learn.check, LEARN), (learn.hint, LEARN), (learn.diff, LEARN),
     (learn.solution, LEARN), (learn.lab, LEARN),
     (teach.quickstart, TEACH), (teach.release, TEACH), (teach.import_, TEACH), (teach.grade, TEACH),
@@ -60,4 +60,5 @@ for command, panel in (
     name = command.__name__.rstrip("_").replace("_", "-")
     text = _help(command)
     summary = text.partition("\n\n")[0]
-    app.command(name, help=text, short_help=summary, rich_help_panel=panel, epilog=EXIT_CODES)(command)
+    parser = getattr(command, programs.PARSER, None)
+    app.command(name, cls=parser, help=text, short_help=summary, rich_help_panel=panel, epilog=EXIT_CODES)(command)

@@ -32,6 +32,12 @@ def draw_hazard(output: Output, source: str, found: Finding) -> None:
     _draw(output, source, found.line, f"{found.kind}: {found.message}", found.variable, found)
 
 
+def draw_place(output: Output, source: str, line: int, message: str, file: str) -> None:
+    """A sentence at a line of a file."""
+    output.show(f"  {file}:{line}", style="dim")
+    _draw(output, source, line, message, "", None)
+
+
 def _draw(output: Output, source: str, line: int, message: str, array: str, found: Finding | None) -> None:
     note = note_below(source, line, message, array=array)
     calls = call_notes(source, found.calls) if found is not None else []

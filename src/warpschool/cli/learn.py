@@ -326,14 +326,20 @@ def diff(
 ) -> None:
     """Show what changes between two steps or files: between two steps of a ladder, that is the idea.
 
-    Of the code, without headers and markers; and what that does to the counters of a run, as `ws.diff` shows it.
+    Of the code, without headers and markers; and what that does to the counters of a run, as `ws.diff` shows it. Of
+    two whole programs: what each kernel counts, and its predicted time.
 
     Example: warpschool diff lab01/01 lab02/01 --solutions
     """
+    from warpschool.cli.programs import compare, is_program
     from warpschool.harness.source import Kind, of_course, resolve
     from warpschool.inspect.difference import difference
     from warpschool.show.diff import difference_exhibit
 
+    files = [Path(name) for name in (first, second or "") if name.endswith(".cu") and Path(name).is_file()]
+    if len(files) == 2 and all(is_program(path.read_text("utf-8", "replace")) for path in files):
+        compare(output, *files)
+        return
     kind: Kind = "reference" if solutions else "begun"
     own = resolve(first, kind)
     if second is None:

@@ -95,3 +95,16 @@ def _declared_without(code: str) -> Iterator[tuple[int, str]]:
             named = _NAME.fullmatch(part)
             if named is not None and not named["value"]:
                 yield line_of(code, match.start()), named["name"]
+
+
+_ALIGNMENT = re.compile(
+    r"\b(?:__align__|alignas)\s*\(\s*\w+\s*\)|__attribute__\s*\(\(\s*aligned\s*\(\s*\w+\s*\)\s*\)\)"
+)
+
+
+def without_alignment(source: str) -> str:
+    """The source whose declarations promise no alignment but their types': every line stays where it is.
+
+    Where an alignment is promised the compiler may join loads of neighbours into one that nobody has written.
+    """
+    return _ALIGNMENT.sub("", source)

@@ -166,9 +166,14 @@ _TRIGRAPH = re.compile(r"(?P<word>\?\?[=/])")
 _OPERAND = re.compile(r"\s*(?:<(?P<angled>[^>\n]*)>|\"(?P<quoted>[^\"\n]*)\")\s*(?:;|$)")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 
+_HOURS = ("__TIME__", "__DATE__")
+_CLOCK = re.compile(rf"\b(?P<word>{'|'.join(_HOURS)})\b")
+_NO_CLOCK = ("a kernel that knows when it was compiled", "Leave it out: a kernel is the same one at every hour.")
+_PASTE = re.compile(r"(?P<word>##|%:%:)")
 _FORBIDDEN = (
     (_TRIGRAPH, ("trigraphs are not C++17", "Write the character itself.")),
     (_LINE, ("line numbers must stay those of the file", "Remove this #line: counters and messages name your lines.")),
+    (_CLOCK, _NO_CLOCK),
     (_PROBE, ("asking whether a file exists is not allowed", "Include the CUDA header that you need directly.")),
 )
 
@@ -195,8 +200,8 @@ _FREE_OPTIONS = re.compile(
 def cleared_source(source: str, *, name: str, folders: Sequence[Path]) -> str:
     """The copy of a normalised source that the compiler may see: comments blanked, every include allowed.
 
-    Raises PolicyError for an include that reaches outside `folders`, a computed include and `#line`; CompileError for a
-    harmless header that does not exist on the device.
+    Raises PolicyError for an include that reaches outside `folders`, a computed include, `#line` and the time of day;
+    CompileError for a harmless header that does not exist on the device.
     """
     if "\0" in source:
         where = line_of(source, source.index("\0"))
@@ -207,9 +212,24 @@ def cleared_source(source: str, *, name: str, folders: Sequence[Path]) -> str:
         for pattern, why in _FORBIDDEN:
             if match := pattern.search(view.text):
                 raise _refusal(source, name, view.place(match.start("word")), match["word"], why)
+        if (match := _PASTE.search(view.text)) and _can_paste_the_hour(view.text):
+            raise _refusal(source, name, view.place(match.start("word")), match["word"], _NO_CLOCK)
         for match in _DIRECTIVE.finditer(view.text):
             _check_include(source, name, view.place(match.start("word")), match["word"], match["rest"], folders)
     return code
+
+
+def _can_paste_the_hour(code: str) -> bool:
+    """Whether words of the source, one behind the other, make the name of a macro that tells the time."""
+    words = set(re.findall(r"\w+", code))
+    for name in _HOURS:
+        reached = {0}
+        for start in range(len(name)):
+            if start in reached:
+                reached |= {end for end in range(start + 1, len(name) + 1) if name[start:end] in words}
+        if len(name) in reached:
+            return True
+    return False
 
 
 def _check_include(source: str, name: str, offset: int, word: str, rest: str, folders: Iterable[Path]) -> None:
@@ -272,7 +292,7 @@ def check_options(options: Sequence[str]) -> tuple[str, ...]:
 def foreign_file(log: str, *, name: str, folders: Iterable[Path]) -> bool:
     """Whether a message in the log is about a file that is neither the source nor one of CUDA's headers."""
     known = tuple(f"{folder}/" for folder in folders)
-    files = re.findall(r"^(\S[^\n]*?)\(\d+\): ", log, re.MULTILINE)
+    files = re.findall(r"^(?:warning: |error: )?(\S[^\n]*?)\(\d+\): ", log, re.MULTILINE)
     return any(file not in (name, *_BUILT_IN) and not file.startswith(known) for file in files)
 
 

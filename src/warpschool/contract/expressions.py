@@ -23,7 +23,7 @@ from warpschool.errors import ContractError
 T = TypeVar("T")
 
 _TOKEN = re.compile(
-    r"(?P<integer>\d[\w.]*)|(?P<name>[A-Za-z_]\w*)|(?P<sign>::|[<>=!]=|[-+*/%<>=()\[\],;&|!?:.])|(?P<foreign>\S)"
+    r"(?P<integer>[0-9][\w.]*)|(?P<name>[A-Za-z_]\w*)|(?P<sign>::|[<>=!]=|[-+*/%<>=()\[\],;&|!?:.])|(?P<foreign>\S)"
 )
 
 

@@ -49,6 +49,8 @@ class LaunchOptions:
     """keep what warps hand to each other through barrier objects, with checks: `Launch.handoffs`"""
     tensor_sums: str = ORDERED
     """how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU does, bit for bit"""
+    doubled: str = ""
+    """a kind of product that counts twice, or of copy that brings zeros (`ptxsim.kernel.doubled`)"""
 
     def __post_init__(self) -> None:
         if self.tensor_sums not in TENSOR_SUMS:
@@ -77,6 +79,8 @@ class Outcome:
     """findings that are no hazards"""
     handoffs: Sequence[Any] = ()
     """what warps hand to each other (`ptxsim.record.Handoff`), where it was asked for"""
+    stored_to: Sequence[str] = ()
+    """names of the arrays that were stored to or updated, whatever they hold afterwards, with checks"""
 
 
 class ParameterInfo(Protocol):

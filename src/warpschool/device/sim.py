@@ -295,6 +295,7 @@ class SimLoadedKernel:
                 tensor_sums=options.tensor_sums,
                 order=options.order,
                 handoffs=options.handoffs,
+                doubled=options.doubled,
                 **limits,
             )
         return _outcome(record, options)
@@ -313,4 +314,5 @@ def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
         printed=record.printed,
         notes=record.notes,
         handoffs=record.handoffs,
+        stored_to=record.stored_to,
     )

@@ -10,6 +10,9 @@ from warpschool.harness.launcher import RunResult
 FULL_REQUEST_BYTES = WARP * 16
 """What a warp moves with one instruction if every lane moves the 16 bytes that an instruction can."""
 REGISTERS_PER_SM = 65_536
+_COPIED = 0.9
+MOST_SPILLED = 64
+"""Bytes that may be spilled, loads and stores together: so much hangs on the order in which a compiler adds."""
 _WHAT = {
     "global_load": "bytes that a warp loads from global memory by one instruction",
     "global_store": "bytes that a warp stores to global memory by one instruction",
@@ -38,18 +41,60 @@ def require_wide(kernel: Submission, run: RunResult, *kinds: str, fraction: floa
 
 
 def barriers_per_block(run: RunResult) -> float:
-    """Barriers that a block passes, on average over all blocks of all launches; each warp counts once."""
-    warps = sum(launch.blocks * -(-launch.threads_per_block // WARP) for launch in run.launches)
-    return ratio(run.counters.barriers, warps)
+    """Barriers that a block passes, on average over the blocks of the launch that has most of them.
+
+    Each warp counts once; an arrival at a barrier object is one too. Launches without work thin nothing out.
+    """
+    return max(
+        ratio(launch.counters.block_barriers, launch.blocks * -(-launch.threads_per_block // WARP))
+        for launch in run.launches
+    )
+
+
+def require_barriers(kernel: Submission, run: RunResult, rounds: float, *, each: int = 2) -> None:
+    """Raise Judgement (PERF) for more than `each` barriers a round, and two more, in any launch's blocks."""
+    kernel.within(barriers_per_block(run), each * rounds + 2, "barriers for each block")
+
+
+def require_products(kernel: Submission, run: RunResult, count: int, *, share: float = 0.9) -> None:
+    """Raise Judgement (PERF) unless the outputs come from at least `count` products of single precision.
+
+    A multiply-add is one, and so is a multiplication whose sum is added by itself. `share`: see `comes_from`.
+    """
+    kernel.at_least(run.counters.products, count, "products of single precision")
+    kernel.comes_from(run, "products", share=share)
+
+
+def require_tensor_products(
+    kernel: Submission, run: RunResult, count: int, *, exactly: bool = False, share: float = 0.9
+) -> None:
+    """Raise Judgement (PERF) unless the outputs come from at least (or exactly) `count` operations of tensor cores."""
+    kernel.at_least(run.counters.tensor_operations, count, "operations of tensor cores")
+    if exactly:
+        kernel.within(run.counters.tensor_operations, count, "operations of tensor cores")
+    kernel.comes_from(run, "tensor products", share=share)
+
+
+def require_copies(kernel: Submission, run: RunResult, least: float) -> None:
+    """Raise Judgement (PERF) unless inputs come by cp.async, while at least a share `least` of products is under way.
+
+    Nine tenths of what is loaded must come so, and zeros in its place must show in every output.
+    """
+    counters = run.counters
+    share = ratio(counters.tensor_instructions_copying, counters.tensor_instructions)
+    kernel.at_least(share, least, "share of matrix products with a copy under way")
+    copied = ratio(counters.async_copy_bytes, counters.global_load_bytes)
+    kernel.at_least(copied, _COPIED, "bytes that are copied asynchronously, of all that are loaded")
+    kernel.comes_from(run, "copies")
 
 
 def require_registers(kernel: Submission, run: RunResult, *, arch: str = "sm_80") -> None:
-    """Raise Judgement (PERF) if a block's threads want more registers than there are, or if registers are spilled."""
+    """Raise Judgement (PERF) if a block's threads want more registers than there are, or spill more than a few."""
     used = kernel.resources(arch=arch)
     for launch in run.launches:
         mine = used[launch.kernel]
         spilled = mine.spill_load_bytes + mine.spill_store_bytes
-        kernel.within(spilled, 0, f"registers that {launch.kernel} spills to local memory", unit="bytes")
+        kernel.within(spilled, MOST_SPILLED, f"registers that {launch.kernel} spills to local memory", unit="bytes")
         kernel.within(
             mine.registers * launch.threads_per_block, REGISTERS_PER_SM, f"registers of a block of {launch.kernel}"
         )

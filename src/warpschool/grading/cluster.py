@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpschool.errors import GradingError, OutputError, ToolMissing
 from warpschool.grading.jobs import Job, Outcome, Store, from_wire, run_job, to_wire
+from warpschool.grading.sandbox import compile_packages
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -57,6 +58,8 @@ def run(
 def _run_missing(
     jobs: list[Job], store: Store, workers: int, scheduler: str | None, slurm: bool
 ) -> Iterator[tuple[Job, Outcome]]:
+    if jobs:
+        compile_packages()
     with contextlib.ExitStack() as stack:
         done: Iterator[tuple[Job, Outcome]] = ((job, run_job(job)) for job in jobs)
         if jobs and (workers > 1 or scheduler or slurm):
@@ -212,6 +215,7 @@ def execute(wire: dict[str, Any], key: str, store_folder: str, identity: str) ->
             "with mixed versions",
             next_step="Install the same versions everywhere: warpschool doctor tells them.",
         )
+    compile_packages()  # on a machine of its own
     outcome = run_job(job)
     with contextlib.suppress(OutputError):
         if Path(store_folder).is_dir() and (store := Store(Path(store_folder))).identity == identity:

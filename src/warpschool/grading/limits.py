@@ -20,11 +20,11 @@ from time import sleep  # this one: students' Python gets another
 from typing import Any
 
 _WATCH_S = 0.02
-CPU_S, WALL_S = 3600, 14400.0
+CPU_S, WALL_S = 900, 14400.0
 """Time stands behind what is counted (`submission.WORK_LIMIT`, `MOST_STEPS`) and decides nothing where that does.
 
-docs/reference/verdicts.md has the margins: the slowest right check takes 35 s of processor time, and what its counts
-allow ends within a third of the limit. Elapsed time, which other programs stretch, is for a child that hangs: its end
+docs/reference/verdicts.md has the margins: the slowest right check takes 35 s of processor time, and what counts allow
+ends within a tenth of the limit. Elapsed time, which other programs stretch, is for a child that hangs: its end
 is the grader's fault, never a student's.
 """
 FAULT = 70

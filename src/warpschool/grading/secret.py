@@ -24,6 +24,7 @@ import numpy as np
 from warpschool.errors import ArgumentError, WarpschoolError
 
 SECRET_CASES = 2
+MOST_SCALED = 3
 LEAST_SECRET_BYTES = 16
 _MOST_SECRET_BYTES = 4096
 _TRIES = 64
@@ -89,6 +90,7 @@ class Cases(Sequence[Any]):
     public: tuple[Any, ...]
     more: int
     needs: Callable[..., bool] | None
+    scaled: str = ""
 
     def __iter__(self) -> Iterator[Any]:
         for is_secret, found in ((False, self.public), (True, self.drawn())):
@@ -123,6 +125,9 @@ class Cases(Sequence[Any]):
 
     def _draw(self, rng: np.random.Generator) -> Any:
         first = self.public[0]
+        if self.scaled:
+            more = getattr(first, self.scaled) * int(rng.integers(2, 2 + MOST_SCALED))
+            return dataclasses.replace(first, **{self.scaled: more})
         if dataclasses.is_dataclass(first) and not isinstance(first, type):
             names = [field.name for field in dataclasses.fields(first)]
             values = {name: [getattr(case, name) for case in self.public] for name in names}
@@ -132,12 +137,15 @@ class Cases(Sequence[Any]):
         return tuple(_between(rng, values) for values in zip(*self.public, strict=True))
 
 
-def practice(public: Sequence[Any], *, count: int = SECRET_CASES, needs: Callable[..., bool] | None = None) -> Cases:
+def practice(
+    public: Sequence[Any], *, count: int = SECRET_CASES, needs: Callable[..., bool] | None = None, scaled: str = ""
+) -> Cases:
     """Return sizes, or tuples or dataclasses of sizes, to which a secret seed adds `count` more of the same kind.
 
-    `needs` says which drawn ones are possible; it gets the sizes of a tuple one by one.
+    `needs` says which drawn ones are possible; it gets the sizes of a tuple one by one. `scaled` names the one field of
+    the first dataclass that is another in drawn ones, two to four times as large: for budgets that hold per image.
     """
-    return Cases(tuple(public), count, needs)
+    return Cases(tuple(public), count, needs, scaled)
 
 
 def _between(rng: np.random.Generator, values: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ memory or instructions, which is not the student's fault, is judged by the simul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from operator import attrgetter
@@ -16,13 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ptxsim import Finding
+from ptxsim.limits import WARP
 from warpschool.compile import DEFAULT_ARCH, Resources, compile_cuda, resource_usage
-from warpschool.compile.reading import dynamic_shared, loop_around, unset_variable
-from warpschool.contract import Contract, LaunchPlan, Plan, parse_contract, require_same_entries
+from warpschool.compile.reading import dynamic_shared, loop_around, unset_variable, without_alignment
+from warpschool.contract import ArrayPlan, Contract, LaunchPlan, Plan, parse_contract, require_same_entries
 from warpschool.counters import Counters
 from warpschool.device import DeviceArray, Launch
 from warpschool.errors import (
+    ArgumentError,
     DeviceLacks,
+    EntryError,
     GradingError,
     KernelTooLarge,
     SimulationError,
@@ -39,17 +43,18 @@ _MOST_MEASURED = 8
 _MOST_WARNINGS = 8
 STEP_LIMIT = 1 << 23
 """Loop iterations of a block's warps, after which it counts as endless; graded cases need 1 << 17."""
-WORK_LIMIT = 1 << 31
-"""Instructions of warps that all launches of a check may execute together; graded cases need 1 << 26.
+WORK_LIMIT = 1 << 27
+"""Instructions of warps, or other work that takes as long, that all launches of a check may do together.
 
-Steps are cut to what is left: from one loop iteration to the next a warp passes each instruction once at most.
+Once half of it is gone, each run is given `GRANTED` times what the reference takes for it: no right kernel runs out,
+and an idle one gains nothing by waiting.
 """
+GRANTED = 4
 LAUNCH_LIMIT = 1 << 10
 """Launches of a check together; graded cases need fewer than 1 << 8."""
 KERNEL_LIMIT, TRANSLATION_LIMIT = 15_000, 40_000
 """Instructions of one kernel with its calls inlined, and of all that is translated for a check: a kernel counts anew
 for each shape of its blocks and each value of its constants. Graded cases need 5,000 and 16,000."""
-_PART = 4  # of a file's instructions, one in so many at most is counted on between two steps
 ENDLESS_WORK = 1 << 23
 """Instructions of warps, or other work that takes as long, that any launch may do: in a quarter to one second."""
 MOST_ENDLESS_WORK = 1 << 26
@@ -75,7 +80,20 @@ _FAR_OFF = 1e8
 """No right result of a step is as large; half of what integers without a value begin with."""
 
 
-_COSTS = {"warp_instructions": 1.0, "async_copy_requests": 128.0, "tensor_operations": 1 / 256}
+_FEW_LANES, _WORD = 4, 4
+"""Lanes that may rest for each word (4 bytes) of a step's arrays, in lines where most of them do."""
+_NOISE = 0.02
+"""Of the largest output: what rounding, of halves too, may move an element by."""
+_COUNTED_AS = {
+    "products": "products of single precision", "packed products": "packed products of halves",
+    "dots": "dot products of four bytes", "tensor products": "matrix products on tensor cores",
+    "copies": "asynchronous copies (cp.async)",
+}  # fmt: skip
+
+_COSTS = {
+    "warp_instructions": 1.0, "async_copy_requests": 128.0, "tensor_operations": 1 / 256, "global_atomic_requests": 3.0,
+    "global_reduction_requests": 3.0, "shared_atomic_requests": 3.0,
+}  # fmt: skip
 """What the simulator takes for one of each, in instructions of warps."""
 
 
@@ -88,19 +106,19 @@ class _Work:
     """What is left of a check's budgets, which count and never look at a clock: the same on every machine."""
 
     def __init__(self) -> None:
-        self.left = WORK_LIMIT
+        self.left = self.given = WORK_LIMIT
         self.launches = 0
         self.endless_line = 0
         """of a loop that did not come to its end"""
-        self.translated: dict[tuple[int, str, tuple[int, ...]], int] = {}
+        self.translated: dict[tuple[int, str, tuple[int, ...], str], int] = {}
 
-    def launch(self, program: int, launch: LaunchPlan, instructions: int) -> None:
+    def launch(self, program: int, launch: LaunchPlan, instructions: int, *, doubled: str) -> None:
         """Take a launch from the budgets; raises KernelTooLarge or StepLimitExceeded."""
         self.launches += 1
         if self.launches > LAUNCH_LIMIT:
             self.left = -1
             raise StepLimitExceeded(f"this check makes more than {LAUNCH_LIMIT:,} launches")
-        key = (program, launch.entry, tuple(launch.block))
+        key = (program, launch.entry, tuple(launch.block), doubled)
         if key in self.translated:
             return
         if instructions > KERNEL_LIMIT:
@@ -111,12 +129,24 @@ class _Work:
             what = f"all kernels, each once for each shape of its blocks, have over {TRANSLATION_LIMIT:,} instructions"
             raise KernelTooLarge(what, next_step="Use fewer shapes of blocks, or shorter kernels.")
 
+    def grant(self, reference_work: Callable[[], int]) -> None:
+        """Before a run: what is right may go on, however much all runs of a check take together."""
+        if 0 <= self.left < WORK_LIMIT // 2:
+            more = GRANTED * reference_work()
+            self.left += more
+            self.given += more
+
+    @property
+    def exhausted(self) -> str:
+        """What is to be said where nothing is left."""
+        return f"the launches of this check need more than {self.given:,} instructions of warps together"
+
     @property
     def spent(self) -> dict[str, str]:
         """What a result says of what its check cost."""
         return {
             "launches": str(self.launches), "translated": str(sum(self.translated.values())),
-            "executed": str(WORK_LIMIT - self.left),
+            "executed": str(min(self.given, self.given - self.left)),
         }  # fmt: skip
 
 
@@ -151,6 +181,7 @@ class _Metered(Program):
                     needed = reference_work()
                     allowed = max(2 * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
                 if done >= allowed or steps == STEP_LIMIT:
+                    self._work.left = max(0, left - done)
                     self._work.endless_line = self._work.endless_line or error.line
                     raise
                 growth = min(_MOST_GROWTH, allowed // max(1, done) + 1)
@@ -159,25 +190,28 @@ class _Metered(Program):
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
     ) -> Launch:
+        if launch.entry not in self.module.entries:  # macros took from the compiler what the header's reader has seen
+            self.kernel(launch.entry)  # says what there is
         try:
-            self._work.launch(id(self), launch, self.module.instructions(launch.entry))
+            instructions = self.module.instructions(launch.entry)
+            self._work.launch(id(self), launch, instructions, doubled=simulator.get("doubled", ""))
         except SimulationError as error:
             error.place(self.contract.name, launch.line)
             raise
-        asked = simulator.get("step_limit", STEP_LIMIT)
-        left = max(1, self._work.left // (_PART * max(1, self.module.ptx.count(";"))))
         try:
-            done = super()._launch(launch, plan, arrays, {**simulator, "step_limit": min(asked, left)})
+            done = super()._launch(launch, plan, arrays, simulator)
+        except ArgumentError as error:
+            what = f"compiled, {launch.entry} takes other arguments than its Entry line says: {error.message}"
+            advice = "Do macros change names or types?"
+            raise EntryError(what, file=plan.contract.name, line=launch.line, next_step=advice) from error
         except StepLimitExceeded as error:
-            if asked <= left:
-                raise
+            if _work(error.counted) < self._work.left:
+                raise  # more steps may be allowed
             self._work.left = -1
-            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=error.file, line=error.line) from error
-        self._work.left -= done.counters.warp_instructions
+            raise StepLimitExceeded(self._work.exhausted, file=error.file, line=error.line) from error
+        self._work.left -= _work({name: getattr(done.counters, name) for name in _COSTS})
         if self._work.left < 0:
-            what = f"the launches of this check need more than {WORK_LIMIT:,} instructions of warps together"
-            raise StepLimitExceeded(what, file=plan.contract.name, line=launch.line)
+            raise StepLimitExceeded(self._work.exhausted, file=plan.contract.name, line=launch.line)
         return done
 
 
@@ -290,6 +324,22 @@ class Submission:
         """Return the counters of one run on the simulator, summed over all launches; hazards are judged."""
         return self._clean_run(sizes, arrays, constants).counters
 
+    def shared_loads(self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike]) -> int:
+        """Return how many loads from shared memory warps execute, as the kernel writes them; hazards are judged.
+
+        Of two equal sentences the compiler joins the loads of one and takes those of the other apart. So they are
+        counted in a copy of the kernel whose arrays promise no alignment: there it joins none.
+        """
+        own = self._clean_run(sizes, arrays, None).counters.shared_load_instructions
+        text = without_alignment(self.source)
+        if text == self.source:
+            return own
+        try:
+            copy = _Metered(parse_contract(text, name=self.name), self._work, constants=None)
+            return copy.run(sizes, arrays, step_limit=STEP_LIMIT).counters.shared_load_instructions
+        except WarpschoolError:  # its arrays are not aligned by chance: then its own count stands
+            return own
+
     def resources(self, *, arch: str = "sm_80") -> dict[str, Resources]:
         """Return registers, shared and local bytes and spills of each kernel, as ptxas assigns them."""
         return dict(self._guarded(lambda: resource_usage(self.source, name=self.name, arch=arch)))
@@ -314,6 +364,7 @@ class Submission:
             self._no_excess(run, "global load", "sectors", "excess_load_sectors")
         if stores:
             self._no_excess(run, "global store", "sectors", "excess_store_sectors")
+        self._no_idle_lanes(run, "global")
 
     def no_excess_wavefronts(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, loads: bool = True,
@@ -325,6 +376,27 @@ class Submission:
             self._no_excess(run, "shared load", "wavefronts", "shared_load_bank_conflicts")
         if stores:
             self._no_excess(run, "shared store", "wavefronts", "shared_store_bank_conflicts")
+        self._no_idle_lanes(run, "shared")
+
+    def comes_from(self, run: RunResult, kind: str, *, share: float = 0.9) -> None:
+        """Raise Judgement (PERF) unless every output of `run` comes from what is counted as `kind`.
+
+        The same run is made again with all products of that kind added twice ("products": of single precision, "packed
+        products", "dots", "tensor products"), or with zeros in place of what is copied ("copies"). Every element must
+        move by `share` of its own size at least: those that are sums of such products move by as much as they hold.
+        With a share of 0 it is enough that they are no longer the same, but for one in a hundred: for outputs that are
+        more than sums of products.
+        """
+        if run.again is None:
+            raise GradingError("this run cannot be made again")
+        try:
+            replay = run.again(doubled=kind, step_limit=STEP_LIMIT)
+        except (WarpschoolError, MemoryError):  # results decide there how it goes on: they are not thrown away
+            return
+        for name, before in run.outputs.items():
+            still = _unmoved(before.astype(np.float64), replay.outputs[name].astype(np.float64), share)
+            most = 0 if share else before.size // 100
+            self.within(still, most, f"elements of {name} that do not come from {_COUNTED_AS[kind]}")
 
     def no_hazards(
         self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *,
@@ -398,10 +470,10 @@ class Submission:
 
     def _starts_show(self, run: RunResult, name: str, got: np.ndarray) -> bool:
         """Whether what the output holds before the launch decides over what it holds afterwards."""
-        if run.from_zero is None:
+        if run.again is None:
             return False
         try:
-            other = run.from_zero()[name]
+            other = run.again(from_zero=True).outputs[name]
         except (WarpschoolError, KeyError):
             return False
         unlike = ~((other == got) | (np.isnan(other) & np.isnan(got) if other.dtype.kind == "f" else False))
@@ -412,6 +484,8 @@ class Submission:
         constants: Mapping[str, int] | None, simulator: Mapping[str, Any],
     ) -> RunResult:  # fmt: skip
         if isinstance(program, _Metered):
+            if self.reference is not None:
+                self._work.grant(lambda: self._needed(sizes, arrays, constants))
             return program.run_metered(sizes, arrays, simulator, lambda: self._needed(sizes, arrays, constants))
         return program.run(sizes, arrays)
 
@@ -486,7 +560,7 @@ class Submission:
     def _judge_inputs(self, run: RunResult) -> None:
         if run.overwritten:
             names = " and ".join(run.overwritten)
-            raise Judgement(Verdict.WA, f"the kernel changes its input {names}", case=_case(run))
+            raise Judgement(Verdict.WA, f"the kernel stores to its input {names}", case=_case(run))
 
     def _no_excess(self, run: RunResult, access: str, unit: str, counter: str) -> None:
         excess = attrgetter(counter)
@@ -499,6 +573,30 @@ class Submission:
         share = f", {excess(counters):,} of them in line {line} ({each:.3g} for each request of a warp)" if line else ""
         seen = f"{access}s take {total:,} {unit} more than needed{share}"
         raise Judgement(Verdict.PERF, seen, line=line, case=_case(run))
+
+    def _no_idle_lanes(self, run: RunResult, space: str) -> None:
+        """Raise Judgement (PERF) where lanes access memory few at a time: alone, each of them is always coalesced.
+
+        Lines count in which more lanes rest than work, on average over their requests; a few such accesses every kernel
+        has, as many as `_FEW_LANES` for each word of its arrays.
+        """
+        idle = {}
+        for line, counters in run.lines.items():
+            requests, lanes = (counters[f"{kind}_memory_{space}"] for kind in ("instructions", "thread_instructions"))
+            if WARP * requests > 2 * lanes:
+                idle[line] = WARP * requests - lanes
+        words = sum(-(-array.nbytes // _WORD) for array in run.outputs.values())
+        words += sum(-(-array.dtype.itemsize * math.prod(array.shape or ()) // _WORD) for array in _given(run))
+        if sum(idle.values()) > _FEW_LANES * words:
+            line = max(idle, key=lambda line: (idle[line], -line))
+            counters = run.lines[line]
+            each = counters[f"thread_instructions_memory_{space}"] / counters[f"instructions_memory_{space}"]
+            seen = (
+                f"accesses of {space} memory in line {line} have {each:.3g} of {WARP} lanes at work: few lanes at a "
+                "time take as many requests as all of them together"
+            )
+            self._measure(seen)
+            raise Judgement(Verdict.PERF, seen, line=line, case=_case(run))
 
     def _measure(self, text: str) -> None:
         """Keep what was held against a limit, unless a secret case counts it: no student may read that.
@@ -575,6 +673,20 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
 def _atomics(counters: Counters) -> int:
     """Atomic operations on global and shared memory, counted once a warp."""
     return counters.global_atomic_requests + counters.global_reduction_requests + counters.shared_atomic_requests
+
+
+def _given(run: RunResult) -> list[ArrayPlan]:
+    return [array for array in run.plan.arrays.values() if array.is_given and not array.is_result]
+
+
+def _unmoved(before: np.ndarray, after: np.ndarray, share: float) -> int:
+    """How many elements have moved by less than a share of their size; with a share of 0, not at all."""
+    if not share:
+        return int(np.count_nonzero((before != 0) & (before == after)))
+    size = np.abs(before)
+    noise = _NOISE * float(np.max(size, initial=0, where=np.isfinite(size)))
+    needed = np.maximum(share * size - noise, noise)
+    return int(np.count_nonzero((size > 2 * noise) & ~(np.abs(after - before) >= needed)))
 
 
 def _looks_unset(got: np.ndarray, result: Comparison) -> bool:

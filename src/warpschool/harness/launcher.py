@@ -51,7 +51,7 @@ def random_inputs(plan: Plan, rng: np.random.Generator | None = None, *, seed: i
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """What one run of a whole kernel file left behind; `overwritten` names inputs that the kernel changed."""
+    """What one run of a whole kernel file left behind; `overwritten` names inputs that it stored to."""
 
     outputs: Mapping[str, np.ndarray]
     launches: tuple[Launch, ...]
@@ -60,8 +60,8 @@ class RunResult:
     overwritten: tuple[str, ...] = ()
     in_other_orders: tuple[RunResult, ...] = ()
     """the same run with blocks and warps in other orders, where somebody has asked for it"""
-    from_zero: Callable[[], Mapping[str, np.ndarray]] | None = field(default=None, repr=False)
-    """runs it once more, with outputs that start at zero instead of NaN; its outputs"""
+    again: Callable[..., RunResult] | None = field(default=None, repr=False)
+    """runs it once more; keywords are those of `Program.run`"""
 
     @property
     def counters(self) -> Counters:
@@ -154,14 +154,16 @@ class Program:
         _fill_constants(plan, self.module, hosts)
         launches = tuple(self._launch(launch, plan, on_device, simulator) for launch in plan.launches)
         device.synchronize()
+        stored_to = {name for launch in launches for name in launch.outcome.stored_to}
         overwritten = tuple(
             name
             for name, array in plan.arrays.items()
-            if array.direction == "in" and device.asnumpy(on_device[name]).tobytes() != hosts[name].tobytes()
+            if array.direction == "in"
+            and (name in stored_to or device.asnumpy(on_device[name]).tobytes() != hosts[name].tobytes())
         )
         outputs = {name: device.asnumpy(on_device[name]) for name, array in plan.arrays.items() if array.is_result}
-        again = partial(self.run, sizes, arrays, from_zero=True, **simulator)
-        return RunResult(outputs, launches, plan, device, overwritten, from_zero=lambda: again().outputs)
+        again = partial(self.run, sizes, arrays, **simulator)
+        return RunResult(outputs, launches, plan, device, overwritten, again=again)
 
     def enqueue(
         self, sizes: Mapping[str, float], arrays: Mapping[str, DeviceArray], **launching: Any

@@ -25,6 +25,7 @@ from warpschool.grading.confinement import confinement_problem, landlock_version
 from warpschool.grading.sandbox import bubblewrap_problem
 from warpschool.harness.launcher import run_kernel
 from warpschool.harness.source import personal_copy
+from warpschool.programs import tools_report
 from warpschool.version import __version__
 from warpschool.warm import client, place
 
@@ -69,6 +70,14 @@ def _compiler() -> Ability:
         problem, _, advice = str(found["problem"]).rpartition("\n")
         return Ability("compiler", "broken", problem or advice, advice if problem else "")
     return Ability("compiler", "ok", f"NVRTC {found['nvrtc']} ({found['origin']}), isolation: {found['isolation']}")
+
+
+def _programs() -> Ability:
+    """What builds whole programs."""
+    found = tools_report()
+    if not found["available"]:
+        return Ability("programs", "no", str(found["problem"]), str(found["next_step"]))
+    return Ability("programs", "ok", f"nvcc {found['nvcc']} and {found['host']}")
 
 
 def _simulator() -> Ability:
@@ -165,7 +174,7 @@ def _terminal() -> Ability:
 
 
 _LOOKS: tuple[Callable[[], Ability], ...] = (
-    _python, _compiler, _simulator, _gpu, _course, _cache, _warm,
+    _python, _compiler, _programs, _simulator, _gpu, _course, _cache, _warm,
     partial(_package, "notebooks", "jupyterlab", "JupyterLab", "lab"),
     partial(_package, "teaching", "nbgrader", "nbgrader", "teach"),
     partial(_package, "workers", "distributed", "Dask", "cluster"), _sandbox, _confinement, _terminal,

@@ -158,6 +158,30 @@ def test_a_log_about_a_foreign_file_is_noticed(tmp_path):
     assert foreign_file("k.cu(1): error: x\n\nother.h(3): warning: y\n", name="k.cu", folders=[tmp_path])
     good = f"k.cu(1): error: f(2): bad\n  f(1): x\n\n{tmp_path}/a.h(2): error: z\n"
     assert not foreign_file(good, name="k.cu", folders=[tmp_path])
+    written = "warning: k.cu(1): Warning: Cannot store to pointer that points to constant memory space\n"
+    assert not foreign_file(written, name="k.cu", folders=[tmp_path])
+    assert foreign_file(written.replace("k.cu", "/etc/passwd"), name="k.cu", folders=[tmp_path])
+
+
+HOURS = {
+    "plain": "const char* s = __TIME__;",
+    "the day": "const char* s = __DATE__;",
+    "spliced": "const char* s = __TI\\\nME__;",
+    "pasted": "#define P(a, b) a##b\n#define Q(a, b) P(a, b)\nconst char* s = Q(__TI, ME__);",
+    "pasted of three": "#define P(a, b, c) a##b##c\nconst char* s = P(__, DATE, __);",
+    "pasted by digraphs": "#define P(a, b) a%:%:b\nconst char* s = P(__DA, TE__);",
+}
+
+
+@pytest.mark.parametrize("attempt", HOURS)
+def test_no_kernel_knows_when_it_was_compiled(attempt):
+    with pytest.raises(PolicyError, match="when it was compiled"):
+        cleared_source(HOURS[attempt], name="k.cu", folders=[])
+
+
+def test_other_words_may_be_pasted():
+    source = "#define SWAP(a, b) a##b\nint SWAP(x, _TIME); int __TIMES__ = 0;"
+    assert cleared_source(source, name="k.cu", folders=[]) == source
 
 
 def test_quick_on_hostile_text(takes_little):

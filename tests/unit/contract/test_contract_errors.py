@@ -61,6 +61,7 @@ def test_the_good_one_passes():
         (broken("grid=(cdiv(n, BLOCK))", "grid=(cdiv(n))"), LaunchLineError, ["cdiv takes 2 arguments, not 1"]),
         (broken("grid=(cdiv(n, BLOCK))", "grid=(n / 2.5)"), LaunchLineError, ["'2.5' is not a plain integer"]),
         (broken("grid=(cdiv(n, BLOCK))", "grid=(n $ 2)"), ContractError, ["'$' has no meaning"]),
+        (broken("grid=(cdiv(n, BLOCK))", "grid=(\uff12)"), ContractError, ["has no meaning"]),
         (broken("grid=(cdiv(n, BLOCK))", "grid=((n)"), LaunchLineError, ["expected ')' but found the end of the line"]),
         (broken("grid=(cdiv(n, BLOCK))", "grid=(cdiv(n, BLOK))"), LaunchLineError,
          ["'BLOK' is unknown", "Did you mean BLOCK?"]),

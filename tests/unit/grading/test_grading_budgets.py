@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from warpschool.grading import Verdict
-from warpschool.grading.budgets import barriers_per_block, require_registers, require_wide, shared_bytes_of_blocks
+from warpschool.grading.budgets import (
+    barriers_per_block,
+    require_barriers,
+    require_products,
+    require_registers,
+    require_wide,
+    shared_bytes_of_blocks,
+)
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Judgement
 
@@ -63,3 +70,65 @@ def test_registers_that_do_not_fit_are_spilled():
     kernel, run = ran(many, "__launch_bounds__(1024, 2)")
     with pytest.raises(Judgement, match="spills to local memory"):
         require_registers(kernel, run)
+
+
+IDLE = ("// Launch:", "// Entry:   idle(int n)\n// Launch:  idle block=(64) grid=(1000)\n// Launch:")
+
+
+def test_a_launch_without_work_thins_out_no_barriers():
+    source = SOURCE.replace("STORE", WIDE).replace("BOUNDS", "").replace(*IDLE, 1)
+    kernel = load_submission(source + 'extern "C" __global__ void idle(int n) {}\n', name="k.cu")
+    run = kernel.run({"n": 1024}, kernel.inputs({"n": 1024}, np.random.default_rng(0)))
+    assert len(run.launches) == 2 and barriers_per_block(run) == 2
+    require_barriers(kernel, run, 1, each=1)
+    with pytest.raises(Judgement, match="barriers for each block: 2; at most 1"):
+        kernel.within(barriers_per_block(run), 1, "barriers for each block")
+
+
+DOT = """// dot.cu: y = 32 dot products of 64 numbers each.
+// Entry:   dot(const float a[32,64] in, const float b[64] in, float y[32] out)
+// Launch:  dot block=(32) grid=(1)
+extern "C" __global__ void dot(const float* a, const float* b, float* y)
+{
+    float sum = 0.0f;
+    float waste = 0.0f;
+    double exact = 0.0;
+    for (int k = 0; k < 64; ++k) { LOOP }
+    y[threadIdx.x] = RESULT;
+}
+"""
+ONE = "a[threadIdx.x * 64 + k]"
+SUM = f"sum += {ONE} * b[k];"
+EXACT = f"exact += (double){ONE} * b[k];"
+SHOW = 'asm volatile("fma.rn.f32 %0, %1, %1, %0;" : "+f"(waste) : "f"(b[k]));'
+
+
+@pytest.mark.parametrize(
+    ("loop", "result", "share", "seen"),
+    [
+        (SUM, "sum", 0.9, ""),
+        (f"sum = __fadd_rn(sum, __fmul_rn({ONE}, b[k]));", "sum", 0.9, ""),
+        (SUM, "fmaxf(sum, -100.0f) + 5.0f", 0, ""),
+        (SUM, "sum + 5.0f", 0.9, "elements of y that do not come from products of single precision"),
+        (EXACT, "(float)exact", 0.9, "products of single precision: 0; at least 2,048"),
+        (EXACT + SHOW, "(float)exact", 0.9, "elements of y that do not come from products of single precision: 3"),
+        (EXACT + SHOW, "(float)exact + 0.0f * waste", 0.9, "elements of y that do not come from products"),
+        (f"if (k % 2) {{ {SUM} {SHOW} }} else {{ {EXACT} }}", "sum + (float)exact", 0.9, "elements of y that do not"),
+    ],
+)
+def test_results_come_from_the_products_that_are_counted(loop, result, share, seen):
+    kernel = load_submission(DOT.replace("LOOP", loop).replace("RESULT", result), name="dot.cu")
+    run = kernel.run({}, kernel.inputs({}, np.random.default_rng(0)))
+    if not seen:
+        return require_products(kernel, run, 32 * 64, share=share)
+    with pytest.raises(Judgement, match=seen) as caught:
+        require_products(kernel, run, 32 * 64, share=share)
+    assert caught.value.verdict is Verdict.PERF
+
+
+def test_all_kinds_of_arithmetic_count():
+    for loop, operations in ((SUM, 2), (f"sum = __fadd_rn(sum, __fmul_rn({ONE}, b[k]));", 2), (EXACT, 2)):
+        kernel = load_submission(DOT.replace("LOOP", loop).replace("RESULT", "sum + (float)exact"), name="dot.cu")
+        counters = kernel.run({}, kernel.inputs({}, np.random.default_rng(0))).counters
+        assert counters.multiplications in range(2048, 2048 + 64 + 1)
+        assert counters.operations in range(operations * 2048, operations * 2048 + 4 * 32 + 1)

@@ -86,7 +86,7 @@ def test_files_that_cannot_run(source, verdict, words, line):
         ("if (i < n) __syncthreads(); if (i < n) y[i] = 2 * x[i];", "SYNC", 6, "barrier"),
         ("if (i < n) y[i] = 2 * x[i] + 0 * t[threadIdx.x];", "UNINIT", 6, "t"),
         ("if (i < n) y[i] = 2 * x[i]; if (i == 1) ((float*)x)[0] = 7;", "RACE", 6, "x"),
-        ("if (i < n) y[i] = 2 * x[i]; if (i == 0) ((float*)x)[0] = 7;", "WA", 0, "changes its input x"),
+        ("if (i < n) y[i] = 2 * x[i]; if (i == 0) ((float*)x)[0] = 7;", "WA", 0, "stores to its input x"),
         ("if (i < n) y[i] = 2 * x[i]; if (i == 3) __trap();", "RTE", 6, "trap"),
         ("for (int k = 0; k < n; k += 0) y[0] = 1;", "TLE", 0, "never ends"),
         ("for (int k = 0; k < 30000; ++k) printf(\"%d: a long line of text, again\\n\", k);", "OLE", 0, "printed more"),
@@ -104,6 +104,27 @@ def test_kernels_that_fail(body, verdict, line, words):
     assert not line or found.line == line
 
 
+@pytest.mark.parametrize(
+    ("above", "words"),
+    [
+        ("#define int long", "other arguments than its Entry line says"),
+        ("#define scale other", "there is no kernel 'scale'"),
+        ("#undef __global__\n#define __global__ __device__", "there is no kernel 'scale'"),
+    ],
+)
+def test_what_macros_hide_is_no_entry(above, words):
+    kernel = load(STEP.replace('extern "C"', f'{above}\nextern "C"'))
+    found = judgement(kernel.run, {"n": 8}, {"x": np.zeros(8, np.float32)})
+    assert found.verdict == "NE" and words in found.seen
+
+
+def test_a_variable_that_nobody_defines_stops_the_launch():
+    declared = 'extern __device__ float elsewhere[];\nextern "C"'
+    kernel = load(variant("if (i < n) y[i] = elsewhere[i];").replace('extern "C"', declared))
+    found = judgement(kernel.run, {"n": 8}, {"x": np.zeros(8, np.float32)})
+    assert found.verdict == "LE" and "elsewhere" in found.seen
+
+
 def test_the_launches_of_a_check_share_a_budget_of_instructions(monkeypatch):
     """What each launch may do adds up over a check; where it ends is the same on every machine."""
     monkeypatch.setattr(submission, "WORK_LIMIT", 60_000)
@@ -119,6 +140,29 @@ def test_the_launches_of_a_check_share_a_budget_of_instructions(monkeypatch):
                 ended_at[-1] += 1
         assert caught.value.verdict is Verdict.TLE and "need more than 60,000 instructions" in caught.value.seen
     assert ended_at[0] == ended_at[1] > 3
+
+
+@pytest.mark.parametrize(("rounds", "is_judged"), [(50, False), (400, True)])
+def test_what_the_reference_takes_too_may_go_on(rounds, is_judged, monkeypatch):
+    """Half of the budget is free; then each run is given four times what the reference takes for it."""
+    reference = load(variant("for (int k = 0; k < 40; ++k) if (i < n) y[i] = x[(i + k) % n];"))
+    monkeypatch.setattr(submission, "WORK_LIMIT", 60_000)
+    kernel = load(variant(f"for (int k = 0; k < {rounds}; ++k) if (i < n) y[i] = x[(i + k) % n];"))
+    kernel.reference = lambda: reference
+    arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+    found = None
+    for _ in range(200):
+        try:
+            kernel.run({"n": 64}, arrays)
+        except Judgement as judgement:
+            found = judgement
+            break
+    assert (found is not None) is is_judged
+    assert int(kernel.spent["executed"]) <= kernel._work.given
+    if found is not None:
+        assert found.verdict is Verdict.TLE and kernel._work.given < 20 * 60_000
+    else:
+        assert int(kernel.spent["executed"]) > 2 * 60_000
 
 
 def test_a_launch_of_a_long_kernel_has_fewer_steps():

@@ -199,6 +199,13 @@ def test_overwritten_inputs_are_named():
     np.testing.assert_array_equal(x, before)
 
 
+def test_an_input_that_was_stored_to_and_restored_is_named():
+    store = "{ volatile float* v = (float*)x; const float was = v[i]; v[i] = -1.0f; v[i] = was; t[i] = 2 * was; }"
+    x = uniform(100)
+    run = run_kernel(TWO_KERNELS.replace("t[i] = 2 * x[i]", store), {}, {"x": x}, device="sim")
+    assert run.overwritten == ("x",) and not run.hazards
+
+
 @pytest.mark.parametrize(
     ("sizes", "arrays", "words"),
     [

@@ -18,6 +18,7 @@ CIRCLES: set[str] = set()
 """The first module, by name, of every circle."""
 _FACE = (
     "adders", "cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle", "tensormap",
+    "texture",
 )  # fmt: skip
 FACE = {f"ptxsim.{name}" for name in _FACE}
 """Modules of the simulator that others may import, beside the package itself."""

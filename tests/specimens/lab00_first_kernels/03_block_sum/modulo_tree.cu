@@ -2,8 +2,6 @@
 // Entry:   block_sum(const float x[n] in, float sums[cdiv(n, 256)] out, int n)
 // Launch:  block_sum block=(BLOCK) grid=(cdiv(n, BLOCK))
 
-// expect: PERF
-
 constexpr int BLOCK = 256;
 constexpr int WARP = 32;
 
@@ -16,7 +14,7 @@ extern "C" __global__ void block_sum(const float* __restrict__ x, float* __restr
     __syncthreads();
     for (int stride = 1; stride < BLOCK; stride *= 2) {
         if (t % (2 * stride) == 0) {
-            partial[t] += partial[t + stride];
+            partial[t] += partial[t + stride];  // expect: PERF
         }
         __syncthreads();
     }

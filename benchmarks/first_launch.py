@@ -1,0 +1,166 @@
+"""Processor time of first launches with nothing cached: every reference of the course, and long kernels.
+
+    python benchmarks/first_launch.py [--only NAME ...] [--repeat 1] [--write | --json FILE]
+
+Counted are user and system time, of children too, from the source text to the end of the first run: NVRTC, translation,
+machine code, the launch itself, with counters and checks. A reference runs at the case that its grader counts. Each has
+a process and an empty cache of its own; what every kernel calls has been compiled there before and is told apart.
+Progress is told on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "first_launch.json"
+sys.path.insert(0, str(ROOT))
+REFERENCES, LONG_KERNELS = "references", "long kernels"
+
+
+def _spent_s() -> float:
+    """Processor time of this process and of its children: of the compiler, too, which goes on waiting for work."""
+    each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    ticks = 0
+    for children in Path("/proc/self/task").glob("*/children"):
+        for child in children.read_text().split():
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:13]))
+    return sum(one.ru_utime + one.ru_stime for one in each) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _run_reference(name: str) -> Callable[[], tuple[float, int]]:
+    """What runs a reference once, the file's kernels one after the other: its seconds, and statements of PTX."""
+    from warpschool.course import Course
+    from warpschool.grading.submission import Program
+    from warpschool.harness.launcher import RunResult
+    from warpschool.tour.run import RecordedKernel, parse_contract, run_criterion, stated_criterion
+
+    step = Course(ROOT).step(name)
+    assert step.solution is not None
+    contract = parse_contract(step.solution.read_text(encoding="utf-8"), name=step.file_name)
+    ran: list[tuple[float, int]] = []
+
+    class Once(RecordedKernel):
+        def _run(
+            self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, Any],
+            constants: Mapping[str, int] | None, **simulator: Any,
+        ) -> RunResult:  # fmt: skip
+            began = _spent_s()
+            program = Program(contract, device="sim", constants=constants)
+            program.run(sizes, arrays, **simulator)
+            ran.append((_spent_s() - began, program.module.ptx.count(";")))
+            raise _Enough
+
+    _, test = stated_criterion(step)
+
+    def run() -> tuple[float, int]:
+        run_criterion(test, Once(contract))
+        if not ran:
+            raise SystemExit(f"{name}: its criterion runs nothing")
+        return ran[0]
+
+    return run
+
+
+class _Enough(Exception):
+    """Ends a criterion behind its first run."""
+
+
+def _run_long_kernel(name: str) -> Callable[[], tuple[float, int]]:
+    """What runs a long kernel once: its seconds, and statements of PTX."""
+    from tests.sim.engine_launch import launch
+    from tests.sim.long_kernels import long_kernels
+
+    from warpschool.compile import compile_cuda
+
+    kernel = next(k for k in long_kernels() if k.name == name)
+
+    def run() -> tuple[float, int]:
+        began = _spent_s()
+        ptx = compile_cuda(kernel.source, name=f"{name}.cu").ptx
+        found = launch(ptx, name, kernel.grid, kernel.block, *kernel.arguments)
+        spent = _spent_s() - began
+        kernel.verify(found.arrays)
+        return spent, ptx.count(";")
+
+    return run
+
+
+def _measure_here(kind: str, name: str) -> dict[str, float]:
+    """In a process with an empty cache: seconds of what all kernels share, and of a first run."""
+    import warpschool as ws
+
+    ws.compile_cuda('extern "C" __global__ void before() {}')
+    before = _spent_s()
+    ws.RawModule(code='extern "C" __global__ void warm() {}', device="sim").get_function("warm")((1,), (1,), ())
+    shared = _spent_s() - before
+    first, statements = (_run_reference if kind == REFERENCES else _run_long_kernel)(name)()
+    return {"shared_s": round(shared, 3), "first_s": round(first, 3), "ptx_statements": statements}
+
+
+def measure(kind: str, name: str, repeat: int) -> dict[str, float]:
+    """The least of some processes, each with a cache of its own."""
+    least: dict[str, float] = {}
+    for _ in range(repeat):
+        with tempfile.TemporaryDirectory(prefix="ws-") as cache:
+            command = [sys.executable, __file__, "--here", kind, name]
+            environment = os.environ | {"WARPSCHOOL_CACHE": cache}
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode:
+            raise SystemExit(f"{name}: {done.stderr}")
+        found = json.loads(done.stdout)
+        least = {key: min(value, least.get(key, value)) for key, value in found.items()}
+    return least
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[], help="beginnings of names")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--here", nargs=2, metavar=("KIND", "NAME"), help="measure one in this process")
+    options = parser.parse_args()
+    if options.here:
+        print(json.dumps(_measure_here(*options.here)))
+        return
+    from simulator import _cpu
+    from tests.sim.long_kernels import FOLDER
+
+    from warpschool.course import Course
+
+    names = {
+        REFERENCES: [step.name for step in Course(ROOT).steps() if step.solution and step.grader],
+        LONG_KERNELS: sorted(path.stem for path in FOLDER.glob("*.cu")),
+    }
+    load = os.getloadavg()[0]
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    for kind, all_names in names.items():
+        wanted = [n for n in all_names if not options.only or n.startswith(tuple(options.only))]
+        rows[kind] = {}
+        for name in wanted:
+            rows[kind][name] = row = measure(kind, name, options.repeat)
+            print(f"{name} {row['first_s']:.2f} s", file=sys.stderr, flush=True)
+    found = {
+        "what": "first_launch", "cpu": _cpu(), "cores": os.cpu_count(), "load_before": round(load, 1),
+        "repeat": options.repeat, "kernels": rows,
+    }  # fmt: skip
+    text = json.dumps(found, indent=1) + "\n"
+    print(text, end="")
+    for path in (RESULTS if options.write else None, options.json):
+        if path:
+            path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

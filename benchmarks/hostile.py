@@ -1,0 +1,106 @@
+"""Every submission of tests/hostile, tried: kinds, how many, how many held, and what the dearest cost.
+
+    python benchmarks/hostile.py [--seeds 2] [--kind WORDS] [--json FILE]
+
+A kernel holds where it gets one of its verdicts, full points for AC alone, at every seed; a notebook where its kernel
+gets its verdict. Progress is told on stderr. The figures go to benchmarks/results/hostile.json, from which
+`scripts/hostile_table.py` writes the table in docs/teach/cheats.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "hostile.json"
+sys.path.insert(0, str(ROOT))
+
+# the corpus lies beside the tests, not in a package that is installed
+from rich.console import Console
+from rich.progress import track
+from tests.hostile import hostile_cells, hostile_more, hostile_notebooks
+from tests.hostile.hostile_kernels import ATTACKS, Attack
+
+from warpschool.course import Course
+from warpschool.grading.jobs import KernelJob
+from warpschool.grading.runner import library_versions
+from warpschool.grading.verdicts import Verdict
+
+
+def tried(attack: Attack, seed: int) -> tuple[bool, float]:
+    """Whether it got what is due to it, and processor time in s."""
+    before = _spent_s()
+    reference = Course.find().step(attack.step).solution
+    source = attack.build().replace(b"{SECRET}", b"/etc/passwd").replace(b"{REFERENCE}", str(reference).encode())
+    result = KernelJob(attack.step, source, seed=seed).run()
+    holds = str(result.verdict) in attack.verdicts and (result.score == result.max_score) is (
+        result.verdict is Verdict.AC
+    )
+    return holds, _spent_s() - before
+
+
+def _spent_s() -> float:
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def tried_cell(name: str, _seed: int) -> tuple[bool, float]:
+    """The same of a student's cell in Python."""
+    before = _spent_s()
+    own, verdicts = hostile_cells.CELLS[name]
+    holds = str(hostile_cells.checked(own).verdict) in verdicts.split()
+    return holds, _spent_s() - before
+
+
+def trials(kind: str) -> list[tuple[str, str, Callable[[int], tuple[bool, float]]]]:
+    """Kind, name, and what tries it with a seed."""
+    assert hostile_more.RIGHT_LINE  # its import has filled the table
+    found: list[tuple[str, str, Callable[[int], tuple[bool, float]]]] = [
+        (one.kind, one.name, partial(tried, one)) for one in ATTACKS
+    ]
+    found += [("cells in Python", name, partial(tried_cell, name)) for name in hostile_cells.CELLS]
+    return [one for one in found if kind in one[0]]
+
+
+def figures(seeds: int, kind: str) -> Iterator[dict[str, Any]]:
+    """After each seed: for each kind how many, how many held at all seeds so far, the dearest; and what failed."""
+    kinds: dict[str, dict[str, Any]] = {}
+    failed: dict[str, None] = {}
+    for seed in range(seeds):
+        for what, name, attempt in track(trials(kind), description=f"seed {seed}", console=Console(stderr=True)):
+            row = kinds.setdefault(what, {"tried": 0, "held": 0, "most_cpu_s": 0.0})
+            holds, cost_s = attempt(seed)
+            row["tried"] += seed == 0
+            row["most_cpu_s"] = max(row["most_cpu_s"], round(cost_s, 1))
+            if not holds and failed.setdefault(f"{what}: {name}", None) is None:
+                print(f"did not hold: {what}: {name}", file=sys.stderr, flush=True)
+        for what, row in kinds.items():
+            row["held"] = row["tried"] - sum(name.startswith(f"{what}: ") for name in failed)
+        yield {"seeds": seed + 1, "kinds": kinds, "failed": list(failed), "notebooks": len(hostile_notebooks.ATTACKS),
+               "versions": library_versions()}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--kind", default="", help="only kinds with these words in their name; nothing is written")
+    parser.add_argument("--json", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    os.nice(5)
+    for found in figures(options.seeds, options.kind):
+        if not options.kind:
+            options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    for name, row in found["kinds"].items():
+        print(f"{name}: {row['held']} of {row['tried']} held; {row['most_cpu_s']} s at most")
+    raise SystemExit(1 if found["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Writes docs/images/program-race.svg: what `warpschool run` says of the example of docs/learn/programs.md.
+
+    python scripts/program_picture.py
+
+It needs what whole programs need: nvcc (the extra `programs`) and g++.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from pathlib import Path
+
+from rich.console import Console
+
+from warpschool.cli.output import Output
+from warpschool.cli.programs import draw_report
+from warpschool.programs import build, run_program
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = Path("block_sum.cu")
+PICTURE = ROOT / "docs" / "images" / "program-race.svg"
+_WIDTH = 104
+
+
+def main() -> None:
+    os.chdir(ROOT / "tests" / "programs" / "wrong")
+    report = run_program(build([PROGRAM]).path, capture=True)
+    output = Output()
+    output.errors = console = Console(
+        record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, highlight=False
+    )
+    output.is_live = True
+    console.print(f"$ warpschool run {PROGRAM}\n{report.output}", end="")
+    draw_report(output, report)
+    drawn = console.export_svg(title="warpschool run", unique_id="program-race")
+    drawn = re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL)  # the reader's own: nothing is fetched
+    drawn = re.sub(r"\s*<!--.*?-->", "", drawn).replace("Fira Code", "monospace")
+    PICTURE.write_text(drawn, "utf-8")
+    print(f"written: {PICTURE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

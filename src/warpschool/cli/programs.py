@@ -1,0 +1,204 @@
+"""Commands for whole programs: `run`, `nvcc`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperCommand
+
+from warpschool.cli.options import ForGpu
+from warpschool.cli.output import INTERRUPTED, Output, guarded
+from warpschool.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from warpschool.programs import Note, ProgramReport
+
+PARSER = "parser"
+"""The attribute of a command that reads its words in a way of its own."""
+_SHOWN = 20
+_COMPILER = re.compile(
+    r"-[IDULl].*|-O[0-9sfg]?|--?std=.*|-X\w+=?.*|-W.*|-rdc=.*|-m\w+|-maxrregcount=.*|--?use_fast_math|-ftz=.*|-G|"
+    r"-prec-\w+=.*|-fmad=.*|--extended-lambda|--expt-.*|-include=?.*|--default-stream=?.*|-f\w.*"
+)
+_WITH_VALUE = {"-I", "-D", "-U", "-L", "-l", "-include", "-Xcompiler", "-Xlinker", "-Xptxas", "-Xcudafe"}
+"""Options of the compiler whose value may be the next word."""
+
+
+class ProgramCommand(TyperCommand):
+    """Takes the compiler's options as the compiler does, and all that follows `--` for the program."""
+
+    def parse_args(self, context: Any, words: list[str]) -> list[str]:
+        ours, program = words, []
+        if "--" in words:
+            cut = words.index("--")
+            ours, program = words[:cut], words[cut + 1 :]
+        return super().parse_args(context, [*compiler_words(ours), *(f"--argument={word}" for word in program)])
+
+
+class CompilerCommand(TyperCommand):
+    """Takes every word as it is."""
+
+    def parse_args(self, context: Any, words: list[str]) -> list[str]:
+        return super().parse_args(context, words if words in (["--help"], ["-h"]) else ["--", *words])
+
+
+def compiler_words(words: list[str]) -> list[str]:
+    """Options of the compiler as values of --compiler."""
+    found, rest = [], iter(words)
+    for word in rest:
+        if _COMPILER.fullmatch(word):
+            found.append(f"--compiler={word}")
+            if word in _WITH_VALUE and (value := next(rest, None)) is not None:
+                found.append(f"--compiler={value}")
+        else:
+            found.append(word)
+    return found
+
+
+@guarded
+def run(
+    output: Output,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="PROGRAM.cu...", help="The program's files: .cu, .cpp, .c, .o.")
+    ],
+    gpu: ForGpu = "a100",
+    arch: Annotated[str, typer.Option(metavar="compute_NN", help="Compile for this architecture.")] = "",
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Tables of kernels and copies with predicted times.")
+    ] = False,
+    counters: Annotated[bool, typer.Option("--counters", help="What each kernel counted.")] = False,
+    leaks: Annotated[bool, typer.Option(help="Memory that is never freed is a finding.")] = True,
+    compiler: Annotated[
+        list[str] | None, typer.Option("--compiler", metavar="OPTION", help="An option of nvcc; -O2 alone does, too.")
+    ] = None,
+    argument: Annotated[list[str] | None, typer.Option("--argument", hidden=True)] = None,
+) -> None:
+    """Build and run a whole CUDA program, host code included, without a GPU; say what is wrong in it.
+
+    Options of nvcc (-I, -D, -std=, -O, -l ...) are given as to nvcc, the program's own arguments behind `--`. The
+    program runs as you, with all that you may do. Its exit code is the command's; 1 where it ended well and something
+    was found.
+
+    Example: warpschool run vector_add.cu -O2 -- 1000
+    """
+    from warpschool.programs import build, run_program
+
+    if any(path.suffix == ".py" for path in files):
+        raise ArgumentError(f"{files[0]} is no CUDA program")
+    built = build(files, compiler or (), arch=arch or _arch_of(gpu))
+    if built.log and not built.cached:
+        output.errors.print(Text(built.log), soft_wrap=True)
+    report = run_program(built.path, argument or (), gpu=gpu, capture=output.as_json, leaks=leaks)
+    output.data(report.to_dict())
+    if not output.as_json:
+        draw_report(output, report, profile=profile, counters=counters)
+    if report.interrupted:  # what a kernel does goes on in its thread: nobody waits for it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    raise typer.Exit(report.exit_code)
+
+
+setattr(run, PARSER, ProgramCommand)
+
+
+@guarded
+def nvcc(
+    output: Output,
+    words: Annotated[list[str] | None, typer.Argument(metavar="OPTIONS FILES", help="As for nvcc.")] = None,
+) -> None:
+    """Compile and link as nvcc does, for the simulator: `make NVCC="warpschool nvcc"`, then run the program as it is.
+
+    Architectures and the CUDA runtime library are replaced. The program starts its simulator by itself and tells at its
+    end what was wrong; `warpschool run` is not needed. WARPSCHOOL_GPU names the GPU. For CMake there is the single word
+    warpschool-nvcc: cmake -DCMAKE_CUDA_COMPILER=$(which warpschool-nvcc) -DCMAKE_CUDA_ARCHITECTURES=80 ...
+
+    Example: warpschool nvcc -O2 -o prog main.cu kernels.cu
+    """
+    import subprocess
+
+    from warpschool.programs.wrapper import nvcc_command
+
+    raise typer.Exit(subprocess.run(nvcc_command(words or ())).returncode)
+
+
+setattr(nvcc, PARSER, CompilerCommand)
+
+
+def is_program(text: str) -> bool:
+    """Whether a file has a main of its own."""
+    return bool(re.search(r"^\s*(?:int|auto|void)\s+main\s*\(", text, re.MULTILINE))
+
+
+def compare(output: Output, first: Path, second: Path) -> None:
+    """Runs two programs and shows what their kernels count and take, side by side."""
+    from warpschool.programs import build, run_program
+    from warpschool.show import programs as words
+
+    reports = [run_program(build([path]).path, capture=True) for path in (first, second)]
+    a, b = reports
+    output.data({"a": {"file": str(first), **a.to_dict()}, "b": {"file": str(second), **b.to_dict()}})
+    for table in words.compared(a, b, (str(first), str(second))):
+        output.show()
+        output.table(table)
+    output.show("They print the same." if a.output == b.output else "They print different things.", style="bold")
+    for path, report in zip((first, second), reports, strict=True):
+        if report.notes:
+            output.show(f"{path}: {words.footer(report)}; warpschool run {path} tells them", style="yellow")
+    output.show(words.PREDICTED, style="dim")
+
+
+def _arch_of(gpu: str) -> str:
+    """What to compile for: the GPU's own architecture from 8.0 on, so that clusters are there where it has them."""
+    from warpschool.model import find_gpu
+
+    major, minor = find_gpu(gpu).capability
+    return f"compute_{major}{minor}" if (major, minor) in ((8, 6), (8, 9), (9, 0)) else "compute_80"
+
+
+def draw_report(output: Output, report: ProgramReport, *, profile: bool = False, counters: bool = False) -> None:
+    """The account, on stderr: what the program writes stays alone on stdout."""
+    from warpschool.show import programs as words
+
+    output.console = output.errors
+    output.plain = not output.is_live
+    for note in report.notes[:_SHOWN]:
+        _draw_note(output, note)
+    if len(report.notes) > _SHOWN:
+        output.show(f"... and {len(report.notes) - _SHOWN} more findings: --json lists all")
+    if profile:
+        output.show()
+        output.table(words.kernel_table(report))
+        output.table(words.copy_table(report))
+    if counters:
+        for table in words.counter_tables(report):
+            output.show()
+            output.table(table)
+    output.show(words.footer(report), style="dim")
+    if profile or report.timed:
+        output.show(words.PREDICTED, style="dim")
+
+
+def _draw_note(output: Output, note: Note) -> None:
+    from warpschool.cli.draw import draw_hazard, draw_place
+    from warpschool.show import programs as words
+
+    in_kernel = f" in {note.kernel}" if note.kernel else ""
+    output.show()
+    output.show((f"{note.kind}{in_kernel}", "bold red"))
+    file, line = words.source_place(note)
+    source = words.read_source(file) if file else ""
+    if note.finding is not None and note.kind == note.finding.kind and source:
+        draw_hazard(output, source, note.finding)
+    elif source:
+        draw_place(output, source, line, words.sentence(note), file)
+    else:
+        output.show(f"    {words.sentence(note)}")
+    for text in words.places(note):
+        output.show(f"    {text}")

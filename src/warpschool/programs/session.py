@@ -1,0 +1,577 @@
+"""The device behind one program: every request of `shim/wire.h` and what the simulator makes of it."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import ptxsim
+from ptxsim import Memory, Module, SimKernel, texture
+from ptxsim.errors import (
+    KernelDeadlock,
+    KernelTooLarge,
+    KernelTrap,
+    LaunchError,
+    MemoryLimitExceeded,
+    PrintLimitExceeded,
+    PtxsimError,
+    SimulationError,
+    StepLimitExceeded,
+    TextureError,
+    UnsupportedInstruction,
+)
+from ptxsim.limits import HEAP_BYTES, WARP
+from warpschool import model
+from warpschool.compile import Resources, parse_resources
+from warpschool.programs import errors, library
+from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
+from warpschool.programs.clock import Clock
+from warpschool.programs.findings import Findings, Process
+from warpschool.programs.hosts import Loaded, Place
+from warpschool.programs.properties import PRINT_BYTES, STACK_BYTES, attribute, properties
+from warpschool.programs.tools import find_tools
+from warpschool.programs.wire import DEVICE_PROPERTIES, REQUESTS, Fields, MemoryKind, answer
+
+MEMORY_BYTES = 3 << 30
+_STEPS = 1 << 36
+"""Far more than anybody waits for: Ctrl-C ends what does not end."""
+_PAGE_OF_A_GPU = 2 << 20
+"""Bytes that GPUs map at a time: an access that runs off an array by less meets no fault there."""
+_COPY_KINDS = ("HtoH", "HtoD", "DtoH", "DtoD")
+_DEFAULT_KIND = 4
+_FORMATS = {0: "i", 1: "u", 2: "f"}
+"""cudaChannelFormatKind -> NumPy's letter"""
+_ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")
+
+
+@dataclass
+class _Function:
+    module: int
+    name: str
+    readable: str
+    kernel: SimKernel | None = None
+
+
+@dataclass
+class Session:
+    """One program's device. `file` is the memory file that the program maps too."""
+
+    file: int
+    spec: model.GpuSpec
+    check: bool = True
+    memory: Memory = field(init=False)
+    printed: bytearray = field(default_factory=bytearray)
+    launches: int = 0
+    timed: bool = False
+    ended: bool = False
+    fatal: int = 0
+    """the error that every call gives from now on"""
+    at_end: Callable[[int], int] = int
+    """Called with the program's exit status when it has come to its end; gives the one that it is to have."""
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(limit_bytes=MEMORY_BYTES, file=self.file)
+        self.arena = Arena(self.memory)
+        self.findings = Findings(self.arena)
+        self.clock = Clock(self.spec)
+        self.process = Process(0)
+        self._modules: dict[int, bytes] = {}
+        self._parsed: dict[int, Module] = {}
+        self._functions: dict[int, _Function] = {}
+        self._resources: dict[int, dict[str, Resources]] = {}
+        self._images: dict[int, texture.Image] = {}
+        self._heap_bytes = HEAP_BYTES
+        self._threads = ptxsim.available_threads()
+        self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
+        self._run: list[Callable[[Fields], bytes | None]] = [getattr(self, f"_{name}") for name in REQUESTS]
+
+    def handle(self, request: int, fields: Fields) -> bytes | None:
+        """What to answer; None for a request that waits for no answer."""
+        return self._run[request](fields)
+
+    def _answer(self, error: int = 0, *fields: int, tail: bytes = b"") -> bytes:
+        printed = bytes(self.printed)
+        self.printed.clear()
+        return answer(error, fields, printed, tail)
+
+    def _hello(self, f: Fields) -> bytes:
+        self.process = Process(f.u64())
+        self.process.loaded = Loaded.of(self.process.pid)
+        values = properties(self.spec, self.memory.limit_bytes)
+        name = f"{self.spec.name} (simulated)".encode()
+        known = (values[field] for field in DEVICE_PROPERTIES)
+        return self._answer(0, self.memory.base, self.memory.capacity, *known, tail=name)
+
+    # -- kernels and variables ------------------------------------------------------------------------------------
+    def _module(self, f: Fields) -> None:
+        number = f.u64()
+        self._modules[number] = f.bytes()
+
+    def _function(self, f: Fields) -> None:
+        number, module = f.u64(), f.u64()
+        self._functions[number] = _Function(module, f.text(), f.text())
+
+    def parsed(self, number: int) -> Module:
+        """A module, parsed and its variables placed when it is first needed. Raises SimulationError."""
+        if number not in self._parsed:
+            module = ptxsim.parse(self._modules[number].decode("utf-8", "replace"))
+            for name, allocation in module.place(self.memory).items():
+                object.__setattr__(allocation, "name", f"{name} of module {number}")
+                self.arena.adopt(MemoryKind.SYMBOL, allocation, readable_symbol(name))
+            self._parsed[number] = module
+        return self._parsed[number]
+
+    def _kernel(self, function: _Function) -> SimKernel:
+        if function.kernel is None:
+            function.kernel = self.parsed(function.module).kernel(function.name)
+        return function.kernel
+
+    def _function_ask(self, f: Fields) -> bytes:
+        function = self._functions[f.u64()]
+        try:
+            if function.name not in self.parsed(function.module).entries:
+                return self._answer(errors.SYMBOL_NOT_FOUND)
+            kernel = self._kernel(function)
+        except PtxsimError as problem:
+            self.findings.kernel(
+                "unsupported", function.readable, 0, (), message=problem.message, line=getattr(problem, "line", 0)
+            )
+            return self._answer(errors.NO_KERNEL_IMAGE)
+        most = kernel.body.max_threads or self.spec.sm.threads_per_block
+        params = [n for p in kernel.params for n in (p.offset, p.size_bytes)]
+        return self._answer(0, most, kernel.body.shared_bytes, kernel.shared_limit, len(kernel.params), *params)
+
+    def _resources_of(self, function: _Function) -> Resources | None:
+        """What ptxas assigns; None where it refuses the module."""
+        if function.module not in self._resources:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "module.ptx"
+                path.write_bytes(self._modules[function.module])
+                arch = self.spec.arch if self.spec.capability >= (8, 0) else "sm_80"
+                command = [str(find_tools().ptxas), "-v", f"-arch={arch}", str(path), "-o", f"{folder}/module.cubin"]
+                said = subprocess.run(command, capture_output=True, text=True)
+            self._resources[function.module] = parse_resources(said.stderr)
+        return self._resources[function.module].get(function.name)
+
+    def _function_resources(self, f: Fields) -> bytes:
+        found = self._resources_of(self._functions[f.u64()])
+        if found is None:
+            return self._answer(errors.NOT_SUPPORTED)
+        major, minor = self.spec.capability
+        return self._answer(0, found.registers, found.local_bytes, found.constant_bytes, 10 * major + minor)
+
+    def _occupancy(self, f: Fields) -> bytes:
+        function, threads, dynamic = self._functions[f.u64()], f.u64(), f.u64()
+        found = self._resources_of(function)
+        if found is None:
+            return self._answer(errors.NOT_SUPPORTED)
+        try:
+            shared = self._kernel(function).body.shared_bytes + dynamic
+            blocks = model.occupancy(threads, registers=found.registers, shared_bytes=shared, gpu=self.spec).blocks
+        except LaunchError:
+            blocks = 0
+        return self._answer(0, blocks)
+
+    def _symbol(self, f: Fields) -> bytes:
+        number, name = f.u64(), f.text()
+        try:
+            allocation = self.parsed(number).place(self.memory).get(name)
+        except PtxsimError:
+            allocation = None
+        if allocation is None:
+            return self._answer(errors.INVALID_SYMBOL)
+        return self._answer(0, allocation.address, allocation.nbytes)
+
+    def _managed_symbol(self, f: Fields) -> bytes:
+        """As others: that the host may use it is arranged on its side."""
+        at = f.at
+        reply = self._symbol(f)
+        number, name = Fields(f.data, at).u64(), Fields(f.data, at + 8).text()
+        allocation = self._parsed[number].place(self.memory).get(name) if number in self._parsed else None
+        piece = self.arena.live.get(allocation.address) if allocation is not None else None
+        if piece is not None:
+            piece.kind = MemoryKind.MANAGED
+        return reply
+
+    # -- launches -------------------------------------------------------------------------------------------------
+    def _launch(self, f: Fields) -> None:
+        number, gx, gy, gz, bx, by, bz, shared, stream, cx, cy, cz, cooperative = f.many(13)
+        params, callers = f.bytes(), f.callers()
+        if self.fatal:
+            return
+        self.launches += 1
+        function = self._functions[number]
+        kernel = self._kernel(function)
+        params += bytes(kernel.body.param_bytes - len(params))
+        try:
+            record = kernel.launch(
+                (gx, gy, gz), (bx, by, bz), params, self.memory, shared_bytes=shared, check=self.check,
+                step_limit=_STEPS, print_limit=PRINT_BYTES, cluster=(cx, cy, cz) if cx else None,
+                cooperative=bool(cooperative), threads=self._threads,
+            )  # fmt: skip
+        except PtxsimError as problem:
+            self._fail(problem, function, callers)
+            return
+        if record.printed:
+            self.printed += record.printed.encode("utf-8", "surrogateescape")
+        nbytes = self._array_bytes(params)
+        self.clock.kernel(function.readable, stream, record.counters, gx * gy * gz, nbytes)
+        for hazard in record.hazards:
+            self._hazard(hazard, function, callers)
+
+    def _hazard(self, hazard: ptxsim.Finding, function: _Function, callers: tuple[int, ...]) -> None:
+        """Notes a hazard; one that a GPU would meet as a fault loses the device."""
+        named = next((a for a in self.memory.allocations if a.name == hazard.array), None)
+        address = hazard.address + (named.address if named is not None else 0)
+        self.findings.device(hazard, function.readable, self.launches, self.process.places(callers), address)
+        if hazard.kind == "misaligned" and hazard.detail != "fragment":
+            self.fatal = self.fatal or errors.MISALIGNED_ADDRESS
+        if hazard.kind == "out-of-bounds" and hazard.space == "global" and self.arena.was_at(address) is None:
+            mapped = -(-named.nbytes // _PAGE_OF_A_GPU) * _PAGE_OF_A_GPU if named is not None else 0
+            if hazard.detail == "nowhere" or not -_PAGE_OF_A_GPU <= hazard.address < mapped:
+                self.fatal = self.fatal or errors.ILLEGAL_ADDRESS
+
+    def _array_bytes(self, params: bytes) -> int:
+        """Bytes of the arrays that a kernel's parameters point into, each once."""
+        found = {}
+        for at in range(0, len(params) - 7, 8):
+            address = int.from_bytes(params[at : at + 8], "little")
+            if self.memory.base <= address < self.memory.base + self.memory.capacity:
+                allocation = self.memory.containing(address)
+                if allocation is not None:
+                    found[allocation.address] = allocation.nbytes
+        return sum(found.values())
+
+    def _fail(self, problem: PtxsimError, function: _Function, callers: tuple[int, ...]) -> None:
+        """A launch that did not come to its end: the device is lost, as it is on a GPU."""
+        kind, self.fatal = next((k, e) for types, k, e in _ENDS if isinstance(problem, types))
+        if isinstance(problem, KernelTrap) and "assertion" in problem.message:
+            kind, self.fatal = "assert", errors.ASSERT
+        line = getattr(problem, "line", 0)
+        file = getattr(problem, "file", "")
+        places = self.process.places(callers)
+        self.findings.kernel(
+            kind, function.readable, self.launches, places, message=problem.message, line=line, file=file
+        )
+
+    def _launch_error(self, f: Fields) -> None:
+        error, number, gx, gy, gz, bx, by, bz, shared = f.many(9)
+        function = self._functions[number]
+        facts = {"error": errors.name(error), "grid": (gx, gy, gz), "block": (bx, by, bz), "shared": shared}
+        self._unchecked = self.process.places(f.callers()), {"kernel": function.readable, **facts}
+
+    def _error_seen(self, f: Fields) -> None:
+        self._unchecked = None
+
+    # -- memory ---------------------------------------------------------------------------------------------------
+    def _allocate(self, f: Fields) -> bytes:
+        kind, nbytes, alignment = MemoryKind(f.u64()), f.u64(), f.u64()
+        try:
+            piece = self.arena.allocate(kind, nbytes, alignment, self.process.places(f.callers()), self.launches)
+        except MemoryLimitExceeded:
+            return self._answer(errors.MEMORY_ALLOCATION)
+        return self._answer(0, piece.start)
+
+    def _free(self, f: Fields) -> bytes:
+        kind, address = MemoryKind(f.u64()), f.u64()
+        piece, places = self.arena.live.get(address), self.process.places(f.callers())
+        takes = FREED_BY_FREE if kind in FREED_BY_FREE else (kind,)
+        if piece is not None and piece.kind in takes:
+            self.arena.free(piece, places)
+            return self._answer(0, piece.nbytes)
+        before = self.arena.was_at(address) if piece is None else None
+        if before is not None and before.start == address:
+            self.findings.host("double-free", places, before)
+        else:
+            self.findings.host("invalid-free", places, piece or self.arena.at(address), call=kind.name.lower())
+        return self._answer(errors.INVALID_VALUE)
+
+    def _copy(self, f: Fields) -> bytes:
+        kind, to, to_row, to_slice, source, row, slice_, width, height, depth, stream, blocking = f.many(12)
+        places = self.process.places(f.callers())
+        if self.fatal:
+            return self._answer(self.fatal, 1)
+        ends = [self.memory.base <= p < self.memory.base + self.memory.capacity for p in (source, to)]
+        if kind == _DEFAULT_KIND:
+            kind = 2 * self._is_device(source, ends[0]) + self._is_device(to, ends[1])
+        wanted = (bool(kind & 2), bool(kind & 1))
+        for what, start, row_bytes, slice_bytes, device, inside in (
+            ("from", source, row, slice_, wanted[0], ends[0]), ("to", to, to_row, to_slice, wanted[1], ends[1]),
+        ):  # fmt: skip
+            if device and not inside:
+                self.findings.host("copy-pointer", places, side=what, expected="device")
+                return self._answer(errors.INVALID_VALUE)
+            if not inside:
+                continue
+            last = start + (depth - 1) * slice_bytes + (height - 1) * row_bytes + width
+            if not self._reaches(what, start, last, places, device):
+                return self._answer(errors.INVALID_VALUE)
+        before, after = self.arena.at(source) if ends[0] else None, self.arena.at(to) if ends[1] else None
+        if before is not None and not self._may_be_filled(before):
+            self.findings.host("copy-uninitialized", places, before, bytes=width * height * depth)
+        if after is not None:
+            after.filled = True
+        self.clock.copy(_COPY_KINDS[kind], stream, width * height * depth, blocking=bool(blocking))
+        return self._answer(0)
+
+    def _may_be_filled(self, piece: Piece) -> bool:
+        """Whether the host can have written there, a copy, or a kernel."""
+        return piece.filled or piece.born != self.launches or piece.kind in HOST_VISIBLE
+
+    def _is_device(self, address: int, inside: bool) -> bool:
+        piece = self.arena.at(address) if inside else None
+        return piece is not None and piece.kind is not MemoryKind.PINNED
+
+    def _reaches(self, side: str, start: int, last: int, places: tuple[Place, ...], device: bool) -> bool:
+        """Whether a copy stays within one allocation of the right kind; tells what is wrong."""
+        piece = self.arena.at(start)
+        if piece is None:
+            freed = self.arena.was_at(start)
+            if freed is not None:
+                self.findings.host("copy-freed", places, freed, side=side)
+            else:
+                near = self.arena.nearest(start)
+                offset = start - near.start if near is not None else 0
+                self.findings.host("copy-bounds", places, near, side=side, offset=offset, bytes=last - start)
+            return False
+        if not device and piece.kind not in HOST_VISIBLE:
+            self.findings.host("copy-pointer", places, piece, side=side, expected="host")
+            return False
+        if last > piece.end:
+            self.findings.host(
+                "copy-bounds", places, piece, side=side, offset=start - piece.start, bytes=last - start
+            )
+            return False
+        return True
+
+    def _set(self, f: Fields) -> bytes:
+        to, row, slice_, width, height, depth, _, _, stream = f.many(9)
+        places = self.process.places(f.callers())
+        if self.fatal:
+            return self._answer(self.fatal, 1)
+        last = to + (depth - 1) * slice_ + (height - 1) * row + width
+        if not self.memory.base <= to < self.memory.base + self.memory.capacity:
+            self.findings.host("copy-pointer", places, side="set", expected="device")
+            return self._answer(errors.INVALID_VALUE)
+        if not self._reaches("set", to, last, places, True):
+            return self._answer(errors.INVALID_VALUE)
+        piece = self.arena.at(to)
+        assert piece is not None
+        piece.filled = True
+        self.clock.copy("set", stream, width * height * depth, blocking=False)
+        return self._answer(0)
+
+    def _memory_info(self, f: Fields) -> bytes:
+        free = self.memory.limit_bytes - self.memory.used_bytes
+        return self._answer(0, free, self.memory.limit_bytes)
+
+    def _pointer(self, f: Fields) -> bytes:
+        piece = self.arena.at(f.u64())
+        if piece is None:
+            return self._answer(0, MemoryKind.UNKNOWN, 0, 0)
+        return self._answer(0, piece.kind, piece.start, piece.nbytes)
+
+    def _heap_limit(self, f: Fields) -> bytes:
+        nbytes = f.u64()
+        if nbytes and self.memory.heap is not None:
+            return self._answer(errors.INVALID_VALUE)
+        if nbytes:
+            self.memory.heap_bytes = self._heap_bytes = nbytes
+        return self._answer(0, self._heap_bytes, STACK_BYTES, PRINT_BYTES)
+
+    def _touched(self, f: Fields) -> bytes:
+        address, early = f.u64(), f.u64()
+        piece = self.arena.at(address) or self.arena.was_at(address)
+        offset = address - piece.start if piece is not None else 0
+        kind = "early-access" if early else "host-access"
+        self.findings.host(kind, self.process.places(f.callers()), piece, offset=offset, launch=self.launches)
+        return self._answer(0)
+
+    def _reset(self, f: Fields) -> bytes:
+        """What was allocated is gone; what the modules' variables hold stays, until somebody needs it otherwise."""
+        for piece in list(self.arena.live.values()):
+            if piece.kind is not MemoryKind.SYMBOL and piece.origin:
+                self.arena.free(piece, ())
+        return self._answer(0)
+
+    # -- arrays, textures, surfaces ---------------------------------------------------------------------------------
+    def _array(self, f: Fields) -> bytes:
+        width, height, depth, layered, bits, channels, kind = f.many(7)
+        places = self.process.places(f.callers())
+        shape = [n for n in (depth, height, width) if n]
+        try:
+            image = texture.Image.array(
+                self.memory, tuple(shape), f"{_FORMATS[kind]}{bits // 8}", channels=channels, layered=bool(layered),
+                name=f"array {self.arena.count + 1}",
+            )  # fmt: skip
+        except MemoryLimitExceeded:
+            return self._answer(errors.MEMORY_ALLOCATION)
+        except (TextureError, KeyError):
+            return self._answer(errors.INVALID_VALUE)
+        piece = self.arena.adopt(MemoryKind.ARRAY, image.allocation, "", places)
+        self._images[piece.number] = image
+        return self._answer(0, piece.number, piece.start, image.row_bytes)
+
+    def _array_free(self, f: Fields) -> bytes:
+        image = self._images.pop(f.u64(), None)
+        piece = self.arena.live.get(image.allocation.address) if image is not None else None
+        if piece is None:
+            return self._answer(errors.INVALID_HANDLE)
+        self.arena.free(piece, self.process.places(f.callers()))
+        return self._answer(0)
+
+    def _texture(self, f: Fields) -> bytes:
+        kind, place, width, height, pitch, bits, channels, format_, *modes = f.many(11)
+        filter_, read, normalized = f.many(3)
+        border = Fields(f.data, f.at)
+        red, green, blue, alpha = (_as_float(border.u64()) for _ in range(4))
+        try:
+            dtype = f"{_FORMATS[format_]}{bits // 8}"
+            image = self._image(kind, place, width, height, pitch, dtype, channels)
+            floats = image.dtype.kind == "f" or read == 1
+            x, y, z = (_ADDRESS_MODES[m] if image.kind != "linear" else "clamp" for m in modes)
+            found = texture.Texture(
+                image, address=(x, y, z),
+                filter="linear" if filter_ == 1 else "point",
+                read="normalized" if read == 1 and image.dtype.kind != "f" else "element",
+                normalized_coordinates=bool(normalized),
+                border=(red, green, blue, alpha) if floats else (0.0, 0.0, 0.0, 0.0),
+            )  # fmt: skip
+            return self._answer(0, int(texture.bind(self.memory, found)))
+        except (TextureError, KeyError, IndexError):
+            return self._answer(errors.INVALID_VALUE)
+
+    def _image(
+        self, kind: int, place: int, width: int, height: int, pitch: int, dtype: str, channels: int
+    ) -> texture.Image:
+        """The memory behind a texture: an array by its number, or linear or pitched memory by its address."""
+        if kind == 0:
+            return self._images[place]
+        piece = self.arena.at(place)
+        if piece is None or piece.start != place:
+            raise TextureError("a texture begins where its memory was allocated")
+        if kind == 2:
+            return texture.Image.linear(piece.allocation, dtype, channels=channels)
+        return texture.Image.pitched(piece.allocation, (height, width), dtype, channels=channels, row_bytes=pitch)
+
+    def _surface(self, f: Fields) -> bytes:
+        try:
+            return self._answer(0, int(texture.bind(self.memory, texture.Surface(self._images[f.u64()]))))
+        except (TextureError, KeyError):
+            return self._answer(errors.INVALID_VALUE)
+
+    def _unbind(self, f: Fields) -> bytes:
+        try:
+            texture.unbind(self.memory, np.uint64(f.u64()))
+        except TextureError:
+            return self._answer(errors.INVALID_VALUE)
+        return self._answer(0)
+
+    # -- order ----------------------------------------------------------------------------------------------------
+    def _synchronize(self, f: Fields) -> bytes:
+        what, stream = f.u64(), f.u64()
+        self.clock.join(stream if what == 1 else None)
+        return self._answer(self.fatal)
+
+    def _event_record(self, f: Fields) -> None:
+        self.clock.record(*f.many(2))
+
+    def _event_destroy(self, f: Fields) -> None:
+        """Its time stays: nobody else gets its number."""
+
+    def _stream_wait(self, f: Fields) -> None:
+        self.clock.wait(*f.many(2))
+
+    def _stream_destroy(self, f: Fields) -> None:
+        """Its work goes on to its end."""
+
+    def _elapsed(self, f: Fields) -> bytes:
+        self.timed = True
+        return self._answer(0, int(self.clock.elapsed_ns(*f.many(2))))
+
+    def _attribute(self, f: Fields) -> bytes:
+        value = attribute(f.u64(), self.spec, self.memory.limit_bytes)
+        return self._answer(0, value or 0, value is not None)
+
+    # -- failures and the end -----------------------------------------------------------------------------------------
+    def _api_error(self, f: Fields) -> None:
+        """The call itself has told the program."""
+
+    def _unsupported(self, f: Fields) -> bytes:
+        call = f.text()
+        self.findings.host("unsupported-call", self.process.places(f.callers()), call=call)
+        return self._answer(0)
+
+    def _library(self, f: Fields) -> bytes:
+        routine, stream = f.text(), f.u64()
+        fields, places = f.bytes(), self.process.places(f.callers())
+        if self.fatal:
+            return self._answer(self.fatal)
+        try:
+            name, done = library.run(routine, fields, self.arena)
+        except library.OutsideAllocation as wrong:
+            facts = {"side": "library", "call": f"cublas {routine}", "offset": wrong.offset, "bytes": wrong.nbytes}
+            self.findings.host("copy-bounds", places, wrong.piece, **facts)
+            return self._answer(errors.LAUNCH_FAILURE)
+        except ValueError:
+            return self._answer(errors.INVALID_VALUE)
+        counters = {"fma_instructions": -(-done.multiplies // WARP)}
+        self.clock.kernel(name, stream, counters, self.spec.sms, done.nbytes)
+        return self._answer(0, struct.unpack("<Q", struct.pack("<d", done.result))[0])
+
+    def _crash(self, f: Fields) -> bytes:
+        number, address = f.u64(), f.u64()
+        self.findings.host("crash", self.process.places(f.callers()), signal=number, address=address)
+        return self._answer(0)
+
+    def _goodbye(self, f: Fields) -> bytes:
+        self.ended = True
+        return self._answer(0, self.at_end(f.u64()))
+
+    def finish(self, *, leaks: bool) -> None:
+        """What can be said only at the end."""
+        if self._unchecked is not None:
+            places, facts = self._unchecked
+            kernel = str(facts.pop("kernel"))
+            self.findings.kernel("unchecked-launch", kernel, 0, places, **facts)
+        if leaks and self.ended and not self.fatal:  # a lost device takes no cudaFree
+            for piece in self._left:
+                self.findings.leak(piece)
+
+    @property
+    def _left(self) -> list[Piece]:
+        """What the program never freed."""
+        return [p for p in self.arena.live.values() if p.kind is not MemoryKind.SYMBOL and p.origin]
+
+
+_ENDS: tuple[tuple[tuple[type[BaseException], ...], str, int], ...] = (
+    ((KernelTrap,), "trap", errors.LAUNCH_FAILURE),
+    ((KernelDeadlock,), "deadlock", errors.LAUNCH_TIMEOUT),
+    ((StepLimitExceeded,), "endless", errors.LAUNCH_TIMEOUT),
+    ((PrintLimitExceeded,), "prints-too-much", errors.LAUNCH_FAILURE),
+    ((MemoryLimitExceeded,), "too-large", errors.MEMORY_ALLOCATION),
+    ((UnsupportedInstruction, KernelTooLarge), "unsupported", errors.NOT_SUPPORTED),
+    ((LaunchError,), "impossible-launch", errors.INVALID_VALUE),
+    ((SimulationError, PtxsimError), "unsupported", errors.NOT_SUPPORTED),
+)
+"""What ends a launch early: the kind of note, and the error that the device gives from then on."""
+
+
+def readable_symbol(name: str) -> str:
+    """A variable's name in the source, out of its mangled one where that is simple."""
+    if name.startswith("_Z"):
+        digits = name.lstrip("_ZL")
+        count = "".join(c for c in digits[:4] if c.isdigit())
+        if count and digits.startswith(count):
+            return digits[len(count) : len(count) + int(count)]
+    return name
+
+
+def _as_float(bits: int) -> float:
+    return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])

@@ -1,0 +1,25 @@
+// A program of the time before CUDA 13: fields and calls that it has no more.
+#include <cstdio>
+
+__global__ void fill(int* x) { x[threadIdx.x] = threadIdx.x; }
+
+int main()
+{
+    cudaDeviceProp p;
+    cudaGetDeviceProperties(&p, 0);
+    printf("%d %d %d %d\n", p.clockRate, p.computeMode, p.kernelExecTimeoutEnabled, p.deviceOverlap);
+    int* x;
+    cudaMallocManaged(&x, 128);
+    cudaMemAdvise(x, 128, cudaMemAdviseSetPreferredLocation, 0);
+    cudaMemPrefetchAsync(x, 128, 0);
+    fill<<<1, 32>>>(x);
+    cudaThreadSynchronize();
+    cudaMemPrefetchAsync(x, 128, cudaCpuDeviceId, 0);
+    printf("%d\n", x[31]);
+    cudaFree(x);
+    return 0;
+}
+/* prints
+1410000 0 0 1
+31
+*/

@@ -1,0 +1,203 @@
+"""`warpschool run` as a user meets it: bad input on one screen, Ctrl-C, what is cached, what comes as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from warpschool.errors import ArgumentError, ToolMissing, WarpschoolError
+from warpschool.programs import build, find_tools, run_program, tools as tools_module, tools_report
+
+_SCREEN = 45
+_HERE_S = 120
+
+
+def missing() -> str:
+    try:
+        find_tools()
+    except WarpschoolError as problem:
+        return problem.message
+    return ""
+
+
+needs_tools = pytest.mark.skipif(bool(missing()), reason=f"whole programs cannot be built here: {missing()}")
+
+
+def command(*words, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "warpschool", *map(str, words)], capture_output=True, text=True, timeout=_HERE_S, **more
+    )
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a program whose main is given; returns its path."""
+
+    def write(body: str, *, before: str = "", name: str = "prog.cu") -> Path:
+        path = tmp_path / name
+        path.write_text(f"#include <cstdio>\n{before}\nint main(int argc, char** argv)\n{{\n{body}\n}}\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def fresh_tools():
+    find_tools.cache_clear()
+    yield
+    find_tools.cache_clear()
+
+
+@pytest.mark.parametrize("missing_one", ["nvcc", "g++"])
+def test_a_missing_compiler_is_told_with_what_to_install(missing_one, monkeypatch, fresh_tools, tmp_path):
+    if missing_one == "nvcc":
+        monkeypatch.setenv("WARPSCHOOL_NVCC", str(tmp_path / "none"))
+    else:
+        nvcc = tmp_path / "bin" / "nvcc"
+        nvcc.parent.mkdir()
+        nvcc.write_text("#!/bin/sh\n")
+        (tmp_path / "include").mkdir()
+        (tmp_path / "include" / "cuda_runtime.h").touch()
+        monkeypatch.setenv("WARPSCHOOL_NVCC", str(nvcc))
+        monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ToolMissing) as told:
+        find_tools()
+    assert missing_one in told.value.message and "nstall" in told.value.next_step
+    report = tools_report()
+    assert report["available"] is False and missing_one in str(report["problem"])
+
+
+def test_what_is_no_program_is_refused_before_anything_is_built(tmp_path):
+    with pytest.raises(ArgumentError, match="no file"):
+        build([tmp_path / "none.cu"])
+    text = tmp_path / "text.txt"
+    text.touch()
+    with pytest.raises(ArgumentError, match="no source"):
+        build([text])
+
+
+@needs_tools
+@pytest.mark.parametrize("where", ["host", "device"])
+def test_what_does_not_compile_names_its_line(where, program):
+    path = program("return undefined_here;" if where == "host" else "return 0;",
+                   before="" if where == "host" else "__global__ void k() { undefined_there(); }")  # fmt: skip
+    run = command("run", path)
+    assert run.returncode == 1 and f"prog.cu({5 if where == 'host' else 2})" in run.stderr
+    assert "undefined_" in run.stderr and len(run.stderr.splitlines()) < _SCREEN
+    assert "Traceback" not in run.stderr and "tmpxft" not in run.stderr
+
+
+@needs_tools
+def test_a_build_is_kept_until_a_file_that_it_read_changes(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "my.h").write_text("#define ANSWER 1\n")
+    path = program('printf("%d\\n", ANSWER);', before='#include "my.h"')
+    assert not build([path]).cached and build([path]).cached
+    (tmp_path / "my.h").write_text("#define ANSWER 2\n")
+    again = build([path])
+    assert not again.cached and run_program(again.path, capture=True).output == "2\n"
+
+
+@needs_tools
+def test_ctrl_c_ends_a_kernel_that_does_not(program):
+    path = program(
+        'spin<<<1, 32>>>(); printf("launched\\n"); fflush(stdout); cudaDeviceSynchronize(); return 0;',
+        before="__device__ volatile int stop;\n__global__ void spin() { while (!stop) {} }",
+    )
+    build([path])
+    run = subprocess.Popen([sys.executable, "-m", "warpschool", "run", path], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
+    assert run.stdout.readline() == "launched\n"
+    time.sleep(1)
+    os.killpg(run.pid, signal.SIGINT)
+    _, errors = run.communicate(timeout=_HERE_S)
+    assert run.returncode == 130 and "interrupted" in errors and "Traceback" not in errors, errors
+
+
+@needs_tools
+def test_json_has_output_findings_and_counts(program):
+    path = program(
+        'int* x; cudaMalloc(&x, 400); fill<<<1, 128>>>(x); cudaDeviceSynchronize(); printf("done\\n"); return 0;',
+        before="__global__ void fill(int* x) { x[threadIdx.x] = 1; }",
+    )
+    run = command("run", path, "--json")
+    found = json.loads(run.stdout)
+    assert run.returncode == found["exit_code"] == 1 and found["output"] == "done\n"
+    assert [note["kind"] for note in found["findings"]] == ["out-of-bounds", "leak"]
+    first = found["findings"][0]
+    assert first["finding"]["line"] == 2 and first["finding"]["array"] == "x" and first["launch"] == 1
+    assert first["hosts"][0]["line"] == 5 and first["hosts"][0]["function"] == "main"
+    assert found["kernels"][0]["kernel"] == "fill(int*)" and found["kernels"][0]["counters"]["blocks"] == 1
+
+
+@needs_tools
+def test_words_stand_at_their_lines_and_tables_are_asked_for(program):
+    path = program(
+        "int* x; cudaMalloc(&x, 400); fill<<<1, 128>>>(x); cudaFree(x); return 0;",
+        before="__global__ void fill(int* x) { x[threadIdx.x] = 1; }",
+    )
+    run = command("run", path, "--profile", "--counters", "-O2", "--", "ignored")
+    said = re.sub(r"\s+", " ", run.stderr)
+    assert "writes outside x: 0 bytes behind its 400 | bytes" in said and "launch 1, at" in said
+    assert "was allocated at" in said and "1 launch on a simulated A100" in said and "predictions" in said
+    assert "global_store_requests" in said and "Kernels" in said
+    assert run.stdout == ""
+
+
+@needs_tools
+def test_ten_thousand_launches_take_two_seconds_of_processor_time(program):
+    path = program(
+        "float* x; cudaMalloc(&x, 1024); cudaMemset(x, 0, 1024);"
+        "for (int k = 0; k < atoi(argv[1]); k++) scale<<<1, 256>>>(x, 2, 256);"
+        'printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize())); cudaFree(x); return 0;',
+        before=textwrap.dedent("""\
+            #include <cstdlib>
+            __global__ void scale(float* x, float by, int n)
+            {
+                int i = blockIdx.x * blockDim.x + threadIdx.x;
+                if (i < n) x[i] *= by;
+            }"""),
+    )
+    built = build([path])
+    run_program(built.path, ["10"], capture=True)  # machine code is made once
+    start = time.process_time()
+    report = run_program(built.path, ["10000"], capture=True)
+    took = time.process_time() - start
+    assert report.output == "cudaSuccess\n" and report.launches == 10_000 and not report.notes
+    assert took < 10, f"{took:.1f} s"  # 1.6 s on a quiet machine
+
+
+@needs_tools
+def test_a_built_program_runs_by_itself(program):
+    path = program(
+        "int* x; cudaMalloc(&x, 400); fill<<<1, 128>>>(x); cudaFree(x); return 0;",
+        before="__global__ void fill(int* x) { x[threadIdx.x] = 1; }",
+    )
+    run = subprocess.run([build([path]).path], capture_output=True, text=True, timeout=_HERE_S)
+    assert run.returncode == 1 and "outside x" in run.stderr and run.stdout == ""
+
+
+def test_the_tools_know_where_nvcc_may_be(monkeypatch, tmp_path):
+    monkeypatch.setenv("WARPSCHOOL_NVCC", str(tmp_path / "nvcc"))
+    assert list(tools_module._compilers()) == [tmp_path / "nvcc"]
+
+
+@needs_tools
+def test_two_programs_are_compared_kernel_by_kernel(program):
+    main = "float* x; cudaMallocManaged(&x, 8192); walk<<<1, 32>>>(x); cudaFree(x); return 0;"
+    near = program(main, before="__global__ void walk(float* x) { x[threadIdx.x] = 1; }", name="near.cu")
+    far = program(main, before="__global__ void walk(float* x) { x[threadIdx.x * 32] = 1; }", name="far.cu")
+    run = command("diff", near, far, "--plain")
+    assert run.returncode == 0, run.stderr
+    row = next(line for line in run.stdout.splitlines() if line.startswith("global_store_sectors "))
+    assert row.split() == ["global_store_sectors", "4", "32", "8"]
+    assert "They print the same." in run.stdout and "predictions" in run.stdout
