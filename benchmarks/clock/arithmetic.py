@@ -77,8 +77,12 @@ OPS = (
     Op("mufu_sin", "sin.approx.ftz.f32 {x}, {x};", "f", "MUFU", what="with the FMUL by 1/2pi before it"),
     Op("i2f_f2i", "{{ .reg .f32 t; cvt.rn.f32.s32 t, {x}; cvt.rzi.s32.f32 {x}, t; }}", "r", "F2I", pairs=2),
     Op("i2fp", "{{ .reg .f32 t; cvt.rn.f32.s32 t, {x}; mov.b32 {x}, t; }}", "r", "I2FP"),
-    Op("i2f_s64", "{{ .reg .f32 t; .reg .u32 u; cvt.rn.f32.s64 t, {x}; mov.b32 u, t; mov.b64 {x}, {{u, u}}; }}", "l",
-       "I2F"),
+    Op(
+        "i2f_s64",
+        "{{ .reg .f32 t; .reg .u32 u; cvt.rn.f32.s64 t, {x}; mov.b32 u, t; mov.b64 {x}, {{u, u}}; }}",
+        "l",
+        "I2F",
+    ),
     Op("f2i", "{{ .reg .s32 t; cvt.rzi.s32.f32 t, {x}; mov.b32 {x}, t; }}", "f", "F2I"),
     Op("frnd", "cvt.rni.f32.f32 {x}, {x};", "f", "FRND"),
     Op("f2f_16", "{{ .reg .b16 t; cvt.rn.f16.f32 t, {x}; cvt.f32.f16 {x}, t; }}", "f", "HADD2", pairs=2),
@@ -124,7 +128,9 @@ def _registers(op: Op, tag: str, chains: int) -> tuple[list[str], list[str]]:
         return lines, [f"x{tag}{i}_{j}" for i in range(chains) for j in range(sums[1])]
     kind = _C_TYPES[op.kind]
     lines = [f"{kind} x{tag}{i} = ({kind})data[{i} + threadIdx.x];" for i in range(chains)]
-    lines += [f"{kind} {name}{tag}{i} = ({kind})data[{i + at} + a];" for name, at in (("y", 64), ("z", 96)) for i in range(4)]
+    lines += [
+        f"{kind} {name}{tag}{i} = ({kind})data[{i + at} + a];" for name, at in (("y", 64), ("z", 96)) for i in range(4)
+    ]
     return lines, [f"x{tag}{i}" for i in range(chains)]
 
 

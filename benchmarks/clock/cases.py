@@ -16,9 +16,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from cubins import CARRIED, compile_cubin, text_digest
 from inputs import make
 
-from cubins import CARRIED, compile_cubin, text_digest
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.contract.expressions import evaluate, names_in
 from warpschool.device.tensors import described
@@ -35,7 +35,7 @@ _PRODUCT = {"small": {"M": 100, "N": 75, "K": 50}, "medium": {"M": 500, "N": 770
             "large": {"M": 2048, "N": 2048, "K": 2048}}  # fmt: skip
 _TENSOR = {"small": {"M": 144, "N": 80, "K": 64}, "medium": {"M": 1008, "N": 752, "K": 528},
            "large": {"M": 4096, "N": 4096, "K": 4096}}  # fmt: skip
-_MATRIX = {"small": {"M": 100, "N": 75, "K": 50, "clip": 1.0}, "medium": {"M": 1000, "N": 700, "K": 700},
+_MATRIX: dict[str, dict[str, Any]] = {"small": {"M": 100, "N": 75, "K": 50, "clip": 1.0}, "medium": {"M": 1000, "N": 700, "K": 700},
            "large": {"M": 5000, "N": 7000, "K": 7000}}  # fmt: skip
 _CONVOLUTION = {
     "small": {"BATCH": 2, "C": 8, "H": 13, "W": 11, "F": 16, "R": 3, "S": 3, "PAD": 1, "PART": 16, "OH": 13, "OW": 11,
@@ -158,7 +158,9 @@ def _arrays(case: Case) -> list[dict[str, Any]]:
         how: dict[str, Any] = {"how": "zero" if array.zeroed else "poison"}
         if array.is_given:
             how = {"how": "random"} | dict(case.inputs.get(name, {}))
-        limits = {key: int(case.plan.scalars[value]) for key, value in how.items() if key != "how" and isinstance(value, str)}
+        limits = {
+            key: int(case.plan.scalars[value]) for key, value in how.items() if key != "how" and isinstance(value, str)
+        }
         found.append({"name": name, "dtype": array.dtype.str, "shape": list(shape), "direction": array.direction,
                       **how, **limits})  # fmt: skip
     return found

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 CARRIED = HERE / ".clock"
@@ -46,7 +47,7 @@ def compile_cubin(source: str, name: str, options: Sequence[str]) -> bytes:
     return code
 
 
-def _checked(answer: tuple) -> object:
+def _checked(answer: tuple) -> Any:
     if int(answer[0]):
         raise RuntimeError(str(answer[0]))
     return answer[1]
@@ -171,7 +172,7 @@ def ffma_registers(code: bytes, kernel: str) -> tuple[list[int], list[int]]:
     at, size = next((at, size) for name, at, size in sections(code) if name == f".text.{kernel}")
     sums, factors = set(), set()
     for place in range(at, at + size, INSTRUCTION):
-        low, high = struct.unpack_from("<QQ", code, place)
+        low, _ = struct.unpack_from("<QQ", code, place)
         if low % _CODE == FFMA:
             sums.add(low >> 16 & 0xFF)
             factors |= {low >> 24 & 0xFF, low >> 32 & 0xFF}

@@ -6,6 +6,8 @@ addresses are chosen by `a`, or come from a table of 32 offsets in bytes at the 
 
 from __future__ import annotations
 
+from typing import Any
+
 from micro import Kernel, Row
 
 VECTOR = {4: "u32", 8: "v2.u32", 16: "v4.u32"}
@@ -166,7 +168,7 @@ _ATOMS = {
     "atoms_red": 'asm volatile("red.shared.add.u32 [%0], %1;" : : "r"(at), "r"(v) : "memory");',
     "atoms_cas": 'asm volatile("atom.shared.cas.b32 %0, [%1], %2, %3;" : "=r"(r) : "r"(at), "r"(v), "r"(w) : "memory"); ',
     "atoms_exch": 'asm volatile("atom.shared.exch.b32 %0, [%1], %2;" : "=r"(r) : "r"(at), "r"(v) : "memory");',
-    "atoms_add_f32": 'atomicAdd((float*)words + (at - shared_at(words)) / 4, 1.0f);',
+    "atoms_add_f32": "atomicAdd((float*)words + (at - shared_at(words)) / 4, 1.0f);",
     "atoms_max": 'asm volatile("red.shared.max.u32 [%0], %1;" : : "r"(at), "r"(v) : "memory");',
 }
 
@@ -236,7 +238,7 @@ extern "C" __global__ void touch(SIGNATURE)  // reads 8 bytes of every 32, past 
 """))  # fmt: skip
     rows = []
 
-    def ring(name: str, what: str, kernel: str, footprint: int, stride: int, **more: object) -> None:
+    def ring(name: str, what: str, kernel: str, footprint: int, stride: int, **more: Any) -> None:
         steps = min(max(footprint // stride, 64), 8192)
         rows.append(Row(
             name=name, what=what, unit="cycles per load", kernel=kernel, threads=1, loops=steps // 8,
@@ -288,9 +290,7 @@ def offsets(name: str) -> list[int]:
     if kind == "lines":
         lines, sectors, apart = int(rest[0]), int(rest[2]), int(rest[4])
         each = 32 // lines
-        return [
-            lane // each * apart + lane % each * sectors // each * 32 + lane % each * 4 % 32 for lane in range(32)
-        ]
+        return [lane // each * apart + lane % each * sectors // each * 32 + lane % each * 4 % 32 for lane in range(32)]
     if kind == "stride":
         return [int(rest[0]) * lane for lane in range(32)]
     if kind == "from":  # a coalesced access that begins at a byte

@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +118,7 @@ class Loaded:
         for launch in case["launches"]:
             function = gpu.function(code, launch["entry"])
             params = [self._argument(*argument) for argument in launch["arguments"]]
-            self.launches.append(
-                Launchable(gpu, function, launch["grid"], launch["block"], params, launch["shared"])
-            )
+            self.launches.append(Launchable(gpu, function, launch["grid"], launch["block"], params, launch["shared"]))
             self.resources.append(gpu.resources(function))
         gpu.wait()
 
@@ -190,7 +189,9 @@ def time_all(out: Path, *, only: str, seconds: float) -> None:
             if "OUT_OF_MEMORY" not in str(error) and "INVALID_VALUE" not in str(error):
                 raise SystemExit(f"the GPU has faulted; call again: {case['case']} is left out") from error
     _save(out, record)
-    print(f"{len(record['cases'])} cases timed, {len(record['failed'])} failed, {time.monotonic() - begun:.0f} s: {out}")
+    print(
+        f"{len(record['cases'])} cases timed, {len(record['failed'])} failed, {time.monotonic() - begun:.0f} s: {out}"
+    )
 
 
 def _timed(gpu: Any, loaded: Loaded, case: Mapping[str, Any], spin: Any, times: Any, junk: Any) -> dict[str, Any]:
@@ -216,7 +217,7 @@ def _timed(gpu: Any, loaded: Loaded, case: Mapping[str, Any], spin: Any, times: 
                 launch()
                 marks.append(gpu.mark())
             gpu.wait()
-            samples.append([gpu.between_us(a, b, keep=True) for a, b in zip(marks, marks[1:], strict=False)])
+            samples.append([gpu.between_us(a, b, keep=True) for a, b in pairwise(marks)])
             gpu.give(marks)
         kept = samples[1:]
         found = [summary([sample[k] for sample in kept]) for k in range(len(loaded.launches))]

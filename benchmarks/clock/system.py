@@ -58,20 +58,31 @@ def choose_registers(variant: str, sums: list[int], factors: list[int]) -> list[
         held, held2 = even[n // 8 % len(even)], even[(n // 8 + 3) % len(even)]
         last = n % 8 == 7
         match variant:
-            case "three_of_one_bank": one = (se, e, e2, se, 0)
+            case "three_of_one_bank":
+                one = (se, e, e2, se, 0)
             case "three_of_four_banks":
                 s4 = s_fours[n % len(s_fours)]
                 one = (s4, fours[n % len(fours)], fours[(n + 1) % len(fours)], s4, 0)
-            case "two_and_one": one = (so, e, e2, so, 0)
-            case "factor_and_sum": one = (se, e, o, se, 0)
-            case "alternating": one = (se, e, e2, se, 0) if n % 2 == 0 else (so, o, o2, so, 0)
-            case "alternating_by_two": one = (se, e, e2, se, 0) if n // 2 % 2 == 0 else (so, o, o2, so, 0)
-            case "one_factor": one = (se, e, e, se, 0)
-            case "all_one": one = (se, se, se, se, 0)
-            case "reused_first": one = (se, held, e2, se, 0 if last else 1)
-            case "reused_both": one = (se, held, held2, se, 0 if last else 3)
-            case "reused_in_pairs": one = (se, even[n // 2 % len(even)], e2, se, 1 - n % 2)
-            case _: one = (so, e, e2, so, 0) if n % 2 == 0 else (se, o, o2, se, 0)
+            case "two_and_one":
+                one = (so, e, e2, so, 0)
+            case "factor_and_sum":
+                one = (se, e, o, se, 0)
+            case "alternating":
+                one = (se, e, e2, se, 0) if n % 2 == 0 else (so, o, o2, so, 0)
+            case "alternating_by_two":
+                one = (se, e, e2, se, 0) if n // 2 % 2 == 0 else (so, o, o2, so, 0)
+            case "one_factor":
+                one = (se, e, e, se, 0)
+            case "all_one":
+                one = (se, se, se, se, 0)
+            case "reused_first":
+                one = (se, held, e2, se, 0 if last else 1)
+            case "reused_both":
+                one = (se, held, held2, se, 0 if last else 3)
+            case "reused_in_pairs":
+                one = (se, even[n // 2 % len(even)], e2, se, 1 - n % 2)
+            case _:
+                one = (so, e, e2, so, 0) if n % 2 == 0 else (se, o, o2, se, 0)
         found.append(one)
     return found
 
@@ -92,11 +103,17 @@ def banks() -> tuple[list[Kernel], list[Row]]:
 
 _QUEUED = {
     "lds": ('asm volatile("ld.volatile.shared.u32 %0, [%1+{o}];" : "=r"(r{k}) : "r"(at) : "memory");', 4),
-    "lds128": ('asm volatile("ld.volatile.shared.v4.u32 {{%0,%1,%2,%3}}, [%4+{o}];" : "=r"(r{k}), "=r"(s{k}), "=r"(m{k}), '
-               '"=r"(n{k}) : "r"(at) : "memory");', 16),
+    "lds128": (
+        'asm volatile("ld.volatile.shared.v4.u32 {{%0,%1,%2,%3}}, [%4+{o}];" : "=r"(r{k}), "=r"(s{k}), "=r"(m{k}), '
+        '"=r"(n{k}) : "r"(at) : "memory");',
+        16,
+    ),
     "ldg": ('asm volatile("ld.global.u32 %0, [%1+{o}];" : "=r"(r{k}) : "l"(g) : "memory");', 4),
-    "ldg128": ('asm volatile("ld.global.v4.u32 {{%0,%1,%2,%3}}, [%4+{o}];" : "=r"(r{k}), "=r"(s{k}), "=r"(m{k}), "=r"(n{k}) '
-               ': "l"(g) : "memory");', 16),
+    "ldg128": (
+        'asm volatile("ld.global.v4.u32 {{%0,%1,%2,%3}}, [%4+{o}];" : "=r"(r{k}), "=r"(s{k}), "=r"(m{k}), "=r"(n{k}) '
+        ': "l"(g) : "memory");',
+        16,
+    ),
     "ldg_l2": ('asm volatile("ld.global.cg.u32 %0, [%1+{o}];" : "=r"(r{k}) : "l"(g) : "memory");', 4),
     "sts": ('asm volatile("st.volatile.shared.u32 [%0+{o}], %1;" : : "r"(at), "r"(r{k}) : "memory");', 4),
     "stg": ('asm volatile("st.global.u32 [%0+{o}], %1;" : : "l"(g), "r"(r{k}) : "memory");', 4),
@@ -123,7 +140,9 @@ def queues() -> tuple[list[Kernel], list[Row]]:
                 + "const float x = v; const double y = v; "
                 + " ".join(f"unsigned r{k} = v + {k}, s{k} = 0, m{k} = 0, n{k} = 0; float f{k} = v * {k}; double d{k} = v * {k};" for k in names)
             )  # fmt: skip
-            use = "own = v; " + " ".join(f"own += r{k} + s{k} + m{k} + n{k} + __float_as_uint(f{k}) + (u64)d{k};" for k in range(depth))
+            use = "own = v; " + " ".join(
+                f"own += r{k} + s{k} + m{k} + n{k} + __float_as_uint(f{k}) + (u64)d{k};" for k in range(depth)
+            )
             kernels.append(Kernel(f"queue_{kind}_{depth}", f"""
 extern "C" __global__ void queue_{kind}_{depth}(SIGNATURE)
 {{
@@ -247,12 +266,18 @@ def _stream(kind: str, unroll: int) -> Kernel:
         take = f"sum ^= v{u}.x ^ v{u}.y ^ v{u}.z ^ v{u}.w;"
         store = f"*(uint4*)({place} + half)"
         match kind:
-            case "read": lines.append((wide, take))
-            case "write": lines.append(("", f"{store} = make_uint4(i, i, i, i);"))
-            case "copy": lines.append((wide, f"{store} = v{u};"))
-            case "change": lines.append((wide, f"*(uint4*){place} = make_uint4(v{u}.x + 1, v{u}.y, v{u}.z, v{u}.w);"))
-            case "write_sector": lines.append(("", f"*(unsigned*){place} = i;"))
-            case _: lines.append((narrow, ""))
+            case "read":
+                lines.append((wide, take))
+            case "write":
+                lines.append(("", f"{store} = make_uint4(i, i, i, i);"))
+            case "copy":
+                lines.append((wide, f"{store} = v{u};"))
+            case "change":
+                lines.append((wide, f"*(uint4*){place} = make_uint4(v{u}.x + 1, v{u}.y, v{u}.z, v{u}.w);"))
+            case "write_sector":
+                lines.append(("", f"*(unsigned*){place} = i;"))
+            case _:
+                lines.append((narrow, ""))
     body = " ".join(first for first, _ in lines) + " " + " ".join(second for _, second in lines)
     name = f"stream_{kind}_{unroll}"
     return Kernel(name, _STREAM.format(name=name, body=body))
@@ -271,8 +296,24 @@ def _bandwidth(name: str, what: str, kind: str, unroll: int, threads: int, block
     )  # fmt: skip
 
 
-_SHAPES = ((1, 32, 1), (1, 64, 1), (1, 128, 1), (1, 256, 1), (1, 512, 1), (1, 1024, 1), (2, 1024, 1), (1, 1024, 2),
-           (2, 512, 2), (1, 512, 4), (1, 256, 4), (1, 128, 4), (2, 1024, 2), (2, 1024, 4), (8, 256, 1), (8, 256, 4))
+_SHAPES = (
+    (1, 32, 1),
+    (1, 64, 1),
+    (1, 128, 1),
+    (1, 256, 1),
+    (1, 512, 1),
+    (1, 1024, 1),
+    (2, 1024, 1),
+    (1, 1024, 2),
+    (2, 512, 2),
+    (1, 512, 4),
+    (1, 256, 4),
+    (1, 128, 4),
+    (2, 1024, 2),
+    (2, 1024, 4),
+    (8, 256, 1),
+    (8, 256, 4),
+)
 
 
 def bandwidths() -> tuple[list[Kernel], list[Row]]:

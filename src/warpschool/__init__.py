@@ -12,6 +12,7 @@ from warpschool.version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
+    from warpschool.clock.prediction import Prediction as Prediction, predict_time as predict_time
     from warpschool.compile import compile_cuda as compile_cuda
     from warpschool.counters import Counters as Counters
     from warpschool.device import (

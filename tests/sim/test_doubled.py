@@ -122,7 +122,10 @@ STORES = HEAD + """
     [
         ("", ["argument 1"]),
         ("st.global.f32 [%rd3], %f0;", ["argument 0", "argument 1"]),
-        ("st.volatile.global.f32 [%rd3], 0f3F800000; st.volatile.global.f32 [%rd3], %f0;", ["argument 0", "argument 1"]),
+        (
+            "st.volatile.global.f32 [%rd3], 0f3F800000; st.volatile.global.f32 [%rd3], %f0;",
+            ["argument 0", "argument 1"],
+        ),
         ("st.global.f32 [%rd3], %f0; bar.sync 0; ld.global.f32 %f1, [%rd3+0];", ["argument 0", "argument 1"]),
         ("atom.global.add.f32 %f1, [%rd3], 0f00000000;", ["argument 0", "argument 1"]),
     ],

@@ -82,11 +82,6 @@ class Engine:
         """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
 
     @cached_property
-    def uses_heap(self) -> bool:
-        """Whether it calls malloc or free."""
-        return uses_heap(self.kernel)
-
-    @cached_property
     def ordered(self) -> bool:
         """Whether blocks may talk to each other, so that their order could show."""
         return blocks_in_order(self.kernel)

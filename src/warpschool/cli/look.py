@@ -1,4 +1,4 @@
-"""Commands that look at kernels and machines: `tour`, `profile`, `debug`, `doctor`, `bench`."""
+"""Commands that look at kernels and machines: `tour`, `profile`, `predict`, `debug`, `doctor`, `bench`."""
 
 from __future__ import annotations
 
@@ -191,6 +191,44 @@ def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float]
     for title, text in generated_code(source, emit.value, sizes, name=name, constants=constants):
         comment = "//" if emit in (Emit.ptx, Emit.lanes) else ";" if emit is Emit.ir else "#"
         typer.echo(f"{comment} {title}\n{text.rstrip()}")
+
+
+# ---------------------------------------------------------------- predict
+
+
+@guarded
+def predict(
+    output: Output,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE.cu", help="A kernel file, or a step: your file for it is taken.")
+    ],
+    size: Sizes = None,
+    constant: Constants = None,
+    gpu: Annotated[str, typer.Option("--gpu", help="The machine: h200.")] = "h200",
+    is_warm: Annotated[
+        bool, typer.Option("--warm", help="L2 keeps what fits from a run before; without it nothing.")
+    ] = False,
+) -> None:
+    """Predict how long a kernel would take on a GPU, and what its warps would wait for, without a GPU.
+
+    The kernel's machine code is followed on a model of one multiprocessor. Nothing needs to run first, so large sizes
+    cost little. A prediction is no measurement; docs/reference/clock.md says how far it may be off.
+
+    Example: warpschool predict lab05/07 --size M=2048 --size N=2048 --size K=2048
+    """
+    from warpschool.clock.prediction import predict_time
+    from warpschool.harness.source import resolve
+    from warpschool.show.prediction import prediction_tables
+
+    source = resolve(file, otherwise="Name a file: warpschool predict FILE.cu").contract().source
+    found = predict_time(file, read_sizes(size), gpu=gpu, constants=read_constants(constant), warm=is_warm)
+    output.data(found.to_dict())
+    output.show((found.case, "bold"))
+    output.show(found.explain())
+    for table in prediction_tables(found, source):
+        output.table(table)
+    if found.us is None:
+        raise typer.Exit(FAILED)
 
 
 # ---------------------------------------------------------------- debug

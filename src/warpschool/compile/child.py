@@ -7,6 +7,7 @@ and may read CUDA's headers only (Landlock, where the kernel has it). It ends wh
 from __future__ import annotations
 
 import _thread
+import binascii
 import ctypes
 import os
 import resource
@@ -101,7 +102,10 @@ def limit_compilation(cpu_s: float, memory_bytes: int) -> None:
 def compile_program(
     nvrtc: Any, source: bytes, name: bytes, options: list[bytes], most_log: int, most_ptx: int
 ) -> list[bytes]:
-    """Run NVRTC once: the result's name, the log (cut at `most_log`), the PTX, and the PTX's full size."""
+    """Run NVRTC once: the result's name, the log (cut at `most_log`), the PTX, and the PTX's full size.
+
+    For a real architecture the code is the cubin's, in base64.
+    """
     error, program = nvrtc.nvrtcCreateProgram(source, name, 0, [], [])
     if error:
         return [error.name.encode(), b"", b"", b"0"]
@@ -109,8 +113,12 @@ def compile_program(
     log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)[:most_log]
     ptx, size = b"", 0
     if not result:
-        size = nvrtc.nvrtcGetPTXSize(program)[1]
-        ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program) if size <= most_ptx else b""
+        is_real = any(option.startswith(b"-arch=sm_") for option in options)
+        kinds = ("CUBINSize", "CUBIN") if is_real else ("PTXSize", "PTX")
+        get_size, get_code = (getattr(nvrtc, f"nvrtcGet{kind}") for kind in kinds)
+        size = get_size(program)[1]
+        if size <= most_ptx:
+            ptx = _code(get_size, get_code, program) if is_real else _text(get_size, get_code, program)
     nvrtc.nvrtcDestroyProgram(program)
     return [result.name.encode(), log, ptx, str(size).encode()]
 
@@ -123,6 +131,13 @@ def _text(get_size: Any, get_text: Any, program: Any) -> bytes:
     buffer = b" " * size
     get_text(program, buffer)
     return buffer.rstrip(b"\0")
+
+
+def _code(get_size: Any, get_code: Any, program: Any) -> bytes:
+    """Binary code of one kind, in base64."""
+    buffer = b" " * get_size(program)[1]
+    get_code(program, buffer)
+    return binascii.b2a_base64(buffer, newline=False)
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
-"""CUDA C++ to PTX, and to the resources that ptxas needs for it."""
+"""CUDA C++ to PTX, or to a cubin of a real architecture, and to the resources that ptxas needs for it."""
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -36,12 +37,11 @@ def compile_cuda(
 ) -> Compiled:
     """Compile CUDA C++17 to PTX with line information, in a process of its own, or take it from the cache.
 
-    `name` is what messages call the source; `constants` gives top-level `constexpr int`s other values. CUDA's include
+    For a real architecture ("sm_90") the result holds the cubin instead of PTX. `name` is what messages call the
+    source; `constants` gives top-level `constexpr int`s other values. CUDA's include
     folders are always there. Raises CompileError with diagnostics on the source's own lines, PolicyError for a source
     that includes a file which is not CUDA's, CompileLimitError, CompilerMissing.
     """
-    if not arch.startswith("compute_"):
-        raise CompileError(f"arch must be a virtual architecture such as compute_80, not {arch!r}")
     return _Job(source, name, options, constants, arch, limits).run()
 
 
@@ -133,12 +133,13 @@ class _Job:
     def run(self) -> Compiled:
         code = cleared_source(self.source, name=self.name, folders=self.toolchain.folders)
         found = cache.load("compile", self.key) or {}
-        cached = {"ptx", "nvrtc", "log"} <= found.keys()
+        cached = {self._code, "nvrtc", "log"} <= found.keys()
         if not cached:
             found = self._compile(code)
             cache.store("compile", self.key, found)
         return Compiled(
-            ptx=found["ptx"],
+            ptx=found.get("ptx", ""),
+            cubin=base64.b64decode(found.get("cubin", "")),
             arch=self.arch,
             nvrtc=found["nvrtc"],
             name=self.name,
@@ -166,7 +167,13 @@ class _Job:
                 f"{self.name}: {answer.ptx_bytes} bytes of PTX; the limit is {self.limits.ptx_bytes}",
                 next_step=TOO_MUCH,
             )
-        return {"ptx": self._tidy(answer.ptx), "nvrtc": worker.version, "log": log}
+        code = answer.ptx if self._code == "cubin" else self._tidy(answer.ptx)
+        return {self._code: code, "nvrtc": worker.version, "log": log}
+
+    @property
+    def _code(self) -> str:
+        """What the compiler makes: PTX for a virtual architecture, a cubin for a real one."""
+        return "cubin" if self.arch.startswith("sm_") else "ptx"
 
     def _all_options(self, code: str) -> list[str]:
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]

@@ -28,7 +28,7 @@ class CompileLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """PTX and where it came from.
+    """PTX, or for a real architecture the cubin, and where it came from.
 
     `source` is the text that was compiled, with `constants` put in; `nvrtc` is the compiler's version ("13.5");
     `key` names source, options, architecture and compiler versions, so equal keys mean equal PTX.
@@ -42,6 +42,7 @@ class Compiled:
     log: str
     key: str
     cached: bool = field(default=False, compare=False)
+    cubin: bytes = field(default=b"", repr=False)
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:

@@ -1,0 +1,610 @@
+"""One multiprocessor, cycle by cycle: four schedulers, their pipes, the load/store unit, L1, and its share of what lies
+behind it.
+
+It walks the streams that the interpreter wrote (`interpreter.STREAM`). A warp issues its next instruction when its
+stall
+count has run out, the scoreboards that the instruction waits for are clear, its pipe is free and its queue has room.
+Times are in cycles of the multiprocessor's clock.
+"""
+
+from __future__ import annotations
+
+from warpschool.clock.interpreter import CHUNK_WORDS
+from warpschool.clock.native import f64, floor, i64, lshr, native, popc
+
+TABLE, BUSY_UNIT = 14, 8
+"""Words of an instruction in the table, in this order; T_BUSY counts eighths of a cycle."""
+T_KIND, T_PIPE, T_STALL, T_WRITE, T_READ, T_WAIT, T_BANK0, T_BANK1, T_WIDTH, T_DEPTH, T_BUSY, T_LATENCY, T_EVENT = (
+    range(13)
+)
+
+(K_FIXED, K_VARIABLE, K_GLOBAL_LOAD, K_GLOBAL_STORE, K_SHARED_LOAD, K_SHARED_STORE, K_COPY, K_BARRIER, K_EXIT, K_COMMIT,
+ K_WAIT_GROUP, K_BRANCH, K_MIO, K_FENCE, K_GLOBAL_ATOMIC, K_GLOBAL_REDUCE, K_LOCAL) = range(17)  # fmt: skip
+PIPES = 10
+P_FMA, P_HEAVY, P_LITE, P_ALU, P_FP64, P_XU, P_TENSOR, P_UNIFORM, P_CONTROL, P_MIO = range(10)
+
+REASONS = 14
+(R_SELECTED, R_NOT_SELECTED, R_WAIT, R_LONG, R_SHORT, R_BARRIER, R_MIO, R_LG, R_MATH, R_BRANCH, R_NO_INSTRUCTION,
+ R_DRAIN, R_MEMBAR, R_DISPATCH) = range(14)  # fmt: skip
+
+WARP_WORDS = 16
+W_CHUNK, W_AT, W_PC, W_LEFT, W_SLOT, W_GROUPS, W_STATE, W_REASON, W_AFTER = range(9)
+GONE, LIVE, PARKED = 0, 1, 2
+TIMES = 48
+"""Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups."""
+X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN = 0, 1, 2, 8, 14
+X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS = 15, 16, 17, 18, 19, 20
+X_GROUP = 24
+Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE = range(6)
+
+(M_L1_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_SHARED_LATENCY, M_L2_BYTES, M_DRAM_BYTES, M_MIO_QUEUE, M_LG_QUEUE,
+ M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
+ M_RESIDENT, M_WARPS, M_BLOCKS, M_STORE_BYTES, M_SHARE_KEEP, M_COLD, M_ATOMIC_LATENCY, M_ATOMIC_CYCLES, M_LONG_FETCH,
+ M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES) = range(30)  # fmt: skip
+
+(U_CYCLES, U_ISSUED, U_LSU, U_L2_READ, U_L2_WRITTEN, U_DRAM_READ, U_DRAM_WRITTEN, U_L1_SECTORS, U_L1_HITS, U_DONE,
+ U_ACTIVE, U_SHARED, U_FMA, U_ALU, U_TENSOR, U_XU, U_FP64, U_L2_SHARE,
+ U_DRAM_SHARE) = range(19)  # fmt: skip
+
+
+@native
+def next_run(stream: i64, warps: i64, w: int) -> int:
+    """Go to the next word of a warp's stream that names instructions; 0 at its end."""
+    while True:
+        word = stream[warps[w + W_CHUNK] * CHUNK_WORDS + warps[w + W_AT]]
+        if word == -2:
+            return 0
+        if word == -1:
+            warps[w + W_CHUNK] = stream[warps[w + W_CHUNK] * CHUNK_WORDS + CHUNK_WORDS - 1]
+            warps[w + W_AT] = 0
+            continue
+        warps[w + W_PC] = word & 16777215
+        warps[w + W_LEFT] = lshr(word, 24) & 16777215
+        warps[w + W_AT] = warps[w + W_AT] + 1
+        return 1
+
+
+@native
+def lookup(tags: i64, ages: i64, sets: int, ways: int, line: int, sectors: int, clock: int) -> int:
+    """Which of these sectors of a line L1 has; it has all of them afterwards. A tag word is `line << 4 | sectors`."""
+    at = ((line ^ (lshr(line, 7)) ^ (lshr(line, 13))) % sets) * ways
+    oldest = at
+    for k in range(at, at + ways):
+        if lshr(tags[k], 4) == line:
+            had = tags[k] & sectors
+            tags[k] = tags[k] | sectors
+            ages[k] = clock
+            return had
+        if ages[k] < ages[oldest]:
+            oldest = k
+    tags[oldest] = (line << 4) | sectors
+    ages[oldest] = clock
+    return 0
+
+
+@native
+def seen_before(known: i64, size: int, line: int, sectors: int) -> int:
+    """Which sectors of a line this multiprocessor fetched at any time before: an open hash table of lines."""
+    at = ((line * 2654435761) & 9223372036854775807) % size
+    tries = 0
+    while tries < 64:
+        if known[at] == 0:
+            known[at] = (line << 4) | sectors
+            return 0
+        if lshr(known[at], 4) == line:
+            had = known[at] & sectors
+            known[at] = known[at] | sectors
+            return had
+        at = (at + 1) % size
+        tries += 1
+    return 0
+
+
+@native
+def share_of(ranges: i64, shares: f64, count: int, line: int) -> float:
+    """How many multiprocessors, as a mean, want a sector of the array that a line lies in."""
+    address = line << 7
+    for k in range(count):
+        if address + 127 >= ranges[2 * k] and address < ranges[2 * k + 1]:
+            return shares[k]
+    return 1.0
+
+
+@native
+def behind(
+    line: int, sectors: int, start: float, stores: float, m: f64, queues: f64, known: i64, size: int,
+    ranges: i64, shares: f64, used: f64,
+) -> float:  # fmt: skip
+    """When L2, or DRAM behind it, has answered for some sectors of a line; `stores` is 0 or what a store's sector
+    costs."""
+    count = popc(sectors)
+    before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, sectors)
+    fresh = popc(sectors & ~before)
+    share = share_of(ranges, shares, int(m[M_SHARE_KEEP]), line)
+    at = max(queues[0], start)
+    if stores > 0.0:
+        queues[0] = at + count * 32.0 * stores / m[M_STORE_BYTES]
+        used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 * stores / m[M_STORE_BYTES]
+        used[U_L2_WRITTEN] = used[U_L2_WRITTEN] + count * 32.0
+        written = fresh * 32.0 * m[M_DRAM_WRITE]
+        queues[1] = max(queues[1], at) + written / m[M_DRAM_BYTES]
+        used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + written / m[M_DRAM_BYTES]
+        used[U_DRAM_WRITTEN] = used[U_DRAM_WRITTEN] + written
+        return queues[0]
+    queues[0] = at + count * 32.0 / m[M_L2_BYTES]
+    used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / m[M_L2_BYTES]
+    used[U_L2_READ] = used[U_L2_READ] + count * 32.0
+    ready = queues[0] + m[M_L2_LATENCY]
+    if fresh > 0 and m[M_COLD] > 0.0:
+        asked = fresh * 32.0 * m[M_COLD] / share
+        queues[1] = max(queues[1], at) + asked / m[M_DRAM_BYTES]
+        used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + asked / m[M_DRAM_BYTES]
+        used[U_DRAM_READ] = used[U_DRAM_READ] + asked
+        ready = max(ready, queues[1] + m[M_DRAM_LATENCY])
+    return ready
+
+
+@native
+def memory(
+    kind: int, stream: i64, at: int, start: float, m: f64, queues: f64, tags: i64, ages: i64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, event: int, width: int,
+) -> None:  # fmt: skip
+    """An access to global or local memory: `out[0]` is when its operands are read, `out[1]` when its data is there."""
+    head = stream[at]
+    lines = head & 65535
+    waves = lshr(head, 16) & 65535
+    begin = max(queues[2], start)
+    cycles = max(1.0, lines * m[M_LINE_CYCLES])
+    if event == 3:
+        cycles = max(cycles, float(waves))
+    ready = begin + cycles + m[M_L1_LATENCY]
+    clock = int(begin)
+    missed = 0
+    cost = 1.0
+    if kind == K_GLOBAL_STORE:
+        covered = 0
+        for k in range(lines):
+            covered += popc(stream[at + 1 + k] & 15) * 32
+        if (head >> 32) * width < covered:
+            cost = 2.0  # part of a sector: L2 reads it first, to make its check bits anew
+    for k in range(lines):
+        word = stream[at + 1 + k]
+        line = lshr(word, 4)
+        sectors = word & 15
+        if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
+            behind(line, sectors, begin + cycles, cost, m, queues, known, size, ranges, shares, used)
+        elif kind == K_GLOBAL_ATOMIC:
+            got = behind(line, sectors, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
+            ready = max(ready, got + m[M_ATOMIC_LATENCY])
+        else:
+            had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, clock)
+            want = sectors & ~had
+            used[U_L1_SECTORS] = used[U_L1_SECTORS] + popc(sectors)
+            used[U_L1_HITS] = used[U_L1_HITS] + popc(had)
+            if want != 0:
+                missed = 1
+                ready = max(
+                    ready, behind(line, want, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
+                )
+    if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
+        queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
+    if kind == K_COPY:
+        cycles = max(cycles, float(waves))
+    queues[2] = begin + cycles
+    if missed and queues[0] - m[M_BACKLOG] > queues[2]:
+        queues[2] = queues[0] - m[M_BACKLOG]
+    if queues[1] - m[M_BACKLOG] > queues[0]:
+        queues[0] = queues[1] - m[M_BACKLOG]
+    used[U_LSU] = used[U_LSU] + cycles
+    out[0] = begin + cycles
+    out[1] = ready
+
+
+@native
+def start_block(
+    warps: i64, times: f64, first: i64, stream: i64, slot: int, block: int, per: int, now: float
+) -> None:  # fmt: skip
+    """Put the warps of a block into a slot."""
+    for k in range(per):
+        w = (slot * per + k) * WARP_WORDS
+        x = (slot * per + k) * TIMES
+        for word in range(WARP_WORDS):
+            warps[w + word] = 0
+        for word in range(TIMES):
+            times[x + word] = 0.0
+        warps[w + W_CHUNK] = first[block * per + k]
+        warps[w + W_SLOT] = slot
+        warps[w + W_STATE] = LIVE
+        times[x + X_NEXT] = now
+        times[x + X_LAST] = now
+        times[x + X_SINCE] = now
+        if next_run(stream, warps, w) == 0:
+            warps[w + W_STATE] = GONE
+
+
+@native
+def ready_time(table: i64, warps: i64, times: f64, w: int, x: int) -> float:
+    """When a warp's next instruction has its operands; `W_REASON` is what it waits for until then."""
+    i = warps[w + W_PC] * TABLE
+    t = times[x + X_NEXT]
+    reason = R_WAIT
+    mask = table[i + T_WAIT]
+    board = 0
+    while mask != 0:
+        if mask & 1:
+            clear = times[x + X_BOARD + board]
+            if clear > t:
+                t = clear
+                reason = int(times[x + X_KIND + board])
+        mask = lshr(mask, 1)
+        board += 1
+    if table[i + T_KIND] == K_WAIT_GROUP:
+        keep = table[i + T_DEPTH]
+        for g in range(warps[w + W_GROUPS] - keep):
+            if g < 20 and times[x + X_GROUP + g] > t:
+                t = times[x + X_GROUP + g]
+                reason = R_LONG
+    warps[w + W_REASON] = reason
+    return t
+
+
+@native
+def blocked(
+    table: i64, i: int, now: float, s: int, m: f64, pipes: f64, banks: f64, rings: f64, heads: i64
+) -> int:  # fmt: skip
+    """Why a warp whose operands are there cannot issue all the same; 0 where it can."""
+    kind = table[i + T_KIND]
+    pipe = table[i + T_PIPE]
+    p = s * PIPES
+    if pipe == P_FMA:
+        if pipes[p + P_HEAVY] > now and pipes[p + P_LITE] > now:
+            return R_MATH
+    elif pipe != P_CONTROL and pipe != P_MIO:
+        if pipes[p + pipe] > now:
+            return R_MATH
+    if m[M_BANK_WINDOW] > 0.0:
+        if table[i + T_BANK0] > 0 and banks[2 * s] + table[i + T_BANK0] - m[M_BANK_WINDOW] > now:
+            return R_DISPATCH
+        if table[i + T_BANK1] > 0 and banks[2 * s + 1] + table[i + T_BANK1] - m[M_BANK_WINDOW] > now:
+            return R_DISPATCH
+    if kind >= K_GLOBAL_LOAD and pipe == P_MIO:
+        size = int(m[M_MIO_QUEUE])
+        if rings[s * 64 + heads[s] % size] > now:
+            return R_MIO
+        if kind != K_SHARED_LOAD and kind != K_SHARED_STORE and kind != K_MIO:
+            size = int(m[M_LG_QUEUE])
+            if rings[256 + s * 64 + heads[4 + s] % size] > now:
+                return R_LG
+    return 0
+
+
+@native
+def occupy(table: i64, i: int, s: int, now: float, pipes: f64, banks: f64, used: f64) -> None:
+    """Keep pipes and register banks busy with an instruction, and count it."""
+    pipe = table[i + T_PIPE]
+    busy = table[i + T_BUSY] / 8.0
+    p = s * PIPES
+    if pipe == P_FMA:
+        if pipes[p + P_LITE] <= now:
+            pipes[p + P_LITE] = now + busy
+        else:
+            pipes[p + P_HEAVY] = now + busy
+    elif pipe != P_CONTROL and pipe != P_MIO:
+        pipes[p + pipe] = now + busy
+    if table[i + T_BANK0] > 0:
+        banks[2 * s] = max(banks[2 * s], now) + table[i + T_BANK0]
+    if table[i + T_BANK1] > 0:
+        banks[2 * s + 1] = max(banks[2 * s + 1], now) + table[i + T_BANK1]
+    used[U_ISSUED] = used[U_ISSUED] + 1.0
+    if pipe == P_FMA or pipe == P_HEAVY or pipe == P_LITE:
+        used[U_FMA] = used[U_FMA] + 1.0
+    elif pipe == P_ALU:
+        used[U_ALU] = used[U_ALU] + 1.0
+    elif pipe == P_TENSOR:
+        used[U_TENSOR] = used[U_TENSOR] + busy
+    elif pipe == P_XU:
+        used[U_XU] = used[U_XU] + busy
+    elif pipe == P_FP64:
+        used[U_FP64] = used[U_FP64] + busy
+
+
+@native
+def near(
+    table: i64, i: int, stream: i64, at: int, s: int, now: float, m: f64, rings: f64, heads: i64, queues: f64,
+    used: f64, out: f64,
+) -> None:  # fmt: skip
+    """An access to shared memory, or a shuffle: `out[0]` and `out[1]` as of `memory`."""
+    waves = table[i + T_BUSY] / 8.0
+    if table[i + T_KIND] != K_MIO:
+        waves = float(lshr(stream[at], 16) & 65535)
+        used[U_SHARED] = used[U_SHARED] + waves
+    begin = max(queues[2], now + 4.0)
+    queues[2] = begin + waves
+    used[U_LSU] = used[U_LSU] + waves
+    out[0] = begin + waves
+    out[1] = begin + waves + table[i + T_LATENCY]
+    ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
+    rings[ring] = begin
+    heads[s] = heads[s] + 1
+
+
+@native
+def queued(s: int, m: f64, rings: f64, heads: i64, out: f64) -> None:
+    """An access to global memory keeps a place in both queues until its operands are read."""
+    ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
+    rings[ring] = out[0] - 1.0
+    heads[s] = heads[s] + 1
+    ring = 256 + s * 64 + heads[4 + s] % int(m[M_LG_QUEUE])
+    rings[ring] = out[0]
+    heads[4 + s] = heads[4 + s] + 1
+
+
+@native
+def commit(warps: i64, times: f64, w: int, x: int) -> None:
+    """Close a warp's group of asynchronous copies."""
+    groups = warps[w + W_GROUPS]
+    if groups >= 20:
+        for g in range(19):
+            times[x + X_GROUP + g] = times[x + X_GROUP + g + 1]
+        groups = 19
+    times[x + X_GROUP + groups] = times[x + X_OPEN]
+    times[x + X_OPEN] = 0.0
+    warps[w + W_GROUPS] = groups + 1
+
+
+@native
+def set_boards(table: i64, i: int, times: f64, x: int, operands: float, done: float, wait: int) -> None:
+    """Set the scoreboards of an instruction: when its sources have been read, and when its result is there."""
+    kind = table[i + T_KIND]
+    board = table[i + T_WRITE]
+    if board < 6:
+        times[x + X_BOARD + board] = max(times[x + X_BOARD + board], done)
+        times[x + X_KIND + board] = wait
+    board = table[i + T_READ]
+    if board < 6 and operands > times[x + X_BOARD + board]:
+        near_by = table[i + T_PIPE] != P_MIO or kind == K_SHARED_STORE or kind == K_MIO
+        times[x + X_BOARD + board] = operands
+        times[x + X_KIND + board] = R_SHORT if near_by else R_LONG
+
+
+@native
+def advance(table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, at: int, m: f64, fetched: i64) -> None:
+    """Go on to the next instruction; code that nobody has fetched yet takes its time."""
+    pc = warps[w + W_PC]
+    line = lshr(pc, 3)
+    if fetched[line] == 0:
+        fetched[line] = 1
+        times[x + X_NEXT] = times[x + X_NEXT] + m[M_COLD_LINE]
+    if table[pc * TABLE + T_EVENT] != 0:
+        warps[w + W_AT] = warps[w + W_AT] + 1 + (stream[at] & 65535)
+    warps[w + W_PC] = pc + 1
+    warps[w + W_LEFT] = warps[w + W_LEFT] - 1
+
+
+@native
+def issue(
+    table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, s: int, now: float, m: f64,
+    pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
+) -> None:  # fmt: skip
+    """Issue a warp's next instruction: busy pipes, queues and scoreboards, and when the warp may go on."""
+    i = warps[w + W_PC] * TABLE
+    kind = table[i + T_KIND]
+    times[x + X_NEXT] = now + max(1, table[i + T_STALL])
+    occupy(table, i, s, now, pipes, banks, used)
+    done = now + table[i + T_LATENCY]
+    operands = now + 2.0
+    wait = R_SHORT
+    at = warps[w + W_CHUNK] * CHUNK_WORDS + warps[w + W_AT]
+    if kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO:
+        near(table, i, stream, at, s, now, m, rings, heads, queues, used, out)
+        operands = out[0]
+        done = out[1]
+    elif table[i + T_PIPE] == P_MIO and kind >= K_GLOBAL_LOAD:
+        event = table[i + T_EVENT]
+        width = table[i + T_WIDTH]
+        memory(
+            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, event, width
+        )  # fmt: skip
+        queued(s, m, rings, heads, out)
+        operands = out[0]
+        done = out[1]
+        wait = R_LONG
+        if kind == K_COPY:
+            times[x + X_OPEN] = max(times[x + X_OPEN], done)
+        if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
+            times[x + X_DRAINED] = max(times[x + X_DRAINED], out[0])
+    elif kind == K_COMMIT:
+        commit(warps, times, w, x)
+    elif kind == K_BARRIER:
+        out[2] = -1.0 if lshr(stream[at], 32) != 0 else 0.0
+    elif kind == K_BRANCH and warps[w + W_LEFT] == 1:
+        times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_BRANCH])
+    set_boards(table, i, times, x, operands, done, wait)
+    advance(table, stream, warps, times, w, x, at, m, fetched)
+
+
+@native
+def attribute(stalls: f64, warps: i64, times: f64, w: int, x: int, pc: int, now: float, ready: float) -> None:
+    """Say for what a warp has waited since it last issued: fixed latency, operands, and what held it up when ready."""
+    at = pc * REASONS
+    since = times[x + X_SINCE]
+    fixed = max(0.0, min(times[x + X_NEXT], now) - since)
+    why = R_BRANCH if warps[w + W_AFTER] == 1 else (R_BARRIER if warps[w + W_AFTER] == 2 else R_WAIT)
+    stalls[at + why] += fixed
+    operands = max(0.0, min(ready, now) - max(times[x + X_NEXT], since))
+    stalls[at + warps[w + W_REASON]] += operands
+    rest = max(0.0, now - max(ready, since))
+    for k in range(4):
+        held = times[x + X_MATH + k] if k < 3 else times[x + X_BANKS]
+        held = min(held, rest)
+        rest -= held
+        stalls[at + (R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_NOT_SELECTED)))] += held
+    stalls[at + R_NOT_SELECTED] += rest
+    stalls[at + R_SELECTED] += 1.0
+    times[x + X_MATH] = 0.0
+    times[x + X_MIO] = 0.0
+    times[x + X_LG] = 0.0
+    times[x + X_BANKS] = 0.0
+
+
+@native
+def begin(
+    table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64, readies: f64, run: f64,
+    slot: int, when: float,
+) -> None:  # fmt: skip
+    """Start the next block in a slot."""
+    per = int(m[M_WARPS])
+    started = int(run[Z_STARTED])
+    start_block(warps, times, first, stream, slot, order[started], per, when)
+    slots[slot * 18] = per
+    for number in range(17):
+        slots[slot * 18 + 1 + number] = 0
+    for k in range(slot * per, slot * per + per):
+        readies[k] = 1.0e30
+        if warps[k * WARP_WORDS + W_STATE] == LIVE:
+            readies[k] = ready_time(table, warps, times, k * WARP_WORDS, k * TIMES)
+    run[Z_STARTED] = started + 1
+    run[Z_DISPATCHED] = when
+
+
+@native
+def selected(
+    table: i64, warps: i64, times: f64, readies: f64, s: int, now: float, m: f64, pipes: f64, banks: f64, rings: f64,
+    heads: i64, run: f64,
+) -> int:  # fmt: skip
+    """The warp of one scheduler that has waited longest among those that can issue; -1 for none."""
+    best = -1
+    age = 1.0e30
+    for k in range(s, int(m[M_RESIDENT] * m[M_WARPS]), 4):
+        t = readies[k]
+        if t > now:
+            run[Z_SOONEST] = min(run[Z_SOONEST], t)
+            continue
+        x = k * TIMES
+        why = blocked(table, warps[k * WARP_WORDS + W_PC] * TABLE, now, s, m, pipes, banks, rings, heads)
+        if why != 0:
+            held = X_BANKS
+            if why == R_MATH:
+                held = X_MATH
+            elif why == R_MIO:
+                held = X_MIO
+            elif why == R_LG:
+                held = X_LG
+            times[x + held] = times[x + held] + 1.0
+            run[Z_ACTIVE] = 1.0
+        elif times[x + X_LAST] < age:
+            age = times[x + X_LAST]
+            best = k
+    return best
+
+
+@native
+def retire(
+    table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64, readies: f64, run: f64,
+    ends: f64, k: int, now: float,
+) -> None:  # fmt: skip
+    """A warp has ended; with the last one of its block the next block starts."""
+    per = int(m[M_WARPS])
+    slot = warps[k * WARP_WORDS + W_SLOT]
+    warps[k * WARP_WORDS + W_STATE] = GONE
+    readies[k] = 1.0e30
+    left = max(now + 1.0, times[k * TIMES + X_DRAINED])
+    run[Z_END] = max(run[Z_END], left)
+    slots[slot * 18] = slots[slot * 18] - 1
+    if slots[slot * 18] > 0:
+        release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
+        return
+    ends[int(run[Z_FINISHED])] = left
+    run[Z_FINISHED] = run[Z_FINISHED] + 1.0
+    if run[Z_STARTED] < m[M_BLOCKS]:
+        when = max(left + m[M_BLOCK_START], run[Z_DISPATCHED] + m[M_DISPATCH])
+        begin(table, stream, first, order, warps, times, slots, m, readies, run, slot, when)
+
+
+@native
+def simulate(
+    table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64,
+    pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
+    stalls: f64, ends: f64, readies: f64, run: f64,
+) -> float:  # fmt: skip
+    """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
+
+    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier.
+    -1 where all wait.
+    """
+    now = 0.0
+    for slot in range(int(min(m[M_RESIDENT], m[M_BLOCKS]))):
+        begin(table, stream, first, order, warps, times, slots, m, readies, run, slot, slot * m[M_DISPATCH])
+    while run[Z_FINISHED] < m[M_BLOCKS] and now < m[M_MOST_CYCLES]:
+        run[Z_SOONEST] = 1.0e30
+        run[Z_ACTIVE] = 0.0
+        for s in range(4):
+            best = selected(table, warps, times, readies, s, now, m, pipes, banks, rings, heads, run)
+            if best < 0:
+                continue
+            run[Z_ACTIVE] = 1.0
+            w = best * WARP_WORDS
+            x = best * TIMES
+            kind = table[warps[w + W_PC] * TABLE + T_KIND]
+            attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best])
+            issue(
+                table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known,
+                size, ranges, shares, used, out, fetched,
+            )  # fmt: skip
+            times[x + X_LAST] = now
+            times[x + X_SINCE] = now + 1.0
+            warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else 0)
+            gone = 0
+            if warps[w + W_LEFT] == 0:
+                gone = 1 - next_run(stream, warps, w)
+            if gone:
+                retire(table, stream, first, order, warps, times, slots, m, readies, run, ends, best, now)
+            elif kind == K_BARRIER and out[2] >= 0.0:
+                park(table, warps, times, slots, readies, best, warps[w + W_SLOT], int(m[M_WARPS]), now, m)
+            else:
+                readies[best] = ready_time(table, warps, times, w, x)
+            run[Z_SOONEST] = min(run[Z_SOONEST], readies[best])
+        if run[Z_ACTIVE] > 0.0:
+            now += 1.0
+        elif run[Z_SOONEST] < 1.0e29:
+            now = max(now + 1.0, floor(run[Z_SOONEST] + 0.999))
+        else:
+            return -1.0
+    used[U_CYCLES] = max(run[Z_END], max(queues[0], queues[1]))
+    used[U_DONE] = run[Z_FINISHED]
+    used[U_L2_SHARE] = used[U_L2_SHARE] / used[U_CYCLES]
+    used[U_DRAM_SHARE] = used[U_DRAM_SHARE] / used[U_CYCLES]
+    return used[U_CYCLES]
+
+
+@native
+def park(
+    table: i64, warps: i64, times: f64, slots: i64, readies: f64, k: int, slot: int, per: int, now: float,
+    m: f64,
+) -> None:  # fmt: skip
+    """A warp has issued a barrier: it waits for the others, or frees them all."""
+    w = k * WARP_WORDS
+    warps[w + W_STATE] = PARKED
+    readies[k] = 1.0e30
+    slots[slot * 18 + 1] = slots[slot * 18 + 1] + 1
+    release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
+
+
+@native
+def release(
+    table: i64, warps: i64, times: f64, slots: i64, readies: f64, slot: int, per: int, when: float
+) -> None:  # fmt: skip
+    """Let the warps of a block go on if all that are alive wait."""
+    if slots[slot * 18 + 1] < slots[slot * 18] or slots[slot * 18 + 1] == 0:
+        return
+    slots[slot * 18 + 1] = 0
+    for k in range(slot * per, slot * per + per):
+        w = k * WARP_WORDS
+        if warps[w + W_STATE] == PARKED:
+            warps[w + W_STATE] = LIVE
+            x = k * TIMES
+            # what it waited for since it came is the barrier
+            times[x + X_NEXT] = max(times[x + X_NEXT], when)
+            readies[k] = ready_time(table, warps, times, w, x)

@@ -1,0 +1,50 @@
+"""Walks through the streams of traces: which lines they touch, and the chunks' links when streams are joined."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpschool.clock.interpreter import CHUNK_WORDS
+from warpschool.clock.native import i64, lshr, native
+from warpschool.clock.trace import BlockTrace
+
+
+@native
+def _collect(stream: i64, first: i64, warps: int, table: i64, out: i64, most: int) -> int:
+    """Write all entries that name lines; how many there are."""
+    found = 0
+    for warp in range(warps):
+        chunk = first[warp]
+        at = 0
+        while True:
+            word = stream[chunk * CHUNK_WORDS + at]
+            if word == -2:
+                break
+            if word == -1:
+                chunk = stream[chunk * CHUNK_WORDS + CHUNK_WORDS - 1]
+                at = 0
+                continue
+            at += 1
+            last = (word & 16777215) + (lshr(word, 24) & 16777215) - 1
+            if table[last] != 0:
+                count = stream[chunk * CHUNK_WORDS + at] & 65535
+                for k in range(count):
+                    if found < most:
+                        out[found] = stream[chunk * CHUNK_WORDS + at + 1 + k]
+                    found += 1
+                at += 1 + count
+    return found
+
+
+def entries(trace: BlockTrace) -> np.ndarray:
+    """All entries of a trace that name lines, `line << 4 | sectors`, each once."""
+    out = np.zeros(len(trace.stream), np.int64)
+    found = _collect(trace.stream, trace.first, len(trace.first), trace.events, out, len(out))
+    return np.unique(out[:found])
+
+
+def relinked(trace: BlockTrace, base: int) -> np.ndarray:
+    """A trace's stream where its chunks are numbered from `base` on."""
+    chunks = trace.stream.reshape(-1, CHUNK_WORDS).copy()
+    chunks[:, -1] += np.where(chunks[:, -1] >= 0, base, 0)
+    return chunks.reshape(-1)

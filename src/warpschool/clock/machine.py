@@ -1,0 +1,49 @@
+"""Machines as data: what a multiprocessor's units cost, from `machines/*.toml`, each constant with its source."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpschool import model
+from warpschool.errors import WarpschoolError
+from warpschool.suggest import did_you_mean
+
+FOLDER = Path(__file__).with_name("machines")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine's constants, by section; `spec` is what the maker says of the product."""
+
+    key: str
+    name: str
+    arch: str
+    spec: model.GpuSpec
+    is_validated: bool
+    """whether its predictions were compared with times of the real machine"""
+    tables: Mapping[str, Mapping[str, Any]]
+
+    def __getitem__(self, section: str) -> Mapping[str, Any]:
+        return self.tables[section]
+
+
+def machines() -> tuple[str, ...]:
+    """The keys of all machines."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+
+
+@functools.cache
+def find_machine(which: str) -> Machine:
+    """The machine `which` ("h200"). Raises WarpschoolError where nobody has described it."""
+    key = "".join(c for c in which.lower() if c.isalnum())
+    path = FOLDER / f"{key}.toml"
+    if not path.is_file():
+        raise WarpschoolError(f"the clock has no machine called {which!r}", next_step=did_you_mean(key, machines()))
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    tables = {name: section for name, section in data.items() if isinstance(section, dict)}
+    return Machine(key, data["name"], data["arch"], model.find_gpu(data["gpu"]), data["validated"], tables)

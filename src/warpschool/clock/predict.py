@@ -1,0 +1,202 @@
+"""How long a launch would take on a GPU, and where its warps would wait: the parts of the clock put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from warpschool import model
+from warpschool.clock import core
+from warpschool.clock.footprint import entries, relinked
+from warpschool.clock.machine import Machine
+from warpschool.clock.program import Program
+from warpschool.clock.timing import instruction_table
+from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
+
+_MOST_TRACED = 6_000_000
+"""Instructions of warps that are followed for one prediction; a launch of more is told from its first blocks."""
+_KNOWN_LINES = 1 << 20
+_LINE = 128
+
+
+@dataclass(frozen=True)
+class LaunchTime:
+    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without the time to launch; `us`
+    with
+    it. `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
+    followed."""
+
+    cycles: float
+    us: float
+    blocks_followed: int
+    blocks_per_sm: int
+    resident: int
+    instructions: float
+    stalls: np.ndarray
+    used: np.ndarray
+
+
+def predict_launch(program: Program, launch: KernelLaunch, machine: Machine, *, warm: bool = False) -> LaunchTime:
+    """Follow the blocks of one multiprocessor. Raises PathUnknown, LaunchError."""
+    if program.unmodelled:
+        raise PathUnknown(f"{program.unmodelled}: the clock does not know asynchronous engines and clusters yet")
+    function = program.function
+    occupancy = model.occupancy(
+        launch.threads, registers=function.registers, shared_bytes=function.shared_bytes + launch.shared_bytes,
+        gpu=machine.spec,
+    )  # fmt: skip
+    sms = int(machine["memory"]["sms"])
+    blocks = launch.blocks
+    mine = -(-blocks // sms)
+    resident = min(occupancy.blocks, mine)
+    traces, order = _followed(program, launch, mine, sms, resident)
+    active = min(blocks, sms)
+    ranges, shares, footprint = _sharing(launch, traces, order, mine, active)
+    run = _Run(program, launch, machine, resident, active, footprint, warm=warm)
+    used, stalls = run.simulate(traces, order, ranges, shares)
+    cycles = used[core.U_CYCLES]
+    if len(order) < mine:  # the rest goes on like the later half of what was followed
+        half = len(order) // 2
+        rate = (run.ends[len(order) - 1] - run.ends[half - 1]) / (len(order) - half) if half else cycles / len(order)
+        cycles += rate * (mine - len(order))
+    tensor = used[core.U_TENSOR] > 0.25 * used[core.U_CYCLES] * 4
+    mhz = float(machine["clock"]["tensor_mhz" if tensor else "mhz"])
+    cycles += float(machine["clock"]["warm_start" if warm else "cold_start"])
+    issued = _issued(program, launch)
+    return LaunchTime(
+        cycles=cycles, us=cycles / mhz + float(machine["clock"]["launch_us"]), blocks_followed=len(order),
+        blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used,
+    )  # fmt: skip
+
+
+def _followed(
+    program: Program, launch: KernelLaunch, mine: int, sms: int, resident: int
+) -> tuple[list[BlockTrace], list[int]]:
+    """The blocks that one multiprocessor would get, followed as far as the budget goes: at least one, better a full
+    set."""
+    tracer = Tracer(program, launch)
+    numbers = [k * sms for k in range(mine) if k * sms < launch.blocks]
+    if len(numbers) < mine:
+        numbers.append(launch.blocks - 1)
+    traces: list[BlockTrace] = []
+    spent = 0
+    for number in numbers:
+        traces.append(tracer.run(launch.block_at(number)))
+        spent += traces[-1].issued
+        if spent + traces[-1].issued > _MOST_TRACED:
+            break
+    order = list(range(len(traces)))
+    least = min(mine, 2 * resident)
+    while len(order) < least and spent < 3 * _MOST_TRACED:  # alike blocks again, elsewhere in memory they would be
+        order.append(len(order) % len(traces))
+        spent += traces[order[-1]].issued
+    return traces, order
+
+
+_SAMPLED = 24
+
+
+def _issued(program: Program, launch: KernelLaunch) -> float:
+    """Instructions that all warps issue: of all blocks where they are few, else of some, evenly spread by a fixed
+    draw."""
+    blocks = launch.blocks
+    tracer = Tracer(program, launch)
+    if blocks <= _SAMPLED:
+        return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
+    draw = np.random.default_rng(blocks)
+    edges = np.linspace(0, blocks, _SAMPLED + 1).astype(int)
+    chosen = [int(draw.integers(low, high)) for low, high in pairwise(edges)]
+    return float(np.mean([tracer.run(launch.block_at(number)).issued for number in chosen])) * blocks
+
+
+def _sharing(
+    launch: KernelLaunch, traces: Sequence[BlockTrace], order: Sequence[int], mine: int, active: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """For each array, how many multiprocessors fetch each of its sectors, as a mean; and all bytes that are touched."""
+    arrays = sorted({(address, data.nbytes) for address, data in launch.arrays if data.nbytes})
+    lines = np.unique(np.concatenate([entries(trace) for trace in traces])) if traces else np.zeros(0, np.int64)
+    sectors = np.bitwise_count(lines & 15) * 32.0
+    addresses = (lines >> 4) * _LINE
+    ranges, shares, total = [], [], 0.0
+    scale = mine / max(len(traces), 1) * active
+    for address, nbytes in arrays:
+        inside = (addresses + _LINE > address) & (addresses < address + nbytes)
+        one = float(sectors[inside].sum())
+        wanted = one * scale if nbytes > one else one * active
+        touched = min(float(nbytes), wanted) if wanted else 0.0
+        ranges += [address, address + nbytes]
+        shares.append(max(1.0, min(wanted / touched, active)) if touched else 1.0)
+        total += touched
+    return np.array(ranges or [0, 0], np.int64), np.array(shares or [1.0]), total
+
+
+class _Run:
+    def __init__(
+        self, program: Program, launch: KernelLaunch, machine: Machine, resident: int, active: int, footprint: float, *,
+        warm: bool,
+    ) -> None:  # fmt: skip
+        self.program, self.launch, self.resident = program, launch, resident
+        memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
+        m = np.zeros(32)
+        shared = resident * (program.function.shared_bytes + launch.shared_bytes + 1024)
+        carve = next((kib * 1024 for kib in memory["shared_configurations"] if kib * 1024 >= shared), 228 * 1024)
+        l1 = int(memory["l1_bytes"]) - carve
+        ghz = float(clock["mhz"]) / 1000
+        dram = float(memory["dram_gb_per_s"]) / ghz / active
+        l2 = min(float(memory["l2_read_bytes"]), float(memory["l2_read_bytes_all"]) / active)
+        cold = 0.0 if warm and footprint < 0.8 * memory["l2_bytes"] else 1.0
+        m[core.M_L1_LATENCY], m[core.M_L2_LATENCY] = latency["l1"], latency["l2"] - latency["l1"]
+        m[core.M_DRAM_LATENCY], m[core.M_SHARED_LATENCY] = latency["dram"] - latency["l1"], latency["shared"]
+        m[core.M_L2_BYTES], m[core.M_DRAM_BYTES] = l2, min(dram, float(memory["dram_bytes_one"]))
+        m[core.M_MIO_QUEUE], m[core.M_LG_QUEUE] = memory["mio_queue"], memory["lg_queue"]
+        m[core.M_BARRIER], m[core.M_BRANCH] = issue["barrier"], issue["branch"]
+        m[core.M_DISPATCH] = clock["block_dispatch"]
+        m[core.M_BLOCK_START], m[core.M_COLD_LINE] = clock["block_start"], clock["cold_line"]
+        m[core.M_L1_WAYS] = 4
+        m[core.M_L1_SETS] = max(1, l1 // _LINE // 4)
+        m[core.M_BANK_WINDOW], m[core.M_LINE_CYCLES], m[core.M_BACKLOG] = issue["bank_window"], 1.0, memory["backlog"]
+        m[core.M_RESIDENT], m[core.M_WARPS] = resident, launch.warps
+        m[core.M_STORE_BYTES] = min(float(memory["store_bytes"]), float(memory["l2_write_bytes_all"]) / active)
+        m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_cost"] if cold else 0.0
+        m[core.M_ATOMIC_LATENCY], m[core.M_ATOMIC_CYCLES] = latency["atomic"], memory["atomic_cycles"]
+        m[core.M_MOST_CYCLES] = 4e8
+        self.m = m
+        self.table = instruction_table(program, machine)
+        self.ends = np.zeros(1)
+
+    def simulate(
+        self, traces: Sequence[BlockTrace], order: Sequence[int], ranges: np.ndarray, shares: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What the units did (`core.U_*`), and what warps waited for, by instruction."""
+        stream, first = _joined(traces)
+        slots = self.resident * self.launch.warps
+        self.m[core.M_BLOCKS], self.m[core.M_SHARE_KEEP] = len(order), len(shares)
+        used, self.ends = np.zeros(24), np.zeros(len(order) + 1)
+        stalls = np.zeros((len(self.table), core.REASONS))
+        lines = len(self.table) // 8 + 2
+        cache = int(self.m[core.M_L1_SETS] * self.m[core.M_L1_WAYS])
+        took = core.simulate(
+            self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
+            np.int64),
+            np.zeros(slots * core.TIMES), np.zeros(self.resident * 18, np.int64), self.m, np.zeros(4 * core.PIPES),
+            np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
+            np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
+            np.zeros(4),
+            np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), np.zeros(8),
+        )  # fmt: skip
+        if took < 0:
+            raise PathUnknown("the model's warps all wait for each other")
+        return used, stalls
+
+
+def _joined(traces: Sequence[BlockTrace]) -> tuple[np.ndarray, np.ndarray]:
+    """All streams in one, with the chunks' numbers as they are there."""
+    streams, firsts, base = [], [], 0
+    for trace in traces:
+        streams.append(relinked(trace, base))
+        firsts.append(trace.first + base)
+        base += len(trace.stream) // core.CHUNK_WORDS
+    return np.concatenate(streams), np.concatenate(firsts)

@@ -1,0 +1,135 @@
+"""Where warps go: the interpreter against what a kernel obviously does, and against counts of an H200."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from warpschool.clock import interpreter as it
+from warpschool.clock.cubin import machine_code
+from warpschool.clock.footprint import entries
+from warpschool.clock.program import Program, encode
+from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
+
+
+def _program(body: str, *, parameters: str = "float* p, int n") -> Program:
+    source = f'extern "C" __global__ void kernel({parameters}) {{\n{body}\n}}\n'
+    return encode(machine_code(source, name="kernel.cu", arch="sm_90")["kernel"])
+
+
+def _launch(*arguments: np.generic, block: int = 64, **more: object) -> KernelLaunch:
+    return replace(KernelLaunch((4, 1, 1), (block, 1, 1), arguments), **more)  # type: ignore[arg-type]
+
+
+def _followed(program: Program, launch: KernelLaunch, block: int = 0) -> BlockTrace:
+    return Tracer(program, launch).run((block, 0, 0))
+
+
+def _counts(program: Program, trace: BlockTrace) -> dict[str, int]:
+    """How often each opcode was issued."""
+    found: dict[str, int] = {}
+    chunks = trace.stream.reshape(-1, it.CHUNK_WORDS)
+    for first in trace.first:
+        chunk, at = int(first), 0
+        while (word := int(chunks[chunk, at])) != -2:
+            if word == -1:
+                chunk, at = int(chunks[chunk, -1]), 0
+                continue
+            start, count = word & 0xFFFFFF, word >> 24 & 0xFFFFFF
+            for k in range(start, start + count):
+                name = program.function.code[k].name
+                found[name] = found.get(name, 0) + 1
+            at += 1
+            if trace.events[start + count - 1]:
+                at += 1 + int(chunks[chunk, at] & 0xFFFF)
+    return found
+
+
+def test_a_loop_runs_as_often_as_its_bound_says() -> None:
+    program = _program(
+        "float s = p[threadIdx.x];\n#pragma unroll 1\n"
+        "for (int k = 0; k < n; ++k) s = s * s + 1.0f;\np[threadIdx.x] = s;"
+    )
+    for n in (1, 7, 100):
+        trace = _followed(program, _launch(np.uint64(1 << 32), np.int32(n)))
+        assert _counts(program, trace)["FFMA"] == 2 * n
+
+
+def test_lanes_that_part_issue_both_sides() -> None:
+    text = """
+    float s = p[threadIdx.x];
+    if (threadIdx.x % 32 < n) {
+#pragma unroll 1
+        for (int k = 0; k < 50; ++k) s = s * s + 1.0f;
+    } else {
+#pragma unroll 1
+        for (int k = 0; k < 20; ++k) s = sqrtf(s);
+    }
+    p[threadIdx.x] = s;"""
+    program = _program(text)
+    both = _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(16))))
+    one = _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(32))))
+    assert one["FFMA"] >= 100 and "MUFU" not in one
+    assert both["FFMA"] >= 100 and both["MUFU"] >= 40
+
+
+def test_warps_wait_for_each_other_at_a_barrier() -> None:
+    text = """
+    __shared__ float t[64];
+    for (int k = 0; k < n; ++k) {
+        t[threadIdx.x] = k;
+        __syncthreads();
+        p[threadIdx.x] += t[63 - threadIdx.x];
+        __syncthreads();
+    }"""
+    program = _program(text)
+    assert _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(3))))["BAR"] == 2 * 2 * 3
+
+
+@pytest.mark.parametrize(("stride", "lines"), [(1, 1), (2, 2), (8, 8), (32, 32)])
+def test_the_lines_of_a_load(stride: int, lines: int) -> None:
+    program = _program("p[1 << 20] = p[threadIdx.x * n];")
+    trace = _followed(program, _launch(np.uint64(1 << 32), np.int32(stride), block=32))
+    found = entries(trace)
+    assert len([entry for entry in found if entry >> 4 < (1 << 25) + (1 << 14)]) == lines
+
+
+def test_ways_that_depend_on_data_follow_the_data() -> None:
+    text = """
+    float s = 0;
+    #pragma unroll 1
+    for (int k = 0; k < count[blockIdx.x]; ++k) s = s * s + 1.0f;
+    p[threadIdx.x] = s;"""
+    program = _program(text, parameters="float* p, const int* count")
+    counts = np.array([3, 30, 300, 5], np.int32)
+    launch = _launch(np.uint64(1 << 32), np.uint64(1 << 33), arrays=[(1 << 33, counts)])
+    assert program.reads_memory
+    for block, n in enumerate(counts):
+        assert _counts(program, _followed(program, launch, block))["FFMA"] == 2 * n
+
+
+def test_a_way_that_tensor_cores_decide_is_unknown() -> None:
+    text = """
+    unsigned a[4] = {threadIdx.x, 1, 2, 3}, b[2] = {4, threadIdx.x};
+    float d[4] = {};
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+        "r"(b[1]));
+    float s = d[0];
+    #pragma unroll 1
+    for (int k = 0; s > k && k < n; ++k) s = s * 0.5f;
+    p[threadIdx.x] = s;"""
+    program = _program(text)
+    assert program.doubtful
+    with pytest.raises(PathUnknown, match="HMMA"):
+        _followed(program, _launch(np.uint64(1 << 32), np.int32(9)))
+
+
+def test_integer_division_by_a_number_known_late() -> None:
+    """Division is a loop-free sequence of conversions and corrections, which must come out exactly."""
+    program = _program("#pragma unroll 1\nfor (int k = 0; k < 1000 / n; ++k) p[k * 64 + threadIdx.x] = k;")
+    for n in (1, 3, 7, 999, 1000, 1001):
+        counts = _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(n))))
+        assert counts.get("STG", 0) == 2 * (1000 // n)
