@@ -22,8 +22,8 @@ TEXT = """\
 `warpschool predict FILE` and `ws.predict_time` say how long a kernel would take on a GPU, and what its warps would wait
 for, without a GPU. [How it works](../design/clock.md). No point of any grade depends on it.
 
-This page is written by `python scripts/clock_page.py` from `benchmarks/results/clock_validation_h200.json`. That is made
-by `python benchmarks/clock/validate.py` from times and counters that `benchmarks/clock/record.py` took on an
+This page is written by `python scripts/clock_page.py` from `benchmarks/results/clock_validation_h200.json`. That is
+made by `python benchmarks/clock/validate.py` from times and counters that `benchmarks/clock/record.py` took on an
 {device}, for the very cubins that the clock reads. Constants come from microbenchmarks (`benchmarks/clock/driver.py`,
 `benchmarks/results/clock_h200.json`) and the data sheet; none is fitted to these kernels. The kernels in other styles
 (`benchmarks/clock/kernels`) were written when the model's structure stood, and changed nothing in it but for one

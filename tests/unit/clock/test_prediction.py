@@ -86,7 +86,7 @@ def test_what_is_told_has_a_range_and_says_what_it_is() -> None:
     assert found.low_us < found.us < found.high_us
     assert str(found).startswith("predicted: ") and "H200" in str(found)
     assert "no measurement and never graded" in found.explain()
-    assert agreement().launches > 100
+    assert agreement().launches >= 60
 
 
 def test_asynchronous_engines_are_told_not_guessed() -> None:
