@@ -22,22 +22,20 @@ TEXT = """\
 `warpschool predict FILE` and `ws.predict_time` say how long a kernel would take on a GPU, and what its warps would wait
 for, without a GPU. [How it works](../design/clock.md). No point of any grade depends on it.
 
-This page is written by `python scripts/clock_page.py` from `benchmarks/results/clock_validation_h200.json`; that is
-made by
-`python benchmarks/clock/validate.py` from times and counters that `benchmarks/clock/record.py` took on an {device},
-for the
-very cubins that the clock reads. Constants come from microbenchmarks (`benchmarks/clock/driver.py`,
-`benchmarks/results/clock_h200.json`) and the data sheet; none is fitted to these kernels.
+This page is written by `python scripts/clock_page.py` from `benchmarks/results/clock_validation_h200.json`. That is
+made by `python benchmarks/clock/validate.py` from times and counters that `benchmarks/clock/record.py` took on an
+{device}, for the very cubins that the clock reads. Constants come from microbenchmarks (`benchmarks/clock/driver.py`,
+`benchmarks/results/clock_h200.json`) and the data sheet; none is fitted to these kernels. The kernels in other styles
+(`benchmarks/clock/kernels`) were written when the model's structure stood, and changed nothing in it but for one
+instruction that it did not know.
 
 ## How far it is off
 
 {figures}
 
-Times are event to event, with L2 flushed before a file's first launch. The error of a launch is |predicted / measured
-- 1|.
-Four fifths of the references' times lie between {low:.2f} and {high:.2f} of the prediction; that is the range that
-each prediction
-carries.{coverage}
+Times are event to event, with L2 flushed before a file's first launch. A launch's error is how far predicted over
+measured is from one. Four fifths of the references' times lie between {low:.2f} and {high:.2f} of the prediction; that
+is the range that each prediction carries.{coverage}
 
 ## By lab
 

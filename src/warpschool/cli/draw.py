@@ -6,12 +6,14 @@ from rich.text import Text
 
 from ptxsim import Finding
 from warpschool.cli.output import Output
+from warpschool.clock.prediction import Prediction
 from warpschool.grading.verdicts import Observed, case_words
 from warpschool.inspect.profile import KernelReport
 from warpschool.model import agreement
 from warpschool.show.columns import percent, shares, used_columns
 from warpschool.show.kernels import SHOWN_HAZARDS, kernel_facts
 from warpschool.show.notes import call_notes, note_below
+from warpschool.show.prediction import prediction_tables
 from warpschool.show.source import coloured_text, excerpt
 from warpschool.show.table import Table
 
@@ -64,6 +66,13 @@ def draw_report(output: Output, report: KernelReport) -> None:
     if report.printed:
         output.heading("printf wrote")
         output.show(report.printed.rstrip("\n"))
+
+
+def draw_prediction(output: Output, found: Prediction, source: str) -> None:
+    """What the clock predicts: in sentences, then in Nsight Compute's sections."""
+    output.show(found.explain())
+    for table in prediction_tables(found, source):
+        output.table(table)
 
 
 def draw_lines(output: Output, report: KernelReport) -> None:

@@ -33,6 +33,7 @@ from warpschool.show.table import Cell, Table
 from warpschool.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from warpschool.clock.prediction import Prediction
     from warpschool.inspect.debugger import Recording
     from warpschool.inspect.debugger.shell import Debugger, Reply
     from warpschool.tour import Mistake, Tour, TourStep
@@ -153,7 +154,8 @@ def profile(
 ) -> None:
     """Run any kernel file once on the simulator and show what each of its lines costs.
 
-    Inputs are random. Sizes that are not given are 4096 for a kernel with one size, 128 for others.
+    Inputs are random. Sizes that are not given are 4096 for a kernel with one size, 128 for others. With --gpu h200
+    follows what the clock predicts for it, in Nsight Compute's sections.
 
     Example: warpschool profile kernels/lab02_tiling/01_tiled.cu --size M=64 --size K=256 --constant TILE=8
     """
@@ -170,19 +172,36 @@ def profile(
         _emit_code(emit, source, file.name, sizes, constants)
         return
     found = profile_source(source, sizes, name=file.name, constants=constants, gpu=gpu, seed=seed)
-    output.data(found.to_dict())
+    predicted = _predicted(file, sizes, constants, gpu)
+    output.data(found.to_dict() | ({"prediction": predicted.to_dict()} if predicted else {}))
     if emit is Emit.counters:
         output.show(str(found.counters))
     else:
-        from warpschool.cli.draw import draw_report
+        from warpschool.cli.draw import draw_prediction, draw_report
 
         draw_report(output, found)
+        if predicted:
+            draw_prediction(output, predicted, source)
     if html is not None:
         from warpschool.show.kernels import kernel_page
 
         save(output, html, kernel_page(found), "Page")
     if found.hazards:
         raise typer.Exit(FAILED)
+
+
+def _predicted(
+    file: Path, sizes: dict[str, int | float], constants: dict[str, int], gpu: str
+) -> Prediction | None:  # fmt: skip
+    """The clock's prediction, where it knows the GPU and has what it needs."""
+    from warpschool.clock.cubin import has_disassembler
+    from warpschool.clock.machine import machines
+    from warpschool.clock.prediction import predict_time
+    from warpschool.model import find_gpu
+
+    if find_gpu(gpu).key not in machines() or not has_disassembler():
+        return None
+    return predict_time(str(file), sizes, gpu=gpu, constants=constants)
 
 
 def _emit_code(emit: Emit, source: str, name: str, sizes: dict[str, int | float], constants: dict[str, int]) -> None:
@@ -216,17 +235,15 @@ def predict(
 
     Example: warpschool predict lab05/07 --size M=2048 --size N=2048 --size K=2048
     """
+    from warpschool.cli.draw import draw_prediction
     from warpschool.clock.prediction import predict_time
     from warpschool.harness.source import resolve
-    from warpschool.show.prediction import prediction_tables
 
     source = resolve(file, otherwise="Name a file: warpschool predict FILE.cu").contract().source
     found = predict_time(file, read_sizes(size), gpu=gpu, constants=read_constants(constant), warm=is_warm)
     output.data(found.to_dict())
     output.show((found.case, "bold"))
-    output.show(found.explain())
-    for table in prediction_tables(found, source):
-        output.table(table)
+    draw_prediction(output, found, source)
     if found.us is None:
         raise typer.Exit(FAILED)
 

@@ -53,6 +53,15 @@ class _Tool:
         self.path, self.version = path, version
 
 
+def has_disassembler() -> bool:
+    """Whether machine code can be read here."""
+    try:
+        disassembler()
+    except CompilerMissing:
+        return False
+    return True
+
+
 @functools.cache
 def disassembler() -> _Tool:
     """`nvdisasm` of the package nvidia-cuda-nvdisasm. Raises CompilerMissing."""

@@ -41,7 +41,7 @@ IMM, FLAGS, TARGET, NEEDED, EVENT, BYTES, OFFSET, UNIFORM = 22, 23, 24, 25, 26, 
  OP_LDC, OP_FADD, OP_FMUL, OP_FFMA, OP_FSETP, OP_FMNMX, OP_MUFU, OP_I2F, OP_F2I, OP_FCHK, OP_REDUX, OP_ELECT,
  OP_ADDMNMX,
  OP_LOAD, OP_STORE, OP_ATOM, OP_MATRIX, OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC, OP_BREAK, OP_CALL, OP_RET, OP_WARPSYNC,
- OP_BAR, OP_DIV, OP_MATCH, OP_MOV64, OP_COPY) = range(56)  # fmt: skip
+ OP_BAR, OP_DIV, OP_MATCH, OP_MOV64, OP_COPY, OP_FRND) = range(57)  # fmt: skip
 
 EVENT_NONE, EVENT_GLOBAL, EVENT_SHARED, EVENT_LOCAL, EVENT_COPY, EVENT_BARRIER = range(6)
 """What follows an instruction in the stream: nothing; lines; wavefronts; lines; both; a barrier's number."""
@@ -270,16 +270,21 @@ def special(which: int, x: float) -> float:
 
 
 @native
+def rounded(x: float, how: int) -> float:
+    """FRND: to a whole number; bits of `how` as of F2I."""
+    if how & 2:
+        return floor(x) if x > 0.0 else -floor(-x)
+    if how & 4:
+        return floor(x)
+    if how & 8:
+        return -floor(-x)
+    return rint(x)
+
+
+@native
 def whole(x: float, how: int) -> int:
     """F2I: to an integer; bits of `how`: 1 unsigned, 2 to zero, 4 down, 8 up."""
-    if how & 2:
-        r = floor(x) if x > 0.0 else -floor(-x)
-    elif how & 4:
-        r = floor(x)
-    elif how & 8:
-        r = -floor(-x)
-    else:
-        r = rint(x)
+    r = rounded(x, how)
     if how & 1:
         r = 0.0 if r < 0.0 else r
         return int(min(r, 4294967295.0))
@@ -810,6 +815,9 @@ def floats(
             if how & 2 and f32(r) < float(x):
                 r += 1 if r < 2147483648 else -1
             d[lane] = r
+    elif op == OP_FRND:
+        for lane in range(32):
+            d[lane] = bits(rounded(f32(a[lane]), how))
     elif op == OP_F2I:
         for lane in range(32):
             d[lane] = whole(f32(a[lane]), how)

@@ -539,7 +539,7 @@ def _i2f(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) ->
 
 def _f2i(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
     m = i.modifiers
-    f[it.OP] = it.OP_F2I
+    f[it.OP] = it.OP_FRND if i.name == "FRND" else it.OP_F2I
     _sources(e, f, operands, floating=True)
     f[it.FLAGS] = ("U32" in m) | 2 * ("TRUNC" in m) | 4 * ("FLOOR" in m) | 8 * ("CEIL" in m)
     return not {"F64", "F16", "S64", "U64"} & m
@@ -554,7 +554,7 @@ _TABLE: dict[str, Any] = {
     "P2R": _p2r, "R2P": _p2r, "VOTE": _vote, "VOTEU": _vote, "R2UR": _r2ur, "REDUX": _redux, "CREDUX": _redux,
     "SHFL": _shfl, "ELECT": _elect, "LDC": _ldc, "LDCU": _ldc, "FADD": _float(it.OP_FADD), "FMUL": _float(it.OP_FMUL),
     "FFMA": _float(it.OP_FFMA), "FMNMX": _float(it.OP_FMNMX), "MUFU": _float(it.OP_MUFU), "FCHK": _float(it.OP_FCHK),
-    "HFMA2": _hfma2, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "MATCH": _unary(it.OP_MATCH),
+    "HFMA2": _hfma2, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "FRND": _f2i, "MATCH": _unary(it.OP_MATCH),
 }  # fmt: skip
 
 
