@@ -7,7 +7,6 @@ and may read CUDA's headers only (Landlock, where the kernel has it). It ends wh
 from __future__ import annotations
 
 import _thread
-import binascii
 import ctypes
 import os
 import resource
@@ -104,7 +103,7 @@ def compile_program(
 ) -> list[bytes]:
     """Run NVRTC once: the result's name, the log (cut at `most_log`), the PTX, and the PTX's full size.
 
-    For a real architecture the code is the cubin's, in base64.
+    For a real architecture the code is the cubin's, in hexadecimal digits.
     """
     error, program = nvrtc.nvrtcCreateProgram(source, name, 0, [], [])
     if error:
@@ -117,7 +116,7 @@ def compile_program(
         kinds = ("CUBINSize", "CUBIN") if is_real else ("PTXSize", "PTX")
         get_size, get_code = (getattr(nvrtc, f"nvrtcGet{kind}") for kind in kinds)
         size = get_size(program)[1]
-        if size <= most_ptx:
+        if size <= most_ptx >> is_real:
             ptx = _code(get_size, get_code, program) if is_real else _text(get_size, get_code, program)
     nvrtc.nvrtcDestroyProgram(program)
     return [result.name.encode(), log, ptx, str(size).encode()]
@@ -134,10 +133,10 @@ def _text(get_size: Any, get_text: Any, program: Any) -> bytes:
 
 
 def _code(get_size: Any, get_code: Any, program: Any) -> bytes:
-    """Binary code of one kind, in base64."""
+    """Binary code of one kind, in hexadecimal digits."""
     buffer = b" " * get_size(program)[1]
     get_code(program, buffer)
-    return binascii.b2a_base64(buffer, newline=False)
+    return buffer.hex().encode()
 
 
 def main() -> None:

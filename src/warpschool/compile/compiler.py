@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -139,7 +138,7 @@ class _Job:
             cache.store("compile", self.key, found)
         return Compiled(
             ptx=found.get("ptx", ""),
-            cubin=base64.b64decode(found.get("cubin", "")),
+            cubin=bytes.fromhex(found.get("cubin digits", "")),
             arch=self.arch,
             nvrtc=found["nvrtc"],
             name=self.name,
@@ -167,13 +166,13 @@ class _Job:
                 f"{self.name}: {answer.ptx_bytes} bytes of PTX; the limit is {self.limits.ptx_bytes}",
                 next_step=TOO_MUCH,
             )
-        code = answer.ptx if self._code == "cubin" else self._tidy(answer.ptx)
+        code = answer.ptx if self._code != "ptx" else self._tidy(answer.ptx)
         return {self._code: code, "nvrtc": worker.version, "log": log}
 
     @property
     def _code(self) -> str:
         """What the compiler makes: PTX for a virtual architecture, a cubin for a real one."""
-        return "cubin" if self.arch.startswith("sm_") else "ptx"
+        return "cubin digits" if self.arch.startswith("sm_") else "ptx"
 
     def _all_options(self, code: str) -> list[str]:
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]

@@ -160,7 +160,7 @@ def run_tour(plan: TourPlan, *, gpu: str = REPORT_GPU, say: Say = lambda _: None
 
 
 def _is_product_with_barrier(kernel: RecordedKernel) -> bool:
-    run = kernel.last_run
+    run = kernel.shown_run
     return run is not None and run.counters.fma_instructions > 0 and _BARRIER.search(kernel.source) is not None
 
 
@@ -182,14 +182,14 @@ def _run_step(step: Step, *, on_gpu: bool, gpu: str, say: Say) -> tuple[Recorded
     seconds = time.perf_counter() - start
     report = figures = None
     note = ""
-    if kernel is not None and kernel.last_run is not None:
+    if kernel is not None and kernel.shown_run is not None:
         say("computing registers and occupancy")
-        program = Program(kernel.contract, device="sim", constants=kernel.last_run.plan.constants)
-        report = make_report(kernel.last_run, program, gpu=gpu, seconds=seconds)
+        program = Program(kernel.contract, device="sim", constants=kernel.shown_run.plan.constants)
+        report = make_report(kernel.shown_run, program, gpu=gpu, seconds=seconds)
         if on_gpu and failure is None:
             say("timing on the GPU")
             try:
-                figures = time_on_gpu(kernel.contract, kernel.last_run.plan)
+                figures = time_on_gpu(kernel.contract, kernel.shown_run.plan)
             except WarpschoolError as error:
                 note = error.message
     return kernel, TourStep(
@@ -215,13 +215,13 @@ def _kernel_of(step: Step, *, on_gpu: bool) -> RecordedKernel:
 class RecordedKernel(Submission):
     """The kernel under test that remembers a run on the simulator and its arrays.
 
-    It is the last one with the file's own constants, or the last of all where there is none.
+    It is the first one with the file's own constants, or the first of all where there is none.
     """
 
     def __init__(self, contract: Contract, *, on_gpu: bool = False) -> None:
         super().__init__(contract, nvrtc="", arch=DEFAULT_ARCH, on_gpu=on_gpu)
-        self.last_run: RunResult | None = None
-        self.last_arrays: dict[str, np.ndarray] = {}
+        self.shown_run: RunResult | None = None
+        self.shown_arrays: dict[str, np.ndarray] = {}
 
     def _run(
         self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, Any], constants: Mapping[str, int] | None,
@@ -230,9 +230,9 @@ class RecordedKernel(Submission):
         run = super()._run(device, sizes, arrays, constants, **simulator)
         if simulator:  # in another order: not what is shown
             return run
-        if device == "sim" and (not constants or self.last_run is None or self.last_run.plan.constants):
-            self.last_run = run
-            self.last_arrays = {name: np.asarray(array) for name, array in arrays.items()}
+        if device == "sim" and (self.shown_run is None or (self.shown_run.plan.constants and not constants)):
+            self.shown_run = run
+            self.shown_arrays = {name: np.asarray(array) for name, array in arrays.items()}
         return run
 
 
@@ -336,12 +336,12 @@ def without_barrier(source: str) -> tuple[str, int]:
 
 
 def _mistake(step: Step, kernel: RecordedKernel) -> Mistake:
-    """Run the source without its first barrier, as the kernel ran last, and keep the first race."""
-    run = kernel.last_run
+    """Run the source without its first barrier, as the kernel ran when it was shown, and keep the first race."""
+    run = kernel.shown_run
     assert run is not None
     broken, line = without_barrier(kernel.source)
     contract = parse_contract(broken, name=kernel.name)
-    hazards = list(Program(contract, device="sim").run(run.plan.scalars, kernel.last_arrays).hazards)
+    hazards = list(Program(contract, device="sim").run(run.plan.scalars, kernel.shown_arrays).hazards)
     found = [hazard for hazard in hazards if hazard.kind == "race"] or hazards
     return Mistake(
         step=step.name, name=kernel.name, source=broken, removed_line=line,

@@ -115,9 +115,15 @@ def test_unknown_architectures_are_refused_with_those_that_exist():
         compile_cuda(TINY, arch="compute_20")
     with pytest.raises(CompileError, match=r"does not know sm_33; it knows (sm_\d+, )*sm_75"):
         resource_usage(TINY, arch="sm_33")
-    for call, arch in ((compile_cuda, "sm_80"), (resource_usage, "compute_80"), (compile_cuda, "compute_80; rm")):
+    for call, arch in ((resource_usage, "compute_80"), (compile_cuda, "compute_80; rm")):
         with pytest.raises(CompileError, match=r"arch"):
             call(TINY, arch=arch)
+
+
+def test_a_real_architecture_gives_a_cubin():
+    found = compile_cuda(TINY, arch="sm_90")
+    assert found.cubin.startswith(b"\x7fELF") and found.ptx == ""
+    assert compile_cuda(TINY, arch="sm_90").cubin == found.cubin, "and so does the cache"
 
 
 def test_warnings_come_with_the_result():

@@ -57,7 +57,8 @@ def test_results_follow_the_published_schema():
 
 def test_a_renamed_and_reformatted_kernel_is_found_and_others_are_not():
     known = map(specimens.read, specimens.paths(SPECIMENS / STEP))
-    others = {s.path.stem: s.source(ROOT / "solutions") for s in known if s.is_right}
+    right = [s for s in known if s.is_right][:3]  # more of them would be what most of the class wrote
+    others = {s.path.stem: s.source(ROOT / "solutions") for s in right}
     assert others
     starter = Course.find().step(STEP).starter.read_text()
     sources = {"ada": solution(STEP), "bob": disguised(solution(STEP)), "eve": starter, **others}

@@ -141,7 +141,7 @@ def test_a_wrong_kernel_is_not_right():
         kernel.check_against(kernel.run(sizes, arrays), {"C": arrays["A"] @ arrays["B"] + 1})
 
     assert run_criterion(test_wrong, kernel).verdict is Verdict.WA
-    assert kernel.last_run is not None
+    assert kernel.shown_run is not None
 
 
 def test_a_criterion_that_wants_more_than_the_tour_has_is_the_graders_fault():
