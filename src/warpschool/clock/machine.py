@@ -31,6 +31,11 @@ class Machine:
     def __getitem__(self, section: str) -> Mapping[str, Any]:
         return self.tables[section]
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """What is supposed about the kernel: `registers` a thread, `warps` that a multiprocessor takes at most."""
+        return self.tables.get("limits", {})
+
 
 def machines() -> tuple[str, ...]:
     """The keys of all machines."""
