@@ -1293,8 +1293,9 @@ def branch(
     at = w + 24 + part
     taken = lanes & predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
     if op == OP_DIV:
-        fetch(regs, pool, warp, f[i + A], 0, a)
-        taken = lanes if a[0] & warps[w + LIVE] & ~active != 0 else 0
+        fetch(regs, pool, warp, f[i + A], f[i + A_MOD], a)
+        parted = 1 if a[0] & warps[w + LIVE] & ~active != 0 else 0
+        taken = lanes if parted != f[i + FLAGS] else 0
     if f[i + IMM] == 1:
         taken = active if taken != 0 else 0
     if taken == active:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ import numpy as np
 from warpschool.clock import core
 from warpschool.clock.cubin import machine_code
 from warpschool.clock.launches import of_launch, of_plan
-from warpschool.clock.machine import Machine, find_machine
+from warpschool.clock.machine import NOT_VALIDATED, Machine, find_machine
 from warpschool.clock.predict import LaunchTime, predict_launch
 from warpschool.clock.program import Program, encode
-from warpschool.clock.trace import KernelLaunch, PathUnknown
+from warpschool.clock.trace import Dim3, KernelLaunch, PathUnknown
+from warpschool.compile import compile_cuda
 from warpschool.contract import Contract, Plan
 from warpschool.device import Launch
+from warpschool.errors import CompileError, LaunchError
 from warpschool.harness.launcher import Program as FileProgram, given_sizes, random_inputs
 from warpschool.harness.source import resolve
 from warpschool.inspect.profile import case_text, usual_sizes
@@ -131,7 +133,7 @@ class Prediction:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        place = self.gpu if self.is_validated else f"{self.gpu} (not validated here)"
+        place = self.gpu if self.is_validated else f"{self.gpu} ({NOT_VALIDATED})"
         if self.us is None:
             return f"no prediction for {place}: {self.reason}"
         assert self.low_us is not None and self.high_us is not None
@@ -162,6 +164,11 @@ class Prediction:
                 f"({launch.states[worst]:.0%} of their time)"
                 + (f": {told}." if told else ".")
                 + f" Followed: {followed} of one multiprocessor, {launch.resident_blocks} at a time."
+            )
+        if not self.is_validated:
+            parts.append(
+                f"{self.gpu} was {NOT_VALIDATED}: its constants are from specifications and literature, and the range is "
+                f"that of predictions for {agreement().gpu}, which says little of this GPU."
             )
         parts.append(
             "Not modelled: asynchronous copies by TMA, wgmma, clusters; power and clocks under load but for one step; "
@@ -228,7 +235,12 @@ def predict_plan(
 
     `inputs` makes the arrays, where paths depend on them; without it they are random.
     """
-    programs = _programs(contract.source, contract.name, _arch(contract.arch, machine), constants or {})
+    try:
+        programs = _programs(contract.source, contract.name, _arch(contract.arch, machine), constants or {})
+    except CompileError as error:
+        compile_cuda(contract.source, name=contract.name, arch=contract.arch, constants=constants)  # or raise
+        launches = [(launch.entry, launch.grid, launch.block) for launch in plan.launches]
+        return _not_possible(launches, machine, error, case=case_text(plan), warm=warm)
     file = FileProgram(contract, device="sim", constants=constants)
     arrays = None
     if any(program.reads_memory for program in programs.values()):
@@ -242,9 +254,26 @@ def predict_plan(
     )
 
 
+def _not_possible(
+    launches: Sequence[tuple[str, Dim3, Dim3]], machine: Machine, error: CompileError, *, case: str, warm: bool
+) -> Prediction:
+    """What is said of launches whose file compiles, but not for this machine."""
+    text = next((line for line in error.message.splitlines() if "error" in line), error.message)
+    reason = f"not possible there: {text.rpartition('error: ')[2]}"
+    found = tuple(
+        LaunchPrediction(kernel=kernel, grid=grid, block=block, us=None, reason=reason)
+        for kernel, grid, block in launches
+    )
+    return Prediction(gpu=machine.name, is_validated=machine.is_validated, case=case, warm=warm, launches=found)
+
+
 def _of_launch(launch: Launch, machine: Machine, warm: bool) -> Prediction:
     module = launch.call.kernel.module
-    programs = _programs(module.code, module.name, _arch(module.arch, machine), module.constants, module.options)
+    try:
+        programs = _programs(module.code, module.name, _arch(module.arch, machine), module.constants, module.options)
+    except CompileError as error:
+        launches = [(launch.kernel, launch.grid, launch.block)]
+        return _not_possible(launches, machine, error, case="", warm=warm)
     found = _predicted(launch.kernel, programs[launch.kernel], of_launch(launch), machine, warm=warm)
     return Prediction(gpu=machine.name, is_validated=machine.is_validated, case="", warm=warm, launches=(found,))
 
@@ -275,7 +304,7 @@ def _predicted(
 ) -> LaunchPrediction:
     try:
         found = predict_launch(program, launch, machine, warm=warm)
-    except PathUnknown as unknown:
+    except (PathUnknown, LaunchError) as unknown:
         return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=unknown.message)
     total = float(found.stalls.sum()) or 1.0
     by_line: dict[int, np.ndarray] = {}
@@ -305,7 +334,8 @@ def _units(found: LaunchTime, machine: Machine) -> dict[str, float]:
     used, cycles = found.used, max(float(found.used[core.U_CYCLES]), 1.0)
     slots = 4 * cycles
     return {
-        "issue slots": float(used[core.U_ISSUED]) / slots, "FMA pipe": float(used[core.U_FMA]) / slots,
+        "issue slots": float(used[core.U_ISSUED]) / slots,
+        "FMA pipe": float(used[core.U_FMA]) * float(machine["pipes"]["heavy"]) / machine.fp32_pipes / slots,
         "ALU pipe": float(used[core.U_ALU]) * float(machine["pipes"]["alu"]) / slots,
         "XU pipe": float(used[core.U_XU]) / slots, "FP64 pipe": float(used[core.U_FP64]) / slots,
         "tensor pipe": float(used[core.U_TENSOR]) / slots, "LSU": float(used[core.U_LSU]) / cycles,
