@@ -20,7 +20,7 @@ from cases import Case, cases, inputs_of
 from warpschool.clock.footprint import entries
 from warpschool.clock.launches import of_plan
 from warpschool.clock.machine import Machine, find_machine, machines
-from warpschool.clock.prediction import LaunchPrediction, _arch, _programs, predict_plan
+from warpschool.clock.prediction import IMPOSSIBLE, LaunchPrediction, _arch, _programs, predict_plan
 from warpschool.clock.trace import KernelLaunch, PathUnknown, Tracer
 from warpschool.counters import Counters
 from warpschool.errors import CompileError
@@ -74,8 +74,10 @@ def _bounds(case: Case, machine: Machine, counted: list[Counters]) -> list[Estim
 
 def _may_be_without(case: Case, machine: Machine, launches: tuple[LaunchPrediction, ...]) -> bool:
     """Whether the reasons are the architecture's: what it cannot do, or what the clock says that it does not model."""
-    told = ("not possible there", "asynchronous engines")
-    return all(launch.us is not None or launch.reason.startswith(told) or told[1] in launch.reason for launch in launches)
+    return all(
+        launch.us is not None or launch.reason.startswith(IMPOSSIBLE) or "asynchronous engines" in launch.reason
+        for launch in launches
+    )
 
 
 def touched(case: Case, machine: Machine, inputs: dict[str, np.ndarray]) -> dict[str, list[np.ndarray]] | None:
@@ -109,13 +111,13 @@ def _sectors(program: object, launch: KernelLaunch, block: int) -> np.ndarray:
 def main() -> None:
     """Check what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases whose names contain this")
-    parser.add_argument("--gpu", nargs="*", default=machines(), help="machines; all without it")
+    parser.add_argument("--only", default="", help="steps whose names begin with this, such as lab05/07")
+    parser.add_argument("--gpu", nargs="*", default=sorted(machines(), key=lambda key: key != "h200"), help="which; all without it")
     parser.add_argument("--size", default="medium", help="which of the three sizes")
     options = parser.parse_args()
     wrong, start = 0, time.process_time()
     for case in cases():
-        if options.only not in case.name or not case.name.endswith(f"@{options.size}"):
+        if not case.name.startswith(f"lab{options.only.removeprefix('lab')}") or not case.name.endswith(f"@{options.size}"):
             continue
         inputs = inputs_of(case)
         counted = [launch.counters for launch in Program(case.contract, device="sim").run(case.plan.scalars, inputs).launches]

@@ -34,6 +34,8 @@ from warpschool.harness.source import resolve
 from warpschool.inspect.profile import case_text, usual_sizes
 
 DEFAULT = "h200"
+IMPOSSIBLE = "not possible there"
+"""How the reason begins where a machine cannot run a kernel at all."""
 RECORD = Path(__file__).with_name("agreement.json")
 STATES = {
     core.R_SELECTED: "selected", core.R_NOT_SELECTED: "not selected", core.R_WAIT: "wait",
@@ -259,7 +261,7 @@ def _not_possible(
 ) -> Prediction:
     """What is said of launches whose file compiles, but not for this machine."""
     text = next((line for line in error.message.splitlines() if "error" in line), error.message)
-    reason = f"not possible there: {text.rpartition('error: ')[2]}"
+    reason = f"{IMPOSSIBLE}: {text.rpartition('error: ')[2]}"
     found = tuple(
         LaunchPrediction(kernel=kernel, grid=grid, block=block, us=None, reason=reason)
         for kernel, grid, block in launches
@@ -304,8 +306,9 @@ def _predicted(
 ) -> LaunchPrediction:
     try:
         found = predict_launch(program, launch, machine, warm=warm)
-    except (PathUnknown, LaunchError) as unknown:
-        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=unknown.message)
+    except (PathUnknown, LaunchError) as error:
+        reason = f"{IMPOSSIBLE}: {error.message}" if isinstance(error, LaunchError) else error.message
+        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=reason)
     total = float(found.stalls.sum()) or 1.0
     by_line: dict[int, np.ndarray] = {}
     for instruction, row in zip(program.function.code, found.stalls, strict=True):

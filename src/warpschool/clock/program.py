@@ -688,6 +688,14 @@ def _plain_control(op: int) -> Any:
     return rule
 
 
+def _call(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
+    """A call; under a guard ptxas means a jump, from which nobody comes back."""
+    if i.guard:
+        return _branch(e, f, i)
+    f[it.OP] = it.OP_CALL
+    return 0, 0
+
+
 def _return(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
     f[it.OP], f[it.A] = it.OP_RET, e.row(i.operands[0])
     return 0, _bits(int(f[it.A]))
@@ -705,7 +713,7 @@ def _barrier(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
 _CONTROL: dict[str, Any] = {
     "BRA": _branch, "EXIT": _plain_control(it.OP_EXIT), "KILL": _plain_control(it.OP_EXIT), "BSSY":
     _plain_control(it.OP_BSSY),
-    "BSYNC": _plain_control(it.OP_BSYNC), "BREAK": _plain_control(it.OP_BREAK), "CALL": _plain_control(it.OP_CALL),
+    "BSYNC": _plain_control(it.OP_BSYNC), "BREAK": _plain_control(it.OP_BREAK), "CALL": _call,
     "RET": _return, "WARPSYNC": _plain_control(it.OP_WARPSYNC), "BAR": _barrier,
 }  # fmt: skip
 
@@ -723,7 +731,7 @@ def _successors(function: Function) -> list[list[int]]:
         conditional = conditional or bool({"DIV", "CONV"} & i.modifiers)
         if i.name in ("BRA", "CALL"):
             after = [i.target] if i.target >= 0 else []
-            after += [at + 1] * (i.name == "BRA" and conditional)
+            after += [at + 1] * (conditional and (i.name == "BRA" or i.guard is not None))
         elif i.name == "RET":
             after = list(returns)
         elif i.name not in ("EXIT", "KILL") or i.guard is not None:
