@@ -21,6 +21,7 @@ from warpschool.clock.footprint import entries
 from warpschool.clock.launches import of_plan
 from warpschool.clock.machine import Machine, find_machine, machines
 from warpschool.clock.prediction import IMPOSSIBLE, LaunchPrediction, _arch, _programs, predict_plan
+from warpschool.clock.program import Program as ClockProgram
 from warpschool.clock.trace import KernelLaunch, PathUnknown, Tracer
 from warpschool.counters import Counters
 from warpschool.errors import CompileError
@@ -54,7 +55,8 @@ def check(case: Case, machine: Machine, counted: list[Counters], inputs: dict[st
     """One case on one machine, against the bounds of its launches."""
     predicted = predict_plan(case.contract, case.plan, machine, inputs=lambda: inputs)
     bounds = _bounds(case, machine, counted)
-    found = Findings(case.name, machine.key, predicted.us, sum(bound.time_ms for bound in bounds) * 1e3, predicted.reason)
+    bound_us = sum(bound.time_ms for bound in bounds) * 1e3
+    found = Findings(case.name, machine.key, predicted.us, bound_us, predicted.reason)
     for launch, bound in zip(predicted.launches, bounds, strict=True):
         if launch.us is not None and launch.us < CLOSE * bound.time_ms * 1e3:
             found.wrong.append(f"{launch.kernel}: {launch.us:.2f} us beats its bound, {bound}")
@@ -64,8 +66,10 @@ def check(case: Case, machine: Machine, counted: list[Counters], inputs: dict[st
 
 
 def _bounds(case: Case, machine: Machine, counted: list[Counters]) -> list[Estimate]:
-    """Of each launch. DRAM counts for the first one alone, whose caches are flushed, and for what it touches."""
-    nbytes = sum(int(np.prod(array.shape or ())) * array.dtype.itemsize for array in case.plan.arrays.values() if array.is_given)
+    """Of each launch. DRAM counts for the first one alone, whose caches are flushed, and for the inputs passed to it."""
+    arrays = case.plan.arrays
+    passed = {p.name for p in case.plan.launches[0].arguments if p.name in arrays and arrays[p.name].is_given}
+    nbytes = sum(int(np.prod(arrays[name].shape or ())) * arrays[name].dtype.itemsize for name in passed)
     return [
         estimate(counters, gpu=machine.spec, array_bytes=nbytes if at == 0 else None)
         for at, counters in enumerate(counted)
@@ -90,37 +94,39 @@ def touched(case: Case, machine: Machine, inputs: dict[str, np.ndarray]) -> dict
     found: dict[str, list[np.ndarray]] = {}
     for at, (kernel, launch) in enumerate(of_plan(file, case.plan, inputs)):
         try:
-            found[f"{kernel} {at}"] = [_sectors(programs[kernel], launch, block) for block in range(min(BLOCKS, launch.blocks))]
+            blocks = range(min(BLOCKS, launch.blocks))
+            found[f"{kernel} {at}"] = [_sectors(programs[kernel], launch, block) for block in blocks]
         except PathUnknown:
             continue
     return found
 
 
-def _sectors(program: object, launch: KernelLaunch, block: int) -> np.ndarray:
-    """Sectors as offsets from the arrays that they lie in, for addresses differ from one run to the next."""
-    trace = Tracer(program, launch).run(launch.block_at(block))  # type: ignore[arg-type]
-    words = entries(trace)
+def _sectors(program: ClockProgram, launch: KernelLaunch, block: int) -> np.ndarray:
+    """Sectors as offsets from the arrays that they lie in, for addresses differ from one run to the next; -1 outside."""
+    words = entries(Tracer(program, launch).run(launch.block_at(block)))
     words = words[words >> 4 < GLOBAL]
-    sectors = np.concatenate([((words >> 4) * 4 + k)[(words >> k & 1) == 1] for k in range(4)])
-    spans = [(address // 32, -(-(address + data.nbytes) // 32)) for address, data in launch.arrays if data.nbytes]
-    inside = [np.unique(sectors[(sectors >= low) & (sectors < high)] - low) + (at << 40) for at, (low, high) in enumerate(spans)]
-    outside = np.full(len(sectors) - sum(len(part) for part in inside), -1) if len(spans) == len(set(spans)) else []
-    return np.concatenate([*inside, outside]) if inside else sectors
+    sectors = np.unique(np.concatenate([((words >> 4) * 4 + k)[(words >> k & 1) == 1] for k in range(4)]))
+    found = np.full(len(sectors), -1)
+    for number, (address, data) in enumerate(launch.arrays):
+        inside = (sectors >= address // 32) & (sectors * 32 < address + data.nbytes)
+        found[inside] = (number << 40) + sectors[inside] - address // 32
+    return found
 
 
 def main() -> None:
     """Check what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="steps whose names begin with this, such as lab05/07")
-    parser.add_argument("--gpu", nargs="*", default=sorted(machines(), key=lambda key: key != "h200"), help="which; all without it")
+    parser.add_argument("--gpu", nargs="*", default=sorted(machines(), key=lambda key: key != "h200"), help="which")
     parser.add_argument("--size", default="medium", help="which of the three sizes")
     options = parser.parse_args()
-    wrong, start = 0, time.process_time()
+    wrong, start, begin = 0, time.process_time(), f"lab{options.only.removeprefix('lab')}"
     for case in cases():
-        if not case.name.startswith(f"lab{options.only.removeprefix('lab')}") or not case.name.endswith(f"@{options.size}"):
+        if not case.name.startswith(begin) or not case.name.endswith(f"@{options.size}"):
             continue
         inputs = inputs_of(case)
-        counted = [launch.counters for launch in Program(case.contract, device="sim").run(case.plan.scalars, inputs).launches]
+        run = Program(case.contract, device="sim").run(case.plan.scalars, inputs)
+        counted = [launch.counters for launch in run.launches]
         first: dict[str, list[np.ndarray]] | None = None
         for key in options.gpu:
             machine = find_machine(key)

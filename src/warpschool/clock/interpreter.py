@@ -1181,9 +1181,9 @@ def through_memory(f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i
 @native
 def event_of(
     f: i32, i: int, warp: int, lanes: int, launch: i64, addr: i64, stream: i64, at: int,
-    words: i64, counts: i64, regs: u32, pool: u32, a: u32,
+    words: i64, counts: i64, regs: u32, pool: u32, a: u32, asked: int,
 ) -> int:  # fmt: skip
-    """Write an access into the stream; how many words that took."""
+    """Write an access into the stream; how many words that took. Only the lanes `asked` read what they copy."""
     event = f[i + EVENT]
     size = f[i + BYTES]
     waves = 0
@@ -1203,7 +1203,7 @@ def event_of(
         found = lines_of(addr, lanes, min(size, 4), stream, at + 1)
         waves = max(size // 4, 1)
     else:
-        found = lines_of(addr, lanes, size, stream, at + 1)
+        found = lines_of(addr, lanes & asked, size, stream, at + 1)
         if f[i + OP] == OP_ATOM:
             waves = same_places(addr, lanes)
         elif event == EVENT_COPY:
@@ -1458,7 +1458,10 @@ def run_straight(
                 through_memory(f, i, unknown, warp, lanes, state)
             if f[i + NEEDED] and lanes != 0:
                 access(f, i, regs, pool, preds, warp, lanes, launch, arrays, memory, shared, local, addr, a, b, c, d)
-            state[S_WORDS] = event_of(f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a)
+            asked = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
+            state[S_WORDS] = event_of(
+                f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a, asked
+            )  # fmt: skip
             return OK
         if op == OP_BAR:
             state[S_WORDS] = 1

@@ -169,8 +169,8 @@ class Prediction:
             )
         if not self.is_validated:
             parts.append(
-                f"{self.gpu} was {NOT_VALIDATED}: its constants are from specifications and literature, and the range is "
-                f"that of predictions for {agreement().gpu}, which says little of this GPU."
+                f"{self.gpu} was {NOT_VALIDATED}: its constants are from specifications and literature, and the range "
+                f"is that of predictions for {agreement().gpu}, which says little of this GPU."
             )
         parts.append(
             "Not modelled: asynchronous copies by TMA, wgmma, clusters; power and clocks under load but for one step; "

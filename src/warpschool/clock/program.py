@@ -604,6 +604,7 @@ def _memory(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int, int, 
         last = i.operands[-1]
         if _is_predicate(last):  # without it zeros are written, and nothing is read
             roots |= 1 << (PREDICATE_BIT + _predicate_index(last))
+            _set_inputs(f, [last], (7, 0))
         return defs, uses, roots, known
     roots = _address(e, f, places[0], is_pair="E" in m)
     if name in ("LDSM", "STSM"):
