@@ -155,7 +155,7 @@ def profile(
     """Run any kernel file once on the simulator and show what each of its lines costs.
 
     Inputs are random. Sizes that are not given are 4096 for a kernel with one size, 128 for others. With --gpu h200
-    follows what the clock predicts for it, in Nsight Compute's sections.
+    or another machine of the clock follows what the clock predicts for it, in Nsight Compute's sections.
 
     Example: warpschool profile kernels/lab02_tiling/01_tiled.cu --size M=64 --size K=256 --constant TILE=8
     """
@@ -223,7 +223,13 @@ def predict(
     ],
     size: Sizes = None,
     constant: Constants = None,
-    gpu: Annotated[str, typer.Option("--gpu", help="The machine: h200.")] = "h200",
+    gpu: Annotated[
+        str,
+        typer.Option(
+            "--gpu",
+            help="The machine: h200; not validated here: a100, gtx1650laptop, h100, rtx2080ti, rtx4090, t4.",
+        ),
+    ] = "h200",
     is_warm: Annotated[
         bool, typer.Option("--warm", help="L2 keeps what fits from a run before; without it nothing.")
     ] = False,

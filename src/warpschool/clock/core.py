@@ -159,7 +159,7 @@ def memory(
     begin = max(queues[2], start)
     cycles = max(1.0, lines * m[M_LINE_CYCLES])
     if event == 3:
-        cycles = max(cycles, float(waves))
+        cycles = max(cycles, float(waves) * m[M_LINE_CYCLES])
     ready = begin + cycles + m[M_L1_LATENCY]
     clock = int(begin)
     missed = 0
@@ -192,7 +192,7 @@ def memory(
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
         queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
     if kind == K_COPY:
-        cycles = max(cycles, float(waves))
+        cycles = max(cycles, float(waves) * m[M_LINE_CYCLES])
     queues[2] = begin + cycles
     if missed and queues[0] - m[M_BACKLOG] > queues[2]:
         queues[2] = queues[0] - m[M_BACKLOG]
@@ -299,7 +299,7 @@ def occupy(table: i64, i: int, s: int, now: float, pipes: f64, banks: f64, used:
     if table[i + T_BANK1] > 0:
         banks[2 * s + 1] = max(banks[2 * s + 1], now) + table[i + T_BANK1]
     used[U_ISSUED] = used[U_ISSUED] + 1.0
-    if pipe == P_FMA or pipe == P_HEAVY or pipe == P_LITE:
+    if pipe == P_FMA or pipe == P_HEAVY:
         used[U_FMA] = used[U_FMA] + 1.0
     elif pipe == P_ALU:
         used[U_ALU] = used[U_ALU] + 1.0
@@ -319,7 +319,7 @@ def near(
     """An access to shared memory, or a shuffle: `out[0]` and `out[1]` as of `memory`."""
     waves = table[i + T_BUSY] / 8.0
     if table[i + T_KIND] != K_MIO:
-        waves = float(lshr(stream[at], 16) & 65535)
+        waves = float(lshr(stream[at], 16) & 65535) * m[M_LINE_CYCLES]
         used[U_SHARED] = used[U_SHARED] + waves
     begin = max(queues[2], now + 4.0)
     queues[2] = begin + waves

@@ -1181,9 +1181,9 @@ def through_memory(f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i
 @native
 def event_of(
     f: i32, i: int, warp: int, lanes: int, launch: i64, addr: i64, stream: i64, at: int,
-    words: i64, counts: i64, regs: u32, pool: u32, a: u32,
+    words: i64, counts: i64, regs: u32, pool: u32, a: u32, asked: int,
 ) -> int:  # fmt: skip
-    """Write an access into the stream; how many words that took."""
+    """Write an access into the stream; how many words that took. Only the lanes `asked` read what they copy."""
     event = f[i + EVENT]
     size = f[i + BYTES]
     waves = 0
@@ -1203,7 +1203,7 @@ def event_of(
         found = lines_of(addr, lanes, min(size, 4), stream, at + 1)
         waves = max(size // 4, 1)
     else:
-        found = lines_of(addr, lanes, size, stream, at + 1)
+        found = lines_of(addr, lanes & asked, size, stream, at + 1)
         if f[i + OP] == OP_ATOM:
             waves = same_places(addr, lanes)
         elif event == EVENT_COPY:
@@ -1293,8 +1293,9 @@ def branch(
     at = w + 24 + part
     taken = lanes & predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
     if op == OP_DIV:
-        fetch(regs, pool, warp, f[i + A], 0, a)
-        taken = lanes if a[0] & warps[w + LIVE] & ~active != 0 else 0
+        fetch(regs, pool, warp, f[i + A], f[i + A_MOD], a)
+        parted = 1 if a[0] & warps[w + LIVE] & ~active != 0 else 0
+        taken = lanes if parted != f[i + FLAGS] else 0
     if f[i + IMM] == 1:
         taken = active if taken != 0 else 0
     if taken == active:
@@ -1457,7 +1458,10 @@ def run_straight(
                 through_memory(f, i, unknown, warp, lanes, state)
             if f[i + NEEDED] and lanes != 0:
                 access(f, i, regs, pool, preds, warp, lanes, launch, arrays, memory, shared, local, addr, a, b, c, d)
-            state[S_WORDS] = event_of(f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a)
+            asked = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
+            state[S_WORDS] = event_of(
+                f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a, asked
+            )  # fmt: skip
             return OK
         if op == OP_BAR:
             state[S_WORDS] = 1

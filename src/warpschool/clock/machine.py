@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptxsim.limits import KIB
 from warpschool import model
 from warpschool.errors import WarpschoolError
 from warpschool.suggest import did_you_mean
 
 FOLDER = Path(__file__).with_name("machines")
+NOT_VALIDATED = "not validated here"
+"""What is said wherever a machine is shown whose predictions nobody compared with times."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,20 @@ class Machine:
         """What is supposed about the kernel: `registers` a thread, `warps` that a multiprocessor takes at most."""
         return self.tables.get("limits", {})
 
+    def __str__(self) -> str:
+        return self.name if self.is_validated else f"{self.name} ({NOT_VALIDATED})"
+
+    @property
+    def fp32_pipes(self) -> int:
+        """Pipes of a scheduler for single precision: one of 16 lanes, or two, of which one is for nothing else."""
+        return 2 if "lite" in self["pipes"] else 1
+
+    def carve_out(self, shared_bytes: int) -> int:
+        """Bytes of L1 that are shared memory where resident blocks want so many: the smallest configuration that
+        does."""
+        sizes = [kib * KIB for kib in self["memory"]["shared_configurations"]]
+        return next((size for size in sizes if size >= shared_bytes), sizes[-1])
+
 
 def machines() -> tuple[str, ...]:
     """The keys of all machines."""
@@ -45,7 +62,7 @@ def machines() -> tuple[str, ...]:
 @functools.cache
 def find_machine(which: str) -> Machine:
     """The machine `which` ("h200"). Raises WarpschoolError where nobody has described it."""
-    key = "".join(c for c in which.lower() if c.isalnum())
+    key = model.gpu_key(which)
     path = FOLDER / f"{key}.toml"
     if not path.is_file():
         raise WarpschoolError(f"the clock has no machine called {which!r}", next_step=did_you_mean(key, machines()))

@@ -24,8 +24,8 @@ _LINE = 128
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without the time to launch; `us` with
-    it. `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
+    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without launching; `us` with it.
+    `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
     followed. `issues` has a row of `core.LOG_WORDS` for each instruction that was issued in the watched cycles."""
 
     cycles: float
@@ -149,9 +149,8 @@ class _Run:
         self.program, self.launch, self.resident = program, launch, resident
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
         m = np.zeros(40)
-        shared = resident * (program.function.shared_bytes + launch.shared_bytes + 1024)
-        carve = next((kib * 1024 for kib in memory["shared_configurations"] if kib * 1024 >= shared), 228 * 1024)
-        l1 = int(memory["l1_bytes"]) - carve
+        own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
+        l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
         dram = float(memory["dram_gb_per_s"]) / ghz / active
         l2 = min(float(memory["l2_read_bytes"]), float(memory["l2_read_bytes_all"]) / active)
@@ -165,7 +164,8 @@ class _Run:
         m[core.M_BLOCK_START], m[core.M_COLD_LINE] = clock["block_start"], clock["cold_line"]
         m[core.M_L1_WAYS] = 4
         m[core.M_L1_SETS] = max(1, l1 // _LINE // 4)
-        m[core.M_BANK_WINDOW], m[core.M_LINE_CYCLES], m[core.M_BACKLOG] = issue["bank_window"], 1.0, memory["backlog"]
+        m[core.M_BANK_WINDOW], m[core.M_LINE_CYCLES] = issue["bank_window"], memory["line_cycles"]
+        m[core.M_BACKLOG] = memory["backlog"]
         m[core.M_RESIDENT], m[core.M_WARPS] = resident, launch.warps
         m[core.M_STORE_BYTES] = min(float(memory["store_bytes"]), float(memory["l2_write_bytes_all"]) / active)
         m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_cost"] if cold else 0.0

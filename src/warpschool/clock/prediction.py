@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from warpschool.clock import core
-from warpschool.clock.machine import Machine, find_machine
+from warpschool.clock.machine import NOT_VALIDATED, Machine, find_machine
 from warpschool.clock.predict import LaunchTime, predict_launch
-from warpschool.clock.subject import Part, Subject, planned, subject
+from warpschool.clock.subject import IMPOSSIBLE, Part, Subject, planned, subject
 from warpschool.clock.trace import PathUnknown
 from warpschool.contract import Contract, Plan
 from warpschool.device import Launch
+from warpschool.errors import LaunchError
 
 DEFAULT = "h200"
 RECORD = Path(__file__).with_name("agreement.json")
@@ -126,7 +127,7 @@ class Prediction:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        place = self.gpu if self.is_validated else f"{self.gpu} (not validated here)"
+        place = self.gpu if self.is_validated else f"{self.gpu} ({NOT_VALIDATED})"
         if self.us is None:
             return f"no prediction for {place}: {self.reason}"
         assert self.low_us is not None and self.high_us is not None
@@ -157,6 +158,11 @@ class Prediction:
                 f"({launch.states[worst]:.0%} of their time)"
                 + (f": {told}." if told else ".")
                 + f" Followed: {followed} of one multiprocessor, {launch.resident_blocks} at a time."
+            )
+        if not self.is_validated:
+            parts.append(
+                f"{self.gpu} was {NOT_VALIDATED}: its constants are from specifications and literature, and the range "
+                f"is that of predictions for {agreement().gpu}, which says little of this GPU."
             )
         parts.append(
             "Not modelled: asynchronous copies by TMA, wgmma, clusters; power and clocks under load but for one step; "
@@ -227,10 +233,13 @@ def predict_subject(asked: Subject, machine: Machine, *, warm: bool = False) -> 
 
 def _predicted(part: Part, machine: Machine, *, warm: bool) -> LaunchPrediction:
     kernel, program, launch = part.kernel, part.program, part.launch
+    if program is None:
+        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=part.reason)
     try:
         found = predict_launch(program, launch, machine, warm=warm)
-    except PathUnknown as unknown:
-        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=unknown.message)
+    except (PathUnknown, LaunchError) as error:
+        reason = f"{IMPOSSIBLE}: {error.message}" if isinstance(error, LaunchError) else error.message
+        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=reason)
     total = float(found.stalls.sum()) or 1.0
     by_line: dict[int, np.ndarray] = {}
     for instruction, row in zip(program.function.code, found.stalls, strict=True):
@@ -259,7 +268,8 @@ def _units(found: LaunchTime, machine: Machine) -> dict[str, float]:
     used, cycles = found.used, max(float(found.used[core.U_CYCLES]), 1.0)
     slots = 4 * cycles
     return {
-        "issue slots": float(used[core.U_ISSUED]) / slots, "FMA pipe": float(used[core.U_FMA]) / slots,
+        "issue slots": float(used[core.U_ISSUED]) / slots,
+        "FMA pipe": float(used[core.U_FMA]) * float(machine["pipes"]["heavy"]) / machine.fp32_pipes / slots,
         "ALU pipe": float(used[core.U_ALU]) * float(machine["pipes"]["alu"]) / slots,
         "XU pipe": float(used[core.U_XU]) / slots, "FP64 pipe": float(used[core.U_FP64]) / slots,
         "tensor pipe": float(used[core.U_TENSOR]) / slots, "LSU": float(used[core.U_LSU]) / cycles,

@@ -113,7 +113,7 @@ def _width(i: Instruction) -> int:
     if "128" in m:
         return 4
     if i.name in ("HMMA", "IMMA", "DMMA"):
-        return 4 if "F16" not in m else 2
+        return 4 if "F16" not in m and "8816" not in m else 2
     if i.name == "LDSM":
         return int(i.opcode.rsplit(".", 1)[-1]) if i.opcode[-1] in "124" else 1
     if i.name == "CS2R":
@@ -569,18 +569,19 @@ def _bytes_of(i: Instruction) -> int:
     return 4
 
 
-def _address(e: _Encoder, f: np.ndarray, o: Operand) -> int:
-    """Encode an address; the places that it needs."""
+def _address(e: _Encoder, f: np.ndarray, o: Operand, *, is_pair: bool) -> int:
+    """Encode an address; the places that it needs. `is_pair`: of 64 bits, which Turing's listings say of the opcode."""
+    is_pair = is_pair or o.wide
     f[it.OFFSET], f[it.A_MOD] = o.value, o.scale
     f[it.A] = o.index if o.index >= 0 else it.ZERO_ROW
     needs = _bits(o.index) if o.index >= 0 else 0
-    if o.wide and o.index >= 0:
+    if is_pair and o.index >= 0 and ".U32" not in o.text:
         f[it.A_HI] = o.index + 1
         needs |= _bits(o.index + 1)
     if o.uniform >= 0:
         f[it.UNIFORM] = it.UNIFORM_ROW + o.uniform
         needs |= _bits(it.UNIFORM_ROW + o.uniform)
-        if o.wide or "desc" in o.text:
+        if is_pair:
             f[it.IMM] |= 256
             needs |= _bits(it.UNIFORM_ROW + o.uniform + 1)
     return needs
@@ -595,7 +596,7 @@ def _memory(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int, int, 
     known = True
     if name == "LDGSTS":
         f[it.OP], f[it.EVENT] = it.OP_LOAD, it.EVENT_COPY
-        roots = _address(e, f, places[-1])
+        roots = _address(e, f, places[-1], is_pair=True)
         target = places[0]
         f[it.B], f[it.C_MOD] = target.index if target.index >= 0 else it.ZERO_ROW, target.value
         roots |= _bits(target.index) if target.index >= 0 else 0
@@ -603,8 +604,9 @@ def _memory(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int, int, 
         last = i.operands[-1]
         if _is_predicate(last):  # without it zeros are written, and nothing is read
             roots |= 1 << (PREDICATE_BIT + _predicate_index(last))
+            _set_inputs(f, [last], (7, 0))
         return defs, uses, roots, known
-    roots = _address(e, f, places[0])
+    roots = _address(e, f, places[0], is_pair="E" in m)
     if name in ("LDSM", "STSM"):
         f[it.OP], f[it.EVENT], f[it.FLAGS] = it.OP_MATRIX, it.EVENT_SHARED, _width(i)
         if name == "STSM":
@@ -663,11 +665,14 @@ def _branch(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
     given = [o for o in i.operands if _is_predicate(o)]
     roots = 0
     f[it.OP] = it.OP_BRA
-    if "DIV" in i.modifiers:
-        f[it.OP] = it.OP_DIV
-        source = next(o for o in i.operands if o.kind in ("R", "UR"))
-        f[it.A] = e.row(source)
-        roots |= _bits(e.row(source))
+    if {"DIV", "CONV"} & i.modifiers:  # to where lanes that have parted, or have not, go on
+        f[it.OP], f[it.FLAGS] = it.OP_DIV, "CONV" in i.modifiers
+        source = next((o for o in i.operands if o.kind in ("R", "UR") and o.index >= 0), None)
+        if source is None:  # all lanes; Turing does not even write it
+            f[it.A] = e.constant("imm", 0, 0xFFFFFFFF)
+        else:
+            f[it.A], f[it.A_MOD] = e.row(source), it.NOT * source.inverted
+            roots |= _bits(e.row(source))
     _set_inputs(f, given[:1], (7, 0))
     for o in given:
         roots |= 1 << (PREDICATE_BIT + _predicate_index(o))
@@ -682,6 +687,14 @@ def _plain_control(op: int) -> Any:
         return 0, 0
 
     return rule
+
+
+def _call(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
+    """A call; under a guard ptxas means a jump, from which nobody comes back."""
+    if i.guard:
+        return _branch(e, f, i)
+    f[it.OP] = it.OP_CALL
+    return 0, 0
 
 
 def _return(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
@@ -701,7 +714,7 @@ def _barrier(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
 _CONTROL: dict[str, Any] = {
     "BRA": _branch, "EXIT": _plain_control(it.OP_EXIT), "KILL": _plain_control(it.OP_EXIT), "BSSY":
     _plain_control(it.OP_BSSY),
-    "BSYNC": _plain_control(it.OP_BSYNC), "BREAK": _plain_control(it.OP_BREAK), "CALL": _plain_control(it.OP_CALL),
+    "BSYNC": _plain_control(it.OP_BSYNC), "BREAK": _plain_control(it.OP_BREAK), "CALL": _call,
     "RET": _return, "WARPSYNC": _plain_control(it.OP_WARPSYNC), "BAR": _barrier,
 }  # fmt: skip
 
@@ -715,10 +728,11 @@ def _successors(function: Function) -> list[list[int]]:
     found = []
     for at, i in enumerate(function.code):
         after: list[int] = []
-        conditional = i.guard is not None or any(_is_predicate(o) for o in i.operands) or "DIV" in i.modifiers
+        conditional = i.guard is not None or any(_is_predicate(o) for o in i.operands)
+        conditional = conditional or bool({"DIV", "CONV"} & i.modifiers)
         if i.name in ("BRA", "CALL"):
             after = [i.target] if i.target >= 0 else []
-            after += [at + 1] * (i.name == "BRA" and conditional)
+            after += [at + 1] * (conditional and (i.name == "BRA" or i.guard is not None))
         elif i.name == "RET":
             after = list(returns)
         elif i.name not in ("EXIT", "KILL") or i.guard is not None:

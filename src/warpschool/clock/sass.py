@@ -187,6 +187,8 @@ _LABEL = re.compile(r"(\.L_\w+|\$?[\w$]+|\.text\.[\w$]+):$")
 _CODE = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?)(U?P\w+)\s+)?([\w.]+)\s*(.*?)\s*;\s*/\* 0x([0-9a-f]{16}) \*/")
 _SECOND = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/")
 _PLACE = re.compile(r'File "([^"]*)", line (\d+)')
+_REMARK = re.compile(r"\(\*.*?\*\)")
+"""What the disassembler tells people: (*"SpillRefill"*)."""
 _TARGET = re.compile(r"`\(([^)]+)\)")
 
 
@@ -226,6 +228,7 @@ def _close(
 
 def _instruction(match: re.Match[str], chain: tuple[int, ...], high: int, labels: dict[str, int]) -> Instruction:
     offset, negative, guard, opcode, arguments, low = match.groups()
+    arguments = _REMARK.sub("", arguments)
     control = high >> 41
     goal = _TARGET.search(arguments)
     return Instruction(

@@ -1,4 +1,4 @@
-"""Which warp issues what in which cycle on one multiprocessor, and why the others wait: some hundred cycles of a launch."""
+"""Which warp issues what in which cycle on one multiprocessor, and why the others wait."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from warpschool.clock.machine import find_machine
 from warpschool.clock.predict import predict_launch
 from warpschool.clock.prediction import DEFAULT, STATES
 from warpschool.clock.subject import subject
+from warpschool.clock.trace import PathUnknown
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 
@@ -45,7 +46,7 @@ class IssueTimeline:
     """What one multiprocessor issues from cycle `start` until `end`, in order; waits may begin before and end after."""
 
     gpu: str
-    is_validated: bool
+    """the machine's name, and whether nobody validated it"""
     kernel: str
     case: str
     start: int
@@ -86,22 +87,24 @@ def issue_timeline(
     if not 0 <= number < len(asked.parts):
         raise ArgumentError(f"there are {len(asked.parts)} launches, counted from 0: no launch {number}")
     part = asked.parts[number]
+    if part.program is None:
+        raise PathUnknown(part.reason)
     whole = int(predict_launch(part.program, part.launch, machine, warm=warm).used[core.U_CYCLES])
     if start is not None and not 0 <= start < whole:
         raise ArgumentError(f"the blocks that are followed take {whole:,} cycles: none is number {start:,}")
     middle = max(0, (whole - MOST_CYCLES) // 2)
     around = (middle, min(whole, middle + MOST_CYCLES)) if start is None else (start, min(whole, start + cycles))
     found = predict_launch(part.program, part.launch, machine, warm=warm, watched=around)
-    first = _richest(found.issues, [i.opcode for i in part.program.function.code], around, cycles) if start is None else start
-    end = min(whole, first + cycles)
     code = part.program.function.code
+    first = _richest(found.issues, [i.opcode for i in code], around, cycles) if start is None else start
+    end = min(whole, first + cycles)
     shown = found.issues[(found.issues[:, 0] >= first) & (found.issues[:, 3] < end)]
     issues = tuple(
         Issue(int(cycle), int(warp), int(since), STATES[int(state)], code[pc].opcode, code[pc].line)
         for cycle, warp, pc, since, state in shown
     )
     return IssueTimeline(
-        gpu=machine.name, is_validated=machine.is_validated, kernel=part.kernel, case=asked.case, start=first, end=end,
+        gpu=str(machine), kernel=part.kernel, case=asked.case, start=first, end=end,
         cycles=whole, warps=found.resident * part.launch.warps, warps_per_block=part.launch.warps, issues=issues,
     )  # fmt: skip
 

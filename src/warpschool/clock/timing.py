@@ -36,18 +36,20 @@ _PIPE_KEYS = {
 }  # fmt: skip
 
 
-def _pipe(i: Instruction) -> int:
+def _pipe(i: Instruction, machine: Machine) -> int:
     name = i.name
+    if name in _HALF:
+        return _half_pipe(machine)
     if name in _MIO:
         return core.P_MIO
     if name in _CONTROL:
         return core.P_CONTROL
     if name in _XU:
         return core.P_XU
-    if name in _FMA or name in _HALF:
-        return core.P_FMA
+    if name in _FMA or (name in _HEAVY and "MOV" in i.opcode):
+        return core.P_FMA if machine.fp32_pipes == 2 else core.P_HEAVY
     if name in _HEAVY:
-        return core.P_HEAVY if "MOV" not in i.opcode else core.P_FMA
+        return core.P_HEAVY
     if name in _FP64:
         return core.P_FP64
     if name in _TENSOR:
@@ -59,13 +61,21 @@ def _pipe(i: Instruction) -> int:
     return core.P_ALU
 
 
+def _half_pipe(machine: Machine) -> int:
+    """Where half precision runs: on both pipes for single precision, on the heavy one, or, beside a single one, on a
+    pipe of its own, which takes the place of the lite one."""
+    if machine.fp32_pipes == 1:
+        return core.P_LITE
+    return core.P_HEAVY if machine["pipes"].get("half_pipe") == "heavy" else core.P_FMA
+
+
 def _tensor_cycles(i: Instruction, machine: Machine) -> float:
     table = machine["tensor"]
-    shape = i.opcode.split(".")[1] if "." in i.opcode else ""
-    for key in (f"{i.name.lower()}_{shape}", i.name.lower()):
+    name, shape, sums, *_ = [*i.opcode.lower().split("."), "", ""]
+    for key in (f"{name}_{shape}_{sums}", f"{name}_{shape}", name, "hmma_16816", "hmma_1688"):
         if key in table:
             return float(table[key])
-    return float(table["hmma_16816"])
+    raise KeyError(i.opcode)
 
 
 def _latency(i: Instruction, machine: Machine) -> float:
@@ -92,7 +102,7 @@ def _banks(function: Function, machine: Machine) -> np.ndarray:
         for index in read:  # one that two operands name is read once
             found[at, index & 1] += 1
         kept = {slot: o.index for slot, o in enumerate(sources[:3]) if o.reuse}
-    found[[_pipe(i) not in (core.P_FMA, core.P_HEAVY) for i in function.code]] = 0
+    found[[_pipe(i, machine) not in (core.P_FMA, core.P_HEAVY) for i in function.code]] = 0
     return found
 
 
@@ -103,7 +113,7 @@ def instruction_table(program: Program, machine: Machine) -> np.ndarray:
     rows = np.zeros((len(function.code), core.TABLE), np.int64)
     banks = _banks(function, machine)
     for at, i in enumerate(function.code):
-        pipe = _pipe(i)
+        pipe = _pipe(i, machine)
         busy = float(machine["pipes"].get(_PIPE_KEYS.get(pipe, ""), 1))
         if i.name in _HALF:
             busy = float(machine["pipes"]["half"])

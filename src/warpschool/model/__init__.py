@@ -5,7 +5,7 @@
 """
 
 from warpschool.model.roofline import Agreement, Estimate, Roof, Roofline, agreement, estimate, in_sequence
-from warpschool.model.specs import DEFAULT_GPU, GPUS, LIMITS, GpuSpec, Occupancy, SmLimits, find_gpu, occupancy
+from warpschool.model.specs import DEFAULT_GPU, GPUS, LIMITS, GpuSpec, Occupancy, SmLimits, find_gpu, gpu_key, occupancy
 
 __all__ = [
     "DEFAULT_GPU",
@@ -21,6 +21,7 @@ __all__ = [
     "agreement",
     "estimate",
     "find_gpu",
+    "gpu_key",
     "in_sequence",
     "occupancy",
 ]

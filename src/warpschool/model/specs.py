@@ -87,6 +87,8 @@ GPUS: dict[str, GpuSpec] = dict(
         _spec("h200", "H200 SXM", (9, 0), 132, 1980, 4800, 60,
               "NVIDIA H200 datasheet; L2 size from the driver, L2 bandwidth measured (32 MB read again and again)",
               fp16_tensor_tflops=989.4, l2_gb_per_s=7500),
+        _spec("rtx4090", "GeForce RTX 4090", (8, 9), 128, 2520, 1008, 72, "NVIDIA Ada GPU architecture whitepaper",
+              fp16_tensor_tflops=165.2),
         # laptops, at the highest boost clock that the maker allows
         _spec("gtx1650laptop", "GeForce GTX 1650 Laptop", (7, 5), 16, 1560, 128, 1,
               "NVIDIA GeForce 16 series product page"),
@@ -105,6 +107,14 @@ DEFAULT_GPU = "a100"
 """Stands for "a GPU" where none is named: the simulator compiles for its compute capability."""
 
 
+def gpu_key(which: str) -> str:
+    """A GPU's name as keys are written: "NVIDIA GeForce GTX 1650 Mobile" is gtx1650laptop."""
+    key = "".join(c for c in which.lower() if c.isalnum())
+    for maker in ("nvidia", "geforce", "tesla"):
+        key = key.removeprefix(maker)
+    return key.removesuffix("mobile") + "laptop" if key.endswith("mobile") else key
+
+
 def find_gpu(which: str | GpuSpec) -> GpuSpec:
     """The specification of a GPU by its key; case, spaces and punctuation do not matter ("RTX 2080 Ti").
 
@@ -112,9 +122,7 @@ def find_gpu(which: str | GpuSpec) -> GpuSpec:
     """
     if isinstance(which, GpuSpec):
         return which
-    key = "".join(c for c in str(which).lower() if c.isalnum())
-    for maker in ("nvidia", "geforce", "tesla"):
-        key = key.removeprefix(maker)
+    key = gpu_key(which)
     if key not in GPUS:
         raise WarpschoolError(f"no specification of a GPU called {which!r}", next_step=did_you_mean(key, GPUS))
     return GPUS[key]

@@ -1,4 +1,4 @@
-"""Which warp issued what in which cycle, and why the others waited: a picture of all of it, then pieces to step through."""
+"""Which warp issued what in which cycle, and why the others waited: one picture, then pieces to step through."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ def issue_exhibit(timeline: IssueTimeline, scheduler: int = 0) -> Exhibit:
     for low, high in pieces if len(pieces) > 1 else ():
         said = _told(own, low, high, len(warps))
         views.append(View(_picture(timeline, own, warps, low, high), said, said))
-    place = timeline.gpu if timeline.is_validated else f"{timeline.gpu} (not validated here)"
     return Exhibit(
-        f"{timeline.kernel} on one multiprocessor of {place}, predicted", _finding(timeline, scheduler, own),
+        f"{timeline.kernel} on one multiprocessor of {timeline.gpu}, predicted", _finding(timeline, scheduler, own),
         tuple(views), (_states(timeline, own), _issued(own)),
         note=f"A model's prediction, no measurement: {timeline.warps_per_block} warps make a block, "
         f"{timeline.warps // timeline.warps_per_block} blocks are there at a time. {timeline.case}".strip(),

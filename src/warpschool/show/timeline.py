@@ -30,9 +30,9 @@ def show_timeline(
 ) -> Exhibit:  # fmt: skip
     """Show what ran when.
 
-    A launch that ran on the simulator, a kernel file or a step ("lab05/07", with `sizes`): which warp of one `scheduler`
-    issues what in each of some `cycles` from `start` on (without: where much happens in the middle), and for what the
-    others wait, as the clock predicts it for `gpu`; of several launches it is `number`.
+    A launch that ran on the simulator, a kernel file or a step ("lab05/07", with `sizes`): which warp of one
+    `scheduler` issues what in each of some `cycles` from `start` on (without: where much happens in the middle), and
+    for what the others wait, as the clock predicts it for `gpu`; of several launches it is `number`.
 
     A `warpschool.inspect.timeline.Timeline`, spans, or the path of a timeline that was saved as JSON: a row for each
     stream, a bar for each copy and kernel. Recording needs a GPU (`warpschool.inspect.timeline.Recorder`).

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from warpschool.clock import interpreter as it
+from tests.unit.clock.streams import issued
 from warpschool.clock.cubin import machine_code
 from warpschool.clock.footprint import entries
 from warpschool.clock.program import Program, encode
@@ -27,26 +27,6 @@ def _followed(program: Program, launch: KernelLaunch, block: int = 0) -> BlockTr
     return Tracer(program, launch).run((block, 0, 0))
 
 
-def _counts(program: Program, trace: BlockTrace) -> dict[str, int]:
-    """How often each opcode was issued."""
-    found: dict[str, int] = {}
-    chunks = trace.stream.reshape(-1, it.CHUNK_WORDS)
-    for first in trace.first:
-        chunk, at = int(first), 0
-        while (word := int(chunks[chunk, at])) != -2:
-            if word == -1:
-                chunk, at = int(chunks[chunk, -1]), 0
-                continue
-            start, count = word & 0xFFFFFF, word >> 24 & 0xFFFFFF
-            for k in range(start, start + count):
-                name = program.function.code[k].name
-                found[name] = found.get(name, 0) + 1
-            at += 1
-            if trace.events[start + count - 1]:
-                at += 1 + int(chunks[chunk, at] & 0xFFFF)
-    return found
-
-
 def test_a_loop_runs_as_often_as_its_bound_says() -> None:
     program = _program(
         "float s = p[threadIdx.x];\n#pragma unroll 1\n"
@@ -54,7 +34,7 @@ def test_a_loop_runs_as_often_as_its_bound_says() -> None:
     )
     for n in (1, 7, 100):
         trace = _followed(program, _launch(np.uint64(1 << 32), np.int32(n)))
-        assert _counts(program, trace)["FFMA"] == 2 * n
+        assert issued(program, trace)["FFMA"] == 2 * n
 
 
 def test_lanes_that_part_issue_both_sides() -> None:
@@ -69,8 +49,8 @@ def test_lanes_that_part_issue_both_sides() -> None:
     }
     p[threadIdx.x] = s;"""
     program = _program(text)
-    both = _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(16))))
-    one = _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(32))))
+    both = issued(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(16))))
+    one = issued(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(32))))
     assert one["FFMA"] >= 100 and "MUFU" not in one
     assert both["FFMA"] >= 100 and both["MUFU"] >= 40
 
@@ -85,7 +65,7 @@ def test_warps_wait_for_each_other_at_a_barrier() -> None:
         __syncthreads();
     }"""
     program = _program(text)
-    assert _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(3))))["BAR"] == 2 * 2 * 3
+    assert issued(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(3))))["BAR"] == 2 * 2 * 3
 
 
 @pytest.mark.parametrize(("stride", "lines"), [(1, 1), (2, 2), (8, 8), (32, 32)])
@@ -107,7 +87,7 @@ def test_ways_that_depend_on_data_follow_the_data() -> None:
     launch = _launch(np.uint64(1 << 32), np.uint64(1 << 33), arrays=[(1 << 33, counts)])
     assert program.reads_memory
     for block, n in enumerate(counts):
-        assert _counts(program, _followed(program, launch, block))["FFMA"] == 2 * n
+        assert issued(program, _followed(program, launch, block))["FFMA"] == 2 * n
 
 
 def test_a_way_that_tensor_cores_decide_is_unknown() -> None:
@@ -131,5 +111,5 @@ def test_integer_division_by_a_number_known_late() -> None:
     """Division is a loop-free sequence of conversions and corrections, which must come out exactly."""
     program = _program("#pragma unroll 1\nfor (int k = 0; k < 1000 / n; ++k) p[k * 64 + threadIdx.x] = k;")
     for n in (1, 3, 7, 999, 1000, 1001):
-        counts = _counts(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(n))))
+        counts = issued(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(n))))
         assert counts.get("STG", 0) == 2 * (1000 // n)

@@ -1,0 +1,147 @@
+"""Every reference of the course on every machine that the clock describes: has it a prediction, and may that be true?
+
+    python benchmarks/clock/machines_check.py [--only TEXT] [--gpu KEY ...] [--size small|medium|large]
+
+A prediction may not be shorter than the roofline bound of the same launches, which the simulator's exact counters give;
+nor may the first blocks touch other sectors of global memory on one machine than on another, for the same source does
+the same work on each, whatever its machine code. What a machine's architecture cannot do is named. The exit status is 1
+where something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from cases import Case, cases, inputs_of
+
+from warpschool.clock.footprint import entries
+from warpschool.clock.launches import of_plan
+from warpschool.clock.machine import Machine, find_machine, machines
+from warpschool.clock.prediction import LaunchPrediction, predict_plan
+from warpschool.clock.program import Program as ClockProgram
+from warpschool.clock.subject import IMPOSSIBLE, encoded, machine_arch
+from warpschool.clock.trace import KernelLaunch, PathUnknown, Tracer
+from warpschool.counters import Counters
+from warpschool.errors import CompileError
+from warpschool.harness.launcher import Program
+from warpschool.model import Estimate, estimate
+
+CLOSE = 0.97
+"""What a prediction may be of its bound: counters, sizes and clocks have three digits."""
+GLOBAL = 1 << 43
+"""Entries of lines below this address are global memory; local memory has its own place above."""
+BLOCKS = 3
+
+
+@dataclass
+class Findings:
+    """What was found of one case on one machine."""
+
+    name: str
+    gpu: str
+    us: float | None
+    bound_us: float
+    reason: str = ""
+    wrong: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        told = f"{self.us:10.2f} us, bound {self.bound_us:10.2f} us" if self.us else self.reason[:100]
+        return f"{self.name:44s} {self.gpu:14s} {told}" + "".join(f"\n    WRONG: {text}" for text in self.wrong)
+
+
+def check(case: Case, machine: Machine, counted: list[Counters], inputs: dict[str, np.ndarray]) -> Findings:
+    """One case on one machine, against the bounds of its launches."""
+    predicted = predict_plan(case.contract, case.plan, machine, inputs=lambda: inputs)
+    bounds = _bounds(case, machine, counted)
+    bound_us = sum(bound.time_ms for bound in bounds) * 1e3
+    found = Findings(case.name, machine.key, predicted.us, bound_us, predicted.reason)
+    for launch, bound in zip(predicted.launches, bounds, strict=True):
+        if launch.us is not None and launch.us < CLOSE * bound.time_ms * 1e3:
+            found.wrong.append(f"{launch.kernel}: {launch.us:.2f} us beats its bound, {bound}")
+    if predicted.us is None and not _may_be_without(case, machine, predicted.launches):
+        found.wrong.append("no prediction")
+    return found
+
+
+def _bounds(case: Case, machine: Machine, counted: list[Counters]) -> list[Estimate]:
+    """Of each launch. DRAM counts for the first one alone, whose caches are flushed, and for the inputs passed to it."""
+    arrays = case.plan.arrays
+    passed = {p.name for p in case.plan.launches[0].arguments if p.name in arrays and arrays[p.name].is_given}
+    nbytes = sum(int(np.prod(arrays[name].shape or ())) * arrays[name].dtype.itemsize for name in passed)
+    return [
+        estimate(counters, gpu=machine.spec, array_bytes=nbytes if at == 0 else None)
+        for at, counters in enumerate(counted)
+    ]
+
+
+def _may_be_without(case: Case, machine: Machine, launches: tuple[LaunchPrediction, ...]) -> bool:
+    """Whether the reasons are the architecture's: what it cannot do, or what the clock says that it does not model."""
+    return all(
+        launch.us is not None or launch.reason.startswith(IMPOSSIBLE) or "asynchronous engines" in launch.reason
+        for launch in launches
+    )
+
+
+def touched(case: Case, machine: Machine, inputs: dict[str, np.ndarray]) -> dict[str, list[np.ndarray]] | None:
+    """Sectors of global memory that the first blocks of each launch touch; None where it cannot be compiled."""
+    try:
+        programs = encoded(case.contract.source, case.contract.name, machine_arch(case.contract.arch, machine), {})
+    except CompileError:
+        return None
+    file = Program(case.contract, device="sim")
+    found: dict[str, list[np.ndarray]] = {}
+    for at, (kernel, launch) in enumerate(of_plan(file, case.plan, inputs)):
+        try:
+            blocks = range(min(BLOCKS, launch.blocks))
+            found[f"{kernel} {at}"] = [_sectors(programs[kernel], launch, block) for block in blocks]
+        except PathUnknown:
+            continue
+    return found
+
+
+def _sectors(program: ClockProgram, launch: KernelLaunch, block: int) -> np.ndarray:
+    """Sectors as offsets from the arrays that they lie in, for addresses differ from one run to the next; -1 outside."""
+    words = entries(Tracer(program, launch).run(launch.block_at(block)))
+    words = words[words >> 4 < GLOBAL]
+    sectors = np.unique(np.concatenate([((words >> 4) * 4 + k)[(words >> k & 1) == 1] for k in range(4)]))
+    found = np.full(len(sectors), -1)
+    for number, (address, data) in enumerate(launch.arrays):
+        inside = (sectors >= address // 32) & (sectors * 32 < address + data.nbytes)
+        found[inside] = (number << 40) + sectors[inside] - address // 32
+    return found
+
+
+def main() -> None:
+    """Check what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="steps whose names begin with this, such as lab05/07")
+    parser.add_argument("--gpu", nargs="*", default=sorted(machines(), key=lambda key: key != "h200"), help="which")
+    parser.add_argument("--size", default="medium", help="which of the three sizes")
+    options = parser.parse_args()
+    wrong, start, begin = 0, time.process_time(), f"lab{options.only.removeprefix('lab')}"
+    for case in cases():
+        if not case.name.startswith(begin) or not case.name.endswith(f"@{options.size}"):
+            continue
+        inputs = inputs_of(case)
+        run = Program(case.contract, device="sim").run(case.plan.scalars, inputs)
+        counted = [launch.counters for launch in run.launches]
+        first: dict[str, list[np.ndarray]] | None = None
+        for key in options.gpu:
+            machine = find_machine(key)
+            found = check(case, machine, counted, inputs)
+            here = touched(case, machine, inputs)
+            first = first or here
+            for name, blocks in (here or {}).items():
+                same = first is not None and name in first and all(map(np.array_equal, blocks, first[name]))
+                found.wrong += [] if same else [f"{name} touches other sectors than on {options.gpu[0]}"]
+            wrong += bool(found.wrong)
+            print(found, flush=True)
+    print(f"{wrong} wrong, {time.process_time() - start:.0f} s")
+    raise SystemExit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
