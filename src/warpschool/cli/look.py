@@ -425,13 +425,21 @@ def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A benchmark; without it, a list.")] = None,
     options: Annotated[list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="The benchmark's own.")] = None,
     tune: Annotated[bool, typer.Option("--tune", help="Search the last GEMM step's tiles for this GPU.")] = False,
+    by_prediction: Annotated[
+        bool, typer.Option("--predict", help="With --tune: by predicted times, without a GPU.")
+    ] = False,
 ) -> None:
     """Run one of the repository's benchmarks: the simulator's speed, or the GPU against NVIDIA's libraries.
 
-    Example: warpschool bench simulator -- --size 256, or: warpschool bench --tune
+    Example: warpschool bench simulator -- --size 256, or: warpschool bench --tune --predict 2048 2048 2048
     """
     found = benchmarks()
-    if tune:
+    if by_prediction:
+        if not tune:
+            raise ArgumentError("--predict goes with --tune", next_step="For example: warpschool bench --tune --predict")
+        sizes = [*filter(None, [name]), *(options or ())]
+        name, options = "tune", sizes or ["2048", "2048", "2048"]
+    elif tune:
         name, options = name or "gemm", ["--tune", *(options or ())]
     if name is None:
         output.data({"benchmarks": sorted(found)})
