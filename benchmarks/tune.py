@@ -4,7 +4,7 @@
     python benchmarks/tune.py R12                        a layer of lab 12's table
     python benchmarks/tune.py --validate                 what it would have chosen, against times of an H200
 
-`--validate` reads benchmarks/results/clock_tiles_h200.json (`clock/record.py plan --only tiles/`, then `time` on the GPU),
+`--validate` reads benchmarks/results/clock_tiles_h200.json (`clock/record.py plan --only tiles/`, then `time` there),
 ranks the same sets, and writes benchmarks/results/clock_choices_h200.json.
 """
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from warpschool.clock.machine import FOLDER
+from warpschool.clock.machine import NOT_VALIDATED, Machine, find_machine, machines
 from warpschool.recorded import recorded
 
 ROOT = Path(__file__).parents[1]
@@ -52,6 +51,37 @@ is the range that each prediction carries.{coverage}
 ## What has no prediction
 
 {missing}
+
+## Machines
+
+{machines}
+
+All that stands above is said of the H200. The others are **not validated here**: no prediction for them was compared
+with a time, and each one says so, as text, as JSON and on the command line. Their constants are from data sheets,
+white papers and NVIDIA's guides ("maker"), from what others measured ("published": Jia et al. 2019 for Turing;
+Abdelkhalik et al. 2022 for Ampere; reports of the topology tool MT4G; configurations of Accel-Sim; public notes on
+the RTX 4090), or "assumed": what nobody was found to say is taken from the H200, or worked out as its entry tells.
+The H100 has the H200's measured multiprocessor with the memory, the clocks and the L2 of its own data sheet. Each
+constant's source stands in `src/warpschool/clock/machines/KEY.toml`.
+
+`python benchmarks/clock/machines_check.py` follows every reference on every machine: none is faster than the roofline
+bound of its counters; whatever the architecture's machine code, the first blocks of each launch touch the same
+sectors of global memory and issue about as many instructions. What a machine cannot run has no prediction but the reason: clusters and `wgmma` below
+`sm_90`, `cp.async` and products of 16 x 8 x 16 in PTX on Turing, more shared memory than a block may have.
+
+What is known to be missing there: clocks are the maker's boost clocks, which a T4 or a laptop does not hold under
+load; the GTX 1650 has no tensor cores, and how it runs their instructions is an assumption; FP64 units that four
+schedulers share are a quarter for each; L2 and DRAM are the H200's model with other numbers.
+
+### Their constants
+
+Of the H100: {of_h100}; all others are the H200's.
+
+{others}
+
+Assumed are, of these, by machine:
+
+{assumed}
 
 ## Constants of the H200
 
@@ -121,20 +151,60 @@ def page() -> str:
             ],
         ),
         missing="\n".join(f"- {case}: {reason}." for case, reason in missing) or "Nothing.",
-        constants=_constants(),
+        constants=_constants(), machines=_machines(), of_h100=_of_h100(), others=_others(), assumed=_assumed(),
     )  # fmt: skip
 
 
-def _constants() -> str:
-    data = tomllib.loads((FOLDER / "h200.toml").read_text(encoding="utf-8"))
-    sources = data.pop("sources")
-    rows = [
-        (f"{section}.{name}", value, sources.get(f"{section}.{name}", sources.get(section, "")))
-        for section, values in data.items()
-        if isinstance(values, dict)
+def _all_constants(machine: Machine) -> dict[str, tuple[Any, str]]:
+    """Section and name of each constant -> its value and its source."""
+    return {
+        f"{section}.{name}": (value, machine["sources"].get(f"{section}.{name}", machine["sources"].get(section, "")))
+        for section, values in machine.tables.items()
+        if section != "sources"
         for name, value in values.items()
-    ]
+    }
+
+
+def _constants() -> str:
+    rows = [(name, *told) for name, told in _all_constants(find_machine("h200")).items()]
     return _table(("constant", "value", "source"), rows)
+
+
+def _machines() -> str:
+    rows = []
+    for key in sorted(machines(), key=lambda key: not find_machine(key).is_validated):
+        machine = find_machine(key)
+        state = "yes" if machine.is_validated else NOT_VALIDATED
+        clock, memory = machine["clock"], machine["memory"]
+        numbers = memory["sms"], clock["mhz"], memory["dram_gb_per_s"]
+        rows.append((f"`{key}`", machine.name, machine.arch, *numbers, state))
+    return _table(("`--gpu`", "GPU", "code", "multiprocessors", "MHz", "DRAM, GB/s", "compared with times"), rows)
+
+
+def _described() -> list[str]:
+    """Machines that have constants of their own."""
+    return [key for key in machines() if key not in ("h100", "h200")]
+
+
+def _of_h100() -> str:
+    own, base = (_all_constants(find_machine(key)) for key in ("h100", "h200"))
+    return ", ".join(f"`{name}` {value}" for name, (value, _) in own.items() if value != base[name][0])
+
+
+def _others() -> str:
+    tables = [_all_constants(find_machine(key)) for key in _described()]
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    names.sort(key=lambda name: list(find_machine("h200").tables).index(name.partition(".")[0]))
+    rows = [(name, *(table.get(name, ("-",))[0] for table in tables)) for name in names]
+    return _table(("constant", *_described()), rows)
+
+
+def _assumed() -> str:
+    rows = []
+    for key in _described():
+        told = _all_constants(find_machine(key)).items()
+        rows.append(f"- {key}: {', '.join(name for name, (_, source) in told if source.startswith('assumed'))}.")
+    return "\n".join(rows)
 
 
 def main() -> None:

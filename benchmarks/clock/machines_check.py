@@ -3,8 +3,8 @@
     python benchmarks/clock/machines_check.py [--only TEXT] [--gpu KEY ...] [--size small|medium|large]
 
 A prediction may not be shorter than the roofline bound of the same launches, which the simulator's exact counters give;
-nor may the first blocks touch other sectors of global memory on one machine than on another, for the same source does
-the same work on each, whatever its machine code. What a machine's architecture cannot do is named. The exit status is 1
+nor may the first blocks touch other sectors of global memory on one machine than on another, or issue far more or fewer
+instructions, for the same source does the same work on each, whatever its machine code. What a machine's architecture cannot do is named. The exit status is 1
 where something is wrong.
 """
 
@@ -21,9 +21,8 @@ from warpschool.clock.footprint import entries
 from warpschool.clock.launches import of_plan
 from warpschool.clock.machine import Machine, find_machine, machines
 from warpschool.clock.prediction import LaunchPrediction, predict_plan
-from warpschool.clock.program import Program as ClockProgram
 from warpschool.clock.subject import IMPOSSIBLE, encoded, machine_arch
-from warpschool.clock.trace import KernelLaunch, PathUnknown, Tracer
+from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
 from warpschool.counters import Counters
 from warpschool.errors import CompileError
 from warpschool.harness.launcher import Program
@@ -34,6 +33,7 @@ CLOSE = 0.97
 GLOBAL = 1 << 43
 """Entries of lines below this address are global memory; local memory has its own place above."""
 BLOCKS = 3
+ALIKE = 0.65, 1.5
 
 
 @dataclass
@@ -85,33 +85,49 @@ def _may_be_without(case: Case, machine: Machine, launches: tuple[LaunchPredicti
     )
 
 
-def touched(case: Case, machine: Machine, inputs: dict[str, np.ndarray]) -> dict[str, list[np.ndarray]] | None:
-    """Sectors of global memory that the first blocks of each launch touch; None where it cannot be compiled."""
+@dataclass(frozen=True)
+class Work:
+    """What the first blocks of a launch do: instructions that their warps issue, and sectors that they touch."""
+
+    issued: int
+    sectors: list[np.ndarray]
+
+    def differences(self, other: Work) -> list[str]:
+        """In what it is not the other's work. Compilers differ by a third, where tensor products do by shape."""
+        found = [] if all(map(np.array_equal, self.sectors, other.sectors)) else ["touches other sectors"]
+        ratio = self.issued / other.issued
+        return found + ([] if ALIKE[0] < ratio < ALIKE[1] else [f"issues {ratio:.2f} times the instructions"])
+
+
+def work_of(case: Case, machine: Machine, inputs: dict[str, np.ndarray]) -> dict[str, Work]:
+    """By launch; nothing of a file that cannot be compiled there."""
     try:
         programs = encoded(case.contract.source, case.contract.name, machine_arch(case.contract.arch, machine), {})
     except CompileError:
-        return None
+        return {}
     file = Program(case.contract, device="sim")
-    found: dict[str, list[np.ndarray]] = {}
+    found = {}
     for at, (kernel, launch) in enumerate(of_plan(file, case.plan, inputs)):
         try:
-            blocks = range(min(BLOCKS, launch.blocks))
-            found[f"{kernel} {at}"] = [_sectors(programs[kernel], launch, block) for block in blocks]
+            tracer = Tracer(programs[kernel], launch)
+            traces = [tracer.run(launch.block_at(block)) for block in range(min(BLOCKS, launch.blocks))]
         except PathUnknown:
             continue
+        sectors = [_sectors(trace, launch) for trace in traces]
+        found[f"{kernel} {at}"] = Work(sum(trace.issued for trace in traces), sectors)
     return found
 
 
-def _sectors(program: ClockProgram, launch: KernelLaunch, block: int) -> np.ndarray:
+def _sectors(trace: BlockTrace, launch: KernelLaunch) -> np.ndarray:
     """Sectors as offsets from the arrays that they lie in, for addresses differ from one run to the next; -1 outside."""
-    words = entries(Tracer(program, launch).run(launch.block_at(block)))
+    words = entries(trace)
     words = words[words >> 4 < GLOBAL]
     sectors = np.unique(np.concatenate([((words >> 4) * 4 + k)[(words >> k & 1) == 1] for k in range(4)]))
     found = np.full(len(sectors), -1)
     for number, (address, data) in enumerate(launch.arrays):
         inside = (sectors >= address // 32) & (sectors * 32 < address + data.nbytes)
         found[inside] = (number << 40) + sectors[inside] - address // 32
-    return found
+    return np.sort(found)  # by array: which of them lies first is chance
 
 
 def main() -> None:
@@ -128,15 +144,16 @@ def main() -> None:
         inputs = inputs_of(case)
         run = Program(case.contract, device="sim").run(case.plan.scalars, inputs)
         counted = [launch.counters for launch in run.launches]
-        first: dict[str, list[np.ndarray]] | None = None
+        first: dict[str, Work] = {}
         for key in options.gpu:
             machine = find_machine(key)
             found = check(case, machine, counted, inputs)
-            here = touched(case, machine, inputs)
+            here = work_of(case, machine, inputs)
             first = first or here
-            for name, blocks in (here or {}).items():
-                same = first is not None and name in first and all(map(np.array_equal, blocks, first[name]))
-                found.wrong += [] if same else [f"{name} touches other sectors than on {options.gpu[0]}"]
+            for name in here.keys() & first.keys():
+                found.wrong += [
+                    f"{name} {text}, not as {options.gpu[0]}" for text in here[name].differences(first[name])
+                ]
             wrong += bool(found.wrong)
             print(found, flush=True)
     print(f"{wrong} wrong, {time.process_time() - start:.0f} s")

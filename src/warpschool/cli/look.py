@@ -144,7 +144,7 @@ def profile(
     ],
     size: Sizes = None,
     constant: Constants = None,
-    gpu: ForGpu = "rtx2080ti",
+    gpu: ForGpu | None = None,
     seed: Seed = 0,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page.")] = None,
     emit: Annotated[
@@ -154,8 +154,8 @@ def profile(
 ) -> None:
     """Run any kernel file once on the simulator and show what each of its lines costs.
 
-    Inputs are random. Sizes that are not given are 4096 for a kernel with one size, 128 for others. With --gpu h200
-    or another machine of the clock follows what the clock predicts for it, in Nsight Compute's sections.
+    Inputs are random. Sizes that are not given are 4096 for a kernel with one size, 128 for others. With --gpu
+    follows what the clock predicts for that GPU, in Nsight Compute's sections. Occupancy without it: RTX 2080 Ti.
 
     Example: warpschool profile kernels/lab02_tiling/01_tiled.cu --size M=64 --size K=256 --constant TILE=8
     """
@@ -171,8 +171,8 @@ def profile(
     if emit is not None and emit is not Emit.counters:
         _emit_code(emit, source, file.name, sizes, constants)
         return
-    found = profile_source(source, sizes, name=file.name, constants=constants, gpu=gpu, seed=seed)
-    predicted = _predicted(file, sizes, constants, gpu)
+    found = profile_source(source, sizes, name=file.name, constants=constants, gpu=gpu or "rtx2080ti", seed=seed)
+    predicted = _predicted(file, sizes, constants, gpu) if gpu else None
     output.data(found.to_dict() | ({"prediction": predicted.to_dict()} if predicted else {}))
     if emit is Emit.counters:
         output.show(str(found.counters))

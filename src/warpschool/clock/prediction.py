@@ -159,7 +159,7 @@ class Prediction:
                 + (f": {told}." if told else ".")
                 + f" Followed: {followed} of one multiprocessor, {launch.resident_blocks} at a time."
             )
-        if not self.is_validated:
+        if not self.is_validated and self.us is not None:
             parts.append(
                 f"{self.gpu} was {NOT_VALIDATED}: its constants are from specifications and literature, and the range "
                 f"is that of predictions for {agreement().gpu}, which says little of this GPU."

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.clock.streams import issued
 from typer.testing import CliRunner
 
 import warpschool as ws
-from tests.unit.clock.streams import issued
 from warpschool.cli.app import app
 from warpschool.clock import core
 from warpschool.clock.cubin import machine_code

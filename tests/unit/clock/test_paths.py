@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from tests.unit.clock.streams import issued
+
 from warpschool.clock.cubin import machine_code
 from warpschool.clock.footprint import entries
 from warpschool.clock.program import Program, encode
