@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src"), str(Path(__file__).parent / "clock")]
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "src"), str(HERE / "clock")]
 from tile_sets import ROOT, Choice, layer_choice, product_choice
 
 from warpcourse.lab12_split_channels.tiles import LAYERS

@@ -7,7 +7,7 @@ import functools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from warpschool.clock.prediction import Prediction
     from warpschool.inspect.debugger import Recording
     from warpschool.inspect.debugger.shell import Debugger, Reply
+    from warpschool.inspect.profile import LaunchReport
     from warpschool.tour import Mistake, Tour, TourStep
 
 _NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs", "occu-\npancy", "time", "of\ncuBLAS")
@@ -132,6 +133,7 @@ def _show_mistake(output: Output, mistake: Mistake) -> None:
 # ---------------------------------------------------------------- profile
 
 
+Csv = Annotated[bool, typer.Option("--csv", help="As `ncu --page raw --csv` prints it, a row for each launch.")]
 Emit = StrEnum("Emit", ["ptx", "lanes", "ir", "asm", "counters"])
 """What `--emit` prints instead of the report."""
 
@@ -151,6 +153,7 @@ def profile(
         Emit | None,
         typer.Option(help="Print one stage: PTX, lane patterns, LLVM IR, host assembly; or the counters."),
     ] = None,
+    as_csv: Csv = False,
 ) -> None:
     """Run any kernel file once on the simulator and show what each of its lines costs.
 
@@ -162,8 +165,7 @@ def profile(
     from warpschool.harness.source import read_source
     from warpschool.inspect.profile import profile_source
 
-    if output.as_json and emit:
-        raise ArgumentError("--json and --emit exclude each other", next_step="The counters are part of --json.")
+    _require_one_form(output, as_csv=as_csv, emit=emit)
     if html is not None:
         require_writable_target(html)
     source = read_source(file)
@@ -174,7 +176,9 @@ def profile(
     found = profile_source(source, sizes, name=file.name, constants=constants, gpu=gpu or "rtx2080ti", seed=seed)
     predicted = _predicted(file, sizes, constants, gpu) if gpu else None
     output.data(found.to_dict() | ({"prediction": predicted.to_dict()} if predicted else {}))
-    if emit is Emit.counters:
+    if as_csv:
+        _print_csv(gpu or "rtx2080ti", predicted, found.launches)
+    elif emit is Emit.counters:
         output.show(str(found.counters))
     else:
         from warpschool.cli.draw import draw_prediction, draw_report
@@ -188,6 +192,21 @@ def profile(
         save(output, html, kernel_page(found), "Page")
     if found.hazards:
         raise typer.Exit(FAILED)
+
+
+def _require_one_form(output: Output, *, as_csv: bool, emit: Emit | None = None) -> None:
+    """Raise ArgumentError where two forms of output are asked for."""
+    asked = [name for name, wanted in (("--json", output.as_json), ("--csv", as_csv), ("--emit", emit)) if wanted]
+    if len(asked) > 1:
+        hint = "The counters are part of both --json and --csv."
+        raise ArgumentError(f"{asked[0]} and {asked[1]} exclude each other", next_step=hint)
+
+
+def _print_csv(gpu: str, predicted: Prediction | None, launches: Sequence[LaunchReport] = ()) -> None:
+    from warpschool.model import find_gpu
+    from warpschool.show.nsight_csv import raw_csv
+
+    typer.echo(raw_csv(counted=launches, predicted=predicted, capability=find_gpu(gpu).capability), nl=False)
 
 
 def _predicted(
@@ -233,6 +252,7 @@ def predict(
     is_warm: Annotated[
         bool, typer.Option("--warm", help="L2 keeps what fits from a run before; without it nothing.")
     ] = False,
+    as_csv: Csv = False,
 ) -> None:
     """Predict how long a kernel would take on a GPU, and what its warps would wait for, without a GPU.
 
@@ -245,11 +265,15 @@ def predict(
     from warpschool.clock.prediction import predict_time
     from warpschool.harness.source import resolve
 
+    _require_one_form(output, as_csv=as_csv)
     source = resolve(file, otherwise="Name a file: warpschool predict FILE.cu").contract().source
     found = predict_time(file, read_sizes(size), gpu=gpu, constants=read_constants(constant), warm=is_warm)
     output.data(found.to_dict())
-    output.show((found.case, "bold"))
-    draw_prediction(output, found, source)
+    if as_csv:
+        _print_csv(gpu, found)
+    else:
+        output.show((found.case, "bold"))
+        draw_prediction(output, found, source)
     if found.us is None:
         raise typer.Exit(FAILED)
 

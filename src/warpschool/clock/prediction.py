@@ -73,6 +73,15 @@ class LaunchPrediction:
     """source line -> warp state -> share of all warps' cycles"""
     units: Mapping[str, float] = field(default_factory=dict)
     """unit -> how much of its best it does"""
+    duration_us: float = 0.0
+    """of the kernel alone: `us` without launching it"""
+    registers: int = 0
+    shared_bytes: int = 0
+    """of a block, static and dynamic"""
+    active_warps: float = 0.0
+    """of a multiprocessor, as a mean over its cycles"""
+    most_warps: int = 0
+    """that a multiprocessor can hold"""
     l1_hit_rate: float | None = None
     dram_bytes: float = 0.0
     """that one multiprocessor reads and writes"""
@@ -246,6 +255,9 @@ def _predicted(part: Part, machine: Machine, *, warm: bool) -> LaunchPrediction:
         by_line[instruction.line] = by_line.get(instruction.line, 0.0) + row
     return LaunchPrediction(
         kernel=kernel, grid=launch.grid, block=launch.block, us=found.us, cycles=found.cycles,
+        duration_us=found.us - float(machine["clock"]["launch_us"]), registers=program.function.registers,
+        shared_bytes=program.function.shared_bytes + launch.shared_bytes,
+        active_warps=total / max(float(found.used[core.U_CYCLES]), 1.0), most_warps=machine.spec.sm.warps,
         instructions=found.instructions, ipc=float(found.used[core.U_ISSUED] / max(found.used[core.U_CYCLES], 1.0)),
         resident_blocks=found.resident, blocks_followed=found.blocks_followed, blocks_per_sm=found.blocks_per_sm,
         states=_shares(found.stalls.sum(0), total),

@@ -43,6 +43,7 @@ class LaunchReport:
     shared_bytes: int
     resources: Resources | None
     occupancy: model.Occupancy | None
+    counters: Counters = field(repr=False)
     note: str = ""
 
 
@@ -86,7 +87,7 @@ class KernelReport:
         """Plain data for JSON; ratios that mean nothing for this kernel are None."""
         return {
             "name": self.name, "title": self.title, "case": self.case, "gpu": self.gpu,
-            "launches": [asdict(launch) for launch in self.launches],
+            "launches": [asdict(launch) | {"counters": launch.counters.plain()} for launch in self.launches],
             "counters": self.counters.plain(), "derived": derived(self.counters),
             "lines": {str(line): {k: v for k, v in c.plain().items() if v} for line, c in self.lines.items()},
             "hazards": [hazard.to_dict() for hazard in self.hazards],
@@ -214,7 +215,7 @@ def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> Lau
         note = error.message
     return LaunchReport(
         kernel=launch.kernel, grid=launch.grid, block=launch.block, shared_bytes=launch.shared_mem,
-        resources=resources, occupancy=occupancy, note=note,
+        resources=resources, occupancy=occupancy, counters=launch.counters, note=note,
     )  # fmt: skip
 
 

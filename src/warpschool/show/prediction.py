@@ -22,7 +22,7 @@ def prediction_tables(found: Prediction, source: str = "") -> list[Table]:
     tables = []
     for launch in found.launches:
         if launch.us is not None:
-            tables += [_speed_of_light(launch), _states(launch), _lines(launch, source.split("\n"))]
+            tables += [_speed_of_light(launch), _states(launch), _lines(launch, source.split("\n")), _occupancy(launch)]
     return tables
 
 
@@ -35,6 +35,17 @@ def _speed_of_light(launch: LaunchPrediction) -> Table:
     rows += [("L1 hit rate", _percent(launch.l1_hit_rate))] if launch.l1_hit_rate is not None else []
     caption = f"{launch.kernel}: GPU Speed Of Light (predicted: {launch.cycles:,.0f} cycles, {launch.us:,.2f} us)"
     return Table.of(caption, ("unit", "of its best"), rows)
+
+
+def _occupancy(launch: LaunchPrediction) -> Table:
+    warps = launch.block[0] * launch.block[1] * launch.block[2] + 31 >> 5
+    rows = [
+        ("registers of a thread", launch.registers), ("shared memory of a block", f"{launch.shared_bytes:,} bytes"),
+        ("blocks at a time", launch.resident_blocks),
+        ("occupancy at most", _percent(launch.resident_blocks * warps / launch.most_warps)),
+        ("occupancy achieved", _percent(launch.active_warps / launch.most_warps)),
+    ]  # fmt: skip
+    return Table.of(f"{launch.kernel}: Occupancy (predicted)", ("", "of a multiprocessor"), rows)
 
 
 def _states(launch: LaunchPrediction) -> Table:
