@@ -1,6 +1,7 @@
 """The labs' experiments: what a student's own kernels count and take, in tables, and traces of them for pictures.
 
-What a device cannot measure stays None and is shown as "not measured"; nothing is filled in.
+What a device cannot measure stays None and is shown as "not measured"; nothing is filled in. Beside it stands, under a
+name of its own, what the clock predicts for one machine.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import Any
 
 from warpcourse.ladder import StepCost, code_size, cost_of
 from warpschool import model
+from warpschool.clock.cubin import has_disassembler
+from warpschool.clock.machine import find_machine
+from warpschool.clock.prediction import Prediction, predict_plan
 from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
@@ -25,6 +29,10 @@ from warpschool.inspect.timing import benchmark
 from warpschool.nn.session import Kernels
 from warpschool.notebook.runs import own_contract
 from warpschool.show.table import Table
+
+
+PREDICTED = "h200"
+"""The machine for which times are predicted: the one whose predictions were compared with real times."""
 
 
 def told(value: float | None, form: str = ".3g") -> str:
@@ -58,6 +66,25 @@ def own_gpu_ms(
         return gpu_ms(Program(contract, device="gpu", constants=constants).run(sizes, inputs).launches)
     except DeviceLacks:  # counters and estimates say what there is to say
         return None
+
+
+def predicted(
+    contract: Contract, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None
+) -> Prediction | None:
+    """What the clock predicts for a kernel file on PREDICTED; None without the disassembler, and where it cannot."""
+    if not has_disassembler():
+        return None
+    machine = find_machine(PREDICTED)
+    found = predict_plan(contract, contract.bind(sizes, constants=constants), machine, constants=constants)
+    return found if found.us is not None else None
+
+
+def predicted_ms(
+    contract: Contract, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None
+) -> float | None:
+    """Its time in milliseconds."""
+    found = predicted(contract, sizes, constants=constants)
+    return found.us / 1000 if found and found.us is not None else None
 
 
 # ---------------------------------------------------------------- the parts of a computation
@@ -148,6 +175,8 @@ def parts(
     if not result.device.measures_time:
         bound = model.estimate(result.counters, gpu=gpu, array_bytes=bench.in_bytes + bench.out_bytes)
         note = f"Copies and kernels are timed on a GPU only. Kernel, {bound}."
+        clock = predicted(contract, sizes)
+        note += f" Kernel, {clock}." if clock else ""
     if on_cpu is not None:
         rows.append(TimedPart("the same on the CPU", None, host_time(lambda: on_cpu(**inputs)).median_ms))
     return Parts.on(result.device.description, rows, note)
@@ -224,6 +253,8 @@ class Variant:
     time_ms: float | None
     estimate_ms: float
     """lower bound for the GPU of the occupancy"""
+    predicted_ms: float | None
+    """for the machine PREDICTED, at the sizes of `time_ms`"""
 
 
 def sweep(
@@ -255,6 +286,7 @@ def _variant(
         occupancy=occupancy,
         time_ms=own_gpu_ms(contract, timed_sizes, constants=constants, seed=seed),
         estimate_ms=model.estimate(counters, gpu=gpu, array_bytes=array_bytes).time_ms,
+        predicted_ms=predicted_ms(contract, timed_sizes, constants=constants),
     )
 
 
@@ -263,7 +295,7 @@ def _variant(
 
 _HEAD = (
     "FMA share", "global bytes", "shared bytes", "passes", "barriers", "registers", "spilled bytes", "occupancy",
-    "PTX instructions", "ms",
+    "PTX instructions", "ms", f"ms predicted, {PREDICTED.upper()}",
 )  # fmt: skip
 
 
@@ -275,6 +307,7 @@ class Stage:
     cost: StepCost
     instructions: int
     time_ms: float | None
+    predicted_ms: float | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -329,7 +362,8 @@ def _stage(
     name: str, contract: Contract, sizes: Mapping[str, int] | None, timed_sizes: Mapping[str, int] | None
 ) -> Stage:
     time_ms = None if timed_sizes is None else own_gpu_ms(contract, timed_sizes)
-    return Stage(name, cost_of(contract, sizes), code_size(contract), time_ms)
+    told_ms = None if timed_sizes is None else predicted_ms(contract, timed_sizes)
+    return Stage(name, cost_of(contract, sizes), code_size(contract), time_ms, told_ms)
 
 
 def _cells(stage: Stage, gpu: str) -> list[str]:
@@ -344,7 +378,7 @@ def _cells(stage: Stage, gpu: str) -> list[str]:
         stage.name, f"{cost.mix['FMA']:.0%}", f"{counted.global_load_bytes / products:.3g}",
         f"{counted.shared_load_bytes / products:.3g}", f"{32 * counted.shared_load_wavefronts / products:.3g}",
         f"{cost.barriers_per_block:g}", registers, spilled, occupancy, f"{stage.instructions:,}",
-        told(stage.time_ms),
+        told(stage.time_ms), "-" if stage.predicted_ms is None else f"{stage.predicted_ms:.3g}",
     ]  # fmt: skip
 
 
