@@ -21,6 +21,7 @@ from typing import Any
 import harness
 import numpy as np
 from harness import CHECKED_ROWS, Row, Step, cupy, geometric_mean
+from tile_sets import PRODUCT_TILES, TILE_NAMES
 
 import warpschool as ws
 from warpschool.device.measurement import Rules
@@ -61,32 +62,6 @@ SIZES = (
     (4100, 1300, 2500),
 )
 DENSITIES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
-TILE_NAMES = ("TSM", "TSN", "TSK", "WSM", "WSN", "WPTM", "WPTN")
-TILES = (
-    (128, 256, 8, 64, 64, 16, 8),
-    (256, 128, 8, 64, 64, 16, 8),
-    (128, 128, 8, 64, 64, 16, 8),
-    (128, 128, 8, 64, 64, 8, 16),
-    (128, 128, 16, 64, 64, 16, 8),
-    (128, 128, 8, 32, 64, 8, 8),
-    (128, 128, 16, 32, 64, 8, 8),
-    (128, 64, 8, 64, 32, 8, 8),
-    (128, 64, 16, 64, 32, 8, 8),
-    (64, 128, 8, 32, 64, 8, 8),
-    (64, 128, 16, 32, 64, 8, 8),
-    (96, 128, 16, 48, 64, 12, 8),
-    (64, 64, 8, 32, 32, 8, 4),
-    (64, 64, 16, 32, 32, 4, 8),
-    (64, 64, 16, 32, 32, 8, 4),
-    (64, 64, 32, 32, 32, 8, 4),
-    (64, 64, 16, 64, 32, 8, 8),
-    (64, 32, 16, 32, 16, 4, 4),
-    (64, 32, 32, 32, 16, 4, 4),
-    (32, 64, 16, 16, 32, 4, 4),
-    (32, 64, 32, 16, 32, 4, 4),
-    (32, 32, 32, 16, 32, 4, 4),
-)
-"""Tile sets that `--tune` tries: those named in TILE_NAMES, in this order."""
 TUNED: dict[tuple[int, int, int], tuple[int, ...]] = {
     (512, 512, 512): (32, 64, 32, 16, 32, 4, 4),
     (1024, 1024, 1024): (64, 64, 16, 32, 32, 8, 4),
@@ -189,7 +164,7 @@ def run_copies(bench: Bench) -> None:
 def _best_tiles(sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> tuple[int, ...]:
     """The fastest tile set for these sizes."""
     times = {}
-    for tiles in TILES:
+    for tiles in PRODUCT_TILES:
         work = _cached_step(tiles).work(sizes, arrays)
         _max_error(work, arrays)
         rules = Rules(warmup_ms=5.0, min_samples=10, max_samples=20, max_seconds=0.3)

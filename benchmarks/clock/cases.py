@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from cubins import CARRIED, compile_cubin, text_digest
 from inputs import make
+from tile_sets import Choice, layer_choice, product_choice
 
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.contract.expressions import evaluate, names_in
@@ -30,8 +34,16 @@ KERNELS = Path(__file__).parent / "kernels"
 FOLDER = CARRIED / "record"
 SEED = 19
 KINDS = ("small", "medium", "large")
-OWN = "own/"
-"""How the names of our own kernels begin."""
+OWN, TILES = "own/", "tiles/"
+"""How the names of our own kernels begin, and of those with many tile sets."""
+PRODUCTS = (
+    (256, 256, 256), (384, 640, 512), (512, 512, 2048), (640, 1280, 320), (777, 999, 555), (1024, 512, 4096),
+    (1500, 1500, 1500), (1024, 1024, 1024), (1792, 1792, 896), (2000, 3000, 1000), (2560, 640, 1280),
+    (3072, 3072, 512), (3000, 1111, 2222), (4096, 1024, 1024), (128, 4096, 2048), (4096, 128, 2048),
+    (5000, 2500, 640), (3584, 3584, 3584),
+)  # fmt: skip
+LAYER_NAMES = ("Y2", "Y4", "Y5", "Y8", "Y13", "R2", "R4", "R6", "R8", "R9", "R11", "R12")
+"""Sizes and layers whose tiles are chosen by prediction; nothing was set on them."""
 
 _PRODUCT = {"small": {"M": 100, "N": 75, "K": 50}, "medium": {"M": 500, "N": 770, "K": 260},
             "large": {"M": 2048, "N": 2048, "K": 2048}}  # fmt: skip
@@ -95,6 +107,7 @@ class Case:
     contract: Contract
     plan: Plan
     inputs: Mapping[str, Mapping[str, Any]]
+    constants: Mapping[str, int] = field(default_factory=dict)
 
 
 def cases(only: str = "") -> Iterator[Case]:
@@ -111,6 +124,22 @@ def cases(only: str = "") -> Iterator[Case]:
         told = own.get(path.stem, {})
         for kind in (kind for kind in KINDS if kind in told):
             yield from _case(f"own/{path.stem}@{kind}", contract, told[kind], told.get("inputs", {}))
+
+
+def tile_cases() -> Iterator[Case]:
+    """Every candidate of each choice of tiles: `tiles/R22/7@choice`."""
+    for choice in tile_choices():
+        for number, constants in enumerate(choice.candidates):
+            plan = choice.contract.bind(choice.sizes, constants=constants)
+            yield Case(f"{TILES}{choice.name}/{number}@choice", choice.contract, plan, {}, constants)
+
+
+def tile_choices() -> Iterator[Choice]:
+    """Products and layers for which the best of some tile sets is to be found."""
+    for rows, cols, inner in PRODUCTS:
+        yield product_choice(rows, cols, inner)
+    for name in LAYER_NAMES:
+        yield layer_choice(name)
 
 
 def _of(table: Mapping[str, Any], name: str, otherwise: Any) -> Any:
@@ -171,13 +200,13 @@ def _arrays(case: Case) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- as plain data
 
 
-def cubin_of(contract: Contract) -> bytes:
+def cubin_of(contract: Contract, constants: Mapping[str, int] | None = None) -> bytes:
     """The machine code that the clock disassembles: prepared and compiled as the course does it, for sm_90."""
     from warpschool.compile import CompileLimits
     from warpschool.compile.compiler import _Job
     from warpschool.compile.source import cleared_source
 
-    job = _Job(contract.source, contract.name, (), None, contract.target or "sm_90", CompileLimits())
+    job = _Job(contract.source, contract.name, (), constants or None, contract.target or "sm_90", CompileLimits())
     code = cleared_source(job.source, name=job.name, folders=job.toolchain.folders)
     return compile_cubin(code, job.name, job._all_options(code))
 
@@ -216,12 +245,14 @@ def write_plan(only: str = "") -> None:
         old.unlink()
     rows = []
     digests: dict[str, tuple[str, str]] = {}
-    for case in cases():
+    for case in tile_cases() if only.startswith(TILES) else cases():
         if only not in case.name:
             continue
         key = case.name.split("@")[0]
+        if case.constants:
+            key = " ".join((case.contract.name, *(f"{name}={value}" for name, value in case.constants.items())))
         if key not in digests:
-            code = cubin_of(case.contract)
+            code = cubin_of(case.contract, case.constants)
             digest = hashlib.sha256(code).hexdigest()
             (FOLDER / f"{digest[:16]}.cubin").write_bytes(code)
             digests[key] = digest, text_digest(code)

@@ -20,7 +20,8 @@ from cases import Case, cases, inputs_of
 from warpschool.clock.footprint import entries
 from warpschool.clock.launches import of_plan
 from warpschool.clock.machine import Machine, find_machine, machines
-from warpschool.clock.prediction import IMPOSSIBLE, LaunchPrediction, _arch, _programs, predict_plan
+from warpschool.clock.prediction import LaunchPrediction, predict_plan
+from warpschool.clock.subject import IMPOSSIBLE, encoded, machine_arch
 from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
 from warpschool.counters import Counters
 from warpschool.errors import CompileError
@@ -101,7 +102,7 @@ class Work:
 def work_of(case: Case, machine: Machine, inputs: dict[str, np.ndarray]) -> dict[str, Work]:
     """By launch; nothing of a file that cannot be compiled there."""
     try:
-        programs = _programs(case.contract.source, case.contract.name, _arch(case.contract.arch, machine), {})
+        programs = encoded(case.contract.source, case.contract.name, machine_arch(case.contract.arch, machine), {})
     except CompileError:
         return {}
     file = Program(case.contract, device="sim")

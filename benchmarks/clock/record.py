@@ -93,7 +93,7 @@ def manifest() -> dict[str, Any]:
 
 def chosen(only: str) -> list[dict[str, Any]]:
     """The cases with that text in their names: medium ones first, then small, then large."""
-    order = {"medium": 0, "small": 1, "large": 2}
+    order = {"medium": 0, "choice": 0, "small": 1, "large": 2}
     found = [case for case in manifest()["cases"] if only in case["case"]]
     return sorted(found, key=lambda case: order[case["case"].partition("@")[2]])
 

@@ -12,7 +12,7 @@ from warpschool.version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
-    from warpschool.clock.prediction import Prediction as Prediction, predict_time as predict_time
+    from warpschool.clock.prediction import Prediction as Prediction
     from warpschool.compile import compile_cuda as compile_cuda
     from warpschool.counters import Counters as Counters
     from warpschool.device import (
@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
     from warpschool.show.access import show_access as show_access
     from warpschool.show.diff import diff as diff
     from warpschool.show.fragments import show_fragments as show_fragments
+    from warpschool.show.prediction import predict_time as predict_time, whatif as whatif
     from warpschool.show.roofline import roofline as roofline
     from warpschool.show.stepping import trace as trace
     from warpschool.show.timeline import show_timeline as show_timeline

@@ -20,7 +20,7 @@ RAGGED = {"M": 139, "N": 261, "K": 45}
 RAGGED_BATCH = {"POSITIONS": 2, "C": 45, "F": 139, "P": 261}
 
 
-def constant(name: str, file: str = "gemm.py") -> tuple:
+def constant(name: str, file: str = "tile_sets.py") -> tuple:
     """A constant of a benchmark, which cannot be imported without a GPU."""
     for node in ast.parse((BENCHMARKS / file).read_text("utf-8")).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
@@ -29,7 +29,7 @@ def constant(name: str, file: str = "gemm.py") -> tuple:
     raise LookupError(f"{file} has no constant {name}")
 
 
-SETS = constant("TILES")
+SETS = constant("PRODUCT_TILES")
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,15 @@ TIMES = 48
 X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN = 0, 1, 2, 8, 14
 X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS = 15, 16, 17, 18, 19, 20
 X_GROUP = 24
-Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE = range(6)
+Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED = range(7)
 
 (M_L1_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_SHARED_LATENCY, M_L2_BYTES, M_DRAM_BYTES, M_MIO_QUEUE, M_LG_QUEUE,
  M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
  M_RESIDENT, M_WARPS, M_BLOCKS, M_STORE_BYTES, M_SHARE_KEEP, M_COLD, M_ATOMIC_LATENCY, M_ATOMIC_CYCLES, M_LONG_FETCH,
- M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES) = range(30)  # fmt: skip
+ M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES, M_LOG_FROM, M_LOG_TO) = range(32)  # fmt: skip
+
+LOG_WORDS = 5
+"""An issue in the log: its cycle, the warp's place, the instruction, since when the warp waited and for what most."""
 
 (U_CYCLES, U_ISSUED, U_LSU, U_L2_READ, U_L2_WRITTEN, U_DRAM_READ, U_DRAM_WRITTEN, U_L1_SECTORS, U_L1_HITS, U_DONE,
  U_ACTIVE, U_SHARED, U_FMA, U_ALU, U_TENSOR, U_XU, U_FP64, U_L2_SHARE,
@@ -425,27 +428,47 @@ def issue(
 
 
 @native
-def attribute(stalls: f64, warps: i64, times: f64, w: int, x: int, pc: int, now: float, ready: float) -> None:
+def attribute(
+    stalls: f64, warps: i64, times: f64, w: int, x: int, pc: int, now: float, ready: float, m: f64, log: i64, run: f64
+) -> None:
     """Say for what a warp has waited since it last issued: fixed latency, operands, and what held it up when ready."""
     at = pc * REASONS
     since = times[x + X_SINCE]
     fixed = max(0.0, min(times[x + X_NEXT], now) - since)
     why = R_BRANCH if warps[w + W_AFTER] == 1 else (R_BARRIER if warps[w + W_AFTER] == 2 else R_WAIT)
     stalls[at + why] += fixed
+    most = fixed
     operands = max(0.0, min(ready, now) - max(times[x + X_NEXT], since))
     stalls[at + warps[w + W_REASON]] += operands
+    if operands > most:
+        most = operands
+        why = warps[w + W_REASON]
     rest = max(0.0, now - max(ready, since))
     for k in range(4):
         held = times[x + X_MATH + k] if k < 3 else times[x + X_BANKS]
         held = min(held, rest)
         rest -= held
-        stalls[at + (R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_NOT_SELECTED)))] += held
+        cause = R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_NOT_SELECTED))
+        stalls[at + cause] += held
+        if held > most:
+            most = held
+            why = cause
     stalls[at + R_NOT_SELECTED] += rest
+    if rest > most:
+        why = R_NOT_SELECTED
     stalls[at + R_SELECTED] += 1.0
     times[x + X_MATH] = 0.0
     times[x + X_MIO] = 0.0
     times[x + X_LG] = 0.0
     times[x + X_BANKS] = 0.0
+    if now >= m[M_LOG_FROM] and since < m[M_LOG_TO]:
+        entry = int(run[Z_LOGGED]) * LOG_WORDS
+        log[entry] = int(now)
+        log[entry + 1] = w // WARP_WORDS
+        log[entry + 2] = pc
+        log[entry + 3] = int(since)
+        log[entry + 4] = why
+        run[Z_LOGGED] = run[Z_LOGGED] + 1.0
 
 
 @native
@@ -527,12 +550,12 @@ def simulate(
     table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64,
     pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
     known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
-    stalls: f64, ends: f64, readies: f64, run: f64,
+    stalls: f64, ends: f64, readies: f64, run: f64, log: i64,
 ) -> float:  # fmt: skip
     """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
 
-    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier.
-    -1 where all wait.
+    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier. `log` takes what
+    is issued from M_LOG_FROM on by warps that waited since before M_LOG_TO. -1 where all wait.
     """
     now = 0.0
     for slot in range(int(min(m[M_RESIDENT], m[M_BLOCKS]))):
@@ -548,7 +571,7 @@ def simulate(
             w = best * WARP_WORDS
             x = best * TIMES
             kind = table[warps[w + W_PC] * TABLE + T_KIND]
-            attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best])
+            attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best], m, log, run)
             issue(
                 table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known,
                 size, ranges, shares, used, out, fetched,

@@ -34,6 +34,11 @@ class Machine:
     def __getitem__(self, section: str) -> Mapping[str, Any]:
         return self.tables[section]
 
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """What is supposed about the kernel: `registers` a thread, `warps` that a multiprocessor takes at most."""
+        return self.tables.get("limits", {})
+
     def __str__(self) -> str:
         return self.name if self.is_validated else f"{self.name} ({NOT_VALIDATED})"
 

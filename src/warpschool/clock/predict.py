@@ -24,10 +24,9 @@ _LINE = 128
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without the time to launch; `us`
-    with
-    it. `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
-    followed."""
+    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without launching; `us` with it.
+    `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
+    followed. `issues` has a row of `core.LOG_WORDS` for each instruction that was issued in the watched cycles."""
 
     cycles: float
     us: float
@@ -37,26 +36,35 @@ class LaunchTime:
     instructions: float
     stalls: np.ndarray
     used: np.ndarray
+    issues: np.ndarray
 
 
-def predict_launch(program: Program, launch: KernelLaunch, machine: Machine, *, warm: bool = False) -> LaunchTime:
-    """Follow the blocks of one multiprocessor. Raises PathUnknown, LaunchError."""
+def predict_launch(
+    program: Program, launch: KernelLaunch, machine: Machine, *, warm: bool = False,
+    watched: tuple[int, int] = (0, 0),
+) -> LaunchTime:  # fmt: skip
+    """Follow the blocks of one multiprocessor, and write down what it issues from one cycle to another.
+
+    Raises PathUnknown, LaunchError.
+    """
     if program.unmodelled:
         raise PathUnknown(f"{program.unmodelled}: the clock does not know asynchronous engines and clusters yet")
     function = program.function
     occupancy = model.occupancy(
-        launch.threads, registers=function.registers, shared_bytes=function.shared_bytes + launch.shared_bytes,
-        gpu=machine.spec,
+        launch.threads, registers=int(machine.limits.get("registers", function.registers)),
+        shared_bytes=function.shared_bytes + launch.shared_bytes, gpu=machine.spec,
     )  # fmt: skip
     sms = int(machine["memory"]["sms"])
     blocks = launch.blocks
     mine = -(-blocks // sms)
     resident = min(occupancy.blocks, mine)
+    if "warps" in machine.limits:
+        resident = max(1, min(resident, int(machine.limits["warps"]) // launch.warps))
     traces, order = _followed(program, launch, mine, sms, resident)
     active = min(blocks, sms)
     ranges, shares, footprint = _sharing(launch, traces, order, mine, active)
     run = _Run(program, launch, machine, resident, active, footprint, warm=warm)
-    used, stalls = run.simulate(traces, order, ranges, shares)
+    used, stalls, issues = run.simulate(traces, order, ranges, shares, watched)
     cycles = used[core.U_CYCLES]
     if len(order) < mine:  # the rest goes on like the later half of what was followed
         half = len(order) // 2
@@ -68,7 +76,7 @@ def predict_launch(program: Program, launch: KernelLaunch, machine: Machine, *, 
     issued = _issued(program, launch)
     return LaunchTime(
         cycles=cycles, us=cycles / mhz + float(machine["clock"]["launch_us"]), blocks_followed=len(order),
-        blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used,
+        blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
     )  # fmt: skip
 
 
@@ -140,7 +148,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self.program, self.launch, self.resident = program, launch, resident
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
-        m = np.zeros(32)
+        m = np.zeros(40)
         own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
         l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
@@ -168,15 +176,19 @@ class _Run:
         self.ends = np.zeros(1)
 
     def simulate(
-        self, traces: Sequence[BlockTrace], order: Sequence[int], ranges: np.ndarray, shares: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What the units did (`core.U_*`), and what warps waited for, by instruction."""
+        self, traces: Sequence[BlockTrace], order: Sequence[int], ranges: np.ndarray, shares: np.ndarray,
+        watched: tuple[int, int],
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        """What the units did (`core.U_*`), what warps waited for, by instruction, and what was issued while watched."""
         stream, first = _joined(traces)
         slots = self.resident * self.launch.warps
         self.m[core.M_BLOCKS], self.m[core.M_SHARE_KEEP] = len(order), len(shares)
         used, self.ends = np.zeros(24), np.zeros(len(order) + 1)
         stalls = np.zeros((len(self.table), core.REASONS))
         lines = len(self.table) // 8 + 2
+        self.m[core.M_LOG_FROM], self.m[core.M_LOG_TO] = watched if watched[1] else (np.inf, 0)
+        log = np.zeros((4 * (watched[1] - watched[0]) + 2 * slots + 8, core.LOG_WORDS), np.int64)
+        run = np.zeros(8)
         cache = int(self.m[core.M_L1_SETS] * self.m[core.M_L1_WAYS])
         took = core.simulate(
             self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
@@ -185,11 +197,12 @@ class _Run:
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
             np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
             np.zeros(4),
-            np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), np.zeros(8),
+            np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
+            log.reshape(-1),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")
-        return used, stalls
+        return used, stalls, log[: int(run[core.Z_LOGGED])]
 
 
 def _joined(traces: Sequence[BlockTrace]) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,23 +19,15 @@ from typing import Any
 import numpy as np
 
 from warpschool.clock import core
-from warpschool.clock.cubin import machine_code
-from warpschool.clock.launches import of_launch, of_plan
 from warpschool.clock.machine import NOT_VALIDATED, Machine, find_machine
 from warpschool.clock.predict import LaunchTime, predict_launch
-from warpschool.clock.program import Program, encode
-from warpschool.clock.trace import Dim3, KernelLaunch, PathUnknown
-from warpschool.compile import compile_cuda
+from warpschool.clock.subject import IMPOSSIBLE, Part, Subject, planned, subject
+from warpschool.clock.trace import PathUnknown
 from warpschool.contract import Contract, Plan
 from warpschool.device import Launch
-from warpschool.errors import CompileError, LaunchError
-from warpschool.harness.launcher import Program as FileProgram, given_sizes, random_inputs
-from warpschool.harness.source import resolve
-from warpschool.inspect.profile import case_text, usual_sizes
+from warpschool.errors import LaunchError
 
 DEFAULT = "h200"
-IMPOSSIBLE = "not possible there"
-"""How the reason begins where a machine cannot run a kernel at all."""
 RECORD = Path(__file__).with_name("agreement.json")
 STATES = {
     core.R_SELECTED: "selected", core.R_NOT_SELECTED: "not selected", core.R_WAIT: "wait",
@@ -182,8 +174,7 @@ class Prediction:
 @dataclass(frozen=True)
 class Agreement:
     """How predictions agreed with times of a real GPU: over `launches`, the median of |predicted / measured - 1|, its
-    90th
-    percentile, Spearman's rank correlation; four fifths of measured / predicted lie between `low` and `high`."""
+    90th percentile, Spearman's rank correlation; four fifths of measured / predicted lie between `low` and `high`."""
 
     gpu: str
     launches: int
@@ -209,101 +200,41 @@ def _time(us: float) -> str:
 
 
 def predict_time(
-    what: Launch | str, sizes: Mapping[str, float] | None = None, *, gpu: str = DEFAULT,
+    what: Launch | str, sizes: Mapping[str, float] | None = None, *, gpu: str | Machine = DEFAULT,
     constants: Mapping[str, int] | None = None, warm: bool = False,
 ) -> Prediction:  # fmt: skip
     """Predict how long something takes on `gpu` ("h200"), and where its warps wait.
 
     `what` is a launch that ran on the simulator, whose arrays are taken as they are now, or a kernel file or step
     ("lab05/07"), which need not run: inputs are random. `warm` leaves in L2 what fits. A kernel that cannot be
-    predicted
-    gives a Prediction without a time, with the reason. Raises WarpschoolError for an unknown GPU, what compiling
-    raises,
-    and CompilerMissing without the disassembler.
+    predicted gives a Prediction without a time, with the reason. Raises WarpschoolError for an unknown GPU, what
+    compiling raises, and CompilerMissing without the disassembler.
     """
-    machine = find_machine(gpu)
-    if isinstance(what, Launch):
-        return _of_launch(what, machine, warm)
-    contract = resolve(what, otherwise="Name a kernel file or a step.").contract()
-    plan = contract.bind(usual_sizes(contract, constants=constants) | given_sizes(sizes), constants=constants)
-    return predict_plan(contract, plan, machine, constants=constants, warm=warm)
+    machine = gpu if isinstance(gpu, Machine) else find_machine(gpu)
+    return predict_subject(subject(what, sizes, machine, constants), machine, warm=warm)
 
 
 def predict_plan(
     contract: Contract, plan: Plan, machine: Machine, *, constants: Mapping[str, int] | None = None, warm: bool = False,
     inputs: Callable[[], Mapping[str, np.ndarray]] | None = None,
 ) -> Prediction:  # fmt: skip
-    """Predict all launches of a kernel file with these sizes; the later ones find in L2 what the first ones left.
+    """Predict all launches of a kernel file with these sizes, on the arrays that `inputs` makes where paths depend on
+    them."""
+    return predict_subject(planned(contract, plan, machine, constants=constants, inputs=inputs), machine, warm=warm)
 
-    `inputs` makes the arrays, where paths depend on them; without it they are random.
-    """
-    try:
-        programs = _programs(contract.source, contract.name, _arch(contract.arch, machine), constants or {})
-    except CompileError as error:
-        compile_cuda(contract.source, name=contract.name, arch=contract.arch, constants=constants)  # or raise
-        launches = [(launch.entry, launch.grid, launch.block) for launch in plan.launches]
-        return _not_possible(launches, machine, error, case=case_text(plan), warm=warm)
-    file = FileProgram(contract, device="sim", constants=constants)
-    arrays = None
-    if any(program.reads_memory for program in programs.values()):
-        arrays = inputs() if inputs else random_inputs(plan, seed=0)
-    found = [
-        _predicted(kernel, programs[kernel], launch, machine, warm=warm or number > 0)
-        for number, (kernel, launch) in enumerate(of_plan(file, plan, arrays))
-    ]
+
+def predict_subject(asked: Subject, machine: Machine, *, warm: bool = False) -> Prediction:
+    """Predict launches that follow each other; the later ones find in L2 what the first ones left."""
+    found = [_predicted(part, machine, warm=warm or number > 0) for number, part in enumerate(asked.parts)]
     return Prediction(
-        gpu=machine.name, is_validated=machine.is_validated, case=case_text(plan), warm=warm, launches=tuple(found)
+        gpu=machine.name, is_validated=machine.is_validated, case=asked.case, warm=warm, launches=tuple(found)
     )
 
 
-def _not_possible(
-    launches: Sequence[tuple[str, Dim3, Dim3]], machine: Machine, error: CompileError, *, case: str, warm: bool
-) -> Prediction:
-    """What is said of launches whose file compiles, but not for this machine."""
-    text = next((line for line in error.message.splitlines() if "error" in line), error.message)
-    reason = f"{IMPOSSIBLE}: {text.rpartition('error: ')[2]}"
-    found = tuple(
-        LaunchPrediction(kernel=kernel, grid=grid, block=block, us=None, reason=reason)
-        for kernel, grid, block in launches
-    )
-    return Prediction(gpu=machine.name, is_validated=machine.is_validated, case=case, warm=warm, launches=found)
-
-
-def _of_launch(launch: Launch, machine: Machine, warm: bool) -> Prediction:
-    module = launch.call.kernel.module
-    try:
-        programs = _programs(module.code, module.name, _arch(module.arch, machine), module.constants, module.options)
-    except CompileError as error:
-        launches = [(launch.kernel, launch.grid, launch.block)]
-        return _not_possible(launches, machine, error, case="", warm=warm)
-    found = _predicted(launch.kernel, programs[launch.kernel], of_launch(launch), machine, warm=warm)
-    return Prediction(gpu=machine.name, is_validated=machine.is_validated, case="", warm=warm, launches=(found,))
-
-
-def _arch(arch: str | None, machine: Machine) -> str:
-    """The machine's architecture, with the suffix of a kernel that is written for just that one."""
-    return machine.arch + "a" if arch and arch.endswith("90a") and machine.arch == "sm_90" else machine.arch
-
-
-_programs_known: dict[tuple[Any, ...], dict[str, Program]] = {}
-
-
-def _programs(
-    source: str, name: str, arch: str, constants: Mapping[str, int], options: tuple[str, ...] = ()
-) -> dict[str, Program]:
-    """The encoded kernels of a source; the last few are kept."""
-    key = (source, name, arch, tuple(sorted(constants.items())), options)
-    if key not in _programs_known:
-        if len(_programs_known) >= 16:
-            _programs_known.pop(next(iter(_programs_known)))
-        functions = machine_code(source, name=name, arch=arch, constants=constants or None, options=options)
-        _programs_known[key] = {kernel: encode(function) for kernel, function in functions.items()}
-    return _programs_known[key]
-
-
-def _predicted(
-    kernel: str, program: Program, launch: KernelLaunch, machine: Machine, *, warm: bool
-) -> LaunchPrediction:
+def _predicted(part: Part, machine: Machine, *, warm: bool) -> LaunchPrediction:
+    kernel, program, launch = part.kernel, part.program, part.launch
+    if program is None:
+        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=part.reason)
     try:
         found = predict_launch(program, launch, machine, warm=warm)
     except (PathUnknown, LaunchError) as error:

@@ -1,15 +1,19 @@
-"""`show_timeline`: what ran when in which stream of a GPU."""
+"""`show_timeline`: what ran when in which stream of a GPU, or in which cycle on one of its multiprocessors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from warpschool.clock.prediction import DEFAULT
+from warpschool.clock.timeline import issue_timeline
+from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.inspect.timeline import Span, Timeline, make_timeline, read_timeline
 from warpschool.show.columns import percent
 from warpschool.show.exhibit import Exhibit, View
+from warpschool.show.issues import issue_exhibit
 from warpschool.show.svg import Svg
 from warpschool.show.table import Table
 
@@ -19,14 +23,32 @@ _FILLS = {"copy in": "s0", "kernel": "s1", "copy out": "s2", "other": "s5"}
 _SIGNS = {"copy in": "↓", "kernel": "▪", "copy out": "↑", "other": "·"}
 
 
-def show_timeline(recorded: Timeline | Sequence[Span] | str | Path) -> Exhibit:
-    """Show a recorded timeline: a row for each stream, a bar for each copy and kernel.
+def show_timeline(
+    what: Timeline | Sequence[Span] | Launch | str | Path, sizes: Mapping[str, float] | None = None, *,
+    gpu: str = DEFAULT, scheduler: int = 0, start: int | None = None, cycles: int = 240,
+    constants: Mapping[str, int] | None = None, number: int = 0, warm: bool = False,
+) -> Exhibit:  # fmt: skip
+    """Show what ran when.
 
-    `recorded` is a `warpschool.inspect.timeline.Timeline`, spans, or the path of a timeline that was saved as JSON.
-    Recording needs a GPU (`warpschool.inspect.timeline.Recorder`); showing does not. Raises ArgumentError for what is
-    no timeline.
+    A launch that ran on the simulator, a kernel file or a step ("lab05/07", with `sizes`): which warp of one
+    `scheduler` issues what in each of some `cycles` from `start` on (without: where much happens in the middle), and
+    for what the others wait, as the clock predicts it for `gpu`; of several launches it is `number`.
+
+    A `warpschool.inspect.timeline.Timeline`, spans, or the path of a timeline that was saved as JSON: a row for each
+    stream, a bar for each copy and kernel. Recording needs a GPU (`warpschool.inspect.timeline.Recorder`).
+
+    Raises ArgumentError for what is neither, and PathUnknown for a launch that cannot be predicted.
     """
-    timeline = _timeline(recorded)
+    if isinstance(what, Launch) or (isinstance(what, str) and not what.endswith(".json")):
+        found = issue_timeline(
+            what, sizes, gpu=gpu, constants=constants, start=start, cycles=cycles, number=number, warm=warm
+        )
+        return issue_exhibit(found, scheduler)
+    return _recorded(_timeline(what))
+
+
+def _recorded(timeline: Timeline) -> Exhibit:
+    """A recorded timeline: a row for each stream."""
     finding = _finding(timeline)
     streams = len({span.stream for span in timeline.spans})
     label = f"{len(timeline.spans)} spans in {streams} stream{'s' * (streams != 1)} on {timeline.device}."
