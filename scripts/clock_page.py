@@ -66,8 +66,9 @@ constant's source stands in `src/warpschool/clock/machines/KEY.toml`.
 
 `python benchmarks/clock/machines_check.py` follows every reference on every machine: none is faster than the roofline
 bound of its counters; whatever the architecture's machine code, the first blocks of each launch touch the same
-sectors of global memory and issue about as many instructions. What a machine cannot run has no prediction but the reason: clusters and `wgmma` below
-`sm_90`, `cp.async` and products of 16 x 8 x 16 in PTX on Turing, more shared memory than a block may have.
+sectors of global memory and issue about as many instructions. What a machine cannot run has no prediction but the
+reason: clusters and `wgmma` below `sm_90`, `cp.async` and products of 16 x 8 x 16 in PTX on Turing, more shared
+memory than a block may have.
 
 What is known to be missing there: clocks are the maker's boost clocks, which a T4 or a laptop does not hold under
 load; the GTX 1650 has no tensor cores, and how it runs their instructions is an assumption; FP64 units that four

@@ -116,6 +116,11 @@ class Prediction:
         return None if None in times else float(sum(time for time in times if time is not None))
 
     @property
+    def place(self) -> str:
+        """The GPU, with what has to be said of it wherever the prediction is shown."""
+        return self.gpu if self.is_validated else f"{self.gpu} ({NOT_VALIDATED})"
+
+    @property
     def reason(self) -> str:
         return next((launch.reason for launch in self.launches if launch.us is None), "")
 
@@ -136,12 +141,11 @@ class Prediction:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        place = self.gpu if self.is_validated else f"{self.gpu} ({NOT_VALIDATED})"
         if self.us is None:
-            return f"no prediction for {place}: {self.reason}"
+            return f"no prediction for {self.place}: {self.reason}"
         assert self.low_us is not None and self.high_us is not None
         return (
-            f"predicted: {_time(self.us)} on {place} ({_time(self.low_us)} to {_time(self.high_us)}), "
+            f"predicted: {_time(self.us)} on {self.place} ({_time(self.low_us)} to {_time(self.high_us)}), "
             f"{'caches warm' if self.warm else 'L2 flushed'}"
         )
 

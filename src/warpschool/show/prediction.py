@@ -112,7 +112,7 @@ def whatif_exhibit(found: WhatIf) -> Exhibit:
     told = "; ".join(f"{name}: {KNOBS[name].meaning}" for name in names)
     sheet = Table.of(
         "", ("", "us", "times as fast", "IPC", "blocks at a time", "waits most for"), rows, wide=("waits most for",),
-        note=f"{told}. Both are predictions for {found.as_is.gpu} and a machine that differs from it in nothing else.",
+        note=f"{told}. Both are predicted for {found.as_is.place} and a machine that differs in nothing else.",
     )  # fmt: skip
     return Exhibit("What if", _answer(found), sheets=(sheet,), note=found.as_is.case, open_table=True)
 

@@ -64,6 +64,26 @@ def test_sources_say_of_what_kind_they_are(gpu: str) -> None:
         assert section in machine.tables and (not constant or constant in machine[section]), f"no constant {name}"
 
 
+@pytest.mark.parametrize("gpu", machines())
+def test_constants_agree_with_the_specification(gpu: str) -> None:
+    machine = find_machine(gpu)
+    spec, memory = machine.spec, machine["memory"]
+    assert (memory["sms"], machine["clock"]["mhz"], memory["l2_bytes"]) == (spec.sms, spec.clock_mhz, spec.l2_bytes)
+    assert memory["shared_configurations"][-1] * 1024 == spec.sm.shared_bytes < memory["l1_bytes"]
+    assert memory["dram_gb_per_s"] < spec.dram_gb_per_s
+    assert 4 * 16 * machine.fp32_pipes == spec.sm.fp32_lanes
+
+
+@pytest.mark.parametrize("gpu", ["a100", "rtx2080ti", "rtx4090", "t4"])
+def test_tensor_cores_reach_the_makers_peak(gpu: str) -> None:
+    """Half in, float sums; Hopper's is `wgmma`'s, which `mma` does not reach."""
+    machine = find_machine(gpu)
+    table = machine["tensor"]
+    products, cycles = (2048, table["hmma_16816"]) if "hmma_16816" in table else (1024, table["hmma_1688"])
+    tflops = machine.spec.sms * 4 * 2 * products / cycles * machine.spec.clock_mhz * 1e-6
+    assert tflops == pytest.approx(machine.spec.fp16_tensor_tflops, rel=0.01)
+
+
 def test_names_are_found_as_the_gpu_table_finds_them() -> None:
     assert find_machine("NVIDIA GeForce RTX 2080 Ti").key == "rtx2080ti"
     assert find_machine("GTX 1650 Mobile").key == "gtx1650laptop"
