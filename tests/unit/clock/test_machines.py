@@ -222,12 +222,12 @@ extern "C" __global__ void k(float* p, const int* q, int n) {
     program = encode(machine_code(text, name="k.cu", arch="sm_90")["k"])
     arrays = [(7 << 34, np.full(64, 10, np.int32))]
     counts = []
-    for n in (0, 1):  # which lanes leave their source out: none; the first
+    for n in (0, 1):  # who copies a number, not zeros: nobody; the first
         launch = KernelLaunch(
             (1, 1, 1), (64, 1, 1), (np.uint64(3 << 33), np.uint64(7 << 34), np.int32(n)), arrays=arrays
         )
         counts.append(issued(program, Tracer(program, launch).run((0, 0, 0))).get("FFMA", 0))
-    assert counts == [2 * 10, 0]
+    assert counts == [0, 2 * 10]
 
 
 # ---------------------------------------------------------------- as a user
