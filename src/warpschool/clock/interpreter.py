@@ -1072,11 +1072,12 @@ def same_places(addr: i64, lanes: int) -> int:
 
 @native
 def copied_in(
-    f: i32, i: int, regs: u32, pool: u32, warp: int, lanes: int, launch: i64, arrays: i64, memory: u8, shared: u8,
-    addr: i64, b: u32,
+    f: i32, i: int, regs: u32, pool: u32, preds: u32, warp: int, lanes: int, launch: i64, arrays: i64, memory: u8,
+    shared: u8, addr: i64, b: u32,
 ) -> None:  # fmt: skip
-    """LDGSTS: from global to shared memory."""
+    """LDGSTS: from global to shared memory, or zeros where a predicate says so."""
     size = f[i + BYTES]
+    asked = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
     fetch(regs, pool, warp, f[i + B], 0, b)
     for lane in range(32):
         if lshr(lanes, lane) & 1:
@@ -1085,7 +1086,7 @@ def copied_in(
                 where = b[lane] + f[i + C_MOD] + k
                 if where >= 0 and where < launch[L_SHARED]:
                     shared[where] = 0
-                    if at >= 0:
+                    if at >= 0 and lshr(asked, lane) & 1:
                         shared[where] = memory[at]
 
 
@@ -1113,7 +1114,7 @@ def access(
     how = f[i + FLAGS]
     piece = min(size, 4)
     if event == EVENT_COPY:
-        copied_in(f, i, regs, pool, warp, lanes, launch, arrays, memory, shared, addr, b)
+        copied_in(f, i, regs, pool, preds, warp, lanes, launch, arrays, memory, shared, addr, b)
         return
     if op == OP_MATRIX:
         matrix_rows(f, i, regs, warp, lanes, launch, shared, addr, d)

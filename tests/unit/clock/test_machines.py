@@ -206,6 +206,30 @@ extern "C" __global__ void k(float* p, const float* q, int n) {
     assert len([entry for entry in found if (entry >> 4) * 128 >= base]) == 5
 
 
+def test_what_such_a_copy_leaves_decides_on_a_loop() -> None:
+    """Zeros, not what lies at the address that was not read: how often a loop runs depends on them."""
+    text = """#include <cuda_pipeline.h>
+extern "C" __global__ void k(float* p, const int* q, int n) {
+    __shared__ int s[64];
+    __pipeline_memcpy_async(s + threadIdx.x, q + threadIdx.x, 4, threadIdx.x < n ? 0 : 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    float t = 1;
+    #pragma unroll 1
+    for (int k = 0; k < s[0]; ++k) t = t * t + 1.0f;
+    p[threadIdx.x] = t; }"""
+    program = encode(machine_code(text, name="k.cu", arch="sm_90")["k"])
+    arrays = [(7 << 34, np.full(64, 10, np.int32))]
+    counts = []
+    for n in (0, 1):  # who copies a number, not zeros: nobody; the first
+        launch = KernelLaunch(
+            (1, 1, 1), (64, 1, 1), (np.uint64(3 << 33), np.uint64(7 << 34), np.int32(n)), arrays=arrays
+        )
+        counts.append(issued(program, Tracer(program, launch).run((0, 0, 0))).get("FFMA", 0))
+    assert counts == [0, 2 * 10]
+
+
 # ---------------------------------------------------------------- as a user
 
 
