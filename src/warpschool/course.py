@@ -207,6 +207,31 @@ def _around_or_inside() -> Course:
     )
 
 
+def course_around(folder: Path) -> Path | None:
+    """Return the nearest folder at or above `folder` that holds graders of labs, or None: a checkout, or a fork."""
+    start = folder.resolve()
+    for candidate in (start, *start.parents):
+        if any(_LAB.fullmatch(path.parent.name) for path in (candidate / "grader").glob("lab*/test_*.py")):
+            return candidate
+    return None
+
+
+def require_no_other(course: Course, folder: Path) -> None:
+    """Raise CourseError where `folder` lies in another course than the one that would judge.
+
+    Whoever works in a clone means its budgets; those of the package that the command came with are others.
+    """
+    other = course_around(folder)
+    if other is None or other == course.root.resolve():
+        return
+    is_checkout = (other / "src" / "warpschool").is_dir()
+    by_itself = f"PYTHONPATH={other / 'src'} python -m warpschool" if is_checkout else "the package built of it"
+    raise CourseError(
+        f"this folder belongs to the course in {other}, but this command judges by the one in {course.root}",
+        next_step=f"To judge by the course here run {by_itself}; to judge by the other one, run this outside {other}.",
+    )
+
+
 def checkout_root() -> Path | None:
     """Return the root of the checkout that this package runs from, or None for an installed one."""
     root = _PACKAGE.parents[1]

@@ -84,6 +84,7 @@ def _updated(output: Output, folder: Path) -> CopyReport:
     """Make the copy or bring it up to date; an interrupted one says how it is finished."""
     from warpschool.notebook.personal import update_copy
 
+    course()  # refuses a folder of another one, before anything is written
     try:
         return update_copy(folder)
     except KeyboardInterrupt:

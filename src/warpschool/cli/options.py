@@ -14,6 +14,7 @@ from warpschool.atomic import output_error
 from warpschool.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from warpschool.cli.output import Output
     from warpschool.course import Course
 
 
@@ -72,10 +73,28 @@ SecretFile = Annotated[
 
 
 def course() -> Course:
-    """The course at hand; what reads it is imported only when a command needs it."""
-    from warpschool.course import Course
+    """The course at hand; what reads it is imported only when a command needs it.
 
-    return Course.find()
+    Raises CourseError where the working directory lies in another one.
+    """
+    from warpschool.course import Course, require_no_other
+
+    found = Course.find()
+    require_no_other(found, Path.cwd())
+    return found
+
+
+def judge() -> dict[str, str]:
+    """Who judges: the folder of the course at hand and the package's version, as `--json` has them."""
+    from warpschool.version import __version__
+
+    return {"folder": str(course().root), "version": __version__}
+
+
+def show_judge(output: Output) -> None:
+    """Say who judges, where no JSON is asked for: two checkouts of a course have two sets of budgets."""
+    said = judge()
+    output.show(f"Course: {said['folder']} (warpschool {said['version']})", style="dim")
 
 
 def read_sizes(given: Sequence[str] | None) -> dict[str, int | float]:

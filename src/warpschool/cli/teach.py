@@ -24,7 +24,9 @@ from warpschool.cli.options import (
     StoreFolder,
     Workers,
     course,
+    judge,
     require_writable_target,
+    show_judge,
 )
 from warpschool.cli.output import BAD_INPUT, INTERRUPTED, LACKING, Output, guarded, save
 from warpschool.errors import ArgumentError, CourseError, ToolMissing
@@ -157,9 +159,10 @@ def feedback(output: Output, lab: LabName, folder: ClassOption = HERE, student: 
     Example: warpschool feedback lab02
     """
     app, name = _class(folder, lab)
+    show_judge(output)
     pages = app.write_feedback(name, student or ())
     target = app.feedback_folder
-    output.data({"assignment": name, "pages": [str(path) for path in pages]})
+    output.data({"course": judge(), "assignment": name, "pages": [str(path) for path in pages]})
     output.show(f"{len(pages)} pages: ", (f"{target}/STUDENT/{name}/{name}.html", "bold"))
     output.show(f"Students get them with: nbgrader release_feedback {name}", style="dim")
 
@@ -186,6 +189,7 @@ def export(
     if (form is GradesFormat.canvas) != (template is not None):
         raise ArgumentError("--format canvas and --template belong together", next_step="Canvas: Grades, Export.")
     app, names = _classes(folder, labs or [])
+    show_judge(output)
     from warpschool.classroom import export as formats
 
     app.recompute_penalties(names)
@@ -199,7 +203,7 @@ def export(
     else:
         text = formats.FORMATS[form](lines)
     write_file(to, text)
-    output.data({"file": str(to), "grades": len(lines), "waiting": len(waiting)})
+    output.data({"course": judge(), "file": str(to), "grades": len(lines), "waiting": len(waiting)})
     output.show(f"{len(lines)} grades: ", (str(to), "bold"))
     if waiting:
         output.show(_waiting(waiting), style="yellow")
@@ -254,6 +258,7 @@ def grade(
         return
     if out is not None:
         require_writable_target(out)
+    show_judge(output)
     found, foreign = find_submissions(Path(target), course(), step)
     results = grade_submissions(
         found, device=str(device), seed=seed or 0, secret_file=secret_seed_file, store=store, workers=workers,
@@ -271,7 +276,7 @@ def grade(
             interrupted = True
     graded = [(item, done[item]) for item in found if item in done]
     listed = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
-    document = {"format": FORMAT, "planned": len(found), "results": listed, "foreign": foreign}
+    document = {"format": FORMAT, "course": judge(), "planned": len(found), "results": listed, "foreign": foreign}
     output.data(document)
     _show_folder(output, graded, foreign)
     if out is not None:
@@ -337,6 +342,7 @@ class _Verdicts:
 def _grade_lab(lab: str, *, folder: Path, students: list[str], regrade: bool, where: Where, output: Output) -> None:
     """Grade an assignment of a class into its gradebook; the class part of `warpschool grade`."""
     app, name = _class(folder, lab)
+    show_judge(output)
     from warpschool.classroom.rounds import grade_class
 
     shown: list[_Verdicts] = []
@@ -351,7 +357,7 @@ def _grade_lab(lab: str, *, folder: Path, students: list[str], regrade: bool, wh
 
         done = grade_class(app, name, students=students, regrade=regrade, where=where, begin=begin, tell=tell)
     output.data({
-        "assignment": done.assignment, "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
+        "course": judge(), "assignment": done.assignment, "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
         "unchanged": list(done.unchanged), "without_notebook": list(done.without_notebook), "failed": dict(done.failed),
         "changes": [asdict(change) for change in done.changes], "moved_aside": list(done.moved),
     })  # fmt: skip
@@ -420,8 +426,11 @@ def _classes(folder: Path, labs: list[str]) -> tuple[ClassApp, list[str]]:
     _require_nbgrader()
     from warpschool.classroom.folder import find_class
     from warpschool.classroom.nbgrader_app import ClassApp
+    from warpschool.course import require_no_other
 
-    app = ClassApp(find_class(folder))
+    root = find_class(folder)
+    require_no_other(course(), root)
+    app = ClassApp(root)
     return app, [app.folder.find(lab) for lab in labs]
 
 
