@@ -30,7 +30,6 @@ from warpschool.nn.session import Kernels
 from warpschool.notebook.runs import own_contract
 from warpschool.show.table import Table
 
-
 PREDICTED = "h200"
 """The machine for which times are predicted: the one whose predictions were compared with real times."""
 

@@ -460,7 +460,7 @@ def bench(
     found = benchmarks()
     if by_prediction:
         if not tune:
-            raise ArgumentError("--predict goes with --tune", next_step="For example: warpschool bench --tune --predict")
+            raise ArgumentError("--predict goes with --tune", next_step="So: warpschool bench --tune --predict")
         sizes = [*filter(None, [name]), *(options or ())]
         name, options = "tune", sizes or ["2048", "2048", "2048"]
     elif tune:

@@ -14,7 +14,6 @@ from warpschool.atomic import output_error
 from warpschool.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from warpschool.cli.output import Output
     from warpschool.course import Course
 
 
@@ -82,19 +81,6 @@ def course() -> Course:
     found = Course.find()
     require_no_other(found, Path.cwd())
     return found
-
-
-def judge() -> dict[str, str]:
-    """Who judges: the folder of the course at hand and the package's version, as `--json` has them."""
-    from warpschool.version import __version__
-
-    return {"folder": str(course().root), "version": __version__}
-
-
-def show_judge(output: Output) -> None:
-    """Say who judges, where no JSON is asked for: two checkouts of a course have two sets of budgets."""
-    said = judge()
-    output.show(f"Course: {said['folder']} (warpschool {said['version']})", style="dim")
 
 
 def read_sizes(given: Sequence[str] | None) -> dict[str, int | float]:

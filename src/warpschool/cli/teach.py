@@ -24,9 +24,7 @@ from warpschool.cli.options import (
     StoreFolder,
     Workers,
     course,
-    judge,
     require_writable_target,
-    show_judge,
 )
 from warpschool.cli.output import BAD_INPUT, INTERRUPTED, LACKING, Output, guarded, save
 from warpschool.errors import ArgumentError, CourseError, ToolMissing
@@ -159,10 +157,10 @@ def feedback(output: Output, lab: LabName, folder: ClassOption = HERE, student: 
     Example: warpschool feedback lab02
     """
     app, name = _class(folder, lab)
-    show_judge(output)
+    _show_judge(output)
     pages = app.write_feedback(name, student or ())
     target = app.feedback_folder
-    output.data({"course": judge(), "assignment": name, "pages": [str(path) for path in pages]})
+    output.data({"course": _judge(), "assignment": name, "pages": [str(path) for path in pages]})
     output.show(f"{len(pages)} pages: ", (f"{target}/STUDENT/{name}/{name}.html", "bold"))
     output.show(f"Students get them with: nbgrader release_feedback {name}", style="dim")
 
@@ -189,7 +187,7 @@ def export(
     if (form is GradesFormat.canvas) != (template is not None):
         raise ArgumentError("--format canvas and --template belong together", next_step="Canvas: Grades, Export.")
     app, names = _classes(folder, labs or [])
-    show_judge(output)
+    _show_judge(output)
     from warpschool.classroom import export as formats
 
     app.recompute_penalties(names)
@@ -203,7 +201,7 @@ def export(
     else:
         text = formats.FORMATS[form](lines)
     write_file(to, text)
-    output.data({"course": judge(), "file": str(to), "grades": len(lines), "waiting": len(waiting)})
+    output.data({"course": _judge(), "file": str(to), "grades": len(lines), "waiting": len(waiting)})
     output.show(f"{len(lines)} grades: ", (str(to), "bold"))
     if waiting:
         output.show(_waiting(waiting), style="yellow")
@@ -258,7 +256,7 @@ def grade(
         return
     if out is not None:
         require_writable_target(out)
-    show_judge(output)
+    _show_judge(output)
     found, foreign = find_submissions(Path(target), course(), step)
     results = grade_submissions(
         found, device=str(device), seed=seed or 0, secret_file=secret_seed_file, store=store, workers=workers,
@@ -276,7 +274,7 @@ def grade(
             interrupted = True
     graded = [(item, done[item]) for item in found if item in done]
     listed = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
-    document = {"format": FORMAT, "course": judge(), "planned": len(found), "results": listed, "foreign": foreign}
+    document = {"format": FORMAT, "course": _judge(), "planned": len(found), "results": listed, "foreign": foreign}
     output.data(document)
     _show_folder(output, graded, foreign)
     if out is not None:
@@ -342,7 +340,7 @@ class _Verdicts:
 def _grade_lab(lab: str, *, folder: Path, students: list[str], regrade: bool, where: Where, output: Output) -> None:
     """Grade an assignment of a class into its gradebook; the class part of `warpschool grade`."""
     app, name = _class(folder, lab)
-    show_judge(output)
+    _show_judge(output)
     from warpschool.classroom.rounds import grade_class
 
     shown: list[_Verdicts] = []
@@ -357,7 +355,8 @@ def _grade_lab(lab: str, *, folder: Path, students: list[str], regrade: bool, wh
 
         done = grade_class(app, name, students=students, regrade=regrade, where=where, begin=begin, tell=tell)
     output.data({
-        "course": judge(), "assignment": done.assignment, "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
+        "course": _judge(), "assignment": done.assignment,
+        "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
         "unchanged": list(done.unchanged), "without_notebook": list(done.without_notebook), "failed": dict(done.failed),
         "changes": [asdict(change) for change in done.changes], "moved_aside": list(done.moved),
     })  # fmt: skip
@@ -512,3 +511,16 @@ def new_lab(
         f"then edit solutions/{made.step}.cu and labs/{made.name}/{made.name}.md, and after each change:\n"
         "      python -m warpschool.authoring"
     )
+
+
+def _judge() -> dict[str, str]:
+    """Who judges: the folder of the course at hand and the package's version, as `--json` has them."""
+    from warpschool.version import __version__
+
+    return {"folder": str(course().root), "version": __version__}
+
+
+def _show_judge(output: Output) -> None:
+    """Say who judges, where no JSON is asked for: two checkouts of a course have two sets of budgets."""
+    said = _judge()
+    output.show(f"Course: {said['folder']} (warpschool {said['version']})", style="dim")

@@ -1,7 +1,8 @@
 """Counted and predicted figures as `ncu --page raw --csv` prints them, so that whatever reads that reads these.
 
-A row of metric names, a row of units, then one row for each launch. Counters are those of the simulator that have a name
-in Nsight Compute; where the clock predicts, its metrics stand beside them. What is not known has no column, or is empty.
+A row of metric names, a row of units, then one row for each launch. Counters are those of the simulator that have a
+name in Nsight Compute; where the clock predicts, its metrics stand beside them. What is not known has no column, or is
+empty.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ def raw_csv(
     rows = []
     for number in range(max(len(counted), len(told))):
         launch = counted[number] if number < len(counted) else told[number]
-        metrics = _counters(counted[number].counters) if number < len(counted) else {}
-        metrics |= _predicted(told[number]) if number < len(told) and told[number].us is not None else {}
+        metrics: dict[str, float | None] = {}
+        if number < len(counted):
+            metrics |= _counters(counted[number].counters)
+        if number < len(told) and told[number].us is not None:
+            metrics |= _predicted(told[number])
         rows.append((_about(number, launch, capability), metrics))
     names = sorted({name for _, metrics in rows for name in metrics})
     out = io.StringIO()

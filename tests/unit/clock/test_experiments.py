@@ -1,10 +1,11 @@
-"""What is made of the clock: cycles one by one, other machines, tables in Nsight Compute's form, tiles by prediction."""
+"""What is made of the clock: cycles one by one, other machines, Nsight Compute's tables, tiles by prediction."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def test_the_timeline_holds_each_issue_once_and_at_most_one_of_a_scheduler_in_a_
     for warp in range(found.warps):
         own = [issue for issue in found.issues if issue.warp == warp]
         assert all(before.cycle < after.cycle and before.cycle + 1 == after.since
-                   for before, after in zip(own, own[1:], strict=False) if after.since > before.cycle)  # fmt: skip
+                   for before, after in pairwise(own) if after.since > before.cycle)  # fmt: skip
         assert all(issue.since <= issue.cycle for issue in own)
     assert {issue.line for issue in now} <= set(range(len(Path(TILED).read_text().splitlines()) + 1))
     barriers = [issue for issue in found.issues if issue.state == "barrier"]
