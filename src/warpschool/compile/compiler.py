@@ -1,12 +1,17 @@
-"""CUDA C++ to PTX, or to a cubin of a real architecture, and to the resources that ptxas needs for it."""
+"""CUDA C++ to PTX, or to a cubin of a real architecture, and to the resources that ptxas needs for it.
+
+Two compilers do the first, NVRTC and clang; what ptxas makes of PTX, NVRTC's library alone knows.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from ptxsim import cache
+from warpschool.compile.clang import ClangToolchain, compile_with_clang, find_clang
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, parse_log, render
 from warpschool.compile.source import (
     check_options,
@@ -18,11 +23,45 @@ from warpschool.compile.source import (
 )
 from warpschool.compile.toolchain import STANDARD, Toolchain, find_toolchain
 from warpschool.compile.worker import TOO_MUCH, Answer, pool
-from warpschool.errors import CompileError, CompileLimitError, CompilerMissing, PolicyError, WarpschoolError
+from warpschool.errors import (
+    ArgumentError,
+    CompileError,
+    CompileLimitError,
+    CompilerMissing,
+    NotMeasured,
+    PolicyError,
+    WarpschoolError,
+)
 
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)
 _DEFAULT_LIMITS = CompileLimits()
+CHOICE = "WARPSCHOOL_COMPILER"
+"""The variable that says which compiler "auto" is."""
+COMPILERS = ("auto", "nvrtc", "clang")
+
+
+def find_compiler(which: str = "auto") -> Toolchain | ClangToolchain:
+    """The compiler "nvrtc" or "clang"; "auto" is what $WARPSCHOOL_COMPILER says, else NVRTC, and clang where that is
+    missing.
+
+    Raises CompilerMissing for one that is not here, ArgumentError for a name that is none.
+    """
+    chosen = which if which != "auto" else os.environ.get(CHOICE, "") or "auto"
+    match chosen.strip().lower():
+        case "nvrtc":
+            return find_toolchain()
+        case "clang":
+            return find_clang()
+        case "auto":
+            try:
+                return find_toolchain()
+            except CompilerMissing as missing:
+                try:
+                    return find_clang()
+                except CompilerMissing as other:
+                    raise CompilerMissing(f"{missing.message}\n{other.message}", next_step=missing.next_step) from None
+    raise ArgumentError(f"there is no compiler {chosen!r}", next_step=f"Compilers are called {', '.join(COMPILERS)}.")
 
 
 def compile_cuda(
@@ -33,15 +72,17 @@ def compile_cuda(
     constants: Mapping[str, int] | None = None,
     arch: str = DEFAULT_ARCH,
     limits: CompileLimits = _DEFAULT_LIMITS,
+    compiler: str = "auto",
 ) -> Compiled:
     """Compile CUDA C++17 to PTX with line information, in a process of its own, or take it from the cache.
 
     For a real architecture ("sm_90") the result holds the cubin instead of PTX. `name` is what messages call the
     source; `constants` gives top-level `constexpr int`s other values. CUDA's include
     folders are always there. Raises CompileError with diagnostics on the source's own lines, PolicyError for a source
-    that includes a file which is not CUDA's, CompileLimitError, CompilerMissing.
+    that includes a file which is not CUDA's, CompileLimitError, CompilerMissing; NotMeasured for a real architecture
+    where clang compiles. `compiler`: see `find_compiler`.
     """
-    return _Job(source, name, options, constants, arch, limits).run()
+    return _Job(source, name, options, constants, arch, limits, compiler).run()
 
 
 def resource_usage(
@@ -52,6 +93,7 @@ def resource_usage(
     constants: Mapping[str, int] | None = None,
     arch: str = "sm_80",
     limits: CompileLimits = _DEFAULT_LIMITS,
+    compiler: str = "auto",
 ) -> dict[str, Resources]:
     """Registers, shared and local memory and spills of every kernel in the source, as ptxas assigns them on `arch`.
 
@@ -59,7 +101,7 @@ def resource_usage(
     """
     if not arch.startswith("sm_"):
         raise CompileError(f"arch must be a real architecture such as sm_80, not {arch!r}")
-    return parse_resources(_Job(source, name, options, constants, arch, limits).run().log)
+    return parse_resources(_Job(source, name, options, constants, arch, limits, compiler).run().log)
 
 
 def parse_resources(log: str) -> dict[str, Resources]:
@@ -83,20 +125,37 @@ def parse_resources(log: str) -> dict[str, Resources]:
 def compiler_report() -> dict[str, object]:
     """What this machine compiles with, for `doctor`: versions, places, architectures, isolation. Never raises."""
     try:
-        toolchain = find_toolchain()
-        worker = pool.warm_up(toolchain)
+        chosen = find_compiler()
+        about = _about_clang(chosen) if isinstance(chosen, ClangToolchain) else _about_nvrtc(chosen)
     except WarpschoolError as problem:
         return {"available": False, "problem": str(problem)}
-    return {
+    return about | {
         "available": True,
+        "includes": [str(folder) for folder in chosen.includes],
+        "cache": str(cache.cache_root()),
+    }
+
+
+def _about_nvrtc(toolchain: Toolchain) -> dict[str, object]:
+    worker = pool.warm_up(toolchain)
+    return {
+        "compiler": f"NVRTC {worker.version}",
         "nvrtc": worker.version,
         "headers": toolchain.headers,
         "origin": toolchain.origin,
         "library": str(toolchain.library),
-        "includes": [str(folder) for folder in toolchain.includes],
         "archs": list(worker.archs),
         "isolation": "landlock" if worker.isolated else "include rules only",
-        "cache": str(cache.cache_root()),
+    }
+
+
+def _about_clang(toolchain: ClangToolchain) -> dict[str, object]:
+    return {
+        "compiler": f"clang {toolchain.version}",
+        "headers": "warpschool's own",
+        "origin": f"ziglang {toolchain.package}",
+        "library": str(toolchain.program),
+        "isolation": "a process with limits for each compilation, include rules",
     }
 
 
@@ -111,6 +170,7 @@ class _Job:
         constants: Mapping[str, int] | None,
         arch: str,
         limits: CompileLimits,
+        compiler: str,
     ) -> None:
         self.name = PurePath(name).name or "kernel.cu"
         if not re.fullmatch(r"[\w.+ -]+", self.name, re.ASCII):
@@ -126,13 +186,18 @@ class _Job:
             raise CompileLimitError(f"{self.name}: {size} bytes of source; the limit is {limits.source_bytes}")
         self.options = check_options(options)
         self.source = override_constants(normalise(source), constants, name=self.name)
-        self.toolchain: Toolchain = find_toolchain()
+        self.toolchain = find_compiler(compiler)
+        if isinstance(self.toolchain, ClangToolchain) and arch.startswith("sm_"):
+            raise NotMeasured(
+                f"{self.name}: machine code, registers and spills for {arch} are not known with clang",
+                next_step="NVIDIA's assembler makes them: it comes with NVRTC, which runs on Linux and Windows.",
+            )
         self.key = cache.content_key(self.source, self.name, arch, self.toolchain.identity, *self.options)
 
     def run(self) -> Compiled:
         code = cleared_source(self.source, name=self.name, folders=self.toolchain.folders)
         found = cache.load("compile", self.key) or {}
-        cached = {self._code, "nvrtc", "log"} <= found.keys()
+        cached = {self._code, "compiler", "log"} <= found.keys()
         if not cached:
             found = self._compile(code)
             cache.store("compile", self.key, found)
@@ -140,7 +205,7 @@ class _Job:
             ptx=found.get("ptx", ""),
             cubin=bytes.fromhex(found.get("cubin digits", "")),
             arch=self.arch,
-            nvrtc=found["nvrtc"],
+            compiler=found["compiler"],
             name=self.name,
             source=self.source,
             log=found["log"],
@@ -149,7 +214,7 @@ class _Job:
         )
 
     def _compile(self, code: str) -> dict[str, str]:
-        answer, worker = pool.compile(self.toolchain, code.encode(), self.name, self._all_options(code), self.limits)
+        answer, compiler, archs = self._answer(code)
         if foreign_file(answer.log, name=self.name, folders=self.toolchain.folders):
             raise PolicyError(f"{self.name} made the compiler read a file that is not one of CUDA's headers")
         log = self._tidy(answer.log)
@@ -160,25 +225,38 @@ class _Job:
                 next_step=TOO_MUCH,
             )
         if answer.result != "NVRTC_SUCCESS":
-            raise self._error(answer, log, worker.archs)
+            raise self._error(answer, log, archs)
         if answer.ptx_bytes > self.limits.ptx_bytes:
             raise CompileLimitError(
                 f"{self.name}: {answer.ptx_bytes} bytes of PTX; the limit is {self.limits.ptx_bytes}",
                 next_step=TOO_MUCH,
             )
         code = answer.ptx if self._code != "ptx" else self._tidy(answer.ptx)
-        return {self._code: code, "nvrtc": worker.version, "log": log}
+        return {self._code: code, "compiler": compiler, "log": log}
+
+    def _answer(self, code: str) -> tuple[Answer, str, tuple[int, ...]]:
+        """What the compiler says, its name with the version, and the architectures that it knows (() if all)."""
+        if isinstance(self.toolchain, ClangToolchain):
+            options = [*self._standard_options(code), *self.options]
+            answer = compile_with_clang(self.toolchain, code, self.name, self.arch, options, self.limits)
+            return answer, f"clang {self.toolchain.version}", ()
+        options = self._all_options(code, self.toolchain)
+        answer, worker = pool.compile(self.toolchain, code.encode(), self.name, options, self.limits)
+        return answer, f"NVRTC {worker.version}", worker.archs
 
     @property
     def _code(self) -> str:
         """What the compiler makes: PTX for a virtual architecture, a cubin for a real one."""
         return "cubin digits" if self.arch.startswith("sm_") else "ptx"
 
-    def _all_options(self, code: str) -> list[str]:
+    def _standard_options(self, code: str) -> list[str]:
+        return standard_options(code, folder=STANDARD)
+
+    def _all_options(self, code: str, toolchain: Toolchain) -> list[str]:
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]
         verbose = ["--ptxas-options=-v"] if self.arch.startswith("sm_") else []
-        includes = [f"-I{folder}" for folder in self.toolchain.includes]
-        ours = standard_options(code, folder=STANDARD)
+        includes = [f"-I{folder}" for folder in toolchain.includes]
+        ours = self._standard_options(code)
         return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *includes, *ours, *self.options]
 
     def _tidy(self, text: str) -> str:
@@ -189,6 +267,8 @@ class _Job:
         return text
 
     def _error(self, answer: Answer, log: str, archs: tuple[int, ...]) -> CompileError:
+        if "unsupported CUDA gpu architecture" in log:
+            return CompileError(f"this clang does not know {self.arch}", log=log)
         if "invalid value for --gpu-architecture" in log:
             prefix = self.arch.split("_")[0]
             known = ", ".join(f"{prefix}_{arch}" for arch in archs)
@@ -200,7 +280,7 @@ class _Job:
             text = render(found) + ("\n(the compiler's log was cut here)" if cut else "")
             return CompileError(text, diagnostics=found, log=log)
         if answer.result == "NVRTC_ERROR_INVALID_OPTION":
-            return CompileError(f"{self.name}: NVRTC refused an option: {log.strip()}", log=log)
+            return CompileError(f"{self.name}: the compiler refused an option: {log.strip()}", log=log)
         if answer.result in ("NVRTC_ERROR_COMPILATION", "NVRTC_ERROR_INTERNAL_ERROR"):
             return CompileError(f"{self.name}: the compiler failed ({answer.result}) {log.strip()}".strip(), log=log)
         raise CompilerMissing(f"NVRTC failed: {answer.result} {log.strip()}", next_step="Run `warpschool doctor`.")

@@ -30,19 +30,25 @@ class CompileLimits:
 class Compiled:
     """PTX, or for a real architecture the cubin, and where it came from.
 
-    `source` is the text that was compiled, with `constants` put in; `nvrtc` is the compiler's version ("13.5");
-    `key` names source, options, architecture and compiler versions, so equal keys mean equal PTX.
+    `source` is the text that was compiled, with `constants` put in; `compiler` is its name and version ("NVRTC 13.5",
+    "clang 22.1.8"); `key` names source, options, architecture and compiler versions, so equal keys mean equal PTX.
     """
 
     ptx: str
     arch: str
-    nvrtc: str
+    compiler: str
     name: str
     source: str
     log: str
     key: str
     cached: bool = field(default=False, compare=False)
     cubin: bytes = field(default=b"", repr=False)
+
+    @property
+    def nvrtc(self) -> str:
+        """NVRTC's version ("13.5"); "none" for what another compiler made."""
+        name, _, version = self.compiler.partition(" ")
+        return version if name == "NVRTC" else "none"
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -75,7 +81,7 @@ class Resources:
     barriers: int
 
 
-# ---------------------------------------------------------------- NVRTC's log, as diagnostics on the source's lines
+# ---------------------------------------------------------------- a compiler's log, as diagnostics on the source's lines
 
 MAX_SHOWN = 20
 MAX_NOTES = 6
@@ -97,12 +103,16 @@ _END = re.compile(r"^At end of source: error: (.*)$")
 _OPENED = re.compile(r'^\S+\((\d+)\): note #\d+-D: to match this ("\S+")')
 _CARET = re.compile(r"^\s+\^\s*$")
 _CANDIDATE = re.compile(r"(?i)\bnote #\d+-D: ")
-_UNSET = re.compile(r'variable "(\w+)" is used before its value is set')
-_QUOTED = re.compile(r'"([^"\n]+)"')
+_UNSET = re.compile(r"""variable ["'](\w+)["'] is (?:used before its value is set|uninitialized when used here)""")
+_QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 _ADVICE = (
     (re.compile(r"^A function without execution space annotations"),
      "a function needs __device__ (a helper) or __global__ (a kernel) in front of it"),
     (re.compile(r"^A namespace scope variable without memory space annotations"),
+     "a variable outside of functions needs constexpr, __constant__ or __device__ in front of it"),
+    (re.compile(r"^reference to __host__ function '\w*' in __(?:device|global)__ function"),
+     "a function needs __device__ (a helper) or __global__ (a kernel) in front of it"),
+    (re.compile(r"^reference to __host__ variable '\w+' in __(?:device|global)__ function"),
      "a variable outside of functions needs constexpr, __constant__ or __device__ in front of it"),
 )  # fmt: skip
 

@@ -37,6 +37,8 @@ class Toolchain:
     build: int
     origin: str
 
+    name = "nvrtc"
+
     @property
     def identity(self) -> str:
         """What a cached result depends on, besides source, options and architecture."""
@@ -63,7 +65,8 @@ def find_toolchain() -> Toolchain:
     if sys.platform != "linux":
         raise CompilerMissing(
             f"NVIDIA's compiler library NVRTC does not run on {sys.platform}",
-            next_step="Use a Linux container on macOS, and WSL2 on Windows.",
+            next_step="pip install 'warpschool[clang]' (another compiler, 97 MB), a Linux container on macOS, or WSL2 on "
+            "Windows.",
         )
     tried: list[str] = []
     for root, origin in _roots():

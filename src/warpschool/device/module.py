@@ -85,7 +85,8 @@ class RawModule:
     """CUDA C++ source, compiled when a kernel of it is first asked for.
 
     `constants` replaces the initialisers of top-level `constexpr int`s. `device` is "sim", "gpu", "auto" or a device
-    object. C++17 and CUDA's include folders are the default. `path` may stand in for `code`.
+    object. C++17 and CUDA's include folders are the default. `path` may stand in for `code`. `compiler` is "nvrtc",
+    "clang" or "auto" (see `warpschool.compile.find_compiler`).
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class RawModule:
         device: str | Device = "auto",
         name: str = "",
         arch: str = DEFAULT_ARCH,
+        compiler: str = "auto",
     ) -> None:
         if (code is None) == (path is None):
             raise ArgumentError("RawModule takes either code= or path=")
@@ -106,13 +108,19 @@ class RawModule:
         self.options = (options,) if isinstance(options, str) else tuple(options)
         self.constants = dict(constants or {})
         self.arch = arch
+        self.compiler = compiler
         self.device = get_device(device)
 
     @cached_property
     def compiled(self) -> Compiled:
         """The PTX and what it was made from. Raises CompileError."""
         return compile_cuda(
-            self.code, name=self.name, options=self.options, constants=self.constants or None, arch=self.arch
+            self.code,
+            name=self.name,
+            options=self.options,
+            constants=self.constants or None,
+            arch=self.arch,
+            compiler=self.compiler,
         )
 
     @property
@@ -163,7 +171,12 @@ class RawModule:
     def resources(self, arch: str) -> dict[str, Resources]:
         """What ptxas reports for each kernel on a real architecture ("sm_80")."""
         return resource_usage(
-            self.code, name=self.name, options=self.options, constants=self.constants or None, arch=arch
+            self.code,
+            name=self.name,
+            options=self.options,
+            constants=self.constants or None,
+            arch=arch,
+            compiler=self.compiler,
         )
 
     def _hint(self, name: str, entries: tuple[str, ...]) -> str:

@@ -22,7 +22,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from warpschool.compile.toolchain import Toolchain, find_toolchain
+from warpschool.compile import find_compiler
+from warpschool.compile.toolchain import Toolchain
 from warpschool.compile.worker import CompilerProcess, pool
 from warpschool.errors import WarpschoolError
 from warpschool.warm import place
@@ -236,9 +237,11 @@ def _spent_s(pid: int) -> float:
 
 
 def _keep_compiler() -> None:
-    """See to it that a compiler waits, where there is one."""
+    """See to it that NVRTC waits, where there is one; clang is a process for each compilation."""
     with contextlib.suppress(WarpschoolError):
-        pool.warm_up(find_toolchain())
+        chosen = find_compiler()
+        if isinstance(chosen, Toolchain):
+            pool.warm_up(chosen)
 
 
 def _signal(pid: int, number: int) -> None:

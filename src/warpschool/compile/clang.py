@@ -1,0 +1,303 @@
+"""CUDA C++ to PTX with clang, where NVIDIA's compiler library does not run (macOS) or is not wanted.
+
+The pip package `ziglang` carries clang with LLVM's NVPTX back end; CUDA's headers are our own (`clang_include`). Each
+compilation is a process of its own with limits, which reads the source from its standard input. Its messages are
+rewritten into the form of NVRTC's, so that one reader (`result.parse_log`) serves both.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from warpschool.compile.result import CompileLimits
+from warpschool.compile.toolchain import STANDARD
+from warpschool.compile.worker import TOO_MUCH, Answer
+from warpschool.errors import CompileLimitError, CompilerMissing
+
+INCLUDE = Path(__file__).with_name("clang_include")
+"""Our own headers in CUDA's names."""
+PRELUDE = "warpschool_cuda.h"
+_CHILD = Path(__file__).with_name("clang_child.py")
+_INSTALL = "Install it with: pip install 'warpschool[clang]' (ziglang, 97 MB)."
+_STDIN = "<stdin>"
+
+_FIXED = (
+    *("-x", "cuda", "--cuda-device-only", "-S", "-o", "-", "-O3", "-gline-directives-only"),
+    # One host for all: the sizes of `long` and of pointers, and so the PTX, are the same on every machine.
+    "--target=x86_64-unknown-linux-gnu",
+    *("-nostdinc", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "--cuda-feature=+ptx80"),
+    *("-ffp-contract=fast", "-fno-exceptions", "-fno-rtti"),
+    # NVRTC unrolls loops of a constant count that clang's own threshold leaves alone
+    *("-mllvm", "-unroll-threshold=4000"),
+    *("-ferror-limit=20", "-fno-caret-diagnostics", "-fno-color-diagnostics", "-fno-diagnostics-show-option"),
+    *("-Wuninitialized", "-Wunused-variable", "-Wno-nontrivial-memcall", "-Wno-pass-failed",
+      "-Wno-unused-command-line-argument"),
+)
+
+_OPTIONS = (
+    (r"--?use_fast_math", ("-fgpu-flush-denormals-to-zero", "-DWARPSCHOOL_FAST_MATH", "-DWARPSCHOOL_FTZ",
+                           "-mllvm", "-nvptx-prec-divf32=0", "-mllvm", "-nvptx-prec-sqrtf32=0")),
+    (r"--?ftz=true", ("-fgpu-flush-denormals-to-zero", "-DWARPSCHOOL_FTZ")),
+    (r"--?prec-div=false", ("-mllvm", "-nvptx-prec-divf32=1")),
+    (r"--?prec-sqrt=false", ("-mllvm", "-nvptx-prec-sqrtf32=0")),
+    (r"--?fmad=false", ("-ffp-contract=off",)),
+    (r"--?std=(c\+\+\d\d)", (r"-std=\1",)),
+    (r"--?define-macro=(.+)", (r"-D\1",)),
+    (r"--?undefine-macro=(.+)", (r"-U\1",)),
+    (r"-D\s?(\w.*)", (r"-D\1",)),
+    (r"-U\s?(\w+)", (r"-U\1",)),
+    (r"--pre-include=(.+)", ("-include", r"\1")),
+    (r"--?(?:disable-warnings|w)", ("-w",)),
+)  # fmt: skip
+"""NVRTC's options that `source.check_options` lets through, in clang's words; the others mean nothing to it, such as
+`--maxrregcount`, which ptxas obeys."""
+
+
+@dataclass(frozen=True)
+class ClangToolchain:
+    """One clang. `package` is the version of `ziglang`, `build` the program's size in bytes, for caches."""
+
+    program: Path
+    package: str
+    build: int
+
+    name = "clang"
+
+    @property
+    def identity(self) -> str:
+        """What a cached result depends on, besides source, options and architecture."""
+        return f"clang of ziglang {self.package} build {self.build} headers {_headers_version()} flags {_FIXED}"
+
+    @property
+    def includes(self) -> tuple[Path, ...]:
+        return (INCLUDE, STANDARD)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders of all headers that a source may include."""
+        return self.includes
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """The folders that a compilation has to read, and run programs of."""
+        return (*dict.fromkeys(p.resolve() for p in (self.program.parent, *self.folders)),)
+
+    @property
+    def version(self) -> str:
+        """The compiler's version, such as "22.1.8"; the program is asked, once. Raises CompilerMissing."""
+        return _version_of(self.program)
+
+
+@functools.cache
+def find_clang() -> ClangToolchain:
+    """The clang of the installed `ziglang` package. Raises CompilerMissing."""
+    found = importlib.util.find_spec("ziglang")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        program = Path(folder) / ("zig.exe" if os.name == "nt" else "zig")
+        if program.is_file():
+            return ClangToolchain(program, importlib.metadata.version("ziglang"), program.stat().st_size)
+    raise CompilerMissing("no clang found: the package ziglang is not installed", next_step=_INSTALL)
+
+
+@functools.cache
+def _version_of(program: Path) -> str:
+    try:
+        said = subprocess.run([program, "clang", "--version"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise CompilerMissing(f"{program} does not run: {problem}", next_step="Run `warpschool doctor`.") from None
+    match = re.search(r"clang version (\d+(?:\.\d+)*)", said)
+    if match is None:
+        raise CompilerMissing(f"{program} is no clang", next_step="Run `warpschool doctor`.")
+    return match[1]
+
+
+@functools.cache
+def _headers_version() -> str:
+    """A hash of our own headers, those of `STANDARD` included."""
+    digest = hashlib.sha256()
+    for folder in (INCLUDE, STANDARD):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def compile_with_clang(
+    toolchain: ClangToolchain, code: str, name: str, arch: str, options: Sequence[str], limits: CompileLimits
+) -> Answer:
+    """Compile to PTX for a virtual architecture; `options` are NVRTC's.
+
+    Raises CompileLimitError for processor time, memory, output past its limit and a compiler that crashed;
+    CompilerMissing for one that hangs, was killed from outside or cannot be started.
+    """
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as ptx, tempfile.TemporaryFile() as log:
+        source.write(code.encode())
+        source.seek(0)
+        status = _run(_command(toolchain, arch, options, limits), (source, ptx, log), name, limits)
+        ptx.seek(0)
+        log.seek(0)
+        said = log.read(4 * limits.log_bytes).decode(errors="replace").replace("\0", "")
+        text = ptx.read(limits.ptx_bytes + 1).decode(errors="replace")
+        size = ptx.seek(0, os.SEEK_END)
+    if "out of memory" in said or "bad_alloc" in said:
+        return Answer("NVRTC_ERROR_OUT_OF_MEMORY", said[-500:], "", 0)
+    if status < 0 or status > 1:
+        raise _end_of(status, said, name, limits)
+    translated = as_nvrtc_log(said, name=name, source=code)
+    if status:
+        is_source = any(line.startswith(f"{_STDIN}:") or ": error: " in line for line in said.splitlines())
+        kind = "COMPILATION" if is_source else "INVALID_OPTION"
+        return Answer(f"NVRTC_ERROR_{kind}", translated or said, "", 0)
+    return Answer("NVRTC_SUCCESS", translated, _named(text, name), size)
+
+
+def _command(toolchain: ClangToolchain, arch: str, options: Sequence[str], limits: CompileLimits) -> list[str]:
+    """Clang's command line, behind that of the child which limits itself."""
+    wanted = [*_FIXED, f"--cuda-gpu-arch={arch.replace('compute_', 'sm_')}"]
+    for folder in toolchain.includes:
+        wanted += ["-isystem", str(folder)]
+    wanted += ["-include", PRELUDE, *_translated(options), "-"]
+    file_bytes = max(limits.ptx_bytes, 4 * limits.log_bytes) + 4096
+    return [
+        *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
+        *(str(math.ceil(limits.cpu_s)), str(limits.memory_bytes), str(file_bytes)),
+        ":".join(str(folder) for folder in (*toolchain.readable, "/dev/null")),
+        *(str(toolchain.program.resolve()), "clang", *wanted),
+    ]
+
+
+def _translated(options: Sequence[str]) -> list[str]:
+    """The caller's options in clang's words, after the default language."""
+    found = ["-std=c++17"]
+    for option in options:
+        for pattern, words in _OPTIONS:
+            if match := re.fullmatch(pattern, option):
+                found += [match.expand(word) for word in words]
+    return found
+
+
+def _run(command: list[str], files: tuple[IO[bytes], IO[bytes], IO[bytes]], name: str, limits: CompileLimits) -> int:
+    """Run the process to its end and give its exit status."""
+    process = subprocess.Popen(
+        command,
+        stdin=files[0],
+        stdout=files[1],
+        stderr=files[2],
+        cwd=INCLUDE,
+        env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
+        start_new_session=True,
+    )
+    try:
+        return process.wait(limits.wall_s)
+    except subprocess.TimeoutExpired:
+        raise CompilerMissing(
+            f"{name}: the compiler took more than {limits.wall_s:g} s", next_step="Is this machine overloaded?"
+        ) from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _end_of(status: int, said: str, name: str, limits: CompileLimits) -> CompileLimitError | CompilerMissing:
+    """What a process that did not come to an answer ended by."""
+    if status == 126:
+        return CompilerMissing("clang cannot be started", next_step="Run `warpschool doctor`.")
+    if status == -signal.SIGKILL:
+        return CompilerMissing(
+            f"{name}: the compiler process was killed from outside", next_step="Is this machine out of memory?"
+        )
+    if status == -signal.SIGXCPU:
+        what = f"the compiler used more than {limits.cpu_s:g} s of processor time"
+    elif status == -signal.SIGXFSZ:
+        what = f"the compiler wrote more than {limits.ptx_bytes} bytes of PTX"
+    else:
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        what = f"the compiler ran out of its memory ({limits.memory_bytes / (1 << 30):g} GiB) or crashed ({how})"
+    return CompileLimitError(f"{name}: {what}", log=said[-2000:], next_step=TOO_MUCH)
+
+
+def _named(ptx: str, name: str) -> str:
+    """PTX that calls the source by its name, without comments, which repeat what the directives say."""
+    ptx = re.sub(r'"[^"\n]*<stdin>"', lambda _: f'"{name}"', ptx)
+    return re.sub(r"[ \t]*//[^\n]*", "", ptx)
+
+
+# ---------------------------------------------------------------- messages
+
+_MESSAGE = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>fatal error|error|warning|note): "
+                      r"(?P<message>.*)$")  # fmt: skip
+_INSTANCE = re.compile(r"in instantiation of|while substituting|in evaluation of|requested here|in call to")
+_CANDIDATE = re.compile(r"^candidate ")
+_HOST = re.compile(r"call to __host__ function from __(?:device|global)__ function")
+_KINDS = {"fatal error": "catastrophic error"}
+
+
+@dataclass(frozen=True)
+class _Message:
+    """One line of clang's log: what, and where."""
+
+    file: str
+    line: int
+    column: int
+    kind: str
+    message: str
+
+
+def as_nvrtc_log(log: str, *, name: str, source: str) -> str:
+    """Clang's messages in the form of NVRTC's: `name(line): error: message`, the line, a caret, notes.
+
+    A message about one of our headers is told at the source's line that led there, where clang says which.
+    """
+    groups: list[list[_Message]] = []
+    for row in log.splitlines():
+        match = _MESSAGE.match(row)
+        if match is None:
+            continue
+        file = name if match["file"] == _STDIN else match["file"]
+        one = _Message(file, int(match["line"]), int(match["column"]), match["kind"], match["message"])
+        if one.kind == "note" and groups:
+            groups[-1].append(one)
+        elif one.kind != "note":
+            groups.append([one])
+    lines = source.split("\n")
+    return "".join(_told(head, notes, name, lines) for head, *notes in groups)
+
+
+def _told(head: _Message, notes: list[_Message], name: str, lines: list[str]) -> str:
+    """One message with what belongs to it."""
+    place = head
+    if head.file != name:
+        place = next((note for note in notes if note.file == name), head)
+    severity = _KINDS.get(head.kind, head.kind)
+    message = head.message
+    if called := next((found for note in notes if (found := _HOST.search(note.message))), None):
+        message = called[0].replace("call to", "reference to").replace("function from", "function '' in")
+    rows = [f"{place.file}({place.line}): {severity}: {message}"]
+    if place.file == name and 0 < place.line <= len(lines):
+        rows += [f"  {lines[place.line - 1]}", " " * (place.column + 1) + "^"]
+    candidates = [note for note in notes if _CANDIDATE.match(note.message)]
+    for note in notes:
+        if note in candidates and len(candidates) > 1:
+            continue  # one that does not fit says how; a list of them says nothing
+        if note.file != name and "expanded from macro" in note.message:
+            continue
+        where = f" (line {note.line})" if note.file == name else ""
+        how = "detected during " if _INSTANCE.search(note.message) else ""
+        rows.append(f"          {how}{note.message.removeprefix('in ') if how else note.message}{where}")
+    return "\n".join(rows) + "\n"

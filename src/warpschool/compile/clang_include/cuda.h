@@ -1,0 +1,3 @@
+// cuda.h: all of it that device code can use is there without a header.
+#pragma once
+#include "warpschool_cuda.h"
