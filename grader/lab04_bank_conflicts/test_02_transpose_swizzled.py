@@ -98,5 +98,5 @@ def test_sectors(kernel, rng):
 def test_shared_bytes(kernel, rng):
     for m, n in COUNTED:
         sizes, arrays = check_transpose(kernel, rng, m, n)
-        used = shared_bytes_of_blocks(kernel, kernel.run(sizes, arrays))
+        used = shared_bytes_of_blocks(kernel.run(sizes, arrays))
         kernel.within(used, 4 * m * n, "shared memory of all blocks", unit="bytes")

@@ -118,4 +118,4 @@ def test_local(kernel, rng):
     for problem in COUNTED:
         case = check_split(kernel, rng, problem)
         require_no_local_memory(kernel, case)
-        require_registers(kernel, case.run)
+        require_registers(kernel, case.run, where_known=True)

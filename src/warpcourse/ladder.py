@@ -21,7 +21,7 @@ from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course, Step
 from warpschool.device import Launch
-from warpschool.errors import CompileError, CourseError, LaunchError
+from warpschool.errors import CompileError, CompilerLacks, CourseError, LaunchError
 from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.difference import Difference, changed_lines
 from warpschool.recorded import results
@@ -150,6 +150,8 @@ def _use(program: Program, launch: Launch, gpu: str) -> GpuUse:
         resources = program.module.resources(place[1])[launch.kernel]
     except CompileError:
         return GpuUse(*place, None, None, "uses instructions of newer GPUs")
+    except CompilerLacks:
+        return GpuUse(*place, None, None, "registers are not known with this compiler")
     try:
         occupancy = program.kernel(launch.kernel).occupancy(launch.block, gpu=spec, shared_mem=launch.shared_mem)
     except LaunchError as error:

@@ -1,10 +1,10 @@
 """Every error that warpschool raises on purpose.
 
     WarpschoolError
-    ├── CompileError               NVRTC rejected the source (carries diagnostics)
+    ├── CompileError               the compiler rejected the source (carries diagnostics)
     │   ├── CompileLimitError      the compiler ran out of its processor time, memory or output limit
     │   └── PolicyError            the source includes a file that it may not read
-    ├── CompilerMissing            no NVRTC on this machine, or one that hangs or was killed
+    ├── CompilerMissing            no compiler on this machine, or one that hangs or was killed
     ├── ContractError              the kernel file's header cannot be understood or does not fit
     │   ├── EntryError             no extern "C" kernel, or its parameters are not those of the header or step
     │   ├── LaunchLineError        a Launch line is missing or makes no sense
@@ -13,6 +13,7 @@
     ├── DeviceUnavailable          the asked-for device is not here
     ├── DeviceFault                a GPU stopped while it ran a kernel (illegal address, timeout)
     ├── NotMeasured                this device does not measure what was read (counters, hazards)
+    │   └── CompilerLacks          this compiler cannot tell it (registers, spills), NVRTC can
     ├── ArgumentError              wrong launch argument: count, dtype, device, range
     ├── LaunchError                the launch itself is impossible (grid, block, shared memory)
     │   └── DeviceLacks            this GPU cannot run the kernel, others and the simulator can
@@ -45,6 +46,7 @@ __all__ = [
     "ArgumentError",
     "CompileError",
     "CompileLimitError",
+    "CompilerLacks",
     "CompilerMissing",
     "ContractError",
     "CourseError",
@@ -74,7 +76,7 @@ __all__ = [
 
 
 class CompileError(WarpschoolError):
-    """NVRTC rejected the source; `diagnostics` holds one entry per message."""
+    """The compiler rejected the source; `diagnostics` holds one entry per message."""
 
     def __init__(self, message: str, *, diagnostics: tuple = (), log: str = "", next_step: str = "") -> None:
         super().__init__(message, next_step=next_step)
@@ -91,7 +93,7 @@ class PolicyError(CompileError):
 
 
 class CompilerMissing(WarpschoolError):
-    """No NVRTC library can be loaded on this machine."""
+    """Neither NVRTC nor clang can be used on this machine."""
 
 
 class ContractError(WarpschoolError):
@@ -130,6 +132,10 @@ class DeviceFault(WarpschoolError):
 
 class NotMeasured(WarpschoolError):
     """What was read is not measured on this device; nothing stands in for it."""
+
+
+class CompilerLacks(NotMeasured):
+    """Machine code, and with it registers and spills, is not known with this compiler; nothing stands in for it."""
 
 
 class ArgumentError(WarpschoolError, TypeError):

@@ -76,7 +76,7 @@ def _kernel_comments(record: Record) -> dict[str, str]:
 def comment(result: Result) -> str:
     """Return a result in a few words for students: the verdict, the line, and the first thing that was seen."""
     result = result.for_student()
-    failed = [f"{c.title}: {_seen(c.seen, c.line)}" for c in result.criteria if not c.ok]
+    failed = [f"{c.title}: {_seen(c.seen, c.line)}" for c in result.criteria if not c.ok and c.is_judged]
     told = [_seen(result.seen, result.line)] if result.seen else failed[:3]
     return "\n".join([f"{result.verdict}: {result.verdict.meaning}.", *told])[:MAX_COMMENT]
 

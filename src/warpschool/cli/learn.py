@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from warpschool.cli.options import DeviceChoice, OnDevice, Sizes, StepName, course, read_sizes
+from warpschool.cli.options import (
+    CompilerChoice,
+    DeviceChoice,
+    OnDevice,
+    Sizes,
+    StepName,
+    WithCompiler,
+    course,
+    read_sizes,
+)
 from warpschool.cli.output import BAD_INPUT, FAILED, INTERRUPTED, LACKING, OK, Output, guarded, report
 from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.show.table import Cell, Table
@@ -139,6 +148,7 @@ def check(
         Path | None, typer.Option("--kernel", metavar="FILE", help="The file to check instead of yours.")
     ] = None,
     device: OnDevice = DeviceChoice.auto,
+    compiler: WithCompiler = CompilerChoice.auto,
     seed: Annotated[int | None, typer.Option(help="Seed of the random inputs.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again whenever the file is saved; Ctrl-C ends it.")
@@ -237,7 +247,7 @@ def show_result(output: Output, result: Result, source: str) -> None:
     for criterion in result.criteria:
         key = (str(criterion.verdict), criterion.line)
         _show_criterion(output, criterion, source, in_full=key not in shown, with_hint=criterion.hint not in hinted)
-        if not criterion.ok:
+        if not criterion.ok and criterion.is_judged:
             shown.add(key)
             hinted.add(criterion.hint)
 
@@ -247,6 +257,10 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, in_ful
     from warpschool.cli.draw import draw_observed
     from warpschool.show.notes import briefly
 
+    if not criterion.is_judged:
+        output.show(Text("not judged      ", style="bold yellow"), criterion.title)
+        output.show("    ", criterion.seen, style="dim")
+        return
     mark = Text("ok", style="bold green") if criterion.ok else Text(str(criterion.verdict), style="bold red")
     mark.pad_right(max(0, 7 - len(mark)))
     points = f"{criterion.points:g}/{criterion.weight:g}  "
@@ -273,7 +287,7 @@ def _check_once(output: Output, step: Step, source: Source, device: str, seed: i
     result = check_and_remember(step, source, device=str(device), seed=seed)
     output.data(result.to_json())
     show_result(output, result, source.data.decode("utf-8", errors="replace"))
-    hinted = any(criterion.hint for criterion in result.criteria if not criterion.ok)
+    hinted = any(criterion.hint for criterion in result.criteria if not criterion.ok and criterion.is_judged)
     if hinted and not result.ok and not _is_skipped(result):
         output.show(f"The next hint: warpschool hint {_short(step)} 2", style="dim")
     return exit_code_of(result)

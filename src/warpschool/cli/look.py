@@ -17,12 +17,14 @@ import typer
 from rich.text import Text
 
 from warpschool.cli.options import (
+    CompilerChoice,
     Constants,
     DeviceChoice,
     ForGpu,
     OnDevice,
     Seed,
     Sizes,
+    WithCompiler,
     read_constants,
     read_sizes,
     require_writable_target,
@@ -49,6 +51,7 @@ def tour(
     output: Output,
     every_step: Annotated[bool, typer.Option("--all", help="Run every finished step, not one for each lab.")] = False,
     device: OnDevice = DeviceChoice.auto,
+    compiler: WithCompiler = CompilerChoice.auto,
     gpu: ForGpu = "rtx2080ti",
     html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where the page goes.")] = Path("tour.html"),
 ) -> None:
@@ -147,6 +150,7 @@ def profile(
     size: Sizes = None,
     constant: Constants = None,
     gpu: ForGpu | None = None,
+    compiler: WithCompiler = CompilerChoice.auto,
     seed: Seed = 0,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page.")] = None,
     emit: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from enum import StrEnum
@@ -20,11 +21,29 @@ if TYPE_CHECKING:
 DeviceChoice = StrEnum("DeviceChoice", ["auto", "sim", "gpu"])
 """Where kernels run."""
 
+CompilerChoice = StrEnum("CompilerChoice", ["auto", "nvrtc", "clang"])
+"""What makes PTX of a source."""
+
+
+def _choose_compiler(choice: CompilerChoice) -> CompilerChoice:
+    """Choose for this process and for all that it starts."""
+    if choice != CompilerChoice.auto:
+        os.environ["WARPSCHOOL_COMPILER"] = choice
+    return choice
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Plain = Annotated[bool, typer.Option("--plain", help="Linear text: no colour, no redraws (as with NO_COLOR).")]
 OnDevice = Annotated[
     DeviceChoice, typer.Option("--device", help="The simulator, the GPU, or the GPU where there is one.")
 ]
+WithCompiler = Annotated[
+    CompilerChoice,
+    typer.Option(
+        "--compiler", callback=_choose_compiler,
+        help="NVRTC, clang (pip install 'warpschool[clang]'), or NVRTC where there is one.",
+    ),
+]  # fmt: skip
 ForGpu = Annotated[str, typer.Option("--gpu", help="GPU for occupancy and bounds: rtx2080ti, t4, a100, h200 ...")]
 StepName = Annotated[
     str, typer.Argument(metavar="STEP", help="lab02_tiling/01_tiled, or only lab02/01; warpschool status lists all.")

@@ -44,6 +44,8 @@ _FIXED = (
     *("-ffp-contract=fast", "-fno-exceptions", "-fno-rtti"),
     # NVRTC unrolls loops of a constant count that clang's own threshold leaves alone
     *("-mllvm", "-unroll-threshold=4000"),
+    # and puts functions into their callers, however long they are
+    *("-mllvm", "-inline-threshold=20000"),
     *("-ferror-limit=20", "-fno-caret-diagnostics", "-fno-color-diagnostics", "-fno-diagnostics-show-option"),
     *("-Wuninitialized", "-Wunused-variable", "-Wno-nontrivial-memcall", "-Wno-pass-failed",
       "-Wno-unused-command-line-argument"),
@@ -162,7 +164,38 @@ def compile_with_clang(
         is_source = any(line.startswith(f"{_STDIN}:") or ": error: " in line for line in said.splitlines())
         kind = "COMPILATION" if is_source else "INVALID_OPTION"
         return Answer(f"NVRTC_ERROR_{kind}", translated or said, "", 0)
-    return Answer("NVRTC_SUCCESS", translated, _named(text, name), size)
+    text = _named(text, name)
+    if "__cluster_dims__" in code:
+        text = _with_clusters(text, toolchain, code, name, arch, options, limits)
+    return Answer("NVRTC_SUCCESS", translated, text, size)
+
+
+_ANNOTATED = re.compile(r"\{ ptr @(?P<kernel>[\w.$]+), ptr @[\w.$]+, ptr @[\w.$]+, i32 \d+, ptr @(?P<args>[\w.$]+) \}")
+
+
+def _with_clusters(
+    ptx: str, toolchain: ClangToolchain, code: str, name: str, arch: str, options: Sequence[str], limits: CompileLimits
+) -> str:
+    """The PTX with the shapes of clusters, which this clang writes for AMD's GPUs only.
+
+    `__cluster_dims__` is an annotation in `clang_include`: LLVM's text shows it beside the kernel's name.
+    """
+    command = [*_command(toolchain, arch, options, limits), "-emit-llvm", "-Xclang", "-disable-llvm-passes"]
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as text, tempfile.TemporaryFile() as log:
+        source.write(code.encode())
+        source.seek(0)
+        status = _run(command, (source, text, log), name, limits)
+        text.seek(0)
+        ir = text.read().decode(errors="replace")
+    if status:
+        raise _end_of(status, "", name, limits)
+    for found in _ANNOTATED.finditer(ir):
+        values = re.search(rf"^@{re.escape(found['args'])} = .* constant \{{[^}}]*\}} \{{([^}}]*)\}}", ir, re.MULTILINE)
+        dims = re.findall(r"i\d+ (\d+)", values[1]) if values else []
+        shape = ", ".join([*dims, "1", "1"][:3])
+        entry = re.compile(rf"(\.entry {re.escape(found['kernel'])}\([^)]*\))")
+        ptx = entry.sub(rf"\1\n.explicitcluster\n.reqnctapercluster {shape}", ptx)
+    return ptx
 
 
 def _command(toolchain: ClangToolchain, arch: str, options: Sequence[str], limits: CompileLimits) -> list[str]:

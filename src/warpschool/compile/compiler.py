@@ -27,8 +27,8 @@ from warpschool.errors import (
     ArgumentError,
     CompileError,
     CompileLimitError,
+    CompilerLacks,
     CompilerMissing,
-    NotMeasured,
     PolicyError,
     WarpschoolError,
 )
@@ -79,7 +79,7 @@ def compile_cuda(
     For a real architecture ("sm_90") the result holds the cubin instead of PTX. `name` is what messages call the
     source; `constants` gives top-level `constexpr int`s other values. CUDA's include
     folders are always there. Raises CompileError with diagnostics on the source's own lines, PolicyError for a source
-    that includes a file which is not CUDA's, CompileLimitError, CompilerMissing; NotMeasured for a real architecture
+    that includes a file which is not CUDA's, CompileLimitError, CompilerMissing; CompilerLacks for a real architecture
     where clang compiles. `compiler`: see `find_compiler`.
     """
     return _Job(source, name, options, constants, arch, limits, compiler).run()
@@ -188,9 +188,9 @@ class _Job:
         self.source = override_constants(normalise(source), constants, name=self.name)
         self.toolchain = find_compiler(compiler)
         if isinstance(self.toolchain, ClangToolchain) and arch.startswith("sm_"):
-            raise NotMeasured(
-                f"{self.name}: machine code, registers and spills for {arch} are not known with clang",
-                next_step="NVIDIA's assembler makes them: it comes with NVRTC, which runs on Linux and Windows.",
+            raise CompilerLacks(
+                f"machine code for {arch}, and with it registers and spills, is not known with clang",
+                next_step="NVIDIA's assembler makes it: it comes with NVRTC, which runs on Linux and Windows.",
             )
         self.key = cache.content_key(self.source, self.name, arch, self.toolchain.identity, *self.options)
 

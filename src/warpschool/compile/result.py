@@ -81,7 +81,7 @@ class Resources:
     barriers: int
 
 
-# ---------------------------------------------------------------- a compiler's log, as diagnostics on the source's lines
+# --------------------------------------------------------------- a compiler's log, as diagnostics on the source's lines
 
 MAX_SHOWN = 20
 MAX_NOTES = 6

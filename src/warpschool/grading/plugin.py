@@ -324,7 +324,7 @@ class CriteriaRecorder(_Outcomes):
         loaded = self._submission
         if loaded is None:
             return {}
-        return {"nvrtc": loaded.nvrtc, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu, **loaded.spent}
+        return {"compiler": loaded.compiler, "arch": loaded.arch, "not_on_gpu": loaded.not_on_gpu, **loaded.spent}
 
     @property
     def warnings(self) -> tuple[str, ...]:

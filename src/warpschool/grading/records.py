@@ -29,7 +29,7 @@ from warpschool.grading.runner import cases_of, provenance
 from warpschool.grading.verdicts import Verdict, worst
 
 FORMAT = 1
-_VERSION_KEYS = ("warpschool", "code", "counters", "nvrtc", "arch", "cases")
+_VERSION_KEYS = ("warpschool", "code", "counters", "compiler", "nvrtc", "arch", "cases")
 
 
 class CellState(StrEnum):

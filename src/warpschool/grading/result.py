@@ -48,6 +48,11 @@ class Criterion(Observed):
     def ok(self) -> bool:
         return self.verdict is Verdict.AC
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether it counts: False where this machine cannot judge it, and then it has no points to show."""
+        return self.verdict is not Verdict.SKIP
+
 
 @dataclass(frozen=True)
 class Result(Observed):
@@ -101,7 +106,7 @@ class Result(Observed):
 
     @property
     def _counted(self) -> Sequence[Criterion]:
-        return [criterion for criterion in self.criteria if criterion.verdict is not Verdict.SKIP]
+        return [criterion for criterion in self.criteria if criterion.is_judged]
 
     def criterion(self, name: str) -> Criterion:
         """Return a criterion by title or test function name, with or without `test_`; raises GradingError."""
@@ -228,6 +233,9 @@ def to_text(result: Result, *, hints: int = 1, provenance: bool = True) -> str:
     ]
     for criterion in result.criteria:
         mark = "ok  " if criterion.ok else f"{criterion.verdict:4}"
+        if not criterion.is_judged:
+            lines.append(f"{mark}      {criterion.title}: {criterion.seen}")
+            continue
         lines.append(f"{mark} {criterion.points:g}/{criterion.weight:g}  {criterion.title}")
         if not criterion.ok and not result.seen:
             lines += _seen(criterion)

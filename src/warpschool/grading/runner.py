@@ -25,7 +25,7 @@ from typing import Any
 
 from ptxsim import cache
 from ptxsim.counters import VERSION as COUNTERS_VERSION
-from warpschool.compile import DEFAULT_ARCH, compiler_report, find_toolchain
+from warpschool.compile import DEFAULT_ARCH, compiler_report, find_compiler
 from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import CompilerMissing, CourseError, GradingError, WarpschoolError
@@ -86,7 +86,7 @@ def provenance(
     step: Step,
     *,
     device: str,
-    nvrtc: str = "",
+    compiler: str = "",
     arch: str = "",
     cases: str = PUBLIC_CASES,
     not_on_gpu: str = "",
@@ -100,7 +100,7 @@ def provenance(
     return (
         lacking
         | spent
-        | library_versions(nvrtc)
+        | library_versions(compiler)
         | {
             "content": content_hash(step),
             "cases": cases,
@@ -111,13 +111,16 @@ def provenance(
     )
 
 
-def library_versions(nvrtc: str = "") -> dict[str, str]:
-    """Return the versions that every outcome depends on."""
+def library_versions(compiler: str = "") -> dict[str, str]:
+    """Return the versions that every outcome depends on; `nvrtc` is "none" where another compiler made the PTX."""
+    compiler = compiler or str(compiler_report().get("compiler", "none"))
+    name, _, version = compiler.partition(" ")
     return {
         "warpschool": __version__,
         "code": code_hash(),
         "counters": str(COUNTERS_VERSION),
-        "nvrtc": nvrtc or str(compiler_report().get("nvrtc", "none")),
+        "compiler": compiler,
+        "nvrtc": version if name == "NVRTC" else "none",
         "machine": platform.machine(),
         "llvmlite": importlib.metadata.version("llvmlite"),
         "numpy": importlib.metadata.version("numpy"),
@@ -271,7 +274,7 @@ def _in_warm_process(job: str, environment: Mapping[str, str], wall_s: float) ->
 def _toolchain() -> tuple[Path, ...]:
     """What a compilation reads; without a compiler the child says what is missing."""
     with contextlib.suppress(CompilerMissing):
-        return find_toolchain().readable
+        return find_compiler().readable
     return ()
 
 
@@ -397,7 +400,7 @@ def hints_for(step: Step) -> tuple[dict[str, tuple[str, ...]], bool]:
         result = None
     if result is None:
         return {info.title: tuple(info.hint) for info in criteria_of(step)}, False
-    wrong = {c.title: tuple(c.hint) for c in result.criteria if not c.ok}
+    wrong = {c.title: tuple(c.hint) for c in result.criteria if not c.ok and c.is_judged}
     return {title: hints for title, hints in wrong.items() if hints} or wrong, True
 
 

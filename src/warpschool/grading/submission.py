@@ -219,12 +219,12 @@ class Submission:
     """A source that compiles and promises what its step asks for; made by `load_submission`."""
 
     def __init__(
-        self, contract: Contract, *, nvrtc: str, arch: str, on_gpu: bool = False, may_use_atomics: bool = True
+        self, contract: Contract, *, compiler: str, arch: str, on_gpu: bool = False, may_use_atomics: bool = True
     ) -> None:
         self.contract = contract
         self.may_use_atomics = may_use_atomics
         self._atomics = (0, 0)
-        self.nvrtc = nvrtc
+        self.compiler = compiler
         self.arch = arch
         self.on_gpu = on_gpu
         self.warnings: tuple[str, ...] = ()
@@ -238,6 +238,10 @@ class Submission:
         """the step's reference, by which it is judged what is endless; without one, `ENDLESS_WORK` alone says it"""
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
         self._work = _Work()
+
+    def compiler_is(self, name: str) -> bool:
+        """Whether the compiler "NVRTC" or "clang", of any version, made its PTX."""
+        return self.compiler.startswith(f"{name} ")
 
     @property
     def name(self) -> str:
@@ -632,7 +636,7 @@ def load_submission(
     except WarpschoolError as error:
         raise judge(error, has_inline_asm="asm" in text) from error
     loaded = Submission(
-        contract, nvrtc=compiled.nvrtc, arch=compiled.arch, on_gpu=on_gpu, may_use_atomics=may_use_atomics
+        contract, compiler=compiled.compiler, arch=compiled.arch, on_gpu=on_gpu, may_use_atomics=may_use_atomics
     )
     own = (found for found in compiled.warnings if found.line and found.file == name)
     told = (f"line {found.line}: {readable(found.message)}" for found in own)

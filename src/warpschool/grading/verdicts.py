@@ -76,6 +76,7 @@ _OF_ERROR: tuple[tuple[type[Exception], Verdict], ...] = (  # subclasses before 
     (errors.KernelTooLarge, Verdict.CLE),
     (errors.PolicyError, Verdict.RJ),
     (errors.CompileError, Verdict.CE),
+    (errors.CompilerLacks, Verdict.SKIP),
     (errors.UnsupportedInstruction, Verdict.RJ),  # the step can be done without it, as its reference shows
     (errors.EntryError, Verdict.NE),
     (errors.LaunchLineError, Verdict.LE),
@@ -188,6 +189,8 @@ def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
     else:
         verdict = next((found for kind, found in _OF_ERROR if isinstance(error, kind)), Verdict.SE)
     seen = str(error) or type(error).__name__
+    if isinstance(error, errors.CompilerLacks):
+        seen = f"judged with NVRTC only: {error.message}"
     if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
         seen = f"{type(error).__name__}: {seen}"
     diagnosed = (one for one in getattr(error, "diagnostics", ()) if one.severity != "warning")

@@ -69,7 +69,7 @@ def _compiler() -> Ability:
     if not found["available"]:
         problem, _, advice = str(found["problem"]).rpartition("\n")
         return Ability("compiler", "broken", problem or advice, advice if problem else "")
-    return Ability("compiler", "ok", f"NVRTC {found['nvrtc']} ({found['origin']}), isolation: {found['isolation']}")
+    return Ability("compiler", "ok", f"{found['compiler']} ({found['origin']}), isolation: {found['isolation']}")
 
 
 def _programs() -> Ability:

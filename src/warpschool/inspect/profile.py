@@ -20,7 +20,7 @@ from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.contract.expressions import EvaluationError, Expression, Name, Operation, evaluate
 from warpschool.counters import DERIVED, Counters
 from warpschool.device import Launch
-from warpschool.errors import CompileError, LaunchError
+from warpschool.errors import CompileError, CompilerLacks, LaunchError
 from warpschool.harness.launcher import Program, RunResult, random_inputs
 
 REPORT_GPU = "rtx2080ti"
@@ -202,6 +202,9 @@ def distinct(hazards: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
+NO_RESOURCES = "registers, spills and occupancy are not known with this compiler, clang: ptxas, of NVIDIA, assigns them"
+
+
 def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> LaunchReport:
     """Resources and occupancy on `spec`, or on the oldest GPU that the compiler knows where that one is older."""
     resources = occupancy = None
@@ -211,6 +214,8 @@ def _launch_report(launch: Launch, program: Program, spec: model.GpuSpec) -> Lau
         occupancy = program.kernel(launch.kernel).occupancy(launch.block, gpu=spec, shared_mem=launch.shared_mem)
     except CompileError:
         note = f"{launch.kernel} does not compile for {spec.name}: it uses instructions of newer GPUs"
+    except CompilerLacks:
+        note = NO_RESOURCES
     except LaunchError as error:
         note = error.message
     return LaunchReport(
@@ -229,7 +234,7 @@ def generated_code(
     """
     compiled = compile_cuda(source, name=name, constants=constants)
     if what == "ptx":
-        return [(f"{name}, NVRTC {compiled.nvrtc}, {compiled.arch}", compiled.ptx)]
+        return [(f"{name}, {compiled.compiler}, {compiled.arch}", compiled.ptx)]
     contract = parse_contract(source, name=name)
     plan = contract.bind(usual_sizes(contract, constants=constants) | dict(sizes or {}), constants=constants)
     module = ptxsim.parse(compiled.ptx)

@@ -7,11 +7,11 @@ from typing import Any
 from IPython.core.magic import Magics, cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from warpschool.compile import compile_cuda, resource_usage
+from warpschool.compile import Resources, compile_cuda, resource_usage
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.device import Launch
-from warpschool.errors import WarpschoolError
+from warpschool.errors import CompilerLacks, WarpschoolError
 from warpschool.grading.result import Result
 from warpschool.harness.compare import Comparison
 from warpschool.harness.launcher import RunResult
@@ -51,7 +51,7 @@ def _compiles(step: str, name: str, source: str) -> bool:
     try:
         contract = parse_contract(source, name=name)
         compile_cuda(source, name=name)
-        resources = resource_usage(source, name=name)
+        resources = _resources(source, name)
     except WarpschoolError as error:
         show(str(error), failed_html(step, name, error, source))
         return False
@@ -62,6 +62,14 @@ def _compiles(step: str, name: str, source: str) -> bool:
     ]
     show("\n".join([f"{step} compiles.", *uses]), compiled_html(step, name, uses, source))
     return True
+
+
+def _resources(source: str, name: str) -> dict[str, Resources]:
+    """What ptxas says of each kernel; nothing where another compiler stands in for NVIDIA's."""
+    try:
+        return resource_usage(source, name=name)
+    except CompilerLacks:
+        return {}
 
 
 # ---------------------------------------------------------------- displays

@@ -77,7 +77,7 @@ def result_html(result: Result, *, source: str = "") -> str:
     head += "".join(f"<p>The compiler warns: {escape(warning)}</p>" for warning in result.warnings)
     if result.seen:
         return notebook_box(head + _observed(result, source))
-    rows = [[_title(c), met_cell(c), f"{c.points:g} of {c.weight:g}"] for c in result.criteria]
+    rows = [[_title(c), met_cell(c), f"{c.points:g} of {c.weight:g}" if c.is_judged else ""] for c in result.criteria]
     table = Table.of("", ["criterion", "met?", "points"], rows).html(label="criteria", kind="criteria")
     return notebook_box(head + table + _failures(result.criteria, source))
 
@@ -98,12 +98,14 @@ def hints_html(hints: Sequence[str], *, about: str = "") -> str:
 
 def _title(criterion: Criterion) -> Cell:
     """A criterion, and what was held against a limit; of a failure its finding says it."""
-    told = "; ".join(criterion.measured) if criterion.ok else ""
+    told = "; ".join(criterion.measured) if criterion.ok else "" if criterion.is_judged else criterion.seen
     return Cell(criterion.title, below=(told,) if told else ())
 
 
 def met_cell(criterion: Criterion) -> Cell:
-    """Whether a criterion is met, or else its verdict."""
+    """Whether a criterion is met, or else its verdict; of one that is not judged neither."""
+    if not criterion.is_judged:
+        return Cell("not judged here", "soft")
     return Cell("✓ met", "good") if criterion.ok else Cell(f"✗ {criterion.verdict}", "bad")
 
 
@@ -112,7 +114,7 @@ def alike(criteria: Iterable[Criterion]) -> list[list[Criterion]]:
     each criterion by itself."""
     groups: dict[tuple[str, int, str], list[Criterion]] = {}
     for criterion in criteria:
-        if not criterion.ok:
+        if not criterion.ok and criterion.is_judged:
             own = criterion.seen if criterion.verdict == "PERF" or criterion.counts else ""
             groups.setdefault((str(criterion.verdict), criterion.line, own), []).append(criterion)
     return list(groups.values())

@@ -136,7 +136,7 @@ def _roofline_gpu(asked: GpuSpec, on_gpu: bool) -> GpuSpec:
 def _environment() -> dict[str, str]:
     """The versions that the figures depend on."""
     return {
-        "warpschool": __version__, "NVRTC": str(compiler_report().get("nvrtc", "none")),
+        "warpschool": __version__, "compiler": str(compiler_report().get("compiler", "none")),
         "PTX for": DEFAULT_ARCH, "llvmlite": importlib.metadata.version("llvmlite"),
         "Python": platform.python_version(), "machine": platform.machine(),
     }  # fmt: skip
@@ -219,7 +219,7 @@ class RecordedKernel(Submission):
     """
 
     def __init__(self, contract: Contract, *, on_gpu: bool = False) -> None:
-        super().__init__(contract, nvrtc="", arch=DEFAULT_ARCH, on_gpu=on_gpu)
+        super().__init__(contract, compiler="", arch=DEFAULT_ARCH, on_gpu=on_gpu)
         self.shown_run: RunResult | None = None
         self.shown_arrays: dict[str, np.ndarray] = {}
 
@@ -248,7 +248,7 @@ def run_criterion(test: Callable[..., Any], kernel: RecordedKernel) -> Judgement
     """Run one criterion; None when it is met, else what failed."""
     fixtures: dict[str, Callable[[], Any]] = {
         "kernel": lambda: kernel,
-        "reference": lambda: Submission(kernel.contract, nvrtc="", arch=DEFAULT_ARCH),
+        "reference": lambda: Submission(kernel.contract, compiler="", arch=DEFAULT_ARCH),
         "seed": lambda: SEED,
         "rng": lambda: np.random.default_rng(SEED),
     }

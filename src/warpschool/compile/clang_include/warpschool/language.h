@@ -11,7 +11,7 @@
 #define __managed__ __attribute__((managed))
 #define __grid_constant__ __attribute__((grid_constant))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
-#define __cluster_dims__(...) __attribute__((cluster_dims(__VA_ARGS__)))
+#define __cluster_dims__(...) __attribute__((annotate("cluster_dims", __VA_ARGS__))) // clang.py writes it into the PTX
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __inline_hint__ __inline__
@@ -35,37 +35,38 @@ using cudaStream_t = struct CUstream_st *;
 
 // ---------------------------------------------------------------- vectors
 
-// Structures, so that a source may take a component's address and declare operators of its own. Assignment goes
-// through one vector: a copy of 8 or 16 bytes is then one access, as the alignment promises.
+// Structures, so that a source may take a component's address and declare operators of its own. A copy of one with an
+// alignment of its own goes through one vector, which keeps it one access; `trivial_abi`: as a kernel's parameter it is
+// passed as the structure that it is.
+#define WARPSCHOOL_COPIED(name, scalar, count)                                                                    \
+  using Whole = scalar __attribute__((ext_vector_type(count), may_alias));                                             \
+  name() = default;                                                                                                    \
+  WARPSCHOOL_METHOD name(const name &from) { *(Whole *)this = *(const Whole *)&from; }                                 \
+  WARPSCHOOL_METHOD name &operator=(const name &from) {                                                                \
+    *(Whole *)this = *(const Whole *)&from;                                                                            \
+    return *this;                                                                                                      \
+  }
 #define WARPSCHOOL_VECTOR(scalar, name, align2, align4)                                                                \
   struct name##1 {                                                                                                     \
     scalar x;                                                                                                          \
   };                                                                                                                   \
-  struct __align__(align2) name##2 {                                                                                   \
+  struct __attribute__((trivial_abi, aligned(align2))) name##2 {                                                       \
     scalar x, y;                                                                                                       \
-    WARPSCHOOL_METHOD name##2 &operator=(const name##2 &from) {                                                        \
-      using Whole = scalar __attribute__((ext_vector_type(2)));                                                        \
-      Whole whole = {from.x, from.y};                                                                                  \
-      __builtin_memcpy(this, &whole, sizeof *this);                                                                    \
-      return *this;                                                                                                    \
-    }                                                                                                                  \
+    WARPSCHOOL_COPIED(name##2, scalar, 2)                                                                              \
+    WARPSCHOOL_METHOD constexpr name##2(scalar x, scalar y = 0) : x(x), y(y) {}                                        \
   };                                                                                                                   \
   struct name##3 {                                                                                                     \
     scalar x, y, z;                                                                                                    \
   };                                                                                                                   \
-  struct __align__(align4) name##4 {                                                                                   \
+  struct __attribute__((trivial_abi, aligned(align4))) name##4 {                                                       \
     scalar x, y, z, w;                                                                                                 \
-    WARPSCHOOL_METHOD name##4 &operator=(const name##4 &from) {                                                        \
-      using Whole = scalar __attribute__((ext_vector_type(4)));                                                        \
-      Whole whole = {from.x, from.y, from.z, from.w};                                                                  \
-      __builtin_memcpy(this, &whole, sizeof *this);                                                                    \
-      return *this;                                                                                                    \
-    }                                                                                                                  \
+    WARPSCHOOL_COPIED(name##4, scalar, 4)                                                                              \
+    WARPSCHOOL_METHOD constexpr name##4(scalar x, scalar y, scalar z = 0, scalar w = 0) : x(x), y(y), z(z), w(w) {}    \
   };                                                                                                                   \
-  WARPSCHOOL_BOTH name##1 make_##name##1(scalar x) { return {x}; }                                                     \
-  WARPSCHOOL_BOTH name##2 make_##name##2(scalar x, scalar y) { return {x, y}; }                                        \
-  WARPSCHOOL_BOTH name##3 make_##name##3(scalar x, scalar y, scalar z) { return {x, y, z}; }                           \
-  WARPSCHOOL_BOTH name##4 make_##name##4(scalar x, scalar y, scalar z, scalar w) { return {x, y, z, w}; }
+  WARPSCHOOL_BOTH constexpr name##1 make_##name##1(scalar x) { return {x}; }                                           \
+  WARPSCHOOL_BOTH constexpr name##2 make_##name##2(scalar x, scalar y) { return {x, y}; }                              \
+  WARPSCHOOL_BOTH constexpr name##3 make_##name##3(scalar x, scalar y, scalar z) { return {x, y, z}; }                 \
+  WARPSCHOOL_BOTH constexpr name##4 make_##name##4(scalar x, scalar y, scalar z, scalar w) { return {x, y, z, w}; }
 WARPSCHOOL_VECTOR(signed char, char, 2, 4)
 WARPSCHOOL_VECTOR(unsigned char, uchar, 2, 4)
 WARPSCHOOL_VECTOR(short, short, 4, 8)
@@ -79,6 +80,7 @@ WARPSCHOOL_VECTOR(unsigned long long, ulonglong, 16, 16)
 WARPSCHOOL_VECTOR(float, float, 8, 16)
 WARPSCHOOL_VECTOR(double, double, 16, 16)
 #undef WARPSCHOOL_VECTOR
+#undef WARPSCHOOL_COPIED
 
 struct dim3 {
   unsigned int x, y, z;
