@@ -46,6 +46,8 @@ _FIXED = (
     *("-mllvm", "-unroll-threshold=4000"),
     # and puts functions into their callers, however long they are
     *("-mllvm", "-inline-threshold=20000"),
+    # a load of two or four floats stays one
+    *("-mllvm", "-disable-vector-combine"),
     *("-ferror-limit=20", "-fno-caret-diagnostics", "-fno-color-diagnostics", "-fno-diagnostics-show-option"),
     *("-Wuninitialized", "-Wunused-variable", "-Wno-nontrivial-memcall", "-Wno-pass-failed",
       "-Wno-unused-command-line-argument"),

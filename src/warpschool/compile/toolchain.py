@@ -65,8 +65,8 @@ def find_toolchain() -> Toolchain:
     if sys.platform != "linux":
         raise CompilerMissing(
             f"NVIDIA's compiler library NVRTC does not run on {sys.platform}",
-            next_step="Take another compiler, pip install 'warpschool[clang]' (97 MB); or a Linux container on macOS, WSL2 "
-            "on Windows.",
+            next_step="Take another compiler, pip install 'warpschool[clang]' (97 MB); or a Linux container on macOS, "
+            "WSL2 on Windows.",
         )
     tried: list[str] = []
     for root, origin in _roots():
