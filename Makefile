@@ -3,6 +3,7 @@
 #   make lab            JupyterLab on your own copy of the course, in my-warpschool     (ARGS="~/mine" elsewhere)
 #   make test           the tests that take minutes at most                             (ARGS="-k tiled" for some)
 #   make test-all       all tests, the slow ones too
+#   make test-clang     all references, and the wrong kernels of labs 00 to 05, with clang    (ARGS="-k lab02" for some)
 #   make lint           ruff and mypy
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
 #   make bench          the simulator's speed, measured
@@ -22,11 +23,11 @@ DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour lab test test-all lint docs bench fuzz mutants hostile drift wheel clean
+.PHONY: help tour lab test test-all test-clang lint docs bench fuzz mutants hostile drift wheel clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '2,14s/^# *//p' Makefile
+	@sed -n '2,15s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
@@ -39,6 +40,10 @@ test: $(DEV)
 
 test-all: $(DEV)
 	@$(PY) -m pytest -n auto $(ARGS)
+
+test-clang: $(DEV)
+	@WARPSCHOOL_COMPILER=clang $(PY) -m pytest -n auto tests/unit/compile/test_clang.py tests/content/test_solutions.py \
+	  tests/specimens -k "test_clang or is_accepted or lab00 or lab01 or lab02 or lab03 or lab04 or lab05" $(ARGS)
 
 lint: $(DEV)
 	@$(PY) -m ruff check .

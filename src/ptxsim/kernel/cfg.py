@@ -7,6 +7,7 @@ works for reducible and irreducible loops alike.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ from ptxsim.syntax.program import (
     RESERVED,
     RESERVED_BYTES,
     STACK_POINTER,
+    Address,
     Barrier,
     Block,
     Branch,
@@ -32,7 +34,9 @@ from ptxsim.syntax.program import (
     InstructionOrigin,
     Jump,
     Kernel,
+    Operand,
     PtxFile,
+    Register,
     Return,
     SourceLine,
     Special,
@@ -68,7 +72,7 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
     function = module.functions[entry]
     if not function.is_entry:
         raise KeyError(entry)
-    flat = _with_reserved(flatten(module, function))
+    flat = _with_named_parameters(_with_reserved(flatten(module, function)), {p.name for p in function.params})
     blocks = _blocks(module, entry, flat)
     undefined = undefined_reads(blocks, blocks[0].live_in - {STACK_POINTER})
     first_values, more = filled(list(undefined), flat.registers)
@@ -107,6 +111,35 @@ def _with_reserved(flat: Flat) -> Flat:
     ]  # fmt: skip
     reserved = Variable(RESERVED, "shared", "b8", RESERVED_BYTES, 16)
     return Flat(code, flat.registers, {**flat.variables, RESERVED: reserved})
+
+
+def _with_named_parameters(flat: Flat, parameters: set[str]) -> Flat:
+    """The code with a parameter's name in `ld.param` where the address is a register that holds only it.
+
+    LLVM puts the address of a structure among the parameters into a register before it loads its fields.
+    """
+    writes = Counter(name for i in flat.code if isinstance(i, Instruction) for name in i.written)
+    held = {
+        i.operands[0].name: i.operands[1]
+        for i in flat.code
+        if isinstance(i, Instruction) and i.opcode == "mov" and i.guard is None and isinstance(i.operands[0], Register)
+        and isinstance(i.operands[1], Symbol) and i.operands[1].name in parameters
+        and writes[i.operands[0].name] == 1
+    }  # fmt: skip
+
+    def named(operand: Operand) -> Operand:
+        if isinstance(operand, Address) and isinstance(operand.base, Register) and operand.base.name in held:
+            return replace(operand, base=held[operand.base.name])
+        return operand
+
+    if not held:
+        return flat
+    code = [
+        i.with_(operands=tuple(map(named, i.operands)))
+        if isinstance(i, Instruction) and i.opcode == "ld" and "param" in i.modifiers else i
+        for i in flat.code
+    ]  # fmt: skip
+    return replace(flat, code=code)
 
 
 def _blocks(module: PtxFile, entry: str, flat: Flat) -> list[Block]:

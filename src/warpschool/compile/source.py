@@ -162,6 +162,7 @@ _HASH = r"(?:\#|%:|\?\?=)"
 _DIRECTIVE = re.compile(rf"{_HASH}\s*(?P<word>include_next|include|import|embed)(?!\w)(?P<rest>[^\n]*)")
 _LINE = re.compile(rf"^[^\S\n]*{_HASH}[^\S\n]*(?P<word>line(?!\w)|\d)", re.MULTILINE)
 _PROBE = re.compile(r"(?P<word>__has_include_next|__has_include|__has_embed)")
+_DEPENDENCY = re.compile(r"pragma\b[\s\S]*?\b(?P<word>dependency)\b", re.IGNORECASE)
 _TRIGRAPH = re.compile(r"(?P<word>\?\?[=/])")
 _OPERAND = re.compile(r"\s*(?:<(?P<angled>[^>\n]*)>|\"(?P<quoted>[^\"\n]*)\")\s*(?:;|$)")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
@@ -174,6 +175,7 @@ _FORBIDDEN = (
     (_TRIGRAPH, ("trigraphs are not C++17", "Write the character itself.")),
     (_LINE, ("line numbers must stay those of the file", "Remove this #line: counters and messages name your lines.")),
     (_CLOCK, _NO_CLOCK),
+    (_DEPENDENCY, ("asking how old a file is is not allowed", "Leave this pragma out.")),
     (_PROBE, ("asking whether a file exists is not allowed", "Include the CUDA header that you need directly.")),
 )
 
