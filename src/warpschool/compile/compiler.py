@@ -9,9 +9,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from ptxsim import cache
-from warpschool.compile.clang import ClangToolchain, compile_with_clang, find_clang
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, parse_log, render
 from warpschool.compile.source import (
     check_options,
@@ -33,6 +33,9 @@ from warpschool.errors import (
     WarpschoolError,
 )
 
+if TYPE_CHECKING:  # imported where it is wanted: most compilations want NVRTC
+    from warpschool.compile.clang import ClangToolchain
+
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)
 _DEFAULT_LIMITS = CompileLimits()
@@ -52,16 +55,24 @@ def find_compiler(which: str = "auto") -> Toolchain | ClangToolchain:
         case "nvrtc":
             return find_toolchain()
         case "clang":
-            return find_clang()
+            return _clang()
         case "auto":
             try:
                 return find_toolchain()
             except CompilerMissing as missing:
+                if os.environ.get("WARPSCHOOL_CUDA"):
+                    raise  # somebody has said where NVRTC is
                 try:
-                    return find_clang()
+                    return _clang()
                 except CompilerMissing as other:
                     raise CompilerMissing(f"{missing.message}\n{other.message}", next_step=missing.next_step) from None
     raise ArgumentError(f"there is no compiler {chosen!r}", next_step=f"Compilers are called {', '.join(COMPILERS)}.")
+
+
+def _clang() -> ClangToolchain:
+    from warpschool.compile.clang import find_clang
+
+    return find_clang()
 
 
 def compile_cuda(
@@ -126,7 +137,7 @@ def compiler_report() -> dict[str, object]:
     """What this machine compiles with, for `doctor`: versions, places, architectures, isolation. Never raises."""
     try:
         chosen = find_compiler()
-        about = _about_clang(chosen) if isinstance(chosen, ClangToolchain) else _about_nvrtc(chosen)
+        about = _about_nvrtc(chosen) if isinstance(chosen, Toolchain) else _about_clang(chosen)
     except WarpschoolError as problem:
         return {"available": False, "problem": str(problem)}
     return about | {
@@ -187,7 +198,7 @@ class _Job:
         self.options = check_options(options)
         self.source = override_constants(normalise(source), constants, name=self.name)
         self.toolchain = find_compiler(compiler)
-        if isinstance(self.toolchain, ClangToolchain) and arch.startswith("sm_"):
+        if not isinstance(self.toolchain, Toolchain) and arch.startswith("sm_"):
             raise CompilerLacks(
                 f"machine code for {arch}, and with it registers and spills, is not known with clang",
                 next_step="NVIDIA's assembler makes it: it comes with NVRTC, which runs on Linux and Windows.",
@@ -236,13 +247,15 @@ class _Job:
 
     def _answer(self, code: str) -> tuple[Answer, str, tuple[int, ...]]:
         """What the compiler says, its name with the version, and the architectures that it knows (() if all)."""
-        if isinstance(self.toolchain, ClangToolchain):
-            options = [*self._standard_options(code), *self.options]
-            answer = compile_with_clang(self.toolchain, code, self.name, self.arch, options, self.limits)
-            return answer, f"clang {self.toolchain.version}", ()
-        options = self._all_options(code, self.toolchain)
-        answer, worker = pool.compile(self.toolchain, code.encode(), self.name, options, self.limits)
-        return answer, f"NVRTC {worker.version}", worker.archs
+        if isinstance(self.toolchain, Toolchain):
+            options = self._all_options(code, self.toolchain)
+            answer, worker = pool.compile(self.toolchain, code.encode(), self.name, options, self.limits)
+            return answer, f"NVRTC {worker.version}", worker.archs
+        from warpschool.compile.clang import compile_with_clang
+
+        options = [*self._standard_options(code), *self.options]
+        answer = compile_with_clang(self.toolchain, code, self.name, self.arch, options, self.limits)
+        return answer, f"clang {self.toolchain.version}", ()
 
     @property
     def _code(self) -> str:

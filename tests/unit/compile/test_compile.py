@@ -254,7 +254,7 @@ def test_a_missing_compiler_is_explained(tmp_path, monkeypatch):
 def test_other_systems_are_told_what_to_do(platform, monkeypatch):
     find_toolchain.cache_clear()
     monkeypatch.setattr(sys, "platform", platform)
-    with pytest.raises(CompilerMissing, match=r"container on macOS, and WSL2 on Windows"):
+    with pytest.raises(CompilerMissing, match=r"warpschool\[clang\](.|\n)*container on macOS, WSL2 on Windows"):
         find_toolchain()
 
 
