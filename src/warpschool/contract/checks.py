@@ -18,8 +18,8 @@ def require_entries(header: Header, declarations: Declarations, source: str, *, 
     kernels = [kernel for kernel in declarations.kernels.values() if kernel.is_extern_c]
     if not kernels and "Entry" not in present:
         raise EntryError(
-            'no kernel in this file: it has no extern "C" __global__ function and no Entry line', file=file, line=1,
-            next_step='Write the kernel as: extern "C" __global__ void name(const float* A, float* C, int n) { ... }',
+            "no kernel in this file: it has no __global__ function and no Entry line", file=file, line=1,
+            next_step="Write the kernel as: __global__ void name(const float* A, float* C, int n) { ... }",
         )  # fmt: skip
     for keyword, error in (("Entry", EntryError), ("Launch", LaunchLineError)):
         if keyword in present:
@@ -177,18 +177,18 @@ def _verify_array_lists(contract: Contract, lists: dict[str, list[PlacedToken]])
 
 
 def verify_signature(entry: Entry, declarations: Declarations, *, file: str) -> None:
-    """Raise EntryError unless the source has this kernel, as extern "C", with these parameters in this order."""
+    """Raise EntryError unless the source has this kernel, by this name alone, with these parameters in this order."""
     kernel = declarations.kernels.get(entry.name)
     if kernel is None:
         raise EntryError(
-            f'the source has no extern "C" __global__ function \'{entry.name}\'', file=file, line=entry.line,
+            f"the source has no __global__ function '{entry.name}' at file scope", file=file, line=entry.line,
             next_step=did_you_mean(entry.name, declarations.kernels)
-            or f'Write it: extern "C" __global__ void {entry.name}(...) {{ ... }}',
+            or f"Write it: __global__ void {entry.name}(...) {{ ... }}",
         )  # fmt: skip
     if not kernel.is_extern_c:
         raise EntryError(
-            f"'{entry.name}' is not extern \"C\": without it the compiler changes its name", file=file,
-            line=kernel.line, next_step=f'Write: extern "C" __global__ void {entry.name}(...)',
+            f"'{entry.name}' is {_what_is_several(entry.name, declarations)}: an Entry line names one kernel",
+            file=file, line=kernel.line, next_step=f"Write one kernel: __global__ void {entry.name}(...)",
         )  # fmt: skip
     if len(entry.parameters) != len(kernel.parameters):
         raise EntryError(
@@ -210,6 +210,10 @@ def verify_signature(entry: Entry, declarations: Declarations, *, file: str) -> 
                 f"{entry.line} says '{promised}'", file=file, line=kernel.line,
                 next_step=f"Make both say the same: {wanted} {promised.name} in the source, or change the Entry line.",
             )  # fmt: skip
+
+
+def _what_is_several(name: str, declarations: Declarations) -> str:
+    return "a template" if name in declarations.templates else "the name of several kernels"
 
 
 # ---------------------------------------------------------------- a submission and its step

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from warpschool.compile.beside import with_headers
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course, Step, checkout_root
 from warpschool.errors import ArgumentError, CourseError
@@ -49,7 +50,10 @@ class Source:
 
 
 def read_source(path: Path) -> str:
-    """Return a kernel file's text. Raises ArgumentError, with the reason, for a file that cannot be one."""
+    """Return a kernel file's text, with the headers beside it that it includes.
+
+    Raises ArgumentError, with the reason, for a file that cannot be one.
+    """
     try:
         data = path.read_bytes()
     except IsADirectoryError:
@@ -67,7 +71,7 @@ def read_source(path: Path) -> str:
         ) from None
     if not text.strip():
         raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
-    return text
+    return with_headers(text, path.parent)
 
 
 def _nearby(path: Path) -> str:
@@ -174,8 +178,11 @@ def _read(path: Path) -> bytes:
     """Read a file, or as much of it as shows that it is too large."""
     try:
         with path.open("rb") as file:
-            return file.read(MAX_SOURCE_BYTES + 1)
+            data = file.read(MAX_SOURCE_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = getattr(error, "strerror", None) or error
         advice = "Make it readable: chmod u+r" if isinstance(error, PermissionError) else "Name an existing .cu file."
         raise CourseError(f"cannot read {path}: {reason}", next_step=advice) from None
+    with contextlib.suppress(UnicodeDecodeError):  # whoever parses it tells
+        return with_headers(data.decode(), path.parent).encode()
+    return data
