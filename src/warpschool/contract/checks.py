@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warpschool.compile.host_code import has_host_code
 from warpschool.contract.expressions import Expression, PlacedToken, names_in
 from warpschool.contract.header import Header, line_of_keyword
 from warpschool.contract.model import Contract, Entry, Parameter
@@ -29,6 +30,8 @@ def require_entries(header: Header, declarations: Declarations, source: str, *, 
         else:
             example = _example_entry(kernels) if keyword == "Entry" else _example_launch(header, kernels)
             advice = f"Write in the // lines at the top of the file: {example}"
+            if has_host_code(source):
+                advice = f"This is a program: `warpschool run --record {file}` takes them from its launches. {advice}"
         raise error(f"the header has no {keyword} line", file=file, line=max(1, header.last_line), next_step=advice)
 
 

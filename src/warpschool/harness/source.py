@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from warpschool.compile.beside import with_headers
-from warpschool.contract import Contract, parse_contract
+from warpschool.contract import LAUNCHES, Contract, parse_contract
 from warpschool.course import Course, Step, checkout_root
 from warpschool.errors import ArgumentError, CourseError
 
@@ -50,10 +51,15 @@ class Source:
 
 
 def read_source(path: Path) -> str:
-    """Return a kernel file's text, with the headers beside it that it includes.
+    """Return a kernel file's text, with the headers beside it that it includes, and the launches recorded for it.
 
     Raises ArgumentError, with the reason, for a file that cannot be one.
     """
+    return with_headers(_with_launches(read_text(path), path), path.parent)
+
+
+def read_text(path: Path) -> str:
+    """Return a kernel file's text alone. Raises ArgumentError, with the reason, for a file that cannot be one."""
     try:
         data = path.read_bytes()
     except IsADirectoryError:
@@ -71,7 +77,21 @@ def read_source(path: Path) -> str:
         ) from None
     if not text.strip():
         raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
-    return with_headers(text, path.parent)
+    return text
+
+
+def recorded_launches(path: Path) -> Path:
+    """Where `warpschool run --record` keeps the header that it makes of a program's launches."""
+    return path.with_name(path.name + ".launches")
+
+
+def _with_launches(text: str, path: Path) -> str:
+    """A program with the header that was recorded for it; itself where it has a header, or none was recorded."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        recorded = recorded_launches(path).read_text("utf-8")
+        if not re.search(r"^\s*//\s*Entry:", text, re.MULTILINE):
+            return text.rstrip("\n") + LAUNCHES + recorded + "\n"
+    return text
 
 
 def _nearby(path: Path) -> str:
