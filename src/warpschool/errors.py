@@ -6,7 +6,7 @@
     │   └── PolicyError            the source includes a file that it may not read
     ├── CompilerMissing            no compiler on this machine, or one that hangs or was killed
     ├── ContractError              the kernel file's header cannot be understood or does not fit
-    │   ├── EntryError             no extern "C" kernel, or its parameters are not those of the header or step
+    │   ├── EntryError             no kernel, or its parameters are not those of the header or step
     │   ├── LaunchLineError        a Launch line is missing or makes no sense
     │   └── NeedsError             sizes that the header's Needs line refuses
     ├── CourseError                no such lab, step or file
@@ -107,7 +107,7 @@ class ContractError(WarpschoolError):
 
 
 class EntryError(ContractError):
-    """No `extern "C" __global__` function, or its parameters are not those of the header or the step."""
+    """No `__global__` function of this name, or its parameters are not those of the header or the step."""
 
 
 class LaunchLineError(ContractError):

@@ -255,7 +255,7 @@ extern "C" __global__ void matmul(const float* A, const float* B, float* C, int 
     float sum = 0.0f;
     if (row >= M || col >= N) return;
 """
-add("loads that are atomics", "PERF", PRODUCT + PRODUCT_OPEN + """\
+add("loads that are atomics", "WA", PRODUCT + PRODUCT_OPEN + """\
     for (int k = 0; k < K; ++k) {
         sum += __int_as_float(atomicOr((int*)&A[row * K + k], 0)) * __int_as_float(atomicOr((int*)&B[k * N + col], 0));
     }

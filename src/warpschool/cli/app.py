@@ -50,7 +50,8 @@ def _help(command: Callable[..., None]) -> str:
 
 for command, panel in (
     (look.tour, LOOK), (look.profile, LOOK), (look.predict, LOOK), (look.debug, LOOK), (look.doctor, LOOK),
-    (look.bench, LOOK), (look.warm, LOOK), (programs.run, PROGRAMS), (programs.nvcc, PROGRAMS),
+    (look.bench, LOOK), (look.warm, LOOK), (programs.run, PROGRAMS), (programs.adopt, PROGRAMS),
+    (programs.nvcc, PROGRAMS),
     (learn.start, LEARN), (learn.status, LEARN), (learn.check, LEARN), (learn.hint, LEARN), (learn.diff, LEARN),
     (learn.solution, LEARN), (learn.lab, LEARN),
     (teach.quickstart, TEACH), (teach.release, TEACH), (teach.import_, TEACH), (teach.grade, TEACH),

@@ -12,7 +12,8 @@ import typer
 from rich.text import Text
 from typer.core import TyperCommand
 
-from warpschool.cli.options import ForGpu
+from warpschool.atomic import write_file
+from warpschool.cli.options import ForGpu, require_writable_target
 from warpschool.cli.output import INTERRUPTED, Output, guarded
 from warpschool.errors import ArgumentError
 
@@ -73,6 +74,10 @@ def run(
         bool, typer.Option("--profile", help="Tables of kernels and copies with predicted times.")
     ] = False,
     counters: Annotated[bool, typer.Option("--counters", help="What each kernel counted.")] = False,
+    record: Annotated[
+        bool,
+        typer.Option("--record", help="Keep what each kernel was launched with, for profile, predict and debug."),
+    ] = False,
     leaks: Annotated[bool, typer.Option(help="Memory that is never freed is a finding.")] = True,
     compiler: Annotated[
         list[str] | None, typer.Option("--compiler", metavar="OPTION", help="An option of nvcc; -O2 alone does, too.")
@@ -94,10 +99,13 @@ def run(
     built = build(files, compiler or (), arch=arch or _arch_of(gpu))
     if built.log and not built.cached:
         output.errors.print(Text(built.log), soft_wrap=True)
-    report = run_program(built.path, argument or (), gpu=gpu, capture=output.as_json, leaks=leaks)
+    report = run_program(built.path, argument or (), gpu=gpu, capture=output.as_json, leaks=leaks, record=record)
     output.data(report.to_dict())
     if not output.as_json:
         draw_report(output, report, profile=profile, counters=counters)
+    if record:
+        for path in files:
+            _keep_launches(output, path, report)
     if report.interrupted:  # what a kernel does goes on in its thread: nobody waits for it
         sys.stdout.flush()
         sys.stderr.flush()
@@ -106,6 +114,68 @@ def run(
 
 
 setattr(run, PARSER, ProgramCommand)
+
+
+def _keep_launches(output: Output, path: Path, report: ProgramReport) -> None:
+    from warpschool.harness.source import recorded_launches
+
+    header = _header(output, path, report)
+    if header:
+        place = recorded_launches(path)
+        write_file(place, header)
+        output.show("launches kept: ", (str(place), "bold"), f"; look at them with: warpschool profile {path}")
+
+
+def _header(output: Output, path: Path, report: ProgramReport) -> str:
+    """The header for the kernels of a file, "" where it has none; says which are left out, and why."""
+    from warpschool.harness.source import read_text
+    from warpschool.programs.adopt import header_of
+
+    if path.suffix not in (".cu", ".cuh"):
+        return ""
+    found = header_of(read_text(path), report.records, name=path.name)
+    for kernel, reason in found.left_out.items():
+        output.show(f"{path}: {kernel} is left out: {reason}", style="yellow")
+    return "".join(f"{line}\n" for line in found.lines)
+
+
+@guarded
+def adopt(
+    output: Output,
+    file: Annotated[Path, typer.Argument(metavar="PROGRAM.cu", help="A program with its main.")],
+    to: Annotated[Path | None, typer.Option("--to", metavar="FILE.cu", help="Where the kernel file goes.")] = None,
+    compiler: Annotated[
+        list[str] | None, typer.Option("--compiler", metavar="OPTION", help="An option of nvcc; -O2 alone does, too.")
+    ] = None,
+    argument: Annotated[list[str] | None, typer.Option("--argument", hidden=True)] = None,
+) -> None:
+    """Make a kernel file of a program: it runs once, and its launches become Entry, Launch and Usual lines.
+
+    The new file is the program with a header in front, PROGRAM_kernels.cu beside it; the program stays as it is. What
+    profile, predict, debug and the notebooks can do with a kernel file they can do with that one.
+
+    Example: warpschool adopt vector_add.cu -- 1000
+    """
+    from warpschool.harness.source import read_text
+    from warpschool.programs import build, run_program
+
+    target = to or file.with_name(f"{file.stem}_kernels.cu")
+    require_writable_target(target)
+    if target.exists():
+        raise ArgumentError(f"{target} exists", next_step="Name another file with --to, or remove that one.")
+    text = read_text(file)
+    built = build([file], compiler or ())
+    report = run_program(built.path, argument or (), capture=output.as_json, leaks=False, record=True)
+    header = _header(output, file, report)
+    output.data({"file": str(target) if header else None, "header": header, "run": report.to_dict()})
+    if not header:
+        raise ArgumentError(f"{file}: no kernel of this file was launched", next_step="What a kernel got is not known.")
+    title = f"// {target.name}: the kernels of {file.name}, with what it launched them with.\n"
+    write_file(target, title + header + "\n" + text)
+    output.show("written: ", (str(target), "bold"), f"; look at it with: warpschool profile {target}")
+
+
+setattr(adopt, PARSER, ProgramCommand)
 
 
 @guarded

@@ -25,14 +25,14 @@ _LANDLOCK_ALL = (1 << 13) - 1  # everything that the first version of Landlock k
 
 
 def read_frame(source: BinaryIO) -> list[bytes] | None:
-    """The next four fields, or None at the end of input."""
-    head = source.read(16)
-    sizes = [int.from_bytes(head[at : at + 4], "little") for at in range(0, 16, 4)]
+    """The next five fields, or None at the end of input."""
+    head = source.read(20)
+    sizes = [int.from_bytes(head[at : at + 4], "little") for at in range(0, 20, 4)]
     return [source.read(size) for size in sizes] if head else None
 
 
 def write_frame(target: BinaryIO, fields: list[bytes]) -> None:
-    """Send four fields: first their sizes, 4 bytes little-endian each."""
+    """Send five fields: first their sizes, 4 bytes little-endian each."""
     target.write(b"".join(len(field).to_bytes(4, "little") for field in fields) + b"".join(fields))
     target.flush()
 
@@ -99,18 +99,20 @@ def limit_compilation(cpu_s: float, memory_bytes: int) -> None:
 
 
 def compile_program(
-    nvrtc: Any, source: bytes, name: bytes, options: list[bytes], most_log: int, most_ptx: int
+    nvrtc: Any, source: bytes, name: bytes, options: list[bytes], more: More, most_log: int, most_ptx: int
 ) -> list[bytes]:
-    """Run NVRTC once: the result's name, the log (cut at `most_log`), the PTX, and the PTX's full size.
+    """Run NVRTC once: the result's name, the log (cut at `most_log`), the PTX, its full size, and the symbols' names.
 
     For a real architecture the code is the cubin's, in hexadecimal digits.
     """
-    error, program = nvrtc.nvrtcCreateProgram(source, name, 0, [], [])
+    error, program = nvrtc.nvrtcCreateProgram(source, name, len(more.headers), more.headers, more.names)
     if error:
-        return [error.name.encode(), b"", b"", b"0"]
+        return [error.name.encode(), b"", b"", b"0", b""]
+    for expression in more.expressions:
+        nvrtc.nvrtcAddNameExpression(program, expression)
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)[:most_log]
-    ptx, size = b"", 0
+    ptx, size, symbols = b"", 0, b""
     if not result:
         is_real = any(option.startswith(b"-arch=sm_") for option in options)
         kinds = ("CUBINSize", "CUBIN") if is_real else ("PTXSize", "PTX")
@@ -118,8 +120,19 @@ def compile_program(
         size = get_size(program)[1]
         if size <= most_ptx >> is_real:
             ptx = _code(get_size, get_code, program) if is_real else _text(get_size, get_code, program)
+        symbols = b"\n".join(nvrtc.nvrtcGetLoweredName(program, one)[1] for one in more.expressions)
     nvrtc.nvrtcDestroyProgram(program)
-    return [result.name.encode(), log, ptx, str(size).encode()]
+    return [result.name.encode(), log, ptx, str(size).encode(), symbols]
+
+
+class More:
+    """What few compilations have: headers beside the source, and kernels of templates, asked for by name."""
+
+    def __init__(self, data: bytes) -> None:
+        """`data`: count of headers, then each one's name and text, then the expressions; NUL between."""
+        count, *fields = data.split(b"\0") if data else (b"0",)
+        both = 2 * int(count)
+        self.names, self.headers, self.expressions = fields[:both:2], fields[1:both:2], fields[both:]
 
 
 def _text(get_size: Any, get_text: Any, program: Any) -> bytes:
@@ -158,18 +171,21 @@ def main() -> None:
         _, major, minor = nvrtc.nvrtcVersion()
         archs = nvrtc.nvrtcGetSupportedArchs()[1]
     except BaseException as problem:  # whatever it is, the parent has to be told
-        write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b""])
+        write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b"", b""])
         return
     closed = close_file_system(readable.split(":"))
-    write_frame(stdout, [b"ready", f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode(), b"%d" % closed])
+    version, known = f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode()
+    write_frame(stdout, [b"ready", version, known, b"%d" % closed, b""])
     while (request := read_frame(stdin)) is not None:
-        limits, source, name, options = request
+        limits, source, name, options, more = request
         cpu_s, memory_bytes, most_log, most_ptx = limits.split()
         limit_compilation(float(cpu_s), int(memory_bytes))
         try:
-            answer = compile_program(nvrtc, source, name, options.split(b"\n"), int(most_log), int(most_ptx))
+            answer = compile_program(
+                nvrtc, source, name, options.split(b"\n"), More(more), int(most_log), int(most_ptx)
+            )
         except MemoryError:
-            answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0"]
+            answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0", b""]
         signal.setitimer(signal.ITIMER_PROF, 0)
         write_frame(stdout, answer)
 

@@ -26,7 +26,7 @@ from typing import IO
 
 from warpschool.compile.result import CompileLimits
 from warpschool.compile.toolchain import STANDARD
-from warpschool.compile.worker import TOO_MUCH, Answer
+from warpschool.compile.worker import TOO_MUCH, Answer, Request
 from warpschool.errors import CompileLimitError, CompilerMissing
 
 INCLUDE = Path(__file__).with_name("clang_include")
@@ -63,6 +63,7 @@ _OPTIONS = (
     (r"--?std=(c\+\+\d\d)", (r"-std=\1",)),
     (r"--?define-macro=(.+)", (r"-D\1",)),
     (r"--?undefine-macro=(.+)", (r"-U\1",)),
+    (r"-default-device", ("-DWARPSCHOOL_DEFAULT_DEVICE",)),
     (r"-D\s?(\w.*)", (r"-D\1",)),
     (r"-U\s?(\w+)", (r"-U\1",)),
     (r"--pre-include=(.+)", ("-include", r"\1")),
@@ -140,79 +141,98 @@ def _headers_version() -> str:
     return digest.hexdigest()[:12]
 
 
-def compile_with_clang(
-    toolchain: ClangToolchain, code: str, name: str, arch: str, options: Sequence[str], limits: CompileLimits
-) -> Answer:
-    """Compile to PTX for a virtual architecture; `options` are NVRTC's.
+def compile_with_clang(toolchain: ClangToolchain, request: Request, arch: str, limits: CompileLimits) -> Answer:
+    """Compile to PTX for a virtual architecture; the request's options are NVRTC's.
 
     Raises CompileLimitError for processor time, memory, output past its limit and a compiler that crashed;
     CompilerMissing for one that hangs, was killed from outside or cannot be started.
     """
-    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as ptx, tempfile.TemporaryFile() as log:
-        source.write(code.encode())
-        source.seek(0)
-        status = _run(_command(toolchain, arch, options, limits), (source, ptx, log), name, limits)
-        ptx.seek(0)
-        log.seek(0)
-        said = log.read(4 * limits.log_bytes).decode(errors="replace").replace("\0", "")
-        text = ptx.read(limits.ptx_bytes + 1).decode(errors="replace")
-        size = ptx.seek(0, os.SEEK_END)
-    if "out of memory" in said or "bad_alloc" in said:
-        return Answer("NVRTC_ERROR_OUT_OF_MEMORY", said[-500:], "", 0)
-    if status < 0 or status > 1:
-        raise _end_of(status, said, name, limits)
-    translated = as_nvrtc_log(said, name=name, source=code)
-    if status:
-        is_source = any(line.startswith(f"{_STDIN}:") or ": error: " in line for line in said.splitlines())
-        kind = "COMPILATION" if is_source else "INVALID_OPTION"
-        return Answer(f"NVRTC_ERROR_{kind}", translated or said, "", 0)
-    text = _named(text, name)
-    if "__cluster_dims__" in code:
-        text = _with_clusters(text, toolchain, code, name, arch, options, limits)
-    return Answer("NVRTC_SUCCESS", translated, text, size)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in request.headers.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        return _Compilation(toolchain, request, arch, limits, folder if request.headers else "").answer()
+
+
+class _Compilation:
+    """One request to clang. `folder` holds the headers that the request brings along, "" for none."""
+
+    def __init__(
+        self, toolchain: ClangToolchain, request: Request, arch: str, limits: CompileLimits, folder: str
+    ) -> None:
+        self.toolchain, self.request, self.arch, self.limits, self.folder = toolchain, request, arch, limits, folder
+        self.source = request.source + _marks(request.expressions)
+
+    def answer(self) -> Answer:
+        """Raises as `compile_with_clang` does."""
+        limits = self.limits
+        status, ptx, said, size = self._run(most=limits.ptx_bytes + 1)
+        if "out of memory" in said or "bad_alloc" in said:
+            return Answer("NVRTC_ERROR_OUT_OF_MEMORY", said[-500:], "", 0)
+        if status < 0 or status > 1:
+            raise _end_of(status, said, self.request.name, limits)
+        if self.folder:
+            said = said.replace(f"{self.folder}/", "")
+        translated = as_nvrtc_log(said, name=self.request.name, source=self.source)
+        if status:
+            is_source = any(line.startswith(f"{_STDIN}:") or ": error: " in line for line in said.splitlines())
+            kind = "COMPILATION" if is_source else "INVALID_OPTION"
+            return Answer(f"NVRTC_ERROR_{kind}", translated or said, "", 0)
+        if "__cluster_dims__" in self.source:
+            ptx = self._with_clusters(ptx)
+        ptx = _named(ptx, self.request.name)
+        symbols, ptx = _symbols(ptx, len(self.request.expressions))
+        return Answer("NVRTC_SUCCESS", translated, ptx, size, symbols)
+
+    def _run(self, *more: str, most: int = -1) -> tuple[int, str, str, int]:
+        """The exit status, what clang wrote, its log, and the size of the first in bytes."""
+        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as text, tempfile.TemporaryFile() as log:
+            source.write(self.source.encode())
+            source.seek(0)
+            status = _wait([*self._command(), *more], (source, text, log), self.request.name, self.limits)
+            text.seek(0)
+            log.seek(0)
+            said = log.read(4 * self.limits.log_bytes).decode(errors="replace").replace("\0", "")
+            return status, text.read(most).decode(errors="replace"), said, text.seek(0, os.SEEK_END)
+
+    def _command(self) -> list[str]:
+        """Clang's command line, behind that of the child which limits itself."""
+        wanted = [*_FIXED, f"--cuda-gpu-arch={self.arch.replace('compute_', 'sm_')}"]
+        for folder in self.toolchain.includes:
+            wanted += ["-isystem", str(folder)]
+        if self.folder:
+            wanted += ["-I", self.folder]
+        wanted += ["-include", PRELUDE, *_translated(self.request.options), "-"]
+        limits = self.limits
+        file_bytes = max(limits.ptx_bytes, 4 * limits.log_bytes) + 4096
+        readable = [*self.toolchain.readable, *([self.folder] if self.folder else []), "/dev/null"]
+        return [
+            *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
+            *(str(math.ceil(limits.cpu_s)), str(limits.memory_bytes), str(file_bytes)),
+            ":".join(str(folder) for folder in readable),
+            *(str(self.toolchain.program.resolve()), "clang", *wanted),
+        ]
+
+    def _with_clusters(self, ptx: str) -> str:
+        """The PTX with the shapes of clusters, which this clang writes for AMD's GPUs only.
+
+        `__cluster_dims__` is an annotation in `clang_include`: LLVM's text shows it beside the kernel's name.
+        """
+        status, ir, _, _ = self._run("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+        if status:
+            raise _end_of(status, "", self.request.name, self.limits)
+        for found in _ANNOTATED.finditer(ir):
+            rest = rf"^@{re.escape(found['args'])} = .* constant \{{[^}}]*\}} \{{([^}}]*)\}}"
+            values = re.search(rest, ir, re.MULTILINE)
+            dims = re.findall(r"i\d+ (\d+)", values[1]) if values else []
+            shape = ", ".join([*dims, "1", "1"][:3])
+            entry = re.compile(rf"(\.entry {re.escape(found['kernel'])}\([^)]*\))")
+            ptx = entry.sub(rf"\1\n.explicitcluster\n.reqnctapercluster {shape}", ptx)
+        return ptx
 
 
 _ANNOTATED = re.compile(r"\{ ptr @(?P<kernel>[\w.$]+), ptr @[\w.$]+, ptr @[\w.$]+, i32 \d+, ptr @(?P<args>[\w.$]+) \}")
-
-
-def _with_clusters(
-    ptx: str, toolchain: ClangToolchain, code: str, name: str, arch: str, options: Sequence[str], limits: CompileLimits
-) -> str:
-    """The PTX with the shapes of clusters, which this clang writes for AMD's GPUs only.
-
-    `__cluster_dims__` is an annotation in `clang_include`: LLVM's text shows it beside the kernel's name.
-    """
-    command = [*_command(toolchain, arch, options, limits), "-emit-llvm", "-Xclang", "-disable-llvm-passes"]
-    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as text, tempfile.TemporaryFile() as log:
-        source.write(code.encode())
-        source.seek(0)
-        status = _run(command, (source, text, log), name, limits)
-        text.seek(0)
-        ir = text.read().decode(errors="replace")
-    if status:
-        raise _end_of(status, "", name, limits)
-    for found in _ANNOTATED.finditer(ir):
-        values = re.search(rf"^@{re.escape(found['args'])} = .* constant \{{[^}}]*\}} \{{([^}}]*)\}}", ir, re.MULTILINE)
-        dims = re.findall(r"i\d+ (\d+)", values[1]) if values else []
-        shape = ", ".join([*dims, "1", "1"][:3])
-        entry = re.compile(rf"(\.entry {re.escape(found['kernel'])}\([^)]*\))")
-        ptx = entry.sub(rf"\1\n.explicitcluster\n.reqnctapercluster {shape}", ptx)
-    return ptx
-
-
-def _command(toolchain: ClangToolchain, arch: str, options: Sequence[str], limits: CompileLimits) -> list[str]:
-    """Clang's command line, behind that of the child which limits itself."""
-    wanted = [*_FIXED, f"--cuda-gpu-arch={arch.replace('compute_', 'sm_')}"]
-    for folder in toolchain.includes:
-        wanted += ["-isystem", str(folder)]
-    wanted += ["-include", PRELUDE, *_translated(options), "-"]
-    file_bytes = max(limits.ptx_bytes, 4 * limits.log_bytes) + 4096
-    return [
-        *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
-        *(str(math.ceil(limits.cpu_s)), str(limits.memory_bytes), str(file_bytes)),
-        ":".join(str(folder) for folder in (*toolchain.readable, "/dev/null")),
-        *(str(toolchain.program.resolve()), "clang", *wanted),
-    ]
 
 
 def _translated(options: Sequence[str]) -> list[str]:
@@ -225,7 +245,7 @@ def _translated(options: Sequence[str]) -> list[str]:
     return found
 
 
-def _run(command: list[str], files: tuple[IO[bytes], IO[bytes], IO[bytes]], name: str, limits: CompileLimits) -> int:
+def _wait(command: list[str], files: tuple[IO[bytes], IO[bytes], IO[bytes]], name: str, limits: CompileLimits) -> int:
     """Run the process to its end and give its exit status."""
     process = subprocess.Popen(
         command,
@@ -271,6 +291,34 @@ def _named(ptx: str, name: str) -> str:
     """PTX that calls the source by its name, without comments, which repeat what the directives say."""
     ptx = re.sub(r'"[^"\n]*<stdin>"', lambda _: f'"{name}"', ptx)
     return re.sub(r"[ \t]*//[^\n]*", "", ptx)
+
+
+# ---------------------------------------------------------------- kernels of templates
+
+_MARK = "warpschool_mark"
+_MARKED = re.compile(rf"^.*\b_Z\d+{_MARK}ILi(?P<number>\d+)EXadL(?P<name>_Z\w+)EEE\b.*\n", re.MULTILINE)
+_SUBSTITUTION = re.compile(r"S[0-9A-Z]*_")
+_ENTRY = re.compile(r"\.entry (?P<name>[\w$]+)")
+
+
+def _marks(expressions: Sequence[str]) -> str:
+    """Text for the end of a source: a variable for each expression, which has the kernel in its name."""
+    if not expressions:
+        return ""
+    marks = (f"template __device__ int {_MARK}<{k}, &{text}>;" for k, text in enumerate(expressions))
+    return f"\ntemplate <int I, auto K> __attribute__((used)) __device__ int {_MARK} = 0;\n" + "\n".join(marks) + "\n"
+
+
+def _symbols(ptx: str, count: int) -> tuple[tuple[str, ...], str]:
+    """The names in the PTX of the kernels that were marked, and the PTX without the marks.
+
+    A name inside another counts its repeated parts on from there (`S1_` is `S2_`), so these are not compared.
+    """
+    names = [found["name"] for found in _ENTRY.finditer(ptx)]
+    kernels = {_SUBSTITUTION.sub("S_", name): name for name in names}
+    kernels |= {f"_Z{len(name)}{name}": name for name in names if not name.startswith("_Z")}  # extern "C"
+    marked = {int(m["number"]): kernels.get(_SUBSTITUTION.sub("S_", m["name"]), "") for m in _MARKED.finditer(ptx)}
+    return tuple(marked.get(k, "") for k in range(count)), _MARKED.sub("", ptx)
 
 
 # ---------------------------------------------------------------- messages

@@ -12,8 +12,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ptxsim import cache
+from warpschool.compile.beside import headers_within
+from warpschool.compile.host_code import device_part, has_host_code, shifts
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, parse_log, render
 from warpschool.compile.source import (
+    advice_on_headers,
     check_options,
     cleared_source,
     foreign_file,
@@ -22,7 +25,7 @@ from warpschool.compile.source import (
     standard_options,
 )
 from warpschool.compile.toolchain import STANDARD, Toolchain, find_toolchain
-from warpschool.compile.worker import TOO_MUCH, Answer, pool
+from warpschool.compile.worker import TOO_MUCH, Answer, Request, pool
 from warpschool.errors import (
     ArgumentError,
     CompileError,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:  # imported where it is wanted: most compilations want NVRTC
 
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)
+_EXPRESSION = re.compile(r"[\w:&*<>,()\s+-]+", re.ASCII)
 _DEFAULT_LIMITS = CompileLimits()
 CHOICE = "WARPSCHOOL_COMPILER"
 """The variable that says which compiler "auto" is."""
@@ -84,16 +88,19 @@ def compile_cuda(
     arch: str = DEFAULT_ARCH,
     limits: CompileLimits = _DEFAULT_LIMITS,
     compiler: str = "auto",
+    expressions: Sequence[str] = (),
 ) -> Compiled:
     """Compile CUDA C++17 to PTX with line information, in a process of its own, or take it from the cache.
 
     For a real architecture ("sm_90") the result holds the cubin instead of PTX. `name` is what messages call the
     source; `constants` gives top-level `constexpr int`s other values. CUDA's include
-    folders are always there. Raises CompileError with diagnostics on the source's own lines, PolicyError for a source
-    that includes a file which is not CUDA's, CompileLimitError, CompilerMissing; CompilerLacks for a real architecture
-    where clang compiles. `compiler`: see `find_compiler`.
+    folders are always there. Host code in the source is left out; headers that the text brings along (`with_headers`)
+    may be included. `expressions` name kernels of templates that are to be made ("k<float, 8>"). `compiler`: see
+    `find_compiler`. Raises CompileError with diagnostics on the source's own lines, PolicyError for a source that
+    includes a file which is not CUDA's, CompileLimitError, CompilerMissing; CompilerLacks for a real architecture
+    where clang compiles.
     """
-    return _Job(source, name, options, constants, arch, limits, compiler).run()
+    return _Job(source, name, options, constants, arch, limits, compiler, expressions).run()
 
 
 def resource_usage(
@@ -105,6 +112,7 @@ def resource_usage(
     arch: str = "sm_80",
     limits: CompileLimits = _DEFAULT_LIMITS,
     compiler: str = "auto",
+    expressions: Sequence[str] = (),
 ) -> dict[str, Resources]:
     """Registers, shared and local memory and spills of every kernel in the source, as ptxas assigns them on `arch`.
 
@@ -112,7 +120,7 @@ def resource_usage(
     """
     if not arch.startswith("sm_"):
         raise CompileError(f"arch must be a real architecture such as sm_80, not {arch!r}")
-    return parse_resources(_Job(source, name, options, constants, arch, limits, compiler).run().log)
+    return parse_resources(_Job(source, name, options, constants, arch, limits, compiler, expressions).run().log)
 
 
 def parse_resources(log: str) -> dict[str, Resources]:
@@ -182,6 +190,7 @@ class _Job:
         arch: str,
         limits: CompileLimits,
         compiler: str,
+        expressions: Sequence[str] = (),
     ) -> None:
         self.name = PurePath(name).name or "kernel.cu"
         if not re.fullmatch(r"[\w.+ -]+", self.name, re.ASCII):
@@ -203,10 +212,13 @@ class _Job:
                 f"machine code for {arch}, and with it registers and spills, is not known with clang",
                 next_step="NVIDIA's assembler makes it: it comes with NVRTC, which runs on Linux and Windows.",
             )
-        self.key = cache.content_key(self.source, self.name, arch, self.toolchain.identity, *self.options)
+        self.expressions = _checked_expressions(expressions, self.name)
+        self.headers = {key: device_part(text, header=True) for key, text in headers_within(self.source).items()}
+        identity = self.toolchain.identity
+        self.key = cache.content_key(self.source, self.name, arch, identity, *self.options, *self.expressions)
 
     def run(self) -> Compiled:
-        code = cleared_source(self.source, name=self.name, folders=self.toolchain.folders)
+        code = self._cleared(device_part(self.source), self.name)
         found = cache.load("compile", self.key) or {}
         cached = {self._code, "compiler", "log"} <= found.keys()
         if not cached:
@@ -222,11 +234,19 @@ class _Job:
             log=found["log"],
             key=self.key,
             cached=cached,
+            symbols=dict(zip(self.expressions, found.get("symbols", "").split("\n"), strict=True))
+            if self.expressions
+            else {},
         )
 
+    def _cleared(self, text: str, name: str) -> str:
+        return cleared_source(text, name=name, folders=self.toolchain.folders, headers=self.headers)
+
     def _compile(self, code: str) -> dict[str, str]:
-        answer, compiler, archs = self._answer(code)
-        if foreign_file(answer.log, name=self.name, folders=self.toolchain.folders):
+        headers = {name: self._cleared(text, name) for name, text in self.headers.items()}
+        request = Request(code, self.name, self._all_options([code, *headers.values()]), headers, self.expressions)
+        answer, compiler, archs = self._answer(request)
+        if foreign_file(answer.log, names=(self.name, *headers), folders=self.toolchain.folders):
             raise PolicyError(f"{self.name} made the compiler read a file that is not one of CUDA's headers")
         log = self._tidy(answer.log)
         if answer.result == "NVRTC_ERROR_OUT_OF_MEMORY":
@@ -243,18 +263,16 @@ class _Job:
                 next_step=TOO_MUCH,
             )
         code = answer.ptx if self._code != "ptx" else self._tidy(answer.ptx)
-        return {self._code: code, "compiler": compiler, "log": log}
+        return {self._code: code, "compiler": compiler, "log": log, "symbols": "\n".join(answer.symbols)}
 
-    def _answer(self, code: str) -> tuple[Answer, str, tuple[int, ...]]:
+    def _answer(self, request: Request) -> tuple[Answer, str, tuple[int, ...]]:
         """What the compiler says, its name with the version, and the architectures that it knows (() if all)."""
         if isinstance(self.toolchain, Toolchain):
-            options = self._all_options(code, self.toolchain)
-            answer, worker = pool.compile(self.toolchain, code.encode(), self.name, options, self.limits)
+            answer, worker = pool.compile(self.toolchain, request, self.limits)
             return answer, f"NVRTC {worker.version}", worker.archs
         from warpschool.compile.clang import compile_with_clang
 
-        options = [*self._standard_options(code), *self.options]
-        answer = compile_with_clang(self.toolchain, code, self.name, self.arch, options, self.limits)
+        answer = compile_with_clang(self.toolchain, request, self.arch, self.limits)
         return answer, f"clang {self.toolchain.version}", ()
 
     @property
@@ -262,15 +280,14 @@ class _Job:
         """What the compiler makes: PTX for a virtual architecture, a cubin for a real one."""
         return "cubin digits" if self.arch.startswith("sm_") else "ptx"
 
-    def _standard_options(self, code: str) -> list[str]:
-        return standard_options(code, folder=STANDARD)
-
-    def _all_options(self, code: str, toolchain: Toolchain) -> list[str]:
+    def _all_options(self, texts: Sequence[str]) -> list[str]:
+        """NVRTC's options for these texts; clang takes of them what means something to it."""
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]
         verbose = ["--ptxas-options=-v"] if self.arch.startswith("sm_") else []
-        includes = [f"-I{folder}" for folder in toolchain.includes]
-        ours = self._standard_options(code)
-        return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *includes, *ours, *self.options]
+        includes = [f"-I{folder}" for folder in self.toolchain.includes]
+        ours = standard_options("\n".join(texts), folder=STANDARD)
+        both = ["-default-device"] if has_host_code(self.source) else []  # functions that nvcc takes for both sides
+        return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *both, *includes, *ours, *self.options]
 
     def _tidy(self, text: str) -> str:
         """Names that do not depend on the machine: the source's own, and `<mma.h>` for a header of CUDA's."""
@@ -288,15 +305,24 @@ class _Job:
             return CompileError(f"this NVRTC does not know {self.arch}; it knows {known}", log=log)
         cut = len(log) > self.limits.log_bytes
         log = log[: self.limits.log_bytes]
-        found = parse_log(log, name=self.name, source=self.source)
+        found = parse_log(log, name=self.name, source=self.source, shifts=shifts(self.source))
         if answer.result == "NVRTC_ERROR_COMPILATION" and found:
             text = render(found) + ("\n(the compiler's log was cut here)" if cut else "")
-            return CompileError(text, diagnostics=found, log=log)
+            return CompileError(text, diagnostics=found, log=log, next_step=advice_on_headers(self.source))
         if answer.result == "NVRTC_ERROR_INVALID_OPTION":
             return CompileError(f"{self.name}: the compiler refused an option: {log.strip()}", log=log)
         if answer.result in ("NVRTC_ERROR_COMPILATION", "NVRTC_ERROR_INTERNAL_ERROR"):
             return CompileError(f"{self.name}: the compiler failed ({answer.result}) {log.strip()}".strip(), log=log)
         raise CompilerMissing(f"NVRTC failed: {answer.result} {log.strip()}", next_step="Run `warpschool doctor`.")
+
+
+def _checked_expressions(expressions: Sequence[str], name: str) -> tuple[str, ...]:
+    if isinstance(expressions, str):
+        expressions = (expressions,)
+    for one in expressions:
+        if not _EXPRESSION.fullmatch(one):
+            raise CompileError(f"{name}: {one!r} names no kernel; write a name such as k<float, 8>")
+    return tuple(dict.fromkeys(expressions))
 
 
 def _number(pattern: str, text: str) -> int:

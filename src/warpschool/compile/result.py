@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 DEFAULT_ARCH = "compute_80"
 """The one virtual architecture that grading pins: the labs need `cp.async` and `mma.sync`."""
@@ -43,6 +45,8 @@ class Compiled:
     key: str
     cached: bool = field(default=False, compare=False)
     cubin: bytes = field(default=b"", repr=False)
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    """name in the code of each kernel that was asked for by an expression"""
 
     @property
     def nvrtc(self) -> str:
@@ -102,6 +106,7 @@ _NOISE = re.compile(
 _END = re.compile(r"^At end of source: error: (.*)$")
 _OPENED = re.compile(r'^\S+\((\d+)\): note #\d+-D: to match this ("\S+")')
 _CARET = re.compile(r"^\s+\^\s*$")
+_NO_SHIFTS: Mapping[int, int] = MappingProxyType({})
 _CANDIDATE = re.compile(r"(?i)\bnote #\d+-D: ")
 _UNSET = re.compile(r"""variable ["'](\w+)["'] is (?:used before its value is set|uninitialized when used here)""")
 _QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
@@ -152,8 +157,11 @@ class Diagnostic:
         return [f"{self.line:5} | {text}", f"      | {' ' * start}{mark}"]
 
 
-def parse_log(log: str, *, name: str, source: str) -> tuple[Diagnostic, ...]:
-    """Split NVRTC's log into diagnostics; messages in file `name` are quoted from `source`."""
+def parse_log(log: str, *, name: str, source: str, shifts: Mapping[int, int] = _NO_SHIFTS) -> tuple[Diagnostic, ...]:
+    """Split NVRTC's log into diagnostics; messages in file `name` are quoted from `source`.
+
+    `shifts`: by how many characters a line is longer in what was compiled, at its beginning.
+    """
     lines = source.split("\n")
     found: list[tuple[Diagnostic, list[str]]] = []
     for row in log.split("\n"):
@@ -161,7 +169,7 @@ def parse_log(log: str, *, name: str, source: str) -> tuple[Diagnostic, ...]:
             found.append((head, []))
         elif found and row.strip() and not _NOISE.match(row):
             found[-1][1].append(row)
-    finished = (_finish(head, tail, name, lines) for head, tail in found)
+    finished = (_finish(head, tail, name, lines, shifts) for head, tail in found)
     return tuple(dict.fromkeys(finished))  # the same message at the same place once
 
 
@@ -189,7 +197,7 @@ def _head(row: str, name: str) -> Diagnostic | None:
     return None
 
 
-def _finish(head: Diagnostic, tail: list[str], name: str, lines: list[str]) -> Diagnostic:
+def _finish(head: Diagnostic, tail: list[str], name: str, lines: list[str], shifts: Mapping[int, int]) -> Diagnostic:
     """Take the quoted line and its caret out of the rows after a message; what is left are notes."""
     opened = next(((k, found) for k, row in enumerate(tail) if (found := _OPENED.match(row))), None)
     if opened is not None and not head.line:  # a missing bracket is told where the other one stands
@@ -205,6 +213,8 @@ def _finish(head: Diagnostic, tail: list[str], name: str, lines: list[str]) -> D
             notes = tail[: index - 1] + tail[index + 1 :]
             break
     text = lines[head.line - 1] if head.file == name and 0 < head.line <= len(lines) else quoted
+    if head.file == name:
+        column = max(column - shifts.get(head.line, 0), min(column, 1))
     column, width = _place(head.message, text, column)
     return replace(head, column=column, text=text, notes=_notes(notes), width=width)
 

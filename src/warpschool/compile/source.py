@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -199,8 +199,10 @@ _FREE_OPTIONS = re.compile(
 )
 
 
-def cleared_source(source: str, *, name: str, folders: Sequence[Path]) -> str:
+def cleared_source(source: str, *, name: str, folders: Sequence[Path], headers: Container[str] = ()) -> str:
     """The copy of a normalised source that the compiler may see: comments blanked, every include allowed.
+
+    `headers` are names that may be included as well: the compiler is given their texts.
 
     Raises PolicyError for an include that reaches outside `folders`, a computed include, `#line` and the time of day;
     CompileError for a harmless header that does not exist on the device.
@@ -217,7 +219,8 @@ def cleared_source(source: str, *, name: str, folders: Sequence[Path]) -> str:
         if (match := _PASTE.search(view.text)) and _can_paste_the_hour(view.text):
             raise _refusal(source, name, view.place(match.start("word")), match["word"], _NO_CLOCK)
         for match in _DIRECTIVE.finditer(view.text):
-            _check_include(source, name, view.place(match.start("word")), match["word"], match["rest"], folders)
+            where = view.place(match.start("word"))
+            _check_include(source, name, where, match["word"], match["rest"], folders, headers)
     return code
 
 
@@ -234,7 +237,9 @@ def _can_paste_the_hour(code: str) -> bool:
     return False
 
 
-def _check_include(source: str, name: str, offset: int, word: str, rest: str, folders: Iterable[Path]) -> None:
+def _check_include(
+    source: str, name: str, offset: int, word: str, rest: str, folders: Iterable[Path], headers: Container[str]
+) -> None:
     if word != "include":
         raise _refusal(source, name, offset, word, (f"#{word} is not allowed", _CUDA_ONLY))
     operand = _OPERAND.match(rest)
@@ -242,6 +247,8 @@ def _check_include(source: str, name: str, offset: int, word: str, rest: str, fo
         why = ("#include must name its header itself, without a macro", 'Write #include <header.h> or "header.h".')
         raise _refusal(source, name, offset, word, why)
     header = operand["angled"] if operand["angled"] is not None else operand["quoted"]
+    if operand["quoted"] is not None and header in headers:
+        return
     if not _PLAIN_NAME.fullmatch(header) or ".." in header.split("/"):
         raise _refusal(source, name, offset, word, (f'"{header}" is outside CUDA\'s include folders', _CUDA_ONLY))
     if not any((folder / header).is_file() for folder in folders):
@@ -273,6 +280,12 @@ def standard_options(code: str, *, folder: Path) -> list[str]:
     return [f"-I{folder}", "-diag-suppress=47", *early]  # 47: CUDA's own headers define some once more
 
 
+def advice_on_headers(source: str) -> str:
+    """What to use in place of those headers of the host that a source includes; "" where none has an equivalent."""
+    found = (_ADVICE.get(name, "") for name in _INCLUDED.findall(blank(source)))
+    return " ".join(dict.fromkeys(filter(None, found)))
+
+
 def check_options(options: Sequence[str]) -> tuple[str, ...]:
     """The caller's options, each one that cannot read files or change what warpschool relies on.
 
@@ -291,11 +304,11 @@ def check_options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(options)
 
 
-def foreign_file(log: str, *, name: str, folders: Iterable[Path]) -> bool:
-    """Whether a message in the log is about a file that is neither the source nor one of CUDA's headers."""
+def foreign_file(log: str, *, names: Sequence[str], folders: Iterable[Path]) -> bool:
+    """Whether a message in the log is about a file that is neither of the sources nor one of CUDA's headers."""
     known = tuple(f"{folder}/" for folder in folders)
     files = re.findall(r"^(?:warning: |error: )?(\S[^\n]*?)\(\d+\): ", log, re.MULTILINE)
-    return any(file not in (name, *_BUILT_IN) and not file.startswith(known) for file in files)
+    return any(file not in (*names, *_BUILT_IN) and not file.startswith(known) for file in files)
 
 
 _BUILT_IN = ("__nv_nvrtc_builtin_header.h", "builtin_types.h")

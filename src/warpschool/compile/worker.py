@@ -15,8 +15,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from warpschool.compile.toolchain import Toolchain
 from warpschool.errors import CompileLimitError, CompilerMissing
 
 _CHILD = Path(__file__).with_name("child.py")
-_SIZES = struct.Struct("<4I")
-"""What a frame begins with, as `child.py` says: the sizes of its four fields."""
+_SIZES = struct.Struct("<5I")
+"""What a frame begins with, as `child.py` says: the sizes of its five fields."""
 _START_LIMIT_S = 300.0
 _LAST_BREATH_S = 60.0
 _MOST_COMPILATIONS = 500  # a worker is replaced after so many: NVRTC keeps some memory of each
@@ -37,12 +38,33 @@ _SPENT_RESULTS = ("NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_INTERNAL_ERROR", "NV
 
 @dataclass(frozen=True)
 class Answer:
-    """What NVRTC said to one request: its result's name, the log, the PTX and the PTX's full size in bytes."""
+    """What NVRTC said to one request: its result's name, the log, the PTX and the PTX's full size in bytes.
+
+    `symbols` are the names in the PTX of the kernels that were asked for by expressions, in their order.
+    """
 
     result: str
     log: str
     ptx: str
     ptx_bytes: int
+    symbols: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """One program for NVRTC. `headers` are further texts by the name under which they are included."""
+
+    source: str
+    name: str
+    options: Sequence[str]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    expressions: Sequence[str] = ()
+
+    def fields(self) -> list[bytes]:
+        """What `child.py` reads behind the limits."""
+        parts = [text for pair in self.headers.items() for text in pair]
+        more = "\0".join([str(len(self.headers)), *parts, *self.expressions]) if parts or self.expressions else ""
+        return [self.source.encode(), self.name.encode(), "\n".join(self.options).encode(), more.encode()]
 
 
 class CompilerProcess:
@@ -101,7 +123,7 @@ class CompilerProcess:
         self.archs = tuple(int(arch) for arch in hello[2].split())
         self.isolated = hello[3] == b"1"
 
-    def compile(self, source: bytes, name: str, options: list[str], limits: CompileLimits) -> Answer:
+    def compile(self, request: Request, limits: CompileLimits) -> Answer:
         """Run one compilation; whatever goes wrong with the process, it is dead afterwards.
 
         Raises CompileLimitError for processor time, memory, and a compiler that crashed; CompilerMissing for one that
@@ -109,11 +131,11 @@ class CompilerProcess:
         """
         self.compilations += 1
         settings = f"{limits.cpu_s} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
-        request = [settings.encode(), source, name.encode(), "\n".join(options).encode()]
+        fields, name = [settings.encode(), *request.fields()], request.name
         deadline = time.monotonic() + limits.wall_s
         self._busy[0] = 1
         try:
-            self._send(_SIZES.pack(*map(len, request)) + b"".join(request), deadline)
+            self._send(_SIZES.pack(*map(len, fields)) + b"".join(fields), deadline)
             fields = self._receive(deadline, most=limits.log_bytes + limits.ptx_bytes + 4096)
             self._busy[0] = 0
         except TimeoutError:
@@ -132,10 +154,10 @@ class CompilerProcess:
         except BaseException:
             self.kill()  # Ctrl-C, for one: the answer would be taken for that of the next request
             raise
-        result, log, ptx, size = (field.decode("utf-8", "replace") for field in fields)
+        result, log, ptx, size, symbols = (one.decode("utf-8", "replace") for one in fields)
         if "catastrophic error: out of memory" in log:
             result = "NVRTC_ERROR_OUT_OF_MEMORY"
-        return Answer(result, log, ptx, int(size))
+        return Answer(result, log, ptx, int(size), tuple(symbols.split("\n")) if symbols else ())
 
     def _ended_by(self) -> int | None:
         """The exit status of a process that has closed its output; None if it lives on."""
@@ -244,19 +266,19 @@ class WorkerPool:
         self._idle: list[tuple[Toolchain, CompilerProcess]] = []
 
     def compile(
-        self, toolchain: Toolchain, source: bytes, name: str, options: list[str], limits: CompileLimits
+        self, toolchain: Toolchain, request: Request, limits: CompileLimits
     ) -> tuple[Answer, CompilerProcess]:
         """Compile on some worker; gives the worker too, for its version and architectures."""
         with self._slots:
             worker = self._take(toolchain)
             try:
                 try:
-                    answer = worker.compile(source, name, options, limits)
+                    answer = worker.compile(request, limits)
                 except (CompileLimitError, CompilerMissing):
                     if not worker.is_borrowed:
                         raise
                     worker = CompilerProcess(toolchain)  # of our own, whose end tells the reason
-                    answer = worker.compile(source, name, options, limits)
+                    answer = worker.compile(request, limits)
                 if answer.result in _SPENT_RESULTS:
                     worker.kill()
             finally:

@@ -17,6 +17,7 @@ The header is the first block of `//` lines of the file. The grammar ('x' litera
                | "Scratch:"  name { "," name }
                | "Zeroed:"   name { "," name }
                | "Constant:" name "<-" name { "," name "<-" name }
+               | "Usual:"    name "=" NUMBER { "," name "=" NUMBER }
     parameter  = scalar | array
     scalar     = type name
     array      = [ "const" ] type name "[" condition { "," condition } "]" ("in" | "out" | "inout") [ map ]
@@ -30,7 +31,8 @@ A line without a keyword continues the entry above it; an empty `//` line ends t
 Names in expressions are the int parameters, the derived sizes and the file's top-level `constexpr int`s. Arrays are
 declared in elements: `float4 A[M,K]` is a float array of M x K that the kernel takes as `float4*`. `shared` is dynamic
 shared memory in bytes. Every kernel with an Entry line has a Launch line; launches run in order. Arrays that share a
-name are one array, so the second kernel of a file reads what the first one wrote.
+name are one array, so the second kernel of a file reads what the first one wrote. `Usual` says what scalars are in
+reports of a kernel where nobody says anything else.
 
 An array with a `map` reaches the kernel as a tensor map, `const __grid_constant__ CUtensorMap`, that describes it to
 the tensor memory accelerator in boxes with these sides, last axis last; where there are fewer sides than axes, the
@@ -43,7 +45,7 @@ from __future__ import annotations
 from warpschool.compile.source import normalise
 from warpschool.contract.checks import require_entries, require_same_entries, verify
 from warpschool.contract.expressions import PlacedToken
-from warpschool.contract.header import read_entries, read_header
+from warpschool.contract.header import LAUNCHES, read_entries, read_header
 from warpschool.contract.model import (
     ArrayPlan,
     ConstantFill,
@@ -60,8 +62,8 @@ from warpschool.errors import ContractError
 from warpschool.suggest import did_you_mean
 
 __all__ = [
-    "ArrayPlan", "CType", "ConstantFill", "Contract", "Entry", "LaunchLine", "LaunchPlan", "Parameter", "Plan",
-    "launch_problem", "parse_contract", "require_same_entries", "scan_source",
+    "LAUNCHES", "ArrayPlan", "CType", "ConstantFill", "Contract", "Entry", "LaunchLine", "LaunchPlan", "Parameter",
+    "Plan", "launch_problem", "parse_contract", "require_same_entries", "scan_source",
 ]  # fmt: skip
 
 
@@ -85,10 +87,23 @@ def parse_contract(source: str, *, name: str = "kernel.cu") -> Contract:
         scratch=tuple(dict.fromkeys(token.text for token in found["Scratch"])),
         zeroed=tuple(dict.fromkeys(token.text for token in found["Zeroed"])),
         constants=tuple(_fill(symbol, array, entries, declarations, name) for symbol, array in found["Constant"]),
-        declarations=declarations, target="".join(found["Target"][-1:]),
+        declarations=declarations, usual=_usual(found["Usual"], entries, name), target="".join(found["Target"][-1:]),
     )  # fmt: skip
     verify(contract, found)
     return contract
+
+
+def _usual(given: list[tuple[str, int | float, int]], entries: tuple[Entry, ...], file: str) -> dict[str, float]:
+    """The values of a Usual line, each for a scalar of an Entry."""
+    scalars = {p.name: p for entry in entries for p in entry.parameters if not p.is_array}
+    for key, value, line in given:
+        if key not in scalars:
+            raise ContractError(
+                f"'{key}' is no scalar of an Entry", file=file, line=line, next_step=did_you_mean(key, sorted(scalars))
+            )
+        if scalars[key].ctype.is_integer and not isinstance(value, int):
+            raise ContractError(f"'{scalars[key]}' needs an integer, not {value!r}", file=file, line=line)
+    return {key: value for key, value, _ in given}
 
 
 def _fill(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warpschool.compile.host_code import has_host_code
 from warpschool.contract.expressions import Expression, PlacedToken, names_in
 from warpschool.contract.header import Header, line_of_keyword
 from warpschool.contract.model import Contract, Entry, Parameter
@@ -18,8 +19,8 @@ def require_entries(header: Header, declarations: Declarations, source: str, *, 
     kernels = [kernel for kernel in declarations.kernels.values() if kernel.is_extern_c]
     if not kernels and "Entry" not in present:
         raise EntryError(
-            'no kernel in this file: it has no extern "C" __global__ function and no Entry line', file=file, line=1,
-            next_step='Write the kernel as: extern "C" __global__ void name(const float* A, float* C, int n) { ... }',
+            "no kernel in this file: it has no __global__ function and no Entry line", file=file, line=1,
+            next_step="Write the kernel as: __global__ void name(const float* A, float* C, int n) { ... }",
         )  # fmt: skip
     for keyword, error in (("Entry", EntryError), ("Launch", LaunchLineError)):
         if keyword in present:
@@ -29,6 +30,8 @@ def require_entries(header: Header, declarations: Declarations, source: str, *, 
         else:
             example = _example_entry(kernels) if keyword == "Entry" else _example_launch(header, kernels)
             advice = f"Write in the // lines at the top of the file: {example}"
+            if has_host_code(source):
+                advice = f"This is a program: `warpschool run --record {file}` takes them from its launches. {advice}"
         raise error(f"the header has no {keyword} line", file=file, line=max(1, header.last_line), next_step=advice)
 
 
@@ -177,18 +180,18 @@ def _verify_array_lists(contract: Contract, lists: dict[str, list[PlacedToken]])
 
 
 def verify_signature(entry: Entry, declarations: Declarations, *, file: str) -> None:
-    """Raise EntryError unless the source has this kernel, as extern "C", with these parameters in this order."""
+    """Raise EntryError unless the source has this kernel, by this name alone, with these parameters in this order."""
     kernel = declarations.kernels.get(entry.name)
     if kernel is None:
         raise EntryError(
-            f'the source has no extern "C" __global__ function \'{entry.name}\'', file=file, line=entry.line,
+            f"the source has no __global__ function '{entry.name}' at file scope", file=file, line=entry.line,
             next_step=did_you_mean(entry.name, declarations.kernels)
-            or f'Write it: extern "C" __global__ void {entry.name}(...) {{ ... }}',
+            or f"Write it: __global__ void {entry.name}(...) {{ ... }}",
         )  # fmt: skip
     if not kernel.is_extern_c:
         raise EntryError(
-            f"'{entry.name}' is not extern \"C\": without it the compiler changes its name", file=file,
-            line=kernel.line, next_step=f'Write: extern "C" __global__ void {entry.name}(...)',
+            f"'{entry.name}' is {_what_is_several(entry.name, declarations)}: an Entry line names one kernel",
+            file=file, line=kernel.line, next_step=f"Write one kernel: __global__ void {entry.name}(...)",
         )  # fmt: skip
     if len(entry.parameters) != len(kernel.parameters):
         raise EntryError(
@@ -210,6 +213,10 @@ def verify_signature(entry: Entry, declarations: Declarations, *, file: str) -> 
                 f"{entry.line} says '{promised}'", file=file, line=kernel.line,
                 next_step=f"Make both say the same: {wanted} {promised.name} in the source, or change the Entry line.",
             )  # fmt: skip
+
+
+def _what_is_several(name: str, declarations: Declarations) -> str:
+    return "a template" if name in declarations.templates else "the name of several kernels"
 
 
 # ---------------------------------------------------------------- a submission and its step

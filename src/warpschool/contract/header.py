@@ -25,8 +25,11 @@ from warpschool.errors import ContractError, EntryError, LaunchLineError
 from warpschool.suggest import closest, did_you_mean
 
 PROSE = ("Idea", "From", "Limits")
-FORMAL = ("Target", "Entry", "Sizes", "Needs", "Launch", "Scratch", "Zeroed", "Constant")
+FORMAL = ("Target", "Entry", "Sizes", "Needs", "Launch", "Scratch", "Zeroed", "Constant", "Usual")
 KEYWORDS = PROSE + FORMAL
+
+LAUNCHES = "\n//: launches\n"
+"""Behind this line stands the header of a file that has none of its own: one made from a program's launches."""
 
 _TITLE = re.compile(r"^\s*([\w.-]+\.cuh?):\s*(.*)$")
 _KEYWORD = re.compile(r"^\s*([A-Za-z]+):(?!:)")
@@ -87,9 +90,10 @@ def read_header(source: str, *, file: str) -> Header:
 
 
 def _comment_pieces(source: str) -> list[Piece]:
-    """Return the text behind `//` of each line of the first comment block."""
+    """Return the text behind `//` of each line of the first comment block, or of the one behind `LAUNCHES`."""
     pieces: list[Piece] = []
-    for number, line in enumerate(source.split("\n"), start=1):
+    first = source.count("\n", 0, source.rfind(LAUNCHES)) + 3 if LAUNCHES in source else 1
+    for number, line in enumerate(source.split("\n")[first - 1 :], start=first):
         if match := _COMMENT.match(line):
             pieces.append(Piece(line[match.end() :].rstrip(), number, match.end() + 1))
         elif pieces or line.strip():
@@ -144,6 +148,10 @@ _IM2COL_FORM = (
     "Write places and channels of a box, then the windows: const half x[BATCH,H,W,C] in map=im2col(128, 64, R, S, "
     "STRIDE, PAD)"
 )
+_USUAL_FORM = "Write: // Usual: n = 4096, alpha = 0.5"
+_USUAL = re.compile(
+    r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|-?inf|nan)\s*"
+)
 _CONSTANT_FORM = "Write: // Constant: filters <- w"
 _SEVERAL = {
     "Sizes": f"Several sizes stand with a comma between them. {_SIZES_FORM}",
@@ -167,6 +175,9 @@ def read_entries(header: Header, *, file: str) -> dict[str, list[Any]]:
     for entry in header.entries:
         if entry.keyword in PROSE:
             continue
+        if entry.keyword == "Usual":
+            found["Usual"] += _usual(entry, file)
+            continue
         reader = TokenReader(tokenize(entry.pieces, file=file), file, errors.get(entry.keyword, ContractError))
         read = functools.partial(rules[entry.keyword], reader)
         if entry.keyword not in _SEVERAL:
@@ -174,6 +185,21 @@ def read_entries(header: Header, *, file: str) -> dict[str, list[Any]]:
         else:
             found[entry.keyword] += reader.several(read, between=";" if entry.keyword == "Launch" else ",")
             reader.finish(write=_SEVERAL[entry.keyword])
+    return found
+
+
+def _usual(entry: HeaderEntry, file: str) -> list[tuple[str, int | float, int]]:
+    """Name, value and line of each scalar that the line gives a value."""
+    found: list[tuple[str, int | float, int]] = []
+    for piece in entry.pieces:
+        for text in filter(str.strip, piece.text.split(",")):
+            match = _USUAL.fullmatch(text)
+            if match is None:
+                raise ContractError(
+                    f"cannot read {text.strip()!r}", file=file, line=piece.line, next_step=_USUAL_FORM
+                )  # fmt: skip
+            is_whole = re.fullmatch(r"[-+]?\d+", match["value"])
+            found.append((match["name"], int(match["value"]) if is_whole else float(match["value"]), piece.line))
     return found
 
 

@@ -125,6 +125,8 @@ class Contract:
     zeroed: tuple[str, ...]
     constants: tuple[ConstantFill, ...]
     declarations: Declarations = field(repr=False)
+    usual: Mapping[str, float] = field(default_factory=dict)
+    """what scalars are where nobody says: in reports of one's own kernels"""
     target: str = ""
     """the architecture that the file is written for, "sm_90a"; "" for any"""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from warpschool.compile.host_code import device_part
 from warpschool.compile.source import blank
 from warpschool.contract.expressions import (
     EvaluationError,
@@ -162,6 +163,8 @@ class Declarations:
     kernels: dict[str, Signature] = field(default_factory=dict)
     constants: dict[str, ConstantSymbol] = field(default_factory=dict)
     macros: dict[str, str] = field(default_factory=dict)
+    templates: set[str] = field(default_factory=set)
+    """names of kernels that are templates"""
     signatures: list[Signature] = field(default_factory=list)
     """all of them in order, where `kernels` has one for each name"""
 
@@ -185,7 +188,11 @@ class Declarations:
 
 @functools.lru_cache(maxsize=64)
 def scan_source(source: str, *, name: str) -> Declarations:
-    """Return the declarations of a CUDA C++ file; never fails: what it cannot read is left out."""
+    """Return the declarations of a CUDA C++ file; never fails: what it cannot read is left out.
+
+    Host code is none of it; kernels at file scope count as extern "C", as the compiler is given them.
+    """
+    source = device_part(source)
     code = blank(source)
     macros = {match[1]: match[2].strip() for match in _MACRO.finditer(code)}
     text = _without_if_zero(_without_strings(source, code))
@@ -260,6 +267,8 @@ def _note(statement: list[PlacedToken], is_extern_c: bool, found: Declarations, 
     words = [token.text for token in statement]
     if "__global__" in words:
         if signature := _signature(statement, is_extern_c):
+            if "template" in words:
+                found.templates.add(signature.name)
             found.signatures.append(signature)
             if is_extern_c or signature.name not in found.kernels:
                 found.kernels[signature.name] = signature

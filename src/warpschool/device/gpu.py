@@ -22,7 +22,9 @@ import numpy.typing as npt
 
 from ptxsim.tensormap import BYTES, TensorMap
 from warpschool import model
-from warpschool.compile import Compiled, find_toolchain
+from warpschool.compile import Compiled, compile_cuda, find_toolchain
+from warpschool.compile.beside import headers_within
+from warpschool.compile.host_code import device_part, has_host_code
 from warpschool.device.protocol import (
     Buffer,
     Device,
@@ -218,8 +220,14 @@ class GpuDevice(Device):
         options = ("-std=c++17", "-lineinfo", *module.options, *includes)
         if compiled.arch.endswith("a"):
             native = self._load_specific(compiled, options)
+        elif compiled.symbols or headers_within(compiled.source) or has_host_code(compiled.source):
+            own = compile_cuda(
+                compiled.source, name=compiled.name, options=module.options, arch=self.arch,
+                expressions=tuple(compiled.symbols),
+            )  # fmt: skip
+            native = self._load_binary(own.cubin)
         else:
-            native = self.cupy.RawModule(code=compiled.source, backend="nvrtc", options=options)
+            native = self.cupy.RawModule(code=device_part(compiled.source), backend="nvrtc", options=options)
         return GpuModule(self, native, parse(compiled.ptx), module.name)
 
     def _load_specific(self, compiled: Compiled, options: tuple[str, ...]) -> Any:
@@ -228,7 +236,7 @@ class GpuDevice(Device):
         if target.removesuffix("a") != self.arch:
             raise DeviceLacks(f"{compiled.name} is written for {target}; {self.description} is {self.arch}")
         nvrtc = self.cupy.cuda.nvrtc
-        program = nvrtc.createProgram(compiled.source, compiled.name, (), ())
+        program = nvrtc.createProgram(device_part(compiled.source), compiled.name, (), ())
         try:
             nvrtc.compileProgram(program, (f"-arch={target}", *options))
             binary = nvrtc.getCUBIN(program)
@@ -237,6 +245,10 @@ class GpuDevice(Device):
             raise LaunchError(f"{compiled.name} does not compile for {target}: {error}\n{log}") from error
         finally:
             nvrtc.destroyProgram(program)
+        return self._load_binary(binary)
+
+    def _load_binary(self, binary: bytes) -> Any:
+        """Machine code for the GPU at hand."""
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(binary)
             file.flush()

@@ -7,6 +7,7 @@ and a call returns a `Launch`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from warpschool import model
 from warpschool.compile import DEFAULT_ARCH, Compiled, Resources, compile_cuda, resource_usage
+from warpschool.compile.beside import with_headers
 from warpschool.contract.source import scan_source
 from warpschool.counters import Counters
 from warpschool.device.arguments import KernelParameter, checked_dims, convert, parameters
@@ -85,8 +87,10 @@ class RawModule:
     """CUDA C++ source, compiled when a kernel of it is first asked for.
 
     `constants` replaces the initialisers of top-level `constexpr int`s. `device` is "sim", "gpu", "auto" or a device
-    object. C++17 and CUDA's include folders are the default. `path` may stand in for `code`. `compiler` is "nvrtc",
-    "clang" or "auto" (see `warpschool.compile.find_compiler`).
+    object. C++17 and CUDA's include folders are the default. `path` may stand in for `code`; headers beside it may be
+    included then. Host code in the source is left out, `extern "C"` is not needed.
+    `name_expressions` name the kernels of templates that are to be made ("k<float, 8>"), as in CuPy. `compiler` is
+    "nvrtc", "clang" or "auto" (see `warpschool.compile.find_compiler`).
     """
 
     def __init__(
@@ -99,29 +103,27 @@ class RawModule:
         device: str | Device = "auto",
         name: str = "",
         arch: str = DEFAULT_ARCH,
+        name_expressions: Sequence[str] = (),
         compiler: str = "auto",
     ) -> None:
         if (code is None) == (path is None):
             raise ArgumentError("RawModule takes either code= or path=")
-        self.code = Path(path).read_text(encoding="utf-8") if path is not None else str(code)
+        self.code = _file_text(Path(path)) if path is not None else str(code)
         self.name = name or (Path(path).name if path is not None else "kernel.cu")
         self.options = (options,) if isinstance(options, str) else tuple(options)
         self.constants = dict(constants or {})
         self.arch = arch
         self.compiler = compiler
         self.device = get_device(device)
+        self.name_expressions = (name_expressions,) if isinstance(name_expressions, str) else tuple(name_expressions)
 
     @cached_property
     def compiled(self) -> Compiled:
         """The PTX and what it was made from. Raises CompileError."""
         return compile_cuda(
-            self.code,
-            name=self.name,
-            options=self.options,
-            constants=self.constants or None,
-            arch=self.arch,
-            compiler=self.compiler,
-        )
+            self.code, name=self.name, options=self.options, constants=self.constants or None, arch=self.arch,
+            expressions=self.name_expressions, compiler=self.compiler,
+        )  # fmt: skip
 
     @property
     def ptx(self) -> str:
@@ -150,11 +152,23 @@ class RawModule:
         return int(self._loaded.program.instructions(entry))
 
     def get_function(self, name: str) -> Kernel:
-        """The kernel `name`. Raises CompileError, or EntryError where there is no such kernel."""
+        """The kernel `name`, as the source or one of `name_expressions` calls it.
+
+        Raises CompileError, or EntryError where there is no such kernel.
+        """
+        symbol = self._symbol(name)
+        return Kernel(self, name, self._loaded.kernel(symbol), symbol)
+
+    def _symbol(self, name: str) -> str:
+        """What the compiled program calls a kernel."""
         entries = self.entries
-        if name not in entries:
-            raise EntryError(f"there is no kernel {name!r}", file=self.name, next_step=self._hint(name, entries))
-        return Kernel(self, name, self._loaded.kernel(name))
+        asked = {_squeezed(one): symbol for one, symbol in self.compiled.symbols.items()}
+        found = [name] if name in entries else [asked[_squeezed(name)]] if _squeezed(name) in asked else []
+        found = found or [entry for entry in entries if name in base_names(entry)]
+        if len(found) != 1:
+            what = f"there are {len(found)} kernels" if found else "there is no kernel"
+            raise EntryError(f"{what} {name!r}", file=self.name, next_step=self._hint(name, entries))
+        return found[0]
 
     def get_global(self, name: str, dtype: npt.DTypeLike = np.uint8) -> DeviceArray:
         """A `__device__` or `__constant__` variable as a one-dimensional array of `dtype`.
@@ -171,18 +185,18 @@ class RawModule:
     def resources(self, arch: str) -> dict[str, Resources]:
         """What ptxas reports for each kernel on a real architecture ("sm_80")."""
         return resource_usage(
-            self.code,
-            name=self.name,
-            options=self.options,
-            constants=self.constants or None,
-            arch=arch,
-            compiler=self.compiler,
-        )
+            self.code, name=self.name, options=self.options, constants=self.constants or None, arch=arch,
+            expressions=self.name_expressions, compiler=self.compiler,
+        )  # fmt: skip
 
     def _hint(self, name: str, entries: tuple[str, ...]) -> str:
-        if any(name in entry and entry.startswith("_Z") for entry in entries):
-            return f'Write extern "C" in front of __global__, so that its name stays {name}.'
-        return did_you_mean(name, entries) or 'Kernels are written extern "C" __global__ void name(...).'
+        plain = name.split("<")[0]
+        templates = scan_source(self.code, name=self.name).templates
+        if plain in templates or "<" in name:
+            asked = name if "<" in name else f"{name}<float, 8>"
+            return f"It is a template: RawModule(..., name_expressions=[{asked!r}]) makes one kernel of it."
+        names = [found[0] for entry in entries if (found := base_names(entry))]
+        return did_you_mean(name, [*self.name_expressions, *names]) or "Kernels are written __global__ void name(...)."
 
     def __repr__(self) -> str:
         return f"RawModule({self.name!r}, device={self.device.name!r})"
@@ -191,15 +205,18 @@ class RawModule:
 class Kernel:
     """One kernel of a module. Call it: `kernel(grid, block, arguments, shared_mem=0, stream=None)`."""
 
-    def __init__(self, module: RawModule, name: str, loaded: LoadedKernel) -> None:
+    def __init__(self, module: RawModule, name: str, loaded: LoadedKernel, symbol: str = "") -> None:
         self.module = module
         self.name = name
+        self.symbol = symbol or name
+        """what the compiled program calls it: C++ makes other names of those in templates and namespaces"""
         self._loaded = loaded
 
     @cached_property
     def parameters(self) -> tuple[KernelParameter, ...]:
         """What the kernel takes."""
-        declared = scan_source(self.module.code, name=self.module.name).parameters(self.name)
+        scanned = scan_source(self.module.code, name=self.module.name)
+        declared = scanned.parameters(self.name.split("<")[0].split("::")[-1])
         return parameters(self._loaded.params, declared)
 
     def __call__(
@@ -300,7 +317,7 @@ class Kernel:
     @property
     def resources(self) -> Resources:
         """Registers, shared, local and constant bytes and spills on the device's architecture (simulator: sm_80)."""
-        return self.module.resources(self.module.device.arch)[self.name]
+        return self.module.resources(self.module.device.arch)[self.symbol]
 
     def occupancy(
         self, block: int | Sequence[int], *, gpu: str | model.GpuSpec | None = None, shared_mem: int = 0
@@ -312,7 +329,7 @@ class Kernel:
         """
         spec = model.find_gpu(gpu) if gpu is not None else self.module.device.spec
         note = "" if spec.compiled_arch == spec.arch else f"registers as on {spec.compiled_arch}"
-        found = self.module.resources(spec.compiled_arch)[self.name]
+        found = self.module.resources(spec.compiled_arch)[self.symbol]
         return model.occupancy(
             math.prod(checked_dims(self.name, "block", block)),
             registers=found.registers,
@@ -422,6 +439,35 @@ class Launch:
         if self.printed and not isinstance(self.printed, UnmeasuredText):
             parts += ["printed:", *(f"  {row}" for row in self.printed.splitlines())]
         return "\n".join(parts)
+
+
+_MANGLED = re.compile(r"_ZN?K?(?P<rest>L?\d.*)")
+
+
+def base_names(symbol: str) -> tuple[str, ...]:
+    """What a program's kernel may be called by in the source: its name, and that with its namespaces in front.
+
+    A C++ name is length and text for each part (Itanium's C++ ABI); what is behind them is its types.
+    """
+    match = _MANGLED.fullmatch(symbol)
+    if match is None:
+        return (symbol,)
+    parts, rest = [], match["rest"]
+    while found := re.match(r"L?(\d+)", rest):
+        length = int(found[1])
+        parts.append(rest[found.end() : found.end() + length])
+        rest = rest[found.end() + length :]
+        if "N" not in symbol[2:4]:
+            break
+    return tuple(dict.fromkeys([parts[-1], "::".join(parts)]))
+
+
+def _file_text(path: Path) -> str:
+    return with_headers(path.read_text(encoding="utf-8"), path.parent)
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"\s+", "", name)
 
 
 def _text(dims: Dim3) -> str:

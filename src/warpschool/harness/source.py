@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from warpschool.contract import Contract, parse_contract
+from warpschool.compile.beside import with_headers
+from warpschool.contract import LAUNCHES, Contract, parse_contract
 from warpschool.course import Course, Step, checkout_root
 from warpschool.errors import ArgumentError, CourseError
 
@@ -49,7 +51,15 @@ class Source:
 
 
 def read_source(path: Path) -> str:
-    """Return a kernel file's text. Raises ArgumentError, with the reason, for a file that cannot be one."""
+    """Return a kernel file's text, with the headers beside it that it includes, and the launches recorded for it.
+
+    Raises ArgumentError, with the reason, for a file that cannot be one.
+    """
+    return with_headers(_with_launches(read_text(path), path), path.parent)
+
+
+def read_text(path: Path) -> str:
+    """Return a kernel file's text alone. Raises ArgumentError, with the reason, for a file that cannot be one."""
     try:
         data = path.read_bytes()
     except IsADirectoryError:
@@ -67,6 +77,20 @@ def read_source(path: Path) -> str:
         ) from None
     if not text.strip():
         raise ArgumentError(f"{path} is empty", next_step="Start from a starter: warpschool start")
+    return text
+
+
+def recorded_launches(path: Path) -> Path:
+    """Where `warpschool run --record` keeps the header that it makes of a program's launches."""
+    return path.with_name(path.name + ".launches")
+
+
+def _with_launches(text: str, path: Path) -> str:
+    """A program with the header that was recorded for it; itself where it has a header, or none was recorded."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        recorded = recorded_launches(path).read_text("utf-8")
+        if not re.search(r"^\s*//\s*Entry:", text, re.MULTILINE):
+            return text.rstrip("\n") + LAUNCHES + recorded + "\n"
     return text
 
 
@@ -174,8 +198,11 @@ def _read(path: Path) -> bytes:
     """Read a file, or as much of it as shows that it is too large."""
     try:
         with path.open("rb") as file:
-            return file.read(MAX_SOURCE_BYTES + 1)
+            data = file.read(MAX_SOURCE_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         reason = getattr(error, "strerror", None) or error
         advice = "Make it readable: chmod u+r" if isinstance(error, PermissionError) else "Name an existing .cu file."
         raise CourseError(f"cannot read {path}: {reason}", next_step=advice) from None
+    with contextlib.suppress(UnicodeDecodeError):  # whoever parses it tells
+        return with_headers(data.decode(), path.parent).encode()
+    return data

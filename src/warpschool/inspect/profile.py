@@ -157,7 +157,8 @@ def case_text(plan: Plan) -> str:
 def usual_sizes(contract: Contract, *, constants: Mapping[str, int] | None = None) -> dict[str, int | float]:
     """A size for every integer scalar of the header that it does not compute, and 1 for the other scalars.
 
-    Where a Needs line says which size it wants (`BATCH == 1`, `S <= MOST_S`, `F % FB == 0`), it gets that one.
+    What a Usual line says comes first. Where a Needs line says which size it wants (`BATCH == 1`, `S <= MOST_S`,
+    `F % FB == 0`), it gets that one.
     """
     computed = {size.name for size in contract.sizes}
     scalars = {p.name: p for p in contract.parameters() if not p.is_array and p.name not in computed}
@@ -168,7 +169,7 @@ def usual_sizes(contract: Contract, *, constants: Mapping[str, int] | None = Non
     known = contract.declarations.constexpr_values(constants or {})
     for condition in contract.needs:
         chosen |= _wanted(condition.tree, chosen, known)
-    return {name: chosen.get(name, 1.0) for name in scalars}
+    return {name: chosen.get(name, 1.0) for name in scalars} | dict(contract.usual)
 
 
 def _wanted(condition: Expression, sizes: Mapping[str, int], constants: Mapping[str, int]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ptxsim import Finding
+from warpschool.programs.adopt import LaunchRecord
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class ProgramReport:
     interrupted: bool = False
     output: str = ""
     errors: str = ""
+    records: tuple[LaunchRecord, ...] = ()
+    """launches as they were asked for, in a run that records them"""
 
     @property
     def launches(self) -> int:

@@ -71,15 +71,17 @@ def run_program(
     capture: bool = False,
     check: bool = True,
     leaks: bool = True,
+    record: bool = False,
     timeout_s: float | None = None,
 ) -> ProgramReport:
     """Runs a built program to its end; Ctrl-C ends it, and what was found until then is reported.
 
-    With `capture` its output is kept for the report, else it goes where this process's goes. Raises ToolMissing where
-    the system has no memory files.
+    With `record` the report has every launch as it was asked for. With `capture` its output is kept for the report,
+    else it goes where this process's goes. Raises ToolMissing where the system has no memory files.
     """
     start = time.perf_counter()
     session, memory = make_session(model.find_gpu(gpu), check=check)
+    session.records = [] if record else None
     ours, theirs = socket.socketpair()
     recording = Recording(ours, session)
     served = launching_thread(recording.serve)
@@ -131,5 +133,5 @@ def make_report(
     return ProgramReport(
         status=status, notes=session.findings.told(), kernels=kernels, copies=copies, spans=tuple(session.clock.spans),
         gpu=session.spec.name, seconds=seconds, timed=session.timed, ended=session.ended, interrupted=interrupted,
-        output=text[0], errors=text[1],
+        output=text[0], errors=text[1], records=tuple(session.records or ()),
     )  # fmt: skip

@@ -30,6 +30,7 @@ from ptxsim.limits import HEAP_BYTES, WARP
 from warpschool import model
 from warpschool.compile import Resources, parse_resources
 from warpschool.programs import errors, library
+from warpschool.programs.adopt import Argument, Dim3, LaunchRecord
 from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
 from warpschool.programs.clock import Clock
 from warpschool.programs.findings import Findings, Process
@@ -68,6 +69,8 @@ class Session:
     memory: Memory = field(init=False)
     printed: bytearray = field(default_factory=bytearray)
     launches: int = 0
+    records: list[LaunchRecord] | None = None
+    """launches as they were asked for, where somebody wants them"""
     timed: bool = False
     ended: bool = False
     fatal: int = 0
@@ -209,6 +212,8 @@ class Session:
         function = self._functions[number]
         kernel = self._kernel(function)
         params += bytes(kernel.body.param_bytes - len(params))
+        if self.records is not None:
+            self._keep(function.readable, kernel, ((gx, gy, gz), (bx, by, bz), shared), params)
         try:
             record = kernel.launch(
                 (gx, gy, gz), (bx, by, bz), params, self.memory, shared_bytes=shared, check=self.check,
@@ -224,6 +229,17 @@ class Session:
         self.clock.kernel(function.readable, stream, record.counters, gx * gy * gz, nbytes)
         for hazard in record.hazards:
             self._hazard(hazard, function, callers)
+
+    def _keep(self, name: str, kernel: SimKernel, shape: tuple[Dim3, Dim3, int], params: bytes) -> None:
+        """Adds a launch to the records."""
+        assert self.records is not None
+        arguments = []
+        for parameter in kernel.params:
+            value = params[parameter.offset : parameter.offset + parameter.size_bytes]
+            address = int.from_bytes(value, "little") if len(value) == 8 else 0
+            piece = self.arena.at(address) if address else None
+            arguments.append(Argument(value, piece.end - address if piece is not None else None))
+        self.records.append(LaunchRecord(name, *shape, tuple(arguments)))
 
     def _hazard(self, hazard: ptxsim.Finding, function: _Function, callers: tuple[int, ...]) -> None:
         """Notes a hazard; one that a GPU would meet as a fault loses the device."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.compile import CompileLimits, compile_cuda, find_toolchain
-from warpschool.compile.worker import CompilerProcess, WorkerPool, pool
+from warpschool.compile.worker import CompilerProcess, Request, WorkerPool, pool
 from warpschool.errors import CompileError, CompileLimitError, CompilerMissing
 
 TINY = 'extern "C" __global__ void tiny(int* x) { x[threadIdx.x] = 7; }\n'
@@ -92,7 +92,7 @@ def test_limits_hold_for_each_compilation_anew():
     limits, own = CompileLimits(cpu_s=2.0), WorkerPool()
 
     def compiled(source: str, limits: CompileLimits) -> str:
-        return own.compile(find_toolchain(), source.encode(), "k.cu", ["-arch=compute_80"], limits)[0].result
+        return own.compile(find_toolchain(), Request(source, "k.cu", ["-arch=compute_80"]), limits)[0].result
 
     worker, index = own.warm_up(find_toolchain()), 0
     while processor_s(worker.pid) < 1.2 * limits.cpu_s:
@@ -154,7 +154,7 @@ def test_a_worker_that_dies_in_the_middle_is_a_limit_error():
     worker = CompilerProcess(find_toolchain())
     threading.Timer(0.5, os.kill, (worker.pid, signal.SIGSEGV)).start()
     with pytest.raises(CompileLimitError, match=r"ran out of its memory \(1 GiB\) or crashed \(SIGSEGV\)"):
-        worker.compile(SLOW_BOMB.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
+        worker.compile(Request(SLOW_BOMB, "k.cu", ["-arch=compute_80"]), CompileLimits())
     assert not worker.healthy and worker.pid not in children()
 
 
@@ -165,7 +165,7 @@ def test_a_worker_that_sends_nonsense_is_put_down():
     worker._out = read
     os.write(write, b"\xff" * 64)
     with pytest.raises(CompileLimitError):
-        worker.compile(TINY.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
+        worker.compile(Request(TINY, "k.cu", ["-arch=compute_80"]), CompileLimits())
     assert process.returncode is not None
     os.close(read)
     os.close(write)
@@ -226,7 +226,7 @@ def test_a_worker_survives_the_thread_that_started_it():
     thread.join()
     time.sleep(0.2)
     assert found[0].healthy
-    answer, worker = own.compile(find_toolchain(), TINY.encode(), "k.cu", ["-arch=compute_80"], CompileLimits())
+    answer, worker = own.compile(find_toolchain(), Request(TINY, "k.cu", ["-arch=compute_80"]), CompileLimits())
     assert worker is found[0] and answer.result == "NVRTC_SUCCESS"
     own.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from warpschool.compile import CompileLimits, compile_cuda, compiler_report, find_toolchain
 from warpschool.compile.source import check_options, cleared_source, foreign_file, normalise
-from warpschool.compile.worker import pool
+from warpschool.compile.worker import Request, pool
 from warpschool.errors import CompileError, PolicyError
 
 KERNEL = 'extern "C" __global__ void k(int* x) { x[0] = 1; }\n'
@@ -130,16 +130,24 @@ extern "C" __global__ void k(int* x, const char* s) {
     assert 'raw "text" // kept /* too */ \\ ' in text and "item #%d" in text
 
 
-@pytest.mark.parametrize(("header", "advice"), [
-    ("iostream", "use printf"), ("vector", "an array whose size is known"), ("algorithm", "min and max need no header"),
-    ("helper.cuh", "stands alone"),
-])  # fmt: skip
-def test_headers_that_do_not_exist_on_the_device_get_advice(header, advice):
-    with pytest.raises(CompileError, match=advice) as caught:
-        compile_cuda(f"#include <{header}>\n{KERNEL}")
+def test_headers_that_do_not_exist_are_told():
+    with pytest.raises(CompileError, match="stands alone") as caught:
+        compile_cuda(f"#include <helper.cuh>\n{KERNEL}")
     assert not isinstance(caught.value, PolicyError)
     (found,) = caught.value.diagnostics
-    assert (found.line, found.column, found.width) == (1, 11, len(header))
+    assert (found.line, found.column, found.width) == (1, 11, len("helper.cuh"))
+
+
+@pytest.mark.parametrize(("header", "use", "advice"), [
+    ("iostream", "std::cout << 1", "use printf"), ("vector", "std::vector<int> v(3)", "an array whose size is known"),
+    ("algorithm", "std::sort(x, x + 3)", "min and max need no header"),
+])  # fmt: skip
+def test_headers_of_the_host_are_left_out_and_advice_comes_with_their_use(header, use, advice):
+    """Nobody has to take out an include that does nothing; what a kernel uses of it is another matter."""
+    assert compile_cuda(f"#include <{header}>\n{KERNEL}").ptx
+    with pytest.raises(CompileError, match=advice) as caught:
+        compile_cuda(f'#include <{header}>\nextern "C" __global__ void k(int* x)\n{{\n    {use};\n}}\n')
+    assert {found.line for found in caught.value.diagnostics} == {4}
 
 
 def test_the_compilers_process_cannot_open_foreign_files_even_if_the_rules_had_a_hole():
@@ -148,19 +156,19 @@ def test_the_compilers_process_cannot_open_foreign_files_even_if_the_rules_had_a
     probe = "#define C(a, b) a##b\n#if C(__has_, include)({})\n#error it exists\n#endif\n"
     for text in (f"#include {PASSWD}\n", probe.format(PASSWD), '#include "/proc/self/maps"\n'):
         limits = CompileLimits()
-        answer, worker = pool.compile(find_toolchain(), text.encode(), "k.cu", ["-arch=compute_80"], limits)
+        answer, worker = pool.compile(find_toolchain(), Request(text, "k.cu", ["-arch=compute_80"]), limits)
         assert worker.isolated
         assert SECRET not in answer.log and "it exists" not in answer.log and "nvrtc" not in answer.log
 
 
 def test_a_log_about_a_foreign_file_is_noticed(tmp_path):
-    assert foreign_file(f"/etc/passwd(1): error: x\n  {SECRET}\n", name="k.cu", folders=[tmp_path])
-    assert foreign_file("k.cu(1): error: x\n\nother.h(3): warning: y\n", name="k.cu", folders=[tmp_path])
+    assert foreign_file(f"/etc/passwd(1): error: x\n  {SECRET}\n", names=("k.cu",), folders=[tmp_path])
+    assert foreign_file("k.cu(1): error: x\n\nother.h(3): warning: y\n", names=("k.cu",), folders=[tmp_path])
     good = f"k.cu(1): error: f(2): bad\n  f(1): x\n\n{tmp_path}/a.h(2): error: z\n"
-    assert not foreign_file(good, name="k.cu", folders=[tmp_path])
+    assert not foreign_file(good, names=("k.cu",), folders=[tmp_path])
     written = "warning: k.cu(1): Warning: Cannot store to pointer that points to constant memory space\n"
-    assert not foreign_file(written, name="k.cu", folders=[tmp_path])
-    assert foreign_file(written.replace("k.cu", "/etc/passwd"), name="k.cu", folders=[tmp_path])
+    assert not foreign_file(written, names=("k.cu",), folders=[tmp_path])
+    assert foreign_file(written.replace("k.cu", "/etc/passwd"), names=("k.cu",), folders=[tmp_path])
 
 
 HOURS = {

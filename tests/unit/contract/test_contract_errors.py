@@ -42,7 +42,7 @@ def test_the_good_one_passes():
     ("source", "error", "words"),
     [
         ("  \n", ContractError, ["k.cu: the file is empty", "starter"]),
-        ("int x;\n", EntryError, ["k.cu:1", "no kernel in this file", 'extern "C" __global__ void']),
+        ("int x;\n", EntryError, ["k.cu:1", "no kernel in this file", '__global__ void name(']),
         (broken(ENTRY + "\n", ""), EntryError,
          ["no Entry line", "// Entry: scale(const float x[SHAPE] in, float y[SHAPE] out, float a, int n)"]),
         (broken(LAUNCH + "\n", ""), LaunchLineError, ["k.cu:3", "no Launch line", "// Launch: scale block="]),
@@ -80,7 +80,8 @@ def test_the_good_one_passes():
         (broken("float a, int n)\n//", "float a, int n, int n)\n//"), EntryError, ["a second parameter 'n'"]),
         (broken("float a, int n)\n//", "float a, int n) quickly\n//"), EntryError, ["'quickly' is one too many"]),
         (broken("// Launch", ENTRY + "\n// Launch"), EntryError, ["a second Entry line for 'scale'"]),
-        (broken('extern "C" ', ""), EntryError, ["k.cu:6", 'not extern "C"']),
+        (broken('extern "C" ', "namespace a { "), EntryError, ["k.cu:3", "'scale' at file scope"]),
+        (broken('extern "C" ', "template <int N> "), EntryError, ["k.cu:6", "a template"]),
         (broken("void scale(", "void scales("), EntryError, ["k.cu:3", "'scale'", "Did you mean scales?"]),
         (broken("float* y, float a, int n)", "float* y, int n)"), EntryError,
          ["k.cu:6", "takes 3 parameters", "and 4"]),

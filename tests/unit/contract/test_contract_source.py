@@ -70,7 +70,8 @@ def test_signatures():
         extern "C" {
             __global__ __launch_bounds__(64) void second(void) { const char c = '}'; }
         }
-        __global__ void mangled(int n) { }
+        __global__ void plain(int n) { }
+        namespace a { __global__ void mangled(int n) { } }
     """, name="k.cu")  # fmt: skip
     first = found.kernels["first"]
     assert first.is_extern_c
@@ -81,7 +82,8 @@ def test_signatures():
     ]  # fmt: skip
     assert found.kernels["second"].parameters == ()
     assert found.kernels["second"].is_extern_c
-    assert not found.kernels["mangled"].is_extern_c
+    assert found.kernels["plain"].is_extern_c  # as the compiler is given it
+    assert "mangled" not in found.kernels
     assert "helper" not in found.kernels
     assert [p.name for p in found.kernels["forward"].parameters] == ["", ""]
 

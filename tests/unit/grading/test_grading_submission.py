@@ -61,7 +61,7 @@ def test_a_right_kernel_passes():
         (b"// x\n" * MAX_SOURCE_BYTES, "CLE", "larger than 262,144 bytes", 0),
         (STEP.replace("2 * x", "2 * z"), "CE", 'identifier "z" is undefined', 6),
         (STEP.replace("{\n", "{\n#include </etc/passwd>\n"), "RJ", "passwd", 4),
-        (STEP.replace('extern "C" ', ""), "NE", 'not extern "C"', 3),
+        (STEP.replace('extern "C" ', "template <int N> "), "NE", "a template", 3),
         (STEP.replace("scale", "scala"), "NE", "asks for a kernel 'scale'", 1),
         ("__device__ int x;\n", "NE", "no kernel in this file", 1),
         (STEP.replace("float* y, int n)", "float* y, long n)"), "NE", "parameter 3", 3),

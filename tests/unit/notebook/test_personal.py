@@ -302,6 +302,7 @@ def test_an_interrupted_start_says_how_it_is_finished(tmp_path, monkeypatch):
 
 
 def test_start_tells_in_a_table(fake, monkeypatch):
+    monkeypatch.chdir(fake.own)
     monkeypatch.setattr(Course, "find", staticmethod(lambda: Course(fake.root)))
     fake.edit(KERNEL, "// mine\n")
     fake.change(KERNEL, "// 01_a.cu: second\n")

@@ -531,7 +531,9 @@ def test_a_borrowed_compiler_that_dies_is_replaced(environment):
         from warpschool.errors import CompileLimitError
         toolchain = find_toolchain()
         def compile(limits):
-            return worker.pool.compile(toolchain, b"__global__ void k() {}", "k.cu", ["-arch=compute_80"], limits)[0]
+            return worker.pool.compile(
+                toolchain, worker.Request("__global__ void k() {}", "k.cu", ["-arch=compute_80"]), limits
+            )[0]
         worker.pool.warm_up(toolchain)
         for kill in (False, True):
             loan = worker.pool.lend()
@@ -572,7 +574,7 @@ def test_a_compiler_that_was_left_in_the_middle_is_not_lent_again(environment):
                 if stopped:
                     os.kill(loan[1].pid, signal.SIGSTOP)
                     signal.alarm(1)
-                loan[1].compile(b"__global__ void k() {}", "k.cu", ["-arch=compute_80"], CompileLimits())
+                loan[1].compile(worker.Request("__global__ void k() {}", "k.cu", ["-arch=compute_80"]), CompileLimits())
                 os._exit(0)
             code = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
             worker.pool.take_back(*loan)
