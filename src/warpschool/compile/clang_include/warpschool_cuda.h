@@ -5,6 +5,7 @@
 #include "warpschool/memory.h"
 #include "warpschool/integer.h"
 #include "warpschool/math.h"
+#include "warpschool/texture.h"
 
 #ifdef WARPSCHOOL_DEFAULT_DEVICE // a file with host code: what says neither is for both sides, as nvcc has it in part
 #pragma clang force_cuda_host_device begin
