@@ -214,8 +214,9 @@ class _Job:
             )
         self.expressions = _checked_expressions(expressions, self.name)
         self.headers = {key: device_part(text, header=True) for key, text in headers_within(self.source).items()}
+        texts = (device_part(self.source), self.source, *self.headers.values())
         identity = self.toolchain.identity
-        self.key = cache.content_key(self.source, self.name, arch, identity, *self.options, *self.expressions)
+        self.key = cache.content_key(*texts, self.name, arch, identity, *self.options, *self.expressions)
 
     def run(self) -> Compiled:
         code = self._cleared(device_part(self.source), self.name)

@@ -148,8 +148,8 @@ class RawModule:
         self._loaded  # noqa: B018 - the property does the work
 
     def instructions(self, entry: str) -> int:
-        """How many instructions of PTX a kernel has with its calls inlined. Raises CompileError."""
-        return int(self._loaded.program.instructions(entry))
+        """How many instructions of PTX a kernel has with its calls inlined. Raises as `get_function` does."""
+        return int(self._loaded.program.instructions(self._symbol(entry)))
 
     def get_function(self, name: str) -> Kernel:
         """The kernel `name`, as the source or one of `name_expressions` calls it.
