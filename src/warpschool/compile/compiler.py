@@ -189,7 +189,7 @@ class _Job:
         constants: Mapping[str, int] | None,
         arch: str,
         limits: CompileLimits,
-        compiler: str,
+        compiler: str = "auto",
         expressions: Sequence[str] = (),
     ) -> None:
         self.name = PurePath(name).name or "kernel.cu"
