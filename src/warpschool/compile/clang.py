@@ -41,6 +41,7 @@ _FIXED = (
     # One host for all: the sizes of `long` and of pointers, and so the PTX, are the same on every machine.
     "--target=x86_64-unknown-linux-gnu",
     *("-nostdinc", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "--cuda-feature=+ptx80"),
+    "-fno-finite-loops",  # a loop without an end and without effects stays one
     *("-ffp-contract=fast", "-fno-exceptions", "-fno-rtti"),
     # NVRTC unrolls loops of a constant count that clang's own threshold leaves alone
     *("-mllvm", "-unroll-threshold=4000"),
