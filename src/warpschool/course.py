@@ -285,4 +285,16 @@ def _nearest(asked: str, known: list[str]) -> str:
 
 
 def _begins(full: list[str], parts: list[str]) -> bool:
-    return len(full) == len(parts) and all(f.startswith(p) and p for f, p in zip(full, parts, strict=True))
+    return len(full) == len(parts) and all(map(_is_begun, full, parts))
+
+
+_NUMBER = re.compile(r"(?:lab)?0*(\d+)(?=_|$)")
+
+
+def _is_begun(full: str, part: str) -> bool:
+    """Whether `part` means `full`: its number, with or without zeros and "lab" ("lab1", "3"), or its beginning."""
+    part = part.lower()
+    if number := _NUMBER.fullmatch(part):
+        own = _NUMBER.match(full)
+        return own is not None and own[1] == number[1]
+    return bool(part) and full.startswith(part)

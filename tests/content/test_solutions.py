@@ -9,6 +9,7 @@ import warpschool as ws
 from warpschool.compile import resource_usage
 from warpschool.contract import parse_contract
 from warpschool.course import Course
+from warpschool.errors import CompilerLacks
 from warpschool.harness.launcher import Program
 
 COURSE = Course.find()
@@ -35,7 +36,11 @@ def test_reference_is_accepted(step):
 def test_reference_keeps_its_variables_in_registers(step):
     source = step.solution.read_text("utf-8")
     arch = parse_contract(source, name=step.file_name).target or "sm_80"
-    for entry, used in resource_usage(source, name=step.file_name, arch=arch).items():
+    try:
+        found = resource_usage(source, name=step.file_name, arch=arch)
+    except CompilerLacks as lack:
+        pytest.skip(lack.message)
+    for entry, used in found.items():
         assert used.local_bytes == used.spill_load_bytes == used.spill_store_bytes == 0, (entry, used)
 
 

@@ -14,12 +14,22 @@ import pytest
 
 import warpschool as ws
 from warpschool.authoring import specimens
+from warpschool.compile import find_compiler
 from warpschool.errors import CourseError
 from warpschool.grading import Verdict
 
 HERE = Path(__file__).parent
 SOLUTIONS = HERE.parents[1] / "solutions"
 SPECIMENS = specimens.paths(HERE)
+
+
+OTHER_WITH_CLANG = {
+    "lab00_first_kernels/01_saxpy/missing_semicolon": "the end of the line before is told, where the semicolon belongs",
+    "lab00_first_kernels/03_block_sum/right_shuffles_first": "it adds in other lanes, and the budget is NVRTC's",
+    "lab04_bank_conflicts/03_gemm_padded/padded_by_four": "it merges the loads that the specimen has apart",
+    "lab05_work_per_thread/06_double_buffered/too_few_registers": "registers are judged with NVRTC only",
+}
+"""Specimens whose verdict is NVRTC's alone, and what clang makes of them."""
 
 
 def reported_line(result) -> int:
@@ -53,6 +63,9 @@ def size(path: Path) -> tuple[int, int]:
 )
 def test_specimen_gets_its_verdict_and_line(path):
     specimen = specimens.read(path)
+    other = OTHER_WITH_CLANG.get(str(path.relative_to(HERE).with_suffix("")))
+    if other and find_compiler().name == "clang":
+        pytest.skip(f"with clang: {other}")
     source = specimen.source(SOLUTIONS)
     result = ws.check(specimen.step, source, device="sim")
     said = "\n".join([result.seen, *(f"{c.verdict} {c.title}, line {c.line}: {c.seen}" for c in result.criteria)])

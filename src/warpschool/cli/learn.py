@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +28,7 @@ from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.show.table import Cell, Table
 
 if TYPE_CHECKING:
-    from warpschool.course import Step
+    from warpschool.course import Lab, Step
     from warpschool.grading import Criterion, Result, Source
     from warpschool.notebook.personal import CopyReport
 
@@ -154,7 +156,7 @@ def check(
         bool, typer.Option("--watch", help="Check again whenever the file is saved; Ctrl-C ends it.")
     ] = False,
 ) -> None:
-    """Grade your kernel for a step: verdict, points, what was seen and where, and the first hint.
+    """Grade your kernel for a step: verdict, points, what was seen and where, and the first hint. A lab: all its steps.
 
     Without --kernel it takes the step's file of your own copy (warpschool start) at or above this folder. More hints:
     warpschool hint STEP 2. The reference, when you give up or have finished: warpschool solution STEP.
@@ -164,6 +166,10 @@ def check(
     if step.endswith(".cu") and Path(step).is_file():
         advice = f"Name the step too: warpschool check {_step_of(Path(step))} --kernel {step}"
         raise ArgumentError(f"{step} is a file, not a step", next_step=advice)
+    if lab := _asked_lab(step):
+        if kernel or watch:
+            raise ArgumentError(f"{lab.name} is a lab: --kernel and --watch take one step", next_step=_steps_of(lab))
+        raise typer.Exit(_check_lab(output, lab, device, seed))
     found = course().step(step)
     if watch and output.as_json:
         raise ArgumentError("--watch and --json exclude each other")
@@ -291,6 +297,39 @@ def _check_once(output: Output, step: Step, source: Source, device: str, seed: i
     if hinted and not result.ok and not _is_skipped(result):
         output.show(f"The next hint: warpschool hint {_short(step)} 2", style="dim")
     return exit_code_of(result)
+
+
+def _asked_lab(name: str) -> Lab | None:
+    """The lab that a name without a step means, if it means one."""
+    if "/" in name:
+        return None
+    with suppress(CourseError):
+        return course().lab(name)
+    return None
+
+
+def _steps_of(lab: Lab) -> str:
+    return f"Its steps: {', '.join(_short(step) for step in lab.steps)}."
+
+
+def _check_lab(output: Output, lab: Lab, device: str, seed: int | None) -> int:
+    """Check what there is of a lab, a line for each step as it is done."""
+    from warpschool.grading.runner import check_and_remember
+
+    results, codes = [], []
+    for step in lab.steps:
+        if step.grader is None:
+            continue
+        result = check_and_remember(step, _find(step, None), device=str(device), seed=seed)
+        style = "green" if result.ok else "yellow" if _is_skipped(result) else "red"
+        told = f"{result.verdict}, {result.verdict.meaning}"
+        output.show(f"{step.name:36s} {result.score:g}/{result.max_score:g}  ", (told, style))
+        results.append(result)
+        codes.append(exit_code_of(result))
+    output.data({"lab": lab.name, "steps": [json.loads(result.to_json()) for result in results]})
+    right = sum(result.ok for result in results)
+    output.show(f"{right} of {len(results)} steps accepted. What one lacks: warpschool check STEP", style="dim")
+    return max(codes, default=OK)
 
 
 def _find(step: Step, kernel: Path | None) -> Source:

@@ -1,8 +1,8 @@
 """Which kernel file is meant: any .cu file, or a step's, one's own or the course's.
 
-One's own file of a step is, in this order: the source or file that was given; the last-run `%%kernel` cell of the step;
-the step's file in the nearest personal copy at or above the working directory; in a checkout, `kernels/`. A packaged
-starter is never one's own.
+One's own file of a step is, in this order: the source or file that was given; the later of the last-run `%%kernel` cell
+of the step and the step's file in the nearest personal copy at or above the working directory; in a checkout,
+`kernels/`. A packaged starter is never one's own.
 """
 
 from __future__ import annotations
@@ -152,16 +152,26 @@ def find_source(
     if given is not None:
         path = Path(given)
         return Source(_read(path), path.name, "given file", str(path))
-    cell = _last_cell(step.name)
+    own = personal_copy(folder or Path.cwd())
+    own_file = own_file_of(step, own)
+    cell = _last_cell(step, own_file)
     if cell is not None:
         return source(cell.encode(), "notebook cell")
-    own = personal_copy(folder or Path.cwd())
-    own_file = own / "kernels" / step.lab / step.file_name if own is not None else None
     if own_file is not None and own_file.is_file():
         return source(_read(own_file), "personal copy")
-    if step.starter is not None and checkout_root() == Course.find().root:
+    root = checkout_root()
+    if step.starter is not None and root == Course.find().root and _is_within(folder or Path.cwd(), root):
         return source(_read(step.starter), "the checkout's kernels/")
     raise CourseError(f"no kernel of yours was found for {step}", next_step=_where_to_look(step, own, otherwise))
+
+
+def own_file_of(step: Step, own: Path | None) -> Path | None:
+    """Where a personal copy has, or would have, the file of a step."""
+    return own / "kernels" / step.lab / step.file_name if own is not None else None
+
+
+def _is_within(folder: Path, root: Path) -> bool:
+    return folder.resolve().is_relative_to(root.resolve())
 
 
 def _is_step(name: str) -> bool:
@@ -188,10 +198,18 @@ def personal_copy(folder: Path) -> Path | None:
     return next((root for root in (folder, *folder.parents) if (root / PERSONAL_COPY_MARKER).is_file()), None)
 
 
-def _last_cell(step: str) -> str | None:
-    """The notebook's memory is asked only where a notebook has run a cell."""
+def _last_cell(step: Step, own: Path | None) -> str | None:
+    """The step's last-run cell, unless the copy's file says more; only a notebook has cells.
+
+    Raises CourseError for a cell that was edited and not run since.
+    """
     cells = sys.modules.get("warpschool.notebook.cells")
-    return cells.last_cell(step) if cells is not None else None
+    if cells is None:
+        return None
+    cells.require_run(step, own)
+    if own is not None and own.is_file() and cells.is_outdated(step, own):
+        return None
+    return cells.last_cell(step.name)
 
 
 def _read(path: Path) -> bytes:

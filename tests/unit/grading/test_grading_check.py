@@ -299,8 +299,8 @@ def test_check_cell(step, monkeypatch, capsys):
     from warpschool.notebook import cells
 
     runs = []
-    real = cell.check_source
-    monkeypatch.setattr(cell, "check_source", lambda *a, **k: runs.append(1) or real(*a, **k))
+    real = cell.check_and_remember
+    monkeypatch.setattr(cell, "check_and_remember", lambda *a, **k: runs.append(1) or real(*a, **k))
     monkeypatch.setattr(cell, "_results", {})
     cells.remember(STEP, KERNEL.replace("if (i < n) y[i] = 2 * x[i]", "if (i < n) y[i] = 2 * x[i] + 0 * x[0]"))
     try:
@@ -323,5 +323,6 @@ def test_check_cell_gives_no_number_when_the_grader_failed(step, monkeypatch):
     monkeypatch.setattr(cell, "_results", {})
     step.grader.write_text(GRADER + '\n@criterion("Broken")\ndef test_broken(kernel):\n    return 1 / 0\n')
     monkeypatch.setattr(sources, "checkout_root", lambda: Course.find().root)
+    monkeypatch.chdir(Course.find().root)
     with pytest.raises(GradingError, match="ZeroDivisionError"):
         ws.check_cell(STEP, "Right answers", device="sim")

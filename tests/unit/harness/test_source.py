@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,3 +68,77 @@ def test_advice_where_there_is_none(nobody):
     with pytest.raises(CourseError, match="has no reference in this course") as caught:
         of_course(replace(STEP, solution=None), "reference", otherwise="Leave it out.")
     assert caught.value.next_step == "Leave it out."
+
+
+# ---------------------------------------------------------------- the notebook and the terminal: one state
+
+
+@pytest.fixture
+def copy(nobody):
+    """A personal copy of one step, with nothing done; no cell was run."""
+    (nobody / sources.PERSONAL_COPY_MARKER).write_text("")
+    own = nobody / "kernels" / f"{STEP}.cu"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(STEP.starter.read_bytes())
+    cells.forget_all()
+    yield own
+    cells.forget_all()
+
+
+def run_cell(text, own):
+    cells.remember(STEP.name, cells.normalised(text))
+    return cells.keep(STEP, own)
+
+
+def test_a_cell_that_is_run_becomes_the_file_and_a_file_saved_later_counts(copy):
+    assert run_cell("// by cell", copy) and copy.read_text() == "// by cell\n"
+    assert resolve(STEP.name).origin == "notebook cell"
+    cells.forget_all()  # another process
+    assert (resolve(STEP.name).text, resolve(STEP.name).origin) == ("// by cell\n", "personal copy")
+    assert run_cell("// by cell again", copy)
+    copy.write_text("// by editor\n")
+    os.utime(copy, (time.time() + 2,) * 2)
+    assert (resolve(STEP.name).text, resolve(STEP.name).origin) == ("// by editor\n", "personal copy")
+
+
+def test_a_starter_that_is_run_leaves_work_alone(copy):
+    copy.write_text("// solved\n")
+    os.utime(copy, (1, 1))
+    assert not run_cell(STEP.starter.read_text(), copy) and copy.read_text() == "// solved\n"
+    assert resolve(STEP.name).text == "// solved\n"
+
+
+def test_work_that_a_cell_replaces_stays_beside_it(copy):
+    copy.write_text("// solved\n")
+    for text in ("// another way", "// and another"):
+        assert run_cell(text, copy)
+    assert copy.with_name("01_saxpy.previous.cu").read_text() == "// solved\n"
+
+
+@pytest.mark.parametrize("names", ["lab00_first_kernels/01_saxpy", "lab00/01 --check"])
+def test_a_cell_that_was_edited_and_not_run_is_told(copy, monkeypatch, names):
+    notebook = copy.parents[2] / "lab00.ipynb"
+    monkeypatch.setenv("JPY_SESSION_NAME", str(notebook))
+
+    def save(text, seconds):
+        cell = {"cell_type": "code", "source": [f"%%kernel {names}\n", text]}
+        notebook.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": "text"}, cell]}))
+        os.utime(notebook, (time.time() + seconds,) * 2)
+
+    run_cell("// run", copy)
+    save("// run", +5)
+    assert resolve(STEP.name).text == "// run\n"
+    save("// edited", -5)  # saved before the cell was run
+    assert resolve(STEP.name).text == "// run\n"
+    save("// edited", +5)
+    with pytest.raises(CourseError, match=r"%%kernel lab00_first_kernels/01_saxpy was edited, but not run since"):
+        resolve(STEP.name)
+    notebook.write_text("no notebook")
+    assert resolve(STEP.name).text == "// run\n"
+
+
+def test_outside_a_checkout_its_starters_are_nobodys_own(tmp_path, monkeypatch):
+    assert resolve(STEP.name, "own").origin == "the checkout's kernels/"
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CourseError, match="no kernel of yours"):
+        resolve(STEP.name, "own")

@@ -50,7 +50,8 @@ def test_short_names(course, name):
     [
         ("lab00_start/01_oen", "Did you mean lab00_start/01_one?"),
         ("nothing like it", "There is: lab00_start/01_one"),
-        ("lab0/0", "could be any of"),
+        ("lab/01", "could be any of"),
+        ("lab0/0", "there is no step"),
         ("lab00_start", "there is no step 'lab00_start'"),
         ("lab00/77", "lab00_start has: 01_one, 02_two."),
         ("lab09/two", "Did you mean lab00_start/02_two?"),
