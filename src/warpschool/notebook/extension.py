@@ -12,11 +12,7 @@ from warpschool.compile import Resources, compile_cuda, resource_usage
 from warpschool.contract import parse_contract
 from warpschool.course import Course, Step
 from warpschool.device import Launch
-<<<<<<< HEAD
-from warpschool.errors import CompilerLacks, WarpschoolError
-=======
-from warpschool.errors import OutputError, WarpschoolError
->>>>>>> clock2
+from warpschool.errors import CompilerLacks, OutputError, WarpschoolError
 from warpschool.grading.result import Result
 from warpschool.harness.compare import Comparison
 from warpschool.harness.launcher import RunResult
