@@ -29,7 +29,6 @@ import warpschool as ws
 from warpschool.compile import COMPILERS, compiler_report
 from warpschool.contract import parse_contract
 from warpschool.course import Course, Step
-from warpschool.errors import WarpschoolError
 from warpschool.grading.runner import library_versions
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.inspect.profile import usual_sizes
@@ -44,10 +43,9 @@ def ran(step: Step) -> dict[str, Any]:
     assert step.solution is not None
     contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
     plan = contract.bind(usual_sizes(contract))
-    try:
-        inputs = random_inputs(plan, np.random.default_rng(0))
-    except WarpschoolError:
-        return {}  # it takes what no random numbers are, such as a tensor map; its check runs it
+    inputs = random_inputs(plan, np.random.default_rng(0))
+    if any(array.is_given and name not in inputs for name, array in plan.arrays.items()):
+        return {}  # it takes what no random numbers are; its check runs it
     run = Program(contract, device="sim").run(usual_sizes(contract), inputs)
     return {
         "outputs": {name: hashlib.sha256(array.tobytes()).hexdigest()[:16] for name, array in run.outputs.items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -246,6 +247,11 @@ def grade(
     """
     from warpschool.grading.folders import find_submissions, grade_submissions
 
+    if sys.platform != "linux":
+        raise ArgumentError(
+            f"on {sys.platform} nothing confines what others hand in: classes are graded on Linux",
+            next_step="Grade in a Linux container. Your own kernels: warpschool check STEP.",
+        )
     if scheduler and slurm:
         raise ArgumentError("--scheduler and --slurm exclude each other")
     if not Path(target).is_dir():

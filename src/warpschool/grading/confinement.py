@@ -12,6 +12,7 @@ import functools
 import os
 import platform
 import struct
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -37,6 +38,8 @@ SYSTEM = (
 @functools.cache
 def landlock_version() -> int:
     """The version of Landlock that this kernel has; 0 where it has none or it is switched off."""
+    if sys.platform != "linux":
+        return 0
     return max(0, _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_WANTED))
 
 
@@ -140,7 +143,7 @@ Row = tuple[int, int, int, int]
 def _sock_filters(*, processes: bool) -> Sequence[Row]:
     """The filter, a program of the kernel's packet filter: (operation, jump if so, jump if not, value) a row."""
     machine = platform.machine()
-    if machine not in _ARCHITECTURES:
+    if sys.platform != "linux" or machine not in _ARCHITECTURES:
         return ()
     column = list(_ARCHITECTURES).index(machine)
     refuse = (_RETURN, 0, 0, _ERRNO | _NOT_PERMITTED)

@@ -1,0 +1,115 @@
+"""Writes docs/reference/platforms.md from benchmarks/results/platforms.json; --check compares only."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "platforms.md"
+RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
+FIRST = "linux x86_64 nvrtc"
+MEMORY = ("sector", "byte", "request", "wavefront", "conflict")
+
+HEAD = """# Platforms and compilers
+
+*Written by `scripts/platforms_page.py` from `benchmarks/results/platforms.json`; `python benchmarks/platforms.py` adds
+a row for the machine that it runs on.*
+
+Two compilers make PTX of a kernel. **NVRTC**, NVIDIA's, comes with the package on Linux. **clang** comes with the pip
+package `ziglang` (97 MB to load, 410 MB there) on Linux, macOS and Windows: `pip install 'warpschool[clang]'`. It
+compiles against headers of our own. NVRTC is taken where there is one; `--compiler clang`,
+`RawModule(..., compiler="clang")` or `WARPSCHOOL_COMPILER=clang` choose. Every result names its compiler, and no cache
+takes one's code for the other's.
+
+Results, races, out-of-bounds accesses and hints are judged with both. Registers, spills, occupancy and the clock need
+NVIDIA's assembler: with clang they are not known, a criterion that asks for them says "judged with NVRTC only" and
+shows no points, and the debugger shows PTX registers instead of variables. Textures can be fetched; surfaces,
+`<curand_kernel.h>` and CUB need NVRTC. Classes are graded on Linux, with either.
+"""
+
+TAIL = """
+## What was run where
+
+| platform | what was done |
+|---|---|
+| Linux, x86-64 | the whole suite with NVRTC; `make test-clang` with clang |
+| Linux, 64-bit ARM | 8 references under emulation, equal to x86-64 in outputs and counters; the rest was not run |
+| macOS | not run on a Mac. Clang's choice, the missing NVRTC and what the processes limit are tested on Linux |
+| Windows | not run, and not expected to work: use WSL2, which is Linux |
+"""
+
+
+def page() -> str:
+    """The page's text."""
+    found = json.loads(RESULTS.read_text("utf-8"))
+    lines = [HEAD, "| platform, compiler | tour | references accepted | criteria not judged | outputs bit-equal "
+             "| counters equal | memory counters equal | wrong and right kernels of labs 00-05 |",
+             "|---|---|---:|---:|---:|---:|---:|---|"]  # fmt: skip
+    for name in sorted(found, key=lambda name: (name != FIRST, name)):
+        lines.append(_row(name, found[name], found[FIRST]))
+    lines += [
+        "",
+        f"Bit-equal and equal: compared with {FIRST}, over the references that random numbers are an input for. The",
+        "last column counts kernels that got their verdict; those skipped have another one with clang, for a reason",
+        "that `tests/specimens/test_specimens.py` gives.",
+        "",
+        *_differences(found),
+    ]
+    return "\n".join(lines).rstrip() + "\n" + TAIL
+
+
+def _row(name: str, row: dict[str, Any], first: dict[str, Any]) -> str:
+    steps = row["steps"]
+    compared = [(one, first["steps"][step]) for step, one in steps.items() if one.get("outputs")]
+    same = sum(mine["outputs"] == other["outputs"] for mine, other in compared)
+    counted = sum(mine["counters"] == other["counters"] for mine, other in compared)
+    memory = sum(_of_memory(mine) == _of_memory(other) for mine, other in compared)
+    accepted = sum(one["verdict"] == "AC" for one in steps.values())
+    not_judged = sum(len(one["not judged"]) for one in steps.values())
+    told = ", ".join(f"{count} {word}" for word, count in sorted(row["specimens"].items()))
+    tour = "yes" if row["tour"] else "no"
+    where = f"{name}: {row['compiler']}" + (f", {row['where']}" if row["where"] else "")
+    of = len(compared)
+    return (
+        f"| {where} | {tour} | {accepted} of {len(steps)} | {not_judged} | {same} of {of} | {counted} of {of} "
+        f"| {memory} of {of} | {told} |"
+    )
+
+
+def _of_memory(step: dict[str, Any]) -> dict[str, int]:
+    return {name: value for name, value in step["counters"].items() if any(word in name for word in MEMORY)}
+
+
+def _differences(found: dict[str, Any]) -> list[str]:
+    """Which references have other bits than the first platform's, and which criteria nobody judges there."""
+    lines = []
+    for name, row in found.items():
+        other = [
+            step for step, one in row["steps"].items()
+            if one.get("outputs") and one["outputs"] != found[FIRST]["steps"][step]["outputs"]
+        ]  # fmt: skip
+        if other:
+            lines += [f"Other bits with {name}: {', '.join(other)}.", ""]
+        titles = Counter(title for one in row["steps"].values() for title in one["not judged"])
+        if titles:
+            told = ", ".join(f"{title} ({count})" for title, count in titles.most_common())
+            lines += [f"Not judged with {name}: {told}.", ""]
+    return lines
+
+
+def main() -> None:
+    """Write the page, or say that it is stale."""
+    if "--check" in sys.argv[1:]:
+        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
+            sys.exit(f"{PAGE.relative_to(ROOT)} is stale: python {Path(__file__).relative_to(ROOT)}")
+        return
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"written: {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
