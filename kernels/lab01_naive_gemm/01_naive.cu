@@ -1,6 +1,6 @@
 // 01_naive.cu: C = A * B, one thread per element of C.
 // Idea:    a thread walks along a row of A and down a column of B and keeps the sum in a register.
-// Limits:  every FMA loads two floats: 2 operations for 8 bytes, 1/4 FLOP per byte.
+// Limits:  every multiply-add loads both its operands anew: the kernel waits for loads, not for arithmetic.
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out, int M, int N, int K)
 // Launch:  matmul block=(TILE, TILE) grid=(cdiv(N, TILE), cdiv(M, TILE))
 

@@ -1,8 +1,8 @@
-// 01_transpose_padded.cu: At = A transposed, through a tile with one column that nobody uses.
-// Idea:    rows of 33 floats move each row one bank on, so that the 32 elements of a column lie in 32 banks.
+// 01_transpose_padded.cu: At = A transposed, through a tile with columns that nobody uses.
+// Idea:    rows with floats that nobody uses move each row some banks on, so that a column spreads over the banks.
 //          Nothing else changes.
 // From:    lab03_coalescing/03_transpose_tiled.cu
-// Limits:  pays TILE floats of shared memory, and rows of 33 floats are not aligned for wide accesses.
+// Limits:  pays shared memory for each row, and rows of an odd length are not aligned for wide accesses.
 // Entry:   transpose(const float A[M,N] in, float At[N,M] out, int M, int N)
 // Launch:  transpose block=(TILE, ROWS) grid=(cdiv(N, TILE), cdiv(M, TILE))
 

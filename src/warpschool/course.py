@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -165,6 +166,17 @@ class Course:
         """Return the steps whose `From:` line names this one."""
         wanted = self.step(name).name
         return tuple(step for step in self.steps() if step.follows == wanted)
+
+    @cached_property
+    def explanations(self) -> dict[str, str]:
+        """What a notebook predicts -> what leads to the number, of all labs. Raises CourseError for a broken file."""
+        found: dict[str, str] = {}
+        for path in sorted((self.root / "grader").glob("lab*/predictions.toml")):
+            try:
+                found |= tomllib.loads(path.read_text("utf-8"))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise CourseError(f"{path} is no TOML: {error}") from None
+        return found
 
     def _step_names(self) -> list[str]:
         """All steps' names, in order, by looking into folders only: a check asks for one step ten times."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
-from warpschool.errors import ArgumentError
+from warpschool.course import Course
+from warpschool.errors import ArgumentError, CourseError
 from warpschool.show.page import escape, notebook_box, show, show_text
 
 _FORM = "ipywidgets"
@@ -22,17 +24,33 @@ _FORM = "ipywidgets"
 def check_prediction(
     said: object, counted: object, *, what: str = "", points: float = 1.0, tolerance: float = 0.01
 ) -> float:
-    """Compare a prediction with what was counted, display both, and return the points earned: all or none.
+    """Compare a prediction with what was counted, display how it went, and return the points earned: all or none.
 
     Numbers agree within the relative `tolerance`; anything else must be equal. None, as in the starter, says nothing.
+    A wrong one is told why, from `grader/LAB/predictions.toml`, and not the number, which would only be copied.
     """
     name = f"{what}: " if what else ""
     if said is None:
         show_text(f"{name}write your prediction first, then run this cell again.", failed=True)
         return 0.0
     right = _agree(said, counted, tolerance)
-    show_text(f"{name}you said {_text(said)}, counted {_text(counted)}.", failed=not right)
+    why = "" if right else _why(what)
+    told = f"that is {_how_wrong(said, counted)}. {why}" if why else f"counted {_text(counted)}."
+    show_text(f"{name}you said {_text(said)}{';' if why else ','} {told}", failed=not right)
     return float(points) if right else 0.0
+
+
+def _why(what: str) -> str:
+    """What leads to the number, in words; "" for what the course has none of, such as what is not predicted."""
+    with suppress(CourseError):
+        return Course.find().explanations.get(what, "")
+    return ""
+
+
+def _how_wrong(said: object, counted: object) -> str:
+    if isinstance(said, Real) and isinstance(counted, Real):
+        return "too few" if float(said) < float(counted) else "too many"
+    return "not it"
 
 
 def _agree(said: object, counted: object, tolerance: float) -> bool:
@@ -50,7 +68,7 @@ def _text(value: object) -> str:
 
 @dataclass(eq=False, repr=False)
 class Prediction:
-    """A question with its answer still hidden; a notebook shows it as a form, `say` answers it in plain code.
+    """A question with its answer still hidden; a notebook shows it as a form, `say` answers it in plain code, once.
 
     `said` and `counted` are None until the student has answered.
     """
@@ -64,12 +82,17 @@ class Prediction:
     _place: Any = field(default=None, repr=False)
 
     def say(self, number: float) -> Prediction:
-        """Answer, measure, and display both; returns itself. Raises ArgumentError for what is no number."""
+        """Answer, measure, and display both; returns itself. The first answer stays.
+
+        Raises ArgumentError for what is no number.
+        """
         self._take(number)
         show(self.text, self.html)
         return self
 
     def _take(self, answer: object) -> None:
+        if self.said is not None:
+            return
         said = _number(answer)
         self.counted = _number(self.measure() if callable(self.measure) else self.measure)
         self.said = said
@@ -90,6 +113,8 @@ class Prediction:
         if self.is_right:
             kept = f" For your grade, write {self.name} = {said} into its cell." if self.name else ""
             return f"✓ {self.what}: you said {said}, counted {counted}.{kept}"
+        if why := _why(self.what):
+            return f"✗ {self.what}: you said {said}; that is {_how_wrong(self.said, self.counted)}. {why}"
         return f"✗ {self.what}: you said {said}, counted {counted}{self._off()}. Why?"
 
     @property
@@ -132,6 +157,7 @@ class Prediction:
         def answer(_: Any) -> None:
             try:
                 self._take(entry.value)
+                entry.disabled = button.disabled = True  # the first answer stays
                 markup = self.html
             except Exception as error:  # whatever the measurement raises is told where the student looks
                 markup = notebook_box(f'<p role="alert" class="bad">✗ {escape(error)}</p>')

@@ -27,7 +27,19 @@ def test_nothing_is_measured_before_there_is_a_prediction(capsys):
     assert calls == [1] and not asked.is_right
     assert "✗ sectors: you said 4, counted 32, 8 times as many. Why?" in capsys.readouterr().out
     asked.say(" 32 ")
-    assert asked.is_right and "write sectors_of_b = 32 into its cell" in repr(asked)
+    assert (asked.said, calls) == (4.0, [1]), "the first answer stays"
+    assert "write sectors_of_b = 32 into its cell" in repr(ws.predict("sectors", 32, name="sectors_of_b").say(" 32 "))
+
+
+def test_a_wrong_prediction_is_told_why_and_not_the_number(capsys):
+    assert ws.check_prediction(3, 8, what="sectors of B") == 0.0
+    said = capsys.readouterr().out
+    assert "you said 3; that is too few. 32 lanes want 32 neighbouring floats" in said and "counted" not in said
+    assert ws.check_prediction(8, 8, what="sectors of B") == 1.0
+    assert "you said 8, counted 8." in capsys.readouterr().out
+    assert ws.check_prediction("x", 8, what="sectors of B") == 0.0
+    assert "that is not it." in capsys.readouterr().out
+    assert "too many. 32 lanes" in repr(ws.predict("sectors of B", 8).say(9))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +67,7 @@ def test_the_form_measures_on_its_button():
     button.click()
     assert (asked.said, asked.counted) == (8.0, 4.0)
     assert "you said 8, counted 4, 2 times as few" in told[-1] and "<b>sectors" not in told[-1]
+    assert entry.disabled and button.disabled
 
 
 def test_a_measurement_that_fails_is_told():
