@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import re
 import stat
+import unicodedata
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,9 +56,9 @@ def import_zip(
 ) -> Import:  # fmt: skip
     """Unpack a Canvas or Moodle zip of one assignment below `target` (nbgrader's `submitted/`).
 
-    `students`: name in the zip -> student id, where they differ. A student's newest notebook becomes
-    `ASSIGNMENT.ipynb`, a PDF `report.pdf`. `handed_in` replaces the times in the zip. Raises ArgumentError for a file
-    that is no zip; never writes outside `target`.
+    `students`: name in the zip -> student id, where they differ; without, "José Gil" of Moodle is `jose-gil`. A
+    student's newest notebook becomes `ASSIGNMENT.ipynb`, a PDF `report.pdf`. `handed_in` replaces the times in the zip.
+    Raises ArgumentError for a file that is no zip; never writes outside `target`.
     """
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -93,10 +95,12 @@ def _unpack(
 
 
 def _arrivals(packed: zipfile.ZipFile, students: Mapping[str, str], left: dict[str, str]) -> Iterator[Arrival]:
-    for info in (info for info in packed.infolist() if not info.is_dir()):
-        path = PurePosixPath(info.filename.replace("\\", "/"))
-        who, name = _whose(path)
-        student = students.get(who, who)
+    members = [info for info in packed.infolist() if not info.is_dir()]
+    paths = [PurePosixPath(info.filename.replace("\\", "/")) for info in members]
+    ids = _ids({_whose(path)[:2] for path in paths})
+    for info, path in zip(members, paths, strict=True):
+        who, user, name = _whose(path)
+        student = students.get(who, ids[who, user])
         problem = _problem(info, path, student)
         if problem:
             left[info.filename] = problem
@@ -117,13 +121,31 @@ def _problem(info: zipfile.ZipInfo, path: PurePosixPath, student: str) -> str:
     return next((problem for problem, is_so in problems.items() if is_so), "")
 
 
-def _whose(path: PurePosixPath) -> tuple[str, str]:
-    """Who handed a file in, and its own name, from the names that Canvas and Moodle make."""
+def _whose(path: PurePosixPath) -> tuple[str, str, str]:
+    """Who handed a file in, their number there, and its own name, from the names that Canvas and Moodle make."""
     if len(path.parts) > 1:  # Moodle: a folder for each student
         match = _MOODLE.fullmatch(path.parts[-2])
-        return (match["who"] if match else path.parts[-2]), path.name
+        return (match["who"], match["user"], path.name) if match else (path.parts[-2], "", path.name)
     match = _CANVAS.fullmatch(path.name)
-    return (match["who"], _AGAIN.sub("", match["name"])) if match else ("", path.name)
+    return (match["who"], match["user"], _AGAIN.sub("", match["name"])) if match else ("", "", path.name)
+
+
+def _ids(people: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """A student id for everybody: the name where it is one, else its letters without accents: "José Gil" is "jose-gil".
+
+    Of two people whose names give one id, each gets the platform's number behind it.
+    """
+    is_id = {person: person[0].isascii() and bool(_STUDENT.fullmatch(person[0])) for person in people}
+    found = {person: person[0] if is_id[person] else _plain(*person) for person in people}
+    often = Counter(found.values())
+    return {(who, user): f"{name}-{user}" if often[name] > 1 and user else name for (who, user), name in found.items()}
+
+
+def _plain(who: str, user: str) -> str:
+    letters = unicodedata.normalize("NFKD", who).encode("ascii", "ignore").decode().lower()
+    if len(letters) < len(who) / 2:  # written in another alphabet
+        return f"user-{user}" if user and who.strip(" .") else ""
+    return "-".join(re.findall(r"[a-z0-9]+", letters))
 
 
 def read_students(path: Path) -> dict[str, str]:
