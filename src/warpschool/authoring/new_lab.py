@@ -86,6 +86,7 @@ def _files(words: dict[str, str], root: Path) -> Iterator[tuple[str, str]]:
     yield f"kernels/{lab}/{STEP}.cu", make_starter(solution, name=f"{STEP}.cu")
     yield f"grader/{lab}/test_{STEP}.py", _text(f"test_{STEP}.py.txt", words)
     yield f"grader/{lab}/rubric.md", _text("rubric.md", words)
+    yield f"grader/{lab}/predictions.toml", _text("predictions.toml", words)
     yield f"labs/{lab}/{lab}.md", _text("lab.md", words)
     if (root / "tests" / "specimens").is_dir():
         for name in _SPECIMENS:

@@ -245,7 +245,7 @@ def grade(
 
     Example: warpschool grade lab02 --workers 2; or: warpschool grade submissions/ --out results.json
     """
-    from warpschool.grading.folders import find_submissions, grade_submissions
+    from warpschool.grading.folders import find_submissions, grade_submissions, offers
 
     if sys.platform != "linux":
         raise ArgumentError(
@@ -280,9 +280,15 @@ def grade(
             interrupted = True
     graded = [(item, done[item]) for item in found if item in done]
     listed = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
-    document = {"format": FORMAT, "course": _judge(), "planned": len(found), "results": listed, "foreign": foreign}
+    offered = offers(Path(target), foreign, course())
+    document = {
+        "format": FORMAT, "course": _judge(), "planned": len(found), "results": listed, "foreign": foreign,
+        "offered": {name: list(steps) for name, steps in offered.items()},
+    }  # fmt: skip
     output.data(document)
     _show_folder(output, graded, foreign)
+    for name, steps in offered.items():
+        output.show(f"{name} looks like {' or '.join(steps[:3])}: name it so, then grade again", style="yellow")
     if out is not None:
         save(output, out, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "Results")
     if interrupted:

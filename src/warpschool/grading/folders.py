@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ptxsim.cache import cache_root
+from warpschool.contract import parse_contract
 from warpschool.course import Course, Lab, Step
-from warpschool.errors import ArgumentError, CourseError
+from warpschool.errors import ArgumentError, CourseError, WarpschoolError
 from warpschool.grading.cluster import run
 from warpschool.grading.jobs import KernelJob, Store
 from warpschool.grading.result import Result
@@ -52,12 +53,45 @@ def find_submissions(folder: Path, course: Course, step: str | None = None) -> t
             foreign.append(str(path.relative_to(folder)))
     if not found:
         others = f"; {len(foreign)} files belong to no graded step" if foreign else ""
+        likely = offers(folder, foreign[:8], course)
+        others += "".join(f"; {name} looks like {' or '.join(steps[:3])}" for name, steps in likely.items())
         raise ArgumentError(
             f"{folder} holds no submission{others}",
             next_step="Expected STUDENT/labNN_topic/NN_idea.cu or STUDENT/labNN_topic.ipynb; or name the step of all "
             "files: --step lab02/01",
         )
     return found, foreign
+
+
+def offers(folder: Path, foreign: Sequence[str], course: Course) -> dict[str, tuple[str, ...]]:
+    """File -> the steps that it seems to be for, of kernels whose names say none: a renamed file keeps its header.
+
+    A step's file names itself in its first line and declares the step's entries; where the line is gone or ambiguous,
+    the entries decide, and may leave several steps.
+    """
+    found = {}
+    known: dict[tuple[str, ...], list[Step]] = {}
+    for name in (name for name in foreign if name.endswith(".cu")):
+        data, problem = read_submitted(folder / name, folder, most_bytes=MAX_SOURCE_BYTES)
+        text = data.decode("utf-8-sig", errors="replace")
+        entries = () if problem else _entries(text, name)
+        if entries and not known:
+            for step in course.steps():
+                if step.grader is not None and step.solution is not None:
+                    known.setdefault(_entries(step.solution.read_text("utf-8"), step.file_name), []).append(step)
+        alike = known.get(entries, []) if entries else []
+        named = [step for step in alike if text.lstrip().startswith(f"// {step.file_name}")]
+        if alike:
+            found[name] = tuple(step.name for step in named or alike)
+    return found
+
+
+def _entries(text: str, name: str) -> tuple[str, ...]:
+    """A kernel file's entries as its header declares them; () where it has no header that can be read."""
+    try:
+        return tuple(map(str, parse_contract(text, name=Path(name).name).entries))
+    except WarpschoolError:
+        return ()
 
 
 def grade_submissions(
@@ -96,6 +130,8 @@ def _kernel(path: Path, folder: Path, course: Course, wanted: str | None) -> Ite
     inside = path.relative_to(folder)
     if wanted is not None:
         step, student = course.step(wanted), str(inside.with_suffix(""))
+    elif not path.parent.name.lower().startswith("lab"):  # a student's folder may be a number
+        return
     else:
         try:
             step, student = course.step("/".join(inside.with_suffix("").parts[-2:])), _student(inside.parts[:-2])

@@ -16,7 +16,7 @@ from warpschool.authoring import specimens
 from warpschool.cli import app
 from warpschool.course import Course
 from warpschool.errors import ArgumentError
-from warpschool.grading.folders import find_submissions
+from warpschool.grading.folders import find_submissions, offers
 from warpschool.grading.jobs import KernelJob
 from warpschool.grading.plagiarism import alike_pairs, fingerprints, tokens
 from warpschool.grading.plugin import gradescope_results
@@ -116,6 +116,23 @@ def test_a_folder_may_hold_kernels_and_notebooks(tmp_path):
     with pytest.raises(ArgumentError, match="holds no submission"):
         (tmp_path / "empty").mkdir()
         find_submissions(tmp_path / "empty", Course.find())
+
+
+def test_a_renamed_file_is_offered_by_its_header(tmp_path):
+    folder = make_class(tmp_path / "class")
+    (folder / "gus").mkdir()
+    (folder / "gus" / "final version.cu").write_text(solution("lab02/01"))
+    (folder / "gus" / "sum.cu").write_text("\n".join(solution("lab00/03").split("\n")[1:]))  # without its first line
+    (folder / "gus" / "notes.cu").write_text("// nothing\n")
+    (folder / "7").mkdir()
+    (folder / "7" / "01.cu").write_text(solution("lab00/01"))  # a student's number is no lab's
+    foreign = find_submissions(folder, Course.find())[1]
+    assert offers(folder, foreign, Course.find()) == {
+        "gus/final version.cu": ("lab02_tiling/01_tiled",), "gus/sum.cu": ("lab00_first_kernels/03_block_sum",),
+        "7/01.cu": ("lab00_first_kernels/01_saxpy",),
+    }  # fmt: skip
+    with pytest.raises(ArgumentError, match=r"01\.cu looks like lab00_first_kernels/01_saxpy"):
+        find_submissions(folder / "7", Course.find())
 
 
 def test_alike_lists_and_writes_the_pairs(tmp_path, monkeypatch):
