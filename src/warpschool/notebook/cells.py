@@ -73,6 +73,8 @@ _kept: dict[str, str] = {}
 def require_run(step: Step, own: Path | None) -> None:
     """Raise CourseError where the notebook, as saved, has a cell of the step that was edited and not run since."""
     notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    if not notebook.is_file():  # some servers name it from their own root
+        notebook = Path.cwd() / notebook.name
     saved = _saved_cells(notebook, step) - {_text(step.starter)}
     cell = _cells.get(step.name)
     known = {cell.source if cell else "", _text(own)}
