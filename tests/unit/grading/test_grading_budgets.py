@@ -42,8 +42,7 @@ def ran(store: str = WIDE, bounds: str = ""):
 
 
 def test_shared_memory_of_all_blocks_is_static_and_dynamic():
-    kernel, run = ran()
-    assert shared_bytes_of_blocks(kernel, run) == 4 * (64 * 16 + 128)
+    assert shared_bytes_of_blocks(ran()[1]) == 4 * (64 * 16 + 128)
 
 
 def test_barriers_of_a_block():
