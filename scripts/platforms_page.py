@@ -40,6 +40,9 @@ TAIL = """
 | Linux, 64-bit ARM | 8 references under emulation, equal to x86-64 in outputs and counters; the rest was not run |
 | macOS | not run on a Mac. Clang's choice, the missing NVRTC and what the processes limit are tested on Linux |
 | Windows | not run, and not expected to work: use WSL2, which is Linux |
+
+Machine code of every reference is generated for ARM (Linux and macOS) and for x86-64 (Windows) by
+`tests/sim/test_other_targets.py`, of three of them in each test run; none of that code has run there.
 """
 
 

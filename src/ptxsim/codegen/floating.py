@@ -81,8 +81,8 @@ def widen(b: Builder, x: IRValue, type_: str) -> IRValue:
 
 def narrow(b: Builder, x: IRValue, type_: str) -> IRValue:
     """x rounded to nearest even in a narrower format."""
-    if type_ == "half" and x.type == "double" and not host.has("avx512fp16"):
-        x = _to_odd_float(b, x)  # no other x86 rounds an f64 to a half: LLVM would call a routine that is not there
+    if type_ == "half" and x.type == "double" and not host.has_halves():
+        x = _to_odd_float(b, x)  # others round no f64 to a half: LLVM would call a routine that is not there
     if type_ != "bfloat":
         return x if x.type == type_ else b.convert("fptrunc", x, type_)
     if x.type == "double":
@@ -313,7 +313,7 @@ def fma_float(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) ->
         product = b.binary("fmul", p, q)
         total, error = two_sum(b, product, r)
         result = _signed_zero(b, round_directed(b, total, error, mode), i, product, r)
-    elif x.type in ("half", "bfloat"):
+    elif x.type == "bfloat" or (x.type == "half" and not host.has_halves()):
         p, q, r = widened(b, x, y, z)
         total, error = two_sum(b, b.binary("fmul", p, q), r)
         result = narrow(b, round_to_odd(b, total, error), x.type)
