@@ -29,7 +29,7 @@ def test_a_round_by_hand(small_class, run):
     assert first.exit_code == OK, first.output
     assert "ada           4   7  AC        m-explain" in first.output
     assert "bob        2.67   7  OOB" in first.output
-    assert "No notebook mini.ipynb: cyd" in first.output and "2 graded, 0 unchanged" in first.output
+    assert "cyd: no notebook mini.ipynb" in first.output and "2 graded, 0 unchanged" in first.output
     small_class.hand_in("ada", answer="Because.", kernel=WRONG)
     second = run("grade", "mi")  # a lab's name may be cut short
     assert "Changed scores" in second.output

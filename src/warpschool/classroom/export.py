@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nbgrader.api import Gradebook, MissingEntry
 
 from warpschool.classroom.feedback import read_marks
 from warpschool.classroom.folder import ClassFolder
+from warpschool.classroom.roster import Student, everybody
 from warpschool.errors import ArgumentError, CourseError
+from warpschool.grading.records import Record, is_new
 
 
 @dataclass(frozen=True)
 class Line:
-    """One student and assignment. `score` is what counts, after the penalty; None while something waits."""
+    """One student and assignment. `score` is what counts, after the penalty; None while something waits.
+
+    `waits`: cells that a person has to look at, or in words what else has to be done first; `notes`: what the grader
+    of the hand-in noticed, such as deleted cells.
+    """
 
     student: str
     first_name: str
@@ -32,10 +38,15 @@ class Line:
     score: float | None
     points: float
     waits: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+NOT_GRADED, CHANGED, NO_NOTEBOOK = "not graded yet", "changed since it was graded", "handed in under another name"
 
 
 def grade_lines(gradebook: Gradebook, folder: ClassFolder, assignments: Sequence[str]) -> list[Line]:
-    """Return the grades of every student for these assignments; one who handed in nothing has 0."""
+    """Return the grades of everybody in the class for these assignments, of all that somebody handed in where none is
+    named. One who handed in nothing has 0; a hand-in that was not graded waits."""
     known = {found.name: found for found in gradebook.assignments}
     missing = [name for name in assignments if name not in known]
     if missing:
@@ -43,40 +54,54 @@ def grade_lines(gradebook: Gradebook, folder: ClassFolder, assignments: Sequence
             f"the gradebook has no assignment {missing[0]}",
             next_step=f"It has {', '.join(known)}." if known else f"Release it first: warpschool release {missing[0]}",
         )
-    wanted = list(assignments) or [name for name in sorted(known) if known[name].submissions]
-    people = sorted(gradebook.students, key=lambda student: student.id)
-    return [_line(gradebook, folder, name, student) for name in wanted for student in people]
+    wanted = list(assignments) or [name for name in sorted(known) if known[name].submissions or folder.handins(name)]
+    people = everybody(gradebook, folder)
+    return [line for name in wanted for line in _lines(gradebook, folder, name, people)]
 
 
-def _line(gradebook: Gradebook, folder: ClassFolder, assignment: str, student: Any) -> Line:
-    name = str(student.id)
-    first, last, email = (str(getattr(student, key) or "") for key in ("first_name", "last_name", "email"))
+def _lines(gradebook: Gradebook, folder: ClassFolder, assignment: str, people: Sequence[Student]) -> Iterator[Line]:
+    handins, records = folder.handins(assignment), folder.records.of(assignment)
     points = float(gradebook.find_assignment(assignment).max_score)
-    try:
-        submission = gradebook.find_submission(assignment, name)
-    except MissingEntry:
-        return Line(name, first, last, email, assignment, "", 0.0, 0.0, 0.0, 0.0, points)
-    marks = read_marks(gradebook, folder, assignment, name)
-    waits = tuple(key for key, given in marks.cells.items() if given.waits)
-    time = submission.timestamp.isoformat(" ") if submission.timestamp is not None else ""
-    raw = round(sum(given.score for given in marks.cells.values()), 6)
-    return Line(
-        name, first, last, email, assignment, time, marks.seconds_late, raw, marks.penalty,
-        None if waits else marks.score, marks.points, waits,
-    )  # fmt: skip
+    for person in people:
+        record, handin = records.get(person.id), handins.get(person.id)
+        about = (person.id, person.first_name, person.last_name, person.email, assignment)
+        notes = tuple(filter(None, (record.problem, *record.notes, record.report))) if record is not None else ()
+        undone = _undone(handin / f"{assignment}.ipynb", record) if handin is not None else ()
+        try:
+            submission = gradebook.find_submission(assignment, person.id)
+        except MissingEntry:
+            yield Line(*about, "", 0.0, 0.0, 0.0, None if undone else 0.0, points, undone, notes)
+            continue
+        marks = read_marks(gradebook, folder, assignment, person.id)
+        waits = (*undone, *(key for key, given in marks.cells.items() if given.waits))
+        time = submission.timestamp.isoformat(" ") if submission.timestamp is not None else ""
+        raw = round(sum(given.score for given in marks.cells.values()), 6)
+        yield Line(
+            *about, time, marks.seconds_late, raw, marks.penalty, None if waits else marks.score, marks.points, waits,
+            notes,
+        )  # fmt: skip
+
+
+def _undone(notebook: Path, record: Record | None) -> tuple[str, ...]:
+    """What has to be done with a hand-in before it has a grade at all; () where nothing has."""
+    if not os.path.lexists(notebook):
+        return (NO_NOTEBOOK,)
+    if record is None:
+        return (NOT_GRADED,)
+    return (CHANGED,) if is_new(record, notebook) else ()
 
 
 def as_csv(lines: Iterable[Line]) -> str:
     """One row for each student and assignment."""
     head = [
         "assignment", "student_id", "last_name", "first_name", "email", "handed_in", "seconds_late", "raw_score",
-        "late_penalty", "score", "max_score", "waiting",
+        "late_penalty", "score", "max_score", "waiting", "notes",
     ]  # fmt: skip
     rows = [
         [
             line.assignment, line.student, line.last_name, line.first_name, line.email, line.handed_in,
             _number(line.seconds_late), _number(line.raw), _number(line.penalty), _number(line.score),
-            _number(line.points), " ".join(line.waits),
+            _number(line.points), "; ".join(line.waits), "; ".join(line.notes),
         ]
         for line in lines
     ]  # fmt: skip

@@ -16,8 +16,17 @@ from warpschool.classroom.nbgrader_app import ClassApp
 from warpschool.errors import CourseError, GradingError, WarpschoolError
 from warpschool.grading import cluster
 from warpschool.grading.assignment import Assignment
-from warpschool.grading.handin import HandIn, read_handin
-from warpschool.grading.records import Record, assemble, kernel_jobs, mixed_versions, python_job, versions_today
+from warpschool.grading.handin import HandIn, read_handin, share_of_cells
+from warpschool.grading.records import (
+    CellState,
+    Record,
+    assemble,
+    is_new,
+    kernel_jobs,
+    mixed_versions,
+    python_job,
+    versions_today,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,10 @@ class Where:
 
 
 HERE = Where()
+MAX_SEARCHED = 100
+"""notebooks of a student's that are looked into"""
+MOST = 0.5
+"""of an assignment's cells, for a notebook to be taken for it"""
 
 
 @dataclass(frozen=True)
@@ -45,10 +58,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Round:
-    """What a round did: records of the graded, who was left alone and why, whom nbgrader could not process."""
+    """What a round did: records of the graded, who was left alone and why, whom nbgrader could not process.
+
+    `waits`: student -> cells that a person has to look at, of everybody who is graded, as the gradebook has it now;
+    `offered`: student without the notebook -> files that look like it, the likeliest first.
+    """
 
     assignment: str
     graded: Mapping[str, Record]
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    offered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unchanged: tuple[str, ...] = ()
     without_notebook: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -72,13 +91,9 @@ def plan(folder: ClassFolder, assignment: Assignment, *, students: Sequence[str]
     wanted = {}
     for student, path in chosen.items():
         notebook = path / f"{assignment.name}.ipynb"
-        if os.path.lexists(notebook) and (regrade or _is_new(records.get(student), notebook, assignment)):
+        if os.path.lexists(notebook) and (regrade or is_new(records.get(student), notebook)):
             wanted[student] = notebook
     return wanted
-
-
-def _is_new(record: Record | None, notebook: Any, assignment: Assignment) -> bool:
-    return record is None or not record.is_complete or read_handin(notebook, assignment).sha256 != record.handin
 
 
 def grade_class(
@@ -111,11 +126,37 @@ def grade_class(
     after = folder.records.of(name)
     graded = {student: after[student] for student in wanted if student in after and student not in failed}
     everybody = folder.handins(name)
+    lacking = [s for s, path in everybody.items() if not os.path.lexists(path / f"{name}.ipynb")]
     return Round(
-        name, graded, tuple(s for s in everybody if s in after and s not in wanted),
-        tuple(s for s, path in everybody.items() if not os.path.lexists(path / f"{name}.ipynb")), failed,
+        name, graded, dict(_waiting(app, name, after)), {s: renamed(folder, assignment, s) for s in lacking},
+        tuple(s for s in everybody if s in after and s not in wanted), tuple(lacking), failed,
         tuple(changes(before, graded)), tuple(str(path) for path in moved),
     )  # fmt: skip
+
+
+def _waiting(app: ClassApp, name: str, records: Mapping[str, Record]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Students with cells that a person has to look at: none of those that one has given points for already, and none
+    that wait for the grader."""
+    with app.gradebook() as gradebook:
+        for submission in gradebook.assignment_submissions(name):
+            record = records.get(str(submission.student_id))
+            failed = {cell.grade_id for cell in record.cells if cell.state is CellState.FAILED} if record else set()
+            grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+            if cells := tuple(grade.name for grade in grades if grade.needs_manual_grade and grade.name not in failed):
+                yield str(submission.student_id), cells
+
+
+def renamed(folder: ClassFolder, assignment: Assignment, student: str) -> tuple[str, ...]:
+    """Return the notebooks of a student that hold most of an assignment's cells under another name or in another place.
+
+    Paths are relative to the student's folder, the likeliest first; notebooks that are another assignment's are left.
+    """
+    own = folder.root / folder.submitted / student
+    others = {own / name / f"{name}.ipynb" for name in folder.names()}
+    files = [path for path in sorted(own.glob("**/*.ipynb"))[:MAX_SEARCHED] if path not in others]
+    shares = {path: share_of_cells(path, assignment) for path in files}
+    alike = sorted((path for path in files if shares[path] >= MOST), key=lambda path: -shares[path])
+    return tuple(str(path.relative_to(own)) for path in alike)
 
 
 def _require_released(app: ClassApp, name: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -202,8 +203,14 @@ def export(
     else:
         text = formats.FORMATS[form](lines)
     write_file(to, text)
-    output.data({"course": _judge(), "file": str(to), "grades": len(lines), "waiting": len(waiting)})
+    noted = [line for line in lines if line.notes]
+    output.data({
+        "course": _judge(), "file": str(to), "grades": len(lines), "waiting": len(waiting),
+        "notes": [[line.student, line.assignment, *line.notes] for line in noted],
+    })  # fmt: skip
     output.show(f"{len(lines)} grades: ", (str(to), "bold"))
+    for line in noted:
+        output.show(f"  {line.student}: {line.assignment}: {'; '.join(line.notes)}", style="dim")
     if waiting:
         output.show(_waiting(waiting), style="yellow")
 
@@ -369,7 +376,9 @@ def _grade_lab(lab: str, *, folder: Path, students: list[str], regrade: bool, wh
     output.data({
         "course": _judge(), "assignment": done.assignment,
         "graded": {s: json.loads(r.to_json()) for s, r in done.graded.items()},
+        "waits": {s: list(cells) for s, cells in done.waits.items()},
         "unchanged": list(done.unchanged), "without_notebook": list(done.without_notebook), "failed": dict(done.failed),
+        "offered": {s: list(files) for s, files in done.offered.items()},
         "changes": [asdict(change) for change in done.changes], "moved_aside": list(done.moved),
     })  # fmt: skip
     _show_round(output, done)
@@ -378,7 +387,7 @@ def _grade_lab(lab: str, *, folder: Path, students: list[str], regrade: bool, wh
 
 
 def _show_round(output: Output, done: Round) -> None:
-    if rows := tuple(_row(student, record) for student, record in done.graded.items()):
+    if rows := tuple(_row(student, record, done.waits.get(student, ())) for student, record in done.graded.items()):
         head = ("student", "points", "of", "verdicts", "waits for a person", "notes")
         output.table(Table("", head, rows, frozenset(["points", "of"])))
     _show_costs(output, [(student, r) for student, record in done.graded.items() for r in record.results.values()])
@@ -388,25 +397,35 @@ def _show_round(output: Output, done: Round) -> None:
         output.table(Table("", columns, tuple(map(_change, done.changes)), frozenset(columns[2:])))
     for student, why in done.failed.items():
         output.show(f"{student}: not graded: {why}", style="bold red")
-    if done.without_notebook:
-        output.show(f"No notebook {done.assignment}.ipynb: {', '.join(done.without_notebook)}", style="yellow")
+    for student in done.without_notebook:
+        output.show(_without_notebook(student, done), style="yellow")
     for path in done.moved:
         output.show(f"Moved to quarantine/, for it is no regular file: {path}", style="yellow")
     if failures := sum(not record.is_complete for record in done.graded.values()):
         output.show(f"{failures} submissions wait for the grader, which failed; run this again.", style="bold red")
     output.show(f"{len(done.graded)} graded, {len(done.unchanged)} unchanged since they were graded.")
+    if earlier := [student for student in done.waits if student not in done.graded]:
+        output.show(f"Of these, a person has to look at: {', '.join(earlier)}", style="yellow")
 
 
-def _row(student: str, record: Record) -> tuple[object, ...]:
-    from warpschool.grading.records import CellState
+def _without_notebook(student: str, done: Round) -> str:
+    """What to do about a hand-in without the notebook: a file with the lab's cells is offered."""
+    said = f"{student}: no notebook {done.assignment}.ipynb"
+    if found := done.offered.get(student):
+        place = f"submitted/{student}"
+        target = f"{place}/{done.assignment}/{done.assignment}.ipynb"
+        said += f"; {found[0]} has its cells. To take it: mv {quote(f'{place}/{found[0]}')} {quote(target)}"
+    return said
 
+
+def _row(student: str, record: Record, waits: tuple[str, ...]) -> tuple[object, ...]:
     known = sum(cell.score or 0.0 for cell in record.cells)
     counts = Counter(str(result.verdict) for result in record.results.values())
     verdicts = "BAD" if record.problem else " ".join(f"{v} {n}" if n > 1 else v for v, n in counts.items())
     return (
         student, _points(known), _points(sum(cell.points for cell in record.cells)),
         Cell(verdicts, "good" if set(counts) == {"AC"} else "bad"),
-        ", ".join(cell.grade_id for cell in record.cells if cell.state is CellState.PERSON),
+        ", ".join(waits),
         "; ".join(filter(None, (record.problem, *record.notes, record.report))),
     )  # fmt: skip
 

@@ -14,10 +14,11 @@ import io
 import itertools
 import json
 import os
+import re
 import stat
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,13 @@ MAX_IMAGES = 8
 """of one answer"""
 MAX_DRAWN = 8
 """cells that are run for their pictures"""
+MAX_NAMED = 6
+"""cells named in a note"""
 OWN = "own-"
 """begins the ids of cells that the student added"""
 STUDENTS_IMAGE = "The image below is the student's own, from the submitted file; the grader did not make it.\n"
+_TEACHERS = re.compile(r"^ *### BEGIN (MARK SCHEME|HIDDEN TESTS).*?^ *### END \1", re.DOTALL | re.MULTILINE)
+"""what a release leaves out of a cell"""
 _KINDS = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
 
@@ -79,6 +84,11 @@ def read_handin(path: Path, assignment: Assignment) -> HandIn:
         return nothing
     cells, problem = _cells_of(data)
     return replace(nothing, problem=problem) if problem else _sorted(cells, assignment, nothing)
+
+
+def digest_of(path: Path) -> str:
+    """Return the hash that `read_handin` gives a file, without reading what is in it."""
+    return hashlib.sha256(_bytes_of(path)[0]).hexdigest()
 
 
 def reassembled(handin: HandIn, assignment: Assignment) -> NotebookNode:
@@ -253,7 +263,50 @@ def _sorted(cells: list[_Raw], assignment: Assignment, empty: HandIn) -> HandIn:
             if raw.kind != own[name].kind:
                 notes.append(f"the cell {name} is of another type now: {raw.kind}")
     kernels = dict(_kernels(assignment, own, extras, notes))
+    sources = {name: raw.source for raw, name in zip(cells, known, strict=True) if name}
+    notes += _notes_on_cells(masters, sources, set(assignment.kernel_cells))
     return replace(empty, cells=own, extras=extras, kernels=kernels, notes=tuple(notes))
+
+
+def _notes_on_cells(
+    masters: Mapping[str, NotebookNode], sources: Mapping[str, str], named: Collection[str]
+) -> Iterator[str]:
+    """Which cells of the instructor's were deleted or edited, those with points first; `named` are noted elsewhere.
+
+    An empty or absent place for an answer is an answer that was not given, and so no note.
+    """
+    if not sources:
+        yield f"none of the assignment's {len(masters)} cells is there"
+        return
+    ranked = sorted(masters, key=lambda name: not marks(masters[name]).get("points"))
+    gone = [name for name in ranked if name not in sources and name not in named and not is_answer(masters[name])]
+    edited = [
+        name for name in ranked
+        if name in sources and not is_free(masters[name]) and _said(sources[name]) != _said(masters[name].source)
+    ]  # fmt: skip
+    if gone:
+        yield f"deleted: {_first_of(gone)}; the instructor's are taken"
+    if edited:
+        yield f"edited: {_first_of(edited)}; the instructor's are taken"
+
+
+def _said(source: str) -> str:
+    """A cell's text as released, without spaces at the ends of lines."""
+    lines = _TEACHERS.sub("", _clean(source)).splitlines()
+    return "\n".join(line.rstrip() for line in lines).strip()
+
+
+def _first_of(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more
+
+
+def share_of_cells(path: Path, assignment: Assignment) -> float:
+    """Return which part of an assignment's cells a notebook has, 0 to 1; 0 for a file that cannot be read."""
+    data, problem = _bytes_of(path)
+    cells = [] if problem else _cells_of(data)[0]
+    masters = {_name(cell): cell for cell in assignment.notebook.cells if _name(cell)}
+    return len({_known(cell, masters) for cell in cells} - {""}) / max(1, len(masters))
 
 
 def _known(raw: _Raw, masters: Mapping[str, NotebookNode]) -> str:

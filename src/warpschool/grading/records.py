@@ -22,7 +22,7 @@ from warpschool.atomic import write_file
 from warpschool.course import Course
 from warpschool.errors import GradingError
 from warpschool.grading.assignment import KERNEL, PYTHON, Assignment, GradedCell
-from warpschool.grading.handin import HandIn, answers, digest, drawn_cells, reassembled
+from warpschool.grading.handin import HandIn, answers, digest, digest_of, drawn_cells, reassembled
 from warpschool.grading.jobs import KernelJob, Policy, PythonJob, PythonOutcome
 from warpschool.grading.result import FORMAT as RESULT_FORMAT, CellOutcome, Result
 from warpschool.grading.runner import cases_of, provenance
@@ -146,6 +146,11 @@ class Records:
         names = sorted(path.stem for path in (self.folder / assignment).glob("*.json"))
         found = {name: self.get(assignment, name) for name in names}
         return {name: record for name, record in found.items() if record is not None}
+
+
+def is_new(record: Record | None, notebook: Path) -> bool:
+    """Return whether a hand-in is to be graded: never was, was changed since, or the grader failed at it."""
+    return record is None or not record.is_complete or digest_of(notebook) != record.handin
 
 
 # ---------------------------------------------------------------- from results to scores
