@@ -15,7 +15,7 @@ from pypdf import PdfWriter
 from warpschool.authoring.starters import find_holes
 from warpschool.classroom.reports import look_at_report
 from warpschool.course import Course
-from warpschool.errors import CourseError, GradingError
+from warpschool.errors import CourseError
 from warpschool.grading.assignment import read_rubrics
 from warpschool.grading.python_cells import bubblewrap_problem
 
@@ -164,7 +164,7 @@ def test_a_solution_is_never_released(small_class):
     notebook = mini_notebook()
     notebook.cells[1].source = f"%%kernel {STEP}\n{RIGHT}"
     small_class.write_source(notebook)
-    with pytest.raises(GradingError, match=f"m-kernel holds the solution of {STEP}"):
+    with pytest.raises(CourseError, match=f"m-kernel holds the solution of {STEP}"):
         small_class.app.convert("release", "mini")
     assert find_holes(RIGHT)
 
@@ -181,7 +181,7 @@ def test_points_and_criteria_must_be_right(small_class, source, said):
     notebook = mini_notebook()
     notebook.cells[2].source = source
     small_class.write_source(notebook)
-    with pytest.raises(GradingError, match=said):
+    with pytest.raises(CourseError, match=said):
         small_class.app.convert("release", "mini")
 
 

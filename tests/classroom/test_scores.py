@@ -174,7 +174,7 @@ def test_a_class_is_never_graded_with_two_versions(small_class, monkeypatch):
     small_class.hand_in("bob")
     with pytest.raises(CourseError, match=r"nvrtc: then 1[\d.]+, now 99\.9"):
         small_class.grade()
-    with pytest.raises(GradingError, match=r"1 of 1 submissions of mini were graded otherwise"):
+    with pytest.raises(CourseError, match=r"1 of 1 submissions of mini were graded otherwise"):
         small_class.app.convert("grade", "mini", student="bob")  # nbgrader's own command and button
 
 

@@ -122,6 +122,11 @@ def feedback_page(folder: ClassFolder, db_url: str, *, assignment: str, student:
     record = folder.records.get(assignment, student)
     if record is None:
         raise GradingError(f"{student} has no record for {assignment}", next_step=f"warpschool grade {assignment}")
+    if record.is_outdated:
+        raise GradingError(
+            f"{student} was graded by another version of warpschool, whose results this one cannot read",
+            next_step=f"Grade everybody anew; points given by people stay: warpschool grade {assignment} --regrade",
+        )
     master = folder.assignment(assignment)
     with Gradebook(db_url) as gradebook:
         marks = read_marks(gradebook, folder, assignment, student)

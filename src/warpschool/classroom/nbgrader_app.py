@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import io
-import itertools
 import logging
 import os
 import sys
@@ -20,8 +19,10 @@ from sqlalchemy.exc import SAWarning
 
 from warpschool.classroom.folder import ClassFolder, folder_of
 from warpschool.classroom.gradebook import recompute
-from warpschool.errors import CourseError, GradingError
+from warpschool.errors import CourseError, GradingError, WarpschoolError
 
+MOST_LINES = 12
+"""of nbgrader's log, in an error"""
 CONVERTERS = {"release": GenerateAssignment, "grade": Autograde, "feedback": GenerateFeedback}
 
 
@@ -54,7 +55,8 @@ class ClassApp:
         return Gradebook(self.coursedir.db_url, self.coursedir.course_id)
 
     def convert(self, what: str, assignment: str, *, student: str = "*", force: bool = True) -> None:
-        """Run one of nbgrader's converters. Raises GradingError with the end of its log when it fails."""
+        """Run one of nbgrader's converters. Raises our own error where one ended it, else GradingError with the end of
+        its log."""
         self.coursedir.assignment_id = assignment
         self.coursedir.student_id = student
         with _captured(self.app.log) as log:
@@ -65,7 +67,8 @@ class ClassApp:
                     warnings.simplefilter("ignore", SAWarning)  # nbgrader's own, about a session of its
                     converter.start()
             except NbGraderException as error:
-                raise GradingError(_told(log.getvalue()) or str(error)) from None
+                told = "\n".join(log.text.getvalue().strip().splitlines()[-MOST_LINES:])
+                raise (log.ours or GradingError(told or str(error))) from None
 
     def recompute_penalties(self, assignments: Sequence[str] = ()) -> None:
         """Write the late penalties anew, of all assignments where none is named."""
@@ -93,25 +96,29 @@ def _put_tools_on_path() -> None:
         os.environ["PATH"] = os.pathsep.join(filter(None, (os.environ.get("PATH"), own)))
 
 
+class _Log(logging.StreamHandler[io.StringIO]):
+    """nbgrader's log as text; nbgrader writes what was raised into it and raises an error of its own."""
+
+    def __init__(self) -> None:
+        self.text = io.StringIO()
+        super().__init__(self.text)
+        self.ours: WarpschoolError | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line, and the first error of ours that is being handled meanwhile."""
+        raised = sys.exc_info()[1]
+        if self.ours is None and isinstance(raised, WarpschoolError):
+            self.ours = raised
+        super().emit(record)
+
+
 @contextmanager
-def _captured(log: logging.Logger) -> Iterator[io.StringIO]:
-    """nbgrader's log as text, in place of the terminal."""
-    text = io.StringIO()
-    handler = logging.StreamHandler(text)
+def _captured(log: logging.Logger) -> Iterator[_Log]:
+    """nbgrader's log in place of the terminal."""
+    own = _Log()
     handlers, propagate = log.handlers[:], log.propagate
-    log.handlers, log.propagate = [handler], False
+    log.handlers, log.propagate = [own], False
     try:
-        yield text
+        yield own
     finally:
         log.handlers, log.propagate = handlers, propagate
-
-
-def _told(log: str) -> str:
-    """What our own errors said in nbgrader's log, else the last lines of it."""
-    lines = log.strip().splitlines()
-    starts = [n for n, line in enumerate(lines) if line.startswith("warpschool.errors.")]
-    if not starts:
-        return "\n".join(lines[-12:])
-    first, *rest = lines[starts[0] :]
-    more = itertools.takewhile(lambda line: line.strip() and "There was an error" not in line, rest)
-    return "\n".join([first.partition(": ")[2], *more])

@@ -29,6 +29,7 @@ from warpschool.grading.runner import cases_of, provenance
 from warpschool.grading.verdicts import Verdict, worst
 
 FORMAT = 1
+_RESULTS = f"format {RESULT_FORMAT}"
 _VERSION_KEYS = ("warpschool", "code", "counters", "compiler", "nvrtc", "arch", "cases")
 
 
@@ -80,6 +81,11 @@ class Record:
         """Whether no cell waits for the grader itself."""
         return all(cell.state is not CellState.FAILED for cell in self.cells)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether another version of warpschool wrote its results: there are only scores then."""
+        return self.versions.get("results", _RESULTS) != _RESULTS
+
     def cell(self, grade_id: str) -> CellScore | None:
         """Return a cell's score; None for a cell that this record does not know."""
         return next((cell for cell in self.cells if cell.grade_id == grade_id), None)
@@ -93,7 +99,10 @@ class Record:
 
     @staticmethod
     def from_json(text: str) -> Record:
-        """Read what `to_json` wrote; raises GradingError for anything else."""
+        """Read what `to_json` wrote; raises GradingError for anything else.
+
+        Scores are read whatever version wrote them; results of another version are left out: see `is_outdated`.
+        """
         try:
             data = json.loads(text)
             if data.pop("format") != FORMAT:
@@ -102,10 +111,22 @@ class Record:
                 CellScore(**{**cell, "verdict": Verdict(cell["verdict"]), "state": CellState(cell["state"])})
                 for cell in data.pop("cells")
             )
-            results = {step: Result.from_json(json.dumps(item)) for step, item in data.pop("results").items()}
+            results, others = _results_of(data.pop("results"))
+            data["versions"] |= {"results": others} if others else {}
             return Record(**{**data, "notes": tuple(data["notes"])}, cells=cells, results=results)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise GradingError(f"this is no record of warpschool: {error}") from None
+
+
+def _results_of(data: Mapping[str, Any]) -> tuple[dict[str, Result], str]:
+    """The results of this version's form, and which other form is among them ("": none)."""
+    found, others = {}, ""
+    for step, item in data.items():
+        try:
+            found[step] = Result.from_json(json.dumps(item))
+        except GradingError:
+            others = f"of another form ({item.get('format')})"
+    return ({}, others) if others else (found, "")
 
 
 @dataclass(frozen=True)
@@ -235,7 +256,7 @@ def versions_today(assignment: Assignment, policy: Policy, course: Course) -> di
 
 def _promised(assignment: Assignment, policy: Policy) -> dict[str, str]:
     points = ", ".join(f"{cell.grade_id} {cell.points:g}" for cell in assignment.cells)
-    return {"points": points, "seed": str(policy.seed)}
+    return {"points": points, "seed": str(policy.seed), "results": _RESULTS}
 
 
 def _versions(provenances: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
