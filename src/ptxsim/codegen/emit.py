@@ -364,8 +364,18 @@ class Builder:
 
     # -- functions --------------------------------------------------------------------------------------------------
     def function(self, header: str) -> str:
-        """The finished function; `header` is everything between `define` and the brace."""
-        return f"define {header} {{\n" + "\n".join(self.lines) + "\n}\n"
+        """The finished function; `header` is everything between `define` and the brace.
+
+        Stack slots go to its entry, wherever they were asked for: elsewhere each turn of a loop would take more stack,
+        and LLVM aligns such a slot by what it believes of the stack pointer.
+        """
+        first = 1 if self.lines[0].endswith(":") else 0
+        labels = [place for place, line in enumerate(self.lines) if line.endswith(":")]
+        inner = labels[first] if len(labels) > first else len(self.lines)
+        slots = [line for line in self.lines[inner:] if " = alloca " in line]
+        rest = [line for line in self.lines[inner:] if " = alloca " not in line]
+        lines = [*self.lines[:first], *slots, *self.lines[first:inner], *rest]
+        return f"define {header} {{\n" + "\n".join(lines) + "\n}\n"
 
 
 # ---------------------------------------------------------------- functions written by hand
