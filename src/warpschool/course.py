@@ -69,6 +69,11 @@ class Step:
         return self._header.text_of("Target")
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is a whole program, with `main`: its header says by `Program:` how it is called."""
+        return bool(self._header.text_of("Program"))
+
+    @property
     def follows(self) -> str:
         """The step of its `From:` line, or ""."""
         match = _FROM.match(self._header.text_of("From"))

@@ -30,7 +30,7 @@ cudaError_t allocate(void** p, size_t bytes, MemoryKind kind) {
 cudaError_t release(void* p, MemoryKind kind) {
     if (!p) return cudaSuccess;
     if (kind == DEVICE_MEMORY) {  // cudaFree waits for the device
-        cudaError_t error = synchronize(0, 0);
+        cudaError_t error = synchronize(0, 0, false);
         if (error != cudaSuccess) return error;
     }
     Answer found = Message(FREE).u64(kind).address(p).callers().ask();
