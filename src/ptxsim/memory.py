@@ -54,7 +54,8 @@ class Memory:
     `limit_bytes` bounds the bytes that are allocated at one time; more raises MemoryLimitExceeded. `heap_bytes` is what
     kernels may have by `malloc` and `new` (cudaLimitMallocHeapSize). `file` is the descriptor of an empty memory file
     to lay the arena in: another process that maps it at `base` sees the same bytes. What was freed is then given anew
-    as late as may be, so that a pointer to it meets nothing. `capacity`: address space to reserve; never more than the default.
+    as late as may be, so that a pointer to it meets nothing. `capacity`: address
+    space to reserve; never more than the default.
     """
 
     def __init__(

@@ -188,14 +188,15 @@ _OF_CAUSE: Mapping[str, Hints] = {
 }
 _FREED = (
     "This memory was given back already. Who still uses it?",
-    "Compare the line of cudaFree with {lines}: a free stands behind the last use, and behind a loop rather than in it.",
+    "Compare the line of cudaFree with {lines}: a free stands behind the last use, behind a loop and not in it.",
     "allocate; for (...) { copy; launch; }; synchronise; free",
 )
 _HOST_SIDE = (
     "There are two memories. Whose address is this pointer, and who follows it here?",
     "At {lines}: an address of cudaMalloc means something to kernels and to cudaMemcpy alone. The order is "
     "(destination, source, bytes, direction), and the direction says which of both is the device's.",
-    "cudaMemcpy(d_x, x.data(), bytes, cudaMemcpyHostToDevice);   cudaMemcpy(y.data(), d_y, bytes, cudaMemcpyDeviceToHost);",
+    "cudaMemcpy(d_x, x.data(), bytes, cudaMemcpyHostToDevice);   cudaMemcpy(y.data(), d_y, bytes, "
+    "cudaMemcpyDeviceToHost);",
 )
 _OF_PROGRAM: Mapping[str, Hints] = {
     "leak": (

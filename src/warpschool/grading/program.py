@@ -32,7 +32,7 @@ import numpy.typing as npt
 from ptxsim import launching_thread
 from warpschool import model
 from warpschool.errors import GradingError
-from warpschool.grading.program_build import DEVICE_BYTES, ProgramFile, confined_command, launcher_environment
+from warpschool.grading.program_build import DEVICE_BYTES, FILE_BYTES, ProgramFile, confined_command, launcher_environment
 from warpschool.grading.program_child import REFUSED
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, STEP_LIMIT, TRANSLATION_LIMIT, WORK_LIMIT
@@ -57,6 +57,7 @@ _BUDGET = Budget(
 ILLEGAL_ADDRESS, MEMORY_ALLOCATION = 700, 2
 """Errors of CUDA's that a call can be made to fail with."""
 
+_WAITS = "the program waits, and neither it nor the device does anything: what does it wait for?"
 _ERRORS = {
     MEMORY_ALLOCATION: ("cudaErrorMemoryAllocation", "out of memory"),
     ILLEGAL_ADDRESS: ("cudaErrorIllegalAddress", "an illegal memory access was encountered"),
@@ -141,20 +142,25 @@ class ProgramSubmission:
             folder = Path(place)
             for name, data in (files or {}).items():
                 (folder / name).write_bytes(data if isinstance(data, bytes) else np.asarray(data).tobytes())
-            report, cut = self._report(folder, list(map(str, arguments)), gpu, fault, skip_launches)
+            report, is_idle = self._report(folder, list(map(str, arguments)), gpu, fault, skip_launches)
             found = ProgramRun(report, _left(folder, files or {}), named)
         self._runs += 1
         self._launches += report.launches
-        if cut:
-            raise Judgement(Verdict.TLE, cut, case=named)
+        ends: dict[object, tuple[Verdict, str]] = {
+            -signal.SIGXCPU: (Verdict.TLE, f"host code used up {HOST_CPU_S} s of processor time: an endless loop?"),
+            -signal.SIGXFSZ: (Verdict.OLE, f"the program writes more than {FILE_BYTES >> 20} MB into a file"),
+        }
+        end = ends.get(report.status) if not is_idle else (Verdict.TLE, _WAITS)
+        if end is not None:
+            raise Judgement(*end, case=named)
         if judged:
             self._judge(found, allowed)
         return found
 
     def _report(
         self, folder: Path, arguments: list[str], gpu: str, fault: Fault | None, skip_launches: bool
-    ) -> tuple[ProgramReport, str]:
-        """The report of a run, and why it was cut short."""
+    ) -> tuple[ProgramReport, bool]:
+        """The report of a run, and whether it was ended because it only waited."""
         start = time.perf_counter()
         session, memory = make_session(
             model.find_gpu(gpu), memory_bytes=DEVICE_BYTES, budget=_BUDGET, fault=fault, skip_launches=skip_launches
@@ -177,8 +183,8 @@ class ProgramSubmission:
             )  # fmt: skip
             theirs.close()
             os.close(memory)
-            idle = _wait(child.pid, served)
-            if idle:
+            is_idle = _wait(child.pid, served)
+            if is_idle:
                 child.kill()
             status = child.wait()
             text = [_text(file) for file in (output, errors)]
@@ -186,11 +192,8 @@ class ProgramSubmission:
             raise recording.problem
         if status == REFUSED and not session.process.pid:
             raise GradingError("the program's process could not be confined")
-        cut = "the program waits, and neither it nor the device does anything: what does it wait for?" if idle else ""
-        if status == -signal.SIGXCPU:
-            cut = f"host code used up {HOST_CPU_S} s of processor time: a loop that does not end?"
         try:
-            return make_report(session, status, time.perf_counter() - start, leaks=True, text=text), cut
+            return make_report(session, status, time.perf_counter() - start, leaks=True, text=text), is_idle
         finally:
             session.close()
 

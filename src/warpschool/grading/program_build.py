@@ -152,10 +152,11 @@ def _run(
 ) -> subprocess.CompletedProcess[str]:
     places = [*_system(), *_toolchain(tools), str(runtime.parent), str(HEADERS), str(folder)]
     path = os.pathsep.join(dict.fromkeys([str(tools.host.parent), "/usr/bin", "/bin"]))
+    environment = {"PATH": path, "LC_ALL": "C", "TMPDIR": str(folder), "SOURCE_DATE_EPOCH": "0"}
     confined = confined_command(
         command, folder, readable=places, executable=None, processes=True, must=must, cpu_s=_CPU_S,
-        memory_bytes=_MEMORY_BYTES, environment={"PATH": path, "LC_ALL": "C", "TMPDIR": str(folder), "SOURCE_DATE_EPOCH": "0"},
-    )  # fmt: skip
+        memory_bytes=_MEMORY_BYTES, environment=environment,
+    )
     try:
         return subprocess.run(
             confined, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=_WALL_S,

@@ -34,6 +34,8 @@ def main(text: str) -> int:
         (resource.RLIMIT_AS, job["memory_bytes"]), (resource.RLIMIT_CORE, 0),
     ):  # fmt: skip
         _lower(which, value)
+    for number in (signal.SIGXFSZ, signal.SIGPIPE):  # Python ignores them, and what it becomes would, too
+        signal.signal(number, signal.SIG_DFL)
     os.chdir(job["folder"])
     whole = confine(
         readable=job["readable"], writable=[job["folder"]], executable=job["executable"], processes=job["processes"]
