@@ -32,7 +32,13 @@ import numpy.typing as npt
 from ptxsim import launching_thread
 from warpschool import model
 from warpschool.errors import GradingError
-from warpschool.grading.program_build import DEVICE_BYTES, FILE_BYTES, ProgramFile, confined_command, launcher_environment
+from warpschool.grading.program_build import (
+    DEVICE_BYTES,
+    FILE_BYTES,
+    ProgramFile,
+    confined_command,
+    launcher_environment,
+)
 from warpschool.grading.program_child import REFUSED
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, STEP_LIMIT, TRANSLATION_LIMIT, WORK_LIMIT
@@ -309,6 +315,19 @@ class ProgramSubmission:
         told = Judgement(Verdict.RTE, f"{what}, and then: {wrong}", line=line, case=run.case)
         told.cause = "unchecked-call"
         raise told
+
+    def waits_for_copies(self, run: ProgramRun) -> None:
+        """Raise Judgement (RACE) where the host never waits for a copy into its memory that it does not wait for.
+
+        A synchronisation with the device or an event behind it is enough, or with the copy's stream.
+        """
+        waits = [(at, call) for at, call in enumerate(run.report.calls) if call.kind == "synchronize" or call.blocking]
+        for at, copy in enumerate(run.report.calls):
+            if copy.kind == "DtoH" and not copy.blocking and not any(
+                later > at and (call.name != "stream" or call.stream in (0, copy.stream)) for later, call in waits
+            ):
+                said = "nobody waits for this copy into the host's memory: the host may read it before it has arrived"
+                raise Judgement(Verdict.RACE, said, line=self.line_of([copy]), case=run.case)
 
     def done_by_kernels(self, run: ProgramRun, again: ProgramRun, names: Sequence[str]) -> None:
         """Raise Judgement (PERF) where outputs are the same in a run whose kernels did nothing."""
