@@ -51,7 +51,7 @@ def test_correct(program, rng):
     weight=2,
     hint=[
         "cudaMemcpyAsync returns at once. When have its bytes arrived?",
-        "Before y is read, something must wait for the stream of every copy: a stream, an event behind them, the device.",
+        "Before y is read, the host waits for every copy: for its stream, for an event behind it, or for the device.",
         "CHECK(cudaEventRecord(stop)); CHECK(cudaEventSynchronize(stop)); then read y",
     ],
 )
@@ -96,8 +96,8 @@ def test_overlap(program, rng):
         "An event is recorded in a stream. What has to be done before it counts as reached?",
         "The start comes before the first copy, the stop after the last one, in a stream that waits for all of them; "
         "the time is there once the stop has been waited for.",
-        "cudaEventRecord(start); ...; cudaEventRecord(stop); cudaEventSynchronize(stop); cudaEventElapsedTime(&elapsed, "
-        "start, stop)",
+        "cudaEventRecord(start); ...; cudaEventRecord(stop); cudaEventSynchronize(stop); "
+        "cudaEventElapsedTime(&elapsed, start, stop)",
     ],
 )
 def test_time(program, rng):
@@ -111,5 +111,5 @@ def test_time(program, rng):
             said = "what is printed as elapsed is not what cudaEventElapsedTime gave"
             raise Judgement(Verdict.WA, said, case=run.case)
         if not 0.95 * whole <= asked[-1].value <= 1.25 * whole:
-            said = f"the events are {asked[-1].value:.4f} ms apart; from the first copy to the last it takes {whole:.4f} ms"
+            said = f"the events are {asked[-1].value:.4f} ms apart; all copies and kernels take {whole:.4f} ms"
             raise Judgement(Verdict.WA, said, case=run.case)

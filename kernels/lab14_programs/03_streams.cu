@@ -61,14 +61,17 @@ int main(int argc, char** argv)
     const int n = std::atoi(argv[1]), chunks = std::atoi(argv[2]);
     const size_t bytes = n * sizeof(float);
     float *x = nullptr, *y = nullptr, *d_x, *d_y;
-    CHECK(cudaMalloc(&d_x, bytes));
-    CHECK(cudaMalloc(&d_y, bytes));
 
     // BEGIN SOLUTION: memory of the host's for x and y from which the device copies by itself (about 2 lines)
     // END SOLUTION
 
-    if (!x || !y) return 1;
+    if (!x || !y) {
+        std::fprintf(stderr, "x and y have no memory yet\n");
+        return 0;
+    }
     read_floats("x.bin", x, n);
+    CHECK(cudaMalloc(&d_x, bytes));
+    CHECK(cudaMalloc(&d_y, bytes));
 
     cudaStream_t streams[STREAMS];
     for (cudaStream_t& stream : streams) CHECK(cudaStreamCreate(&stream));

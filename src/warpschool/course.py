@@ -143,6 +143,10 @@ class Course:
         """Return the steps of all labs, in order."""
         return tuple(step for lab in self.labs() for step in lab.steps)
 
+    def kernels(self) -> tuple[Step, ...]:
+        """Return the steps of all labs that are kernels, and not whole programs, in order."""
+        return tuple(step for step in self.steps() if not step.is_program)
+
     def step(self, name: str) -> Step:
         """Return a step by name ("lab02_tiling/01_tiled") or unambiguous beginnings of both parts ("lab02/01").
 
