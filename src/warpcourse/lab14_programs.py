@@ -1,4 +1,4 @@
-"""What lab 14's notebook looks at: one's own programs, run confined, what they asked for, and what nvcc does with one."""
+"""What lab 14's notebook looks at: one's own programs, run confined, what they asked for, and what nvcc does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from warpschool.grading.verdicts import Judgement
 from warpschool.harness.source import find_source
 from warpschool.inspect.timeline import Span, Timeline
 from warpschool.programs import find_tools
+from warpschool.show.exhibit import Exhibit
 from warpschool.show.programs import sentence
 from warpschool.show.table import Table
+from warpschool.show.timeline import show_timeline
 
 LAB = "lab14_programs/"
 _KINDS = {"HtoD": "copy in", "kernel": "kernel", "DtoH": "copy out"}
@@ -134,3 +136,12 @@ def ptx(step: str, *, most: int = 24) -> str:
     first = next(k for k, line in enumerate(lines) if line.startswith(".visible .entry"))
     kept = [line for line in lines[first:] if line.strip() and not line.strip().startswith(("//", "$L", ".reg"))]
     return "\n".join(kept[:most])
+
+
+def show(done: ProgramRun) -> Exhibit | None:
+    """The timeline of a run, where there is anything in it."""
+    found = timeline(done)
+    if not found.spans:
+        print("nothing ran on the device yet")
+        return None
+    return show_timeline(found)
