@@ -38,6 +38,7 @@ from warpschool.grading.sandbox import MOST_ANSWER_BYTES, Finished, module_path,
 from warpschool.grading.secret import fingerprint, secret_of
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
+from warpschool.programs import tools_report
 from warpschool.version import __version__
 from warpschool.warm import client as warm
 
@@ -72,7 +73,8 @@ def modules_hash(course: Course) -> str:
 def code_hash() -> str:
     """Return a hash of the three packages' modules: a changed checkout is another version, whatever its number says."""
     root = Path(__file__).resolve().parents[2]
-    paths = (path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    kinds = ("*.py", "*.cpp", "*.h")  # the runtime library of programs is C++
+    paths = (path for package in PACKAGES for kind in kinds for path in (root / package).rglob(kind))
     return _hash_of(root, (path for path in paths if "_content" not in path.parts))
 
 
@@ -111,6 +113,15 @@ def provenance(
             "isolation": ISOLATION,
         }
     )
+
+
+def program_versions(step: Step) -> dict[str, str]:
+    """Return what else the outcome of a whole program depends on; {} for a kernel."""
+    if not step.is_program:
+        return {}
+    report = tools_report()
+    found = report["available"]
+    return {"programs": f"nvcc {report['nvcc']}, {report['host']}" if found else "none"}
 
 
 def library_versions(compiler: str = "") -> dict[str, str]:

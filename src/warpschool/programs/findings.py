@@ -100,14 +100,17 @@ class Findings:
             finding = replace(finding, array=names.of(named))
         if piece is not None:
             facts = {"name": names.of(piece), "size": piece.nbytes, "memory": piece.kind.name.lower()} | facts
-        hosts = stacks.get(raw.hosts, ())
-        if hosts and raw.kernel and _base(hosts[0].function) == _base(raw.kernel):
-            hosts = hosts[1:]  # a kernel's own function of the host, which stands at the kernel's line
+        hosts = asking(stacks.get(raw.hosts, ()), raw.kernel)
         return Note(
             raw.kind, finding, raw.kernel, raw.launch, facts, hosts,
             stacks.get(piece.origin, ()) if piece is not None else (),
             stacks.get(piece.freed, ()) if piece is not None and piece.freed else (), raw.times,
         )  # fmt: skip
+
+
+def asking(hosts: tuple[HostFrame, ...], kernel: str) -> tuple[HostFrame, ...]:
+    """A launch's stack without the kernel's own function of the host, which stands at the kernel's line."""
+    return hosts[1:] if hosts and kernel and _base(hosts[0].function) == _base(kernel) else hosts
 
 
 def _base(name: str) -> str:

@@ -34,7 +34,7 @@ from warpschool.programs import errors, library
 from warpschool.programs.adopt import Argument, Dim3, LaunchRecord
 from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
 from warpschool.programs.clock import Clock
-from warpschool.programs.findings import Findings, Process
+from warpschool.programs.findings import Findings, Process, asking
 from warpschool.programs.hosts import Loaded, Place, frames
 from warpschool.programs.properties import PRINT_BYTES, STACK_BYTES, attribute, properties
 from warpschool.programs.report import Call
@@ -169,7 +169,7 @@ class Session:
         """The calls that were kept, with functions, files and lines."""
         asked = self.calls or []
         stacks = frames([one.hosts for one in asked]) if asked else {}
-        return tuple(replace(one.call, hosts=stacks.get(one.hosts, ())) for one in asked)
+        return tuple(replace(one.call, hosts=asking(stacks.get(one.hosts, ()), one.call.name)) for one in asked)
 
     def _hello(self, f: Fields) -> bytes:
         self.process = Process(f.u64())
