@@ -447,7 +447,7 @@ class Session:
 
     def _is_device(self, address: int, inside: bool) -> bool:
         piece = self.arena.at(address) if inside else None
-        return piece is not None and piece.kind is not MemoryKind.PINNED
+        return piece is not None and piece.kind not in (MemoryKind.PINNED, MemoryKind.REGISTERED)
 
     def _reaches(self, side: str, start: int, last: int, places: tuple[Place, ...], device: bool) -> bool:
         """Whether a copy stays within one allocation of the right kind; tells what is wrong."""
