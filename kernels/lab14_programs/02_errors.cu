@@ -3,7 +3,6 @@
 //          forgets it, and the program may try another shape. One that begins and fails tells nobody until somebody
 //          waits for it; that error stays, every later call returns it, and all that is left is to say so and to end.
 // Limits:  a block has 1 to 1,024 threads, a grid at least one block; index.bin may be wrong, the kernel looks
-// From:    01_whole_program.cu
 // Program: 02_errors m n block reads table.bin, m floats, and index.bin, n ints, and writes out.bin, n floats
 
 #include <cassert>

@@ -3,7 +3,6 @@
 //          is on its way to the device while this one is computed and the one before comes back. The device fetches
 //          only what cannot be swapped out: the host's arrays are pinned. Events in a stream say how long it took.
 // Limits:  the link carries both directions at once: at best the time of one of them, and a chunk's more
-// From:    02_errors.cu
 // Program: 03_streams n chunks reads x.bin, n floats, writes y.bin, n floats, and prints: elapsed T ms
 
 #include <algorithm>

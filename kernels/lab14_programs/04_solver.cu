@@ -2,7 +2,6 @@
 // Idea:    what a loop needs is allocated and copied once, before it. A sweep reads one grid and writes the other; the
 //          next one swaps the two pointers, and no byte moves. The host waits only where it wants to know a number.
 // Limits:  a copy of the grid each sweep takes longer than the sweep: the link is 60 times slower than the memory
-// From:    03_streams.cu
 // Program: 04_solver rows cols sweeps every reads u.bin, rows x cols floats, writes v.bin, the grid after all
 //          sweeps, and prints "sweep K change C" for each K that is a multiple of `every`
 
