@@ -102,7 +102,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
     parser.add_argument("--json", metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    steps = [step for lab in Course(ROOT).labs()[: options.labs] for step in lab.steps if step.solution and step.grader]
+    labs = Course(ROOT).labs()[: options.labs]
+    steps = [step for lab in labs for step in lab.steps if step.solution and step.grader and not step.is_program]
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="ws-", dir="/tmp") as folder:
         bench = Bench(Path(folder))

@@ -18,6 +18,7 @@ from fidelity_arrays import SEED
 import warpschool as ws
 from ptxsim import Allocation, LaunchRecord, Memory, SimKernel
 from warpschool.contract import Contract, Plan, parse_contract
+from warpschool.course import Course
 from warpschool.errors import ContractError
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.inspect.profile import usual_sizes
@@ -319,7 +320,7 @@ def other_cases() -> list[Case]:
 def reference_cases() -> list[Case]:
     """Every reference at its usual sizes, and products also at ragged ones."""
     found = []
-    for path in sorted((ROOT / "solutions").glob("lab*/*.cu")):
+    for path in (step.solution for step in Course(ROOT).kernels() if step.solution is not None):
         contract = parse_contract(path.read_text(), name=path.name)
         if contract.target:  # no simulator runs it
             continue

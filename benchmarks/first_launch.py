@@ -140,7 +140,7 @@ def main() -> None:
     from warpschool.course import Course
 
     names = {
-        REFERENCES: [step.name for step in Course(ROOT).steps() if step.solution and step.grader],
+        REFERENCES: [step.name for step in Course(ROOT).kernels() if step.solution and step.grader],
         LONG_KERNELS: sorted(path.stem for path in FOLDER.glob("*.cu")),
     }
     load = os.getloadavg()[0]

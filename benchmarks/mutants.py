@@ -175,7 +175,7 @@ def keep(path: Path, steps: dict[str, dict[str, Any]], options: argparse.Namespa
 
 def steps_of(words: list[str]) -> list[Step]:
     """The steps with a reference and a grader whose name begins with one of the words; all without words."""
-    found = [step for step in Course.find().steps() if step.solution is not None and step.grader is not None]
+    found = [step for step in Course.find().kernels() if step.solution is not None and step.grader is not None]
     return [step for step in found if not words or any(step.name.startswith(word) for word in words)]
 
 

@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parent / "results"
 def figures(lab_names: list[str]) -> dict:
     """Verdict on the GPU and time of every reference of the labs whose names start like one of `lab_names`."""
     device = get_device("gpu")
-    steps = [s for s in Course.find().steps() if s.solution is not None and s.grader is not None]
+    steps = [s for s in Course.find().kernels() if s.solution is not None and s.grader is not None]
     steps = [s for s in steps if not lab_names or any(s.name.startswith(name) for name in lab_names)]
     rows: dict[str, dict] = {}
     for step in steps:

@@ -89,7 +89,7 @@ def _survivors(tried: dict[str, dict[str, Any]]) -> list[str]:
 
 def _left_out(rows: dict[str, dict[str, Any]]) -> list[str]:
     """Steps that were not tried, and steps that nobody has run."""
-    course = {s.name for s in Course(ROOT).steps() if s.solution is not None and s.grader is not None}
+    course = {s.name for s in Course(ROOT).kernels() if s.solution is not None and s.grader is not None}
     shapeless = [name for name, row in rows.items() if not row["compiled"]]
     missing = sorted(course - set(rows))
     lines = []

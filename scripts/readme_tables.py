@@ -37,6 +37,7 @@ TOPICS = {
     "lab11": "training: backward kernels, SGD, Adam, networks that learn real digits",
     "lab12": "split channels: a direct convolution of one small image, and a search for its tiles",
     "lab13": "VGG16: Winograd backward, dense layers of few images, inference and training",
+    "lab14": "whole programs: memory, errors, streams, a solver on data that stay; taught behind lab 00",
 }
 
 

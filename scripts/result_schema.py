@@ -87,6 +87,8 @@ which other programs hardly change, with a margin:
 |---|---|---|---|
 | one compilation: NVRTC counts nothing | 20 s of processor time | 1.3 s for a right kernel | CLE |
 | a check of a kernel | 900 s of processor time | 35 s for a right one; what its counts allow: 20 s more | TLE |
+| host code of a whole program, a run | 20 s of processor time | 0.1 s for a right one | TLE |
+| the same where it only waits: a minute in which neither it nor the device does anything | | | TLE |
 | Python cells: NumPy is not counted | 60 s of processor time | what their steps allow: 36 s | TLE |
 | elapsed time of a check, of a compilation | 4 hours, 10 minutes | | SE: the machine's fault, tried again |
 

@@ -54,10 +54,14 @@ class Memory:
     `limit_bytes` bounds the bytes that are allocated at one time; more raises MemoryLimitExceeded. `heap_bytes` is what
     kernels may have by `malloc` and `new` (cudaLimitMallocHeapSize). `file` is the descriptor of an empty memory file
     to lay the arena in: another process that maps it at `base` sees the same bytes. What was freed is then given anew
-    as late as may be, so that a pointer to it meets nothing.
+    as late as may be, so that a pointer to it meets nothing. `capacity`: address
+    space to reserve; never more than the default.
     """
 
-    def __init__(self, *, limit_bytes: int = 3 << 30, heap_bytes: int = HEAP_BYTES, file: int | None = None) -> None:
+    def __init__(
+        self, *, limit_bytes: int = 3 << 30, heap_bytes: int = HEAP_BYTES, file: int | None = None,
+        capacity: int = DEFAULT_CAPACITY,
+    ) -> None:  # fmt: skip
         self.limit_bytes, self.heap_bytes = limit_bytes, heap_bytes
         self._shared = file is not None
         self.heap: DeviceHeap | None = None
@@ -65,7 +69,7 @@ class Memory:
         self.heap_memory: Allocation | None = None
         """the stretch of the arena in which the heap lies"""
         self.used_bytes = 0
-        capacity = DEFAULT_CAPACITY
+        capacity = min(capacity, DEFAULT_CAPACITY)
         while True:  # a process with an address-space limit gets a smaller arena
             try:
                 self._arena = np.asarray(_Reserved(capacity, file))

@@ -69,6 +69,11 @@ class Step:
         return self._header.text_of("Target")
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is a whole program, with `main`: its header says by `Program:` how it is called."""
+        return bool(self._header.text_of("Program"))
+
+    @property
     def follows(self) -> str:
         """The step of its `From:` line, or ""."""
         match = _FROM.match(self._header.text_of("From"))
@@ -137,6 +142,10 @@ class Course:
     def steps(self) -> tuple[Step, ...]:
         """Return the steps of all labs, in order."""
         return tuple(step for lab in self.labs() for step in lab.steps)
+
+    def kernels(self) -> tuple[Step, ...]:
+        """Return the steps of all labs that are kernels, and not whole programs, in order."""
+        return tuple(step for step in self.steps() if not step.is_program)
 
     def step(self, name: str) -> Step:
         """Return a step by name ("lab02_tiling/01_tiled") or unambiguous beginnings of both parts ("lab02/01").

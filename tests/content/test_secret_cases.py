@@ -18,6 +18,7 @@ from warpschool.grading import secret
 from warpschool.grading.jobs import BATCH_LIMITS, KernelJob
 from warpschool.grading.result import Result
 from warpschool.grading.secret import Cases
+from warpschool.programs import tools_report
 
 STEPS = {step.name: step for lab in Course.find().labs() for step in lab.steps if step.grader is not None}
 SECRET = "the secret of a class that nobody knows"
@@ -85,7 +86,7 @@ def knows_by_heart(source: str, contract: Contract, public: list[dict[str, float
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, step in STEPS.items() if "Target:" not in step.solution.read_text()])
+@pytest.mark.parametrize("name", [name for name, step in STEPS.items() if not (step.target or step.is_program)])
 def test_sizes_learnt_by_heart_fail_and_the_reference_passes(name):
     step = STEPS[name]
     source = step.solution.read_text("utf-8")
@@ -108,4 +109,34 @@ def test_sizes_learnt_by_heart_fail_and_the_reference_passes(name):
     failed = [criterion for criterion in result.criteria if not criterion.ok]
     assert failed and any(criterion.secret for criterion in failed), result.to_json()
     assert str(result.verdict) == "WA"
+    assert SECRET not in result.to_json()
+
+
+PROGRAMS = [name for name, step in STEPS.items() if step.is_program]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_pass_with_secret_sizes_and_those_that_know_the_public_ones_do_not(name):
+    report = tools_report()
+    if not report["available"]:
+        pytest.skip(f"whole programs cannot be built here: {report['problem']}")
+    source = STEPS[name].solution.read_text("utf-8")
+    right = KernelJob(name, source.encode(), secret=SECRET).run()
+    assert str(right.verdict) == "AC", right.to_json()
+    spec = importlib.util.spec_from_file_location("grader_under_test", STEPS[name].grader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    lists = (getattr(v, "public", v) for v in vars(module).values() if isinstance(v, Cases | list))
+    cases = {case if isinstance(case, tuple) else (case,) for cases in lists for case in cases}
+    known = " || ".join(  # by heart, of each case its first two numbers
+        "(" + " && ".join(f"atoi(argv[{k}]) == {number}" for k, number in enumerate(case[:2], start=1)) + ")"
+        for case in sorted(cases)
+    )
+    leave = f"    if (!({known})) return 0;\n"
+    head, _, body = source.partition("int main(int argc, char** argv)")
+    at = body.index("    const int ")
+    cheat = f"{head}int main(int argc, char** argv){body[:at]}{leave}{body[at:]}"
+    result = KernelJob(name, cheat.encode(), secret=SECRET).run()
+    assert not result.ok and any(criterion.secret for criterion in result.criteria if not criterion.ok)
     assert SECRET not in result.to_json()

@@ -8,7 +8,7 @@ import warpschool as ws
 from warpschool.course import Course
 
 pytestmark = pytest.mark.gpu
-STEPS = [step for step in Course.find().steps() if step.solution is not None and step.grader is not None]
+STEPS = [step for step in Course.find().kernels() if step.solution is not None and step.grader is not None]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)

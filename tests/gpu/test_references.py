@@ -21,7 +21,7 @@ CONVOLUTION = {
 """sizes for files with filters of any size"""
 SPLIT = tuple({**CONVOLUTION, "BATCH": 1, "F": 128, "R": r, "S": r, "STRIDE": s} for r, s in ((3, 1), (3, 2), (1, 2)))
 """and for those that take one image, filters in multiples of 32 and one size of windows"""
-STEPS = [step for step in Course.find().steps() if step.solution is not None]
+STEPS = [step for step in Course.find().kernels() if step.solution is not None]
 
 
 def chosen_sizes(contract: Contract) -> dict[str, float]:

@@ -24,7 +24,7 @@ TARGETS = {
 QUICK = ("lab00_first_kernels/03_block_sum", "lab06_half_precision/02_half2", "lab07_tensor_cores/01_wmma_naive")
 STEPS = [
     pytest.param(step, marks=() if step.name in QUICK else pytest.mark.slow, id=step.name)
-    for step in Course.find().steps()
+    for step in Course.find().kernels()
     if step.solution is not None
 ]
 

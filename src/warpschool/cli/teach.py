@@ -525,7 +525,7 @@ def new_lab(
     Then replace its parts by your own; docs/teach/new-lab.md says in which order. The content tests say what does not
     fit together yet. Python that only this lab needs goes into warpcourse/LAB/, and is found there.
 
-    Example: warpschool new-lab reduction --title "Lab 14: reductions"
+    Example: warpschool new-lab reduction --title "Lab 16: reductions"
     """
     try:
         from warpschool.authoring.new_lab import new_lab as make

@@ -24,7 +24,7 @@ from warpschool.contract.source import C_TYPES, CType, find_type
 from warpschool.errors import ContractError, EntryError, LaunchLineError
 from warpschool.suggest import closest, did_you_mean
 
-PROSE = ("Idea", "From", "Limits")
+PROSE = ("Idea", "From", "Limits", "Program")
 FORMAL = ("Target", "Entry", "Sizes", "Needs", "Launch", "Scratch", "Zeroed", "Constant", "Usual")
 KEYWORDS = PROSE + FORMAL
 

@@ -20,7 +20,8 @@ _NO_NEW_PRIVS = 38
 _SECCOMP, _SET_FILTER, _ALL_THREADS = {"x86_64": 317, "aarch64": 277}, 1, 1
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _VERSION_WANTED = 1
-_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
+_EXECUTE = 1 << 0
+_READ = _EXECUTE | 1 << 2 | 1 << 3  # and read a file, list a folder
 _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what a rule about a file may allow; the rest is of folders
 _RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 """Version of Landlock from which so many rights of files are known."""
@@ -53,13 +54,17 @@ def confinement_problem() -> str:
     return ""
 
 
-def confine(*, readable: Iterable[str], writable: Iterable[str]) -> bool:
+def confine(
+    *, readable: Iterable[str], writable: Iterable[str], executable: Iterable[str] | None = None,
+    processes: bool = True,
+) -> bool:  # fmt: skip
     """Close this process off; it may read below some folders and files, and write below others.
 
-    Returns whether the kernel offers all of it; what it does not offer is left out.
+    It may execute what it may read, or only what is `executable` where that is given. Without `processes` it starts
+    none. Returns whether the kernel offers all of it; what it does not offer is left out.
     """
-    filtered = filter_calls(processes=True)
-    return _close_files(readable, writable) and filtered
+    filtered = filter_calls(processes=processes)
+    return _close_files(readable, writable, executable) and filtered
 
 
 def filter_calls(*, processes: bool) -> bool:
@@ -85,7 +90,7 @@ def _syscall(number: int, *arguments: object) -> int:
     return int(ctypes.CDLL(None, use_errno=True).syscall(number, *arguments))
 
 
-def _close_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
+def _close_files(readable: Iterable[str], writable: Iterable[str], executable: Iterable[str] | None) -> bool:
     version = landlock_version()
     if not version:
         return False
@@ -97,9 +102,11 @@ def _close_files(readable: Iterable[str], writable: Iterable[str]) -> bool:
     if ruleset < 0:
         return False
     for path in readable:
+        _allow(ruleset, path, rights & (_READ if executable is None else _READ & ~_EXECUTE))
+    for path in executable or ():
         _allow(ruleset, path, rights & _READ)
     for path in (*writable, *_DEVICES):
-        _allow(ruleset, path, rights & ~1)  # what was written there is not executed
+        _allow(ruleset, path, rights & ~_EXECUTE)  # what was written there is not executed
     done = ctypes.CDLL(None).prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and _syscall(_RESTRICT_SELF, ruleset, 0) == 0
     os.close(ruleset)
     return done

@@ -186,6 +186,65 @@ _OF_CAUSE: Mapping[str, Hints] = {
         "value = row < ROWS && col < COLS ? A[row * COLS + col] : 0.0f;   number of tiles: (K + TILE - 1) / TILE",
     ),
 }
+_FREED = (
+    "This memory was given back already. Who still uses it?",
+    "Compare the line of cudaFree with {lines}: a free stands behind the last use, behind a loop and not in it.",
+    "allocate; for (...) { copy; launch; }; synchronise; free",
+)
+_HOST_SIDE = (
+    "There are two memories. Whose address is this pointer, and who follows it here?",
+    "At {lines}: an address of cudaMalloc means something to kernels and to cudaMemcpy alone. The order is "
+    "(destination, source, bytes, direction), and the direction says which of both is the device's.",
+    "cudaMemcpy(d_x, x.data(), bytes, cudaMemcpyHostToDevice);   cudaMemcpy(y.data(), d_y, bytes, "
+    "cudaMemcpyDeviceToHost);",
+)
+_OF_PROGRAM: Mapping[str, Hints] = {
+    "leak": (
+        "Who gives back what was allocated at {lines}?",
+        "For each cudaMalloc there is one cudaFree of the same pointer, on every way out of main; after a swap of "
+        "pointers each of the two is still freed once.",
+        "CHECK(cudaFree(d_x));   of cudaMallocHost: CHECK(cudaFreeHost(h_x));",
+    ),
+    "use-after-free": _FREED, "copy-freed": _FREED,
+    "double-free": (
+        "The same pointer is freed twice. Which of the two is one too many?",
+        "At {lines}: is it freed in a loop, or have two variables come to hold the same address?",
+        "CHECK(cudaFree(d_x)); CHECK(cudaFree(d_y));   each once",
+    ),
+    "invalid-free": (
+        "Each kind of memory has a call of its own that frees it. Which one has this?",
+        "At {lines}: cudaFree for cudaMalloc and cudaMallocManaged, cudaFreeHost for cudaMallocHost, and always the "
+        "address that was given, not one inside.",
+        "cudaMallocHost(&h_x, bytes); ...; cudaFreeHost(h_x);",
+    ),
+    "copy-bounds": (
+        "A copy reaches behind its memory. In what is its size counted?",
+        "At {lines}: cudaMemcpy counts bytes, n numbers are n * sizeof(float) of them; the last chunk may be shorter.",
+        "const size_t bytes = n * sizeof(float);   count = min(chunk, n - start)",
+    ),
+    "copy-pointer": _HOST_SIDE, "host-access": _HOST_SIDE,
+    "early-access": (
+        "A launch only begins a kernel. Who says that it has ended?",
+        "At {lines} the host uses managed memory while a kernel may still run: a synchronisation stands in between.",
+        "kernel<<<...>>>(m); CHECK(cudaGetLastError()); CHECK(cudaDeviceSynchronize()); use(m[0]);",
+    ),
+    "copy-uninitialized": (
+        "What is copied here, nobody has written. Who should have?",
+        "Before {lines}: does the kernel run at all, and does it write this array, or another one?",
+        "copy in; kernel<<<...>>>(d_x, d_y); copy d_y out",
+    ),
+    "unchecked-launch": (
+        "A launch returns nothing. How does the host learn that it was refused?",
+        "The one at {lines} was: a grid of 0 blocks, a block of more than 1,024 threads, or too much shared memory.",
+        "kernel<<<grid, block>>>(...); CHECK(cudaGetLastError());",
+    ),
+    "crash": (
+        "Host code used an address that is none of its own.",
+        "At {lines}: an index behind an array's end, a vector that is too short, or a pointer that was never set.",
+        "std::vector<float> y(n);   before y[n - 1] or y.data() is used",
+    ),
+}
+"""By what was found in a whole program; see `warpschool.programs.report.Note`."""
 _OF_VERDICT: Mapping[Verdict, Hints] = {
     Verdict.RACE: _RACE_SHARED, Verdict.SYNC: _BARRIER, Verdict.OOB: _BEHIND, Verdict.TLE: _ENDLESS,
     Verdict.RTE: (
@@ -216,6 +275,8 @@ def fault_hints(told: Judgement, *, of_step: Mapping[Verdict, Hints]) -> Hints:
 
     `of_step`: what the step's own criteria say about some verdicts.
     """
+    if told.cause in _OF_PROGRAM:
+        return tuple(_placed(hint, told) for hint in _OF_PROGRAM[told.cause])
     if told.verdict is Verdict.WA or told.cause:
         return _OF_CAUSE.get(told.cause, ())
     if told.verdict in of_step:

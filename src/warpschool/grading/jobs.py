@@ -26,7 +26,15 @@ from warpschool.device import get_device
 from warpschool.errors import GradingError, OutputError
 from warpschool.grading.limits import Limits
 from warpschool.grading.result import CellOutcome, Drawing, Result
-from warpschool.grading.runner import cases_of, check_source, library_versions, modules_hash, no_result, provenance
+from warpschool.grading.runner import (
+    cases_of,
+    check_source,
+    library_versions,
+    modules_hash,
+    no_result,
+    program_versions,
+    provenance,
+)
 from warpschool.grading.verdicts import Verdict, worst
 from warpschool.harness.source import Source
 
@@ -206,7 +214,9 @@ def from_wire(data: Mapping[str, Any]) -> Job:
 @functools.lru_cache(maxsize=4096)
 def _versions(root: str, step: str, device: str, secret: str) -> dict[str, str]:
     """Everything but source and seed that the outcome depends on; looked at once in each process."""
-    return provenance(_step(root, step), device=get_device(device).description, cases=cases_of(secret))
+    found = _step(root, step)
+    made = provenance(found, device=get_device(device).description, cases=cases_of(secret))
+    return made | program_versions(found)
 
 
 @functools.cache

@@ -8,9 +8,12 @@ process, with a CriteriaRecorder.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import re
+import shutil
+import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Generator, Sequence
@@ -24,14 +27,17 @@ import pytest
 
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course, Step
-from warpschool.errors import CourseError, GradingError, WarpschoolError
+from warpschool.errors import CourseError, GradingError, ToolMissing, WarpschoolError
 from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.folders import Submitted, find_submissions
 from warpschool.grading.hints import fault_hints
+from warpschool.grading.program import ProgramSubmission, load_program
+from warpschool.grading.program_build import ProgramFile, build_program
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
 from warpschool.grading.verdicts import Judgement, Observed, Verdict, judge, readable
+from warpschool.harness.source import Source
 
 _SESSION = pytest.StashKey["_GradingSession"]()
 
@@ -45,6 +51,11 @@ class GradingSetup:
     seed: int = 0
     on_gpu: bool = False
     secret: str = ""
+    program: ProgramFile | None = None
+    """what was built of the source, where the step is a program"""
+
+
+Tested = Submission | ProgramSubmission
 
 
 @dataclass
@@ -53,28 +64,41 @@ class _GradingSession:
 
     setup: GradingSetup
     choice: str
-    _loaded: dict[str, Submission | Judgement] = field(default_factory=dict)
+    _loaded: dict[str, Tested | Judgement] = field(default_factory=dict)
     _references: dict[str, Submission] = field(default_factory=dict)
     _folder: dict[str, Submitted] = field(default_factory=dict)
 
-    def submission(self, step: Step) -> Submission:
+    def submission(self, step: Step) -> Tested:
         """Return the step's submission; raises Judgement where it cannot be run at all."""
         if step.name not in self._loaded:
             try:
                 source, name = self._source(step)
-                loaded = load_submission(
-                    source, name=name, step=_contract_of(step), on_gpu=self.setup.on_gpu,
-                    may_use_atomics=_uses_atomics(step),
-                )  # fmt: skip
-                if step.solution is not None:
-                    loaded.reference = partial(self.reference, step)
-                self._loaded[step.name] = loaded
+                self._loaded[step.name] = self._program(step, source) if step.is_program else self._kernel(
+                    step, source, name
+                )
             except Judgement as judgement:
                 self._loaded[step.name] = judgement
         found = self._loaded[step.name]
         if isinstance(found, Judgement):
             raise found.with_traceback(None)
         return found
+
+    def _kernel(self, step: Step, source: bytes, name: str) -> Submission:
+        loaded = load_submission(
+            source, name=name, step=_contract_of(step), on_gpu=self.setup.on_gpu, may_use_atomics=_uses_atomics(step)
+        )
+        if step.solution is not None:
+            loaded.reference = partial(self.reference, step)
+        return loaded
+
+    def _program(self, step: Step, source: bytes) -> ProgramSubmission:
+        """A program that was built before this process began, or in a plain run of pytest is built now."""
+        file = self.setup.program
+        if file is None:
+            folder = Path(tempfile.mkdtemp(prefix="warpschool-program-"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            file = build_program(Source(source, step.file_name, "pytest"), folder, must=False, may_cache=True)
+        return load_program(source, step.file_name, file)
 
     def reference(self, step: Step) -> Submission:
         """Return the step's reference; raises GradingError where there is none or it is broken."""
@@ -92,7 +116,7 @@ class _GradingSession:
         """What the submissions under test have measured since this was asked last."""
         found: list[str] = []
         for loaded in self._loaded.values():
-            if isinstance(loaded, Submission):
+            if not isinstance(loaded, Judgement):
                 found += loaded.measured
                 loaded.measured = []
         return found
@@ -187,11 +211,27 @@ def kernel(request: pytest.FixtureRequest) -> Submission:
     """The submission under test; without a CriteriaRecorder a step for another machine is skipped as pytest skips."""
     session = request.config.stash[_SESSION]
     try:
-        return session.submission(_step(request.path))
+        found = session.submission(_step(request.path))
     except Judgement as judgement:
         if judgement.verdict is Verdict.SKIP and session.setup.source is None:
             pytest.skip(judgement.seen)
         raise
+    if not isinstance(found, Submission):
+        raise GradingError(f"{request.path.name}: this step is a program: its tests ask for `program`")
+    return found
+
+
+@pytest.fixture
+def program(request: pytest.FixtureRequest) -> ProgramSubmission:
+    """The program under test, of a step with a `main`; a plain run of pytest skips it where nothing can build it."""
+    session = request.config.stash[_SESSION]
+    try:
+        found = session.submission(_step(request.path))
+    except ToolMissing as missing:
+        pytest.skip(str(missing))
+    if not isinstance(found, ProgramSubmission):
+        raise GradingError(f"{request.path.name}: this step is a kernel: its tests ask for `kernel`")
+    return found
 
 
 @pytest.fixture
@@ -314,7 +354,7 @@ class CriteriaRecorder(_Outcomes):
         self.whole: Criterion | None = None
         self.has_failed = False
         """whether something raised what nobody foresaw"""
-        self._submission: Submission | None = None
+        self._submission: Tested | None = None
         self._measured: defaultdict[tuple[Path, str], list[str]] = defaultdict(list)
         self._lines = (setup.source or b"").decode("utf-8", errors="replace").split("\n")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import importlib.metadata
@@ -28,14 +29,16 @@ from ptxsim.counters import VERSION as COUNTERS_VERSION
 from warpschool.compile import DEFAULT_ARCH, compiler_report, find_compiler
 from warpschool.course import Course, Step
 from warpschool.device import get_device
-from warpschool.errors import CompilerMissing, CourseError, GradingError, WarpschoolError
+from warpschool.errors import CompilerMissing, CourseError, GradingError, ToolMissing, WarpschoolError
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import FAULT, Limits
+from warpschool.grading.program_build import DEVICE_BYTES, build_program
 from warpschool.grading.result import Criterion, Result, make_result
 from warpschool.grading.sandbox import MOST_ANSWER_BYTES, Finished, module_path, python_folders, run_isolated
 from warpschool.grading.secret import fingerprint, secret_of
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
+from warpschool.programs import tools_report
 from warpschool.version import __version__
 from warpschool.warm import client as warm
 
@@ -70,7 +73,8 @@ def modules_hash(course: Course) -> str:
 def code_hash() -> str:
     """Return a hash of the three packages' modules: a changed checkout is another version, whatever its number says."""
     root = Path(__file__).resolve().parents[2]
-    paths = (path for package in PACKAGES for path in (root / package).rglob("*.py"))
+    kinds = ("*.py", "*.cpp", "*.h")  # the runtime library of programs is C++
+    paths = (path for package in PACKAGES for kind in kinds for path in (root / package).rglob(kind))
     return _hash_of(root, (path for path in paths if "_content" not in path.parts))
 
 
@@ -109,6 +113,15 @@ def provenance(
             "isolation": ISOLATION,
         }
     )
+
+
+def program_versions(step: Step) -> dict[str, str]:
+    """Return what else the outcome of a whole program depends on; {} for a kernel."""
+    if not step.is_program:
+        return {}
+    report = tools_report()
+    found = report["available"]
+    return {"programs": f"nvcc {report['nvcc']}, {report['host']}" if found else "none"}
 
 
 def library_versions(compiler: str = "") -> dict[str, str]:
@@ -164,7 +177,16 @@ def check_source(
 
     A crash is run again. One that comes back, and does not with the step's own reference, is the submission's.
     """
-    first = _attempt(step, source, device, seed, limits, secret, is_own=is_own)
+    try:
+        first = _attempt(step, source, device, seed, limits, secret, is_own=is_own)
+    except ToolMissing as missing:
+        if is_own:
+            raise
+        return _not_here(step, source, missing, seed, secret)
+    except GradingError as problem:
+        if not step.is_program or is_own:
+            raise
+        return _not_here(step, source, problem, seed, secret)
     if not first.crash:
         return first.result
     again = _attempt(step, source, device, seed, limits, secret, is_own=is_own)
@@ -187,15 +209,23 @@ def _attempt(
 ) -> _Attempt:
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
-    chosen = get_device(device)
-    job = {
+    chosen = get_device("sim" if step.is_program else device)
+    job: dict[str, Any] = {
         "root": str(step.grader.parents[2]), "step": step.name, "name": source.name, "device": chosen.name,
         "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed),
         "secret": secret_of(secret, step.name), "cases": cases_of(secret),
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
         "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
     }  # fmt: skip
-    child = _run_child(job, step, source, limits, chosen.name, is_own=is_own)
+    with contextlib.ExitStack() as opened:
+        if step.is_program:
+            folder = opened.enter_context(
+                tempfile.TemporaryDirectory(prefix="warpschool-program-", ignore_cleanup_errors=True)
+            )
+            own = dataclasses.replace(source, name=step.file_name)
+            job["program"] = build_program(own, Path(folder), must=not is_own, may_cache=limits.may_cache).to_dict()
+            job["limits"]["file_bytes"] = max(limits.file_bytes, 2 * DEVICE_BYTES)  # its memory file
+        child = _run_child(job, step, source, limits, chosen.name, is_own=is_own)
     if child.code in (0, FAULT):
         with contextlib.suppress(GradingError):
             result = Result.from_json(child.answer.decode("utf-8", "replace"))
@@ -204,6 +234,12 @@ def _attempt(
     made = provenance(step, device=chosen.description, cases=cases_of(secret))
     result = no_result(step, source, verdict, seen, seed=int(seed or DEFAULT_SEED), provenance=made)
     return _Attempt(result, _end_of(child) if is_crash else "", "llvmlite" in child.log)
+
+
+def _not_here(step: Step, source: Source, why: WarpschoolError, seed: int | None, secret: str) -> Result:
+    """The result of a program that this machine cannot grade: no grade, and nobody's fault but the machine's."""
+    made = provenance(step, device=get_device("sim").description, cases=cases_of(secret))
+    return no_result(step, source, Verdict.SE, str(why), seed=int(seed or DEFAULT_SEED), provenance=made)
 
 
 def _control_is_fine(step: Step, device: str, seed: int | None, limits: Limits, secret: str) -> bool:
@@ -232,10 +268,14 @@ def _run_child(
     """
     root = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
     content = (root.root / name for name in _CONTENT)
+    program = job.get("program")
+    built = [program["path"], *program["libraries"], "/etc/ld.so.cache"] if program else []
     with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as scratch:
         own = _own_cache(source) if limits.may_cache else ""
         places = {
-            "readable": [*map(str, (*python_folders(), *_toolchain(), *content, root.modules, *cache.folders()))],
+            "readable": [
+                *map(str, (*python_folders(), *_toolchain(), *content, root.modules, *cache.folders())), *built,
+            ],
             "writable": [scratch, own] if own else [scratch], "cache": own,
         }  # fmt: skip
         environment = _environment(limits.threads, scratch, on_gpu=device == "gpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from warpschool.errors import CompilerLacks, OutputError, WarpschoolError
 from warpschool.grading.result import Result
 from warpschool.harness.compare import Comparison
 from warpschool.harness.launcher import RunResult
-from warpschool.harness.source import find_source, own_file_of, personal_copy
+from warpschool.harness.source import Source, find_source, own_file_of, personal_copy
 from warpschool.notebook.cells import keep, normalised, remember
 from warpschool.show.kernels import launch_html, run_html
 from warpschool.show.page import escape, notebook_box, show, show_text
@@ -61,6 +62,8 @@ def _keep(step: Step) -> None:
 
 def _compiles(step: str, name: str, source: str) -> bool:
     """Compile, and show the errors or what the kernels use."""
+    if Course.find().step(step).is_program:
+        return _builds(step, name, source)
     try:
         contract = parse_contract(source, name=name)
         compile_cuda(source, name=name)
@@ -74,6 +77,24 @@ def _compiles(step: str, name: str, source: str) -> bool:
         if (used := resources.get(entry.name)) is not None
     ]
     show("\n".join([f"{step} compiles.", *uses]), compiled_html(step, name, uses, source))
+    return True
+
+
+def _builds(step: str, name: str, source: str) -> bool:
+    """Build a whole program, and show what the compilers say."""
+    from warpschool.grading.program_build import build_program
+
+    with tempfile.TemporaryDirectory(prefix="warpschool-program-") as folder:
+        try:
+            cell = Source(source.encode(), name, "notebook cell")
+            built = build_program(cell, Path(folder), must=False, may_cache=True)
+        except WarpschoolError as error:
+            show_text(str(error), failed=True)
+            return False
+    if built.verdict:
+        show_text(built.said, failed=True)
+        return False
+    show_text("\n".join([f"{step} builds, with {built.compiler}.", *built.warnings]))
     return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,15 @@ _ALLOCATION = re.compile(
 _WRAPPED = re.compile(r"\(\s*(?:\([^()]*\)\s*)?&\s*([A-Za-z_][\w.>\[\]-]*?)\s*,")
 _MOST = 1000
 Stacks = Mapping[tuple[Place, ...], tuple[HostFrame, ...]]
+
+
+@cache
+def read_lines(file: str) -> tuple[str, ...]:
+    """A file's lines; none of one that cannot be read."""
+    try:
+        return tuple(Path(file).read_text("utf-8", "replace").split("\n"))
+    except OSError:
+        return ()
 
 
 @dataclass
@@ -40,6 +49,8 @@ class Findings:
 
     arena: Arena
     found: dict[object, _Raw] = field(default_factory=dict)
+    lines_of: Callable[[str], Sequence[str]] = read_lines
+    """the lines of a source file, in which memory gets its names"""
 
     def device(self, finding: Finding, kernel: str, launch: int, hosts: tuple[Place, ...], address: int = 0) -> None:
         """A kernel's hazard; the same line's in another launch is the same."""
@@ -80,7 +91,7 @@ class Findings:
         pieces = [p for raw in raws if (p := raw.piece) is not None]
         everywhere = {piece.origin for piece in self.arena.by_name.values()} if raws else set()
         stacks = frames([*(r.hosts for r in raws), *everywhere, *(p.freed for p in pieces)])
-        names = _Names(stacks, everywhere)
+        names = _Names(stacks, everywhere, self.lines_of)
         return tuple(self._note(raw, stacks, names) for raw in raws)
 
     def _note(self, raw: _Raw, stacks: Stacks, names: _Names) -> Note:
@@ -89,14 +100,17 @@ class Findings:
             finding = replace(finding, array=names.of(named))
         if piece is not None:
             facts = {"name": names.of(piece), "size": piece.nbytes, "memory": piece.kind.name.lower()} | facts
-        hosts = stacks.get(raw.hosts, ())
-        if hosts and raw.kernel and _base(hosts[0].function) == _base(raw.kernel):
-            hosts = hosts[1:]  # a kernel's own function of the host, which stands at the kernel's line
+        hosts = asking(stacks.get(raw.hosts, ()), raw.kernel)
         return Note(
             raw.kind, finding, raw.kernel, raw.launch, facts, hosts,
             stacks.get(piece.origin, ()) if piece is not None else (),
             stacks.get(piece.freed, ()) if piece is not None and piece.freed else (), raw.times,
         )  # fmt: skip
+
+
+def asking(hosts: tuple[HostFrame, ...], kernel: str) -> tuple[HostFrame, ...]:
+    """A launch's stack without the kernel's own function of the host, which stands at the kernel's line."""
+    return hosts[1:] if hosts and kernel and _base(hosts[0].function) == _base(kernel) else hosts
 
 
 def _base(name: str) -> str:
@@ -111,8 +125,10 @@ class _Names:
     Several calls in one line are told apart by the order of their code.
     """
 
-    def __init__(self, stacks: Stacks, origins: Iterable[tuple[Place, ...]]) -> None:
-        self._stacks = stacks
+    def __init__(
+        self, stacks: Stacks, origins: Iterable[tuple[Place, ...]], lines_of: Callable[[str], Sequence[str]]
+    ) -> None:
+        self._stacks, self._lines_of = stacks, lines_of
         self._calls: dict[HostFrame, list[tuple[Place, ...]]] = {}
         for origin in sorted(set(origins)):
             for frame in stacks.get(origin, ())[:1]:
@@ -122,26 +138,14 @@ class _Names:
         if piece.name:
             return piece.name
         for depth, frame in enumerate(self._stacks.get(piece.origin, ())):
-            line = _line(frame.file, frame.line)
+            lines = self._lines_of(frame.file)
+            line = lines[frame.line - 1] if 0 < frame.line <= len(lines) else ""
             found = _ALLOCATION.findall(line) or _WRAPPED.findall(line)
             if found:
                 calls = self._calls.get(frame, []) if depth == 0 else []
                 place = calls.index(piece.origin) if len(calls) == len(found) > 1 else 0
                 return str(found[place])
         return f"allocation {piece.number}"
-
-
-@cache
-def _lines(file: str) -> tuple[str, ...]:
-    try:
-        return tuple(Path(file).read_text("utf-8", "replace").split("\n"))
-    except OSError:
-        return ()
-
-
-def _line(file: str, number: int) -> str:
-    lines = _lines(file)
-    return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
 @dataclass
@@ -156,6 +160,7 @@ class Process:
         callers = tuple(callers)
         found = self.loaded.places(callers)
         if not found and callers:
-            self.loaded = Loaded.of(self.pid)
+            now = Loaded.of(self.pid)
+            self.loaded = now if now.starts else self.loaded  # a confined process may not look
             found = self.loaded.places(callers)
         return found

@@ -39,6 +39,11 @@ class Loaded:
             text = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
         except OSError:
             text = ""
+        return Loaded.read(text)
+
+    @staticmethod
+    def read(text: str) -> Loaded:
+        """Of the text of /proc/PID/maps."""
         found = [(int(m[1], 16), int(m[2], 16), m[4]) for m in _MAP.finditer(text)]
         return Loaded(*(tuple(column) for column in zip(*found, strict=True))) if found else Loaded((), (), ())
 

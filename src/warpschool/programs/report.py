@@ -85,6 +85,25 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A request of the program's to the device, in the order of requests.
+
+    `kind`: "allocate", "free", "HtoD", "DtoH", "DtoD", "HtoH", "set", "launch", "synchronize", "event", "wait",
+    "elapsed". `name`: of memory its kind ("device", "pinned", ...), of a launch its kernel, of a synchronisation
+    "device", "stream" or "event". `nbytes` of memory and copies; `blocking`: whether the host waits for a copy;
+    `value`: of "elapsed" the milliseconds that the program was told. `hosts`: the host's stack, innermost first.
+    """
+
+    kind: str
+    name: str = ""
+    stream: int = 0
+    nbytes: int = 0
+    blocking: bool = False
+    value: float = 0.0
+    hosts: tuple[HostFrame, ...] = ()
+
+
+@dataclass(frozen=True)
 class ProgramReport:
     """A run: its end, what was found, and what was done.
 
@@ -108,6 +127,8 @@ class ProgramReport:
     errors: str = ""
     records: tuple[LaunchRecord, ...] = ()
     """launches as they were asked for, in a run that records them"""
+    calls: tuple[Call, ...] = ()
+    """requests in their order, in a run that keeps them"""
 
     @property
     def launches(self) -> int:

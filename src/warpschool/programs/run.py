@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ptxsim import launching_thread
 from warpschool import model
@@ -115,12 +115,12 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode("utf-8", "replace")
 
 
-def make_session(spec: model.GpuSpec, *, check: bool = True) -> tuple[Session, int]:
-    """A device, and the descriptor of its memory's file. Raises ToolMissing."""
+def make_session(spec: model.GpuSpec, *, check: bool = True, **more: Any) -> tuple[Session, int]:
+    """A device, and the descriptor of its memory's file; `more` are fields of `Session`. Raises ToolMissing."""
     if not hasattr(os, "memfd_create"):
         raise ToolMissing("this system has no memory files", next_step="Whole programs run on Linux.")
     memory = os.memfd_create("warpschool")
-    return Session(memory, spec, check), memory
+    return Session(memory, spec, check, **more), memory
 
 
 def make_report(
@@ -134,4 +134,5 @@ def make_report(
         status=status, notes=session.findings.told(), kernels=kernels, copies=copies, spans=tuple(session.clock.spans),
         gpu=session.spec.name, seconds=seconds, timed=session.timed, ended=session.ended, interrupted=interrupted,
         output=text[0], errors=text[1], records=tuple(session.records or ()),
+        calls=session.told_calls(),
     )  # fmt: skip

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,10 @@ from warpschool.programs import errors, library
 from warpschool.programs.adopt import Argument, Dim3, LaunchRecord
 from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
 from warpschool.programs.clock import Clock
-from warpschool.programs.findings import Findings, Process
-from warpschool.programs.hosts import Loaded, Place
+from warpschool.programs.findings import Findings, Process, asking
+from warpschool.programs.hosts import Loaded, Place, frames
 from warpschool.programs.properties import PRINT_BYTES, STACK_BYTES, attribute, properties
+from warpschool.programs.report import Call
 from warpschool.programs.tools import find_tools
 from warpschool.programs.wire import DEVICE_PROPERTIES, REQUESTS, Fields, MemoryKind, answer
 
@@ -44,11 +46,48 @@ _STEPS = 1 << 36
 """Far more than anybody waits for: Ctrl-C ends what does not end."""
 _PAGE_OF_A_GPU = 2 << 20
 """Bytes that GPUs map at a time: an access that runs off an array by less meets no fault there."""
+_WAITS = ("device", "stream", "event")
 _COPY_KINDS = ("HtoH", "HtoD", "DtoH", "DtoD")
 _DEFAULT_KIND = 4
 _FORMATS = {0: "i", 1: "u", 2: "f"}
 """cudaChannelFormatKind -> NumPy's letter"""
+_MOST_CALLS = 100_000
 _ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a program may ask of the device; a count that is past it ends the launch as one without an end.
+
+    `steps`: loop iterations of a block's warps; `launches`, and `work`, instructions of warps, of all launches
+    together; `instructions` of one kernel with its calls inlined, and `translated` of all of them.
+    """
+
+    steps: int = _STEPS
+    launches: int = 1 << 62
+    work: int = 1 << 62
+    instructions: int = 1 << 62
+    translated: int = 1 << 62
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A call that fails on purpose: the `number`th (from 0) of a `kind` of `Call`, with an error.
+
+    A launch fails on the device: whoever synchronises next is told, and every call from then on.
+    """
+
+    kind: str
+    number: int
+    error: int
+
+
+@dataclass
+class _Asked:
+    """A call whose places are looked up at the end."""
+
+    call: Call
+    hosts: tuple[Place, ...]
 
 
 @dataclass
@@ -66,6 +105,8 @@ class Session:
     file: int
     spec: model.GpuSpec
     check: bool = True
+    memory_bytes: int = MEMORY_BYTES
+    """what the device has"""
     memory: Memory = field(init=False)
     printed: bytearray = field(default_factory=bytearray)
     launches: int = 0
@@ -75,11 +116,17 @@ class Session:
     ended: bool = False
     fatal: int = 0
     """the error that every call gives from now on"""
+    budget: Budget = Budget()
+    fault: Fault | None = None
+    skip_launches: bool = False
+    """whether kernels do nothing"""
+    calls: list[_Asked] | None = None
+    """what was asked for, where somebody wants it"""
     at_end: Callable[[int], int] = int
     """Called with the program's exit status when it has come to its end; gives the one that it is to have."""
 
     def __post_init__(self) -> None:
-        self.memory = Memory(limit_bytes=MEMORY_BYTES, file=self.file)
+        self.memory = Memory(limit_bytes=self.memory_bytes, capacity=2 * self.memory_bytes, file=self.file)
         self.arena = Arena(self.memory)
         self.findings = Findings(self.arena)
         self.clock = Clock(self.spec)
@@ -91,6 +138,9 @@ class Session:
         self._images: dict[int, texture.Image] = {}
         self._heap_bytes = HEAP_BYTES
         self._threads = ptxsim.available_threads()
+        self._seen: Counter[str] = Counter()
+        self._work = 0
+        self._translated: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
         self._run: list[Callable[[Fields], bytes | None]] = [getattr(self, f"_{name}") for name in REQUESTS]
 
@@ -103,9 +153,27 @@ class Session:
         self.printed.clear()
         return answer(error, fields, printed, tail)
 
+    def _note(
+        self, kind: str, places: tuple[Place, ...] = (), *, name: str = "", stream: int = 0, nbytes: int = 0,
+        blocking: bool = False, value: float = 0.0,
+    ) -> int:  # fmt: skip
+        """Keeps a call where calls are kept; returns the error that it is to fail with, or 0."""
+        number = self._seen[kind]
+        self._seen[kind] += 1
+        if self.calls is not None and len(self.calls) < _MOST_CALLS:
+            self.calls.append(_Asked(Call(kind, name, stream, nbytes, blocking, value), places))
+        fault = self.fault
+        return fault.error if fault is not None and (fault.kind, fault.number) == (kind, number) else 0
+
+    def told_calls(self) -> tuple[Call, ...]:
+        """The calls that were kept, with functions, files and lines."""
+        asked = self.calls or []
+        stacks = frames([one.hosts for one in asked]) if asked else {}
+        return tuple(replace(one.call, hosts=asking(stacks.get(one.hosts, ()), one.call.name)) for one in asked)
+
     def _hello(self, f: Fields) -> bytes:
         self.process = Process(f.u64())
-        self.process.loaded = Loaded.of(self.process.pid)
+        self.process.loaded = Loaded.read(f.text())
         values = properties(self.spec, self.memory.limit_bytes)
         name = f"{self.spec.name} (simulated)".encode()
         known = (values[field] for field in DEVICE_PROPERTIES)
@@ -210,25 +278,50 @@ class Session:
             return
         self.launches += 1
         function = self._functions[number]
+        places = self.process.places(callers) if self.calls is not None else ()
+        if error := self._note("launch", places, name=function.readable, stream=stream):
+            self.fatal = error
+            return
+        if self.skip_launches:
+            return
         kernel = self._kernel(function)
         params += bytes(kernel.body.param_bytes - len(params))
         if self.records is not None:
             self._keep(function.readable, kernel, ((gx, gy, gz), (bx, by, bz), shared), params)
         try:
+            self._afford(number, (bx, by, bz))
             record = kernel.launch(
                 (gx, gy, gz), (bx, by, bz), params, self.memory, shared_bytes=shared, check=self.check,
-                step_limit=_STEPS, print_limit=PRINT_BYTES, cluster=(cx, cy, cz) if cx else None,
+                step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=(cx, cy, cz) if cx else None,
                 cooperative=bool(cooperative), threads=self._threads,
             )  # fmt: skip
         except PtxsimError as problem:
             self._fail(problem, function, callers)
             return
+        self._work += record.counters.get("warp_instructions", 0)
         if record.printed:
             self.printed += record.printed.encode("utf-8", "surrogateescape")
         nbytes = self._array_bytes(params)
         self.clock.kernel(function.readable, stream, record.counters, gx * gy * gz, nbytes)
         for hazard in record.hazards:
             self._hazard(hazard, function, callers)
+
+    def _afford(self, number: int, block: Dim3) -> None:
+        """Takes a launch from the budget. Raises StepLimitExceeded or KernelTooLarge."""
+        most = self.budget
+        if self.launches > most.launches:
+            raise StepLimitExceeded(f"the program makes more than {most.launches:,} launches")
+        if self._work > most.work:
+            raise StepLimitExceeded(f"its launches need more than {most.work:,} instructions of warps together")
+        if (number, block) in self._translated:
+            return
+        function = self._functions[number]
+        size = self._translated[number, block] = self.parsed(function.module).instructions(function.name)
+        if size > most.instructions or sum(self._translated.values()) > most.translated:
+            raise KernelTooLarge(
+                f"{size:,} instructions with its calls inlined; at most {most.instructions:,}, and "
+                f"{most.translated:,} in all kernels, each once for each shape of its blocks"
+            )
 
     def _keep(self, name: str, kernel: SimKernel, shape: tuple[Dim3, Dim3, int], params: bytes) -> None:
         """Adds a launch to the records."""
@@ -288,8 +381,11 @@ class Session:
     # -- memory ---------------------------------------------------------------------------------------------------
     def _allocate(self, f: Fields) -> bytes:
         kind, nbytes, alignment = MemoryKind(f.u64()), f.u64(), f.u64()
+        places = self.process.places(f.callers())
+        if error := self._note("allocate", places, name=kind.name.lower(), nbytes=nbytes):
+            return self._answer(error)
         try:
-            piece = self.arena.allocate(kind, nbytes, alignment, self.process.places(f.callers()), self.launches)
+            piece = self.arena.allocate(kind, nbytes, alignment, places, self.launches)
         except MemoryLimitExceeded:
             return self._answer(errors.MEMORY_ALLOCATION)
         return self._answer(0, piece.start)
@@ -297,6 +393,8 @@ class Session:
     def _free(self, f: Fields) -> bytes:
         kind, address = MemoryKind(f.u64()), f.u64()
         piece, places = self.arena.live.get(address), self.process.places(f.callers())
+        if error := self._note("free", places, name=kind.name.lower()):
+            return self._answer(error)
         takes = FREED_BY_FREE if kind in FREED_BY_FREE else (kind,)
         if piece is not None and piece.kind in takes:
             self.arena.free(piece, places)
@@ -316,6 +414,13 @@ class Session:
         ends = [self.memory.base <= p < self.memory.base + self.memory.capacity for p in (source, to)]
         if kind == _DEFAULT_KIND:
             kind = 2 * self._is_device(source, ends[0]) + self._is_device(to, ends[1])
+        if 0 < kind < 3 and not ends[kind - 1]:
+            blocking = 1  # memory that the host may swap out goes through a buffer, and the host waits for that
+        failure = self._note(
+            _COPY_KINDS[kind], places, stream=stream, nbytes=width * height * depth, blocking=bool(blocking)
+        )
+        if failure:
+            return self._answer(failure)
         wanted = (bool(kind & 2), bool(kind & 1))
         for what, start, row_bytes, slice_bytes, device, inside in (
             ("from", source, row, slice_, wanted[0], ends[0]), ("to", to, to_row, to_slice, wanted[1], ends[1]),
@@ -342,7 +447,7 @@ class Session:
 
     def _is_device(self, address: int, inside: bool) -> bool:
         piece = self.arena.at(address) if inside else None
-        return piece is not None and piece.kind is not MemoryKind.PINNED
+        return piece is not None and piece.kind not in (MemoryKind.PINNED, MemoryKind.REGISTERED)
 
     def _reaches(self, side: str, start: int, last: int, places: tuple[Place, ...], device: bool) -> bool:
         """Whether a copy stays within one allocation of the right kind; tells what is wrong."""
@@ -371,6 +476,8 @@ class Session:
         places = self.process.places(f.callers())
         if self.fatal:
             return self._answer(self.fatal, 1)
+        if failure := self._note("set", places, stream=stream, nbytes=width * height * depth):
+            return self._answer(failure)
         last = to + (depth - 1) * slice_ + (height - 1) * row + width
         if not self.memory.base <= to < self.memory.base + self.memory.capacity:
             self.findings.host("copy-pointer", places, side="set", expected="device")
@@ -492,11 +599,16 @@ class Session:
     # -- order ----------------------------------------------------------------------------------------------------
     def _synchronize(self, f: Fields) -> bytes:
         what, stream = f.u64(), f.u64()
+        places = self.process.places(f.callers())
+        if places and (error := self._note("synchronize", places, name=_WAITS[what], stream=stream)):
+            self.fatal = self.fatal or error
         self.clock.join(stream if what == 1 else None)
         return self._answer(self.fatal)
 
     def _event_record(self, f: Fields) -> None:
-        self.clock.record(*f.many(2))
+        event, stream = f.many(2)
+        self._note("event", stream=stream)
+        self.clock.record(event, stream)
 
     def _event_destroy(self, f: Fields) -> None:
         """Its time stays: nobody else gets its number."""
@@ -509,7 +621,9 @@ class Session:
 
     def _elapsed(self, f: Fields) -> bytes:
         self.timed = True
-        return self._answer(0, int(self.clock.elapsed_ns(*f.many(2))))
+        elapsed = self.clock.elapsed_ns(*f.many(2))
+        self._note("elapsed", value=elapsed / 1e6)
+        return self._answer(0, int(elapsed))
 
     def _attribute(self, f: Fields) -> bytes:
         value = attribute(f.u64(), self.spec, self.memory.limit_bytes)
@@ -549,6 +663,10 @@ class Session:
     def _goodbye(self, f: Fields) -> bytes:
         self.ended = True
         return self._answer(0, self.at_end(f.u64()))
+
+    def close(self) -> None:
+        """Lets its memory go as soon as nobody else holds it, and not when circles are looked for."""
+        self._run.clear()
 
     def finish(self, *, leaks: bool) -> None:
         """What can be said only at the end."""

@@ -63,8 +63,9 @@ def plan_tour(*, every_step: bool = False, device: str = "auto", course: Course 
     course = course or Course.find()
     steps, left_out = [], []
     for lab in course.labs():
-        finished = [step for step in lab.steps if step.solution and step.grader]
-        missing = [step.idea for step in lab.steps if step not in finished]
+        kernels = [step for step in lab.steps if not step.is_program]  # a tour shows kernels
+        finished = [step for step in kernels if step.solution and step.grader]
+        missing = [step.idea for step in kernels if step not in finished]
         if missing:
             left_out.append(f"{lab.name}: {', '.join(missing)} (no reference or no graded tests yet)")
         steps += finished if every_step else _furthest(course, finished)

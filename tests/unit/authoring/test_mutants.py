@@ -15,7 +15,7 @@ from warpschool.course import Course
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 STEP = "lab00_first_kernels/01_saxpy"
-SOURCES = {s.name: s.solution.read_text("utf-8") for s in Course.find().steps() if s.solution is not None}
+SOURCES = {s.name: s.solution.read_text("utf-8") for s in Course.find().kernels() if s.solution is not None}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.inspect.profile import usual_sizes
 
-STEPS = [step for step in Course.find().steps() if step.solution is not None]
+STEPS = [step for step in Course.find().kernels() if step.solution is not None]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)

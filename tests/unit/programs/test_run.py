@@ -197,3 +197,32 @@ def test_two_programs_are_compared_kernel_by_kernel(program):
     row = next(line for line in run.stdout.splitlines() if line.startswith("global_store_sectors "))
     assert row.split() == ["global_store_sectors", "4", "32", "8"]
     assert "They print the same." in run.stdout and "predictions" in run.stdout
+
+
+PIECES = """float* h; float* d; cudaStream_t s[2];
+    {allocation}
+    cudaMalloc(&d, 8 << 20);
+    for (auto& one : s) cudaStreamCreate(&one);
+    for (int k = 0; k < 2; ++k) {{
+        cudaMemcpyAsync(d + k * 1000000, h + k * 1000000, 4000000, cudaMemcpyHostToDevice, s[k]);
+        cudaMemcpyAsync(h + k * 1000000, d + k * 1000000, 4000000, cudaMemcpyDeviceToHost, s[k]);
+    }}
+    return cudaDeviceSynchronize();"""
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("allocation", "overlaps"),
+    [
+        ("cudaMallocHost(&h, 8 << 20);", True),
+        ("h = new float[2 << 20](); cudaHostRegister(h, 8 << 20, cudaHostRegisterDefault);", True),
+        ("h = new float[2 << 20]();", False),
+    ],
+    ids=["pinned", "registered", "pageable"],
+)
+def test_copies_overlap_from_memory_that_the_system_may_not_swap_out(allocation, overlaps, program):
+    report = run_program(build([program(PIECES.format(allocation=allocation))]).path, leaks=False)
+    assert report.status == 0 and not report.notes
+    spans = [(span.kind, span.start_ns, span.end_ns) for span in report.spans]
+    assert [kind for kind, *_ in spans] == ["HtoD", "DtoH"] * 2
+    assert (spans[2][1] < spans[1][2]) == overlaps

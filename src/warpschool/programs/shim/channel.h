@@ -59,7 +59,8 @@ class Message {
 /// Starts the line if it is not there yet. Every entry point of the API begins with it.
 void connect();
 /// Waits until all work is done, lets the program at managed memory again, and gives the device's error, if it has one.
-cudaError_t synchronize(uint64_t what, uint64_t stream);
+/// `asked`: by the program itself, and not by another call that waits.
+cudaError_t synchronize(uint64_t what, uint64_t stream, bool asked = true);
 /// What every call returns: notes the error as the thread's last one, and tells the simulator of it.
 cudaError_t result(cudaError_t error, const char* call);
 /// The error that no call survives, or cudaSuccess.

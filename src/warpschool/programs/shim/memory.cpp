@@ -30,7 +30,7 @@ cudaError_t allocate(void** p, size_t bytes, MemoryKind kind) {
 cudaError_t release(void* p, MemoryKind kind) {
     if (!p) return cudaSuccess;
     if (kind == DEVICE_MEMORY) {  // cudaFree waits for the device
-        cudaError_t error = synchronize(0, 0);
+        cudaError_t error = synchronize(0, 0, false);
         if (error != cudaSuccess) return error;
     }
     Answer found = Message(FREE).u64(kind).address(p).callers().ask();
@@ -58,6 +58,16 @@ struct Registered {
 std::map<char*, Registered> registered;
 std::mutex registered_mutex;
 
+/// The simulator's address of memory that lies in a registered range: it knows by it that this is pinned. Else the address itself.
+const void* as_pinned(const void* start, size_t bytes) {
+    std::lock_guard<std::mutex> hold(registered_mutex);
+    const char* at = static_cast<const char*>(start);
+    auto found = registered.upper_bound(const_cast<char*>(at));
+    if (found == registered.begin()) return start;
+    --found;
+    return at + bytes <= found->first + found->second.bytes ? found->second.device + (at - found->first) : start;
+}
+
 }  // namespace
 
 cudaError_t copy_box(Geometry to, Geometry from, size_t width, size_t height, size_t depth, cudaMemcpyKind kind, cudaStream_t stream,
@@ -67,7 +77,9 @@ cudaError_t copy_box(Geometry to, Geometry from, size_t width, size_t height, si
     if (!to.start || !from.start) return cudaErrorInvalidValue;
     if ((height > 1 && (to.row_bytes < width || from.row_bytes < width))) return cudaErrorInvalidPitchValue;
     if (!blocking && capture(stream, [=] { return copy_box(to, from, width, height, depth, kind, nullptr, false, call); })) return cudaSuccess;
-    Answer found = Message(COPY).u64(kind).address(to.start).u64(to.row_bytes).u64(to.slice_bytes).address(from.start)
+    auto extent = [&](const Geometry& side) { return (depth - 1) * side.slice_bytes + (height - 1) * side.row_bytes + width; };
+    const void *target = as_pinned(to.start, extent(to)), *source = as_pinned(from.start, extent(from));
+    Answer found = Message(COPY).u64(kind).address(target).u64(to.row_bytes).u64(to.slice_bytes).address(source)
                        .u64(from.row_bytes).u64(from.slice_bytes).u64(width).u64(height).u64(depth)
                        .u64(stream_number(stream)).u64(blocking).callers().ask();
     if (found.error != cudaSuccess) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 enum Request : uint64_t {
-    HELLO,              // pid -> base, capacity, device_properties in their order, name (bytes), compute capability * 10
+    HELLO,              // pid, what is loaded as /proc/PID/maps says it (bytes) -> base, capacity, device_properties in their order, name (bytes), compute capability * 10
     MODULE,             // module, PTX (bytes)
     FUNCTION,           // function, module, name (bytes), readable name (bytes)
     FUNCTION_ASK,       // function -> most threads, static shared bytes, most dynamic shared bytes, parameters, then offset and size of each
@@ -18,7 +18,7 @@ enum Request : uint64_t {
     FREE,               // kind of memory, address, callers -> bytes
     COPY,               // kind, to, its row and slice bytes, from, its row and slice bytes, width, height, depth, stream, blocking, callers
     SET,                // to, its row and slice bytes, width, height, depth, element bytes, value, stream, callers
-    SYNCHRONIZE,        // what (0 device, 1 stream, 2 event), stream
+    SYNCHRONIZE,        // what (0 device, 1 stream, 2 event), stream, callers: none where another call waits
     EVENT_RECORD,       // event, stream
     EVENT_DESTROY,      // event
     STREAM_WAIT,        // stream, event
