@@ -11,7 +11,7 @@ from warpschool.grading import criterion, practice
 TILE = 512
 WARP = 32
 WHOLE = [512, 1024, 8192]
-RAGGED = practice([1, 31, 33, 127, 511, 513, 1000, 50_001])
+RAGGED = practice([1, 31, 33, 127, 511, 513, 1000, 20_001])
 ALIGNED = 16384
 COUNTED = practice([ALIGNED, 21 * TILE], count=1)
 
