@@ -1,19 +1,21 @@
 // right_warp_looks_back.cu: a warp looks at 32 tiles at a time; tiles are scanned in shared memory by distances.
 // Entry:   scan(const float x[n] in, float y[n] out, int ticket[1] out, int flag[cdiv(n, 512)] out,
-//               float sum[cdiv(n, 512)] out, float prefix[cdiv(n, 512)] out, int n)
-// Needs:   n >= 1
-// Scratch: ticket, flag, sum, prefix
+//               float sum[cdiv(n, 512)] out, float prefix[cdiv(n, 512)] out, int first, int n)
+// Needs:   n >= 1, first >= 0, first < cdiv(n, 512)
+// Scratch: flag, sum, prefix
 // Zeroed:  ticket, flag
 // Launch:  scan block=(512) grid=(cdiv(n, 512))
+// Usual:   first = 0
 
 // expect: AC
-extern "C" __global__ void scan(const float* x, float* y, int* ticket, int* flag, float* sum, float* prefix, int n)
+extern "C" __global__ void scan(const float* x, float* y, int* ticket, int* flag, float* sum, float* prefix,
+                                int first, int n)
 {
     __shared__ float part[2][512];
     __shared__ int tile;
     __shared__ float start;
     const int t = threadIdx.x;
-    if (t == 0) tile = atomicAdd(ticket, 1);
+    if (t == 0) tile = (atomicAdd(ticket, 1) + first) % gridDim.x;
     __syncthreads();
     const int i = tile * 512 + t;
     float own = i < n ? x[i] : 0.0f;

@@ -33,7 +33,7 @@ extern "C" __global__ void move(const unsigned* keys, const int* values, int shi
                                 unsigned* sorted_keys, int* sorted_values, int n)
 {
     __shared__ uint2 order[256];
-    __shared__ int zeros[8], begin[17];
+    __shared__ int zeros[8], begin[16];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, first = blockIdx.x * 256;
     const int count = min(256, n - first);
     unsigned key = t < count ? keys[first + t] : 0, value = t < count ? values[first + t] : 0;
@@ -53,7 +53,7 @@ extern "C" __global__ void move(const unsigned* keys, const int* values, int shi
         value = order[t].y;
     }
     const int digit = t < count ? key >> shift & 15 : 16;
-    if (t == 0 || digit != (order[t - 1].x >> shift & 15)) begin[digit] = t;
+    if (t < count && (t == 0 || digit != (order[t - 1].x >> shift & 15))) begin[digit] = t;
     __syncthreads();
     if (t < count) {
         const int to = starts[digit * gridDim.x + blockIdx.x] + t - begin[digit];
