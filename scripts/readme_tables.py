@@ -37,6 +37,7 @@ TOPICS = {
     "lab11": "training: backward kernels, SGD, Adam, networks that learn real digits",
     "lab12": "split channels: a direct convolution of one small image, and a search for its tiles",
     "lab13": "VGG16: Winograd backward, dense layers of few images, inference and training",
+    "lab15": "parallel patterns: segments, scans, look-back over blocks, histograms, compaction, radix sort",
 }
 
 

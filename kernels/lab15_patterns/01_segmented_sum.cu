@@ -3,7 +3,7 @@
 //          steps of shuffles, and takes only what belongs to the same segment. The first lane of each run then holds
 //          the run's sum, and only it adds to memory: work follows the elements, however they are cut.
 // Limits:  an atomic addition for each run of a warp: one for each element if all segments have length one.
-// Entry:   segmented_sum(const float x[n] in, const int segment[n] in, float sums[S] out, int n, int S)
+// Entry:   segmented_sum(const float x[n] in, const unsigned segment[n] in, float sums[S] out, int n, int S)
 // Needs:   n >= 1, S >= 1
 // Zeroed:  sums
 // Launch:  segmented_sum block=(BLOCK) grid=(cdiv(n, BLOCK))
@@ -15,12 +15,12 @@ constexpr unsigned ALL = 0xffffffffu;
 
 static_assert(BLOCK % WARP == 0, "all lanes of a warp take part in its shuffles");
 
-extern "C" __global__ void segmented_sum(const float* __restrict__ x, const int* __restrict__ segment,
+extern "C" __global__ void segmented_sum(const float* __restrict__ x, const unsigned* __restrict__ segment,
                                          float* __restrict__ sums, int n, int S)
 {
     const int lane = threadIdx.x % WARP;
     const int i = blockIdx.x * BLOCK + threadIdx.x;
-    const int own = i < n ? segment[i] : S;  // lanes past the end make a segment of their own
+    const int own = i < n ? static_cast<int>(segment[i]) : S;  // lanes past the end make a segment of their own
     float sum = i < n ? x[i] : 0.0f;
 
     // BEGIN SOLUTION: add the lanes that follow, 1, 2, 4, 8, 16 further on, where segments agree (about 7 lines)

@@ -72,7 +72,7 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, int* flag,
     const int tile = (drawn + first) % gridDim.x;
     // END SOLUTION
     // BEGIN STARTER
-    //|const int tile = (blockIdx.x + first) % gridDim.x;
+    //| const int tile = (blockIdx.x + first) % gridDim.x;
     // END STARTER
 
     const int i = tile * TILE + t;
@@ -98,10 +98,10 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, int* flag,
     __syncthreads();
     // END SOLUTION
     // BEGIN STARTER
-    //|if (t == 0) {
-    //|    start = 0.0f;
-    //|}
-    //|__syncthreads();
+    //| if (t == 0) {
+    //|     start = 0.0f;
+    //| }
+    //| __syncthreads();
     // END STARTER
 
     if (i < n) {

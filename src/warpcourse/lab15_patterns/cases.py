@@ -9,28 +9,27 @@ from ptxsim.limits import WARP
 from warpschool.grading.submission import Submission
 from warpschool.harness.launcher import RunResult
 
-_WORD = 4
 SPAN = 512
 """Elements of one scan in steps 02 and 03."""
 
 
-def segments(rng: np.random.Generator, n: int, count: int) -> npt.NDArray[np.int32]:
+def segments(rng: np.random.Generator, n: int, count: int) -> npt.NDArray[np.uint32]:
     """Segment numbers of n elements, ascending below `count`: many short segments, some long, perhaps empty ones."""
     cuts = np.sort((n * rng.uniform(0, 1, count - 1) ** 2).astype(np.int64))
-    return np.searchsorted(cuts, np.arange(n), side="right").astype(np.int32)
+    return np.searchsorted(cuts, np.arange(n), side="right").astype(np.uint32)
 
 
-def atomic_lanes(run: RunResult, space: str) -> int:
+def atomic_lanes(run: RunResult, space: str, *, nbytes: int = 4) -> int:
     """Lanes that execute atomics on "global" or "shared" memory, all launches together.
 
-    Counted in lines that have atomics; what such a line loads and stores besides is taken off, as words of 4 bytes.
+    Counted in lines that have atomics; what such a line loads and stores besides is taken off, by `nbytes` a lane.
     """
     kinds = ("global_atomic", "global_reduction") if space == "global" else ("shared_atomic",)
     found = 0
     for counters in run.lines.values():
         if any(counters[f"{kind}_requests"] for kind in kinds):
             moved = counters[f"{space}_load_bytes"] + counters[f"{space}_store_bytes"]
-            found += max(0, counters[f"thread_instructions_memory_{space}"] - moved // _WORD)
+            found += max(0, counters[f"thread_instructions_memory_{space}"] - moved // nbytes)
     return found
 
 

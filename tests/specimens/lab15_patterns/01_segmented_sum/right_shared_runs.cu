@@ -1,19 +1,19 @@
 // right_shared_runs.cu: the block scans sums and segments in shared memory, one atomic addition for each run of a block.
-// Entry:   segmented_sum(const float x[n] in, const int segment[n] in, float sums[S] out, int n, int S)
+// Entry:   segmented_sum(const float x[n] in, const unsigned segment[n] in, float sums[S] out, int n, int S)
 // Needs:   n >= 1, S >= 1
 // Zeroed:  sums
 // Launch:  segmented_sum block=(128) grid=(cdiv(n, 128))
 // Usual:   S = 1024
 
 // expect: AC
-extern "C" __global__ void segmented_sum(const float* x, const int* segment, float* sums, int n, int S)
+extern "C" __global__ void segmented_sum(const float* x, const unsigned* segment, float* sums, int n, int S)
 {
     __shared__ float part[2][128];
     __shared__ int number[128];
     const int t = threadIdx.x;
     const int i = blockIdx.x * 128 + t;
     float sum = i < n ? x[i] : 0.0f;
-    const int own = i < n ? segment[i] : S;
+    const int own = i < n ? (int)segment[i] : S;
     number[t] = own;
     part[0][t] = sum;
     __syncthreads();
