@@ -66,8 +66,8 @@ def test_race(kernel, rng):
         "511, once on the way up and once down: two additions for each element, and one for the element itself.",
         "if (t < SPAN / 2 / half): the first threads take the nodes of a level; the others rest",
     ],
-    counts="at n = 4096: additions for each element, at most 4 (step 02 needs 8, the tree 3); arithmetic instructions of warps "
-    "for each 512 elements, at most 128; lanes that rest in them, at most 512; doubles and halves count, too",
+    counts="at n = 4096: additions for each element, at most 4 (step 02 needs 8, the tree 3); arithmetic instructions "
+    "of warps for each 512 elements, at most 128; lanes that rest in them, at most 512; doubles and halves count, too",
 )
 def test_work(kernel, rng):
     for n in COUNTED:

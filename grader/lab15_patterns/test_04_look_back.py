@@ -109,8 +109,8 @@ def test_ticket(kernel, rng):
         "Once each. What a block has found before its tile is added while its sums are still in registers.",
         "own stays in a register; y[i] = start + own is the only store to y",
     ],
-    counts="sectors of global memory, at n = 16384, for each 32 elements: loaded at most 6, stored at most 5 (4 each are "
-    "x and y); sectors beyond the fewest: at most one for each 32 elements",
+    counts="sectors of global memory, at n = 16384, for each 32 elements: loaded at most 6, stored at most 5 (x and "
+    "y are 4 each); sectors beyond the fewest: at most one for each 32 elements",
 )
 def test_bytes(kernel, rng):
     for n in COUNTED:

@@ -13,7 +13,7 @@ WARP = 32
 WHOLE = [8192, 16384, 65536]
 RAGGED = practice([1, 31, 33, 127, 255, 8191, 8193, 50_001])
 ALIGNED = 65536
-COUNTED = practice([ALIGNED, 49152], count=1)
+COUNTED = practice([ALIGNED, 40960], count=1)
 
 
 def picture(rng, n):
@@ -122,8 +122,8 @@ def test_shared(kernel, rng):
         "32 neighbours, one sector. A thread that takes a stretch of its own leaves its warp with 32 sectors.",
         "i = first + t, with first from blockIdx.x * BLOCK on, by gridDim.x * BLOCK",
     ],
-    counts="bytes of global loads: at most one and a quarter for each of x; sectors of loads beyond the fewest: none, at "
-    "n = 65536",
+    counts="bytes of global loads: at most one and a quarter for each of x; sectors of loads beyond the fewest: none, "
+    "at n = 65536",
 )
 def test_bytes(kernel, rng):
     for n in COUNTED:

@@ -57,8 +57,8 @@ def test_stable(kernel, rng):
     weight=2,
     hint=[
         "The last block has 17 keys. Which places of its order hold something?",
-        "The first 17, since threads past the end have a digit of their own that nobody counts: thread t has one of them "
-        "if it has a key at all.",
+        "The first 17, since threads past the end have a digit of their own that nobody counts: thread t has one of "
+        "them if it has a key at all.",
         "inside = first + t < n, for both halves: what comes in, and what goes out",
     ],
 )
@@ -91,8 +91,9 @@ def test_race(kernel, rng):
         "count_digits and move read the keys, move alone the values; every one of them is stored once.",
         "one load of keys[i] in each of both, one of values[i] in move",
     ],
-    counts="for each 32 keys, at n = 8192: sectors of global loads, at most 24 (keys and values are 12, "
-    "starts one for each digit that a warp stores); bytes of stores, at most 8 for each key and 32 for each digit of a block; atomics: none",
+    counts="for each 32 keys, at n = 8192: sectors of global loads, at most 24 (keys and values are 12, starts one for "
+    "each digit that a warp stores); bytes of stores, at most 8 for each key and 32 for each digit of a block; "
+    "atomics: none",
 )
 def test_bytes(kernel, rng):
     for n in COUNTED:
@@ -105,12 +106,12 @@ def test_bytes(kernel, rng):
     "Neighbours go to neighbours",
     weight=3,
     hint=[
-        "32 lanes hold 32 keys of 16 digits. How many places do they store to, before and after their block is in order?",
+        "32 lanes hold keys of 16 digits. How many places do they store to, before and after their block is in order?",
         "Before, nearly 16 places far apart; after, 32 keys in order have two or three digits, and each is a stretch.",
         "block_keys[place] = key; barrier; key = block_keys[t]: neighbours t have the same digit, or the next",
     ],
-    counts="sectors of global stores for each 32 keys, at n = 8192, random digits: at most 20 (keys and values are 8, one "
-    "or two more for each stretch of equal digits, and 2 for the digits' numbers)",
+    counts="sectors of global stores for each 32 keys, at n = 8192, random digits: at most 20 (keys and values are 8, "
+    "one or two more for each stretch of equal digits, and 2 for the digits' numbers)",
 )
 def test_sectors(kernel, rng):
     for n in COUNTED:

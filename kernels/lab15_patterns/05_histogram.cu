@@ -1,7 +1,7 @@
 // 05_histogram.cu: count[b] is how many of the n bytes of x have the value b.
-// Idea:    a block counts in a histogram of its own, in shared memory, and adds it to the one in global memory at the end:
-//          256 additions for all that it has seen. In a warp, lanes with the same value find each other by a vote, and
-//          one of them adds for all: a sky of one colour costs no more than noise.
+// Idea:    a block counts in a histogram of its own, in shared memory, and adds it to the one in global memory at the
+//          end: 256 additions for all that it has seen. In a warp, lanes with the same value find each other by a vote,
+//          and one of them adds for all: a sky of one colour costs no more than noise.
 // Limits:  the vote costs something where values differ. 256 counters fit a block many times over, 2^16 would not.
 // Entry:   histogram(const unsigned char x[n] in, int count[BINS] out, int n)
 // Needs:   n >= 1

@@ -8,7 +8,7 @@
 
 constexpr int SPAN = 512;  // elements that a block scans, one for each thread
 
-static_assert((SPAN & (SPAN - 1)) == 0 && SPAN <= 1024, "distances double up to SPAN; a block has 1024 threads at most");
+static_assert((SPAN & (SPAN - 1)) == 0 && SPAN <= 1024, "distances double up to SPAN; a block has at most 1024");
 
 extern "C" __global__ void __launch_bounds__(SPAN)
 scan(const float* __restrict__ x, float* __restrict__ y, int n)

@@ -1,7 +1,7 @@
 // 03_work_efficient.cu: the same scan with fewer than three additions for each element.
-// Idea:    Blelloch's scan goes up a tree of sums, as a reduction does, and comes down again: every node hands what lies
-//          before it to its left half, and that plus the left half's sum to its right half. Up and down, each of the
-//          SPAN - 1 inner nodes adds once.
+// Idea:    Blelloch's scan goes up a tree of sums, as a reduction does, and comes down again: every node hands what
+//          lies before it to its left half, and that plus the left half's sum to its right half. Up and down, each of
+//          the SPAN - 1 inner nodes adds once.
 // From:    02_kogge_stone.cu
 // Limits:  twice as many steps, in most of which few threads work. A gap after each 32 words keeps the tree's strides,
 //          all of them powers of two, out of one bank.
@@ -31,7 +31,7 @@ scan(const float* __restrict__ x, float* __restrict__ y, int n)
     tile[place(t)] = own_low;
     tile[place(t + THREADS)] = own_high;
 
-    // BEGIN SOLUTION: up: the right child becomes the sum of both, for 1, 2, ... SPAN / 2 elements apart (about 6 lines)
+    // BEGIN SOLUTION: up: the right child becomes the sum of both, 1, 2, ... SPAN / 2 elements apart (about 6 lines)
     for (int half = 1; half < SPAN; half *= 2) {
         __syncthreads();
         if (t < SPAN / 2 / half) {

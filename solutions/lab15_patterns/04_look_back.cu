@@ -1,10 +1,10 @@
 // 04_look_back.cu: y[i] is the sum of x up to and with i, over any number of blocks, in one pass over memory.
-// Idea:    a block says what it has, twice: the sum of its tile as soon as it knows it, and the sum up to its tile's end as
-//          soon as it knows that. Whoever wants to know what lies before its tile looks back: it adds tile sums until it
-//          meets a block that knows all before. Nobody waits for a block that has not begun: tiles are numbered by a
-//          ticket, in the order in which blocks start, so all earlier ones are at work.
+// Idea:    a block says what it has, twice: the sum of its tile as soon as it knows it, and the sum up to its tile's
+//          end as soon as it knows that. Whoever wants to know what lies before its tile looks back: it adds tile sums
+//          until it meets a block that knows all before. Nobody waits for a block that has not begun: tiles are
+//          numbered by a ticket, in the order in which blocks start, so all earlier ones are at work.
 // Limits:  the flag must not be seen before the number that it announces: stored by release, loaded by acquire.
-//          `first` is the tile of the block that starts first: 0, but in tests, where blocks are to wait for later ones.
+//          `first` is the tile of the block that starts first: 0, but in tests, where blocks are to wait for others.
 // Entry:   scan(const float x[n] in, float y[n] out, int ticket[1] out, int flag[cdiv(n, 512)] out,
 //               float sum[cdiv(n, 512)] out, float prefix[cdiv(n, 512)] out, int first, int n)
 // Needs:   n >= 1, first >= 0, first < cdiv(n, 512)
@@ -63,7 +63,7 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, int* flag,
     __shared__ float start;
     const int t = threadIdx.x;
 
-    // BEGIN SOLUTION: one thread draws a number from ticket, all learn it: the tile is so many behind first (about 6 lines)
+    // BEGIN SOLUTION: one thread draws a number, all learn it; the tile is so many behind first (about 6 lines)
     __shared__ int drawn;
     if (t == 0) {
         drawn = atomicAdd(ticket, 1);
@@ -78,7 +78,7 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, int* flag,
     const int i = tile * TILE + t;
     const float own = scan_tile(i < n ? x[i] : 0.0f);
 
-    // BEGIN SOLUTION: the last thread has the tile's sum: tell, look back, tell again, share (about 23 lines)
+    // BEGIN SOLUTION: the last thread has the tile's sum: tell, look back, tell again, share (about 17 lines)
     if (t == TILE - 1) {
         float before = 0.0f;
         if (tile > 0) {

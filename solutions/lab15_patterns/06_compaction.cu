@@ -1,7 +1,7 @@
 // 06_compaction.cu: y begins with those elements of x that are larger than limit, in their order; zeros follow.
-// Idea:    an element's place is the number of kept elements before it, an exclusive scan of zeros and ones. Within a warp
-//          a vote gives all 32 of them as one word, and counting its lower bits is the scan. Between warps and blocks
-//          only their numbers are scanned.
+// Idea:    an element's place is the number of kept elements before it, an exclusive scan of zeros and ones. Within a
+//          warp a vote gives all 32 of them as one word, and counting its lower bits is the scan. Between warps and
+//          blocks only their numbers are scanned.
 // Limits:  x is read twice, since a block's start is known only when all blocks before it have counted. With step 04's
 //          look-back once would be enough.
 // Entry:   count_kept(const float x[n] in, float limit, int kept[cdiv(n, 256)] out, int n)

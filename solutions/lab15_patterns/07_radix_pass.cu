@@ -1,7 +1,7 @@
 // 07_radix_pass.cu: keys with their values, sorted by four bits of the key; equals stay in their order (stable).
-// Idea:    a histogram says how many keys of each digit a block has, a scan where each block's keys of each digit begin,
-//          and a compaction for each digit at once brings them there. Within its block a key is first put in order in
-//          shared memory: then neighbours go to neighbours, and a warp's stores touch few sectors.
+// Idea:    a histogram says how many keys of each digit a block has, a scan where each block's keys of each digit
+//          begin, and a compaction for each digit at once brings them there. Within its block a key is first put in
+//          order in shared memory: then neighbours go to neighbours, and a warp's stores touch few sectors.
 // Limits:  one pass for each four bits: eight for 32. Each pass reads the keys twice and moves all once.
 // Entry:   count_digits(const unsigned keys[n] in, int shift, int counts[16,cdiv(n, 256)] out, int n)
 // Entry:   find_starts(const int counts[16,cdiv(n, 256)] in, int starts[16,cdiv(n, 256)] out, int n)

@@ -1,4 +1,4 @@
-// right_shared_runs.cu: the block scans sums and segments in shared memory, one atomic addition for each run of a block.
+// right_shared_runs.cu: a block scans sums and segments in shared memory, an atomic addition for each of its runs.
 // Entry:   segmented_sum(const float x[n] in, const unsigned segment[n] in, float sums[S] out, int n, int S)
 // Needs:   n >= 1, S >= 1
 // Zeroed:  sums

@@ -1,4 +1,4 @@
-// right_copies_for_pairs_of_warps.cu: two histograms in a block; lanes find their group by comparing with the first one.
+// right_copies_for_pairs_of_warps.cu: two histograms in a block; lanes compare with the first that is left.
 // Entry:   histogram(const unsigned char x[n] in, int count[BINS] out, int n)
 // Needs:   n >= 1
 // Zeroed:  count
