@@ -30,7 +30,7 @@ def run_and_compare(kernel, rng, n, count, numbers):
     hint=[
         "Lanes 0 to 4 belong to segment 7, lane 5 to segment 8. Which lanes may lane 3 add, and in which steps?",
         "A lane adds what comes from `offset` further on only if that lane exists and has the same segment number.",
-        "other, its = shfl_down(sum, offset), shfl_down(own, offset); if (lane + offset < 32 && its == own) sum += other",
+        "other and its = shfl_down of sum and own, by offset; if (lane + offset < 32 && its == own) sum += other",
     ],
 )
 def test_correct(kernel, rng):

@@ -66,7 +66,8 @@ def test_race(kernel, rng):
         "for (int distance = 1; distance < SPAN; distance *= 2)",
     ],
     counts="at n = 4096: additions, at most 10 for each element; arithmetic instructions of warps for each 512 "
-    "elements, at most 256 (9 steps of 16 warps are 144); lanes that rest in them, at most 1024; doubles and halves count, too",
+    "elements, at most 256 (9 steps of 16 warps are 144); lanes that rest in them, at most 1024; doubles and halves "
+    "count, too",
 )
 def test_steps(kernel, rng):
     for n in COUNTED:

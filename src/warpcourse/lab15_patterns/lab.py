@@ -150,9 +150,9 @@ def radix_sort(keys: npt.ArrayLike, *, bits: int = 32) -> Sort:
     return Sort(tuple(seen), values, tuple(runs))
 
 
-def draw_sort(sort: Sort, *, most: int = 5) -> Figure:
-    """Keys by their place: before, and after some of the passes, the last among them."""
-    shown = sorted({*range(min(most - 1, sort.passes)), sort.passes})
+def draw_sort(sort: Sort, *, last: int = 3) -> Figure:
+    """Keys by their place: before, and after each of the last passes."""
+    shown = sorted({0, *range(max(1, sort.passes - last + 1), sort.passes + 1)})
     figure, panels = plt.subplots(1, len(shown), figsize=(9, 2.2), sharey=True, squeeze=False, layout="constrained")
     for axes, k in zip(panels[0], shown, strict=True):
         axes.plot(sort.keys[k], ".", markersize=1.5, color=BLUE if k < sort.passes else GREEN)

@@ -41,6 +41,7 @@ extern "C" __global__ void scan(const float* x, float* y, int* ticket, int* flag
             const int k = last - t;
             int known = 2;
             if (k >= 0) while ((known = flags[k]) == 0) { }
+            __syncwarp();
             __threadfence();
             const unsigned all_before = __ballot_sync(~0u, known == 2);
             const int end = all_before ? __ffs(all_before) - 1 : 31;
