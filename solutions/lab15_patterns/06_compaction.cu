@@ -13,6 +13,7 @@
 // Launch:  count_kept block=(BLOCK) grid=(cdiv(n, BLOCK))
 // Launch:  find_starts block=(1024) grid=(1)
 // Launch:  compact block=(BLOCK) grid=(cdiv(n, BLOCK))
+// Usual:   limit = 0
 
 constexpr int BLOCK = 256;  // threads in a block, one for each element
 constexpr int WARP = 32;
