@@ -38,6 +38,7 @@ TOPICS = {
     "lab12": "split channels: a direct convolution of one small image, and a search for its tiles",
     "lab13": "VGG16: Winograd backward, dense layers of few images, inference and training",
     "lab14": "whole programs: memory, errors, streams, a solver on data that stay; taught behind lab 00",
+    "lab15": "parallel patterns: segments, scans, look-back over blocks, histograms, compaction, radix sort",
 }
 
 

@@ -29,15 +29,15 @@ from warpschool.grading.limits import Limits
 from warpschool.grading.secret import in_secret_case
 from warpschool.grading.submission import Submission
 seen, run = [], Submission._run
-def recorded(self, device, sizes, arrays, constants):
+def recorded(self, device, sizes, arrays, constants, **simulator):
     if not in_secret_case():
         seen.append({name: float(value) for name, value in sizes.items()})
-    return run(self, device, sizes, arrays, constants)
+    return run(self, device, sizes, arrays, constants, **simulator)
 Submission._run = recorded
 job = json.load(sys.stdin)
 Limits(**job["limits"]).apply(on_gpu=False)
 out, sys.stdout = sys.stdout, sys.stderr
-json.dump([json.loads(child._run(job)), seen], out)
+json.dump([json.loads(child._run(job)[0]), seen], out)
 """
 
 
@@ -94,7 +94,8 @@ def test_sizes_learnt_by_heart_fail_and_the_reference_passes(name):
     told = {
         "root": str(Course.find().root), "step": name, "name": step.file_name, "seed": 0, "device": "sim",
         "device_text": "sim", "secret": SECRET, "source": base64.b64encode(job.source).decode(),
-        "about": {"name": step.file_name, "sha256": "", "origin": ""}, "limits": asdict(BATCH_LIMITS),
+        "about": {"name": step.file_name, "sha256": "", "origin": ""}, "limits": asdict(BATCH_LIMITS), "cache": "",
+        "cases": "",
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", RECORD], input=json.dumps(told), capture_output=True, text=True, check=False

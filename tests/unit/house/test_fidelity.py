@@ -173,7 +173,7 @@ def test_every_recorded_difference_has_its_reason(monkeypatch):
     page = importlib.import_module("fidelity_page")
     rows = json.loads((BENCHMARKS / "results" / "fidelity_h200.json").read_text("utf-8"))["launches"]
     labs = {row["case"][:5] for row in rows if row["group"] == "references"}
-    assert labs == {f"lab{k:02}" for k in range(14)}
+    assert labs >= {f"lab{k:02}" for k in range(14)}  # later labs come with the next record
     found = [(row, page.reason(row, *difference)) for row, *difference in page._differences(rows)]
     assert found and [row["case"] for row, key in found if key not in page.WHY] == []
     for row in rows:
