@@ -46,7 +46,8 @@ _NOT_PROSE = re.compile(
     r"|\$\$.*?\$\$|\$[^$\n]+\$"
     r"|(?<=\])\([^)\s]*\)"  # a link's address
     r"|^\|.*\|$"  # a row of a table
-    r"|^> .*$",
+    r"|^> .*$"
+    r"|^## Sources$.*?(?=^## |\Z)",  # other people's titles
     re.DOTALL | re.MULTILINE,
 )
 
