@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts import book_gpu, book_labs
+from scripts import book_gpu, book_labs, book_measuring
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "learn"
@@ -23,7 +23,7 @@ PICTURES = ROOT / "docs" / "images" / "learn"
 
 Part = Callable[[], str]
 
-TABLES: dict[str, dict[str, Part]] = {"gpu": book_gpu.TABLES, **book_labs.TABLES}
+TABLES: dict[str, dict[str, Part]] = {"gpu": book_gpu.TABLES, "measuring": book_measuring.TABLES, **book_labs.TABLES}
 """chapter -> the name between its markers -> what makes the text"""
 IMAGES: dict[str, dict[str, Part]] = {"gpu": book_gpu.IMAGES, **book_labs.IMAGES}
 """chapter -> file name -> what draws it, as SVG"""
