@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from scripts.book_pictures import BLUE, GREY, PAPER, new_figure, svg
+
 from warpschool.course import Course
 from warpschool.route import Route, Stage, Track, Waypoint, read_route
 from warpschool.show.route import hours, short
@@ -22,17 +23,17 @@ HEAD = """<!-- Written by `python -m scripts.route_page` from labs/route.toml. D
 
 # The route
 
-Fourteen labs, and more than one way through them. `warpschool lab` shows this table with what you have done, and where you are, before it
-opens JupyterLab; `warpschool status` lists every step. Whoever has never written a kernel begins with [what a GPU is](gpu.md), and reads
-[measuring](measuring.md) after lab 00.
+Fourteen labs, and more than one way through them. `warpschool lab` shows this table with what you have done, and where
+you are, before it opens JupyterLab; `warpschool status` lists every step. Whoever has never written a kernel begins
+with [what a GPU is](gpu.md), and reads [measuring](measuring.md) after lab 00.
 
 ## What stands on what
 
-![Boxes with the labs' numbers, from lab 00 at the left to lab 13 at the right; an arrow leads from each lab to those that need
-it.](../images/learn/route.svg)
+![Boxes with the labs' numbers, from lab 00 at the left to lab 13 at the right; an arrow leads from each lab to those
+that need it.](../images/learn/route.svg)
 
-An arrow means: do that one first. A lab in brackets is used by single steps, which can wait; their `From:` lines name the step that they go
-on from.
+An arrow means: do that one first. A lab in brackets is used by single steps, which can wait; their `From:` lines name
+the step that they go on from.
 
 | lab | about | after | used | steps | hours |
 |---|---|---|---|---:|---:|
@@ -41,8 +42,8 @@ on from.
 ESTIMATE = """
 ## How the hours are estimated
 
-Nobody was timed. A script counts what there is to do, and takes a rate for each kind, which are assumptions of ours and stand in
-`labs/route.toml`:
+Nobody was timed. A script counts what there is to do, and takes a rate for each kind. The rates are assumptions of ours
+and stand in `labs/route.toml`:
 
 - {words:g} min for 100 words of the notebook's text;
 - {step:g} min for a step: reading its starter, running it, reading hints, trying again;
@@ -114,8 +115,10 @@ def picture(route: Route) -> str:
     for name, column in depth.items():
         columns.setdefault(column, []).append(name)
     place = {
-        name: (column, (len(names) - 1) / 2 - row) for column, names in columns.items() for row, name in enumerate(names)
-    }  # fmt: skip
+        name: (column, (len(names) - 1) / 2 - row)
+        for column, names in columns.items()
+        for row, name in enumerate(names)
+    }
     figure, axes = new_figure(8.4, 3.6)
     axes.axis("off")
     for point in route.waypoints:
