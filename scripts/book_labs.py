@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from scripts import book_lab05
+from scripts import book_lab05, book_lab08
 
 import warpschool as ws
 from warpschool.authoring import specimens
@@ -14,6 +15,7 @@ from warpschool.grading import Criterion
 from warpschool.show.notes import briefly
 
 ROOT = Path(__file__).resolve().parents[1]
+_MANY_SIZES = re.compile(r"at (?:\w+ = \d+, ){7,}")
 
 
 @cache
@@ -25,7 +27,8 @@ def mistake(path: str) -> tuple[str, str, str]:
     failed: Sequence[Criterion] = [c for c in result.criteria if c.is_judged and not c.ok]
     assert failed, path
     first = next((c for c in failed if specimen.criterion and c.title == specimen.criterion), failed[0])
-    return specimen.why, str(result.verdict), f"{first.title}: {briefly(first).removeprefix(f'line {first.line}: ')}"
+    told = briefly(first).removeprefix(f"line {first.line}: ")
+    return specimen.why, str(result.verdict), f"{first.title}: {_MANY_SIZES.sub('', told)}"
 
 
 def mistakes_table(paths: Sequence[str]) -> str:
@@ -40,5 +43,6 @@ def mistakes_table(paths: Sequence[str]) -> str:
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "lab05": {**book_lab05.TABLES, "mistakes": partial(mistakes_table, book_lab05.MISTAKES)},
+    "lab08": {**book_lab08.TABLES, "mistakes": partial(mistakes_table, book_lab08.MISTAKES)},
 }
-IMAGES: dict[str, dict[str, Callable[[], str]]] = {"lab05": book_lab05.IMAGES}
+IMAGES: dict[str, dict[str, Callable[[], str]]] = {"lab05": book_lab05.IMAGES, "lab08": book_lab08.IMAGES}
