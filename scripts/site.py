@@ -96,7 +96,8 @@ def prepare(source: Path, *, run: bool) -> None:
 
 
 _NOTEBOOK_LINK = re.compile(r"\]\(\.\./\.\./labs/(lab\d\d_\w+)/\1\.ipynb\)")
-_CHAPTER_LINK = re.compile(r"\]\(\.\./\.\./docs/learn/(\w+\.md)")
+_CHAPTER_LINK = re.compile(r"\]\(\.\./\.\./docs/learn/(\w+)\.md")
+"""In a notebook, whose links mkdocs neither translates nor checks."""
 
 
 def _for_the_site(page: str) -> str:
@@ -166,7 +167,7 @@ def _coloured(text: str) -> str:
     notebook = json.loads(text)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = _CHAPTER_LINK.sub(r"](../\1", "".join(cell["source"]))
+            cell["source"] = _CHAPTER_LINK.sub(r"](../../\1/", "".join(cell["source"]))
     notebook["metadata"].setdefault("kernelspec", {})["language"] = "ipython3"  # marks count in IPython's cells only
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and "".join(cell["source"]).startswith("%%kernel"):
